@@ -1,0 +1,50 @@
+// Compiles src and test into build/ and runs test files there: `npm test`, or `npm test -- unit process/hub` for some.
+// Ends with the line `N passed, N failed, N skipped`. The GPU bundle runs the same script with --prebuilt.
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { run } from "node:test";
+import { spec } from "node:test/reporters";
+
+const argv = process.argv.slice(2);
+const prebuilt = argv.includes("--prebuilt");
+const wanted = argv.filter((argument) => !argument.startsWith("--"));
+const concurrency = Number(process.env.TEST_CONCURRENCY ?? 2);
+
+if (!prebuilt) {
+  const tsc = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.json"], {
+    stdio: "inherit",
+  });
+  if (tsc.status !== 0) process.exit(tsc.status ?? 1);
+}
+
+const root = "build/test";
+const files = readdirSync(root, { recursive: true })
+  .filter((file) => file.endsWith(".test.js"))
+  .filter((file) => existsSync(join(prebuilt ? root : "test", prebuilt ? file : file.replace(/\.js$/, ".ts"))))
+  .filter((file) => wanted.length === 0 || wanted.some((prefix) => file.startsWith(prefix)))
+  .sort()
+  .map((file) => join(root, file));
+if (files.length === 0) {
+  console.error(`No test file matches: ${wanted.join(" ")}`);
+  process.exit(1);
+}
+
+const counts = { passed: 0, failed: 0, skipped: 0 };
+const stream = run({ files, concurrency, timeout: 300_000 });
+stream.on("test:fail", (event) => {
+  if (event.details?.type !== "suite") counts.failed += 1;
+});
+stream.on("test:pass", (event) => {
+  if (event.details?.type === "suite") return;
+  if (event.skip !== undefined || event.todo !== undefined) counts.skipped += 1;
+  else counts.passed += 1;
+});
+stream.on("end", () => {
+  // WHY: the reporter still prints its summary after the events end.
+  setImmediate(() => {
+    console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
+    process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
+  });
+});
+stream.compose(new spec()).pipe(process.stdout);

@@ -1,0 +1,37 @@
+/** Checked sizes and their words for people. */
+
+/** `1536` becomes `1.5 KiB`; for messages and tables, never for parsing. */
+export function formatBytes(byteLength: number): string {
+  const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+  if (byteLength < 1024) return `${byteLength} bytes`;
+  let value = byteLength / 1024;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${Number.isInteger(value) ? value : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** The smallest multiple of `granularity` that is at least `byteLength`; both exact integers. */
+export function roundUp(byteLength: number, granularity: number): number {
+  return Math.ceil(byteLength / granularity) * granularity;
+}
+
+/** Throws RangeError unless the value is an integer from `min` to `max`. */
+export function checkInteger(what: string, value: number, min: number, max: number = Number.MAX_SAFE_INTEGER): number {
+  if (!Number.isSafeInteger(value) || value < min || value > max) {
+    const range = max === Number.MAX_SAFE_INTEGER ? `at least ${min}` : `from ${min} to ${max}`;
+    throw new RangeError(`${what} must be an integer ${range}, not ${String(value)}`);
+  }
+  return value;
+}
+
+/** Throws RangeError unless `byteOffset .. byteOffset + byteLength` lies in `0 .. total`. */
+export function checkRange(what: string, byteOffset: number, byteLength: number, total: number): void {
+  checkInteger(`${what}: byteOffset`, byteOffset, 0);
+  checkInteger(`${what}: byteLength`, byteLength, 0);
+  if (byteOffset + byteLength > total) {
+    throw new RangeError(`${what}: bytes ${byteOffset} to ${byteOffset + byteLength} are outside of ${total} bytes`);
+  }
+}

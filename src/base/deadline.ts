@@ -1,0 +1,87 @@
+/**
+ * A time limit and an AbortSignal as one thing that can be asked and waited with.
+ * Everything that is awaited takes these options.
+ */
+import { CudaIpcError } from "./errors.js";
+
+export interface WaitOptions {
+  /** Ends the wait with `ABORTED`. */
+  readonly signal?: AbortSignal | undefined;
+  /** Ends the wait with `TIMEOUT`; `Infinity` waits for ever. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export class Deadline {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal | undefined;
+  readonly #what: string;
+  readonly #endMs: number;
+
+  /** @param what the attempt in words, for the message: `open "frame"` */
+  constructor(what: string, options: WaitOptions, defaultTimeoutMs: number) {
+    const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
+    if (typeof timeoutMs !== "number" || Number.isNaN(timeoutMs) || timeoutMs < 0) {
+      throw new RangeError(`timeoutMs must be a number from 0 to Infinity, not ${String(timeoutMs)}`);
+    }
+    this.timeoutMs = timeoutMs;
+    this.signal = options.signal;
+    this.#what = what;
+    this.#endMs = performance.now() + timeoutMs;
+  }
+
+  get remainingMs(): number {
+    return Math.max(0, this.#endMs - performance.now());
+  }
+
+  /** Throws `ABORTED` or `TIMEOUT` when the wait is over. */
+  check(): void {
+    if (this.signal?.aborted) throw this.aborted();
+    if (this.remainingMs === 0) throw this.timedOut();
+  }
+
+  timedOut(): CudaIpcError {
+    return new CudaIpcError("TIMEOUT", `Cannot ${this.#what}: not done within ${this.timeoutMs} ms`);
+  }
+
+  aborted(): CudaIpcError {
+    return new CudaIpcError("ABORTED", `Cannot ${this.#what}: aborted`, { cause: this.signal?.reason });
+  }
+
+  /**
+   * Waits for a promise no longer than this deadline. `onGiveUp` runs once when the wait ends before the promise does;
+   * what the promise brings later is then the concern of `onGiveUp`.
+   */
+  race<T>(promise: Promise<T>, onGiveUp: () => void): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      let timer: NodeJS.Timeout | undefined;
+      const finish = () => {
+        clearTimeout(timer);
+        this.signal?.removeEventListener("abort", onAbort);
+      };
+      const giveUp = (error: CudaIpcError) => {
+        finish();
+        reject(error);
+        onGiveUp();
+      };
+      const onAbort = () => giveUp(this.aborted());
+      if (this.signal?.aborted) return onAbort();
+      this.signal?.addEventListener("abort", onAbort);
+      if (this.#endMs !== Number.POSITIVE_INFINITY) {
+        timer = setTimeout(() => giveUp(this.timedOut()), Math.min(this.remainingMs, MAX_TIMER_MS));
+      }
+      promise.then(
+        (value) => {
+          finish();
+          resolve(value);
+        },
+        (error: unknown) => {
+          finish();
+          reject(error);
+        },
+      );
+    });
+  }
+}
+
+/** setTimeout fires at once for anything larger. */
+const MAX_TIMER_MS = 2 ** 31 - 1;

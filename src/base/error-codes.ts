@@ -1,0 +1,116 @@
+/**
+ * The closed table of error codes: what each means, what to do about it, and whether trying again can help.
+ * The command line prints `remedy` as the hint; docs/reference.md lists the table.
+ */
+
+export interface ErrorCodeFacts {
+  readonly meaning: string;
+  readonly remedy: string;
+  /** True where the same call may succeed later without anything being changed by the caller. */
+  readonly retryable: boolean;
+}
+
+function facts(meaning: string, remedy: string, retryable = false): ErrorCodeFacts {
+  return { meaning, remedy, retryable };
+}
+
+export const errorCodes = {
+  // The caller's own state
+  CLOSED: facts("The object was closed before this call.", "Keep it open for as long as it is used."),
+  ABORTED: facts("The AbortSignal given to the call was aborted.", "Nothing; this is what the signal asked for."),
+  TIMEOUT: facts(
+    "The time limit given to the call ran out.",
+    "Raise timeoutMs, or find out why the other side is late.",
+    true,
+  ),
+  READ_ONLY: facts("A write to memory that was opened for reading.", 'Open it with { access: "read-write" }.'),
+
+  // Names and objects on the hub
+  INVALID_NAME: facts(
+    "A name that the hub does not take.",
+    "Use 1 to 255 bytes of letters, digits, '.', '_', '-' and ':' that start with a letter, digit or '_'.",
+  ),
+  NAME_TAKEN: facts("Another object has this name.", "Remove it first (cuda-ipc rm NAME) or choose another name."),
+  NOT_FOUND: facts("No object of this name is shared.", "See what is shared with: cuda-ipc ls", true),
+  NOT_OWNER: facts(
+    "Only the connection that created the object may do this.",
+    "Do it from the process that created it.",
+  ),
+  PEER_GONE: facts(
+    "The process on the other side ended.",
+    "Start it again; what it had published is still readable.",
+    true,
+  ),
+
+  // Talking to the hub
+  HUB_UNAVAILABLE: facts("No hub answers and none could be started.", "Run `cuda-ipc hub serve` to see why.", true),
+  HUB_GONE: facts("The connection to the hub ended.", "Connect again; what is mapped stays usable.", true),
+  HUB_RUNNING: facts("A hub already runs on this socket.", "Use it, or end it with: cuda-ipc hub stop"),
+  PROTOCOL_MISMATCH: facts("The two sides speak different versions.", "Bring both to the same version of cuda-ipc."),
+  INVALID_MESSAGE: facts("A message that is not of the protocol.", "Check the client against docs/protocol.md."),
+  MESSAGE_TOO_LARGE: facts("A message over the limit of the protocol.", "Send less at once; see docs/protocol.md."),
+  INVALID_DESCRIPTOR: facts(
+    "A descriptor that contradicts itself or its memory.",
+    "Check who made it; nothing was mapped.",
+  ),
+  LIMIT_EXCEEDED: facts(
+    "A limit of this program would be exceeded.",
+    "The message names the limit; free something or use less.",
+    true,
+  ),
+  UNTRUSTED_PEER: facts("The process on the other side runs as another user.", "Run both sides as the same user."),
+  UNSAFE_RUNTIME_DIR: facts(
+    "The folder of the hub's socket could be changed by others.",
+    "Make it yours alone (chown, chmod 700), or set CUDA_IPC_SOCKET to a path in a folder that is.",
+  ),
+  SOCKET_PATH_TOO_LONG: facts(
+    "The socket path is over the system's 107 bytes.",
+    "Set CUDA_IPC_SOCKET to a shorter path.",
+  ),
+
+  // Files and values
+  INVALID_FILE: facts(
+    "A file that is not what its format demands.",
+    "Write it again with a current numpy or safetensors.",
+  ),
+  FILE_EXISTS: facts("The file to be written is already there.", "Choose another name or pass --force."),
+  UNSUPPORTED_DTYPE: facts(
+    "An element type that is not supported here.",
+    "See the table of dtypes in docs/reference.md.",
+  ),
+  VERIFICATION_FAILED: facts(
+    "Data read back differ from what was written.",
+    "Report it with the output of `cuda-ipc doctor`.",
+  ),
+
+  // Devices and drivers
+  INVALID_DEVICE: facts('A device name other than "host", "auto" or "cuda:N".', "Correct --device or CUDA_IPC_DEVICE."),
+  DEVICE_NOT_FOUND: facts("This process sees no such device.", "See `cuda-ipc doctor` and CUDA_VISIBLE_DEVICES."),
+  DRIVER_NOT_FOUND: facts(
+    "The CUDA driver's library could not be opened.",
+    'Install the NVIDIA driver, or use device "host".',
+  ),
+  DRIVER_TOO_OLD: facts("The CUDA driver lacks a function that is needed.", "Install NVIDIA driver 525 or newer."),
+  UNSUPPORTED: facts("This device or system cannot do that.", "`cuda-ipc doctor` says what it can do and why."),
+  OUT_OF_MEMORY: facts("The device or the machine has not enough free memory.", "Free memory or ask for less.", true),
+  DEVICE_LOST: facts(
+    "An earlier fault on the GPU ended this process's context.",
+    "Restart this process; memory shared with others is unharmed.",
+  ),
+  CUDA_ERROR: facts("The CUDA driver refused a call.", "See the driver's own name of the error in the message."),
+
+  // The operating system
+  TOO_MANY_FDS: facts("The table of open files is full.", "Close something, or raise the limit (ulimit -n).", true),
+  DISK_FULL: facts("No space is left on the device written to.", "Free space there.", true),
+  PERMISSION_DENIED: facts(
+    "The operating system does not allow this.",
+    "Check owner and mode of what the message names.",
+  ),
+  SYSTEM_ERROR: facts("A system call failed.", "See the system's own name of the error in the message."),
+} as const satisfies Record<string, ErrorCodeFacts>;
+
+export type ErrorCode = keyof typeof errorCodes;
+
+export function isErrorCode(value: string): value is ErrorCode {
+  return Object.hasOwn(errorCodes, value);
+}

@@ -1,0 +1,48 @@
+/** Every limit of the project in one place, units last in the names. */
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+export const limits = {
+  /** One message on the hub's socket: its JSON text in UTF-8. */
+  messageBytesMax: 64 * KiB,
+  /** File descriptors attached to one message; an object has at most its memory and its index. */
+  messageFdsMax: 4,
+  /** The kernel's own limit of descriptors in one SCM_RIGHTS control message. */
+  scmRightsFdsMax: 253,
+  /** The path of a Unix socket, without its terminating zero. */
+  socketPathBytesMax: 107,
+  /** The name of a shared object, in UTF-8. */
+  nameBytesMax: 255,
+  /** Messages that may wait for a client that does not read, before its session is ended. */
+  sendQueueMessagesMax: 1024,
+  /** Clients that one hub serves at a time. */
+  hubClientsMax: 1024,
+  /** Objects that one hub keeps. */
+  hubObjectsMax: 100_000,
+  /** Opens of one client that wait for a name to be published. */
+  waitingOpensPerClientMax: 1024,
+  /** Dimensions of an array. */
+  dimensionsMax: 32,
+  /** The index of a bundle, and so the header of a safetensors file that can be shared. */
+  bundleIndexBytesMax: 64 * MiB,
+  /** Arrays in one bundle. */
+  bundleArraysMax: 1_000_000,
+  /** Header of an .npy file; numpy itself refuses more than 10,000 bytes unless told otherwise. */
+  npyHeaderBytesMax: 64 * KiB,
+  /** Header of a .safetensors file; the limit of the reference implementation. */
+  safetensorsHeaderBytesMax: 100_000_000,
+  /** Largest host-side piece of a transfer between a GPU and pageable memory or a file. */
+  stagingBytes: 8 * MiB,
+  /** A view of memory beyond this ends the process on Node 20 (its Buffer limit is 4 GiB), so larger memory is viewed in windows. */
+  viewBytesMax: 1024 * MiB,
+} as const;
+
+export const defaults = {
+  /** How long a request to the hub may take before the caller is told. */
+  requestTimeoutMs: 30_000,
+  /** How long connect() waits for a hub that it started. */
+  hubStartTimeoutMs: 10_000,
+  /** How long a hub that was started on demand stays without clients and pinned objects. */
+  hubIdleMs: 30_000,
+} as const;

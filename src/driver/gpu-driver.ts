@@ -1,0 +1,133 @@
+/**
+ * The seam between this project and a device: checked calls on opaque handles, each either done or thrown.
+ * Two implementations, `cuda` (libcuda) and `host` (memory files and CPU streams), are held to test/conformance.
+ * No policy here: no names, no caching, no waiting for anything but the driver itself.
+ */
+import type { Access } from "../os/mapping.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+
+export type DriverKind = "cuda" | "host";
+
+/** How memory of this driver travels between processes; a field of every descriptor. */
+export type Mechanism = "vmm" | "memfd";
+
+/** An address in a device's address space of this process. On the host device it is an ordinary address. */
+export type DevicePointer = bigint;
+
+/** An address in this process's own memory. */
+export type HostPointer = bigint;
+
+/** Physical memory of a device, held but not necessarily mapped. Ended by `releaseMemory`. */
+export interface DriverMemory {
+  readonly ordinal: number;
+  readonly byteLength: number;
+}
+
+/** A queue of work that is done in order. Ended by `destroyStream`. */
+export interface DriverStream {
+  readonly ordinal: number;
+}
+
+export interface DeviceFacts {
+  readonly ordinal: number;
+  /** The name of the device in everything that travels: `GPU-xxxxxxxx-...` or `host`. */
+  readonly uuid: string;
+  readonly name: string;
+  readonly totalBytes: number;
+  /** Sizes of exportable memory are multiples of this. */
+  readonly granularityBytes: number;
+  /** Driver's version in words, `CUDA 13.0` or `Linux 6.8`. */
+  readonly driverVersion: string;
+  /** `9.0` on CUDA; undefined on the host device. */
+  readonly computeCapability: string | undefined;
+  /** What was asked of the device, by the driver's own attribute names; for `doctor` and people. */
+  readonly attributes: Readonly<Record<string, number>>;
+}
+
+/** A repeated element of 1, 2 or 4 bytes. */
+export interface FillPattern {
+  readonly elementBytes: 1 | 2 | 4;
+  readonly value: number;
+}
+
+export interface GpuDriver {
+  readonly kind: DriverKind;
+  readonly mechanism: Mechanism;
+
+  deviceCount(): number;
+  /** @throws DEVICE_NOT_FOUND for an ordinal that this process does not see */
+  describeDevice(ordinal: number): DeviceFacts;
+  memoryInfo(ordinal: number): { readonly freeBytes: number; readonly totalBytes: number };
+
+  /**
+   * Physical memory that can be exported. On `host` its content is zero, on `cuda` undefined.
+   * @param byteLength a multiple of the granularity
+   * @throws OUT_OF_MEMORY
+   */
+  createMemory(ordinal: number, byteLength: number): DriverMemory;
+  /** A descriptor that keeps the memory alive for as long as it is open, in any process. The caller owns it; close-on-exec is set. */
+  exportMemory(memory: DriverMemory): OwnedFd;
+  /**
+   * The memory behind a descriptor from anywhere, this process included. The descriptor stays the caller's.
+   * On `host` a file smaller than `byteLength`, or one whose size is not sealed, is refused here; on `cuda` the size is first checked
+   * by `mapMemory`, since the driver tells it to nobody.
+   * @throws INVALID_DESCRIPTOR
+   */
+  importMemory(ordinal: number, fd: OwnedFd, byteLength: number): DriverMemory;
+  /** Gives up the handle; mappings stay valid. */
+  releaseMemory(memory: DriverMemory): void;
+  /**
+   * Maps the whole memory with access for its device.
+   * @throws INVALID_DESCRIPTOR where the memory is not of the size that it claims, OUT_OF_MEMORY
+   */
+  mapMemory(memory: DriverMemory, access: Access): DevicePointer;
+  /** Ends a mapping made by `mapMemory`. The caller has seen to it that no stream still uses it. */
+  unmapMemory(ordinal: number, pointer: DevicePointer): void;
+
+  /** Ordinary memory that copies to and from the device are fastest with; viewed by the CPU as bytes. Ended by `freeStaging`. */
+  allocateStaging(ordinal: number, byteLength: number): StagingMemory;
+  freeStaging(staging: StagingMemory): void;
+
+  /**
+   * Makes shared host memory (a mapping of a memory file) usable by `waitWord` and `writeWord`.
+   * With `read`, memory that is mapped for reading only may be registered, and only waited on.
+   * @returns the address that streams use for it; ended by `unregisterHostMemory` before the memory is unmapped
+   */
+  registerHostMemory(ordinal: number, pointer: HostPointer, byteLength: number, access: Access): DevicePointer;
+  unregisterHostMemory(ordinal: number, pointer: HostPointer): void;
+
+  createStream(ordinal: number): DriverStream;
+  /** The caller has seen to it that the stream is idle. */
+  destroyStream(stream: DriverStream): void;
+  /** Whether everything enqueued so far is done. Throws what an earlier operation of this stream failed with. */
+  isIdle(stream: DriverStream): boolean;
+
+  /** Enqueues a copy. The host memory stays in place and unchanged until the stream has passed it. */
+  copyToDevice(stream: DriverStream, to: DevicePointer, from: HostPointer, byteLength: number): void;
+  copyToHost(stream: DriverStream, to: HostPointer, from: DevicePointer, byteLength: number): void;
+  copyOnDevice(stream: DriverStream, to: DevicePointer, from: DevicePointer, byteLength: number): void;
+  /** Enqueues a fill of `count` elements. The address is a multiple of the element. */
+  fill(stream: DriverStream, to: DevicePointer, pattern: FillPattern, count: number): void;
+
+  /**
+   * Enqueues: later work of this stream starts when the 64-bit word at `pointer` has reached `value`,
+   * compared cyclically: `(int64)(word - value) >= 0`. The address is a multiple of 8.
+   */
+  waitWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void;
+  /** Enqueues: the word becomes `value` after all earlier work of this stream, which whoever sees the value then sees too. */
+  writeWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void;
+
+  /** Device memory as seen by the CPU without a copy: an address on `host`, undefined on `cuda`. */
+  cpuAddress(pointer: DevicePointer): HostPointer | undefined;
+
+  /** Gives back everything that the driver itself holds (contexts). Handles of the caller are the caller's. */
+  close(): void;
+}
+
+export interface StagingMemory {
+  readonly ordinal: number;
+  readonly address: HostPointer;
+  readonly byteLength: number;
+  /** The memory itself; not to be used after `freeStaging`. */
+  readonly bytes: Uint8Array;
+}

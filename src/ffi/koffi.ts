@@ -1,0 +1,29 @@
+/**
+ * The only import of koffi. It is loaded at first use, so that importing the package opens no library,
+ * and through require, because that is synchronous.
+ */
+import { createRequire } from "node:module";
+
+type Koffi = typeof import("koffi");
+
+let loaded: Koffi | undefined;
+
+export function koffi(): Koffi {
+  loaded ??= createRequire(import.meta.url)("koffi") as Koffi;
+  return loaded;
+}
+
+/** An address in this process's memory, or a value of the same width that C takes for one. */
+export type Address = bigint;
+
+/** What a `void*` parameter takes: an address, or memory of JavaScript that stays in place for the call. */
+export type PointerArgument = Address | Uint8Array | BigUint64Array | BigInt64Array | Int32Array | Uint32Array | null;
+
+/**
+ * Views `byteLength` bytes at an address as an ArrayBuffer, without a copy.
+ * SAFETY: the caller keeps the memory mapped for as long as anything holds the view, and keeps `byteLength`
+ * under `limits.viewBytesMax`: beyond 4 GiB Node 20 ends the whole process.
+ */
+export function viewMemory(address: Address, byteLength: number): ArrayBuffer {
+  return koffi().view(address, byteLength);
+}

@@ -1,0 +1,81 @@
+/**
+ * The functions of the C library that are used, with their signatures and nothing else.
+ * All are in glibc and musl under these names; `errno` is read right after the call that set it.
+ */
+import { type Address, koffi, type PointerArgument } from "./koffi.js";
+
+export interface Libc {
+  memfd_create(name: string, flags: number): number;
+  ftruncate(fd: number, length: number): number;
+  fallocate(fd: number, mode: number, offset: number, length: number): number;
+  mmap(address: null, length: number, protection: number, flags: number, fd: number, offset: number): Address;
+  munmap(address: Address, length: number): number;
+  memmove(to: PointerArgument, from: PointerArgument, length: number): Address;
+  memset(to: Address, value: number, length: number): Address;
+  fcntl(fd: number, command: number, argument: number): number;
+  flock(fd: number, operation: number): number;
+  socket(domain: number, type: number, protocol: number): number;
+  bind(fd: number, address: Uint8Array, length: number): number;
+  listen(fd: number, backlog: number): number;
+  accept4(fd: number, address: null, length: null, flags: number): number;
+  connect(fd: number, address: Uint8Array, length: number): number;
+  socketpair(domain: number, type: number, protocol: number, fds: Int32Array): number;
+  getsockopt(fd: number, level: number, option: number, value: Uint8Array, length: Uint32Array): number;
+  sendmsg(fd: number, message: Uint8Array, flags: number): number;
+  recvmsg(fd: number, message: Uint8Array, flags: number): number;
+  poll(fds: Uint8Array, count: number, timeoutMs: number): number;
+  /** pidfd_open has no wrapper in older C libraries: system call 434, the same number on all architectures. */
+  syscall(number: number, first: number, second: number): number;
+  sendfile: {
+    /** Runs on the thread pool and calls back with the count and that thread's errno. */
+    async(
+      to: number,
+      from: number,
+      offset: null,
+      count: number,
+      callback: (failure: unknown, result: number) => void,
+    ): void;
+  };
+}
+
+let opened: Libc | undefined;
+
+export function libc(): Libc {
+  opened ??= open();
+  return opened;
+}
+
+/** The errno of the last call made on this thread. */
+export function lastErrno(): number {
+  return koffi().errno();
+}
+
+function open(): Libc {
+  // WHY: null is the process itself; Node is linked against the C library, so its name need not be known.
+  const lib = koffi().load(null);
+  const declare = (name: string, result: string, parameters: string[]): never =>
+    lib.func(name, result, parameters) as never;
+  return {
+    memfd_create: declare("memfd_create", "int", ["str", "uint"]),
+    ftruncate: declare("ftruncate", "int", ["int", "int64"]),
+    fallocate: declare("fallocate", "int", ["int", "int", "int64", "int64"]),
+    mmap: declare("mmap", "void*", ["void*", "size_t", "int", "int", "int", "int64"]),
+    munmap: declare("munmap", "int", ["void*", "size_t"]),
+    memmove: declare("memmove", "void*", ["void*", "void*", "size_t"]),
+    memset: declare("memset", "void*", ["void*", "int", "size_t"]),
+    fcntl: declare("fcntl", "int", ["int", "int", "int"]),
+    flock: declare("flock", "int", ["int", "int"]),
+    socket: declare("socket", "int", ["int", "int", "int"]),
+    bind: declare("bind", "int", ["int", "void*", "uint"]),
+    listen: declare("listen", "int", ["int", "int"]),
+    accept4: declare("accept4", "int", ["int", "void*", "void*", "int"]),
+    connect: declare("connect", "int", ["int", "void*", "uint"]),
+    socketpair: declare("socketpair", "int", ["int", "int", "int", "void*"]),
+    getsockopt: declare("getsockopt", "int", ["int", "int", "int", "void*", "void*"]),
+    sendmsg: declare("sendmsg", "intptr", ["int", "void*", "int"]),
+    recvmsg: declare("recvmsg", "intptr", ["int", "void*", "int"]),
+    poll: declare("poll", "int", ["void*", "ulong", "int"]),
+    syscall: declare("syscall", "long", ["long", "long", "long"]),
+    sendfile: declare("sendfile", "intptr", ["int", "int", "void*", "size_t"]),
+  };
+}

@@ -1,0 +1,79 @@
+/** One mmap with one owner, and windows on it as ArrayBuffers. */
+import { checkRange } from "../base/bytes.js";
+import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+import { type Address, viewMemory } from "../ffi/koffi.js";
+import { libc } from "../ffi/libc.js";
+import type { OwnedFd } from "./owned-fd.js";
+import { systemError } from "./system-error.js";
+
+const PROT_READ = 1;
+const PROT_WRITE = 2;
+const MAP_SHARED = 1;
+const MAP_PRIVATE = 2;
+const MAP_ANONYMOUS = 0x20;
+const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
+
+export type Access = "read" | "read-write";
+
+let openBytes = 0;
+
+export class Mapping {
+  readonly address: Address;
+  readonly byteLength: number;
+  #open = true;
+
+  private constructor(address: Address, byteLength: number) {
+    this.address = address;
+    this.byteLength = byteLength;
+    openBytes += byteLength;
+  }
+
+  /** Maps the first `byteLength` bytes of a file that other processes map too. The descriptor may be closed afterwards. */
+  static shared(fd: OwnedFd, byteLength: number, access: Access): Mapping {
+    const protection = access === "read" ? PROT_READ : PROT_READ | PROT_WRITE;
+    return Mapping.#map(byteLength, protection, MAP_SHARED, fd.number);
+  }
+
+  /** Maps fresh zeroed memory of this process alone. */
+  static anonymous(byteLength: number): Mapping {
+    return Mapping.#map(byteLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  }
+
+  static #map(byteLength: number, protection: number, flags: number, fd: number): Mapping {
+    const address = libc().mmap(null, byteLength, protection, flags, fd, 0);
+    if (address === MAP_FAILED) throw systemError(`map ${byteLength} bytes`, "mmap");
+    return new Mapping(address, byteLength);
+  }
+
+  /**
+   * A window of the memory without a copy, at most `limits.viewBytesMax` long.
+   * SAFETY: a view that is used after `close()` reads unmapped memory and ends the process; owners of a mapping hand out
+   * views only to code that ends before they close it.
+   */
+  view(byteOffset: number, byteLength: number): Uint8Array {
+    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot view a mapping: it was closed");
+    checkRange("View of a mapping", byteOffset, byteLength, this.byteLength);
+    if (byteLength > limits.viewBytesMax) {
+      throw new RangeError(`View of a mapping: ${byteLength} bytes are over the limit of ${limits.viewBytesMax}`);
+    }
+    if (byteLength === 0) return new Uint8Array(0);
+    return new Uint8Array(viewMemory(this.address + BigInt(byteOffset), byteLength));
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    openBytes -= this.byteLength;
+    if (libc().munmap(this.address, this.byteLength) < 0) throw systemError("unmap memory", "munmap");
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** Bytes that this project has mapped in this process; what leak checks compare. */
+export function mappedBytes(): number {
+  return openBytes;
+}

@@ -1,0 +1,77 @@
+/**
+ * Memory with a file descriptor (memfd): sized once, sealed against resizing, so that nobody who maps it
+ * can be ended by a shrink under its feet (SIGBUS).
+ */
+import { fstatSync, openSync, writeSync } from "node:fs";
+import { acquireIn } from "../base/scope.js";
+import { libc } from "../ffi/libc.js";
+import { OwnedFd } from "./owned-fd.js";
+import { fromNodeError, systemError } from "./system-error.js";
+
+const MFD_CLOEXEC = 1;
+const MFD_ALLOW_SEALING = 2;
+const MFD_NOEXEC_SEAL = 8;
+const F_ADD_SEALS = 1033;
+const F_GET_SEALS = 1034;
+const F_SEAL_SEAL = 1;
+const F_SEAL_SHRINK = 2;
+const F_SEAL_GROW = 4;
+const F_SEAL_WRITE = 8;
+const SIZE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW;
+
+/** New zeroed memory of exactly `byteLength` bytes whose size nobody can change. The caller owns the descriptor. */
+export function createMemoryFile(name: string, byteLength: number): OwnedFd {
+  return acquireIn((scope) => {
+    const fd = scope.own(create(name), (fd) => fd.close());
+    if (libc().ftruncate(fd.number, byteLength) < 0) {
+      throw systemError(`size memory file "${name}" to ${byteLength} bytes`, "ftruncate");
+    }
+    seal(fd, SIZE_SEALS);
+    return fd;
+  });
+}
+
+/** Memory that holds exactly these bytes and can be changed by nobody, its creator included. The caller owns the descriptor. */
+export function createConstantFile(name: string, content: Uint8Array): OwnedFd {
+  return acquireIn((scope) => {
+    const fd = scope.own(create(name), (fd) => fd.close());
+    try {
+      for (let written = 0; written < content.byteLength; ) {
+        written += writeSync(fd.number, content, written, content.byteLength - written);
+      }
+    } catch (error) {
+      throw fromNodeError(`fill memory file "${name}" with ${content.byteLength} bytes`, error);
+    }
+    seal(fd, SIZE_SEALS | F_SEAL_WRITE | F_SEAL_SEAL);
+    return fd;
+  });
+}
+
+/** The size of a file that somebody else sent, and whether that size is sealed. */
+export function inspectMemoryFile(fd: OwnedFd): { readonly byteLength: number; readonly sizeSealed: boolean } {
+  const byteLength = fstatSync(fd.number).size;
+  const seals = libc().fcntl(fd.number, F_GET_SEALS, 0);
+  return { byteLength, sizeSealed: seals >= 0 && (seals & SIZE_SEALS) === SIZE_SEALS };
+}
+
+/** A descriptor of the same memory through which nobody can map it writable. The caller owns it. */
+export function reopenReadOnly(fd: OwnedFd): OwnedFd {
+  try {
+    return new OwnedFd(openSync(`/proc/self/fd/${fd.number}`, "r"));
+  } catch (error) {
+    throw fromNodeError("reopen a memory file for reading", error);
+  }
+}
+
+function create(name: string): OwnedFd {
+  const flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  let fd = libc().memfd_create(name, flags | MFD_NOEXEC_SEAL);
+  // WHY: MFD_NOEXEC_SEAL is refused with EINVAL by Linux before 6.3.
+  if (fd < 0) fd = libc().memfd_create(name, flags);
+  if (fd < 0) throw systemError(`create memory file "${name}"`, "memfd_create");
+  return new OwnedFd(fd);
+}
+
+function seal(fd: OwnedFd, seals: number): void {
+  if (libc().fcntl(fd.number, F_ADD_SEALS, seals) < 0) throw systemError("seal a memory file", "fcntl");
+}

@@ -1,0 +1,71 @@
+/** One file descriptor with one owner. Wrapped before anything that can throw; closed once; reported when it was forgotten. */
+import { closeSync } from "node:fs";
+import { CudaIpcError } from "../base/errors.js";
+import { libc } from "../ffi/libc.js";
+import { systemError } from "./system-error.js";
+
+const F_DUPFD_CLOEXEC = 1030;
+
+let openCount = 0;
+
+const forgotten = new FinalizationRegistry<number>((fd) => {
+  process.emitWarning(`File descriptor ${fd} was never closed; it is now`, "CudaIpcLeak");
+  openCount -= 1;
+  closeSync(fd);
+});
+
+export class OwnedFd {
+  #fd: number;
+
+  /** Takes over `fd`: from here on nobody else closes it. */
+  constructor(fd: number) {
+    this.#fd = fd;
+    openCount += 1;
+    forgotten.register(this, fd, this);
+  }
+
+  get number(): number {
+    if (this.#fd < 0) throw new CudaIpcError("CLOSED", "Cannot use a file descriptor: it was closed");
+    return this.#fd;
+  }
+
+  get closed(): boolean {
+    return this.#fd < 0;
+  }
+
+  /** A second descriptor of the same open file, closed on exec; the caller owns it. */
+  duplicate(): OwnedFd {
+    const fd = libc().fcntl(this.number, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) throw systemError("duplicate a file descriptor", "fcntl");
+    return new OwnedFd(fd);
+  }
+
+  /** Hands the descriptor to somebody who closes it; this object is closed from now on. */
+  take(): number {
+    const fd = this.number;
+    this.#forget();
+    return fd;
+  }
+
+  close(): void {
+    if (this.#fd < 0) return;
+    const fd = this.#fd;
+    this.#forget();
+    closeSync(fd);
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #forget(): void {
+    this.#fd = -1;
+    openCount -= 1;
+    forgotten.unregister(this);
+  }
+}
+
+/** How many descriptors are owned by this project in this process; what leak checks compare. */
+export function openFdCount(): number {
+  return openCount;
+}

@@ -1,0 +1,44 @@
+/** Turns an errno into a SystemError: one place that decides which code of ours stands for which of the system's. */
+import { constants } from "node:os";
+import type { ErrorCode } from "../base/error-codes.js";
+import { SystemError } from "../base/errors.js";
+import { lastErrno } from "../ffi/libc.js";
+
+export const errnos = constants.errno;
+
+const codes = new Map<number, ErrorCode>([
+  [errnos.EMFILE, "TOO_MANY_FDS"],
+  [errnos.ENFILE, "TOO_MANY_FDS"],
+  [errnos.ENOSPC, "DISK_FULL"],
+  [errnos.EDQUOT, "DISK_FULL"],
+  [errnos.ENOMEM, "OUT_OF_MEMORY"],
+  [errnos.EACCES, "PERMISSION_DENIED"],
+  [errnos.EPERM, "PERMISSION_DENIED"],
+  [errnos.ENOSYS, "UNSUPPORTED"],
+]);
+
+const names = new Map<number, string>(Object.entries(errnos).map(([name, value]) => [value, name]));
+
+/** @param attempt the attempt in words: `map 4096 bytes of "frame"` */
+export function systemError(attempt: string, call: string, errno: number = lastErrno()): SystemError {
+  const errnoName = names.get(errno) ?? `errno ${errno}`;
+  return new SystemError(codes.get(errno) ?? "SYSTEM_ERROR", `Cannot ${attempt}: ${call} failed with ${errnoName}`, {
+    errno,
+    errnoName,
+    call,
+  });
+}
+
+/** As `systemError`, from an error thrown by Node's own fs and child_process functions. Others are returned as they are. */
+export function fromNodeError(attempt: string, error: unknown): unknown {
+  if (!(error instanceof Error) || !("errno" in error) || typeof error.errno !== "number") return error;
+  const errno = Math.abs(error.errno);
+  const call = "syscall" in error ? String(error.syscall) : "system call";
+  const errnoName = names.get(errno) ?? `errno ${errno}`;
+  return new SystemError(
+    codes.get(errno) ?? "SYSTEM_ERROR",
+    `Cannot ${attempt}: ${call} failed with ${errnoName}`,
+    { errno, errnoName, call },
+    { cause: error },
+  );
+}
