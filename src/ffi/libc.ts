@@ -12,6 +12,7 @@ export interface Libc {
   munmap(address: Address, length: number): number;
   memmove(to: PointerArgument, from: PointerArgument, length: number): Address;
   memset(to: Address, value: number, length: number): Address;
+  lseek(fd: number, offset: number, whence: number): number;
   fcntl(fd: number, command: number, argument: number): number;
   flock(fd: number, operation: number): number;
   socket(domain: number, type: number, protocol: number): number;
@@ -63,6 +64,7 @@ function open(): Libc {
     munmap: declare("munmap", "int", ["void*", "size_t"]),
     memmove: declare("memmove", "void*", ["void*", "void*", "size_t"]),
     memset: declare("memset", "void*", ["void*", "int", "size_t"]),
+    lseek: declare("lseek", "int64", ["int", "int64", "int"]),
     fcntl: declare("fcntl", "int", ["int", "int", "int"]),
     flock: declare("flock", "int", ["int", "int"]),
     socket: declare("socket", "int", ["int", "int", "int"]),

@@ -1,0 +1,57 @@
+/**
+ * Calls back on the event loop when a descriptor is readable or writable. The only user of koffi's poll handles.
+ */
+import { koffi } from "../ffi/koffi.js";
+import type { OwnedFd } from "./owned-fd.js";
+
+type PollHandle = ReturnType<ReturnType<typeof koffi>["node"]["poll"]>;
+
+export class FdWatch {
+  readonly #handle: PollHandle;
+  readonly #onReady: () => void;
+  #open = true;
+  #scheduled = false;
+  #writable = false;
+
+  /**
+   * Watches for readability from the start. The descriptor stays the caller's and is closed after this watch.
+   * Readiness is level-triggered: what `onReady` leaves unread brings another call.
+   */
+  constructor(fd: OwnedFd, onReady: () => void) {
+    this.#onReady = onReady;
+    this.#handle = koffi().node.poll(fd.number, { readable: true, disconnect: true }, this.#hop);
+  }
+
+  /** Whether to call back for writability as well. */
+  setWritable(writable: boolean): void {
+    if (!this.#open || writable === this.#writable) return;
+    this.#writable = writable;
+    this.#handle.stop();
+    this.#handle.start({ readable: true, writable, disconnect: true }, this.#hop);
+  }
+
+  /** Whether this watch keeps the process from ending; it does unless told otherwise. */
+  setReferenced(referenced: boolean): void {
+    if (!this.#open) return;
+    if (referenced) this.#handle.ref();
+    else this.#handle.unref();
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#handle.stop();
+    this.#handle.close();
+  }
+
+  // WHY: koffi's callback does not run promise continuations by itself (with `await` code directly in it Node 26
+  // never continued); one hop through setImmediate, in the same turn of the loop, makes it ordinary code.
+  readonly #hop = (): void => {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      if (this.#open) this.#onReady();
+    });
+  };
+}

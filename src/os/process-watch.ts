@@ -1,0 +1,55 @@
+/**
+ * Tells when a process has really ended. A pidfd becomes readable only after the process's GPU channels are torn down
+ * (measured: memory no longer changes then), while its sockets hang up earlier; so memory is reclaimed on this, not on the hang-up.
+ */
+import { libc } from "../ffi/libc.js";
+import { FdWatch } from "./fd-watch.js";
+import { OwnedFd } from "./owned-fd.js";
+
+const SYS_PIDFD_OPEN = 434;
+const POLLIN = 1;
+
+export class ProcessWatch {
+  readonly #pidfd: OwnedFd;
+  readonly #watch: FdWatch;
+  #open = true;
+
+  /**
+   * Takes over the pidfd; `onExit` is called once, from the event loop. The watch does not keep this process from ending.
+   */
+  constructor(pidfd: OwnedFd, onExit: () => void) {
+    this.#pidfd = pidfd;
+    this.#watch = new FdWatch(pidfd, () => {
+      if (!this.#open) return;
+      this.close();
+      onExit();
+    });
+    this.#watch.setReferenced(false);
+  }
+
+  /** Whether the process has ended, asked without waiting. */
+  get exited(): boolean {
+    return this.#open ? isReadable(this.#pidfd) : true;
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#watch.close();
+    this.#pidfd.close();
+  }
+}
+
+/** A pidfd of a process by number; undefined where there is none. Prefer `SeqpacketSocket.peerPidfd`, which cannot meet a reused number. */
+export function openPidfd(pid: number): OwnedFd | undefined {
+  const fd = libc().syscall(SYS_PIDFD_OPEN, pid, 0);
+  return fd < 0 ? undefined : new OwnedFd(fd);
+}
+
+function isReadable(fd: OwnedFd): boolean {
+  const entry = new Uint8Array(new ArrayBuffer(8));
+  const view = new DataView(entry.buffer);
+  view.setInt32(0, fd.number, true);
+  view.setInt16(4, POLLIN, true);
+  return libc().poll(entry, 1, 0) > 0;
+}

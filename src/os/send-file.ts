@@ -1,0 +1,70 @@
+/**
+ * Copies between two files inside the kernel, on the thread pool, in pieces: one copy and no memory of this process.
+ * Measured faster than read and write, and than reading into a mapping, whose page faults cost more than the copy.
+ */
+import { openSync } from "node:fs";
+import type { Deadline } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import { libc } from "../ffi/libc.js";
+import { OwnedFd } from "./owned-fd.js";
+import { fromNodeError, systemError } from "./system-error.js";
+
+const PIECE_BYTES = 16 * 1024 * 1024;
+const SEEK_SET = 0;
+
+export interface FileRange {
+  readonly fd: OwnedFd;
+  readonly byteOffset: number;
+}
+
+export interface SendFileOptions {
+  readonly deadline: Deadline;
+  readonly onProgress?: ((doneBytes: number) => void) | undefined;
+}
+
+/**
+ * Copies exactly `byteLength` bytes. The descriptors stay the caller's, and so do their file positions.
+ * @throws INVALID_FILE where the source ends early, DISK_FULL
+ */
+export async function sendFile(
+  to: FileRange,
+  from: FileRange,
+  byteLength: number,
+  options: SendFileOptions,
+): Promise<void> {
+  // WHY: sendfile works at the file position, which duplicates of a descriptor share with everybody; a reopened one has its own.
+  using target = reopenAt(to, "r+");
+  using source = reopenAt(from, "r");
+  for (let done = 0; done < byteLength; ) {
+    options.deadline.check();
+    const count = await sendPiece(target, source, Math.min(PIECE_BYTES, byteLength - done));
+    if (count === 0) {
+      throw new CudaIpcError("INVALID_FILE", `Cannot copy ${byteLength} bytes: the source ended after ${done}`);
+    }
+    done += count;
+    options.onProgress?.(done);
+  }
+}
+
+function reopenAt(range: FileRange, flags: "r" | "r+"): OwnedFd {
+  let fd: OwnedFd;
+  try {
+    fd = new OwnedFd(openSync(`/proc/self/fd/${range.fd.number}`, flags));
+  } catch (error) {
+    throw fromNodeError("open a file a second time", error);
+  }
+  if (libc().lseek(fd.number, range.byteOffset, SEEK_SET) >= 0) return fd;
+  const failure = systemError(`go to byte ${range.byteOffset} of a file`, "lseek");
+  fd.close();
+  throw failure;
+}
+
+function sendPiece(to: OwnedFd, from: OwnedFd, byteLength: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    libc().sendfile.async(to.number, from.number, null, byteLength, (failure, count) => {
+      if (failure !== null && failure !== undefined) reject(failure);
+      else if (count >= 0) resolve(count);
+      else reject(systemError(`copy ${byteLength} bytes between files`, "sendfile"));
+    });
+  });
+}

@@ -1,0 +1,209 @@
+/**
+ * Unix SEQPACKET sockets that carry file descriptors: message boundaries for free, descriptors arrive with the
+ * message that speaks of them. Nothing here blocks or waits; see packet-channel.ts for that.
+ * (Node's own sockets silently drop descriptors that are sent to them, so they cannot be used.)
+ */
+import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
+import { lastErrno, libc } from "../ffi/libc.js";
+import { addressOf } from "./host-memory.js";
+import { OwnedFd } from "./owned-fd.js";
+import * as layout from "./socket-layout.js";
+import { errnos, systemError } from "./system-error.js";
+
+const SOCKET_TYPE = layout.SOCK_SEQPACKET | layout.SOCK_CLOEXEC | layout.SOCK_NONBLOCK;
+const BACKLOG = 1024;
+
+export interface Packet {
+  readonly bytes: Uint8Array;
+  /** Owned by the receiver. */
+  readonly fds: readonly OwnedFd[];
+}
+
+export interface PeerCredentials {
+  readonly pid: number;
+  readonly uid: number;
+  readonly gid: number;
+}
+
+export class SeqpacketSocket {
+  readonly fd: OwnedFd;
+
+  /** Takes over a connected socket. */
+  constructor(fd: OwnedFd) {
+    this.fd = fd;
+  }
+
+  /** @throws SystemError with `ENOENT` or `ECONNREFUSED` where nobody listens */
+  static connect(path: string): SeqpacketSocket {
+    return acquireIn((scope) => {
+      const fd = scope.own(openSocket(), (fd) => fd.close());
+      const address = checkedAddress(path);
+      if (libc().connect(fd.number, address, address.byteLength) < 0) {
+        throw systemError(`connect to ${path}`, "connect");
+      }
+      return new SeqpacketSocket(fd);
+    });
+  }
+
+  /** Two sockets connected to each other. */
+  static pair(): [SeqpacketSocket, SeqpacketSocket] {
+    const fds = new Int32Array(new ArrayBuffer(8));
+    if (libc().socketpair(layout.AF_UNIX, SOCKET_TYPE, 0, fds) < 0)
+      throw systemError("make a pair of sockets", "socketpair");
+    const [first = -1, second = -1] = fds;
+    return [new SeqpacketSocket(new OwnedFd(first)), new SeqpacketSocket(new OwnedFd(second))];
+  }
+
+  /**
+   * Sends one message; the descriptors stay the caller's.
+   * @returns false where the other side has not read enough to take it
+   */
+  trySend(bytes: Uint8Array, fds: readonly OwnedFd[] = []): boolean {
+    if (bytes.byteLength === 0 || bytes.byteLength > limits.messageBytesMax) {
+      throw new CudaIpcError(
+        "MESSAGE_TOO_LARGE",
+        `Cannot send a message of ${bytes.byteLength} bytes: the protocol takes 1 to ${limits.messageBytesMax}`,
+      );
+    }
+    const memory = messageMemory();
+    memory.data.set(bytes);
+    memory.prepareSend(
+      bytes.byteLength,
+      fds.map((fd) => fd.number),
+    );
+    const sent = retryInterrupted(() =>
+      libc().sendmsg(this.fd.number, memory.header, layout.MSG_DONTWAIT | layout.MSG_NOSIGNAL),
+    );
+    if (sent >= 0) return true;
+    if (lastErrno() === errnos.EAGAIN) return false;
+    throw systemError(`send a message of ${bytes.byteLength} bytes`, "sendmsg");
+  }
+
+  /**
+   * Receives one message: undefined where none is there yet, "end" when the other side is gone.
+   * @throws MESSAGE_TOO_LARGE where the message was cut; TOO_MANY_FDS where descriptors were lost because this process can
+   *   open no more, or too many were attached. What arrived of it is closed.
+   */
+  tryReceive(): Packet | "end" | undefined {
+    const memory = messageMemory();
+    memory.prepareReceive();
+    const received = retryInterrupted(() =>
+      libc().recvmsg(this.fd.number, memory.header, layout.MSG_DONTWAIT | layout.MSG_CMSG_CLOEXEC),
+    );
+    if (received < 0) {
+      const errno = lastErrno();
+      if (errno === errnos.EAGAIN) return undefined;
+      if (errno === errnos.ECONNRESET) return "end";
+      throw systemError("receive a message", "recvmsg", errno);
+    }
+    const fds = memory.receivedFds().map((fd) => new OwnedFd(fd));
+    const flags = memory.receivedFlags();
+    // SAFETY: the kernel reports a cut message by flag alone; what did arrive must be closed here or it leaks.
+    if ((flags & (layout.MSG_TRUNC | layout.MSG_CTRUNC)) !== 0 || received > limits.messageBytesMax) {
+      releaseAll(fds.map((fd) => () => fd.close()));
+      throw truncated(flags, fds.length);
+    }
+    if (received === 0 && fds.length === 0) return "end";
+    return { bytes: memory.data.slice(0, received), fds };
+  }
+
+  peerCredentials(): PeerCredentials {
+    const value = new Uint8Array(new ArrayBuffer(12));
+    const length = new Uint32Array(new ArrayBuffer(4)).fill(12);
+    if (libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERCRED, value, length) < 0) {
+      throw systemError("ask for the peer's credentials", "getsockopt");
+    }
+    const view = new DataView(value.buffer);
+    return { pid: view.getInt32(0, true), uid: view.getUint32(4, true), gid: view.getUint32(8, true) };
+  }
+
+  /** A pidfd of the process that connected; undefined where the system has none (Linux before 6.5). The caller owns it. */
+  peerPidfd(): OwnedFd | undefined {
+    const value = new Uint8Array(new ArrayBuffer(4));
+    const length = new Uint32Array(new ArrayBuffer(4)).fill(4);
+    if (libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERPIDFD, value, length) < 0) return undefined;
+    return new OwnedFd(new DataView(value.buffer).getInt32(0, true));
+  }
+
+  close(): void {
+    this.fd.close();
+  }
+}
+
+export class SeqpacketListener {
+  readonly fd: OwnedFd;
+
+  private constructor(fd: OwnedFd) {
+    this.fd = fd;
+  }
+
+  /** Listens at a path where no file is. */
+  static listen(path: string): SeqpacketListener {
+    return acquireIn((scope) => {
+      const fd = scope.own(openSocket(), (fd) => fd.close());
+      const address = checkedAddress(path);
+      if (libc().bind(fd.number, address, address.byteLength) < 0) throw systemError(`listen at ${path}`, "bind");
+      if (libc().listen(fd.number, BACKLOG) < 0) throw systemError(`listen at ${path}`, "listen");
+      return new SeqpacketListener(fd);
+    });
+  }
+
+  /** The next client, or undefined where none waits. */
+  tryAccept(): SeqpacketSocket | undefined {
+    const flags = layout.SOCK_CLOEXEC | layout.SOCK_NONBLOCK;
+    const fd = retryInterrupted(() => libc().accept4(this.fd.number, null, null, flags));
+    if (fd >= 0) return new SeqpacketSocket(new OwnedFd(fd));
+    const errno = lastErrno();
+    if (errno === errnos.EAGAIN || errno === errnos.ECONNABORTED) return undefined;
+    throw systemError("accept a client", "accept4", errno);
+  }
+
+  close(): void {
+    this.fd.close();
+  }
+}
+
+function openSocket(): OwnedFd {
+  const fd = libc().socket(layout.AF_UNIX, SOCKET_TYPE, 0);
+  if (fd < 0) throw systemError("open a socket", "socket");
+  return new OwnedFd(fd);
+}
+
+function checkedAddress(path: string): Uint8Array {
+  const byteLength = Buffer.byteLength(path, "utf8");
+  if (byteLength > limits.socketPathBytesMax) {
+    throw new CudaIpcError(
+      "SOCKET_PATH_TOO_LONG",
+      `Cannot use ${path} as a socket: ${byteLength} bytes, the system takes ${limits.socketPathBytesMax}`,
+    );
+  }
+  if (path === "" || path.includes("\0")) throw new TypeError("A socket path is not empty and holds no zero byte");
+  return layout.unixAddress(path);
+}
+
+function truncated(flags: number, fdCount: number): CudaIpcError {
+  if ((flags & layout.MSG_CTRUNC) !== 0) {
+    return new CudaIpcError(
+      "TOO_MANY_FDS",
+      `Cannot receive a message: descriptors were lost after the first ${fdCount}`,
+    );
+  }
+  return new CudaIpcError("MESSAGE_TOO_LARGE", `Cannot receive a message: over ${limits.messageBytesMax} bytes`);
+}
+
+function retryInterrupted(call: () => number): number {
+  for (;;) {
+    const result = call();
+    if (result >= 0 || lastErrno() !== errnos.EINTR) return result;
+  }
+}
+
+let shared: layout.MessageMemory | undefined;
+
+/** One room for all sockets of the thread: a message is copied out before the next call. One byte over the limit shows a cut. */
+function messageMemory(): layout.MessageMemory {
+  shared ??= new layout.MessageMemory(limits.messageBytesMax + 1, addressOf);
+  return shared;
+}

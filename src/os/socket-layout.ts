@@ -1,0 +1,111 @@
+/**
+ * The structures of sendmsg and recvmsg as bytes, for 64-bit little-endian Linux (x86-64 and AArch64 agree):
+ *
+ *   msghdr (56)   name 0:8  namelen 8:4  iov 16:8  iovlen 24:8  control 32:8  controllen 40:8  flags 48:4
+ *   iovec (16)    base 0:8  len 8:8
+ *   cmsghdr (16)  len 0:8   level 8:4    type 12:4   then data, padded to 8
+ *   sockaddr_un   family 0:2  path 2:108
+ */
+import { limits } from "../base/limits.js";
+
+export const AF_UNIX = 1;
+export const SOCK_SEQPACKET = 5;
+export const SOCK_CLOEXEC = 0x80000;
+export const SOCK_NONBLOCK = 0x800;
+export const SOL_SOCKET = 1;
+export const SO_PEERCRED = 17;
+export const SO_PEERPIDFD = 77;
+export const SCM_RIGHTS = 1;
+export const MSG_CTRUNC = 0x8;
+export const MSG_TRUNC = 0x20;
+export const MSG_DONTWAIT = 0x40;
+export const MSG_NOSIGNAL = 0x4000;
+export const MSG_CMSG_CLOEXEC = 0x40000000;
+
+const MSGHDR_BYTES = 56;
+const IOVEC_BYTES = 16;
+const CMSGHDR_BYTES = 16;
+/** CMSG_SPACE of the largest control message that the kernel passes. */
+const CONTROL_BYTES = CMSGHDR_BYTES + Math.ceil((limits.scmRightsFdsMax * 4) / 8) * 8;
+
+/** Room for one message with its control data; addresses inside stay valid because the memory never moves. */
+export class MessageMemory {
+  readonly header: Uint8Array;
+  readonly data: Uint8Array;
+  readonly #headerView: DataView;
+  readonly #control: Uint8Array;
+  readonly #controlView: DataView;
+  readonly #addresses: { readonly iovec: bigint; readonly data: bigint; readonly control: bigint };
+
+  constructor(dataBytes: number, addressOf: (bytes: Uint8Array) => bigint) {
+    this.header = new Uint8Array(new ArrayBuffer(MSGHDR_BYTES + IOVEC_BYTES));
+    this.#headerView = new DataView(this.header.buffer);
+    this.data = new Uint8Array(new ArrayBuffer(dataBytes));
+    this.#control = new Uint8Array(new ArrayBuffer(CONTROL_BYTES));
+    this.#controlView = new DataView(this.#control.buffer);
+    this.#addresses = {
+      iovec: addressOf(this.header) + BigInt(MSGHDR_BYTES),
+      data: addressOf(this.data),
+      control: addressOf(this.#control),
+    };
+  }
+
+  /** Makes the header describe an empty room of full size, for recvmsg. */
+  prepareReceive(): void {
+    this.#describe(this.data.byteLength, CONTROL_BYTES);
+  }
+
+  /** Makes the header describe the first `byteLength` bytes of `data` with these descriptors attached, for sendmsg. */
+  prepareSend(byteLength: number, fds: readonly number[]): void {
+    const controlLength = CMSGHDR_BYTES + fds.length * 4;
+    this.#describe(byteLength, fds.length === 0 ? 0 : Math.ceil(controlLength / 8) * 8);
+    if (fds.length === 0) return;
+    this.#controlView.setBigUint64(0, BigInt(controlLength), true);
+    this.#controlView.setInt32(8, SOL_SOCKET, true);
+    this.#controlView.setInt32(12, SCM_RIGHTS, true);
+    for (const [index, fd] of fds.entries()) this.#controlView.setInt32(CMSGHDR_BYTES + index * 4, fd, true);
+  }
+
+  /** The flags that recvmsg left in the header. */
+  receivedFlags(): number {
+    return this.#headerView.getInt32(48, true);
+  }
+
+  /** All descriptors that recvmsg delivered, whatever the number of control messages. */
+  receivedFds(): number[] {
+    const fds: number[] = [];
+    const end = Number(this.#headerView.getBigUint64(40, true));
+    for (let at = 0; at + CMSGHDR_BYTES <= end; ) {
+      const length = Number(this.#controlView.getBigUint64(at, true));
+      if (length < CMSGHDR_BYTES) break;
+      const isRights =
+        this.#controlView.getInt32(at + 8, true) === SOL_SOCKET &&
+        this.#controlView.getInt32(at + 12, true) === SCM_RIGHTS;
+      for (let data = at + CMSGHDR_BYTES; isRights && data + 4 <= at + length; data += 4) {
+        fds.push(this.#controlView.getInt32(data, true));
+      }
+      at += Math.ceil(length / 8) * 8;
+    }
+    return fds;
+  }
+
+  #describe(dataLength: number, controlLength: number): void {
+    const view = this.#headerView;
+    this.header.fill(0);
+    view.setBigUint64(16, this.#addresses.iovec, true);
+    view.setBigUint64(24, 1n, true);
+    view.setBigUint64(32, controlLength === 0 ? 0n : this.#addresses.control, true);
+    view.setBigUint64(40, BigInt(controlLength), true);
+    view.setBigUint64(MSGHDR_BYTES, this.#addresses.data, true);
+    view.setBigUint64(MSGHDR_BYTES + 8, BigInt(dataLength), true);
+  }
+}
+
+/** A sockaddr_un for a path in the file system, exactly as long as bind and connect want it. */
+export function unixAddress(path: string): Uint8Array {
+  const pathBytes = Buffer.from(path, "utf8");
+  const address = new Uint8Array(new ArrayBuffer(2 + pathBytes.byteLength + 1));
+  new DataView(address.buffer).setUint16(0, AF_UNIX, true);
+  address.set(pathBytes, 2);
+  return address;
+}

@@ -1,0 +1,95 @@
+/** Messages to bytes and back. Decoding trusts nothing: UTF-8, JSON, version, then the schema, each with its own error. */
+import * as v from "valibot";
+import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+import {
+  PROTOCOL_VERSION,
+  type Reply,
+  type Request,
+  type ResultOf,
+  replySchema,
+  requestSchema,
+  resultSchemas,
+} from "./messages.js";
+
+const decoder = new TextDecoder("utf-8", { fatal: true });
+const encoder = new TextEncoder();
+
+/** @throws MESSAGE_TOO_LARGE */
+export function encodeMessage(message: Request | Reply): Uint8Array {
+  const bytes = encoder.encode(JSON.stringify(message));
+  if (bytes.byteLength > limits.messageBytesMax) {
+    throw new CudaIpcError(
+      "MESSAGE_TOO_LARGE",
+      `Cannot send a message of ${bytes.byteLength} bytes: the protocol takes ${limits.messageBytesMax}`,
+    );
+  }
+  return bytes;
+}
+
+/** @throws INVALID_MESSAGE, PROTOCOL_MISMATCH */
+export function decodeRequest(bytes: Uint8Array): Request {
+  return checked("a request", requestSchema, parse("a request", bytes));
+}
+
+/** @throws INVALID_MESSAGE, PROTOCOL_MISMATCH */
+export function decodeReply(bytes: Uint8Array): Reply {
+  return checked("a reply of the hub", replySchema, parse("a reply of the hub", bytes));
+}
+
+/** @throws INVALID_MESSAGE */
+export function decodeResult<Op extends Request["op"]>(op: Op, result: unknown): ResultOf<Op> {
+  return checked(`the hub's answer to "${op}"`, resultSchemas[op], result) as ResultOf<Op>;
+}
+
+/** The id of a request that could not be decoded as a whole, so that the refusal can name it; 0 where it has none. */
+export function idOf(bytes: Uint8Array): number {
+  try {
+    const value: unknown = JSON.parse(decoder.decode(bytes));
+    const id = typeof value === "object" && value !== null && "id" in value ? value.id : 0;
+    return typeof id === "number" && Number.isSafeInteger(id) && id > 0 ? id : 0;
+  } catch {
+    // Not JSON at all: there is no id, and the caller already holds the error that says so.
+    return 0;
+  }
+}
+
+function parse(what: string, bytes: Uint8Array): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(decoder.decode(bytes));
+  } catch (cause) {
+    throw new CudaIpcError("INVALID_MESSAGE", `Cannot read ${what}: ${bytes.byteLength} bytes that are not JSON`, {
+      cause,
+    });
+  }
+  const version = typeof value === "object" && value !== null && "v" in value ? value.v : undefined;
+  if (typeof version === "number" && version !== PROTOCOL_VERSION) {
+    throw new CudaIpcError(
+      "PROTOCOL_MISMATCH",
+      `Cannot read ${what}: it is of protocol version ${version}, wanted version ${PROTOCOL_VERSION}`,
+    );
+  }
+  return value;
+}
+
+/** @throws `code` with the path of the first field that is wrong */
+export function checked<Schema extends v.GenericSchema>(
+  what: string,
+  schema: Schema,
+  value: unknown,
+  code: "INVALID_MESSAGE" | "INVALID_DESCRIPTOR" = "INVALID_MESSAGE",
+): v.InferOutput<Schema> {
+  const result = v.safeParse(schema, value, { abortEarly: true });
+  if (result.success) return result.output;
+  const issue = result.issues[0];
+  const path = v.getDotPath(issue) ?? "the document";
+  throw new CudaIpcError(
+    code,
+    `Cannot read ${what}: ${path}: expected ${issue.expected}, found ${clip(issue.received)}`,
+  );
+}
+
+function clip(text: string): string {
+  return text.length > 80 ? `${text.slice(0, 80)}...` : text;
+}

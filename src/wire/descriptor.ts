@@ -1,0 +1,80 @@
+/**
+ * The descriptor of a shared object: what any process in any language needs beside the file descriptors to map and read it.
+ * Versioned JSON; every field from another process is checked here for its form, and against the memory by whoever maps it.
+ */
+import * as v from "valibot";
+import { limits } from "../base/limits.js";
+
+export const DESCRIPTOR_VERSION = 1;
+
+const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const integer = v.pipe(v.number(), v.safeInteger());
+
+/** Device memory travels as `vmm` (CUDA virtual memory management, POSIX descriptor), host memory as `memfd`. */
+const device = v.variant("kind", [
+  v.strictObject({ kind: v.literal("cuda"), uuid: v.pipe(v.string(), v.regex(/^(GPU|MIG)-[0-9a-f-]{36}$/)) }),
+  v.strictObject({ kind: v.literal("host") }),
+]);
+
+/** One array in memory: strides in elements, as DLPack and numpy count them; offset in bytes from the start of the memory. */
+const arrayLayout = v.strictObject({
+  dtype: v.pipe(v.string(), v.maxLength(32)),
+  shape: v.pipe(v.array(count), v.maxLength(limits.dimensionsMax)),
+  strides: v.pipe(v.array(integer), v.maxLength(limits.dimensionsMax)),
+  byteOffset: count,
+});
+
+/** What the memory holds: one array, or many, whose layouts are in the index, the second file descriptor. */
+const content = v.variant("kind", [
+  v.strictObject({ kind: v.literal("array"), array: arrayLayout }),
+  v.strictObject({
+    kind: v.literal("bundle"),
+    arrayCount: v.pipe(count, v.maxValue(limits.bundleArraysMax)),
+    indexByteLength: v.pipe(count, v.minValue(2), v.maxValue(limits.bundleIndexBytesMax)),
+  }),
+]);
+
+export const descriptorSchema = v.strictObject({
+  version: v.literal(DESCRIPTOR_VERSION),
+  device,
+  mechanism: v.picklist(["vmm", "memfd"]),
+  /** Bytes that belong to the content. */
+  byteLength: count,
+  /** Bytes of the memory behind the descriptor, which is mapped as a whole: a multiple of the device's granularity. */
+  allocationByteLength: v.pipe(count, v.minValue(1)),
+  content,
+});
+
+export type Descriptor = v.InferOutput<typeof descriptorSchema>;
+export type DescriptorContent = Descriptor["content"];
+export type ArrayLayoutFields = v.InferOutput<typeof arrayLayout>;
+
+/** The index of a bundle, in a sealed memory file of its own because it can be larger than a message. */
+export const bundleIndexSchema = v.strictObject({
+  version: v.literal(DESCRIPTOR_VERSION),
+  metadata: v.record(v.string(), v.string()),
+  arrays: v.pipe(
+    v.array(v.strictObject({ name: v.string(), ...arrayLayout.entries })),
+    v.maxLength(limits.bundleArraysMax),
+  ),
+});
+
+export type BundleIndex = v.InferOutput<typeof bundleIndexSchema>;
+
+/** What contradicts itself in a well-formed descriptor; undefined where nothing does. */
+export function descriptorContradiction(descriptor: Descriptor): string | undefined {
+  const { byteLength, allocationByteLength, mechanism, device, content } = descriptor;
+  if (byteLength > allocationByteLength) {
+    return `content of ${byteLength} bytes in memory of ${allocationByteLength}`;
+  }
+  if ((mechanism === "memfd") !== (device.kind === "host")) return `mechanism ${mechanism} on device ${device.kind}`;
+  if (content.kind === "array" && content.array.shape.length !== content.array.strides.length) {
+    return `${content.array.shape.length} dimensions with ${content.array.strides.length} strides`;
+  }
+  return undefined;
+}
+
+/** How many file descriptors go with a descriptor: the memory, and the index of a bundle. */
+export function fdsOf(descriptor: Descriptor): 1 | 2 {
+  return descriptor.content.kind === "bundle" ? 2 : 1;
+}

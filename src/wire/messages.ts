@@ -1,0 +1,126 @@
+/**
+ * The messages between client and hub. Each is one JSON document of at most 64 KiB in one SEQPACKET packet:
+ * a request `{v, id, op, ...}` from the client, and for each request one reply `{v, id, ok, ...}` with the same id.
+ * docs/protocol.md explains them; the schemas here are what is enforced.
+ */
+import * as v from "valibot";
+import { limits } from "../base/limits.js";
+import { descriptorSchema } from "./descriptor.js";
+import { isValidName } from "./names.js";
+
+export const PROTOCOL_VERSION = 1;
+
+const id = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
+const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const word = v.pipe(v.string(), v.maxLength(128));
+// WHY: any string here, judged by the hub, so that a bad name is answered with INVALID_NAME and not as a broken message.
+const anyName = v.pipe(v.string(), v.maxLength(16 * 1024));
+const goodName = v.pipe(v.string(), v.check(isValidName, "not a valid name"));
+const head = { v: v.literal(PROTOCOL_VERSION), id };
+
+const access = v.picklist(["read", "read-write"]);
+const lifetime = v.picklist(["held", "pinned"]);
+
+export type Lifetime = v.InferOutput<typeof lifetime>;
+
+export const requestSchema = v.variant("op", [
+  /** First message of a session. */
+  v.strictObject({ ...head, op: v.literal("hello"), client: v.strictObject({ version: word, program: word }) }),
+  /** Registers memory under a name; with it come the memory's descriptor and, for a bundle, its index. Not yet visible to `open`. */
+  v.strictObject({ ...head, op: v.literal("create"), name: anyName, lifetime, descriptor: descriptorSchema }),
+  v.strictObject({ ...head, op: v.literal("publish"), object: id }),
+  /** Answered when the name is published; at once where `wait` is false. */
+  v.strictObject({ ...head, op: v.literal("open"), name: anyName, access, wait: v.boolean() }),
+  /** Ends the wait of an earlier `open`, which is then answered with ABORTED unless it was answered already. */
+  v.strictObject({ ...head, op: v.literal("cancel"), request: id }),
+  v.strictObject({ ...head, op: v.literal("release"), lease: id }),
+  v.strictObject({ ...head, op: v.literal("remove"), name: anyName }),
+  v.strictObject({ ...head, op: v.literal("list"), after: v.optional(anyName) }),
+  v.strictObject({ ...head, op: v.literal("inspect"), name: anyName }),
+  v.strictObject({ ...head, op: v.literal("status") }),
+  v.strictObject({ ...head, op: v.literal("stop"), force: v.boolean() }),
+  /** Last message of a session: everything it holds is given back at once. */
+  v.strictObject({ ...head, op: v.literal("bye") }),
+]);
+
+export type Request = v.InferOutput<typeof requestSchema>;
+export type RequestOf<Op extends Request["op"]> = Extract<Request, { op: Op }>;
+
+const objectSummary = v.strictObject({
+  name: goodName,
+  object: id,
+  published: v.boolean(),
+  lifetime,
+  leases: count,
+  ownerPid: v.nullable(count),
+  createdAtMs: count,
+  descriptor: descriptorSchema,
+});
+
+export type ObjectSummary = v.InferOutput<typeof objectSummary>;
+
+const holder = v.strictObject({ pid: count, program: word, access: v.picklist(["owner", "read", "read-write"]) });
+
+export type Holder = v.InferOutput<typeof holder>;
+
+const hubStatus = v.strictObject({
+  version: word,
+  instance: word,
+  pid: count,
+  startedAtMs: count,
+  socket: v.string(),
+  clients: count,
+  objects: count,
+  pinned: count,
+  leases: count,
+  waitingOpens: count,
+  hostBytes: count,
+  deviceBytes: count,
+  /** How long the hub stays without clients and pinned objects; null for ever. */
+  idleMs: v.nullable(count),
+});
+
+export type HubStatus = v.InferOutput<typeof hubStatus>;
+
+const none = v.strictObject({});
+
+/** What a successful reply to each request carries as `result`. */
+export const resultSchemas = {
+  hello: v.strictObject({ version: word, instance: word, pid: count }),
+  create: v.strictObject({ object: id, lease: id }),
+  publish: none,
+  /** With it come the memory's descriptor and, for a bundle, its index. */
+  open: v.strictObject({ object: id, lease: id, descriptor: descriptorSchema }),
+  cancel: none,
+  release: none,
+  remove: none,
+  /** In order of names; `next` is what to pass as `after` for the following page. */
+  list: v.strictObject({ objects: v.array(objectSummary), next: v.nullable(v.string()) }),
+  inspect: v.strictObject({ object: objectSummary, holders: v.array(holder), holdersLeftOut: count }),
+  status: hubStatus,
+  stop: none,
+  bye: none,
+} as const satisfies Record<Request["op"], v.GenericSchema>;
+
+export type ResultOf<Op extends Request["op"]> = v.InferOutput<(typeof resultSchemas)[Op]>;
+
+export const replySchema = v.variant("ok", [
+  v.strictObject({ ...head, ok: v.literal(true), result: v.unknown() }),
+  v.strictObject({
+    v: v.literal(PROTOCOL_VERSION),
+    /** 0 where the hub could not read the id of the request. */
+    id: count,
+    ok: v.literal(false),
+    error: v.strictObject({
+      code: v.pipe(v.string(), v.maxLength(64)),
+      message: v.pipe(v.string(), v.maxLength(16 * 1024)),
+    }),
+  }),
+]);
+
+export type Reply = v.InferOutput<typeof replySchema>;
+
+/** Objects in one page of `list`, so that the reply stays within one message. */
+export const LIST_PAGE_OBJECTS = Math.floor(limits.messageBytesMax / 2048);
+/** Holders that one reply to `inspect` names. */
+export const INSPECT_HOLDERS_MAX = 200;

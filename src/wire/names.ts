@@ -1,0 +1,20 @@
+/** Which names objects may have: they appear in messages, file names, terminals and shells, and need quoting in none of them. */
+import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+
+const NAME = /^[A-Za-z0-9_][A-Za-z0-9._:-]*$/;
+
+export function isValidName(name: string): boolean {
+  return name.length <= limits.nameBytesMax && NAME.test(name);
+}
+
+/** @throws INVALID_NAME */
+export function checkName(name: string): string {
+  if (isValidName(name)) return name;
+  const shown = JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}...` : name);
+  throw new CudaIpcError(
+    "INVALID_NAME",
+    `Cannot use ${shown} as a name: wanted 1 to ${limits.nameBytesMax} letters, digits, '.', '_', '-' or ':', ` +
+      "the first a letter, digit or '_'",
+  );
+}
