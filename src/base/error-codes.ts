@@ -46,6 +46,10 @@ export const errorCodes = {
   HUB_UNAVAILABLE: facts("No hub answers and none could be started.", "Run `cuda-ipc hub serve` to see why.", true),
   HUB_GONE: facts("The connection to the hub ended.", "Connect again; what is mapped stays usable.", true),
   HUB_RUNNING: facts("A hub already runs on this socket.", "Use it, or end it with: cuda-ipc hub stop"),
+  HUB_IN_USE: facts(
+    "The hub still keeps objects or serves clients.",
+    "Pass --force to end it all the same; what is mapped stays.",
+  ),
   PROTOCOL_MISMATCH: facts("The two sides speak different versions.", "Bring both to the same version of cuda-ipc."),
   INVALID_MESSAGE: facts("A message that is not of the protocol.", "Check the client against docs/protocol.md."),
   MESSAGE_TOO_LARGE: facts("A message over the limit of the protocol.", "Send less at once; see docs/protocol.md."),

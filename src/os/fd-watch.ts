@@ -26,8 +26,17 @@ export class FdWatch {
   setWritable(writable: boolean): void {
     if (!this.#open || writable === this.#writable) return;
     this.#writable = writable;
-    this.#handle.stop();
-    this.#handle.start({ readable: true, writable, disconnect: true }, this.#hop);
+    this.pause();
+    this.resume();
+  }
+
+  /** Stops calling back until `resume`. */
+  pause(): void {
+    if (this.#open) this.#handle.stop();
+  }
+
+  resume(): void {
+    if (this.#open) this.#handle.start({ readable: true, writable: this.#writable, disconnect: true }, this.#hop);
   }
 
   /** Whether this watch keeps the process from ending; it does unless told otherwise. */

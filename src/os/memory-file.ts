@@ -47,11 +47,20 @@ export function createConstantFile(name: string, content: Uint8Array): OwnedFd {
   });
 }
 
-/** The size of a file that somebody else sent, and whether that size is sealed. */
-export function inspectMemoryFile(fd: OwnedFd): { readonly byteLength: number; readonly sizeSealed: boolean } {
+export interface MemoryFileFacts {
+  readonly byteLength: number;
+  /** Nobody can resize it. */
+  readonly sizeSealed: boolean;
+  /** Nobody can change its bytes either. */
+  readonly contentSealed: boolean;
+}
+
+/** What holds of a file that somebody else sent; nothing is sealed where it is no memory file. */
+export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
   const byteLength = fstatSync(fd.number).size;
   const seals = libc().fcntl(fd.number, F_GET_SEALS, 0);
-  return { byteLength, sizeSealed: seals >= 0 && (seals & SIZE_SEALS) === SIZE_SEALS };
+  const sizeSealed = seals >= 0 && (seals & SIZE_SEALS) === SIZE_SEALS;
+  return { byteLength, sizeSealed, contentSealed: sizeSealed && (seals & F_SEAL_WRITE) !== 0 };
 }
 
 /** A descriptor of the same memory through which nobody can map it writable. The caller owns it. */

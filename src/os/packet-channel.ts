@@ -7,11 +7,11 @@ import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import { FdWatch } from "./fd-watch.js";
 import type { OwnedFd } from "./owned-fd.js";
-import type { SeqpacketSocket } from "./seqpacket.js";
+import type { Packet, SeqpacketSocket } from "./seqpacket.js";
 
 export interface PacketHandler {
   /** The descriptors belong to the handler. What it throws ends the channel. */
-  onPacket(bytes: Uint8Array, fds: readonly OwnedFd[]): void;
+  onPacket(packet: Packet): void;
   /** Called once: without a reason when the other side closed, with one when something failed here. Not after `close()`. */
   onEnd(reason: unknown): void;
 }
@@ -87,7 +87,7 @@ export class PacketChannel {
           this.#end(undefined);
           return;
         }
-        this.#handler.onPacket(packet.bytes, packet.fds);
+        this.#handler.onPacket(packet);
       }
     } catch (error) {
       this.#end(error);

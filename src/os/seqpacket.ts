@@ -17,8 +17,13 @@ const BACKLOG = 1024;
 
 export interface Packet {
   readonly bytes: Uint8Array;
-  /** Owned by the receiver. */
+  /** Owned by the receiver; none where the message is damaged. */
   readonly fds: readonly OwnedFd[];
+  /**
+   * What the kernel cut off: MESSAGE_TOO_LARGE where bytes are missing, TOO_MANY_FDS where descriptors are, because this
+   * process can open no more.
+   */
+  readonly damage: CudaIpcError | undefined;
 }
 
 export interface PeerCredentials {
@@ -81,11 +86,7 @@ export class SeqpacketSocket {
     throw systemError(`send a message of ${bytes.byteLength} bytes`, "sendmsg");
   }
 
-  /**
-   * Receives one message: undefined where none is there yet, "end" when the other side is gone.
-   * @throws MESSAGE_TOO_LARGE where the message was cut; TOO_MANY_FDS where descriptors were lost because this process can
-   *   open no more, or too many were attached. What arrived of it is closed.
-   */
+  /** Receives one message: undefined where none is there yet, "end" when the other side is gone. */
   tryReceive(): Packet | "end" | undefined {
     const memory = messageMemory();
     memory.prepareReceive();
@@ -99,14 +100,13 @@ export class SeqpacketSocket {
       throw systemError("receive a message", "recvmsg", errno);
     }
     const fds = memory.receivedFds().map((fd) => new OwnedFd(fd));
-    const flags = memory.receivedFlags();
-    // SAFETY: the kernel reports a cut message by flag alone; what did arrive must be closed here or it leaks.
-    if ((flags & (layout.MSG_TRUNC | layout.MSG_CTRUNC)) !== 0 || received > limits.messageBytesMax) {
-      releaseAll(fds.map((fd) => () => fd.close()));
-      throw truncated(flags, fds.length);
-    }
-    if (received === 0 && fds.length === 0) return "end";
-    return { bytes: memory.data.slice(0, received), fds };
+    const damage = damageOf(memory.receivedFlags(), received, fds.length);
+    if (received === 0 && fds.length === 0 && damage === undefined) return "end";
+    const bytes = memory.data.slice(0, received);
+    if (damage === undefined) return { bytes, fds, damage };
+    // SAFETY: of a cut message some descriptors did arrive; they must be closed here or they leak.
+    releaseAll(fds.map((fd) => () => fd.close()));
+    return { bytes, fds: [], damage };
   }
 
   peerCredentials(): PeerCredentials {
@@ -183,14 +183,16 @@ function checkedAddress(path: string): Uint8Array {
   return layout.unixAddress(path);
 }
 
-function truncated(flags: number, fdCount: number): CudaIpcError {
+function damageOf(flags: number, byteLength: number, fdCount: number): CudaIpcError | undefined {
   if ((flags & layout.MSG_CTRUNC) !== 0) {
-    return new CudaIpcError(
-      "TOO_MANY_FDS",
-      `Cannot receive a message: descriptors were lost after the first ${fdCount}`,
-    );
+    const message = `Cannot receive a message: its descriptors after the first ${fdCount} were lost`;
+    return new CudaIpcError("TOO_MANY_FDS", message);
   }
-  return new CudaIpcError("MESSAGE_TOO_LARGE", `Cannot receive a message: over ${limits.messageBytesMax} bytes`);
+  if ((flags & layout.MSG_TRUNC) !== 0 || byteLength > limits.messageBytesMax) {
+    const message = `Cannot receive a message: over ${limits.messageBytesMax} bytes`;
+    return new CudaIpcError("MESSAGE_TOO_LARGE", message);
+  }
+  return undefined;
 }
 
 function retryInterrupted(call: () => number): number {

@@ -1,0 +1,30 @@
+/** The package's own version, as package.json says it. */
+import { readFileSync } from "node:fs";
+
+let known: string | undefined;
+
+export function packageVersion(): string {
+  known ??= readVersion();
+  return known;
+}
+
+function readVersion(): string {
+  // WHY two places: dist/base and build/src/base lie at different depths below package.json.
+  for (const place of ["../../package.json", "../../../package.json"]) {
+    const version = tryRead(new URL(place, import.meta.url));
+    if (version !== undefined) return version;
+  }
+  return "unknown";
+}
+
+function tryRead(url: URL): string | undefined {
+  try {
+    const manifest: unknown = JSON.parse(readFileSync(url, "utf8"));
+    const isOurs =
+      typeof manifest === "object" && manifest !== null && "name" in manifest && manifest.name === "cuda-ipc";
+    return isOurs && "version" in manifest ? String(manifest.version) : undefined;
+  } catch {
+    // Not at this place; the next one is tried, and "unknown" is a version that harms nobody.
+    return undefined;
+  }
+}

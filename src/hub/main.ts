@@ -1,0 +1,26 @@
+/**
+ * The hub as a process of its own, as `connect()` starts it. Says on standard output, in one line of JSON, whether it
+ * listens or why not; what happens later goes to standard error.
+ */
+import { parseArgs } from "node:util";
+import { CudaIpcError } from "../base/errors.js";
+import { HubServer } from "./hub-server.js";
+
+process.umask(0o077);
+const { values } = parseArgs({ options: { socket: { type: "string" }, "idle-ms": { type: "string" } } });
+
+try {
+  const idle = values["idle-ms"];
+  const hub = HubServer.start({
+    socket: values.socket,
+    idleMs: idle === undefined ? undefined : Number(idle),
+    log: (line) => process.stderr.write(`${new Date().toISOString()} ${line}\n`),
+  });
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => hub.stop());
+  process.stdout.write(`${JSON.stringify({ ready: true })}\n`);
+} catch (error) {
+  const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
+  const message = error instanceof Error ? error.message : String(error);
+  process.stdout.write(`${JSON.stringify({ ready: false, code, message })}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,172 @@
+/**
+ * The objects that a hub keeps, under their names, with the leases on them. Pure bookkeeping: an object exists as long as
+ * its lifetime says, and its descriptors are closed exactly when it ends.
+ *
+ *   created --publish--> published --remove--> unnamed
+ *      |                     |                    |
+ *      +-- owner's lease     +-- held: last       +-- last lease ends
+ *          ends                  lease ends
+ */
+import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+import type { Descriptor } from "../wire/descriptor.js";
+import type { Lifetime } from "../wire/messages.js";
+import type { SessionId } from "./ports.js";
+
+export type LeaseKind = "owner" | "read" | "read-write";
+
+export interface Lease<Fd> {
+  readonly id: number;
+  readonly kind: LeaseKind;
+  readonly session: SessionId;
+  readonly object: SharedObject<Fd>;
+}
+
+export interface SharedObject<Fd> {
+  readonly id: number;
+  readonly name: string;
+  readonly lifetime: Lifetime;
+  readonly descriptor: Descriptor;
+  readonly memory: Fd;
+  readonly index: Fd | undefined;
+  readonly createdAtMs: number;
+  readonly ownerPid: number;
+  readonly leases: Map<number, Lease<Fd>>;
+  published: boolean;
+  /** False once it was removed: it then lives for its leases alone. */
+  named: boolean;
+}
+
+export type NewObject<Fd> = Omit<SharedObject<Fd>, "id" | "leases" | "published" | "named">;
+
+export class ObjectTable<Fd> {
+  readonly #closeFd: (fd: Fd) => void;
+  readonly #objects = new Map<number, SharedObject<Fd>>();
+  readonly #byName = new Map<string, SharedObject<Fd>>();
+  readonly #leases = new Map<number, Lease<Fd>>();
+  #sortedNames: string[] | undefined;
+  /** WHY one counter for both: ids are never reused by one hub, so a stale id can only meet nothing. */
+  #lastId = 0;
+
+  constructor(closeFd: (fd: Fd) => void) {
+    this.#closeFd = closeFd;
+  }
+
+  get size(): number {
+    return this.#objects.size;
+  }
+
+  get leaseCount(): number {
+    return this.#leases.size;
+  }
+
+  objects(): Iterable<SharedObject<Fd>> {
+    return this.#objects.values();
+  }
+
+  /** Adds an object with its owner's lease; from here on its descriptors are the table's. Throws before that. */
+  create(fields: NewObject<Fd>, owner: SessionId): { object: SharedObject<Fd>; lease: Lease<Fd> } {
+    if (this.#byName.has(fields.name)) {
+      throw new CudaIpcError("NAME_TAKEN", `Cannot create "${fields.name}": an object of this name is shared`);
+    }
+    if (this.#objects.size >= limits.hubObjectsMax) {
+      throw new CudaIpcError(
+        "LIMIT_EXCEEDED",
+        `Cannot create "${fields.name}": the hub keeps ${this.#objects.size} objects, its limit (hubObjectsMax)`,
+      );
+    }
+    const object = { ...fields, id: this.#nextId(), leases: new Map(), published: false, named: true };
+    this.#objects.set(object.id, object);
+    this.#byName.set(object.name, object);
+    this.#sortedNames = undefined;
+    return { object, lease: this.lease(object, owner, "owner") };
+  }
+
+  find(name: string): SharedObject<Fd> | undefined {
+    return this.#byName.get(name);
+  }
+
+  get(id: number): SharedObject<Fd> | undefined {
+    return this.#objects.get(id);
+  }
+
+  lease(object: SharedObject<Fd>, session: SessionId, kind: LeaseKind): Lease<Fd> {
+    const lease = { id: this.#nextId(), kind, session, object };
+    object.leases.set(lease.id, lease);
+    this.#leases.set(lease.id, lease);
+    return lease;
+  }
+
+  findLease(id: number): Lease<Fd> | undefined {
+    return this.#leases.get(id);
+  }
+
+  release(lease: Lease<Fd>): void {
+    if (!this.#leases.delete(lease.id)) return;
+    lease.object.leases.delete(lease.id);
+    const neverPublished = lease.kind === "owner" && !lease.object.published;
+    if (neverPublished) this.remove(lease.object);
+    this.#endIfUnused(lease.object);
+  }
+
+  /** Takes the name away at once; the memory stays until the last lease ends. */
+  remove(object: SharedObject<Fd>): void {
+    if (object.named) {
+      object.named = false;
+      this.#byName.delete(object.name);
+      this.#sortedNames = undefined;
+    }
+    this.#endIfUnused(object);
+  }
+
+  /** The objects whose names follow `after`, in order, at most `count`. */
+  page(after: string | undefined, count: number): { objects: SharedObject<Fd>[]; next: string | null } {
+    this.#sortedNames ??= [...this.#byName.keys()].sort();
+    const names = this.#sortedNames;
+    const start = after === undefined ? 0 : firstAfter(names, after);
+    const page = names.slice(start, start + count);
+    const objects = page.flatMap((name) => this.#byName.get(name) ?? []);
+    return { objects, next: start + count < names.length ? (page.at(-1) ?? null) : null };
+  }
+
+  /** Ends every object, whatever its leases. */
+  clear(): void {
+    for (const object of this.#objects.values()) this.#closeDescriptors(object);
+    this.#objects.clear();
+    this.#byName.clear();
+    this.#leases.clear();
+    this.#sortedNames = undefined;
+  }
+
+  #endIfUnused(object: SharedObject<Fd>): void {
+    const kept = object.leases.size > 0 || (object.named && object.lifetime === "pinned");
+    if (kept || !this.#objects.delete(object.id)) return;
+    if (object.named) {
+      object.named = false;
+      this.#byName.delete(object.name);
+      this.#sortedNames = undefined;
+    }
+    this.#closeDescriptors(object);
+  }
+
+  #closeDescriptors(object: SharedObject<Fd>): void {
+    this.#closeFd(object.memory);
+    if (object.index !== undefined) this.#closeFd(object.index);
+  }
+
+  #nextId(): number {
+    this.#lastId += 1;
+    return this.#lastId;
+  }
+}
+
+function firstAfter(sorted: readonly string[], name: string): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((sorted[middle] ?? "") <= name) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

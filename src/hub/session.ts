@@ -1,0 +1,65 @@
+/**
+ * One client's connection as the hub sees it: who it is, what it sends, and its two ends,
+ * the hang-up of its socket and the end of its process.
+ */
+import type { PacketHandler } from "../os/packet-channel.js";
+import { PacketChannel } from "../os/packet-channel.js";
+import { openPidfd, ProcessWatch } from "../os/process-watch.js";
+import type { PeerCredentials, SeqpacketSocket } from "../os/seqpacket.js";
+
+export interface SessionEvents extends Pick<PacketHandler, "onPacket"> {
+  /** The socket hung up: nobody reads replies any more. */
+  onHangUp(reason: unknown): void;
+  /** The process has ended, with all its work on GPUs. Follows the hang-up; at once where the system cannot tell. */
+  onGone(): void;
+}
+
+export class Session {
+  readonly credentials: PeerCredentials;
+  readonly channel: PacketChannel;
+  readonly #events: SessionEvents;
+  #process: ProcessWatch | undefined;
+  #gone = false;
+
+  /** Takes over the socket. */
+  constructor(socket: SeqpacketSocket, credentials: PeerCredentials, events: SessionEvents) {
+    this.credentials = credentials;
+    this.#events = events;
+    const pidfd = socket.peerPidfd() ?? (credentials.pid > 0 ? openPidfd(credentials.pid) : undefined);
+    this.#process = pidfd === undefined ? undefined : new ProcessWatch(pidfd, () => this.#onExit());
+    this.channel = new PacketChannel(socket, {
+      onPacket: (packet) => events.onPacket(packet),
+      onEnd: (reason) => this.#onHangUp(reason),
+    });
+  }
+
+  /** Hangs up from this side. The session still ends with its process, unless `forget` is called. */
+  hangUp(reason?: unknown): void {
+    if (!this.channel.open) return;
+    this.channel.close();
+    this.#onHangUp(reason);
+  }
+
+  /** Releases everything without further events: the session said goodbye, or the hub ends. */
+  forget(): void {
+    this.#gone = true;
+    this.channel.close();
+    this.#process?.close();
+    this.#process = undefined;
+  }
+
+  #onHangUp(reason: unknown): void {
+    if (this.#gone) return;
+    this.#events.onHangUp(reason);
+    if (this.#process === undefined || this.#process.exited) this.#onExit();
+  }
+
+  #onExit(): void {
+    if (this.#gone) return;
+    const hungUp = !this.channel.open;
+    // WHY: the process may end before its last messages were read; they are worth nothing now.
+    if (!hungUp) this.#events.onHangUp(undefined);
+    this.forget();
+    this.#events.onGone();
+  }
+}
