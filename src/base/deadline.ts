@@ -39,6 +39,11 @@ export class Deadline {
     if (this.remainingMs === 0) throw this.timedOut();
   }
 
+  /** The same attempt without an end, for what must be finished once it was begun. */
+  unlimited(): Deadline {
+    return new Deadline(this.#what, {}, Number.POSITIVE_INFINITY);
+  }
+
   timedOut(): CudaIpcError {
     return new CudaIpcError("TIMEOUT", `Cannot ${this.#what}: not done within ${this.timeoutMs} ms`);
   }

@@ -32,8 +32,10 @@ export const limits = {
   npyHeaderBytesMax: 64 * KiB,
   /** Header of a .safetensors file; the limit of the reference implementation. */
   safetensorsHeaderBytesMax: 100_000_000,
-  /** Largest host-side piece of a transfer between a GPU and pageable memory or a file. */
-  stagingBytes: 8 * MiB,
+  /** The piece of a transfer that one lane works on at a time, and so the pinned memory of a lane. */
+  stagingBytes: 4 * MiB,
+  /** Lanes of one device: pieces of transfers that are under way at a time. */
+  transferLanes: 8,
   /** A view of memory beyond this ends the process on Node 20 (its Buffer limit is 4 GiB), so larger memory is viewed in windows. */
   viewBytesMax: 1024 * MiB,
 } as const;

@@ -10,7 +10,11 @@ export interface Libc {
   fallocate(fd: number, mode: number, offset: number, length: number): number;
   mmap(address: null, length: number, protection: number, flags: number, fd: number, offset: number): Address;
   munmap(address: Address, length: number): number;
-  memmove(to: PointerArgument, from: PointerArgument, length: number): Address;
+  memmove: {
+    (to: PointerArgument, from: PointerArgument, length: number): Address;
+    /** Runs on the thread pool. */
+    async(to: Address, from: Address, length: number, callback: (failure: unknown, result: Address) => void): void;
+  };
   memset(to: Address, value: number, length: number): Address;
   lseek(fd: number, offset: number, whence: number): number;
   fcntl(fd: number, command: number, argument: number): number;

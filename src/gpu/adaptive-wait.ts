@@ -1,0 +1,30 @@
+/**
+ * Waits for a condition that only asking reveals (a stream's state), without blocking the event loop: a few microseconds of
+ * asking at once, then once per turn of the loop, then on a timer, so that short waits are quick and long ones cost no CPU.
+ */
+import type { Deadline } from "../base/deadline.js";
+
+const SPIN_MS = 0.02;
+const TURNS_MS = 5;
+const TIMER_MS = 1;
+
+/** @throws TIMEOUT, ABORTED, and whatever `isDone` throws */
+export async function waitUntil(isDone: () => boolean, deadline: Deadline): Promise<void> {
+  const startMs = performance.now();
+  do {
+    if (isDone()) return;
+  } while (performance.now() - startMs < SPIN_MS);
+  for (;;) {
+    deadline.check();
+    await (performance.now() - startMs < TURNS_MS ? nextTurn() : sleep(Math.min(TIMER_MS, deadline.remainingMs)));
+    if (isDone()) return;
+  }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

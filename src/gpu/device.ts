@@ -1,0 +1,122 @@
+/**
+ * A device by name: `host`, `cuda:N`, or `auto` for the first GPU and the host where there is none.
+ * Owns its driver and what transfers to it need; everything made on it is closed before it.
+ */
+import { CudaIpcError, hasCode } from "../base/errors.js";
+import { Scope } from "../base/scope.js";
+import type { DeviceFacts, GpuDriver } from "../driver/gpu-driver.js";
+import { type DriverOpener, openDriver } from "../driver/open-driver.js";
+import { Lanes } from "./lanes.js";
+import { Stream } from "./stream.js";
+
+export class Device {
+  /** `host` or `cuda:N`; the number is this process's own, see `uuid` for one that holds everywhere. */
+  readonly name: string;
+  readonly facts: DeviceFacts;
+  /** Why this device was taken, in words; of interest after `auto`. */
+  readonly reason: string;
+  readonly driver: GpuDriver;
+  readonly lanes: Lanes;
+  #open = true;
+
+  private constructor(driver: GpuDriver, ordinal: number, reason: string) {
+    this.driver = driver;
+    this.facts = driver.describeDevice(ordinal);
+    this.name = driver.kind === "host" ? "host" : `cuda:${ordinal}`;
+    this.reason = reason;
+    this.lanes = new Lanes(driver, ordinal);
+  }
+
+  /**
+   * Opens a device. Without a name: `CUDA_IPC_DEVICE`, else `auto`.
+   * @throws INVALID_DEVICE, DEVICE_NOT_FOUND, DRIVER_NOT_FOUND, DRIVER_TOO_OLD
+   */
+  static open(name?: string, openDriverOf: DriverOpener = openDriver): Device {
+    const wanted = name ?? process.env.CUDA_IPC_DEVICE ?? "auto";
+    const cuda = /^cuda(?::(\d{1,4}))?$/.exec(wanted);
+    if (cuda !== null) return Device.#on(openDriverOf("cuda"), Number(cuda[1] ?? 0), "asked for by name");
+    if (wanted === "host") return Device.#on(openDriverOf("host"), 0, "asked for by name");
+    if (wanted === "auto") return Device.#auto(openDriverOf);
+    throw new CudaIpcError("INVALID_DEVICE", `Cannot open device ${JSON.stringify(wanted)}: wanted "host", "cuda:N" or "auto"`);
+  }
+
+  /**
+   * Opens the device of this UUID, whatever its number here.
+   * @throws DEVICE_NOT_FOUND where this process does not see it
+   */
+  static openByUuid(uuid: string, openDriverOf: DriverOpener = openDriver): Device {
+    if (uuid === "host") return Device.#on(openDriverOf("host"), 0, "asked for by UUID");
+    const driver = openDriverOf("cuda");
+    const seen: string[] = [];
+    for (let ordinal = 0; ordinal < driver.deviceCount(); ordinal += 1) {
+      const found = driver.describeDevice(ordinal).uuid;
+      if (found === uuid) return Device.#on(driver, ordinal, "asked for by UUID");
+      seen.push(found);
+    }
+    driver.close();
+    throw new CudaIpcError(
+      "DEVICE_NOT_FOUND",
+      `Cannot open device ${uuid}: this process sees ${seen.length === 0 ? "no GPU" : seen.join(", ")}`,
+    );
+  }
+
+  static #auto(openDriverOf: DriverOpener): Device {
+    let driver: GpuDriver;
+    try {
+      driver = openDriverOf("cuda");
+    } catch (error) {
+      // WHY only these two: they say that there is no GPU. A driver that is broken or too old is not passed over in silence.
+      if (!hasCode(error, "DRIVER_NOT_FOUND") && !hasCode(error, "DEVICE_NOT_FOUND")) throw error;
+      return Device.#on(openDriverOf("host"), 0, `auto: no GPU (${error.message})`);
+    }
+    return Device.#on(driver, 0, "auto: the first GPU");
+  }
+
+  static #on(driver: GpuDriver, ordinal: number, reason: string): Device {
+    try {
+      return new Device(driver, ordinal, reason);
+    } catch (error) {
+      driver.close();
+      throw error;
+    }
+  }
+
+  get ordinal(): number {
+    return this.facts.ordinal;
+  }
+
+  get uuid(): string {
+    return this.facts.uuid;
+  }
+
+  get open(): boolean {
+    return this.#open;
+  }
+
+  memoryInfo(): { readonly freeBytes: number; readonly totalBytes: number } {
+    this.#checkOpen();
+    return this.driver.memoryInfo(this.ordinal);
+  }
+
+  createStream(): Stream {
+    this.#checkOpen();
+    return new Stream(this);
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    const scope = new Scope();
+    scope.defer(() => this.driver.close());
+    scope.defer(() => this.lanes.close());
+    scope.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #checkOpen(): void {
+    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot use device ${this.name}: it was closed`);
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * How bytes get between this process and a device: through lanes that work side by side, so that the copying of one piece
+ * by the CPU overlaps with the transfer of another. A lane of the host device copies directly; a lane of a GPU has a stream
+ * and a piece of pinned staging memory of its own. Lanes are made when needed and kept.
+ */
+import type { Deadline } from "../base/deadline.js";
+import { limits } from "../base/limits.js";
+import { Scope } from "../base/scope.js";
+import type { DevicePointer, DriverStream, GpuDriver, StagingMemory } from "../driver/gpu-driver.js";
+import { addressOf, copyMemory } from "../os/host-memory.js";
+import { waitUntil } from "./adaptive-wait.js";
+
+export interface Lane {
+  /** Moves these bytes, at most `pieceBytes`, to the device; they are there when this resolves. */
+  upload(to: DevicePointer, bytes: Uint8Array, deadline: Deadline): Promise<void>;
+  download(from: DevicePointer, bytes: Uint8Array, deadline: Deadline): Promise<void>;
+  /** As `upload`, of what `fill` puts into the staging memory that it is given. */
+  uploadFrom(to: DevicePointer, byteLength: number, fill: (staging: Uint8Array) => Promise<void>, deadline: Deadline): Promise<void>;
+  /** As `download`, with the bytes in staging memory that `take` may read until it resolves. */
+  downloadTo(from: DevicePointer, byteLength: number, take: (staging: Uint8Array) => Promise<void>, deadline: Deadline): Promise<void>;
+  close(): void;
+}
+
+/** What one lane works on: part of a longer transfer. */
+export interface Piece {
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+export class Lanes {
+  readonly #driver: GpuDriver;
+  readonly #ordinal: number;
+  readonly #free: Lane[] = [];
+  readonly #waiting: ((lane: Lane) => void)[] = [];
+  #made = 0;
+
+  constructor(driver: GpuDriver, ordinal: number) {
+    this.#driver = driver;
+    this.#ordinal = ordinal;
+  }
+
+  /**
+   * Cuts `byteLength` bytes into pieces and has lanes work on them side by side. Stops at the first failure, which it throws
+   * once no lane is at work any more, so that the caller may then free what was being copied.
+   */
+  async forEachPiece(byteLength: number, work: (lane: Lane, piece: Piece) => Promise<void>): Promise<void> {
+    let next = 0;
+    let failed = false;
+    const workOnPieces = async (): Promise<void> => {
+      const lane = await this.#take();
+      try {
+        while (next < byteLength && !failed) {
+          const piece = { byteOffset: next, byteLength: Math.min(limits.stagingBytes, byteLength - next) };
+          next += piece.byteLength;
+          await work(lane, piece);
+        }
+      } catch (error) {
+        failed = true;
+        throw error;
+      } finally {
+        this.#giveBack(lane);
+      }
+    };
+    const count = Math.min(limits.transferLanes, Math.ceil(byteLength / limits.stagingBytes));
+    const outcomes = await Promise.allSettled(Array.from({ length: count }, workOnPieces));
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+  }
+
+  /** Frees the lanes; no transfer may be under way. */
+  close(): void {
+    const scope = new Scope();
+    for (const lane of this.#free.splice(0)) scope.defer(() => lane.close());
+    this.#made = 0;
+    scope.close();
+  }
+
+  async #take(): Promise<Lane> {
+    const free = this.#free.pop();
+    if (free !== undefined) return free;
+    if (this.#made >= limits.transferLanes) return new Promise((resolve) => this.#waiting.push(resolve));
+    this.#made += 1;
+    try {
+      return makeLane(this.#driver, this.#ordinal);
+    } catch (error) {
+      this.#made -= 1;
+      throw error;
+    }
+  }
+
+  #giveBack(lane: Lane): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free.push(lane);
+    else next(lane);
+  }
+}
+
+function makeLane(driver: GpuDriver, ordinal: number): Lane {
+  return driver.kind === "host" ? new DirectLane(driver) : StagedLane.create(driver, ordinal);
+}
+
+/** The device's memory is this process's own: one copy, by the thread pool where it is long. */
+class DirectLane implements Lane {
+  readonly #driver: GpuDriver;
+
+  constructor(driver: GpuDriver) {
+    this.#driver = driver;
+  }
+
+  async upload(to: DevicePointer, bytes: Uint8Array): Promise<void> {
+    await copyMemory(this.#address(to), addressOf(bytes), bytes.byteLength);
+  }
+
+  async download(from: DevicePointer, bytes: Uint8Array): Promise<void> {
+    await copyMemory(addressOf(bytes), this.#address(from), bytes.byteLength);
+  }
+
+  async uploadFrom(to: DevicePointer, byteLength: number, fill: (staging: Uint8Array) => Promise<void>): Promise<void> {
+    await fill(this.#driver.viewMemory(to, byteLength));
+  }
+
+  async downloadTo(from: DevicePointer, byteLength: number, take: (staging: Uint8Array) => Promise<void>): Promise<void> {
+    await take(this.#driver.viewMemory(from, byteLength));
+  }
+
+  close(): void {
+    // Holds nothing: the memory is the buffer's.
+  }
+
+  #address(pointer: DevicePointer): bigint {
+    const address = this.#driver.cpuAddress(pointer);
+    if (address === undefined) throw new TypeError("a direct lane works on the host device alone");
+    return address;
+  }
+}
+
+/** Through pinned memory: the GPU copies it by itself while the CPU fills another lane's. */
+class StagedLane implements Lane {
+  readonly #driver: GpuDriver;
+  readonly #stream: DriverStream;
+  readonly #staging: StagingMemory;
+
+  private constructor(driver: GpuDriver, stream: DriverStream, staging: StagingMemory) {
+    this.#driver = driver;
+    this.#stream = stream;
+    this.#staging = staging;
+  }
+
+  static create(driver: GpuDriver, ordinal: number): StagedLane {
+    const stream = driver.createStream(ordinal);
+    try {
+      return new StagedLane(driver, stream, driver.allocateStaging(ordinal, limits.stagingBytes));
+    } catch (error) {
+      driver.destroyStream(stream);
+      throw error;
+    }
+  }
+
+  async upload(to: DevicePointer, bytes: Uint8Array, deadline: Deadline): Promise<void> {
+    const copyIn = (staging: Uint8Array) => copyMemory(addressOf(staging), addressOf(bytes), bytes.byteLength);
+    await this.uploadFrom(to, bytes.byteLength, copyIn, deadline);
+  }
+
+  async download(from: DevicePointer, bytes: Uint8Array, deadline: Deadline): Promise<void> {
+    const copyOut = (staging: Uint8Array) => copyMemory(addressOf(bytes), addressOf(staging), bytes.byteLength);
+    await this.downloadTo(from, bytes.byteLength, copyOut, deadline);
+  }
+
+  async uploadFrom(
+    to: DevicePointer,
+    byteLength: number,
+    fill: (staging: Uint8Array) => Promise<void>,
+    deadline: Deadline,
+  ): Promise<void> {
+    deadline.check();
+    await fill(this.#staging.bytes.subarray(0, byteLength));
+    this.#driver.copyToDevice(this.#stream, to, this.#staging.address, byteLength);
+    await this.#finish(deadline);
+  }
+
+  async downloadTo(
+    from: DevicePointer,
+    byteLength: number,
+    take: (staging: Uint8Array) => Promise<void>,
+    deadline: Deadline,
+  ): Promise<void> {
+    deadline.check();
+    this.#driver.copyToHost(this.#stream, this.#staging.address, from, byteLength);
+    await this.#finish(deadline);
+    await take(this.#staging.bytes.subarray(0, byteLength));
+  }
+
+  close(): void {
+    const scope = new Scope();
+    scope.defer(() => this.#driver.destroyStream(this.#stream));
+    scope.defer(() => this.#driver.freeStaging(this.#staging));
+    scope.close();
+  }
+
+  // WHY the copy is waited for even when the caller has given up: the staging memory and the device memory
+  // are free for others only once the GPU has let go of them. A copy of one piece takes well under a millisecond.
+  async #finish(deadline: Deadline): Promise<void> {
+    await waitUntil(() => this.#driver.isIdle(this.#stream), deadline.unlimited());
+  }
+}
