@@ -11,30 +11,32 @@ type Words = Uint8Array | Uint16Array | Uint32Array;
 /** Runs of at least so many bytes are copied with one call; shorter ones word by word, where the call would cost more. */
 const RUN_BYTES_MIN = 128;
 
-/**
- * Fills `target` with the elements that the layout selects in `memory`, in C order.
- * The two must not overlap. For memory seen through a window, move the layout's byteOffset by the window's start.
- * @throws RangeError when the layout leaves `memory` or `target` has another length than the elements
- */
-export function gatherElements(layout: ArrayLayout, memory: Uint8Array, target: Uint8Array): void {
-  copyElements(layout, memory, target, "gather");
+/** The two sides of a copy; they must not overlap. */
+export interface StridedCopy {
+  /** Where the layout's byteOffset counts from. For memory seen through a window, shift the offset by its start. */
+  readonly memory: Uint8Array;
+  /** Exactly the elements, in C order without gaps. */
+  readonly packed: Uint8Array;
 }
 
 /**
- * Writes the elements in `source`, in C order, to where the layout has them in `memory`.
- * The two must not overlap. Bytes of `memory` between the elements stay as they are.
- * @throws RangeError when the layout leaves `memory` or `source` has another length than the elements
+ * Fills `packed` with the elements that the layout selects in `memory`.
+ * @throws RangeError when the layout leaves `memory` or `packed` has another length than the elements
  */
-export function scatterElements(layout: ArrayLayout, memory: Uint8Array, source: Uint8Array): void {
-  copyElements(layout, memory, source, "scatter");
+export function gatherElements(layout: ArrayLayout, views: StridedCopy): void {
+  copyElements(layout, views, "gather");
 }
 
-function copyElements(
-  layout: ArrayLayout,
-  memory: Uint8Array,
-  packed: Uint8Array,
-  direction: "gather" | "scatter",
-): void {
+/**
+ * Writes the elements in `packed` to where the layout has them in `memory`.
+ * Bytes of `memory` between the elements stay as they are.
+ * @throws RangeError when the layout leaves `memory` or `packed` has another length than the elements
+ */
+export function scatterElements(layout: ArrayLayout, views: StridedCopy): void {
+  copyElements(layout, views, "scatter");
+}
+
+function copyElements(layout: ArrayLayout, { memory, packed }: StridedCopy, direction: "gather" | "scatter"): void {
   const byteLength = arrayByteLength(layout.dtype, layout.shape);
   const span = byteSpan(layout);
   if (packed.byteLength !== byteLength) {
