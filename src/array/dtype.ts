@@ -1,0 +1,60 @@
+/**
+ * The element types that arrays can have, and the facts about each of them.
+ * How their values look in JavaScript is in host-values.ts; the names of file formats are with the formats.
+ */
+import { CudaIpcError } from "../base/errors.js";
+
+export type DTypeKind = "bool" | "uint" | "int" | "float" | "complex";
+
+export interface DTypeFacts {
+  readonly kind: DTypeKind;
+  /** Bytes of one element. */
+  readonly byteSize: 1 | 2 | 4 | 8 | 16;
+  /** Bytes to which an element is aligned, as in numpy: for complex types this is the size of one of the two parts. */
+  readonly alignment: 1 | 2 | 4 | 8;
+}
+
+/** Every dtype, little-endian in memory and in files. */
+export const dtypes = {
+  bool: { kind: "bool", byteSize: 1, alignment: 1 },
+  uint8: { kind: "uint", byteSize: 1, alignment: 1 },
+  uint16: { kind: "uint", byteSize: 2, alignment: 2 },
+  uint32: { kind: "uint", byteSize: 4, alignment: 4 },
+  uint64: { kind: "uint", byteSize: 8, alignment: 8 },
+  int8: { kind: "int", byteSize: 1, alignment: 1 },
+  int16: { kind: "int", byteSize: 2, alignment: 2 },
+  int32: { kind: "int", byteSize: 4, alignment: 4 },
+  int64: { kind: "int", byteSize: 8, alignment: 8 },
+  float8_e4m3fn: { kind: "float", byteSize: 1, alignment: 1 },
+  float8_e5m2: { kind: "float", byteSize: 1, alignment: 1 },
+  float16: { kind: "float", byteSize: 2, alignment: 2 },
+  bfloat16: { kind: "float", byteSize: 2, alignment: 2 },
+  float32: { kind: "float", byteSize: 4, alignment: 4 },
+  float64: { kind: "float", byteSize: 8, alignment: 8 },
+  complex64: { kind: "complex", byteSize: 8, alignment: 4 },
+  complex128: { kind: "complex", byteSize: 16, alignment: 8 },
+} as const satisfies Record<string, DTypeFacts>;
+
+export type DType = keyof typeof dtypes;
+
+export const dtypeNames: readonly DType[] = Object.freeze(Object.keys(dtypes) as DType[]);
+
+export function isDType(value: unknown): value is DType {
+  return typeof value === "string" && Object.hasOwn(dtypes, value);
+}
+
+/** The facts of a dtype; TypeError for something that is none. */
+export function dtypeFacts(dtype: DType): DTypeFacts {
+  if (!isDType(dtype)) throw new TypeError(`dtype must be one of ${dtypeNames.join(", ")}, not ${String(dtype)}`);
+  return dtypes[dtype];
+}
+
+/**
+ * The dtype that a text from outside (a command line, a peer) names.
+ * @throws CudaIpcError `UNSUPPORTED_DTYPE`, with the list of those that are known
+ */
+export function parseDType(text: string): DType {
+  if (isDType(text)) return text;
+  const shown = JSON.stringify(String(text).slice(0, 64));
+  throw new CudaIpcError("UNSUPPORTED_DTYPE", `Unknown dtype ${shown}: known are ${dtypeNames.join(", ")}`);
+}

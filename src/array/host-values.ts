@@ -1,0 +1,155 @@
+/**
+ * How the values of each dtype appear in JavaScript, and their bytes, without a copy where the types allow it.
+ * Little-endian hosts only, as is every host with CUDA.
+ */
+import { checkedHostArray } from "./checked-values.js";
+import { type DType, dtypeFacts } from "./dtype.js";
+import { encodeFromFloat32, isSmallFloat, type SmallFloat } from "./small-floats.js";
+
+/** The typed array of each dtype. Complex values are pairs (real, imaginary); small floats are raw bits. */
+export interface HostArrays {
+  bool: Uint8Array;
+  uint8: Uint8Array;
+  uint16: Uint16Array;
+  uint32: Uint32Array;
+  uint64: BigUint64Array;
+  int8: Int8Array;
+  int16: Int16Array;
+  int32: Int32Array;
+  int64: BigInt64Array;
+  float8_e4m3fn: Uint8Array;
+  float8_e5m2: Uint8Array;
+  float16: Uint16Array;
+  bfloat16: Uint16Array;
+  float32: Float32Array;
+  float64: Float64Array;
+  complex64: Float32Array;
+  complex128: Float64Array;
+}
+
+export type HostArray<D extends DType = DType> = HostArrays[D];
+
+/** What may be written into an array of the dtype: its own typed array, or plain values that are checked one by one. */
+export type HostValues<D extends DType = DType> = D extends DType ? HostArrays[D] | PlainValues<D> : never;
+
+type PlainValues<D extends DType> = D extends SmallFloat
+  ? Float32Array | readonly number[]
+  : D extends "int64" | "uint64"
+    ? readonly (number | bigint)[]
+    : D extends "bool"
+      ? readonly (boolean | number)[]
+      : readonly number[];
+
+export interface HostArrayConstructor<A> {
+  readonly BYTES_PER_ELEMENT: number;
+  readonly name: string;
+  new (length: number): A;
+  new (buffer: ArrayBufferLike, byteOffset: number, length: number): A;
+}
+
+const hostArrayTypes: { readonly [D in DType]: HostArrayConstructor<HostArrays[D]> } = {
+  bool: Uint8Array,
+  uint8: Uint8Array,
+  uint16: Uint16Array,
+  uint32: Uint32Array,
+  uint64: BigUint64Array,
+  int8: Int8Array,
+  int16: Int16Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+  float8_e4m3fn: Uint8Array,
+  float8_e5m2: Uint8Array,
+  float16: Uint16Array,
+  bfloat16: Uint16Array,
+  float32: Float32Array,
+  float64: Float64Array,
+  complex64: Float32Array,
+  complex128: Float64Array,
+};
+
+/** The constructor of the typed array that holds values of the dtype. */
+export function hostArrayType<D extends DType>(dtype: D): HostArrayConstructor<HostArrays[D]> {
+  dtypeFacts(dtype);
+  return hostArrayTypes[dtype];
+}
+
+/** Entries of a typed array per element: 2 for complex dtypes, else 1. */
+export function hostEntriesPerElement(dtype: DType): 1 | 2 {
+  return dtypeFacts(dtype).kind === "complex" ? 2 : 1;
+}
+
+/**
+ * The bytes of values of a dtype. The dtype's own typed array is viewed, not copied: a later change shows in the bytes.
+ * A Float32Array or `number[]` for a small float is encoded (see `encodeFromFloat32`); plain arrays of the others are
+ * checked value by value. Complex values are pairs: `[real, imaginary, real, imaginary]`.
+ * @param elementCount elements that the values must be exactly
+ * @throws TypeError for values of another type; RangeError for another count or a value outside of the dtype
+ */
+export function toHostBytes<D extends DType>(dtype: D, values: HostValues<D>, elementCount: number): Uint8Array {
+  const arrayType = hostArrayType(dtype);
+  const given: unknown = values;
+  if (!isTypedArray(given) && !Array.isArray(given)) throw wrongType(dtype, arrayType.name, given);
+  checkCount(dtype, given.length, elementCount);
+
+  if (Array.isArray(given)) return bytesOf(checkedHostArray(dtype, given));
+  if (typedArrayName(given) === arrayType.name) {
+    if (dtype === "bool") checkBools(given as TypedArray & Uint8Array);
+    return bytesOf(given);
+  }
+  if (isSmallFloat(dtype) && typedArrayName(given) === "Float32Array") {
+    return bytesOf(encodeFromFloat32(dtype, given as TypedArray & Float32Array));
+  }
+  throw wrongType(dtype, arrayType.name, given);
+}
+
+/**
+ * The typed array over the bytes of elements of a dtype; a copy only where the bytes are not aligned for it.
+ * @throws RangeError when the bytes are not whole elements
+ */
+export function fromHostBytes<D extends DType>(dtype: D, bytes: Uint8Array): HostArrays[D] {
+  const arrayType = hostArrayType(dtype);
+  const { byteSize } = dtypeFacts(dtype);
+  if (bytes.byteLength % byteSize !== 0) {
+    throw new RangeError(`Cannot view as ${dtype}: ${bytes.byteLength} bytes are not whole elements of ${byteSize}`);
+  }
+  const entryBytes = arrayType.BYTES_PER_ELEMENT;
+  const aligned = bytes.byteOffset % entryBytes === 0 ? bytes : Uint8Array.from(bytes);
+  return new arrayType(aligned.buffer, aligned.byteOffset, aligned.byteLength / entryBytes);
+}
+
+function checkCount(dtype: DType, entries: number, elementCount: number): void {
+  const wanted = elementCount * hostEntriesPerElement(dtype);
+  if (entries === wanted) return;
+  const pairs = wanted === elementCount ? "" : ` (two for each of ${elementCount} elements)`;
+  throw new RangeError(`Cannot take values as ${dtype}: found ${entries} values, wanted ${wanted}${pairs}`);
+}
+
+function checkBools(values: Uint8Array): void {
+  for (let i = 0; i < values.length; i += 1) {
+    if ((values[i] as number) > 1) throw new RangeError(`Cannot take ${values[i]} as bool: value ${i} must be 0 or 1`);
+  }
+}
+
+function bytesOf(view: ArrayBufferView): Uint8Array {
+  return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+}
+
+interface TypedArray extends ArrayBufferView {
+  readonly length: number;
+  readonly [Symbol.toStringTag]: string;
+}
+
+function isTypedArray(value: unknown): value is TypedArray {
+  return ArrayBuffer.isView(value) && "length" in value;
+}
+
+/** WHY: not instanceof, which is false for arrays of another realm, as test runners and vm contexts make them. */
+function typedArrayName(view: TypedArray): string {
+  return view[Symbol.toStringTag];
+}
+
+function wrongType(dtype: DType, wanted: string, given: unknown): TypeError {
+  const found = isTypedArray(given) ? typedArrayName(given) : given === null ? "null" : typeof given;
+  const float32 = isSmallFloat(dtype) ? ", Float32Array (to be encoded)" : "";
+  return new TypeError(`Cannot take values as ${dtype}: found ${found}, wanted ${wanted}${float32} or a plain array`);
+}

@@ -1,0 +1,161 @@
+/**
+ * The header of .npy files, both ways: which dtype and shape the data have and where they begin.
+ * The data are moved by others. https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+ *
+ *     bytes 0-5   \x93NUMPY
+ *     bytes 6-7   version: 1.0, 2.0 or 3.0
+ *     bytes 8-9   length of the header text, little-endian; bytes 8-11 from version 2.0 on
+ *     then        the text: a Python dict of descr, fortran_order and shape, spaces, a line break; latin-1, UTF-8 in 3.0
+ *     then        the elements, in C or Fortran order
+ */
+import type { FileHandle } from "node:fs/promises";
+import { type DType, dtypeFacts } from "../array/dtype.js";
+import { arrayByteLength, contiguousStrides, fortranStrides } from "../array/layout.js";
+import { limits } from "../base/limits.js";
+import { invalidFile, unsupportedDType } from "./file-errors.js";
+import { type FileFacts, fileByteLength, readPiece } from "./file-piece.js";
+import { dtypeOfNpyDescr, npyDescr } from "./npy-dtype.js";
+import { LiteralError, type PythonLiteral, parsePythonLiteral } from "./python-literal.js";
+
+export interface NpyHeader {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** In elements; of Fortran order where the file says so. */
+  readonly strides: readonly number[];
+  readonly fortranOrder: boolean;
+  /** Where the elements begin in the file. */
+  readonly dataByteOffset: number;
+  /** Bytes of the elements; exactly the rest of the file. */
+  readonly dataByteLength: number;
+}
+
+export const npyMagic: readonly number[] = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
+
+/** Bytes before the text, of the longer kind. */
+const PREAMBLE_BYTES_MAX = 12;
+
+/** The data begin at a multiple of this, in numpy's files and ours. */
+const DATA_ALIGNMENT = 64;
+
+/**
+ * Reads and checks the header of an open .npy file; the handle stays with the caller.
+ * @param fileName for messages
+ * @throws CudaIpcError `INVALID_FILE` for what numpy would not have written, such as a size other than the file's;
+ *   `UNSUPPORTED_DTYPE` for big-endian, structured, object, text and date dtypes
+ */
+export async function readNpyHeader(file: FileHandle, fileName: string): Promise<NpyHeader> {
+  const byteLength = await fileByteLength(file, fileName);
+  const headerBytesMax = Math.min(byteLength, PREAMBLE_BYTES_MAX + limits.npyHeaderBytesMax);
+  const start = await readPiece(file, { fileName, byteOffset: 0, byteLength: headerBytesMax });
+  return parseNpyHeader(start, { fileName, byteLength });
+}
+
+/** As `readNpyHeader`, from the first bytes of a file: all of them, or those that can hold a header. */
+export function parseNpyHeader(start: Uint8Array, { fileName, byteLength }: FileFacts): NpyHeader {
+  if (npyMagic.some((byte, i) => start[i] !== byte)) throw invalidFile(fileName, "it does not begin as an .npy file");
+  const { text, dataByteOffset } = headerText(start, fileName);
+  const dict = headerDict(text, fileName);
+  const dtype = headerDType(dict.get("descr"), fileName);
+  const fortranOrder = dict.get("fortran_order");
+  if (typeof fortranOrder !== "boolean") throw invalidFile(fileName, "fortran_order is neither True nor False");
+  const shape = headerShape(dict.get("shape"), fileName);
+
+  let dataByteLength: number;
+  try {
+    dataByteLength = arrayByteLength(dtype, shape);
+  } catch (error) {
+    throw invalidFile(fileName, error instanceof Error ? error.message : String(error), error);
+  }
+  const found = byteLength - dataByteOffset;
+  if (found !== dataByteLength) {
+    throw invalidFile(fileName, `header claims ${dataByteLength} bytes of data, file has ${found}`);
+  }
+  const strides = fortranOrder ? fortranStrides(shape) : contiguousStrides(shape);
+  return { dtype, shape, strides, fortranOrder, dataByteOffset, dataByteLength };
+}
+
+/**
+ * The bytes of an .npy file before its data, byte for byte as numpy writes them; their length is a multiple of 64.
+ * @throws CudaIpcError `UNSUPPORTED_DTYPE` for bfloat16 and float8; RangeError for an impossible shape
+ */
+export function encodeNpyHeader(
+  dtype: DType,
+  shape: readonly number[],
+  options: { readonly fortranOrder?: boolean | undefined } = {},
+): Uint8Array {
+  dtypeFacts(dtype);
+  const fortranOrder = options.fortranOrder ?? false;
+  arrayByteLength(dtype, shape);
+  const tuple = shape.length === 1 ? `(${shape[0]},)` : `(${shape.join(", ")})`;
+  const order = fortranOrder ? "True" : "False";
+  const dict = `{'descr': '${npyDescr(dtype)}', 'fortran_order': ${order}, 'shape': ${tuple}, }`;
+  // Room for the axis that grows when data are appended, as numpy leaves it: 21 digits.
+  const growing = fortranOrder ? shape.at(-1) : shape[0];
+  const room = growing === undefined ? 0 : 21 - String(growing).length;
+  const unpadded = 10 + dict.length + room + 1;
+  // WHY: a whole line of spaces where none would be needed; numpy does so.
+  const padding = DATA_ALIGNMENT - (unpadded % DATA_ALIGNMENT);
+
+  const text = `${dict}${" ".repeat(room + padding)}\n`;
+  const bytes = new Uint8Array(10 + text.length);
+  bytes.set([...npyMagic, 1, 0, text.length % 256, Math.floor(text.length / 256)]);
+  new TextEncoder().encodeInto(text, bytes.subarray(10));
+  return bytes;
+}
+
+function headerText(start: Uint8Array, fileName: string): { text: string; dataByteOffset: number } {
+  const [major, minor] = [start[6], start[7]];
+  if (major === undefined || minor === undefined || major < 1 || major > 3 || minor !== 0) {
+    throw invalidFile(fileName, `format version ${major}.${minor}, wanted 1.0, 2.0 or 3.0`);
+  }
+  const textOffset = major === 1 ? 10 : PREAMBLE_BYTES_MAX;
+  if (start.byteLength < textOffset) throw invalidFile(fileName, "the file ends before the length of its header");
+  const view = new DataView(start.buffer, start.byteOffset, start.byteLength);
+  const textBytes = major === 1 ? view.getUint16(8, true) : view.getUint32(8, true);
+  if (textBytes > limits.npyHeaderBytesMax) {
+    throw invalidFile(fileName, `header claims to be ${textBytes} bytes, the limit is ${limits.npyHeaderBytesMax}`);
+  }
+  const dataByteOffset = textOffset + textBytes;
+  if (dataByteOffset > start.byteLength) {
+    throw invalidFile(fileName, `header claims to end at byte ${dataByteOffset}, file has ${start.byteLength}`);
+  }
+  const text = start.subarray(textOffset, dataByteOffset);
+  try {
+    const decoder = new TextDecoder(major === 3 ? "utf-8" : "latin1", { fatal: true, ignoreBOM: true });
+    return { text: decoder.decode(text), dataByteOffset };
+  } catch (error) {
+    throw invalidFile(fileName, "header is not valid UTF-8", error);
+  }
+}
+
+function headerDict(text: string, fileName: string): ReadonlyMap<string, PythonLiteral> {
+  let literal: PythonLiteral;
+  try {
+    literal = parsePythonLiteral(text);
+  } catch (error) {
+    if (error instanceof LiteralError) throw invalidFile(fileName, `header is no Python dict: ${error.message}`, error);
+    throw error;
+  }
+  const dict = typeof literal === "object" && literal !== null && "dict" in literal ? literal.dict : undefined;
+  const found = [...(dict?.keys() ?? [])].sort().join(", ");
+  if (dict === undefined || found !== "descr, fortran_order, shape") {
+    throw invalidFile(fileName, `header has keys "${found.slice(0, 200)}", wanted descr, fortran_order and shape`);
+  }
+  return dict;
+}
+
+function headerDType(descr: PythonLiteral | undefined, fileName: string): DType {
+  if (typeof descr === "string") return dtypeOfNpyDescr(descr, fileName);
+  if (typeof descr === "object" && descr !== null) throw unsupportedDType(fileName, "it has a structured dtype");
+  throw invalidFile(fileName, "descr is no dtype");
+}
+
+function headerShape(literal: PythonLiteral | undefined, fileName: string): number[] {
+  if (typeof literal !== "object" || literal === null || !("tuple" in literal)) {
+    throw invalidFile(fileName, "shape is no tuple");
+  }
+  return literal.tuple.map((size) => {
+    if (typeof size !== "bigint" || size < 0n) throw invalidFile(fileName, "shape holds something other than sizes");
+    return Number(size);
+  });
+}
