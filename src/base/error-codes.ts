@@ -32,6 +32,7 @@ export const errorCodes = {
   ),
   NAME_TAKEN: facts("Another object has this name.", "Remove it first (cuda-ipc rm NAME) or choose another name."),
   NOT_FOUND: facts("No object of this name is shared.", "See what is shared with: cuda-ipc ls", true),
+  WRONG_KIND: facts("The object is not of the kind that was asked for.", "See what it is with: cuda-ipc inspect NAME"),
   NOT_OWNER: facts(
     "Only the connection that created the object may do this.",
     "Do it from the process that created it.",

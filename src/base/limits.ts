@@ -1,5 +1,7 @@
 /** Every limit of the project in one place, units last in the names. */
 
+import { constants } from "node:buffer";
+
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
@@ -36,8 +38,8 @@ export const limits = {
   stagingBytes: 4 * MiB,
   /** Lanes of one device: pieces of transfers that are under way at a time. */
   transferLanes: 8,
-  /** A view of memory beyond this ends the process on Node 20 (its Buffer limit is 4 GiB), so larger memory is viewed in windows. */
-  viewBytesMax: 1024 * MiB,
+  /** A longer view of memory would end the whole process: Node's own limit of a Buffer, 4 GiB on Node 20. */
+  viewBytesMax: constants.MAX_LENGTH,
 } as const;
 
 export const defaults = {

@@ -21,7 +21,8 @@ export async function waitUntil(isDone: () => boolean, deadline: Deadline): Prom
   }
 }
 
-function nextTurn(): Promise<void> {
+/** Lets the event loop have its turn. */
+export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 

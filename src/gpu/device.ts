@@ -37,7 +37,10 @@ export class Device {
     if (cuda !== null) return Device.#on(openDriverOf("cuda"), Number(cuda[1] ?? 0), "asked for by name");
     if (wanted === "host") return Device.#on(openDriverOf("host"), 0, "asked for by name");
     if (wanted === "auto") return Device.#auto(openDriverOf);
-    throw new CudaIpcError("INVALID_DEVICE", `Cannot open device ${JSON.stringify(wanted)}: wanted "host", "cuda:N" or "auto"`);
+    throw new CudaIpcError(
+      "INVALID_DEVICE",
+      `Cannot open device ${JSON.stringify(wanted)}: wanted "host", "cuda:N" or "auto"`,
+    );
   }
 
   /**

@@ -7,7 +7,7 @@ import type { Deadline } from "../base/deadline.js";
 import { limits } from "../base/limits.js";
 import { Scope } from "../base/scope.js";
 import type { DevicePointer, DriverStream, GpuDriver, StagingMemory } from "../driver/gpu-driver.js";
-import { addressOf, copyMemory } from "../os/host-memory.js";
+import { addressOf, copyMemory, viewAt } from "../os/host-memory.js";
 import { waitUntil } from "./adaptive-wait.js";
 
 export interface Lane {
@@ -15,9 +15,19 @@ export interface Lane {
   upload(to: DevicePointer, bytes: Uint8Array, deadline: Deadline): Promise<void>;
   download(from: DevicePointer, bytes: Uint8Array, deadline: Deadline): Promise<void>;
   /** As `upload`, of what `fill` puts into the staging memory that it is given. */
-  uploadFrom(to: DevicePointer, byteLength: number, fill: (staging: Uint8Array) => Promise<void>, deadline: Deadline): Promise<void>;
+  uploadFrom(
+    to: DevicePointer,
+    byteLength: number,
+    fill: (staging: Uint8Array) => Promise<void>,
+    deadline: Deadline,
+  ): Promise<void>;
   /** As `download`, with the bytes in staging memory that `take` may read until it resolves. */
-  downloadTo(from: DevicePointer, byteLength: number, take: (staging: Uint8Array) => Promise<void>, deadline: Deadline): Promise<void>;
+  downloadTo(
+    from: DevicePointer,
+    byteLength: number,
+    take: (staging: Uint8Array) => Promise<void>,
+    deadline: Deadline,
+  ): Promise<void>;
   close(): void;
 }
 
@@ -32,6 +42,7 @@ export class Lanes {
   readonly #ordinal: number;
   readonly #free: Lane[] = [];
   readonly #waiting: ((lane: Lane) => void)[] = [];
+  readonly #underWay = new Set<Promise<unknown>>();
   #made = 0;
 
   constructor(driver: GpuDriver, ordinal: number) {
@@ -62,8 +73,16 @@ export class Lanes {
       }
     };
     const count = Math.min(limits.transferLanes, Math.ceil(byteLength / limits.stagingBytes));
-    const outcomes = await Promise.allSettled(Array.from({ length: count }, workOnPieces));
+    const transfer = Promise.allSettled(Array.from({ length: count }, workOnPieces));
+    this.#underWay.add(transfer);
+    const outcomes = await transfer;
+    this.#underWay.delete(transfer);
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+  }
+
+  /** Resolves once no transfer is under way. */
+  async idle(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
   }
 
   /** Frees the lanes; no transfer may be under way. */
@@ -115,11 +134,15 @@ class DirectLane implements Lane {
   }
 
   async uploadFrom(to: DevicePointer, byteLength: number, fill: (staging: Uint8Array) => Promise<void>): Promise<void> {
-    await fill(this.#driver.viewMemory(to, byteLength));
+    await fill(viewAt(this.#address(to), byteLength));
   }
 
-  async downloadTo(from: DevicePointer, byteLength: number, take: (staging: Uint8Array) => Promise<void>): Promise<void> {
-    await take(this.#driver.viewMemory(from, byteLength));
+  async downloadTo(
+    from: DevicePointer,
+    byteLength: number,
+    take: (staging: Uint8Array) => Promise<void>,
+  ): Promise<void> {
+    await take(viewAt(this.#address(from), byteLength));
   }
 
   close(): void {

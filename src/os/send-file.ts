@@ -13,7 +13,7 @@ const PIECE_BYTES = 16 * 1024 * 1024;
 const SEEK_SET = 0;
 
 export interface FileRange {
-  readonly fd: OwnedFd;
+  readonly fd: number;
   readonly byteOffset: number;
 }
 
@@ -49,7 +49,7 @@ export async function sendFile(
 function reopenAt(range: FileRange, flags: "r" | "r+"): OwnedFd {
   let fd: OwnedFd;
   try {
-    fd = new OwnedFd(openSync(`/proc/self/fd/${range.fd.number}`, flags));
+    fd = new OwnedFd(openSync(`/proc/self/fd/${range.fd}`, flags));
   } catch (error) {
     throw fromNodeError("open a file a second time", error);
   }

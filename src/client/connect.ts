@@ -1,0 +1,64 @@
+/** Joins the hub of this user, starting one where none runs. */
+import { basename } from "node:path";
+import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
+import { defaults } from "../base/limits.js";
+import { checkRuntimeFolder, hubSocketPath } from "../os/runtime-folder.js";
+import { Hub } from "./hub.js";
+import { HubConnection } from "./hub-connection.js";
+import { startHub } from "./start-hub.js";
+
+export interface ConnectOptions extends WaitOptions {
+  /** The hub's socket; default `CUDA_IPC_SOCKET`, else one in the user's runtime folder. */
+  readonly socket?: string | undefined;
+  /** Start a hub where none runs; true unless set. */
+  readonly start?: boolean | undefined;
+  /** How long a hub that is started here stays without clients and objects. */
+  readonly hubIdleMs?: number | undefined;
+  /** The device of arrays that name none; default `CUDA_IPC_DEVICE`, else `auto`. */
+  readonly device?: string | undefined;
+  /** What this program is called in `cuda-ipc inspect`; default the name of its main file. */
+  readonly program?: string | undefined;
+}
+
+const RETRY_MS = 10;
+
+/**
+ * Joins the hub. Close the result, or hold it with `await using`: it keeps this process from ending.
+ * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, TIMEOUT, ABORTED
+ * @example
+ * await using hub = await connect();
+ */
+export async function connect(options: ConnectOptions = {}): Promise<Hub> {
+  const socketPath = hubSocketPath(options.socket);
+  const deadline = new Deadline(`connect to the hub at ${socketPath}`, options, defaults.hubStartTimeoutMs);
+  const program = (options.program ?? basename(process.argv[1] ?? "node")).slice(0, 128);
+  for (;;) {
+    deadline.check();
+    const connection = await tryConnect(socketPath, program, deadline);
+    if (connection !== undefined) return new Hub(connection, options.device);
+    if (options.start === false) {
+      throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: none listens there`);
+    }
+    await startHub(socketPath, options.hubIdleMs, deadline);
+    const started = await tryConnect(socketPath, program, deadline);
+    if (started !== undefined) return new Hub(started, options.device);
+    // Another hub was just starting or ending: it is there, or gone, in a moment.
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+/** Undefined where no hub listens, or one that was just about to end. */
+async function tryConnect(socketPath: string, program: string, deadline: Deadline): Promise<HubConnection | undefined> {
+  if (!checkRuntimeFolder(socketPath)) return undefined;
+  try {
+    return await HubConnection.open(socketPath, program, deadline);
+  } catch (error) {
+    if (error instanceof SystemError && ABSENT.has(error.errnoName)) return undefined;
+    if (hasCode(error, "HUB_GONE")) return undefined;
+    throw error;
+  }
+}
+
+/** No file, nobody behind it, or a queue of connections that is full for the moment. */
+const ABSENT = new Set(["ENOENT", "ECONNREFUSED", "EAGAIN"]);

@@ -1,0 +1,51 @@
+/** The devices that one connection uses, each opened once and found again by name or UUID. */
+import { Scope } from "../base/scope.js";
+import { Device } from "../gpu/device.js";
+
+export class Devices {
+  readonly #defaultName: string | undefined;
+  readonly #byName = new Map<string, Device>();
+  readonly #byUuid = new Map<string, Device>();
+
+  /** @param defaultName what `open` takes without a name */
+  constructor(defaultName: string | undefined) {
+    this.#defaultName = defaultName;
+  }
+
+  open(name: string | undefined): Device {
+    const wanted = name ?? this.#defaultName ?? "";
+    const known = this.#byName.get(wanted);
+    if (known !== undefined) return known;
+    const device = this.#unique(Device.open(wanted === "" ? undefined : wanted));
+    this.#byName.set(wanted, device);
+    return device;
+  }
+
+  openByUuid(uuid: string): Device {
+    return this.#byUuid.get(uuid) ?? this.#unique(Device.openByUuid(uuid));
+  }
+
+  /** Resolves once no transfer of any device is under way. */
+  async idle(): Promise<void> {
+    await Promise.all([...this.#byUuid.values()].map((device) => device.lanes.idle()));
+  }
+
+  close(): void {
+    const scope = new Scope();
+    for (const device of this.#byUuid.values()) scope.defer(() => device.close());
+    this.#byName.clear();
+    this.#byUuid.clear();
+    scope.close();
+  }
+
+  /** The device itself, or the one that was already opened under another name. */
+  #unique(device: Device): Device {
+    const known = this.#byUuid.get(device.uuid);
+    if (known !== undefined) {
+      device.close();
+      return known;
+    }
+    this.#byUuid.set(device.uuid, device);
+    return device;
+  }
+}

@@ -1,0 +1,222 @@
+/**
+ * One connection to the hub: requests out, each with a number; replies in, each to the request of its number.
+ * What a caller has given up on is still cleaned up when its reply comes.
+ */
+import type { Deadline } from "../base/deadline.js";
+import { type ErrorCode, isErrorCode } from "../base/error-codes.js";
+import { CudaIpcError } from "../base/errors.js";
+import { releaseAll } from "../base/scope.js";
+import { packageVersion } from "../base/version.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import { PacketChannel } from "../os/packet-channel.js";
+import { ownUid } from "../os/runtime-folder.js";
+import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
+import { decodeReply, decodeResult, encodeMessage } from "../wire/codec.js";
+import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
+
+type Fields<Op extends Request["op"]> = Omit<RequestOf<Op>, "v" | "id" | "op">;
+
+export interface Answer<Op extends Request["op"]> {
+  readonly result: ResultOf<Op>;
+  /** The receiver's from here on. */
+  readonly fds: readonly OwnedFd[];
+}
+
+interface Pending {
+  settle(packet: Packet, result: unknown): void;
+  fail(error: unknown): void;
+}
+
+export class HubConnection {
+  readonly socketPath: string;
+  readonly hubPid: number;
+  readonly #channel: PacketChannel;
+  readonly #pending = new Map<number, Pending>();
+  readonly #onEnd: Set<(reason: CudaIpcError) => void> = new Set();
+  #lastId = 0;
+  #ended: CudaIpcError | undefined;
+
+  private constructor(socketPath: string, socket: SeqpacketSocket, hubPid: number) {
+    this.socketPath = socketPath;
+    this.hubPid = hubPid;
+    this.#channel = new PacketChannel(socket, {
+      onPacket: (packet) => this.#onPacket(packet),
+      onEnd: (reason) => this.#end(reason),
+    });
+  }
+
+  /**
+   * Connects to a hub of the same user and greets it.
+   * @throws SystemError `ENOENT` or `ECONNREFUSED` where none listens; UNTRUSTED_PEER, PROTOCOL_MISMATCH
+   */
+  static async open(socketPath: string, program: string, deadline: Deadline): Promise<HubConnection> {
+    const socket = SeqpacketSocket.connect(socketPath);
+    let connection: HubConnection;
+    try {
+      const peer = socket.peerCredentials();
+      if (peer.uid !== ownUid()) {
+        const message = `Cannot trust the hub at ${socketPath}: it runs as user ${peer.uid}, this process as ${ownUid()}`;
+        throw new CudaIpcError("UNTRUSTED_PEER", message);
+      }
+      connection = new HubConnection(socketPath, socket, peer.pid);
+    } catch (error) {
+      socket.close();
+      throw error;
+    }
+    try {
+      await connection.request("hello", { client: { version: packageVersion(), program } }, deadline);
+      return connection;
+    } catch (error) {
+      connection.abandon();
+      throw error;
+    }
+  }
+
+  get ended(): boolean {
+    return this.#ended !== undefined;
+  }
+
+  /** Called once when the connection ends other than by `close`. */
+  onEnd(listener: (reason: CudaIpcError) => void): void {
+    this.#onEnd.add(listener);
+  }
+
+  /** Sends a request and waits for its answer; descriptors to send stay the caller's. */
+  async ask<Op extends Request["op"]>(
+    op: Op,
+    fields: Fields<Op>,
+    deadline: Deadline,
+    fds: readonly OwnedFd[] = [],
+  ): Promise<Answer<Op>> {
+    if (this.#ended !== undefined) throw this.#ended;
+    deadline.check();
+    this.#lastId += 1;
+    const id = this.#lastId;
+    const answer = new Promise<Answer<Op>>((resolve, reject) => {
+      const settle = (packet: Packet, result: unknown) => {
+        try {
+          resolve({ result: decodeResult(op, result), fds: packet.fds });
+        } catch (error) {
+          closeFds(packet.fds);
+          reject(error);
+        }
+      };
+      this.#pending.set(id, { settle, fail: reject });
+    });
+    try {
+      this.#channel.send(encodeMessage({ v: PROTOCOL_VERSION, id, op, ...fields } as unknown as Request), fds);
+    } catch (error) {
+      this.#pending.delete(id);
+      throw error;
+    }
+    return deadline.race(answer, () => this.#giveUp(op, id, answer));
+  }
+
+  /** As `ask`, for requests that are answered without descriptors. */
+  async request<Op extends Request["op"]>(
+    op: Op,
+    fields: Fields<Op>,
+    deadline: Deadline,
+    fds: readonly OwnedFd[] = [],
+  ): Promise<ResultOf<Op>> {
+    const answer = await this.ask(op, fields, deadline, fds);
+    closeFds(answer.fds);
+    return answer.result;
+  }
+
+  /** Gives back a lease, in order with all other requests; nobody waits for the answer. After the end there is nothing to give back. */
+  release(lease: number): void {
+    this.#post((id) => ({ v: PROTOCOL_VERSION, id, op: "release", lease }));
+  }
+
+  setReferenced(referenced: boolean): void {
+    this.#channel.setReferenced(referenced);
+  }
+
+  /** Says goodbye, so that the hub gives everything back at once, and hangs up. */
+  async close(deadline: Deadline): Promise<void> {
+    if (this.#ended !== undefined) return;
+    this.#onEnd.clear();
+    try {
+      await this.request("bye", {}, deadline);
+    } finally {
+      this.abandon();
+    }
+  }
+
+  /** Hangs up without a word; the hub keeps what this connection holds until the process ends. */
+  abandon(): void {
+    this.#onEnd.clear();
+    this.#channel.close();
+    this.#end(undefined);
+  }
+
+  #onPacket(packet: Packet): void {
+    if (packet.damage !== undefined) throw packet.damage;
+    let reply: ReturnType<typeof decodeReply>;
+    try {
+      reply = decodeReply(packet.bytes);
+    } catch (error) {
+      closeFds(packet.fds);
+      throw error;
+    }
+    const pending = this.#pending.get(reply.id);
+    this.#pending.delete(reply.id);
+    if (reply.ok && pending !== undefined) {
+      pending.settle(packet, reply.result);
+      return;
+    }
+    closeFds(packet.fds);
+    if (reply.ok)
+      throw new CudaIpcError("INVALID_MESSAGE", `The hub answered request ${reply.id}, which was never sent`);
+    const error = new CudaIpcError(codeOf(reply.error.code), reply.error.message);
+    if (pending === undefined) throw error;
+    pending.fail(error);
+  }
+
+  // WHY the answer is still awaited: a lease or descriptors that come too late must go back, or the hub keeps them for us.
+  #giveUp<Op extends Request["op"]>(op: Op, id: number, answer: Promise<Answer<Op>>): void {
+    answer.then(
+      ({ result, fds }) => {
+        closeFds(fds);
+        if (typeof result === "object" && result !== null && "lease" in result) this.release(Number(result.lease));
+      },
+      () => {
+        // Refused or cut off: there is nothing to give back, and the caller was told already.
+      },
+    );
+    if (op === "open") this.#post((cancelId) => ({ v: PROTOCOL_VERSION, id: cancelId, op: "cancel", request: id }));
+  }
+
+  /** Sends a request whose answer concerns nobody. A connection that cannot send has ended, which its other users are told. */
+  #post(request: (id: number) => Request): void {
+    if (this.#ended !== undefined) return;
+    this.#lastId += 1;
+    this.#pending.set(this.#lastId, { settle: (packet) => closeFds(packet.fds), fail: () => {} });
+    try {
+      this.#channel.send(encodeMessage(request(this.#lastId)));
+    } catch (error) {
+      this.#channel.close();
+      this.#end(error);
+    }
+  }
+
+  #end(reason: unknown): void {
+    if (this.#ended !== undefined) return;
+    this.#ended =
+      reason instanceof CudaIpcError && reason.code !== "SYSTEM_ERROR"
+        ? reason
+        : new CudaIpcError("HUB_GONE", `The connection to the hub at ${this.socketPath} has ended`, { cause: reason });
+    for (const pending of this.#pending.values()) pending.fail(this.#ended);
+    this.#pending.clear();
+    for (const listener of this.#onEnd) listener(this.#ended);
+  }
+}
+
+function codeOf(code: string): ErrorCode {
+  return isErrorCode(code) ? code : "SYSTEM_ERROR";
+}
+
+function closeFds(fds: readonly OwnedFd[]): void {
+  releaseAll(fds.map((fd) => () => fd.close()));
+}

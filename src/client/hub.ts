@@ -1,0 +1,310 @@
+/**
+ * A joined hub: creates, opens, lists and removes what is shared by name. Owns the connection, the devices that it opened
+ * and everything made through it, and closes them all.
+ */
+
+import { type DType, parseDType } from "../array/dtype.js";
+import { type ArrayLayout, arrayByteLength, contiguousLayout } from "../array/layout.js";
+import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import { defaults } from "../base/limits.js";
+import { acquireIn, Scope } from "../base/scope.js";
+import type { Device } from "../gpu/device.js";
+import type { ArrayOptions } from "../gpu/device-array.js";
+import { DeviceBuffer } from "../gpu/device-buffer.js";
+import { ImportCache } from "../gpu/import-cache.js";
+import type { Access } from "../os/mapping.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import type { Descriptor, DescriptorContent } from "../wire/descriptor.js";
+import type { Holder, HubStatus, Lifetime, ObjectSummary } from "../wire/messages.js";
+import { checkName } from "../wire/names.js";
+import { type BundleContent, readBundleIndex, writeBundleIndex } from "./bundle-index.js";
+import { packBundle } from "./bundle-packing.js";
+import { Devices } from "./devices.js";
+import type { HubConnection } from "./hub-connection.js";
+import { SharedArray } from "./shared-array.js";
+import { SharedBundle } from "./shared-bundle.js";
+import { SharedHandle } from "./shared-object.js";
+import { checkArrived, describeBuffer, deviceUuidOf, importBuffer } from "./sharing.js";
+
+export interface CreateOptions extends WaitOptions {
+  /** `host`, `cuda:N` or `auto`; default what `connect` was given. */
+  readonly device?: string | undefined;
+  /**
+   * `held` (default): the object ends with its last holder. `pinned`: it stays until it is removed, also when nobody holds it.
+   */
+  readonly lifetime?: Lifetime | undefined;
+}
+
+export interface OpenOptions extends WaitOptions {
+  /** `read` (default) maps for reading only. */
+  readonly access?: Access | undefined;
+  /** Wait until the name is published, as long as `timeoutMs` says (default 30 s); false fails at once with NOT_FOUND. */
+  readonly wait?: boolean | undefined;
+}
+
+export interface CreateBundleOptions extends CreateOptions {
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface Inspection {
+  readonly object: ObjectSummary;
+  readonly holders: readonly Holder[];
+  /** Holders beyond those that are named. */
+  readonly holdersLeftOut: number;
+}
+
+export class Hub {
+  readonly #connection: HubConnection;
+  readonly #devices: Devices;
+  readonly #imports = new ImportCache();
+  readonly #handles = new Set<SharedHandle>();
+  #closing: Promise<void> | undefined;
+
+  /** Use `connect()`. */
+  constructor(connection: HubConnection, defaultDevice: string | undefined) {
+    this.#connection = connection;
+    this.#devices = new Devices(defaultDevice);
+  }
+
+  get socketPath(): string {
+    return this.#connection.socketPath;
+  }
+
+  /** Called once with the reason when the connection ends other than by `close()`. What is mapped stays usable. */
+  onEnd(listener: (reason: CudaIpcError) => void): void {
+    this.#connection.onEnd(listener);
+  }
+
+  /** Whether this connection keeps the process from ending; it does unless told otherwise. */
+  setReferenced(referenced: boolean): void {
+    this.#connection.setReferenced(referenced);
+  }
+
+  /** The device of this name, opened at first use and closed with the hub. */
+  device(name?: string): Device {
+    return this.#devices.open(name);
+  }
+
+  /**
+   * A new array under a name. Others can open it once it was published.
+   * @throws NAME_TAKEN, INVALID_NAME, OUT_OF_MEMORY, DEVICE_NOT_FOUND
+   * @example
+   * using frame = await hub.create("frame", { dtype: "float32", shape: [1080, 1920, 3] });
+   * await frame.write(pixels);
+   * await frame.publish();
+   */
+  async create<D extends DType>(name: string, options: ArrayOptions<D> & CreateOptions): Promise<SharedArray<D>> {
+    const { dtype, shape } = options;
+    parseDType(dtype);
+    const layout = { ...contiguousLayout(dtype, [...shape]), dtype };
+    const content: DescriptorContent = {
+      kind: "array",
+      array: { ...layout, shape: [...shape], strides: [...layout.strides] },
+    };
+    const { buffer, handle } = await this.#create(name, arrayByteLength(dtype, shape), options, content, undefined);
+    return new SharedArray(buffer, layout, handle);
+  }
+
+  /**
+   * Many new arrays under one name, in one allocation: with `shape` and `dtype` each, packed without gaps but for alignment.
+   * @throws as `create`
+   */
+  async createBundle(
+    name: string,
+    arrays: Readonly<Record<string, ArrayOptions<DType>>>,
+    options: CreateBundleOptions = {},
+  ): Promise<SharedBundle> {
+    const { layouts, byteLength } = packBundle(new Map(Object.entries(arrays)));
+    return this.createBundleOf(name, layouts, byteLength, options);
+  }
+
+  /** As `createBundle`, with layouts of the caller's own in `byteLength` bytes. */
+  async createBundleOf(
+    name: string,
+    layouts: ReadonlyMap<string, ArrayLayout>,
+    byteLength: number,
+    options: CreateBundleOptions = {},
+  ): Promise<SharedBundle> {
+    const bundle: BundleContent = { layouts, metadata: options.metadata ?? {} };
+    const index = writeBundleIndex(bundle);
+    try {
+      const content = { kind: "bundle", arrayCount: layouts.size, indexByteLength: index.byteLength } as const;
+      const { buffer, handle } = await this.#create(name, byteLength, options, content, index.fd);
+      return new SharedBundle(buffer, bundle, handle);
+    } finally {
+      index.fd.close();
+    }
+  }
+
+  /**
+   * The array of this name, mapped without a copy; waits until it is published.
+   * @throws TIMEOUT, NOT_FOUND where `wait` is false, WRONG_KIND for a bundle, INVALID_DESCRIPTOR, DEVICE_NOT_FOUND
+   * @example
+   * using frame = await hub.open("frame", { timeoutMs: 5_000 });
+   * const pixels = await frame.read();
+   */
+  async open(name: string, options: OpenOptions = {}): Promise<SharedArray> {
+    const opened = await this.openAny(name, options);
+    if (opened instanceof SharedArray) return opened;
+    opened.close();
+    throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as an array: it is a bundle of ${opened.size} arrays`);
+  }
+
+  /**
+   * The bundle of this name, mapped without a copy; waits until it is published.
+   * @throws as `open`, WRONG_KIND for an array
+   */
+  async openBundle(name: string, options: OpenOptions = {}): Promise<SharedBundle> {
+    const opened = await this.openAny(name, options);
+    if (opened instanceof SharedBundle) return opened;
+    opened.close();
+    throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as a bundle: it is an array of ${opened.dtype}`);
+  }
+
+  /** What has this name, whatever it is. */
+  async openAny(name: string, options: OpenOptions = {}): Promise<SharedArray | SharedBundle> {
+    checkName(name);
+    this.#checkOpen("open", name);
+    const access = options.access ?? "read";
+    const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
+    const { result, fds } = await this.#connection.ask("open", { name, access, wait: options.wait ?? true }, deadline);
+    try {
+      return this.#import(name, result, fds, access);
+    } catch (error) {
+      this.#connection.release(result.lease);
+      throw error;
+    } finally {
+      for (const fd of fds) fd.close();
+    }
+  }
+
+  /** Everything that is shared, in order of names. */
+  async list(options: WaitOptions = {}): Promise<ObjectSummary[]> {
+    const deadline = new Deadline("list what is shared", options, defaults.requestTimeoutMs);
+    const objects: ObjectSummary[] = [];
+    let after: string | undefined;
+    for (;;) {
+      const page = await this.#connection.request("list", after === undefined ? {} : { after }, deadline);
+      objects.push(...page.objects);
+      if (page.next === null) return objects;
+      after = page.next;
+    }
+  }
+
+  /** One object and who holds it. */
+  async inspect(name: string, options: WaitOptions = {}): Promise<Inspection> {
+    const deadline = new Deadline(`inspect "${name}"`, options, defaults.requestTimeoutMs);
+    return this.#connection.request("inspect", { name: checkName(name) }, deadline);
+  }
+
+  /**
+   * Takes a name away at once, as unlink does; those who hold the object keep it.
+   * @throws NOT_FOUND
+   */
+  async remove(name: string, options: WaitOptions = {}): Promise<void> {
+    const deadline = new Deadline(`remove "${name}"`, options, defaults.requestTimeoutMs);
+    await this.#connection.request("remove", { name: checkName(name) }, deadline);
+  }
+
+  async status(options: WaitOptions = {}): Promise<HubStatus> {
+    const deadline = new Deadline("ask the hub for its status", options, defaults.requestTimeoutMs);
+    return this.#connection.request("status", {}, deadline);
+  }
+
+  /**
+   * Ends the hub; with `force` also while it keeps objects or serves others.
+   * @throws HUB_IN_USE
+   */
+  async stop(options: WaitOptions & { readonly force?: boolean } = {}): Promise<void> {
+    const deadline = new Deadline("stop the hub", options, defaults.requestTimeoutMs);
+    await this.#connection.request("stop", { force: options.force ?? false }, deadline);
+  }
+
+  /** Closes everything made through this hub, waits for transfers under way, and leaves. */
+  async close(): Promise<void> {
+    this.#closing ??= this.#close();
+    await this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    const scope = new Scope();
+    for (const handle of this.#handles) scope.defer(() => handle.close());
+    try {
+      scope.close();
+      await this.#devices.idle();
+    } finally {
+      try {
+        await this.#connection.close(new Deadline("leave the hub", {}, defaults.requestTimeoutMs));
+      } finally {
+        this.#devices.close();
+      }
+    }
+  }
+
+  async #create(
+    name: string,
+    byteLength: number,
+    options: CreateOptions,
+    content: DescriptorContent,
+    index: OwnedFd | undefined,
+  ): Promise<{ buffer: DeviceBuffer; handle: SharedHandle }> {
+    checkName(name);
+    this.#checkOpen("create", name);
+    const deadline = new Deadline(`create "${name}"`, options, defaults.requestTimeoutMs);
+    const buffer = DeviceBuffer.allocate(this.device(options.device), byteLength, name);
+    try {
+      using memory = buffer.exportFd();
+      const fields = { name, lifetime: options.lifetime ?? "held", descriptor: describeBuffer(buffer, content) };
+      const fds = index === undefined ? [memory] : [memory, index];
+      const { object, lease } = await this.#connection.request("create", fields, deadline, fds);
+      return { buffer, handle: this.#track({ name, object, lease }, () => buffer.close()) };
+    } catch (error) {
+      buffer.close();
+      throw error;
+    }
+  }
+
+  #import(
+    name: string,
+    opened: { readonly object: number; readonly lease: number; readonly descriptor: Descriptor },
+    fds: readonly OwnedFd[],
+    access: Access,
+  ): SharedArray | SharedBundle {
+    const { object, lease, descriptor } = opened;
+    checkArrived(name, descriptor, fds);
+    const [memory, index] = fds;
+    if (memory === undefined) throw new TypeError("an object without memory");
+    const key = `${object} ${access}`;
+    return acquireIn((scope) => {
+      const buffer = this.#imports.acquire(key, () => {
+        const device = this.#devices.openByUuid(deviceUuidOf(descriptor));
+        return importBuffer(device, name, descriptor, memory, access);
+      });
+      scope.defer(() => this.#imports.release(key));
+      const make = () => this.#track({ name, object, lease }, () => this.#imports.release(key));
+      if (descriptor.content.kind === "array") {
+        const { dtype, ...rest } = descriptor.content.array;
+        const layout = { ...rest, dtype: parseDType(dtype) };
+        return new SharedArray(buffer, layout, make());
+      }
+      if (index === undefined) throw new TypeError("a bundle without index");
+      const bundle = readBundleIndex(name, index, descriptor.content.indexByteLength, descriptor.byteLength);
+      return new SharedBundle(buffer, bundle, make());
+    });
+  }
+
+  #track(facts: { name: string; object: number; lease: number }, releaseMemory: () => void): SharedHandle {
+    const handle = new SharedHandle(this.#connection, facts, releaseMemory, (closed) => this.#handles.delete(closed));
+    this.#handles.add(handle);
+    return handle;
+  }
+
+  #checkOpen(verb: string, name: string): void {
+    if (this.#closing !== undefined) throw new CudaIpcError("CLOSED", `Cannot ${verb} "${name}": the hub was closed`);
+  }
+}

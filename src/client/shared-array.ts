@@ -1,0 +1,39 @@
+/** An array that has a name on the hub: created here, or opened by its name. */
+
+import type { DType } from "../array/dtype.js";
+import type { ArrayLayout } from "../array/layout.js";
+import type { WaitOptions } from "../base/deadline.js";
+import { DeviceArray } from "../gpu/device-array.js";
+import type { DeviceBuffer } from "../gpu/device-buffer.js";
+import type { SharedHandle } from "./shared-object.js";
+
+export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
+  readonly #handle: SharedHandle;
+
+  /** Made by `hub.create` and `hub.open`. */
+  constructor(buffer: DeviceBuffer, layout: ArrayLayout & { readonly dtype: D }, handle: SharedHandle) {
+    super(buffer, layout, () => handle.close());
+    this.#handle = handle;
+  }
+
+  get name(): string {
+    return this.#handle.name;
+  }
+
+  /** The hub's number of this object: an array created later under the same name has another. */
+  get object(): number {
+    return this.#handle.object;
+  }
+
+  override as<Wanted extends DType>(dtype: Wanted): SharedArray<Wanted> {
+    return super.as(dtype) as SharedArray<Wanted>;
+  }
+
+  /**
+   * Makes the array visible to others: from here on `open` gets it. What was written before is what they see.
+   * @throws NOT_OWNER for an array that was opened, HUB_GONE
+   */
+  async publish(options: WaitOptions = {}): Promise<void> {
+    await this.#handle.publish(options);
+  }
+}

@@ -1,0 +1,48 @@
+/** What every shared object has: a name, a lease on the hub, and an end that gives both lease and mapping back. */
+import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import { defaults } from "../base/limits.js";
+import { Scope } from "../base/scope.js";
+import type { HubConnection } from "./hub-connection.js";
+
+export class SharedHandle {
+  readonly name: string;
+  /** The hub's number of this object: another object of the same name has another. */
+  readonly object: number;
+  readonly #connection: HubConnection;
+  readonly #lease: number;
+  readonly #releaseMemory: () => void;
+  readonly #onClose: (handle: SharedHandle) => void;
+  #open = true;
+
+  constructor(
+    connection: HubConnection,
+    facts: { readonly name: string; readonly object: number; readonly lease: number },
+    releaseMemory: () => void,
+    onClose: (handle: SharedHandle) => void,
+  ) {
+    this.name = facts.name;
+    this.object = facts.object;
+    this.#connection = connection;
+    this.#lease = facts.lease;
+    this.#releaseMemory = releaseMemory;
+    this.#onClose = onClose;
+  }
+
+  /** Makes the object visible to `open` on the hub. Publishing again changes nothing. */
+  async publish(options: WaitOptions): Promise<void> {
+    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot publish "${this.name}": it was closed`);
+    const deadline = new Deadline(`publish "${this.name}"`, options, defaults.requestTimeoutMs);
+    await this.#connection.request("publish", { object: this.object }, deadline);
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    const scope = new Scope();
+    scope.defer(() => this.#onClose(this));
+    scope.defer(() => this.#connection.release(this.#lease));
+    scope.defer(() => this.#releaseMemory());
+    scope.close();
+  }
+}

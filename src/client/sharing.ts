@@ -1,0 +1,57 @@
+/**
+ * From memory to descriptor and back: what is sent to the hub for a buffer, and a buffer from what the hub sent.
+ */
+import { CudaIpcError } from "../base/errors.js";
+import type { Device } from "../gpu/device.js";
+import type { DeviceBuffer } from "../gpu/device-buffer.js";
+import { DeviceBuffer as Buffers } from "../gpu/device-buffer.js";
+import type { Access } from "../os/mapping.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import {
+  DESCRIPTOR_VERSION,
+  type Descriptor,
+  type DescriptorContent,
+  descriptorContradiction,
+  fdsOf,
+} from "../wire/descriptor.js";
+
+export function describeBuffer(buffer: DeviceBuffer, content: DescriptorContent): Descriptor {
+  const { device } = buffer;
+  return {
+    version: DESCRIPTOR_VERSION,
+    device: device.driver.kind === "host" ? { kind: "host" } : { kind: "cuda", uuid: device.uuid },
+    mechanism: buffer.mechanism,
+    byteLength: buffer.byteLength,
+    allocationByteLength: buffer.allocationByteLength,
+    content,
+  };
+}
+
+/** The UUID by which this process finds the device of a descriptor. */
+export function deviceUuidOf(descriptor: Descriptor): string {
+  return descriptor.device.kind === "host" ? "host" : descriptor.device.uuid;
+}
+
+/**
+ * Checks a descriptor from elsewhere against itself and the descriptors that came with it.
+ * @throws INVALID_DESCRIPTOR
+ */
+export function checkArrived(name: string, descriptor: Descriptor, fds: readonly OwnedFd[]): void {
+  const refuse = (found: string) => new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open "${name}": ${found}`);
+  const contradiction = descriptorContradiction(descriptor);
+  if (contradiction !== undefined) throw refuse(`the descriptor claims ${contradiction}`);
+  const wanted = fdsOf(descriptor);
+  if (fds.length !== wanted) throw refuse(`${fds.length} file descriptors came with it, wanted ${wanted}`);
+}
+
+/** Maps what a descriptor describes; the file descriptor stays the caller's. */
+export function importBuffer(
+  device: Device,
+  name: string,
+  descriptor: Descriptor,
+  memory: OwnedFd,
+  access: Access,
+): DeviceBuffer {
+  const { byteLength, allocationByteLength } = descriptor;
+  return Buffers.import(device, memory, { label: name, byteLength, allocationByteLength, access });
+}

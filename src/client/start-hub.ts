@@ -1,0 +1,89 @@
+/** Starts a hub as a process of its own that outlives this one, and waits until it listens. */
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import type { Deadline } from "../base/deadline.js";
+import { isErrorCode } from "../base/error-codes.js";
+import { CudaIpcError } from "../base/errors.js";
+import { prepareRuntimeFolder } from "../os/runtime-folder.js";
+import { fromNodeError } from "../os/system-error.js";
+
+const HUB_MAIN = fileURLToPath(new URL("../hub/main.js", import.meta.url));
+
+/**
+ * Resolves once a hub listens at the path, this one or another that was quicker.
+ * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG
+ */
+export async function startHub(socketPath: string, idleMs: number | undefined, deadline: Deadline): Promise<void> {
+  prepareRuntimeFolder(socketPath);
+  const logPath = `${socketPath}.log`;
+  const child = spawnHub(socketPath, idleMs, logPath);
+  const firstLine = new Promise<string | undefined>((resolve, reject) => {
+    child.once("error", (error) => reject(fromNodeError("start a hub", error)));
+    const lines = createInterface({ input: child.stdout });
+    lines.once("line", resolve);
+    lines.once("close", () => resolve(undefined));
+  });
+  try {
+    check(await deadline.race(firstLine, () => child.kill()), socketPath, logPath);
+  } finally {
+    // WHY: from here on the hub is on its own; neither its pipe nor its end concerns this process.
+    child.stdout.destroy();
+    child.unref();
+  }
+}
+
+function spawnHub(
+  socketPath: string,
+  idleMs: number | undefined,
+  logPath: string,
+): ChildProcessByStdio<null, Readable, null> {
+  const env = { ...process.env };
+  // WHY: options meant for this process (a debugger's port, preloaded modules) are not the hub's.
+  delete env.NODE_OPTIONS;
+  const idle = idleMs === undefined ? [] : ["--idle-ms", String(idleMs)];
+  const log = openLog(logPath);
+  try {
+    const options = { detached: true, cwd: "/", env, stdio: ["ignore", "pipe", log] as const };
+    // WHY the cast: the types know no file descriptor in this place, which leaves `stderr` null like "ignore".
+    const child = spawn(process.execPath, [HUB_MAIN, "--socket", socketPath, ...idle], {
+      ...options,
+      stdio: [...options.stdio],
+    });
+    return child as unknown as ChildProcessByStdio<null, Readable, null>;
+  } finally {
+    closeSync(log);
+  }
+}
+
+function openLog(logPath: string): number {
+  try {
+    return openSync(logPath, "a", 0o600);
+  } catch (error) {
+    throw fromNodeError(`open ${logPath}`, error);
+  }
+}
+
+function check(line: string | undefined, socketPath: string, logPath: string): void {
+  const failure =
+    line === undefined ? { code: "HUB_UNAVAILABLE", message: `it ended at once; see ${logPath}` } : parse(line);
+  if (failure === undefined || failure.code === "HUB_RUNNING") return;
+  const code = isErrorCode(failure.code) && failure.code !== "SYSTEM_ERROR" ? failure.code : "HUB_UNAVAILABLE";
+  throw new CudaIpcError(code, `Cannot start a hub at ${socketPath}: ${failure.message}`);
+}
+
+function parse(line: string): { code: string; message: string } | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return { code: "HUB_UNAVAILABLE", message: `it said ${JSON.stringify(line.slice(0, 200))}` };
+  }
+  if (typeof value !== "object" || value === null || !("ready" in value))
+    return { code: "HUB_UNAVAILABLE", message: line };
+  if (value.ready === true) return undefined;
+  const code = "code" in value ? String(value.code) : "HUB_UNAVAILABLE";
+  return { code, message: "message" in value ? String(value.message) : line };
+}

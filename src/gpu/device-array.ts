@@ -1,0 +1,168 @@
+/**
+ * An array in a device's memory: element type, shape and strides over a buffer. Slices and reshapes are arrays
+ * on the same memory; they are usable for as long as the array that owns the memory is open.
+ */
+
+import { type DType, isDType } from "../array/dtype.js";
+import {
+  fromHostBytes,
+  type HostArray,
+  type HostValues,
+  hostArrayType,
+  hostEntriesPerElement,
+  toHostBytes,
+} from "../array/host-values.js";
+import {
+  type ArrayLayout,
+  arrayByteLength,
+  checkLayout,
+  contiguousLayout,
+  elementCount,
+  isContiguous,
+} from "../array/layout.js";
+import { reshapeLayout, type SliceRange, sliceLayout, transposeLayout } from "../array/layout-views.js";
+import type { WaitOptions } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import type { Device } from "./device.js";
+import { DeviceBuffer } from "./device-buffer.js";
+import { readStrided, writeStrided } from "./strided-transfer.js";
+
+export interface ArrayOptions<D extends DType> {
+  readonly dtype: D;
+  /** Elements along each axis, outermost first; `[]` is one element. */
+  readonly shape: readonly number[];
+}
+
+export class DeviceArray<D extends DType = DType> {
+  readonly buffer: DeviceBuffer;
+  readonly layout: ArrayLayout;
+  readonly #release: () => void;
+
+  /**
+   * An array over part of a buffer. `release` is what `close()` does, nothing where the buffer stays the caller's.
+   * @throws INVALID_DESCRIPTOR where the layout leaves the buffer
+   */
+  constructor(buffer: DeviceBuffer, layout: ArrayLayout & { readonly dtype: D }, release: () => void = () => {}) {
+    checkLayout(layout, buffer.byteLength);
+    this.buffer = buffer;
+    this.layout = layout;
+    this.#release = release;
+  }
+
+  /** A new contiguous array in memory of its own, which `close()` frees. */
+  static allocate<D extends DType>(device: Device, options: ArrayOptions<D>, label?: string): DeviceArray<D> {
+    const byteLength = arrayByteLength(options.dtype, options.shape);
+    const buffer = DeviceBuffer.allocate(device, byteLength, label);
+    const layout = { ...contiguousLayout(options.dtype, options.shape), dtype: options.dtype };
+    return new DeviceArray(buffer, layout, () => buffer.close());
+  }
+
+  get dtype(): D {
+    return this.layout.dtype as D;
+  }
+
+  get shape(): readonly number[] {
+    return this.layout.shape;
+  }
+
+  /** In elements. */
+  get strides(): readonly number[] {
+    return this.layout.strides;
+  }
+
+  get elementCount(): number {
+    return elementCount(this.layout.shape);
+  }
+
+  /** Bytes of the elements, without gaps between them. */
+  get byteLength(): number {
+    return arrayByteLength(this.layout.dtype, this.layout.shape);
+  }
+
+  get device(): Device {
+    return this.buffer.device;
+  }
+
+  get isContiguous(): boolean {
+    return isContiguous(this.layout);
+  }
+
+  /** This array with its element type known to the compiler. TypeError where it has another. */
+  as<Wanted extends DType>(dtype: Wanted): DeviceArray<Wanted> {
+    if (!isDType(dtype) || this.layout.dtype !== (dtype as DType)) {
+      throw new TypeError(`"${this.buffer.label}" is an array of ${this.layout.dtype}, not ${String(dtype)}`);
+    }
+    return this as unknown as DeviceArray<Wanted>;
+  }
+
+  /** All elements in C order, as a typed array of this process's own. */
+  async read(options: WaitOptions = {}): Promise<HostArray<D>> {
+    const values = new (hostArrayType(this.dtype))(this.elementCount * hostEntriesPerElement(this.dtype));
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    if (this.isContiguous) await this.buffer.read(this.layout.byteOffset, bytes, options);
+    else await readStrided(this.buffer, this.layout, bytes, options);
+    return values;
+  }
+
+  /**
+   * Writes all elements, given in C order. A typed array of the dtype is not copied on the way, and must not change until this resolves.
+   * @throws READ_ONLY; RangeError for another number of values
+   */
+  async write(values: HostValues<D>, options: WaitOptions = {}): Promise<void> {
+    const bytes = toHostBytes(this.dtype, values, this.elementCount);
+    if (this.isContiguous) await this.buffer.write(this.layout.byteOffset, bytes, options);
+    else await writeStrided(this.buffer, this.layout, bytes, options);
+  }
+
+  /**
+   * The elements themselves, without a copy, on the host device. See `DeviceBuffer.view` for what holds of such memory.
+   * @throws UNSUPPORTED on a GPU, and for an array with gaps
+   */
+  view(): HostArray<D> {
+    if (!this.isContiguous) {
+      throw new CudaIpcError(
+        "UNSUPPORTED",
+        `Cannot view "${this.buffer.label}": its elements are not contiguous; use read()`,
+      );
+    }
+    return fromHostBytes(this.dtype, this.buffer.view(this.layout.byteOffset, this.byteLength));
+  }
+
+  /** Sets every byte to zero, by the device itself. */
+  async clear(options: WaitOptions = {}): Promise<void> {
+    if (!this.isContiguous)
+      return this.write(
+        new (hostArrayType(this.dtype))(this.elementCount * hostEntriesPerElement(this.dtype)) as HostValues<D>,
+        options,
+      );
+    await this.buffer.fill(this.layout.byteOffset, { elementBytes: 1, value: 0 }, this.byteLength, options);
+  }
+
+  /** Part of the array as numpy slices it: `slice(3, { start: 0, stop: 10, step: 2 })`; a number drops its axis. */
+  slice(...ranges: readonly (number | SliceRange)[]): DeviceArray<D> {
+    return this.#with(sliceLayout(this.layout, ranges));
+  }
+
+  /** The same elements in another shape; TypeError where that would need a copy. */
+  reshape(...shape: readonly number[]): DeviceArray<D> {
+    return this.#with(reshapeLayout(this.layout, shape));
+  }
+
+  /** The axes in reverse, or in the given order. */
+  transpose(...axes: readonly number[]): DeviceArray<D> {
+    return this.#with(transposeLayout(this.layout, axes.length === 0 ? undefined : axes));
+  }
+
+  /** Frees the memory where this array owns it. A slice or reshape owns nothing: closing it does nothing. */
+  close(): void {
+    this.#release();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #with(layout: ArrayLayout): DeviceArray<D> {
+    return new DeviceArray(this.buffer, { ...layout, dtype: this.dtype });
+  }
+}

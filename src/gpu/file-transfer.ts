@@ -1,0 +1,106 @@
+/**
+ * Bytes of a file into a buffer and back, without a detour through JavaScript's memory. Into host memory that was made here
+ * the kernel copies by itself; to and from a GPU the thread pool reads into pinned memory while the GPU takes earlier pieces.
+ */
+import type { FileHandle } from "node:fs/promises";
+import { checkRange } from "../base/bytes.js";
+import type { WaitOptions } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import { sendFile } from "../os/send-file.js";
+import { fromNodeError } from "../os/system-error.js";
+import type { DeviceBuffer } from "./device-buffer.js";
+
+export interface FileTransferOptions extends WaitOptions {
+  /** Called now and then with the bytes that are done so far. */
+  readonly onProgress?: ((doneBytes: number) => void) | undefined;
+}
+
+export interface FileSection {
+  readonly file: FileHandle;
+  /** For messages. */
+  readonly fileName: string;
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+/**
+ * Fills the buffer from `byteOffset` on with a section of a file.
+ * @throws INVALID_FILE where the file ends early, READ_ONLY
+ */
+export async function readFileInto(
+  buffer: DeviceBuffer,
+  byteOffset: number,
+  section: FileSection,
+  options: FileTransferOptions = {},
+): Promise<void> {
+  checkRange(`Write to "${buffer.label}"`, byteOffset, section.byteLength, buffer.byteLength);
+  await buffer.use("write to", options, async (deadline) => {
+    if (buffer.device.driver.kind === "host" && buffer.exportable) {
+      using memory = buffer.exportFd();
+      const source = { fd: section.file.fd, byteOffset: section.byteOffset };
+      const { onProgress } = options;
+      await sendFile({ fd: memory.number, byteOffset }, source, section.byteLength, { deadline, onProgress });
+      return;
+    }
+    let done = 0;
+    await buffer.device.lanes.forEachPiece(section.byteLength, async (lane, piece) => {
+      const fill = (staging: Uint8Array) => readExactly(section, piece.byteOffset, staging);
+      await lane.uploadFrom(buffer.pointerAt(byteOffset + piece.byteOffset), piece.byteLength, fill, deadline);
+      done += piece.byteLength;
+      options.onProgress?.(done);
+    });
+  });
+}
+
+/**
+ * Writes part of the buffer to a section of a file.
+ * @throws DISK_FULL
+ */
+export async function writeFileFrom(
+  buffer: DeviceBuffer,
+  byteOffset: number,
+  section: FileSection,
+  options: FileTransferOptions = {},
+): Promise<void> {
+  checkRange(`Read of "${buffer.label}"`, byteOffset, section.byteLength, buffer.byteLength);
+  await buffer.use("read", options, async (deadline) => {
+    let done = 0;
+    await buffer.device.lanes.forEachPiece(section.byteLength, async (lane, piece) => {
+      deadline.check();
+      const take = (staging: Uint8Array) => writeExactly(section, piece.byteOffset, staging);
+      await lane.downloadTo(buffer.pointerAt(byteOffset + piece.byteOffset), piece.byteLength, take, deadline);
+      done += piece.byteLength;
+      options.onProgress?.(done);
+    });
+  });
+}
+
+async function readExactly(section: FileSection, byteOffset: number, target: Uint8Array): Promise<void> {
+  for (let done = 0; done < target.byteLength; ) {
+    const position = section.byteOffset + byteOffset + done;
+    const { bytesRead } = await attempt(`read ${section.fileName}`, () =>
+      section.file.read(target, done, target.byteLength - done, position),
+    );
+    if (bytesRead === 0)
+      throw new CudaIpcError("INVALID_FILE", `Cannot read ${section.fileName}: it ends at byte ${position}`);
+    done += bytesRead;
+  }
+}
+
+async function writeExactly(section: FileSection, byteOffset: number, source: Uint8Array): Promise<void> {
+  for (let done = 0; done < source.byteLength; ) {
+    const position = section.byteOffset + byteOffset + done;
+    const { bytesWritten } = await attempt(`write ${section.fileName}`, () =>
+      section.file.write(source, done, source.byteLength - done, position),
+    );
+    done += bytesWritten;
+  }
+}
+
+async function attempt<T>(what: string, call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    throw fromNodeError(what, error);
+  }
+}
