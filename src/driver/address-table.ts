@@ -1,0 +1,83 @@
+/**
+ * Which addresses a driver has handed out, so that an operation can be checked before it touches memory.
+ * Ranges do not overlap; a lookup is a binary search.
+ */
+import type { Access } from "../os/mapping.js";
+
+export interface AddressRange {
+  readonly start: bigint;
+  readonly byteLength: number;
+  readonly access: Access;
+}
+
+export class AddressTable<Range extends AddressRange> {
+  readonly #what: string;
+  readonly #ranges: Range[] = [];
+
+  /** @param what the kind of range in words, for messages: `registered memory` */
+  constructor(what: string) {
+    this.#what = what;
+  }
+
+  get size(): number {
+    return this.#ranges.length;
+  }
+
+  /** @throws RangeError where the range overlaps one that is in the table */
+  add(range: Range): void {
+    const index = this.#indexAfter(range.start);
+    const before = this.#ranges[index - 1];
+    const after = this.#ranges[index];
+    if (before !== undefined && rangeEnd(before) > range.start) throw this.#overlap(range, before);
+    if (after !== undefined && rangeEnd(range) > after.start) throw this.#overlap(range, after);
+    this.#ranges.splice(index, 0, range);
+  }
+
+  /** The range that starts at exactly this address. */
+  at(start: bigint): Range | undefined {
+    const range = this.#ranges[this.#indexAfter(start) - 1];
+    return range?.start === start ? range : undefined;
+  }
+
+  /** Takes the range that starts at exactly this address out of the table. */
+  remove(start: bigint): Range | undefined {
+    const index = this.#indexAfter(start) - 1;
+    if (this.#ranges[index]?.start !== start) return undefined;
+    return this.#ranges.splice(index, 1)[0];
+  }
+
+  /** The range that holds this address. */
+  holding(address: bigint): Range | undefined {
+    const range = this.#ranges[this.#indexAfter(address) - 1];
+    return range !== undefined && address < rangeEnd(range) ? range : undefined;
+  }
+
+  /** How many ranges start at or before the address. */
+  #indexAfter(address: bigint): number {
+    let low = 0;
+    let high = this.#ranges.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#ranges[middle] as Range).start <= address) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  #overlap(range: Range, other: Range): RangeError {
+    return new RangeError(`${this.#what}: ${formatRange(range)} overlaps ${formatRange(other)}`);
+  }
+}
+
+/** The first address after a range. */
+export function rangeEnd(range: AddressRange): bigint {
+  return range.start + BigInt(range.byteLength);
+}
+
+export function formatAddress(address: bigint): string {
+  return `0x${address.toString(16)}`;
+}
+
+function formatRange(range: AddressRange): string {
+  return `${formatAddress(range.start)} (${range.byteLength} bytes)`;
+}

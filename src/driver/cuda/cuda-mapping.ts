@@ -1,0 +1,96 @@
+/**
+ * Mappings of device memory into the addresses of this process: reserve, map, give access, and all of it back.
+ * https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+ */
+import { acquireIn, releaseAll } from "../../base/scope.js";
+import { cuResult, cuValue } from "../../ffi/cuda-constants.js";
+import { encodeAccessDesc } from "../../ffi/cuda-structs.js";
+import type { Libcuda } from "../../ffi/libcuda.js";
+import type { Access } from "../../os/mapping.js";
+import { type AddressRange, AddressTable, formatAddress } from "../address-table.js";
+import type { DevicePointer, DriverMemory } from "../gpu-driver.js";
+import { type CudaMemory, usableMemory } from "./cuda-memory.js";
+import type { CudaSession } from "./cuda-session.js";
+import { errorCodeOf } from "./cuda-status.js";
+
+export class CudaMappings {
+  readonly #session: CudaSession;
+  readonly #mapped = new AddressTable<AddressRange>("Mapped device memory");
+
+  constructor(session: CudaSession) {
+    this.#session = session;
+  }
+
+  /** The mapping that holds this address. */
+  holding(pointer: DevicePointer): AddressRange | undefined {
+    return this.#mapped.holding(pointer);
+  }
+
+  map(memory: DriverMemory, access: Access): DevicePointer {
+    const own = usableMemory(memory, "map");
+    const { ordinal, byteLength } = own;
+    const cuda = this.#session.enter(ordinal);
+    return acquireIn((scope) => {
+      const start = scope.own(this.#reserve(cuda, ordinal, byteLength), (it) => this.#unreserve(it, byteLength));
+      this.#attach(cuda, own, start);
+      scope.defer(() => this.#detach(start, byteLength));
+      this.#allow(cuda, own, start, access);
+      this.#mapped.add({ start, byteLength, access });
+      return start;
+    });
+  }
+
+  unmap(ordinal: number, pointer: DevicePointer): void {
+    this.#session.enter(ordinal);
+    const range = this.#mapped.remove(pointer);
+    if (range === undefined) throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
+    releaseAll([() => this.#detach(pointer, range.byteLength), () => this.#unreserve(pointer, range.byteLength)]);
+  }
+
+  #reserve(cuda: Libcuda, ordinal: number, byteLength: number): bigint {
+    const out = new BigUint64Array(1);
+    const status = cuda.cuMemAddressReserve(out, byteLength, 0, 0n, 0n);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuMemAddressReserve", `reserve ${byteLength} bytes on cuda:${ordinal}`);
+    }
+    return out[0] as bigint;
+  }
+
+  #unreserve(pointer: bigint, byteLength: number): void {
+    const status = this.#session.cuda.cuMemAddressFree(pointer, byteLength);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuMemAddressFree", `give back ${byteLength} bytes of addresses`);
+    }
+  }
+
+  #attach(cuda: Libcuda, memory: CudaMemory, start: bigint): void {
+    const { ordinal, byteLength, handle, imported } = memory;
+    // SAFETY: a whole mapping from offset 0, the only one that the driver takes. Where a descriptor claims less than the
+    // allocation has, only that prefix is mapped; where it claims more, the driver refuses.
+    const status = cuda.cuMemMap(start, byteLength, 0, handle, 0n);
+    if (status === cuResult.CUDA_SUCCESS) return;
+    const attempt = `map ${byteLength} bytes on cuda:${ordinal}`;
+    if (imported && errorCodeOf(status) === "CUDA_ERROR") {
+      const claim = `${attempt}, the size that the descriptor claims`;
+      throw this.#session.failure(status, "cuMemMap", claim, "INVALID_DESCRIPTOR");
+    }
+    throw this.#session.failure(status, "cuMemMap", attempt);
+  }
+
+  #detach(pointer: bigint, byteLength: number): void {
+    const status = this.#session.cuda.cuMemUnmap(pointer, byteLength);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuMemUnmap", `unmap ${byteLength} bytes at ${formatAddress(pointer)}`);
+    }
+  }
+
+  #allow(cuda: Libcuda, memory: CudaMemory, start: bigint, access: Access): void {
+    const { ordinal, byteLength } = memory;
+    const flags =
+      access === "read" ? cuValue.CU_MEM_ACCESS_FLAGS_PROT_READ : cuValue.CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    const status = cuda.cuMemSetAccess(start, byteLength, encodeAccessDesc(this.#session.device(ordinal), flags), 1);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuMemSetAccess", `give cuda:${ordinal} ${access} access`);
+    }
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * The driver's library in use: initialised once, primary contexts retained at their first use and made current before every call
+ * that works in one. The primary context is the one that all CUDA code of a process shares; its flags stay as they are.
+ */
+import { checkInteger } from "../../base/bytes.js";
+import type { ErrorCode } from "../../base/error-codes.js";
+import { type CudaError, CudaIpcError } from "../../base/errors.js";
+import { releaseAll } from "../../base/scope.js";
+import { cuResult } from "../../ffi/cuda-constants.js";
+import { type Libcuda, type LoadLibrary, openLibcuda } from "../../ffi/libcuda.js";
+import { cudaError } from "./cuda-status.js";
+
+interface Device {
+  readonly handle: number;
+  context: bigint | undefined;
+}
+
+const ORDINAL_MAX = 2 ** 31 - 1;
+
+export class CudaSession {
+  readonly #cuda: Libcuda;
+  readonly #devices = new Map<number, Device>();
+  #open = true;
+
+  private constructor(cuda: Libcuda) {
+    this.#cuda = cuda;
+  }
+
+  /** @throws DRIVER_NOT_FOUND, DRIVER_TOO_OLD, DEVICE_NOT_FOUND where there is no GPU at all */
+  static open(load?: LoadLibrary): CudaSession {
+    const session = new CudaSession(openLibcuda(load));
+    const status = session.#cuda.cuInit(0);
+    if (status !== cuResult.CUDA_SUCCESS) throw session.failure(status, "cuInit", "start the CUDA driver");
+    return session;
+  }
+
+  /** @throws CLOSED */
+  get cuda(): Libcuda {
+    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot use the CUDA driver: it was closed");
+    return this.#cuda;
+  }
+
+  failure(status: number, call: string, attempt: string, code?: ErrorCode): CudaError {
+    return cudaError(this.#cuda, status, call, attempt, code);
+  }
+
+  /** The driver's own number of a device. @throws DEVICE_NOT_FOUND */
+  device(ordinal: number): number {
+    return this.#device(ordinal).handle;
+  }
+
+  /**
+   * Makes the device's context current on this thread and returns the functions to call in it.
+   * WHY every time: other CUDA code of the process may have made another context current since.
+   */
+  enter(ordinal: number): Libcuda {
+    const cuda = this.cuda;
+    const device = this.#device(ordinal);
+    device.context ??= this.#retain(device, ordinal);
+    const status = cuda.cuCtxSetCurrent(device.context);
+    if (status !== cuResult.CUDA_SUCCESS) throw this.failure(status, "cuCtxSetCurrent", `use cuda:${ordinal}`);
+    return cuda;
+  }
+
+  /** Releases the contexts. Whatever else in the process retained them keeps them. */
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    const retained = [...this.#devices].filter(([, device]) => device.context !== undefined);
+    this.#devices.clear();
+    releaseAll(
+      retained.map(
+        ([ordinal, device]) =>
+          () =>
+            this.#release(device, ordinal),
+      ),
+    );
+  }
+
+  #device(ordinal: number): Device {
+    const known = this.#devices.get(ordinal);
+    if (known !== undefined) return known;
+    checkInteger("ordinal", ordinal, 0, ORDINAL_MAX);
+    const out = new Int32Array(1);
+    const status = this.cuda.cuDeviceGet(out, ordinal);
+    if (status !== cuResult.CUDA_SUCCESS) throw this.failure(status, "cuDeviceGet", `find cuda:${ordinal}`);
+    const device = { handle: out[0] as number, context: undefined };
+    this.#devices.set(ordinal, device);
+    return device;
+  }
+
+  #retain(device: Device, ordinal: number): bigint {
+    const out = new BigUint64Array(1);
+    const status = this.#cuda.cuDevicePrimaryCtxRetain(out, device.handle);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.failure(status, "cuDevicePrimaryCtxRetain", `start a context on cuda:${ordinal}`);
+    }
+    return out[0] as bigint;
+  }
+
+  #release(device: Device, ordinal: number): void {
+    const status = this.#cuda.cuDevicePrimaryCtxRelease(device.handle);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.failure(status, "cuDevicePrimaryCtxRelease", `end the context on cuda:${ordinal}`);
+    }
+  }
+}

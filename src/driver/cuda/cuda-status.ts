@@ -1,0 +1,79 @@
+/** Turns a CUresult into a CudaError: one place that decides which code of ours stands for which of the driver's. */
+import type { ErrorCode } from "../../base/error-codes.js";
+import { CudaError } from "../../base/errors.js";
+import { cuResult } from "../../ffi/cuda-constants.js";
+import { decodeCString, type Libcuda } from "../../ffi/libcuda.js";
+
+/** After these the context answers every call with the same status until the process ends. */
+const lost = [
+  cuResult.CUDA_ERROR_ECC_UNCORRECTABLE,
+  cuResult.CUDA_ERROR_NVLINK_UNCORRECTABLE,
+  cuResult.CUDA_ERROR_CONTAINED,
+  cuResult.CUDA_ERROR_ILLEGAL_ADDRESS,
+  cuResult.CUDA_ERROR_LAUNCH_TIMEOUT,
+  cuResult.CUDA_ERROR_CONTEXT_IS_DESTROYED,
+  cuResult.CUDA_ERROR_ASSERT,
+  cuResult.CUDA_ERROR_HARDWARE_STACK_ERROR,
+  cuResult.CUDA_ERROR_ILLEGAL_INSTRUCTION,
+  cuResult.CUDA_ERROR_MISALIGNED_ADDRESS,
+  cuResult.CUDA_ERROR_INVALID_ADDRESS_SPACE,
+  cuResult.CUDA_ERROR_INVALID_PC,
+  cuResult.CUDA_ERROR_LAUNCH_FAILED,
+  cuResult.CUDA_ERROR_MPS_RPC_FAILURE,
+  cuResult.CUDA_ERROR_MPS_CLIENT_TERMINATED,
+  cuResult.CUDA_ERROR_EXTERNAL_DEVICE,
+];
+
+const codes = new Map<number, ErrorCode>([
+  [cuResult.CUDA_ERROR_OUT_OF_MEMORY, "OUT_OF_MEMORY"],
+  [cuResult.CUDA_ERROR_STUB_LIBRARY, "DRIVER_NOT_FOUND"],
+  [cuResult.CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, "DRIVER_TOO_OLD"],
+  [cuResult.CUDA_ERROR_NO_DEVICE, "DEVICE_NOT_FOUND"],
+  [cuResult.CUDA_ERROR_INVALID_DEVICE, "DEVICE_NOT_FOUND"],
+  [cuResult.CUDA_ERROR_NOT_PERMITTED, "UNSUPPORTED"],
+  [cuResult.CUDA_ERROR_NOT_SUPPORTED, "UNSUPPORTED"],
+  ...lost.map((status): [number, ErrorCode] => [status, "DEVICE_LOST"]),
+]);
+
+const hints = new Map<number, string>([
+  [cuResult.CUDA_ERROR_STUB_LIBRARY, "this libcuda is the toolkit's stub for linking, not the driver"],
+  [cuResult.CUDA_ERROR_DEVICE_UNAVAILABLE, "another process holds the device in exclusive mode"],
+  [cuResult.CUDA_ERROR_NO_DEVICE, "no GPU is there, or CUDA_VISIBLE_DEVICES hides it"],
+  [cuResult.CUDA_ERROR_SYSTEM_NOT_READY, "a service of the driver (nvidia-fabricmanager) does not run"],
+  [
+    cuResult.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
+    "libcuda and the kernel's driver are of different versions; restart the machine after an update of the driver",
+  ],
+  [cuResult.CUDA_ERROR_MPS_CONNECTION_FAILED, "the MPS server does not answer"],
+  [cuResult.CUDA_ERROR_UNKNOWN, "at start this often means that /dev/nvidia-uvm is missing"],
+]);
+
+const names = new Map<number, string>(Object.entries(cuResult).map(([name, status]) => [status, name]));
+
+/**
+ * @param attempt the attempt in words: `map 2097152 bytes on cuda:0`
+ * @param code where the call knows better than the status what has happened
+ */
+export function cudaError(
+  cuda: Libcuda,
+  status: number,
+  call: string,
+  attempt: string,
+  code: ErrorCode = errorCodeOf(status),
+): CudaError {
+  const statusName = nameOf(cuda, status);
+  const hint = hints.get(status);
+  const message = `Cannot ${attempt}: ${call} failed with ${statusName} (${status})${hint === undefined ? "" : `; ${hint}`}`;
+  return new CudaError(code, message, { status, statusName, call });
+}
+
+/** Which of our codes stands for a status. */
+export function errorCodeOf(status: number): ErrorCode {
+  return codes.get(status) ?? "CUDA_ERROR";
+}
+
+function nameOf(cuda: Libcuda, status: number): string {
+  const holder = new BigUint64Array(1);
+  const found = cuda.cuGetErrorName(status, holder) === cuResult.CUDA_SUCCESS ? decodeCString(holder) : undefined;
+  return found ?? names.get(status) ?? "an unknown status";
+}

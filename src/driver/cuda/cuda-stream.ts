@@ -1,0 +1,167 @@
+/**
+ * Streams and what is enqueued on them. Every call here returns before the work is done.
+ *
+ * Traps of the driver:
+ * - Copies between a device and host memory that is neither staging nor registered run through a buffer of the driver, and wait
+ *   for earlier work of the stream within the call. Behind a pending `waitWord` that blocks the event loop.
+ * - While a wait is pending, calls that free memory may block until it has ended.
+ */
+import { checkInteger } from "../../base/bytes.js";
+import { CudaIpcError } from "../../base/errors.js";
+import { cuResult, cuValue } from "../../ffi/cuda-constants.js";
+import type { Libcuda } from "../../ffi/libcuda.js";
+import type { Access } from "../../os/mapping.js";
+import type { DevicePointer, DriverStream, FillPattern, HostPointer } from "../gpu-driver.js";
+import { checkFill, checkWithin, checkWordAddress } from "../operation-checks.js";
+import type { CudaHostMemory } from "./cuda-host-memory.js";
+import type { CudaMappings } from "./cuda-mapping.js";
+import type { CudaSession } from "./cuda-session.js";
+
+class CudaStream implements DriverStream {
+  readonly ordinal: number;
+  readonly handle: bigint;
+  destroyed = false;
+
+  constructor(ordinal: number, handle: bigint) {
+    this.ordinal = ordinal;
+    this.handle = handle;
+  }
+}
+
+interface Entered {
+  readonly cuda: Libcuda;
+  readonly ordinal: number;
+  readonly handle: bigint;
+}
+
+export class CudaStreams {
+  readonly #session: CudaSession;
+  readonly #mappings: CudaMappings;
+  readonly #hostMemory: CudaHostMemory;
+
+  constructor(session: CudaSession, mappings: CudaMappings, hostMemory: CudaHostMemory) {
+    this.#session = session;
+    this.#mappings = mappings;
+    this.#hostMemory = hostMemory;
+  }
+
+  /** WHY non-blocking: the NULL stream of other code would otherwise wait for ours and ours for it. */
+  create(ordinal: number): DriverStream {
+    const cuda = this.#session.enter(ordinal);
+    const out = new BigUint64Array(1);
+    const status = cuda.cuStreamCreate(out, cuValue.CU_STREAM_NON_BLOCKING);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuStreamCreate", `create a stream on cuda:${ordinal}`);
+    }
+    return new CudaStream(ordinal, out[0] as bigint);
+  }
+
+  destroy(stream: DriverStream): void {
+    const { cuda, handle, ordinal } = this.#enter(stream);
+    (stream as CudaStream).destroyed = true;
+    const status = cuda.cuStreamDestroy(handle);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuStreamDestroy", `destroy a stream of cuda:${ordinal}`);
+    }
+  }
+
+  isIdle(stream: DriverStream): boolean {
+    const { cuda, handle, ordinal } = this.#enter(stream);
+    const status = cuda.cuStreamQuery(handle);
+    if (status === cuResult.CUDA_SUCCESS) return true;
+    if (status === cuResult.CUDA_ERROR_NOT_READY) return false;
+    throw this.#session.failure(status, "cuStreamQuery", `finish the work of a stream of cuda:${ordinal}`);
+  }
+
+  copyToDevice(stream: DriverStream, to: DevicePointer, from: HostPointer, byteLength: number): void {
+    const { cuda, handle, ordinal } = this.#enter(stream);
+    if (checkInteger("Copy: byteLength", byteLength, 0) === 0) return;
+    this.#check(ordinal, to, byteLength, "read-write");
+    // SAFETY: both ranges are the caller's until the stream has passed the copy; the driver checks the device's.
+    const status = cuda.cuMemcpyHtoDAsync(to, from, byteLength, handle);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuMemcpyHtoDAsync", `copy ${byteLength} bytes to cuda:${ordinal}`);
+    }
+  }
+
+  copyToHost(stream: DriverStream, to: HostPointer, from: DevicePointer, byteLength: number): void {
+    const { cuda, handle, ordinal } = this.#enter(stream);
+    if (checkInteger("Copy: byteLength", byteLength, 0) === 0) return;
+    this.#check(ordinal, from, byteLength, "read");
+    // SAFETY: as in copyToDevice.
+    const status = cuda.cuMemcpyDtoHAsync(to, from, byteLength, handle);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuMemcpyDtoHAsync", `copy ${byteLength} bytes from cuda:${ordinal}`);
+    }
+  }
+
+  copyOnDevice(stream: DriverStream, to: DevicePointer, from: DevicePointer, byteLength: number): void {
+    const { cuda, handle, ordinal } = this.#enter(stream);
+    if (checkInteger("Copy: byteLength", byteLength, 0) === 0) return;
+    this.#check(ordinal, to, byteLength, "read-write");
+    this.#check(ordinal, from, byteLength, "read");
+    const status = cuda.cuMemcpyDtoDAsync(to, from, byteLength, handle);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuMemcpyDtoDAsync", `copy ${byteLength} bytes on cuda:${ordinal}`);
+    }
+  }
+
+  fill(stream: DriverStream, to: DevicePointer, pattern: FillPattern, count: number): void {
+    const { cuda, handle, ordinal } = this.#enter(stream);
+    checkFill(to, pattern, count);
+    if (count === 0) return;
+    const { elementBytes, value } = pattern;
+    this.#check(ordinal, to, count * elementBytes, "read-write");
+    const call = memsetCalls[elementBytes];
+    const status = cuda[call](to, value, count, handle);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, call, `fill ${count * elementBytes} bytes on cuda:${ordinal}`);
+    }
+  }
+
+  waitWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
+    const { cuda, handle, ordinal } = this.#enter(stream);
+    checkWordAddress(pointer);
+    this.#check(ordinal, pointer, 8, "read");
+    // SYNC: what the one who wrote the word did before is visible to what this stream does after. Pairs with `writeWord` here
+    // and with every Atomics.store to the word.
+    const wanted = BigInt.asUintN(64, value);
+    const status = cuda.cuStreamWaitValue64(handle, pointer, wanted, cuValue.CU_STREAM_WAIT_VALUE_GEQ);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuStreamWaitValue64", `wait for a word on cuda:${ordinal}`);
+    }
+  }
+
+  writeWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
+    const { cuda, handle, ordinal } = this.#enter(stream);
+    checkWordAddress(pointer);
+    this.#check(ordinal, pointer, 8, "read-write");
+    // SYNC: the default flag is a fence: all earlier work of this stream is visible to whoever sees the value. Pairs with
+    // `waitWord` here and with every Atomics.load of the word.
+    const written = BigInt.asUintN(64, value);
+    const status = cuda.cuStreamWriteValue64(handle, pointer, written, cuValue.CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuStreamWriteValue64", `write a word on cuda:${ordinal}`);
+    }
+  }
+
+  #enter(stream: DriverStream): Entered {
+    if (!(stream instanceof CudaStream)) throw new TypeError("Cannot use a stream of another driver");
+    const cuda = this.#session.enter(stream.ordinal);
+    if (stream.destroyed) {
+      throw new CudaIpcError("CLOSED", `Cannot use a stream of cuda:${stream.ordinal}: it was destroyed`);
+    }
+    return { cuda, ordinal: stream.ordinal, handle: stream.handle };
+  }
+
+  /**
+   * WHY here and not left to the driver: what it accepts and the GPU then refuses ends the whole context.
+   * Addresses that were not handed out here (memory of other mechanisms) are left to it.
+   */
+  #check(ordinal: number, address: DevicePointer, byteLength: number, access: Access): void {
+    const range = this.#mappings.holding(address) ?? this.#hostMemory.holding(ordinal, address);
+    if (range !== undefined) checkWithin(range, address, byteLength, access);
+  }
+}
+
+const memsetCalls = { 1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async" } as const;

@@ -1,0 +1,76 @@
+/**
+ * How much memory this process can still have: what the kernel says is available, and what the limits of its control groups leave.
+ *
+ * WHY: a memory file gets its pages when they are first touched. What does not fit then is no error there but the end of the
+ * process (SIGBUS or the OOM killer), so the question is asked before. It is an estimate: others take memory meanwhile, and what
+ * was created but never touched is not counted. Reserving the pages (fallocate) would be certain, but it zeroes them first
+ * and so doubles the time to fill memory that is filled anyway.
+ */
+import { readFileSync } from "node:fs";
+import { freemem } from "node:os";
+import { posix } from "node:path";
+
+const CGROUP_ROOT = "/sys/fs/cgroup";
+
+/** The two versions of control groups: where a group's folder is, and what its files are called. */
+const versions = {
+  v1: { root: `${CGROUP_ROOT}/memory`, limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes" },
+  v2: { root: CGROUP_ROOT, limit: "memory.max", used: "memory.current" },
+} as const;
+
+export function availableBytes(): number {
+  return Math.min(availableOnMachine(), availableInGroups());
+}
+
+function availableOnMachine(): number {
+  const match = /^MemAvailable:\s+(\d+) kB$/m.exec(readText("/proc/meminfo") ?? "");
+  return match === null ? freemem() : Number(match[1]) * 1024;
+}
+
+function availableInGroups(): number {
+  let available = Number.POSITIVE_INFINITY;
+  for (const line of (readText("/proc/self/cgroup") ?? "").split("\n")) {
+    const [, controllers, path] = line.split(":");
+    if (controllers === undefined || path === undefined) continue;
+    if (controllers === "") available = Math.min(available, availableInTree(versions.v2, path));
+    if (controllers.split(",").includes("memory")) {
+      available = Math.min(available, availableInTree(versions.v1, path));
+    }
+  }
+  return available;
+}
+
+type Version = (typeof versions)[keyof typeof versions];
+
+/** The least that a group or one above it leaves. WHY up to the root: inside a container the path may be the host's, and only the root be there. */
+function availableInTree(version: Version, path: string): number {
+  let available = Number.POSITIVE_INFINITY;
+  for (let group = posix.join("/", path); ; group = posix.dirname(group)) {
+    available = Math.min(available, availableInGroup(version, posix.join(version.root, group)));
+    if (group === "/") return available;
+  }
+}
+
+function availableInGroup(version: Version, folder: string): number {
+  const limit = Number(readText(posix.join(folder, version.limit)) ?? Number.NaN);
+  const used = Number(readText(posix.join(folder, version.used)) ?? Number.NaN);
+  // Not a number: no such file here, or the word `max` for no limit.
+  if (Number.isNaN(limit) || Number.isNaN(used)) return Number.POSITIVE_INFINITY;
+  return Math.max(0, limit - used + reclaimableBytes(readText(posix.join(folder, "memory.stat")) ?? ""));
+}
+
+/** Pages of files on disk, which the kernel drops before it refuses memory. Those of memory files are not among them. */
+function reclaimableBytes(stat: string): number {
+  let bytes = 0;
+  for (const match of stat.matchAll(/^(?:inactive_file|active_file) (\d+)$/gm)) bytes += Number(match[1]);
+  return bytes;
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    // Whatever cannot be read limits nothing that could be known here.
+    return undefined;
+  }
+}

@@ -1,0 +1,48 @@
+/** What both drivers demand of the arguments of an operation, so that misuse is the same RangeError on both. */
+import { checkInteger } from "../base/bytes.js";
+import { CudaIpcError } from "../base/errors.js";
+import type { Access } from "../os/mapping.js";
+import { type AddressRange, formatAddress, rangeEnd } from "./address-table.js";
+import type { DevicePointer, FillPattern } from "./gpu-driver.js";
+
+export function checkFill(to: DevicePointer, pattern: FillPattern, count: number): void {
+  const { elementBytes, value } = pattern;
+  if (elementBytes !== 1 && elementBytes !== 2 && elementBytes !== 4) {
+    throw new RangeError(`Fill: elementBytes must be 1, 2 or 4, not ${String(elementBytes)}`);
+  }
+  checkInteger("Fill: value", value, 0, 2 ** (8 * elementBytes) - 1);
+  checkInteger("Fill: count", count, 0);
+  checkMultiple("Fill: address", to, elementBytes);
+}
+
+export function checkWordAddress(pointer: DevicePointer): void {
+  checkMultiple("Address of a word", pointer, 8);
+}
+
+export function checkMemorySize(byteLength: number, granularityBytes: number): void {
+  checkInteger("Memory: byteLength", byteLength, 1);
+  if (byteLength % granularityBytes !== 0) {
+    throw new RangeError(`Memory: byteLength must be a multiple of ${granularityBytes}, not ${byteLength}`);
+  }
+}
+
+/**
+ * An operation within a range that was handed out.
+ * @throws RangeError where it goes beyond the end, READ_ONLY where it writes to memory that is there for reading only
+ */
+export function checkWithin(range: AddressRange, address: bigint, byteLength: number, access: Access): void {
+  if (address + BigInt(byteLength) > rangeEnd(range)) {
+    const end = `the memory there ends after ${rangeEnd(range) - address} bytes`;
+    throw new RangeError(`${byteLength} bytes at ${formatAddress(address)}: ${end}`);
+  }
+  if (access === "read-write" && range.access === "read") {
+    const where = `${byteLength} bytes at ${formatAddress(address)}`;
+    throw new CudaIpcError("READ_ONLY", `Cannot write ${where}: the memory is there for reading only`);
+  }
+}
+
+function checkMultiple(what: string, address: bigint, divisor: number): void {
+  if (address % BigInt(divisor) !== 0n) {
+    throw new RangeError(`${what} must be a multiple of ${divisor}, not ${formatAddress(address)}`);
+  }
+}

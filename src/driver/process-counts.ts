@@ -1,0 +1,12 @@
+/** What this process holds of the operating system through this project; for leak checks. */
+import { mappedBytes } from "../os/mapping.js";
+import { openFdCount } from "../os/owned-fd.js";
+
+export interface ProcessCounts {
+  readonly fds: number;
+  readonly mappedBytes: number;
+}
+
+export function processCounts(): ProcessCounts {
+  return { fds: openFdCount(), mappedBytes: mappedBytes() };
+}

@@ -1,0 +1,101 @@
+/**
+ * Opens the CUDA driver's library and resolves the symbol tables beside this file.
+ * Nothing is called here but the driver's version, for the message about a missing symbol.
+ */
+import { CudaIpcError } from "../base/errors.js";
+import { cuResult } from "./cuda-constants.js";
+import { koffi } from "./koffi.js";
+import { type DeviceFunctions, deviceFunctions } from "./libcuda-device.js";
+import {
+  type HostMemoryFunctions,
+  hostMemoryFunctions,
+  type VirtualMemoryFunctions,
+  virtualMemoryFunctions,
+} from "./libcuda-memory.js";
+import type { CudaSignature } from "./libcuda-signature.js";
+import { type StreamFunctions, streamFunctions } from "./libcuda-stream.js";
+
+export interface Libcuda extends DeviceFunctions, VirtualMemoryFunctions, HostMemoryFunctions, StreamFunctions {}
+
+/** A shared library of which functions can be asked; what koffi's `load` returns, and what a test puts in its place. */
+export interface SharedLibrary {
+  /** Throws where the library has no such symbol. */
+  func(symbol: string, result: string, parameters: string[]): (...values: never[]) => unknown;
+}
+
+export type LoadLibrary = (name: string) => SharedLibrary;
+
+export const libcudaSymbols: Readonly<Record<keyof Libcuda, CudaSignature>> = {
+  ...deviceFunctions,
+  ...virtualMemoryFunctions,
+  ...hostMemoryFunctions,
+  ...streamFunctions,
+};
+
+/** The last is where Windows puts it for Linux programs (WSL), which is not on the linker's path everywhere. */
+export const libcudaNames = ["libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"] as const;
+
+/**
+ * WHY all symbols at once and not each at its first use: a driver is then either usable or refused by name at the start, and no
+ * undoing of a half-done operation can fail for a missing symbol. It takes less than a millisecond.
+ * @throws DRIVER_NOT_FOUND, DRIVER_TOO_OLD
+ */
+export function openLibcuda(load: LoadLibrary = (name) => koffi().load(name)): Libcuda {
+  const library = loadFirst(load);
+  const functions: Record<string, unknown> = {};
+  for (const [name, signature] of Object.entries(libcudaSymbols)) {
+    functions[name] = resolve(library, signature);
+  }
+  return functions as unknown as Libcuda;
+}
+
+/** The C string whose address the driver wrote to `holder`. */
+export function decodeCString(holder: BigUint64Array): string | undefined {
+  if (holder[0] === 0n) return undefined;
+  // SAFETY: only called with what cuGetErrorName returned, a constant inside libcuda.
+  return koffi().decode(holder, "str") as string;
+}
+
+function loadFirst(load: LoadLibrary): SharedLibrary {
+  const failures: Error[] = [];
+  const tried: string[] = [];
+  for (const name of libcudaNames) {
+    try {
+      return load(name);
+    } catch (error) {
+      const failure = error instanceof Error ? error : new Error(String(error));
+      failures.push(failure);
+      tried.push(`${name} (${failure.message})`);
+    }
+  }
+  throw new CudaIpcError("DRIVER_NOT_FOUND", `Cannot open the CUDA driver, tried ${tried.join(", ")}`, {
+    cause: new AggregateError(failures),
+  });
+}
+
+function resolve(library: SharedLibrary, { symbol, parameters }: CudaSignature): unknown {
+  try {
+    return library.func(symbol, "int", [...parameters]);
+  } catch (cause) {
+    const message = `Cannot use the CUDA driver: it is of version ${driverVersion(library)} and lacks ${symbol}`;
+    throw new CudaIpcError("DRIVER_TOO_OLD", message, { cause });
+  }
+}
+
+function driverVersion(library: SharedLibrary): string {
+  const out = new Int32Array(1);
+  try {
+    const { symbol, parameters } = deviceFunctions.cuDriverGetVersion;
+    const get = library.func(symbol, "int", [...parameters]) as (version: Int32Array) => unknown;
+    if (get(out) !== cuResult.CUDA_SUCCESS) return "unknown";
+  } catch {
+    // The symbol that is missing may be this one; then the message can only say so.
+    return "unknown";
+  }
+  return formatCudaVersion(out[0] ?? 0);
+}
+
+/** `13.0` for 13000, `12.8` for 12080. */
+export function formatCudaVersion(version: number): string {
+  return `${Math.floor(version / 1000)}.${Math.floor((version % 1000) / 10)}`;
+}

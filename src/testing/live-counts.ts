@@ -1,0 +1,45 @@
+/** A driver that counts what was acquired through it and not yet released: equal counts before and after mean that nothing leaked. */
+import type { GpuDriver } from "../driver/gpu-driver.js";
+import { type ProcessCounts, processCounts } from "../driver/process-counts.js";
+import { type DriverCall, interceptDriver } from "./intercept-driver.js";
+
+export interface LiveCounts extends ProcessCounts {
+  readonly memories: number;
+  readonly mappings: number;
+  readonly stagings: number;
+  readonly registrations: number;
+  readonly streams: number;
+}
+
+type Counted = Exclude<keyof LiveCounts, keyof ProcessCounts>;
+
+const changes: Partial<Record<DriverCall, readonly [Counted, 1 | -1]>> = {
+  createMemory: ["memories", 1],
+  importMemory: ["memories", 1],
+  releaseMemory: ["memories", -1],
+  mapMemory: ["mappings", 1],
+  unmapMemory: ["mappings", -1],
+  allocateStaging: ["stagings", 1],
+  freeStaging: ["stagings", -1],
+  registerHostMemory: ["registrations", 1],
+  unregisterHostMemory: ["registrations", -1],
+  createStream: ["streams", 1],
+  destroyStream: ["streams", -1],
+};
+
+export interface CountingDriver {
+  readonly driver: GpuDriver;
+  /** Of this driver; descriptors and mapped bytes are those of the whole process. */
+  counts(): LiveCounts;
+}
+
+export function createCountingDriver(driver: GpuDriver): CountingDriver {
+  const live: Record<Counted, number> = { memories: 0, mappings: 0, stagings: 0, registrations: 0, streams: 0 };
+  const counting = interceptDriver(driver, {
+    after(call) {
+      const change = changes[call];
+      if (change !== undefined) live[change[0]] += change[1];
+    },
+  });
+  return { driver: counting, counts: () => ({ ...live, ...processCounts() }) };
+}

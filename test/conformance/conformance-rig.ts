@@ -1,0 +1,184 @@
+/**
+ * What every promise of the suite is tested with: a counting driver, things acquired from it that are given back at the end of each
+ * test, and waits with a deadline. Ends a test in failure when anything is left over.
+ */
+import assert from "node:assert/strict";
+import { roundUp } from "../../src/base/bytes.js";
+import type {
+  DevicePointer,
+  DriverMemory,
+  DriverStream,
+  GpuDriver,
+  StagingMemory,
+} from "../../src/driver/gpu-driver.js";
+import { type Access, Mapping } from "../../src/os/mapping.js";
+import { createMemoryFile, reopenReadOnly } from "../../src/os/memory-file.js";
+import type { OwnedFd } from "../../src/os/owned-fd.js";
+import { type CountingDriver, createCountingDriver, type LiveCounts } from "../../src/testing/live-counts.js";
+
+const DEADLINE_MS = 30_000;
+const WORDS_BYTES = 4096;
+
+export interface Buffer {
+  readonly memory: DriverMemory;
+  readonly pointer: DevicePointer;
+  readonly byteLength: number;
+}
+
+export interface Words {
+  readonly fd: OwnedFd;
+  /** The words as the CPU of this process sees and stores them. */
+  readonly cpu: BigInt64Array;
+  /** The address of word 0 in this process. */
+  readonly address: bigint;
+  /** The address of word 0 for streams. */
+  readonly pointer: DevicePointer;
+}
+
+export class ConformanceRig {
+  readonly #counting: CountingDriver;
+  readonly #before: LiveCounts;
+  readonly #cleanups: (() => void | Promise<void>)[] = [];
+  readonly #waits: (() => void | Promise<void>)[] = [];
+
+  constructor(driver: GpuDriver) {
+    this.#counting = createCountingDriver(driver);
+    this.#before = this.counts();
+  }
+
+  get driver(): GpuDriver {
+    return this.#counting.driver;
+  }
+
+  get kind(): string {
+    return this.driver.kind;
+  }
+
+  get granularity(): number {
+    return this.driver.describeDevice(0).granularityBytes;
+  }
+
+  counts(): LiveCounts {
+    return this.#counting.counts();
+  }
+
+  /** Gives back what the test acquired, newest first, and compares the counts. */
+  async end(): Promise<void> {
+    // WHY waits first: a driver may block in a release while one is pending.
+    for (const cleanup of [...this.#waits, ...this.#cleanups.reverse()]) await cleanup();
+    assert.deepEqual(this.counts(), this.#before, "something was left over");
+  }
+
+  own<T>(value: T, release: (value: T) => void | Promise<void>): T {
+    this.#cleanups.push(() => release(value));
+    return value;
+  }
+
+  stream(): DriverStream {
+    return this.own(this.driver.createStream(0), (it) => this.driver.destroyStream(it));
+  }
+
+  memory(byteLength: number): DriverMemory {
+    const memory = this.driver.createMemory(0, roundUp(byteLength, this.granularity));
+    return this.own(memory, (it) => this.driver.releaseMemory(it));
+  }
+
+  map(memory: DriverMemory, access: Access = "read-write"): DevicePointer {
+    return this.own(this.driver.mapMemory(memory, access), (it) => this.driver.unmapMemory(0, it));
+  }
+
+  buffer(byteLength: number): Buffer {
+    const memory = this.memory(byteLength);
+    return { memory, pointer: this.map(memory), byteLength: memory.byteLength };
+  }
+
+  exported(memory: DriverMemory): OwnedFd {
+    return this.own(this.driver.exportMemory(memory), (it) => it.close());
+  }
+
+  imported(fd: OwnedFd, byteLength: number): DriverMemory {
+    return this.own(this.driver.importMemory(0, fd, byteLength), (it) => this.driver.releaseMemory(it));
+  }
+
+  staging(byteLength: number): StagingMemory {
+    return this.own(this.driver.allocateStaging(0, byteLength), (it) => this.driver.freeStaging(it));
+  }
+
+  /** Shared words in a memory file, registered. With `read`, streams get a mapping of a read-only descriptor. */
+  words(access: Access = "read-write"): Words {
+    const fd = this.own(createMemoryFile("words", WORDS_BYTES), (it) => it.close());
+    const writable = this.own(Mapping.shared(fd, WORDS_BYTES, "read-write"), (it) => it.close());
+    const cpu = new BigInt64Array(writable.view(0, WORDS_BYTES).buffer);
+    const mapping = access === "read" ? this.#readOnlyMapping(fd) : writable;
+    const pointer = this.driver.registerHostMemory(0, mapping.address, WORDS_BYTES, access);
+    this.own(mapping, (it) => this.driver.unregisterHostMemory(0, it.address));
+    return { fd, cpu, address: mapping.address, pointer };
+  }
+
+  /** Enqueues a wait, and sees to it that a test that fails does not leave the stream waiting. */
+  wait(stream: DriverStream, words: Words, index: number, value: bigint): void {
+    this.waitOn(stream, words.pointer + BigInt(8 * index), value, () => Atomics.store(words.cpu, index, value));
+  }
+
+  waitOn(stream: DriverStream, pointer: DevicePointer, value: bigint, release: () => void): void {
+    this.driver.waitWord(stream, pointer, value);
+    this.#waits.push(async () => {
+      release();
+      await this.done(stream);
+    });
+  }
+
+  async done(stream: DriverStream): Promise<void> {
+    await until("the stream is idle", () => this.driver.isIdle(stream));
+  }
+
+  async write(pointer: DevicePointer, bytes: Uint8Array): Promise<void> {
+    const staging = this.staging(bytes.byteLength);
+    staging.bytes.set(bytes);
+    const stream = this.stream();
+    this.driver.copyToDevice(stream, pointer, staging.address, bytes.byteLength);
+    await this.done(stream);
+  }
+
+  async read(pointer: DevicePointer, byteLength: number): Promise<Uint8Array> {
+    const staging = this.staging(byteLength);
+    const stream = this.stream();
+    this.driver.copyToHost(stream, staging.address, pointer, byteLength);
+    await this.done(stream);
+    return Uint8Array.from(staging.bytes);
+  }
+
+  #readOnlyMapping(fd: OwnedFd): Mapping {
+    const readOnly = this.own(reopenReadOnly(fd), (it) => it.close());
+    return this.own(Mapping.shared(readOnly, WORDS_BYTES, "read"), (it) => it.close());
+  }
+}
+
+/** Asks again and again, with turns of the event loop in between. */
+export async function until(what: string, condition: () => boolean): Promise<void> {
+  const end = performance.now() + DEADLINE_MS;
+  while (!condition()) {
+    assert.ok(performance.now() < end, `not so within ${DEADLINE_MS} ms: ${what}`);
+    await turn();
+  }
+}
+
+/** Some turns of the event loop: enough for work that is wrongly not waiting to happen on the host device. */
+export async function turns(): Promise<void> {
+  for (let i = 0; i < 100; i += 1) await turn();
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Bytes that differ everywhere and from call to call. */
+export function noise(byteLength: number, seed: number): Uint8Array {
+  const bytes = new Uint8Array(byteLength);
+  let state = seed * 2654435761 + 1;
+  for (let i = 0; i < byteLength; i += 1) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    bytes[i] = state >>> 24;
+  }
+  return bytes;
+}

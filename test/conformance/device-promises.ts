@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { hasCode } from "../../src/base/errors.js";
+import type { GpuDriver } from "../../src/driver/gpu-driver.js";
+import type { Subject } from "./describe-conformance.js";
+
+export function devicePromises({ rig, createDriver }: Subject): void {
+  it("describes every device", () => {
+    const { driver } = rig();
+    assert.ok(driver.deviceCount() >= 1);
+    const uuids = new Set<string>();
+    for (let ordinal = 0; ordinal < driver.deviceCount(); ordinal += 1) {
+      const facts = driver.describeDevice(ordinal);
+      assert.equal(facts.ordinal, ordinal);
+      assert.match(facts.uuid, /^(host|GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/);
+      assert.notEqual(facts.name, "");
+      assert.ok(facts.totalBytes > 0);
+      assert.ok(facts.granularityBytes >= 4096 && Number.isInteger(Math.log2(facts.granularityBytes)));
+      assert.match(facts.driverVersion, /^(CUDA|Linux) \d+\.\d+$/);
+      uuids.add(facts.uuid);
+    }
+    assert.equal(uuids.size, driver.deviceCount());
+  });
+
+  it("tells free memory, no more than there is", () => {
+    const { freeBytes, totalBytes } = rig().driver.memoryInfo(0);
+    assert.ok(freeBytes > 0 && freeBytes <= totalBytes);
+  });
+
+  it("refuses a device that is not there with DEVICE_NOT_FOUND", () => {
+    const { driver } = rig();
+    const attempts = [
+      () => driver.describeDevice(9),
+      () => driver.memoryInfo(9),
+      () => driver.createMemory(9, 4096),
+      () => driver.createStream(9),
+      () => driver.allocateStaging(9, 64),
+    ];
+    for (const attempt of attempts) assert.throws(attempt, (error) => hasCode(error, "DEVICE_NOT_FOUND"));
+    assert.throws(() => driver.describeDevice(-1), RangeError);
+  });
+
+  it("refuses everything after close with CLOSED", () => {
+    const driver = createDriver();
+    const memory = driver.createMemory(0, driver.describeDevice(0).granularityBytes);
+    const stream = driver.createStream(0);
+    driver.releaseMemory(memory);
+    driver.destroyStream(stream);
+    driver.close();
+    driver.close();
+    for (const attempt of callsOnClosed(driver, memory, stream)) {
+      assert.throws(attempt, (error) => hasCode(error, "CLOSED"), attempt.toString());
+    }
+  });
+}
+
+type Attempts = readonly (() => unknown)[];
+
+function callsOnClosed(
+  driver: GpuDriver,
+  memory: Parameters<GpuDriver["mapMemory"]>[0],
+  stream: Parameters<GpuDriver["isIdle"]>[0],
+): Attempts {
+  return [
+    () => driver.deviceCount(),
+    () => driver.describeDevice(0),
+    () => driver.memoryInfo(0),
+    () => driver.createMemory(0, 4096),
+    () => driver.exportMemory(memory),
+    () => driver.mapMemory(memory, "read"),
+    () => driver.releaseMemory(memory),
+    () => driver.unmapMemory(0, 4096n),
+    () => driver.allocateStaging(0, 4096),
+    () => driver.registerHostMemory(0, 4096n, 4096, "read"),
+    () => driver.unregisterHostMemory(0, 4096n),
+    () => driver.createStream(0),
+    () => driver.destroyStream(stream),
+    () => driver.isIdle(stream),
+    () => driver.copyOnDevice(stream, 4096n, 4096n, 8),
+    () => driver.fill(stream, 4096n, { elementBytes: 1, value: 0 }, 8),
+    () => driver.waitWord(stream, 4096n, 1n),
+    () => driver.writeWord(stream, 4096n, 1n),
+  ];
+}

@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { hasCode } from "../../src/base/errors.js";
+import type { DriverStream } from "../../src/driver/gpu-driver.js";
+import { type ConformanceRig, turns, type Words } from "./conformance-rig.js";
+import type { Subject } from "./describe-conformance.js";
+
+const INT64_MAX = 2n ** 63n - 1n;
+
+export function wordPromises({ rig }: Subject): void {
+  it("writes a word when the work before it is done", async () => {
+    const words = rig().words();
+    const stream = rig().stream();
+    rig().driver.fill(stream, rig().buffer(1 << 20).pointer, { elementBytes: 1, value: 1 }, 1 << 20);
+    rig().driver.writeWord(stream, words.pointer + 16n, 5n);
+    await rig().done(stream);
+    assert.deepEqual([...words.cpu.subarray(0, 4)], [0n, 0n, 5n, 0n]);
+  });
+
+  it("holds later work back until a stream writes the word", async () => {
+    const words = rig().words();
+    const [waiter, writer] = [rig().stream(), rig().stream()];
+    await assertHeldBack(rig(), waiter, words, () => rig().driver.writeWord(writer, words.pointer, 3n));
+  });
+
+  it("holds later work back until a CPU stores the word", async () => {
+    const words = rig().words();
+    await assertHeldBack(rig(), rig().stream(), words, () => Atomics.store(words.cpu, 0, 3n));
+  });
+
+  it("holds later work back on words in memory of the device", async () => {
+    const { driver } = rig();
+    const { pointer } = rig().buffer(1);
+    const [waiter, writer] = [rig().stream(), rig().stream()];
+    const staging = rig().staging(8);
+    staging.bytes.fill(0xee);
+    driver.fill(writer, pointer, { elementBytes: 4, value: 0 }, 16);
+    await rig().done(writer);
+    rig().waitOn(waiter, pointer + 8n, 2n, () => driver.writeWord(writer, pointer + 8n, 2n));
+    driver.copyToHost(waiter, staging.address, pointer + 8n, 8);
+    await turns();
+    assert.equal(driver.isIdle(waiter), false);
+    driver.writeWord(writer, pointer + 8n, 2n);
+    await rig().done(waiter);
+    assert.deepEqual([...staging.bytes], [2, 0, 0, 0, 0, 0, 0, 0]);
+  });
+
+  it("does not wait for what has been reached", async () => {
+    const words = rig().words();
+    words.cpu[1] = 10n;
+    const stream = rig().stream();
+    rig().wait(stream, words, 1, 10n);
+    rig().wait(stream, words, 1, 9n);
+    rig().wait(stream, words, 1, -5n);
+    await rig().done(stream);
+  });
+
+  it("compares cyclically, across the end of the range", async () => {
+    const words = rig().words();
+    const cases: readonly [word: bigint, value: bigint, reached: boolean][] = [
+      [-(2n ** 63n), INT64_MAX, true],
+      [INT64_MAX, -(2n ** 63n), false],
+      [-1n, 0n, false],
+      [0n, -1n, true],
+      [INT64_MAX, 1n, true],
+      [0n, INT64_MAX, false],
+    ];
+    for (const [word, value, reached] of cases) {
+      const stream = rig().stream();
+      Atomics.store(words.cpu, 0, word);
+      rig().wait(stream, words, 0, value);
+      if (reached) await rig().done(stream);
+      else await turns();
+      assert.equal(rig().driver.isIdle(stream), reached, `${word} against ${value}`);
+      Atomics.store(words.cpu, 0, value);
+      await rig().done(stream);
+    }
+  });
+
+  it("takes values beyond int64 as the same 64 bits", async () => {
+    const words = rig().words();
+    const stream = rig().stream();
+    rig().driver.writeWord(stream, words.pointer, 2n ** 64n - 2n);
+    await rig().done(stream);
+    assert.equal(words.cpu[0], -2n);
+  });
+
+  it("waits on words that it may only read, and refuses to write them with READ_ONLY", async (t) => {
+    if (rig().kind === "cuda" && rig().driver.describeDevice(0).attributes.READ_ONLY_HOST_REGISTER_SUPPORTED !== 1) {
+      return t.skip("the device cannot register read-only memory");
+    }
+    const words = rig().words("read");
+    await assertHeldBack(rig(), rig().stream(), words, () => Atomics.store(words.cpu, 0, 3n));
+    const stream = rig().stream();
+    assert.throws(
+      () => rig().driver.writeWord(stream, words.pointer, 1n),
+      (error) => hasCode(error, "READ_ONLY"),
+    );
+    await rig().done(stream);
+    assert.equal(words.cpu[0], 3n);
+  });
+
+  it("registers memory once", () => {
+    const { driver } = rig();
+    const words = rig().words();
+    for (const [offset, access] of [
+      [0n, "read-write"],
+      [0n, "read"],
+      [8n, "read-write"],
+    ] as const) {
+      assert.throws(() => driver.registerHostMemory(0, words.address + offset, 4096, access), RangeError);
+    }
+    driver.unregisterHostMemory(0, words.address);
+    assert.throws(() => driver.unregisterHostMemory(0, words.address), RangeError);
+    driver.registerHostMemory(0, words.address, 4096, "read-write");
+  });
+}
+
+/** A wait for 3 on word 0, and a copy behind it that must show what was written before the word and not before that. */
+async function assertHeldBack(
+  rig: ConformanceRig,
+  waiter: DriverStream,
+  words: Words,
+  reach: () => void,
+): Promise<void> {
+  const { driver } = rig;
+  const { pointer } = rig.buffer(64);
+  const staging = rig.staging(64);
+  const writer = rig.stream();
+  driver.fill(writer, pointer, { elementBytes: 1, value: 1 }, 64);
+  await rig.done(writer);
+
+  rig.wait(waiter, words, 0, 3n);
+  driver.copyToHost(waiter, staging.address, pointer, 64);
+  await turns();
+  assert.equal(driver.isIdle(waiter), false);
+  driver.fill(writer, pointer, { elementBytes: 1, value: 2 }, 64);
+  await rig.done(writer);
+  Atomics.store(words.cpu, 0, 2n);
+  await turns();
+  assert.equal(driver.isIdle(waiter), false);
+
+  reach();
+  await rig.done(waiter);
+  assert.deepEqual([...new Set(staging.bytes)], [2]);
+}
