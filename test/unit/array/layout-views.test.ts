@@ -29,6 +29,19 @@ describe("sliceLayout", () => {
     assert.deepEqual(sliceLayout(matrix, [{ start: -100, stop: 100 }]), matrix);
     const empty = sliceLayout(matrix, [{ start: 4 }, { start: 6 }]);
     assert.deepEqual([empty.shape, empty.byteOffset], [[0, 0], 8]);
+    const column = sliceLayout(contiguousLayout("int32", [0, 3]), [{}, 2]);
+    assert.deepEqual([column.shape, column.byteOffset], [[0], 0]);
+  });
+
+  it("keeps strides exact under a huge step", () => {
+    const first = sliceLayout(matrix, [{ step: Number.MAX_SAFE_INTEGER }]);
+    assert.deepEqual(
+      [first.shape, first.strides],
+      [
+        [1, 6],
+        [6, 1],
+      ],
+    );
   });
 
   it("refuses what numpy refuses", () => {
