@@ -58,12 +58,12 @@ describe("writeFileAtomically", () => {
   it("replaces a file by force, keeping its mode and the link to it", async () => {
     using scratch = scratchFolder();
     const path = scratch.write("x", "old");
-    chmodSync(path, 0o640);
+    chmodSync(path, 0o666);
     const link = join(scratch.path, "link");
     symlinkSync("x", link);
     await writeFileAtomically(link, { force: true }, writes("new"));
     assert.equal(readFileSync(path, "utf8"), "new");
-    assert.equal(statSync(path).mode & 0o777, 0o640);
+    assert.equal(statSync(path).mode & 0o777, 0o666);
     assert.deepEqual(readdirSync(scratch.path), ["link", "x"]);
   });
 
@@ -110,6 +110,31 @@ describe("writeFileAtomically", () => {
       attempt,
       (error) => error instanceof SystemError && error.code === "DISK_FULL" && error.errnoName === "ENOSPC",
     );
+    assert.deepEqual(readdirSync(scratch.path), []);
+  });
+
+  it("has the content on the disk before the name is there", async () => {
+    using scratch = scratchFolder();
+    const path = join(scratch.path, "x");
+    let synced = false;
+    await writeFileAtomically(path, {}, async (file) => {
+      const sync = file.sync.bind(file);
+      file.sync = async () => {
+        assert.equal(existsSync(path), false);
+        await sync();
+        synced = true;
+      };
+    });
+    assert.ok(synced);
+  });
+
+  it("leaves nothing behind when the content does not reach the disk", async () => {
+    using scratch = scratchFolder();
+    const attempt = writeFileAtomically(join(scratch.path, "x"), {}, async (file) => {
+      file.sync = () =>
+        Promise.reject(Object.assign(new Error("EDQUOT: quota, fsync"), { errno: -122, code: "EDQUOT" }));
+    });
+    await assert.rejects(attempt, { code: "DISK_FULL" });
     assert.deepEqual(readdirSync(scratch.path), []);
   });
 

@@ -170,6 +170,7 @@ describe("parseNpyHeader", () => {
     ["a descr of None", npy(dict("None"), 24), /descr is no dtype/],
     ["deep nesting", npy(dict("[".repeat(1000)), 24), /nested too deep/],
     ["only a comma", npy(dict(undefined, undefined, "(,)"), 24), /a value was expected/],
+    ["a byte order mark in version 3.0", npy(`\ufeff${dict()}`, 22, [3, 0]), /a value was expected at character 0/],
     ["bytes that are not UTF-8 in version 3.0", npy(dict(), 24, [3, 0]).fill(255, 20, 21), /not valid UTF-8/],
   ];
   for (const [what, bytes, message] of invalid) it(`refuses ${what}`, () => refuses(bytes, message));

@@ -71,6 +71,15 @@ describe("readSafetensorsHeader", () => {
     }
   });
 
+  it("refuses a file that is cut off while it is read", async () => {
+    using scratch = scratchFolder();
+    const whole = readFileSync(fixturePath("safetensors/every-dtype.safetensors"));
+    const file = await open(scratch.write("cut", whole.subarray(0, 200)));
+    file.stat = (async () => ({ size: whole.length })) as never;
+    await assert.rejects(readSafetensorsHeader(file, "x"), { code: "INVALID_FILE", message: /became shorter/ });
+    await file.close();
+  });
+
   it("refuses bytes after the data", async () => {
     using scratch = scratchFolder();
     const whole = readFileSync(fixturePath("safetensors/every-dtype.safetensors"));
