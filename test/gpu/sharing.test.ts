@@ -85,8 +85,13 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
     const all = Float32Array.from({ length: 3500 }, (_, index) => index);
     await array.write(all);
     const column = await array.slice({}, 3).read();
-    assert.deepEqual(column, Float32Array.from({ length: 50 }, (_, row) => row * 70 + 3));
-    await array.slice({ start: 0, stop: 50, step: 7 }, { start: -1, stop: 0, step: -9 }).write(new Array(8 * 8).fill(-1));
+    assert.deepEqual(
+      column,
+      Float32Array.from({ length: 50 }, (_, row) => row * 70 + 3),
+    );
+    await array
+      .slice({ start: 0, stop: 50, step: 7 }, { start: -1, stop: 0, step: -9 })
+      .write(new Array(8 * 8).fill(-1));
     const expected = all.slice();
     for (let row = 0; row < 50; row += 7) for (let at = 69; at > 0; at -= 9) expected[row * 70 + at] = -1;
     assert.deepEqual(await array.read(), expected);

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
-import { it } from "node:test";
+import { describe, it } from "node:test";
 import { openDriver } from "../../../src/driver/open-driver.js";
 
-it("openDriver returns the same driver each time", () => {
-  const driver = openDriver("host");
-  assert.equal(driver.kind, "host");
-  assert.equal(openDriver("host"), driver);
+describe("openDriver", () => {
+  it("gives each caller a driver of its own, so that one may close it under nobody", () => {
+    const first = openDriver("host");
+    const second = openDriver("host");
+    first.close();
+    assert.throws(() => first.deviceCount(), { code: "CLOSED" });
+    assert.equal(second.deviceCount(), 1);
+    second.close();
+  });
 });
