@@ -4,11 +4,11 @@
  */
 
 import { type DType, parseDType } from "../array/dtype.js";
-import { type ArrayLayout, arrayByteLength, contiguousLayout } from "../array/layout.js";
+import { type ArrayLayout, arrayByteLength, checkLayout, contiguousLayout } from "../array/layout.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { acquireIn, Scope } from "../base/scope.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
 import type { Device } from "../gpu/device.js";
 import type { ArrayOptions } from "../gpu/device-array.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
@@ -83,6 +83,7 @@ export class Hub {
 
   /** The device of this name, opened at first use and closed with the hub. */
   device(name?: string): Device {
+    this.#checkOpen("open a device");
     return this.#devices.open(name);
   }
 
@@ -119,13 +120,17 @@ export class Hub {
     return this.createBundleOf(name, layouts, byteLength, options);
   }
 
-  /** As `createBundle`, with layouts of the caller's own in `byteLength` bytes. */
+  /**
+   * As `createBundle`, with layouts of the caller's own in `byteLength` bytes.
+   * @throws as `create`, INVALID_DESCRIPTOR where a layout leaves the bytes
+   */
   async createBundleOf(
     name: string,
     layouts: ReadonlyMap<string, ArrayLayout>,
     byteLength: number,
     options: CreateBundleOptions = {},
   ): Promise<SharedBundle> {
+    for (const layout of layouts.values()) checkLayout(layout, byteLength);
     const bundle: BundleContent = { layouts, metadata: options.metadata ?? {} };
     const index = writeBundleIndex(bundle);
     try {
@@ -165,22 +170,24 @@ export class Hub {
   /** What has this name, whatever it is. */
   async openAny(name: string, options: OpenOptions = {}): Promise<SharedArray | SharedBundle> {
     checkName(name);
-    this.#checkOpen("open", name);
+    this.#checkOpen(`open "${name}"`);
     const access = options.access ?? "read";
     const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
     const { result, fds } = await this.#connection.ask("open", { name, access, wait: options.wait ?? true }, deadline);
     try {
+      this.#checkOpen(`open "${name}"`);
       return this.#import(name, result, fds, access);
     } catch (error) {
       this.#connection.release(result.lease);
       throw error;
     } finally {
-      for (const fd of fds) fd.close();
+      releaseAll(fds.map((fd) => () => fd.close()));
     }
   }
 
   /** Everything that is shared, in order of names. */
   async list(options: WaitOptions = {}): Promise<ObjectSummary[]> {
+    this.#checkOpen("list what is shared");
     const deadline = new Deadline("list what is shared", options, defaults.requestTimeoutMs);
     const objects: ObjectSummary[] = [];
     let after: string | undefined;
@@ -194,6 +201,7 @@ export class Hub {
 
   /** One object and who holds it. */
   async inspect(name: string, options: WaitOptions = {}): Promise<Inspection> {
+    this.#checkOpen(`inspect "${name}"`);
     const deadline = new Deadline(`inspect "${name}"`, options, defaults.requestTimeoutMs);
     return this.#connection.request("inspect", { name: checkName(name) }, deadline);
   }
@@ -203,11 +211,13 @@ export class Hub {
    * @throws NOT_FOUND
    */
   async remove(name: string, options: WaitOptions = {}): Promise<void> {
+    this.#checkOpen(`remove "${name}"`);
     const deadline = new Deadline(`remove "${name}"`, options, defaults.requestTimeoutMs);
     await this.#connection.request("remove", { name: checkName(name) }, deadline);
   }
 
   async status(options: WaitOptions = {}): Promise<HubStatus> {
+    this.#checkOpen("ask the hub for its status");
     const deadline = new Deadline("ask the hub for its status", options, defaults.requestTimeoutMs);
     return this.#connection.request("status", {}, deadline);
   }
@@ -217,6 +227,7 @@ export class Hub {
    * @throws HUB_IN_USE
    */
   async stop(options: WaitOptions & { readonly force?: boolean } = {}): Promise<void> {
+    this.#checkOpen("stop the hub");
     const deadline = new Deadline("stop the hub", options, defaults.requestTimeoutMs);
     await this.#connection.request("stop", { force: options.force ?? false }, deadline);
   }
@@ -232,10 +243,8 @@ export class Hub {
   }
 
   async #close(): Promise<void> {
-    const scope = new Scope();
-    for (const handle of this.#handles) scope.defer(() => handle.close());
     try {
-      scope.close();
+      releaseAll([...this.#handles].map((handle) => () => handle.close()));
       await this.#devices.idle();
     } finally {
       try {
@@ -254,7 +263,7 @@ export class Hub {
     index: OwnedFd | undefined,
   ): Promise<{ buffer: DeviceBuffer; handle: SharedHandle }> {
     checkName(name);
-    this.#checkOpen("create", name);
+    this.#checkOpen(`create "${name}"`);
     const deadline = new Deadline(`create "${name}"`, options, defaults.requestTimeoutMs);
     const buffer = DeviceBuffer.allocate(this.device(options.device), byteLength, name);
     try {
@@ -262,6 +271,7 @@ export class Hub {
       const fields = { name, lifetime: options.lifetime ?? "held", descriptor: describeBuffer(buffer, content) };
       const fds = index === undefined ? [memory] : [memory, index];
       const { object, lease } = await this.#connection.request("create", fields, deadline, fds);
+      this.#checkOpen(`create "${name}"`);
       return { buffer, handle: this.#track({ name, object, lease }, () => buffer.close()) };
     } catch (error) {
       buffer.close();
@@ -279,22 +289,22 @@ export class Hub {
     checkArrived(name, descriptor, fds);
     const [memory, index] = fds;
     if (memory === undefined) throw new TypeError("an object without memory");
-    const key = `${object} ${access}`;
     return acquireIn((scope) => {
-      const buffer = this.#imports.acquire(key, () => {
+      const imported = this.#imports.open(`${object} ${access}`, () => {
         const device = this.#devices.openByUuid(deviceUuidOf(descriptor));
         return importBuffer(device, name, descriptor, memory, access);
       });
-      scope.defer(() => this.#imports.release(key));
-      const make = () => this.#track({ name, object, lease }, () => this.#imports.release(key));
-      if (descriptor.content.kind === "array") {
-        const { dtype, ...rest } = descriptor.content.array;
-        const layout = { ...rest, dtype: parseDType(dtype) };
-        return new SharedArray(buffer, layout, make());
+      const buffer = scope.own(imported, (buffer) => buffer.close());
+      const track = () => this.#track({ name, object, lease }, () => buffer.close());
+      const { content } = descriptor;
+      if (content.kind === "array") {
+        const layout = { ...content.array, dtype: parseDType(content.array.dtype) };
+        checkLayout(layout, descriptor.byteLength);
+        return new SharedArray(buffer, layout, track());
       }
       if (index === undefined) throw new TypeError("a bundle without index");
-      const bundle = readBundleIndex(name, index, descriptor.content.indexByteLength, descriptor.byteLength);
-      return new SharedBundle(buffer, bundle, make());
+      const bundle = readBundleIndex(name, index, content, descriptor.byteLength);
+      return new SharedBundle(buffer, bundle, track());
     });
   }
 
@@ -304,7 +314,7 @@ export class Hub {
     return handle;
   }
 
-  #checkOpen(verb: string, name: string): void {
-    if (this.#closing !== undefined) throw new CudaIpcError("CLOSED", `Cannot ${verb} "${name}": the hub was closed`);
+  #checkOpen(attempt: string): void {
+    if (this.#closing !== undefined) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the hub was closed`);
   }
 }

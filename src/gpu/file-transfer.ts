@@ -34,18 +34,18 @@ export async function readFileInto(
   options: FileTransferOptions = {},
 ): Promise<void> {
   checkRange(`Write to "${buffer.label}"`, byteOffset, section.byteLength, buffer.byteLength);
-  await buffer.use("write to", options, async (deadline) => {
+  await buffer.use("write", options, async (mapped, deadline) => {
     if (buffer.device.driver.kind === "host" && buffer.exportable) {
       using memory = buffer.exportFd();
       const source = { fd: section.file.fd, byteOffset: section.byteOffset };
-      const { onProgress } = options;
-      await sendFile({ fd: memory.number, byteOffset }, source, section.byteLength, { deadline, onProgress });
+      const sending = { deadline, sourceName: section.fileName, onProgress: options.onProgress };
+      await sendFile({ fd: memory.number, byteOffset }, source, section.byteLength, sending);
       return;
     }
     let done = 0;
-    await buffer.device.lanes.forEachPiece(section.byteLength, async (lane, piece) => {
+    await buffer.device.lanes.forEachPiece(section.byteLength, deadline, async (lane, piece) => {
       const fill = (staging: Uint8Array) => readExactly(section, piece.byteOffset, staging);
-      await lane.uploadFrom(buffer.pointerAt(byteOffset + piece.byteOffset), piece.byteLength, fill, deadline);
+      await lane.uploadFrom(mapped.pointerAt(byteOffset + piece.byteOffset), piece.byteLength, fill);
       done += piece.byteLength;
       options.onProgress?.(done);
     });
@@ -63,12 +63,11 @@ export async function writeFileFrom(
   options: FileTransferOptions = {},
 ): Promise<void> {
   checkRange(`Read of "${buffer.label}"`, byteOffset, section.byteLength, buffer.byteLength);
-  await buffer.use("read", options, async (deadline) => {
+  await buffer.use("read", options, async (mapped, deadline) => {
     let done = 0;
-    await buffer.device.lanes.forEachPiece(section.byteLength, async (lane, piece) => {
-      deadline.check();
+    await buffer.device.lanes.forEachPiece(section.byteLength, deadline, async (lane, piece) => {
       const take = (staging: Uint8Array) => writeExactly(section, piece.byteOffset, staging);
-      await lane.downloadTo(buffer.pointerAt(byteOffset + piece.byteOffset), piece.byteLength, take, deadline);
+      await lane.downloadTo(mapped.pointerAt(byteOffset + piece.byteOffset), piece.byteLength, take);
       done += piece.byteLength;
       options.onProgress?.(done);
     });

@@ -1,0 +1,22 @@
+// Forgets a descriptor, has it collected, and says whether it is still open and counted. Run with --expose-gc.
+import { fstatSync, openSync } from "node:fs";
+import { OwnedFd, openFdCount } from "../../../../src/os/owned-fd.js";
+
+let number = 0;
+(() => {
+  number = new OwnedFd(openSync("/dev/null", "r")).number;
+})();
+process.once("warning", () => {
+  process.stdout.write(JSON.stringify({ open: isOpen(), count: openFdCount() }));
+  clearInterval(timer);
+});
+const timer = setInterval(() => globalThis.gc?.(), 5);
+
+function isOpen(): boolean {
+  try {
+    fstatSync(number);
+    return true;
+  } catch {
+    return false;
+  }
+}
