@@ -4,7 +4,7 @@
  * No policy here: no names, no caching, no waiting for anything but the driver itself.
  *
  * For every function: a driver, handle or stream that was closed, released or destroyed gives CLOSED, one of another driver TypeError,
- * an ordinal that this process does not see DEVICE_NOT_FOUND, an address that was never mapped or registered RangeError.
+ * an ordinal that this process does not see DEVICE_NOT_FOUND, and unmapping or unregistering what is not there RangeError.
  */
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
