@@ -44,10 +44,15 @@ async function examine(wanted: string | undefined, context: CommandContext): Pro
   const devices = [];
   for (const name of names) {
     context.signal.throwIfAborted();
-    const report = await checkDevice(name);
+    const report = await (name.startsWith("cuda") && driver.state !== "ok" ? withoutDriver(name) : checkDevice(name));
     devices.push({ ...report, works: allWork(report.checks) });
   }
   return { ok: allWork(system) && (devices[0]?.works ?? false), system, driver, devices };
+}
+
+/** WHY not tried: it would fail for the reason that was found before, in the same words. */
+function withoutDriver(name: string): DeviceReport {
+  return { name, checks: [{ name: "device", state: "missing", detail: "it needs the CUDA driver, see above" }] };
 }
 
 function print(terminal: Terminal, { system, driver, devices }: Findings, wanted: string | undefined): void {

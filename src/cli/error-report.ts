@@ -1,6 +1,7 @@
 /** Errors as people read them: a line with the code, a line with what to do. */
 import { CudaIpcError, SystemError } from "../base/errors.js";
 import type { Terminal } from "./terminal.js";
+import { withoutLoaderWords } from "./words.js";
 
 /** The command was called wrongly; ends it with exit code 2. */
 export class UsageError extends Error {
@@ -31,7 +32,7 @@ export function printErrors(terminal: Terminal, error: unknown): void {
 
 function describeError(error: unknown): ErrorReport {
   if (error instanceof CudaIpcError) {
-    return { code: error.code, message: withFullStop(error.message), hint: hintOf(error) };
+    return { code: error.code, message: withFullStop(withoutLoaderWords(error.message)), hint: hintOf(error) };
   }
   if (error instanceof UsageError) return { code: "USAGE", message: withFullStop(error.message), hint: undefined };
   const words = error instanceof Error ? (error.stack ?? error.message) : String(error);

@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { hubSocketPath } from "../client/connect.js";
 import type { CommandContext } from "./command-context.js";
+import { endHub } from "./end-hub.js";
 import { tryJoinHub } from "./join-hub.js";
 
 interface StopOptions {
@@ -25,8 +26,6 @@ async function stop(options: StopOptions, context: CommandContext): Promise<void
   if (hub === undefined) return terminal.line(`No hub runs at ${hubSocketPath(options.socket)}.`);
   await using joined = hub;
   const { pid } = await joined.status({ signal });
-  const ended = new Promise<void>((resolve) => joined.onEnd(() => resolve()));
-  await joined.stop({ force: options.force ?? false, signal });
-  await ended;
+  await endHub(joined, { force: options.force ?? false });
   terminal.line(`Ended hub ${pid} at ${joined.socketPath}.`);
 }

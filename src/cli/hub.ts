@@ -8,6 +8,7 @@ import { addHubStop } from "./hub-stop.js";
 export function addHub(program: Command, context: CommandContext): void {
   const hub = program
     .command("hub")
+    .helpCommand(false)
     .description("run, look at or end the hub, the process that keeps names and memory")
     .addHelpText(
       "after",

@@ -2,7 +2,6 @@
 import type { FileHandle } from "node:fs/promises";
 import { type Command, Option } from "commander";
 import type { DType } from "../array/dtype.js";
-import { formatBytes } from "../base/bytes.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import type { Hub } from "../client/hub.js";
 import type { SharedArray } from "../client/shared-array.js";
@@ -176,5 +175,4 @@ function report(
   const where = chosenDeviceWords(shared.buffer.device);
   const verb = replaced ? "Replaced" : "Shared";
   terminal.line(`${verb} "${name}": ${what}, ${transferWords(byteLength, ms)}, on ${where}.`);
-  if (byteLength === 0) terminal.line(`It holds ${formatBytes(0)}: the file has no elements.`);
 }

@@ -27,7 +27,7 @@ export function chosenDeviceWords(device: Device): string {
 export function durationWords(ms: number): string {
   if (ms < 1) return `${Math.max(1, Math.round(ms * 1000))} us`;
   if (ms < 1000) return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
-  return `${(ms / 1000).toFixed(1)} s`;
+  return `${Number((ms / 1000).toFixed(1))} s`;
 }
 
 /** How long ago, in the largest unit that fits: `42 s`, `7 min`, `3 h`, `12 d`. */
@@ -48,4 +48,9 @@ export function transferWords(byteLength: number, ms: number): string {
   const words = `${formatBytes(byteLength)} in ${durationWords(ms)}`;
   if (byteLength < 2 ** 20 || ms <= 0) return words;
   return `${words}, ${(byteLength / 2 ** 30 / (ms / 1000)).toFixed(1)} GiB/s`;
+}
+
+/** WHY: the loader says the same long sentence for each name of a library that was tried. */
+export function withoutLoaderWords(message: string): string {
+  return message.replace(/ \([^()]*No such file or directory\)/g, "");
 }

@@ -1,5 +1,6 @@
 /** One line of the doctor's findings. */
 import { CudaIpcError, hasCode } from "../../base/errors.js";
+import { withoutLoaderWords } from "../words.js";
 
 /** `missing`: the machine has it not, which may be as it should be. `failed`: it is there and does not work. `fact`: not tried. */
 export type CheckState = "ok" | "missing" | "failed" | "fact";
@@ -30,7 +31,12 @@ export function failedCheck(name: string, error: unknown): Check {
   const { code, message, remedy } = error;
   const absent =
     hasCode(error, "DRIVER_NOT_FOUND") || hasCode(error, "DEVICE_NOT_FOUND") || hasCode(error, "UNSUPPORTED");
-  return { name, state: absent ? "missing" : "failed", detail: `${code}: ${message}`, toDo: remedy };
+  return {
+    name,
+    state: absent ? "missing" : "failed",
+    detail: `${code}: ${withoutLoaderWords(message)}`,
+    toDo: remedy,
+  };
 }
 
 export function allWork(checks: readonly Check[]): boolean {
