@@ -1,8 +1,9 @@
 // Compiles src and test into build/ and runs test files there: `npm test`, or `npm test -- unit process/hub` for some.
+// --report=FILE writes the counts, failures and skips as JSON.
 // Ends with the line `N passed, N failed, N skipped`. The GPU bundle runs the same script with --prebuilt.
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 
@@ -30,19 +31,30 @@ if (files.length === 0) {
   process.exit(1);
 }
 
+const reportPath = argv.find((argument) => argument.startsWith("--report="))?.slice("--report=".length);
 const counts = { passed: 0, failed: 0, skipped: 0 };
+const failures = [];
+const skips = [];
 const stream = run({ files, concurrency, timeout: 300_000 });
 stream.on("test:fail", (event) => {
-  if (event.details?.type !== "suite") counts.failed += 1;
+  if (event.details?.type === "suite") return;
+  counts.failed += 1;
+  const cause = event.details?.error?.cause ?? event.details?.error;
+  failures.push({ file: relative(root, event.file ?? ""), name: event.name, message: String(cause?.message ?? cause) });
 });
 stream.on("test:pass", (event) => {
   if (event.details?.type === "suite") return;
-  if (event.skip !== undefined || event.todo !== undefined) counts.skipped += 1;
-  else counts.passed += 1;
+  if (event.skip === undefined && event.todo === undefined) {
+    counts.passed += 1;
+  } else {
+    counts.skipped += 1;
+    skips.push({ name: event.name, why: String(event.skip) });
+  }
 });
 stream.on("end", () => {
   // WHY: the reporter still prints its summary after the events end.
   setImmediate(() => {
+    if (reportPath !== undefined) writeFileSync(reportPath, JSON.stringify({ ...counts, failures, skips }));
     console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
     process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
   });

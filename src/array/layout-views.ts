@@ -39,6 +39,8 @@ export function sliceLayout(layout: ArrayLayout, ranges: readonly (number | Slic
       strides.push(stride * step);
     }
   }
+  // WHY: without elements the offset stays where it is, because what the indices of other axes add may leave the memory.
+  if (shape.includes(0)) return { dtype: layout.dtype, shape, strides, byteOffset: layout.byteOffset };
   const byteOffset = layout.byteOffset + elementOffset * dtypeFacts(layout.dtype).byteSize;
   return { dtype: layout.dtype, shape, strides, byteOffset };
 }
@@ -74,9 +76,8 @@ function selectedIndices(
   const start = position(range.start, step > 0 ? lowest : highest);
   const stop = position(range.stop, step > 0 ? highest : lowest);
   const length = Math.max(0, Math.ceil((stop - start) / step));
-  // WHY: an empty slice begins at index 0, so that its offset stays in the memory, and a single one has a plain stride.
-  if (length === 0) return { start: 0, length, step: 1 };
-  return { start, length, step: length === 1 ? 1 : step };
+  // WHY: a step that is never taken is 1, because a huge one would give a stride that is not exact.
+  return { start, length, step: length <= 1 ? 1 : step };
 }
 
 /**

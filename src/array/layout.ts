@@ -4,7 +4,7 @@
  */
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
-import { type DType, dtypeFacts, dtypeNames, isDType } from "./dtype.js";
+import { type DType, dtypeFacts, parseDType } from "./dtype.js";
 
 export interface ArrayLayout {
   readonly dtype: DType;
@@ -112,10 +112,7 @@ export function byteSpan(layout: ArrayLayout): ByteSpan {
  */
 export function checkLayout(layout: ArrayLayout, availableBytes: number): void {
   const { dtype, shape, strides, byteOffset } = layout;
-  if (!isDType(dtype)) {
-    const shown = JSON.stringify(String(dtype).slice(0, 64));
-    throw new CudaIpcError("UNSUPPORTED_DTYPE", `Unknown dtype ${shown}: known are ${dtypeNames.join(", ")}`);
-  }
+  parseDType(dtype);
   if (!Array.isArray(shape) || !Array.isArray(strides)) throw invalid("shape and strides must be arrays");
   if (shape.length !== strides.length) throw invalid(`${strides.length} strides for ${shape.length} dimensions`);
   if (!Number.isSafeInteger(byteOffset) || byteOffset < 0) throw invalid(`byteOffset is ${String(byteOffset)}`);

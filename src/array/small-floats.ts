@@ -80,7 +80,7 @@ function encodeBits(format: Format, float32Bits: number): number {
   const rebias = FLOAT32_BIAS - format.bias;
   const exponent = (magnitude >>> FLOAT32_MANTISSA_BITS) - rebias;
   if (rebias === 0 || exponent >= 1) {
-    const rounded = shiftRightRoundingToEven(magnitude - rebias * 2 ** FLOAT32_MANTISSA_BITS, droppedBits);
+    const rounded = shiftRightRoundingToEven(magnitude - (rebias << FLOAT32_MANTISSA_BITS), droppedBits);
     return sign | (rounded > format.largest ? format.overflow : rounded);
   }
   // Subnormal in the format: the hidden one becomes visible, and more bits are dropped the smaller the value is.
@@ -91,7 +91,7 @@ function encodeBits(format: Format, float32Bits: number): number {
 }
 
 function shiftRightRoundingToEven(value: number, shift: number): number {
-  const belowHalf = 2 ** (shift - 1) - 1;
+  const belowHalf = (1 << (shift - 1)) - 1;
   const lowestKept = (value >>> shift) & 1;
   return (value + belowHalf + lowestKept) >>> shift;
 }

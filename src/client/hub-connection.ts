@@ -4,7 +4,7 @@
  */
 import type { Deadline } from "../base/deadline.js";
 import { type ErrorCode, isErrorCode } from "../base/error-codes.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -139,6 +139,9 @@ export class HubConnection {
     this.#onEnd.clear();
     try {
       await this.request("bye", {}, deadline);
+    } catch (error) {
+      // A hub that is gone has nothing left to take back.
+      if (!hasCode(error, "HUB_GONE")) throw error;
     } finally {
       this.abandon();
     }

@@ -42,7 +42,7 @@ export const safetensorsPrefixBytes = 8;
 /**
  * Reads and checks the header of an open .safetensors file; the handle stays with the caller.
  * @param fileName for messages
- * @throws CudaIpcError `INVALID_FILE` for what breaks the format, `UNSUPPORTED_DTYPE` for a dtype that is not known here
+ * @throws CudaIpcError `INVALID_FILE` for what breaks the format, `UNSUPPORTED_DTYPE` for a dtype not known here
  */
 export async function readSafetensorsHeader(file: FileHandle, fileName: string): Promise<SafetensorsHeader> {
   const byteLength = await fileByteLength(file, fileName);
@@ -91,7 +91,7 @@ function headerEntries(text: Uint8Array, fileName: string): ReadonlyMap<string, 
   if (text[0] !== "{".charCodeAt(0)) throw invalidFile(fileName, 'header does not begin with "{"');
   let value: StrictJson;
   try {
-    value = parseStrictJson(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(text));
+    value = parseStrictJson(new TextDecoder("utf-8", { fatal: true }).decode(text));
   } catch (error) {
     if (error instanceof JsonError) throw invalidFile(fileName, `header is not valid: ${error.message}`, error);
     if (error instanceof TypeError) throw invalidFile(fileName, "header is not valid UTF-8", error);

@@ -19,7 +19,8 @@ export interface FileRange {
 
 export interface SendFileOptions {
   readonly deadline: Deadline;
-  readonly onProgress?: ((doneBytes: number) => void) | undefined;
+  /** Called after each piece with its size. */
+  readonly onPiece?: ((pieceBytes: number) => void) | undefined;
 }
 
 /**
@@ -42,7 +43,7 @@ export async function sendFile(
       throw new CudaIpcError("INVALID_FILE", `Cannot copy ${byteLength} bytes: the source ended after ${done}`);
     }
     done += count;
-    options.onProgress?.(done);
+    options.onPiece?.(count);
   }
 }
 

@@ -10,6 +10,7 @@ import { limits } from "../../base/limits.js";
 import { acquireIn } from "../../base/scope.js";
 import { cuResult, cuValue } from "../../ffi/cuda-constants.js";
 import { viewMemory } from "../../ffi/koffi.js";
+import type { Libcuda } from "../../ffi/libcuda.js";
 import type { Access } from "../../os/mapping.js";
 import { type AddressRange, AddressTable, formatAddress } from "../address-table.js";
 import type { DevicePointer, HostPointer, StagingMemory } from "../gpu-driver.js";
@@ -59,7 +60,7 @@ export class CudaHostMemory {
     }
     const address = out[0] as bigint;
     return acquireIn((scope) => {
-      scope.defer(() => this.#freeHost(ordinal, address));
+      scope.defer(() => this.#freeHost(cuda, address));
       // SAFETY: the memory stays until `freeStaging`, after which `bytes` is not to be used; that is the promise of the seam.
       return new CudaStaging(ordinal, address, new Uint8Array(viewMemory(address, byteLength)));
     });
@@ -68,8 +69,9 @@ export class CudaHostMemory {
   freeStaging(staging: StagingMemory): void {
     if (!(staging instanceof CudaStaging)) throw new TypeError("Cannot free staging memory of another driver");
     if (staging.freed) throw new CudaIpcError("CLOSED", "Cannot free staging memory: it was freed");
+    const cuda = this.#session.enter(staging.ordinal);
     staging.freed = true;
-    this.#freeHost(staging.ordinal, staging.address);
+    this.#freeHost(cuda, staging.address);
   }
 
   register(ordinal: number, pointer: HostPointer, byteLength: number, access: Access): DevicePointer {
@@ -154,8 +156,8 @@ export class CudaHostMemory {
     return table;
   }
 
-  #freeHost(ordinal: number, address: bigint): void {
-    const status = this.#session.enter(ordinal).cuMemFreeHost(address);
+  #freeHost(cuda: Libcuda, address: bigint): void {
+    const status = cuda.cuMemFreeHost(address);
     if (status !== cuResult.CUDA_SUCCESS) {
       throw this.#session.failure(status, "cuMemFreeHost", "free staging memory");
     }

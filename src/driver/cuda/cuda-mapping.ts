@@ -2,6 +2,7 @@
  * Mappings of device memory into the addresses of this process: reserve, map, give access, and all of it back.
  * https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
  */
+import type { ErrorCode } from "../../base/error-codes.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import { cuResult, cuValue } from "../../ffi/cuda-constants.js";
 import { encodeAccessDesc } from "../../ffi/cuda-structs.js";
@@ -12,6 +13,9 @@ import type { DevicePointer, DriverMemory } from "../gpu-driver.js";
 import { type CudaMemory, usableMemory } from "./cuda-memory.js";
 import type { CudaSession } from "./cuda-session.js";
 import { errorCodeOf } from "./cuda-status.js";
+
+/** How drivers refuse to map another size than the memory has. */
+const sizeRefusals: readonly ErrorCode[] = ["CUDA_ERROR", "UNSUPPORTED"];
 
 export class CudaMappings {
   readonly #session: CudaSession;
@@ -70,7 +74,8 @@ export class CudaMappings {
     const status = cuda.cuMemMap(start, byteLength, 0, handle, 0n);
     if (status === cuResult.CUDA_SUCCESS) return;
     const attempt = `map ${byteLength} bytes on cuda:${ordinal}`;
-    if (imported && errorCodeOf(status) === "CUDA_ERROR") {
+    // WHY "not supported" too: that is what driver 580 says to a size beyond the memory.
+    if (imported && sizeRefusals.includes(errorCodeOf(status))) {
       const claim = `${attempt}, the size that the descriptor claims`;
       throw this.#session.failure(status, "cuMemMap", claim, "INVALID_DESCRIPTOR");
     }

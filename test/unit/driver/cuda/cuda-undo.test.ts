@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { openSync } from "node:fs";
+import { describe, it } from "node:test";
+import { CudaError } from "../../../../src/base/errors.js";
+import { Scope } from "../../../../src/base/scope.js";
+import { createCudaDriver } from "../../../../src/driver/cuda/cuda-driver.js";
+import type { GpuDriver } from "../../../../src/driver/gpu-driver.js";
+import { OwnedFd, openFdCount } from "../../../../src/os/owned-fd.js";
+import { FakeLibcuda } from "./fake-libcuda.js";
+
+const MiB = 1024 * 1024;
+const STATUS = 999;
+
+/** Acquires one of everything and uses it; what was acquired before a failure is released by the caller's scope. */
+function everything(driver: GpuDriver, scope: Scope): void {
+  const own = <T>(value: T, release: (value: T) => void): T => scope.own(value, (it) => withRetry(() => release(it)));
+  driver.describeDevice(0);
+  const memory = own(driver.createMemory(0, 2 * MiB), (it) => driver.releaseMemory(it));
+  const pointer = own(driver.mapMemory(memory, "read-write"), (it) => driver.unmapMemory(0, it));
+  own(driver.exportMemory(memory), (it) => it.close());
+  const fd = own(new OwnedFd(openSync("/dev/null", "r")), (it) => it.close());
+  const imported = own(driver.importMemory(0, fd, 2 * MiB), (it) => driver.releaseMemory(it));
+  own(driver.mapMemory(imported, "read"), (it) => driver.unmapMemory(0, it));
+  const staging = own(driver.allocateStaging(0, 4096), (it) => driver.freeStaging(it));
+  const words = own(driver.registerHostMemory(0, 0x5000_0000n, 4096, "read-write"), () =>
+    driver.unregisterHostMemory(0, 0x5000_0000n),
+  );
+  const stream = own(driver.createStream(0), (it) => driver.destroyStream(it));
+  driver.copyToDevice(stream, pointer, staging.address, 4096);
+  driver.copyToHost(stream, staging.address, pointer, 4096);
+  driver.copyOnDevice(stream, pointer, pointer + 4096n, 4096);
+  for (const elementBytes of [1, 2, 4] as const) driver.fill(stream, pointer, { elementBytes, value: 1 }, 16);
+  driver.waitWord(stream, words, 1n);
+  driver.writeWord(stream, words, 1n);
+  driver.isIdle(stream);
+}
+
+/** A release whose context could not be entered has not begun, so it can be done again; any other has been done. */
+function withRetry(release: () => void): void {
+  try {
+    release();
+  } catch (error) {
+    if (error instanceof CudaError && error.call === "cuCtxSetCurrent") release();
+    throw error;
+  }
+}
+
+/** The first failure of a run, releases included. */
+function run(fake: FakeLibcuda): unknown {
+  const scope = new Scope();
+  const failures: unknown[] = [];
+  let driver: GpuDriver | undefined;
+  const steps = [
+    () => {
+      driver = createCudaDriver({ load: fake.load });
+    },
+    () => driver && everything(driver, scope),
+    () => scope.close(),
+    () => driver?.close(),
+  ];
+  for (const step of steps) {
+    try {
+      step();
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  return failures[0];
+}
+
+describe("the CUDA driver leaves nothing behind", () => {
+  it("when every call succeeds", () => {
+    const fake = new FakeLibcuda();
+    assert.equal(run(fake), undefined);
+    assert.equal(fake.everything, 0);
+  });
+
+  it("whichever call of libcuda fails", () => {
+    const whole = new FakeLibcuda();
+    run(whole);
+    const fds = openFdCount();
+    // The one call whose failure means nothing: where memory is that the driver will not tell about.
+    const tolerated = "cuMemGetAllocationPropertiesFromHandle";
+    for (let n = 1; n <= whole.calls.length; n += 1) {
+      const fake = new FakeLibcuda({ status: (_name, _nth, total) => (total === n ? STATUS : undefined) });
+      const failure = run(fake);
+      const name = whole.calls[n - 1] ?? "";
+      if (name === tolerated) assert.equal(failure, undefined);
+      else assert.ok(failure instanceof CudaError && failure.call === name, `${name} (call ${n}): ${String(failure)}`);
+      assert.deepEqual(fake.live, whole.live, `${name} (call ${n})`);
+      assert.equal(openFdCount(), fds, `${name} (call ${n})`);
+    }
+  });
+});

@@ -1,0 +1,151 @@
+/**
+ * A libcuda of two devices for tests of what the driver does when calls fail. It hands out handles and counts what is live;
+ * it moves no data. Any call can be made to fail: one that acquires then acquires nothing, one that releases has released.
+ */
+import { openSync } from "node:fs";
+import { CudaIpcError } from "../../../../src/base/errors.js";
+import { cuDeviceAttribute, cuResult } from "../../../../src/ffi/cuda-constants.js";
+import { libc } from "../../../../src/ffi/libc.js";
+import { type LoadLibrary, libcudaSymbols, type SharedLibrary } from "../../../../src/ffi/libcuda.js";
+
+export interface FakeOptions {
+  readonly version?: number;
+  /** Symbols that the library lacks. */
+  readonly missing?: readonly string[];
+  /** The status of a call, where it is not to be done. `nth` counts the calls of the same name from 1, `total` all calls. */
+  readonly status?: (name: string, nth: number, total: number) => number | undefined;
+  readonly attributes?: Readonly<Record<number, number>>;
+  /** What an imported handle says about where its memory is. */
+  readonly importedLocationType?: number;
+}
+
+type Values = readonly unknown[];
+type Live = "contexts" | "memories" | "reservations" | "mappings" | "hostAllocations" | "registrations" | "streams";
+
+const MiB = 1024 * 1024;
+
+export class FakeLibcuda {
+  readonly calls: string[] = [];
+  readonly live: Record<Live, number> = {
+    contexts: 0,
+    memories: 0,
+    reservations: 0,
+    mappings: 0,
+    hostAllocations: 0,
+    registrations: 0,
+    streams: 0,
+  };
+  currentContext = 0n;
+  readonly #options: FakeOptions;
+  readonly #counts = new Map<string, number>();
+  #next = 0x7000_0000_0000n;
+
+  constructor(options: FakeOptions = {}) {
+    this.#options = options;
+  }
+
+  readonly load: LoadLibrary = (): SharedLibrary => ({
+    func: (symbol) => {
+      if (this.#options.missing?.includes(symbol))
+        throw new Error(`Cannot find function '${symbol}' in shared library`);
+      const name = Object.entries(libcudaSymbols).find(([, signature]) => signature.symbol === symbol)?.[0] ?? symbol;
+      return (...values: Values) => this.#call(name, values);
+    },
+  });
+
+  get everything(): number {
+    return Object.values(this.live).reduce((sum, count) => sum + count, 0);
+  }
+
+  #call(name: string, values: Values): number {
+    this.calls.push(name);
+    const nth = (this.#counts.get(name) ?? 0) + 1;
+    this.#counts.set(name, nth);
+    const status = this.#options.status?.(name, nth, this.calls.length);
+    const releases = /Free|Release|Unmap|Unregister|Destroy/.test(name);
+    if (status === undefined || releases) this.#do(name, values);
+    return status ?? cuResult.CUDA_SUCCESS;
+  }
+
+  #do(name: string, values: Values): void {
+    const action = this.#actions[name];
+    if (action !== undefined) action(values);
+    else if (!name.startsWith("cu")) throw new CudaIpcError("SYSTEM_ERROR", `no such function: ${name}`);
+  }
+
+  #handle(out: unknown, live: Live): void {
+    (out as BigUint64Array)[0] = this.#next;
+    this.#next += BigInt(64 * MiB);
+    this.live[live] += 1;
+  }
+
+  #hostAlloc(out: unknown, byteLength: number): void {
+    const [PROT, MAP] = [3, 0x22];
+    (out as BigUint64Array)[0] = libc().mmap(null, byteLength, PROT, MAP, -1, 0);
+    this.live.hostAllocations += 1;
+  }
+
+  readonly #actions: Record<string, (values: Values) => void> = {
+    cuDriverGetVersion: ([out]) => set32(out, this.#options.version ?? 13_000),
+    cuDeviceGetCount: ([out]) => set32(out, 2),
+    // A device's own number differs from its ordinal here, so that mixing them up shows.
+    cuDeviceGet: ([out, ordinal]) => set32(out, (ordinal as number) + 70),
+    cuDeviceGetName: ([out]) => (out as Uint8Array).set(new TextEncoder().encode("Fake GPU\0")),
+    cuDeviceGetUuid: ([out]) => (out as Uint8Array).set(Uint8Array.from({ length: 16 }, (_, i) => i * 16 + i)),
+    cuDeviceTotalMem: ([out]) => set64(out, BigInt(64 * MiB)),
+    cuDeviceGetAttribute: ([out, attribute]) => {
+      const { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: major } = cuDeviceAttribute;
+      set32(out, this.#options.attributes?.[attribute as number] ?? (attribute === major ? 9 : 1));
+    },
+    cuDevicePrimaryCtxRetain: ([out]) => this.#handle(out, "contexts"),
+    cuDevicePrimaryCtxRelease: () => this.#drop("contexts"),
+    cuCtxSetCurrent: ([context]) => {
+      this.currentContext = context as bigint;
+    },
+    cuMemGetInfo: ([free, total]) => {
+      set64(free, BigInt(32 * MiB));
+      set64(total, BigInt(64 * MiB));
+    },
+    cuMemGetAllocationGranularity: ([out]) => set64(out, BigInt(2 * MiB)),
+    cuMemCreate: ([out]) => this.#handle(out, "memories"),
+    cuMemImportFromShareableHandle: ([out]) => this.#handle(out, "memories"),
+    cuMemGetAllocationPropertiesFromHandle: ([out]) => {
+      new DataView((out as Uint8Array).buffer).setInt32(8, this.#options.importedLocationType ?? 1, true);
+    },
+    // Without close-on-exec, as the driver promises nothing about it.
+    cuMemExportToShareableHandle: ([out]) => {
+      const F_SETFD = 2;
+      const fd = openSync("/dev/null", "r");
+      libc().fcntl(fd, F_SETFD, 0);
+      set32(out, fd);
+    },
+    cuMemRelease: () => this.#drop("memories"),
+    cuMemAddressReserve: ([out]) => this.#handle(out, "reservations"),
+    cuMemAddressFree: () => this.#drop("reservations"),
+    cuMemMap: () => {
+      this.live.mappings += 1;
+    },
+    cuMemUnmap: () => this.#drop("mappings"),
+    cuMemHostAlloc: ([out, byteLength]) => this.#hostAlloc(out, byteLength as number),
+    cuMemFreeHost: () => this.#drop("hostAllocations"),
+    cuMemHostRegister: () => {
+      this.live.registrations += 1;
+    },
+    cuMemHostUnregister: () => this.#drop("registrations"),
+    cuMemHostGetDevicePointer: ([out, pointer]) => set64(out, (pointer as bigint) + 0x1_0000_0000n),
+    cuStreamCreate: ([out]) => this.#handle(out, "streams"),
+    cuStreamDestroy: () => this.#drop("streams"),
+  };
+
+  #drop(live: Live): void {
+    this.live[live] -= 1;
+  }
+}
+
+function set32(out: unknown, value: number): void {
+  (out as Int32Array)[0] = value;
+}
+
+function set64(out: unknown, value: bigint): void {
+  (out as BigUint64Array)[0] = value;
+}

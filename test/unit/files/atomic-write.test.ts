@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { CudaIpcError, SystemError } from "../../../src/base/errors.js";
+import { writeFileAtomically } from "../../../src/files/atomic-write.js";
+import { scratchFolder } from "./scratch-folder.js";
+
+const writes = (content: string) => (file: FileHandle) => file.writeFile(content);
+
+describe("writeFileAtomically", () => {
+  it("shows the file only when it is whole, and returns what the writer returned", async () => {
+    using scratch = scratchFolder();
+    const path = join(scratch.path, "x.npy");
+    const result = await writeFileAtomically(path, {}, async (file) => {
+      await file.writeFile("ab");
+      assert.equal(existsSync(path), false);
+      return 5;
+    });
+    assert.equal(result, 5);
+    assert.equal(readFileSync(path, "utf8"), "ab");
+    assert.deepEqual(readdirSync(scratch.path), ["x.npy"]);
+  });
+
+  it("refuses a file that is there, before the writer is called", async () => {
+    using scratch = scratchFolder();
+    const path = scratch.write("x", "old");
+    await assert.rejects(
+      writeFileAtomically(path, {}, async () => assert.fail("called")),
+      { code: "FILE_EXISTS", message: `Cannot write "${path}": the file is there already` },
+    );
+    assert.equal(readFileSync(path, "utf8"), "old");
+  });
+
+  it("refuses a file that appears while it writes", async () => {
+    using scratch = scratchFolder();
+    const path = join(scratch.path, "x");
+    const attempt = writeFileAtomically(path, {}, async (file) => {
+      await file.writeFile("new");
+      writeFileSync(path, "theirs");
+    });
+    await assert.rejects(attempt, { code: "FILE_EXISTS" });
+    assert.equal(readFileSync(path, "utf8"), "theirs");
+    assert.deepEqual(readdirSync(scratch.path), ["x"]);
+  });
+
+  it("replaces a file by force, keeping its mode and the link to it", async () => {
+    using scratch = scratchFolder();
+    const path = scratch.write("x", "old");
+    chmodSync(path, 0o666);
+    const link = join(scratch.path, "link");
+    symlinkSync("x", link);
+    await writeFileAtomically(link, { force: true }, writes("new"));
+    assert.equal(readFileSync(path, "utf8"), "new");
+    assert.equal(statSync(path).mode & 0o777, 0o666);
+    assert.deepEqual(readdirSync(scratch.path), ["link", "x"]);
+  });
+
+  it("refuses a folder, also by force", async () => {
+    using scratch = scratchFolder();
+    const path = join(scratch.path, "folder");
+    mkdirSync(path);
+    const message = /something other than a file is there$/;
+    await assert.rejects(writeFileAtomically(path, { force: true }, writes("")), { code: "FILE_EXISTS", message });
+  });
+
+  it("leaves nothing behind and closes the handle when the writer fails", async () => {
+    using scratch = scratchFolder();
+    const failure = new Error("no");
+    let handle: FileHandle | undefined;
+    const attempt = writeFileAtomically(join(scratch.path, "x"), {}, async (file) => {
+      handle = file;
+      throw failure;
+    });
+    await assert.rejects(attempt, (error) => error === failure);
+    assert.deepEqual(readdirSync(scratch.path), []);
+    assert.equal(handle?.fd, -1);
+  });
+
+  it("leaves the old file whole when the writer fails by force", async () => {
+    using scratch = scratchFolder();
+    const path = scratch.write("x", "old");
+    const attempt = writeFileAtomically(path, { force: true }, async (file) => {
+      await file.writeFile("ne");
+      throw new CudaIpcError("DEVICE_LOST", "gone");
+    });
+    await assert.rejects(attempt, { code: "DEVICE_LOST", message: "gone" });
+    assert.equal(readFileSync(path, "utf8"), "old");
+    assert.deepEqual(readdirSync(scratch.path), ["x"]);
+  });
+
+  it("says DISK_FULL for a full disk", async () => {
+    using scratch = scratchFolder();
+    const attempt = writeFileAtomically(join(scratch.path, "x"), {}, async () => {
+      const full = await open("/dev/full", "w");
+      await full.writeFile("a").finally(() => full.close());
+    });
+    await assert.rejects(
+      attempt,
+      (error) => error instanceof SystemError && error.code === "DISK_FULL" && error.errnoName === "ENOSPC",
+    );
+    assert.deepEqual(readdirSync(scratch.path), []);
+  });
+
+  it("has the content on the disk before the name is there", async () => {
+    using scratch = scratchFolder();
+    const path = join(scratch.path, "x");
+    let synced = false;
+    await writeFileAtomically(path, {}, async (file) => {
+      const sync = file.sync.bind(file);
+      file.sync = async () => {
+        assert.equal(existsSync(path), false);
+        await sync();
+        synced = true;
+      };
+    });
+    assert.ok(synced);
+  });
+
+  it("leaves nothing behind when the content does not reach the disk", async () => {
+    using scratch = scratchFolder();
+    const attempt = writeFileAtomically(join(scratch.path, "x"), {}, async (file) => {
+      file.sync = () =>
+        Promise.reject(Object.assign(new Error("EDQUOT: quota, fsync"), { errno: -122, code: "EDQUOT" }));
+    });
+    await assert.rejects(attempt, { code: "DISK_FULL" });
+    assert.deepEqual(readdirSync(scratch.path), []);
+  });
+
+  it("attaches a failure of the clean-up to the first one", async () => {
+    using scratch = scratchFolder();
+    const failure = new Error("no");
+    const attempt = writeFileAtomically(join(scratch.path, "x"), {}, async () => {
+      const [temporary] = readdirSync(scratch.path);
+      rmSync(join(scratch.path, temporary!));
+      mkdirSync(join(scratch.path, temporary!));
+      throw failure;
+    });
+    await assert.rejects(attempt, (error) => error instanceof AggregateError && error.errors[0] === failure);
+  });
+
+  it("keeps the code of an error of ours that has an errno", async () => {
+    using scratch = scratchFolder();
+    const system = { errno: 2, errnoName: "ENOENT", call: "open" };
+    const failure = new SystemError("NOT_FOUND", "theirs", system);
+    const attempt = writeFileAtomically(join(scratch.path, "x"), {}, () => Promise.reject(failure));
+    await assert.rejects(attempt, (error) => error === failure);
+  });
+
+  it("says that there is no such folder", async () => {
+    await assert.rejects(
+      writeFileAtomically("/nowhere/x", {}, writes("")),
+      (error) => error instanceof SystemError && error.code === "INVALID_FILE" && error.errnoName === "ENOENT",
+    );
+  });
+});
