@@ -2,8 +2,8 @@
 import type { Command } from "commander";
 import { formatBytes } from "../base/bytes.js";
 import { hubSocketPath } from "../client/connect.js";
-import type { HubStatus } from "../wire/messages.js";
 import type { CommandContext } from "./command-context.js";
+import type { HubStatus } from "./hub-facts.js";
 import { tryJoinHub } from "./join-hub.js";
 import { alignRows } from "./table.js";
 import { ageWords, durationWords, plural } from "./words.js";

@@ -2,8 +2,8 @@
 import type { Command } from "commander";
 import { formatBytes } from "../base/bytes.js";
 import { hubSocketPath } from "../client/connect.js";
-import type { ObjectSummary } from "../wire/messages.js";
 import type { CommandContext } from "./command-context.js";
+import type { ObjectSummary } from "./hub-facts.js";
 import { tryJoinHub } from "./join-hub.js";
 import { type Column, formatTable } from "./table.js";
 import { ageWords, contentWords, deviceWords } from "./words.js";

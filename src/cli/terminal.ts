@@ -19,7 +19,7 @@ export class Terminal {
   }
 
   static ofProcess(): Terminal {
-    for (const stream of [process.stdout, process.stderr]) stream.on("error", ignoreClosedPipe);
+    for (const stream of [process.stdout, process.stderr]) stream.on("error", onStreamError);
     return new Terminal(process.stdout, process.stderr);
   }
 
@@ -50,9 +50,12 @@ export class Terminal {
   }
 }
 
-/** WHY ignored: `cuda-ipc ls | head -1` closes the pipe before everything was printed, which is nobody's mistake. */
-function ignoreClosedPipe(error: NodeJS.ErrnoException): void {
-  if (error.code !== "EPIPE") throw error;
+/** WHY a closed pipe is ignored: `cuda-ipc ls | head -1` closes it before everything was printed, which is nobody's mistake. */
+function onStreamError(error: NodeJS.ErrnoException): void {
+  if (error.code === "EPIPE") return;
+  if (error.syscall !== "write" || error.code !== "ENOSPC") throw error;
+  process.stderr.write("error[DISK_FULL]: Cannot write the output: no space is left.\n  hint: Free space there.\n");
+  process.exit(1);
 }
 
 function isTerminal(stream: Stream): stream is WriteStream {

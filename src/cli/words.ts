@@ -1,7 +1,7 @@
 /** Facts in words for people, the same in all commands. */
 import { formatBytes } from "../base/bytes.js";
 import type { Device } from "../gpu/device.js";
-import type { Descriptor } from "../wire/descriptor.js";
+import type { Descriptor } from "./hub-facts.js";
 
 /** `float32[1080, 1920, 3]` */
 export function arrayWords(array: { readonly dtype: string; readonly shape: readonly number[] }): string {
