@@ -22,6 +22,9 @@ export interface ConnectOptions extends WaitOptions {
 
 const RETRY_MS = 10;
 
+/** Where `connect` looks for the hub: the argument, else `CUDA_IPC_SOCKET`, else a place in the user's runtime folder. */
+export { hubSocketPath } from "../os/runtime-folder.js";
+
 /**
  * Joins the hub. Close the result, or hold it with `await using`: it keeps this process from ending.
  * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, TIMEOUT, ABORTED

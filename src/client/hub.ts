@@ -4,7 +4,7 @@
  */
 
 import { type DType, parseDType } from "../array/dtype.js";
-import { type ArrayLayout, arrayByteLength, contiguousLayout } from "../array/layout.js";
+import { type ArrayLayout, arrayByteLength, checkLayout, contiguousLayout } from "../array/layout.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
@@ -96,13 +96,24 @@ export class Hub {
    */
   async create<D extends DType>(name: string, options: ArrayOptions<D> & CreateOptions): Promise<SharedArray<D>> {
     const { dtype, shape } = options;
-    parseDType(dtype);
-    const layout = { ...contiguousLayout(dtype, [...shape]), dtype };
-    const content: DescriptorContent = {
-      kind: "array",
-      array: { ...layout, shape: [...shape], strides: [...layout.strides] },
-    };
-    const { buffer, handle } = await this.#create(name, arrayByteLength(dtype, shape), options, content, undefined);
+    const layout = { ...contiguousLayout(parseDType(dtype), [...shape]), dtype };
+    return this.createOf(name, layout, arrayByteLength(dtype, shape), options);
+  }
+
+  /**
+   * As `create`, with a layout of the caller's own in `memory`: so many bytes to be allocated, or a buffer made on this hub's
+   * device, which the array owns once this resolves.
+   */
+  async createOf<D extends DType>(
+    name: string,
+    layout: ArrayLayout & { readonly dtype: D },
+    memory: number | DeviceBuffer,
+    options: CreateOptions = {},
+  ): Promise<SharedArray<D>> {
+    const { dtype, shape, strides, byteOffset } = layout;
+    checkLayout(layout, typeof memory === "number" ? memory : memory.byteLength);
+    const array = { dtype, shape: [...shape], strides: [...strides], byteOffset };
+    const { buffer, handle } = await this.#create(name, memory, options, { kind: "array", array }, undefined);
     return new SharedArray(buffer, layout, handle);
   }
 
@@ -119,18 +130,18 @@ export class Hub {
     return this.createBundleOf(name, layouts, byteLength, options);
   }
 
-  /** As `createBundle`, with layouts of the caller's own in `byteLength` bytes. */
+  /** As `createBundle`, with layouts of the caller's own in `memory`, as `createOf` takes it. */
   async createBundleOf(
     name: string,
     layouts: ReadonlyMap<string, ArrayLayout>,
-    byteLength: number,
+    memory: number | DeviceBuffer,
     options: CreateBundleOptions = {},
   ): Promise<SharedBundle> {
     const bundle: BundleContent = { layouts, metadata: options.metadata ?? {} };
     const index = writeBundleIndex(bundle);
     try {
       const content = { kind: "bundle", arrayCount: layouts.size, indexByteLength: index.byteLength } as const;
-      const { buffer, handle } = await this.#create(name, byteLength, options, content, index.fd);
+      const { buffer, handle } = await this.#create(name, memory, options, content, index.fd);
       return new SharedBundle(buffer, bundle, handle);
     } finally {
       index.fd.close();
@@ -248,7 +259,7 @@ export class Hub {
 
   async #create(
     name: string,
-    byteLength: number,
+    memory: number | DeviceBuffer,
     options: CreateOptions,
     content: DescriptorContent,
     index: OwnedFd | undefined,
@@ -256,15 +267,16 @@ export class Hub {
     checkName(name);
     this.#checkOpen("create", name);
     const deadline = new Deadline(`create "${name}"`, options, defaults.requestTimeoutMs);
-    const buffer = DeviceBuffer.allocate(this.device(options.device), byteLength, name);
+    const ownBuffer = typeof memory === "number";
+    const buffer = ownBuffer ? DeviceBuffer.allocate(this.device(options.device), memory, name) : memory;
     try {
-      using memory = buffer.exportFd();
+      using fd = buffer.exportFd();
       const fields = { name, lifetime: options.lifetime ?? "held", descriptor: describeBuffer(buffer, content) };
-      const fds = index === undefined ? [memory] : [memory, index];
+      const fds = index === undefined ? [fd] : [fd, index];
       const { object, lease } = await this.#connection.request("create", fields, deadline, fds);
       return { buffer, handle: this.#track({ name, object, lease }, () => buffer.close()) };
     } catch (error) {
-      buffer.close();
+      if (ownBuffer) buffer.close();
       throw error;
     }
   }
