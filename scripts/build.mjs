@@ -7,4 +7,4 @@ const tsc = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p"
   stdio: "inherit",
 });
 if (tsc.status !== 0) process.exit(tsc.status ?? 1);
-chmodSync("dist/cli/main.js", 0o755);
+chmodSync("dist/cli/launch.cjs", 0o755);

@@ -6,7 +6,6 @@ import { defaults } from "../base/limits.js";
 import { checkRuntimeFolder, hubSocketPath } from "../os/runtime-folder.js";
 import { Hub } from "./hub.js";
 import { HubConnection } from "./hub-connection.js";
-import { startHub } from "./start-hub.js";
 
 export interface ConnectOptions extends WaitOptions {
   /** The hub's socket; default `CUDA_IPC_SOCKET`, else one in the user's runtime folder. */
@@ -22,6 +21,9 @@ export interface ConnectOptions extends WaitOptions {
 }
 
 const RETRY_MS = 10;
+
+/** Where `connect` looks for the hub: the argument, else `CUDA_IPC_SOCKET`, else a place in the user's runtime folder. */
+export { hubSocketPath } from "../os/runtime-folder.js";
 
 /**
  * Joins the hub. Close the result, or hold it with `await using`: it keeps this process from ending.
@@ -40,6 +42,8 @@ export async function connect(options: ConnectOptions = {}): Promise<Hub> {
     if (options.start === false) {
       throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: none listens there`);
     }
+    // WHY loaded here: most processes find a hub running, and importing the package should cost them little.
+    const { startHub } = await import("./start-hub.js");
     await startHub(socketPath, options.hubIdleMs, deadline);
     const started = await tryConnect(socketPath, program, deadline);
     if (started !== undefined) return new Hub(started, options.device);

@@ -16,43 +16,19 @@ import { ImportCache } from "../gpu/import-cache.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { Descriptor, DescriptorContent } from "../wire/descriptor.js";
-import type { Holder, HubStatus, Lifetime, ObjectSummary } from "../wire/messages.js";
+import type { HubStatus, ObjectSummary } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { type BundleContent, readBundleIndex, writeBundleIndex } from "./bundle-index.js";
 import { packBundle } from "./bundle-packing.js";
 import { Devices } from "./devices.js";
 import type { HubConnection } from "./hub-connection.js";
+import type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
 import { SharedHandle } from "./shared-object.js";
 import { checkArrived, describeBuffer, deviceUuidOf, importBuffer } from "./sharing.js";
 
-export interface CreateOptions extends WaitOptions {
-  /** `host`, `cuda:N` or `auto`; default what `connect` was given. */
-  readonly device?: string | undefined;
-  /**
-   * `held` (default): the object ends with its last holder. `pinned`: it stays until it is removed, also when nobody holds it.
-   */
-  readonly lifetime?: Lifetime | undefined;
-}
-
-export interface OpenOptions extends WaitOptions {
-  /** `read` (default) maps for reading only. */
-  readonly access?: Access | undefined;
-  /** Wait until the name is published, as long as `timeoutMs` says (default 30 s); false fails at once with NOT_FOUND. */
-  readonly wait?: boolean | undefined;
-}
-
-export interface CreateBundleOptions extends CreateOptions {
-  readonly metadata?: Readonly<Record<string, string>> | undefined;
-}
-
-export interface Inspection {
-  readonly object: ObjectSummary;
-  readonly holders: readonly Holder[];
-  /** Holders beyond those that are named. */
-  readonly holdersLeftOut: number;
-}
+export type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
 
 export class Hub {
   readonly #connection: HubConnection;
@@ -97,13 +73,24 @@ export class Hub {
    */
   async create<D extends DType>(name: string, options: ArrayOptions<D> & CreateOptions): Promise<SharedArray<D>> {
     const { dtype, shape } = options;
-    parseDType(dtype);
-    const layout = { ...contiguousLayout(dtype, [...shape]), dtype };
-    const content: DescriptorContent = {
-      kind: "array",
-      array: { ...layout, shape: [...shape], strides: [...layout.strides] },
-    };
-    const { buffer, handle } = await this.#create(name, arrayByteLength(dtype, shape), options, content, undefined);
+    const layout = { ...contiguousLayout(parseDType(dtype), [...shape]), dtype };
+    return this.createOf(name, layout, arrayByteLength(dtype, shape), options);
+  }
+
+  /**
+   * As `create`, with a layout of the caller's own in `memory`: so many bytes to be allocated, or a buffer made on this hub's
+   * device, which the array owns once this resolves.
+   */
+  async createOf<D extends DType>(
+    name: string,
+    layout: ArrayLayout & { readonly dtype: D },
+    memory: number | DeviceBuffer,
+    options: CreateOptions = {},
+  ): Promise<SharedArray<D>> {
+    const { dtype, shape, strides, byteOffset } = layout;
+    checkLayout(layout, typeof memory === "number" ? memory : memory.byteLength);
+    const array = { dtype, shape: [...shape], strides: [...strides], byteOffset };
+    const { buffer, handle } = await this.#create(name, memory, options, { kind: "array", array }, undefined);
     return new SharedArray(buffer, layout, handle);
   }
 
@@ -121,21 +108,22 @@ export class Hub {
   }
 
   /**
-   * As `createBundle`, with layouts of the caller's own in `byteLength` bytes.
-   * @throws as `create`, INVALID_DESCRIPTOR where a layout leaves the bytes
+   * As `createBundle`, with layouts of the caller's own in `memory`, as `createOf` takes it.
+   * @throws as `create`, INVALID_DESCRIPTOR where a layout leaves the memory
    */
   async createBundleOf(
     name: string,
     layouts: ReadonlyMap<string, ArrayLayout>,
-    byteLength: number,
+    memory: number | DeviceBuffer,
     options: CreateBundleOptions = {},
   ): Promise<SharedBundle> {
+    const byteLength = typeof memory === "number" ? memory : memory.byteLength;
     for (const layout of layouts.values()) checkLayout(layout, byteLength);
     const bundle: BundleContent = { layouts, metadata: options.metadata ?? {} };
     const index = writeBundleIndex(bundle);
     try {
       const content = { kind: "bundle", arrayCount: layouts.size, indexByteLength: index.byteLength } as const;
-      const { buffer, handle } = await this.#create(name, byteLength, options, content, index.fd);
+      const { buffer, handle } = await this.#create(name, memory, options, content, index.fd);
       return new SharedBundle(buffer, bundle, handle);
     } finally {
       index.fd.close();
@@ -257,7 +245,7 @@ export class Hub {
 
   async #create(
     name: string,
-    byteLength: number,
+    memory: number | DeviceBuffer,
     options: CreateOptions,
     content: DescriptorContent,
     index: OwnedFd | undefined,
@@ -265,16 +253,17 @@ export class Hub {
     checkName(name);
     this.#checkOpen(`create "${name}"`);
     const deadline = new Deadline(`create "${name}"`, options, defaults.requestTimeoutMs);
-    const buffer = DeviceBuffer.allocate(this.device(options.device), byteLength, name);
+    const ownBuffer = typeof memory === "number";
+    const buffer = ownBuffer ? DeviceBuffer.allocate(this.device(options.device), memory, name) : memory;
     try {
-      using memory = buffer.exportFd();
+      using fd = buffer.exportFd();
       const fields = { name, lifetime: options.lifetime ?? "held", descriptor: describeBuffer(buffer, content) };
-      const fds = index === undefined ? [memory] : [memory, index];
+      const fds = index === undefined ? [fd] : [fd, index];
       const { object, lease } = await this.#connection.request("create", fields, deadline, fds);
       this.#checkOpen(`create "${name}"`);
       return { buffer, handle: this.#track({ name, object, lease }, () => buffer.close()) };
     } catch (error) {
-      buffer.close();
+      if (ownBuffer) buffer.close();
       throw error;
     }
   }

@@ -2,6 +2,9 @@
  * The seam between this project and a device: checked calls on opaque handles, each either done or thrown.
  * Two implementations, `cuda` (libcuda) and `host` (memory files and CPU streams), are held to test/conformance.
  * No policy here: no names, no caching, no waiting for anything but the driver itself.
+ *
+ * For every function: a driver, handle or stream that was closed, released or destroyed gives CLOSED, one of another driver TypeError,
+ * an ordinal that this process does not see DEVICE_NOT_FOUND, and unmapping or unregistering what is not there RangeError.
  */
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -65,7 +68,10 @@ export interface GpuDriver {
    * @throws OUT_OF_MEMORY
    */
   createMemory(ordinal: number, byteLength: number): DriverMemory;
-  /** A descriptor that keeps the memory alive for as long as it is open, in any process. The caller owns it; close-on-exec is set. */
+  /**
+   * A descriptor that keeps the memory alive for as long as it is open, in any process. The caller owns it; close-on-exec is set.
+   * For memory that was created here. Of imported memory duplicate the descriptor that it came from: not every driver exports it again.
+   */
   exportMemory(memory: DriverMemory): OwnedFd;
   /**
    * The memory behind a descriptor from anywhere, this process included. The descriptor stays the caller's.
@@ -74,11 +80,12 @@ export interface GpuDriver {
    * @throws INVALID_DESCRIPTOR
    */
   importMemory(ordinal: number, fd: OwnedFd, byteLength: number): DriverMemory;
-  /** Gives up the handle; mappings stay valid. */
+  /** Gives up the handle; mappings stay valid. Once: a second time is CLOSED. */
   releaseMemory(memory: DriverMemory): void;
   /**
    * Maps the whole memory with access for its device.
-   * @throws INVALID_DESCRIPTOR where the memory is not of the size that it claims, OUT_OF_MEMORY
+   * @throws INVALID_DESCRIPTOR where the memory is not of the size that it claims, OUT_OF_MEMORY, READ_ONLY where `read-write` is
+   * asked for and the descriptor is for reading only (host)
    */
   mapMemory(memory: DriverMemory, access: Access): DevicePointer;
   /** Ends a mapping made by `mapMemory`. The caller has seen to it that no stream still uses it. */
@@ -91,18 +98,29 @@ export interface GpuDriver {
   /**
    * Makes shared host memory (a mapping of a memory file) usable by `waitWord` and `writeWord`.
    * With `read`, memory that is mapped for reading only may be registered, and only waited on.
+   * Once for each device; memory that several devices use has the same size and access for all.
    * @returns the address that streams use for it; ended by `unregisterHostMemory` before the memory is unmapped
+   * @throws RangeError for a range that overlaps a registered one, UNSUPPORTED where the device cannot register read-only memory
    */
   registerHostMemory(ordinal: number, pointer: HostPointer, byteLength: number, access: Access): DevicePointer;
   unregisterHostMemory(ordinal: number, pointer: HostPointer): void;
 
   createStream(ordinal: number): DriverStream;
-  /** The caller has seen to it that the stream is idle. */
+  /** The caller has seen to it that the stream is idle. Otherwise `cuda` goes on with what was enqueued, and `host` gives it up. */
   destroyStream(stream: DriverStream): void;
-  /** Whether everything enqueued so far is done. Throws what an earlier operation of this stream failed with. */
+  /**
+   * Whether everything enqueued so far is done. Throws what an earlier operation of this stream failed with.
+   * Who awaits a stream asks again and again, which keeps the process alive; a pending wait alone does not.
+   */
   isIdle(stream: DriverStream): boolean;
 
-  /** Enqueues a copy. The host memory stays in place and unchanged until the stream has passed it. */
+  /**
+   * Enqueues a copy, as the next functions do. The host memory stays in place and unchanged until the stream has passed it. It is
+   * staging, registered or (on `host`) mapped memory of this driver: `host` refuses any other with RangeError, and `cuda` would wait
+   * within the call for the stream's earlier work. Ranges that overlap give an undefined result.
+   * @throws READ_ONLY where the target is mapped or registered for reading, RangeError beyond the end of a mapping; nothing is
+   * enqueued then
+   */
   copyToDevice(stream: DriverStream, to: DevicePointer, from: HostPointer, byteLength: number): void;
   copyToHost(stream: DriverStream, to: HostPointer, from: DevicePointer, byteLength: number): void;
   copyOnDevice(stream: DriverStream, to: DevicePointer, from: DevicePointer, byteLength: number): void;

@@ -21,7 +21,8 @@ export interface SendFileOptions {
   /** The source in messages. */
   readonly sourceName: string;
   readonly deadline: Deadline;
-  readonly onProgress?: ((doneBytes: number) => void) | undefined;
+  /** Called after each piece with its size. */
+  readonly onPiece?: ((pieceBytes: number) => void) | undefined;
 }
 
 /**
@@ -45,7 +46,7 @@ export async function sendFile(
       throw new CudaIpcError("INVALID_FILE", message);
     }
     done += count;
-    options.onProgress?.(done);
+    options.onPiece?.(count);
   }
 }
 

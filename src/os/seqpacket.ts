@@ -95,14 +95,14 @@ export class SeqpacketSocket {
   tryReceive(): Packet | "end" | undefined {
     const memory = messageMemory();
     memory.prepareReceive();
-    const receive = () => libc().recvmsg(this.fd.number, memory.header, layout.MSG_DONTWAIT | layout.MSG_CMSG_CLOEXEC);
-    let received = retryInterrupted(receive);
-    // WHY once more: a peer that hung up with messages unread leaves this error before what it had sent, which is still there.
-    if (received < 0 && lastErrno() === errnos.ECONNRESET) received = retryInterrupted(receive);
+    const received = retryInterrupted(() =>
+      libc().recvmsg(this.fd.number, memory.header, layout.MSG_DONTWAIT | layout.MSG_CMSG_CLOEXEC),
+    );
     if (received < 0) {
       const errno = lastErrno();
       if (errno === errnos.EAGAIN) return undefined;
-      if (errno === errnos.ECONNRESET) return "end";
+      // WHY again: a peer that hangs up with our messages unread is reported once, ahead of what it had still said.
+      if (errno === errnos.ECONNRESET) return this.tryReceive();
       throw systemError("receive a message", "recvmsg", errno);
     }
     const fds = memory.receivedFds().map((fd) => new OwnedFd(fd));

@@ -16,8 +16,8 @@ import { checkMemorySize, checkWithin } from "../operation-checks.js";
 import { availableBytes } from "./host-capacity.js";
 
 export const HOST_GRANULARITY_BYTES = 4096;
-/** Below this the question whether there is memory costs more than it can save. */
-const CAPACITY_CHECK_BYTES_MIN = 1024 * 1024;
+/** The question whether there is memory takes some 0.25 ms, and its answer is not exact to this much. */
+const CAPACITY_CHECK_BYTES_MIN = 16 * 1024 * 1024;
 
 class HostMemory implements DriverMemory {
   readonly ordinal = 0;

@@ -7,6 +7,8 @@ import { delimiter, dirname, join } from "node:path";
 export interface CudaHeader {
   /** Compiles and runs a program that prints `expression` as `%lld` for each, and returns the numbers by their keys. */
   evaluate(expressions: ReadonlyMap<string, string>): Map<string, number>;
+  /** Compiles a C source that includes the header. */
+  compile(source: string, result: string, flags: readonly string[]): void;
   /** What the preprocessor makes of each name. */
   expand(names: readonly string[]): Map<string, string>;
   /** The parameter types of each function as they are declared, without their names. */
@@ -66,6 +68,10 @@ class CompiledHeader implements CudaHeader {
     );
   }
 
+  compile(source: string, result: string, flags: readonly string[]): void {
+    command(this.#compiler, [`-I${this.#folder}`, ...flags, "-o", result, source]);
+  }
+
   expand(names: readonly string[]): Map<string, string> {
     // The first name is a string and stays as it is; the second is what the header makes of it.
     const text = this.#preprocess(names.map((name) => `"@${name}" ${name} ;`).join("\n"));
@@ -90,7 +96,7 @@ class CompiledHeader implements CudaHeader {
     return this.#inFolder((folder) => {
       const [source, binary] = [join(folder, "program.c"), join(folder, "program")];
       writeFileSync(source, program);
-      command(this.#compiler, [`-I${this.#folder}`, "-o", binary, source]);
+      this.compile(source, binary, []);
       return command(binary, []);
     });
   }

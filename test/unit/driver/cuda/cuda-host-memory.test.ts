@@ -43,6 +43,16 @@ describe("host memory of the CUDA driver", () => {
     assert.equal(fake.live.registrations, 0);
   });
 
+  it("passes words as the 64 bits that they are", () => {
+    const fake = new FakeLibcuda();
+    const driver = createCudaDriver({ load: fake.load });
+    const stream = driver.createStream(0);
+    driver.waitWord(stream, 4096n, -1n);
+    driver.writeWord(stream, 4096n, -(2n ** 63n));
+    driver.writeWord(stream, 4096n, 5n);
+    assert.deepEqual(fake.words, [2n ** 64n - 1n, 2n ** 63n, 5n]);
+  });
+
   it("never lets the driver write to words that are there for reading only", () => {
     const fake = new FakeLibcuda();
     const driver = createCudaDriver({ load: fake.load });

@@ -23,6 +23,7 @@ type Values = readonly unknown[];
 type Live = "contexts" | "memories" | "reservations" | "mappings" | "hostAllocations" | "registrations" | "streams";
 
 const MiB = 1024 * 1024;
+const FIRST_DEVICE = 70;
 
 export class FakeLibcuda {
   readonly calls: string[] = [];
@@ -36,6 +37,8 @@ export class FakeLibcuda {
     streams: 0,
   };
   currentContext = 0n;
+  /** The values that streams were told to wait for and to write. */
+  readonly words: bigint[] = [];
   readonly #options: FakeOptions;
   readonly #counts = new Map<string, number>();
   #next = 0x7000_0000_0000n;
@@ -85,11 +88,11 @@ export class FakeLibcuda {
     this.live.hostAllocations += 1;
   }
 
-  readonly #actions: Record<string, (values: Values) => void> = {
+  readonly #actions: Record<string, (values: Values) => unknown> = {
     cuDriverGetVersion: ([out]) => set32(out, this.#options.version ?? 13_000),
     cuDeviceGetCount: ([out]) => set32(out, 2),
     // A device's own number differs from its ordinal here, so that mixing them up shows.
-    cuDeviceGet: ([out, ordinal]) => set32(out, (ordinal as number) + 70),
+    cuDeviceGet: ([out, ordinal]) => set32(out, (ordinal as number) + FIRST_DEVICE),
     cuDeviceGetName: ([out]) => (out as Uint8Array).set(new TextEncoder().encode("Fake GPU\0")),
     cuDeviceGetUuid: ([out]) => (out as Uint8Array).set(Uint8Array.from({ length: 16 }, (_, i) => i * 16 + i)),
     cuDeviceTotalMem: ([out]) => set64(out, BigInt(64 * MiB)),
@@ -107,7 +110,13 @@ export class FakeLibcuda {
       set64(total, BigInt(64 * MiB));
     },
     cuMemGetAllocationGranularity: ([out]) => set64(out, BigInt(2 * MiB)),
-    cuMemCreate: ([out]) => this.#handle(out, "memories"),
+    cuMemCreate: ([out, , properties]) => {
+      checkDevice(properties, 12);
+      this.#handle(out, "memories");
+    },
+    cuMemSetAccess: ([, , descriptor]) => checkDevice(descriptor, 4),
+    cuStreamWaitValue64: ([, , value]) => this.words.push(value as bigint),
+    cuStreamWriteValue64: ([, , value]) => this.words.push(value as bigint),
     cuMemImportFromShareableHandle: ([out]) => this.#handle(out, "memories"),
     cuMemGetAllocationPropertiesFromHandle: ([out]) => {
       new DataView((out as Uint8Array).buffer).setInt32(8, this.#options.importedLocationType ?? 1, true);
@@ -140,6 +149,11 @@ export class FakeLibcuda {
   #drop(live: Live): void {
     this.live[live] -= 1;
   }
+}
+
+function checkDevice(struct: unknown, offset: number): void {
+  const device = new DataView((struct as Uint8Array).buffer).getInt32(offset, true);
+  if (device < FIRST_DEVICE) throw new Error(`${device} is an ordinal, not a device`);
 }
 
 function set32(out: unknown, value: number): void {

@@ -4,7 +4,7 @@ import { OwnedFd, openFdCount } from "../../../../src/os/owned-fd.js";
 
 let number = 0;
 (() => {
-  number = new OwnedFd(openSync("/dev/null", "r")).number;
+  number = new OwnedFd(openSync("/dev/zero", "r")).number;
 })();
 process.once("warning", () => {
   process.stdout.write(JSON.stringify({ open: isOpen(), count: openFdCount() }));
@@ -14,8 +14,8 @@ const timer = setInterval(() => globalThis.gc?.(), 5);
 
 function isOpen(): boolean {
   try {
-    // WHY by name: the number may be in use again.
-    return readlinkSync(`/proc/self/fd/${number}`) === "/dev/null";
+    // WHY by name: the number may be in use again, for what libuv keeps open.
+    return readlinkSync(`/proc/self/fd/${number}`) === "/dev/zero";
   } catch {
     return false;
   }

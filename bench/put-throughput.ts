@@ -1,0 +1,124 @@
+/** A large safetensors file into shared memory, beside what the machine can do at best: `cat` to tmpfs, or one pinned copy to the GPU. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { encodeSafetensorsHeader, planSafetensors } from "../src/files/safetensors-encoding.js";
+import { readSafetensorsHeader } from "../src/files/safetensors-header.js";
+import { Device } from "../src/gpu/device.js";
+import { DeviceBuffer } from "../src/gpu/device-buffer.js";
+import { readFileInto } from "../src/gpu/file-transfer.js";
+import { bestMilliseconds, type Row } from "./measure.js";
+
+const MiB = 1024 * 1024;
+const RUNS = 5;
+
+export async function putThroughput(deviceName: string, byteLength: number): Promise<Row[]> {
+  const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-bench-"));
+  const path = join(folder, "model.safetensors");
+  using device = Device.open(deviceName);
+  try {
+    await writeModel(path, byteLength);
+    const ownBefore = anonymousBytes();
+    let putMs = Number.POSITIVE_INFINITY;
+    for (let run = 0; run < RUNS; run += 1) putMs = Math.min(putMs, await putOnce(device, path));
+    const ownBytes = anonymousBytes() - ownBefore;
+    const gib = byteLength / 1024 / MiB;
+    const memory: Row = {
+      what: "memory of the process itself, more than before",
+      value: ownBytes / MiB,
+      unit: "MiB",
+      goal: "under 200 MiB",
+      met: ownBytes < 200 * MiB,
+    };
+    const put: Row = { what: `file of ${gib} GiB into ${device.name}`, value: putMs, unit: "ms" };
+    return device.driver.kind === "host"
+      ? [...againstCat(put, path), memory]
+      : [...(await againstPinned(put, device, byteLength)), memory];
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Milliseconds until the data are there; giving the memory back afterwards is not part of it, as it is not of cat's. */
+async function putOnce(device: Device, path: string): Promise<number> {
+  const start = performance.now();
+  const file = await open(path);
+  try {
+    const header = await readSafetensorsHeader(file, path);
+    using buffer = DeviceBuffer.allocate(device, header.dataByteLength);
+    const section = { file, fileName: path, byteOffset: header.dataByteOffset, byteLength: header.dataByteLength };
+    await readFileInto(buffer, 0, section);
+    return performance.now() - start;
+  } finally {
+    await file.close();
+  }
+}
+
+function againstCat(put: Row, path: string): Row[] {
+  const target = `/dev/shm/cuda-ipc-bench-${process.pid}`;
+  let catMs = Number.POSITIVE_INFINITY;
+  for (let run = 0; run < RUNS; run += 1) {
+    const start = performance.now();
+    const { status } = spawnSync("sh", ["-c", 'cat "$0" > "$1"', path, target]);
+    catMs = Math.min(catMs, performance.now() - start);
+    rmSync(target, { force: true });
+    if (status !== 0) throw new Error(`cat to ${target} ended with ${status}`);
+  }
+  const ratio = put.value / catMs;
+  const goal = "within 1.3 times cat";
+  return [
+    { what: "cat FILE > /dev/shm/x", value: catMs, unit: "ms" },
+    { ...put, comparedWith: "cat", ratio, goal, met: ratio <= 1.3 },
+  ];
+}
+
+/** One copy from pinned memory, the most that the link to the GPU gives. */
+async function againstPinned(put: Row, device: Device, byteLength: number): Promise<Row[]> {
+  const { driver, ordinal } = device;
+  const pinnedBytes = Math.min(byteLength, 1024 * MiB);
+  const staging = driver.allocateStaging(ordinal, pinnedBytes);
+  using buffer = DeviceBuffer.allocate(device, pinnedBytes);
+  const stream = driver.createStream(ordinal);
+  staging.bytes.fill(1);
+  const copyMs = await bestMilliseconds(RUNS, async () => {
+    driver.copyToDevice(stream, buffer.pointer, staging.address, pinnedBytes);
+    while (!driver.isIdle(stream));
+  });
+  driver.destroyStream(stream);
+  driver.freeStaging(staging);
+  const pinnedMs = (copyMs * byteLength) / pinnedBytes;
+  const share = pinnedMs / put.value;
+  return [
+    { what: `one pinned copy of ${pinnedBytes / MiB} MiB, as GB/s`, value: pinnedBytes / copyMs / 1e6, unit: "GB/s" },
+    { what: "the file, as GB/s", value: byteLength / put.value / 1e6, unit: "GB/s" },
+    { ...put, comparedWith: "the pinned copy's rate", ratio: share, goal: "at least 0.80 of it", met: share >= 0.8 },
+  ];
+}
+
+async function writeModel(path: string, byteLength: number): Promise<void> {
+  const rows = byteLength / 4 / 1024 / 16;
+  const arrays = Array.from({ length: 16 }, (_, index) => ({
+    name: `layer.${index}`,
+    dtype: "float32" as const,
+    shape: [rows, 1024],
+  }));
+  const plan = planSafetensors(arrays);
+  const file = await open(path, "w");
+  try {
+    await file.write(encodeSafetensorsHeader(plan.arrays));
+    const piece = new Uint8Array(16 * MiB).map((_, index) => index * 7);
+    for (let written = 0; written < plan.dataByteLength; written += piece.byteLength) {
+      await file.write(piece, 0, Math.min(piece.byteLength, plan.dataByteLength - written));
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** Memory that belongs to this process alone; shared memory and files do not count. */
+function anonymousBytes(): number {
+  const { stdout } = spawnSync("grep", ["RssAnon", `/proc/${process.pid}/status`], { encoding: "utf8" });
+  return Number(/(\d+) kB/.exec(stdout)?.[1] ?? 0) * 1024;
+}

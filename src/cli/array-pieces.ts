@@ -1,0 +1,43 @@
+/** The bytes of an array's elements in C order, a piece at a time, so that no command needs the memory of a whole array. */
+import { arrayByteLength } from "../array/layout.js";
+import type { WaitOptions } from "../base/deadline.js";
+import type { DeviceArray } from "../gpu/device-array.js";
+
+/** A multiple of every element's size. */
+const PIECE_BYTES = 8 * 1024 * 1024;
+
+/** Each piece is whole elements, and valid until the next one is asked for. */
+export async function* readPieces(
+  array: DeviceArray,
+  options: WaitOptions = {},
+  pieceBytes: number = PIECE_BYTES,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  if (array.byteLength === 0) return;
+  if (array.isContiguous) yield* readRange(array, options, pieceBytes);
+  else yield* readParts(array, options, pieceBytes);
+}
+
+async function* readRange(array: DeviceArray, options: WaitOptions, pieceBytes: number): AsyncGenerator<Uint8Array> {
+  const room = new Uint8Array(Math.min(pieceBytes, array.byteLength));
+  for (let done = 0; done < array.byteLength; done += room.byteLength) {
+    const piece = room.subarray(0, Math.min(room.byteLength, array.byteLength - done));
+    await array.buffer.read(array.layout.byteOffset + done, piece, options);
+    yield piece;
+  }
+}
+
+/** Cuts along the outermost axis until a part is small enough to be read at once. */
+async function* readParts(array: DeviceArray, options: WaitOptions, pieceBytes: number): AsyncGenerator<Uint8Array> {
+  const [size] = array.shape;
+  if (size === undefined || array.byteLength <= pieceBytes) {
+    const values = await array.read(options);
+    yield new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    return;
+  }
+  const rowBytes = arrayByteLength(array.dtype, array.shape.slice(1));
+  const rows = Math.floor(pieceBytes / rowBytes);
+  for (let start = 0; start < size; start += Math.max(1, rows)) {
+    const part = rows === 0 ? array.slice(start) : array.slice({ start, stop: Math.min(size, start + rows) });
+    yield* readParts(part, options, pieceBytes);
+  }
+}

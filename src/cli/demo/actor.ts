@@ -1,0 +1,52 @@
+/** The inside of an actor: a process of a demo that does one part and tells the demo about it. */
+import { CudaIpcError } from "../../base/errors.js";
+import { connect } from "../../client/connect.js";
+import type { Hub } from "../../client/hub.js";
+import type { ActorPart, FromActor, ToActor } from "./actor-messages.js";
+
+export interface Actor {
+  readonly hub: Hub;
+  readonly elements: number;
+  say(text: string): void;
+  reached(point: string): void;
+  /** Resolves once the demo said this word. */
+  told(word: string): Promise<void>;
+}
+
+/** Runs a part to its end, with the hub joined; what it throws is told to the demo. */
+export async function play(part: (actor: Actor) => Promise<void>): Promise<void> {
+  const { socket, device, elements } = JSON.parse(process.argv[2] ?? "{}") as ActorPart;
+  const told = listen();
+  try {
+    await using hub = await connect({ socket, device, start: false });
+    await part({
+      hub,
+      elements,
+      say: (text) => send({ kind: "say", text }),
+      reached: (point) => send({ kind: "reached", point }),
+      told,
+    });
+  } catch (error) {
+    const code = error instanceof CudaIpcError ? error.code : "INTERNAL";
+    send({ kind: "failed", code, message: error instanceof Error ? error.message : String(error) });
+    process.exitCode = 1;
+  }
+  process.disconnect();
+}
+
+function send(message: FromActor): void {
+  process.send?.(message);
+}
+
+function listen(): (word: string) => Promise<void> {
+  const heard = new Set<string>();
+  const waiting = new Map<string, () => void>();
+  process.on("message", ({ go }: ToActor) => {
+    heard.add(go);
+    waiting.get(go)?.();
+  });
+  // WHY: Ctrl-C reaches all processes of a terminal; the demo ends its actors itself, and they end with it.
+  process.on("SIGINT", () => {});
+  process.on("disconnect", () => process.exit());
+  return (word) => (heard.has(word) ? Promise.resolve() : new Promise((resolve) => waiting.set(word, resolve)));
+}

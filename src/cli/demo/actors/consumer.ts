@@ -1,0 +1,20 @@
+/** Opens the array by its name, verifies it, and turns every element in place. */
+import { formatBytes } from "../../../base/bytes.js";
+import { durationWords } from "../../words.js";
+import { play } from "../actor.js";
+import { ARRAY_NAME, consumedValue, producedValue } from "../actor-messages.js";
+import { fillArray, verifyArray } from "../array-content.js";
+
+await play(async ({ hub, say, reached, told }) => {
+  reached("ready");
+  await told("open");
+  const startMs = performance.now();
+  using opened = await hub.open(ARRAY_NAME, { access: "read-write", wait: false });
+  say(`opened "${ARRAY_NAME}" by its name, without a copy, in ${durationWords(performance.now() - startMs)}`);
+  const array = opened.as("float32");
+  await verifyArray(array, producedValue);
+  say(`read every element: ${formatBytes(array.byteLength)} verified`);
+  await fillArray(array, consumedValue);
+  say("turned every element x into x * -2, in place");
+  reached("turned");
+});

@@ -1,0 +1,42 @@
+/** Filling and verifying the arrays of demos, every element of them, a piece at a time. */
+import { CudaIpcError } from "../../base/errors.js";
+import type { DeviceArray } from "../../gpu/device-array.js";
+import { readPieces } from "../array-pieces.js";
+
+const PIECE_ELEMENTS = 1024 * 1024;
+
+/** A float32 for each index, already rounded to one. */
+export type ValueAt = (i: number) => number;
+
+export async function fillArray(array: DeviceArray<"float32">, valueAt: ValueAt): Promise<void> {
+  for (let start = 0; start < array.elementCount; start += PIECE_ELEMENTS) {
+    const stop = Math.min(array.elementCount, start + PIECE_ELEMENTS);
+    await array.slice({ start, stop }).write(Float32Array.from({ length: stop - start }, (_, i) => valueAt(start + i)));
+  }
+}
+
+/**
+ * Compares every element.
+ * @throws VERIFICATION_FAILED with the first one that is wrong
+ */
+export async function verifyArray(array: DeviceArray<"float32">, valueAt: ValueAt): Promise<void> {
+  let start = 0;
+  for await (const piece of readPieces(array)) {
+    const values = new Float32Array(piece.buffer, piece.byteOffset, piece.byteLength / 4);
+    const at = firstDifference(values, start, valueAt);
+    if (at !== undefined) {
+      const found = `element ${start + at} is ${values[at]}, wanted ${valueAt(start + at)}`;
+      throw new CudaIpcError("VERIFICATION_FAILED", `The array is not what was written: ${found}`);
+    }
+    start += values.length;
+  }
+  if (start !== array.elementCount) {
+    throw new CudaIpcError("VERIFICATION_FAILED", `Only ${start} of ${array.elementCount} elements were read`);
+  }
+}
+
+/** WHY Object.is: 0 and -0 are equal, but not the same bytes. */
+export function firstDifference(values: Float32Array, start: number, valueAt: ValueAt): number | undefined {
+  const at = values.findIndex((value, i) => !Object.is(value, valueAt(start + i)));
+  return at < 0 ? undefined : at;
+}

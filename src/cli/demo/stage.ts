@@ -1,0 +1,123 @@
+/**
+ * Where a demo plays: a hub in a temporary folder of its own, so that the user's hub is left alone, the actors, and one time
+ * limit. Closing it ends them all and leaves nothing behind.
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CudaIpcError } from "../../base/errors.js";
+import { connect } from "../../client/connect.js";
+import type { Hub } from "../../client/hub.js";
+import type { CommandContext } from "../command-context.js";
+import { endHub } from "../end-hub.js";
+import type { HubStatus } from "../hub-facts.js";
+import type { Terminal } from "../terminal.js";
+import { chosenDeviceWords } from "../words.js";
+import { ActorProcess, type ActorRole } from "./actor-process.js";
+
+export interface StageOptions {
+  readonly device?: string | undefined;
+  readonly elements: number;
+}
+
+const TIME_LIMIT_MS = 60_000;
+/** How long the hub outlives a demo that was itself ended by force. */
+const HUB_IDLE_MS = 2_000;
+
+export class Stage {
+  readonly hub: Hub;
+  /** Aborted by Ctrl-C and by the time limit. */
+  readonly signal: AbortSignal;
+  /** `host (auto: no GPU)` */
+  readonly deviceWords: string;
+  readonly #device: string;
+  readonly #elements: number;
+  readonly #terminal: Terminal;
+  readonly #actors: ActorProcess[] = [];
+
+  private constructor(hub: Hub, options: StageOptions, signal: AbortSignal, terminal: Terminal) {
+    const device = hub.device(options.device);
+    this.hub = hub;
+    this.signal = signal;
+    this.deviceWords = chosenDeviceWords(device);
+    this.#device = device.name;
+    this.#elements = options.elements;
+    this.#terminal = terminal;
+  }
+
+  /** Sets the stage, runs the play on it and clears it, whatever came of the play. */
+  static async run(
+    options: StageOptions,
+    context: CommandContext,
+    play: (stage: Stage) => Promise<void>,
+  ): Promise<void> {
+    const limit = new AbortController();
+    const timer = setTimeout(() => limit.abort(overTime()), TIME_LIMIT_MS);
+    const onInterrupt = () => limit.abort(context.signal.reason);
+    context.signal.addEventListener("abort", onInterrupt);
+    const folder = await mkdtemp(join(tmpdir(), "cuda-ipc-demo-"));
+    try {
+      await Stage.#runIn(folder, options, limit.signal, context.terminal, play);
+    } catch (error) {
+      // WHY: whatever failed then failed because of that.
+      throw limit.signal.aborted ? limit.signal.reason : error;
+    } finally {
+      clearTimeout(timer);
+      context.signal.removeEventListener("abort", onInterrupt);
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  static async #runIn(
+    folder: string,
+    options: StageOptions,
+    signal: AbortSignal,
+    terminal: Terminal,
+    play: (stage: Stage) => Promise<void>,
+  ): Promise<void> {
+    const socket = join(folder, "hub.sock");
+    await using hub = await connect({ socket, hubIdleMs: HUB_IDLE_MS, program: "cuda-ipc demo", signal });
+    try {
+      const stage = new Stage(hub, options, signal, terminal);
+      try {
+        await play(stage);
+      } finally {
+        await Promise.all(stage.#actors.map((actor) => actor.kill()));
+      }
+    } finally {
+      await endHub(hub, { force: true });
+    }
+  }
+
+  /** Starts an actor; its steps are printed under the title. */
+  start(role: ActorRole, title: string = role): ActorProcess {
+    const part = { socket: this.hub.socketPath, device: this.#device, elements: this.#elements };
+    const onSay = (from: ActorProcess, text: string) => this.say(from.role, from.pid, text);
+    const actor = ActorProcess.start(role, part, { title, signal: this.signal, onSay });
+    this.#actors.push(actor);
+    return actor;
+  }
+
+  say(who: string, pid: number, text: string): void {
+    this.#terminal.line(`  ${who.padEnd(10)}${String(pid).padStart(7)}  ${text}`);
+  }
+
+  sayHub(text: string, { pid }: Pick<HubStatus, "pid">): void {
+    this.say("hub", pid, text);
+  }
+
+  /** The hub's status as soon as it satisfies the condition. */
+  async hubStatus(isWanted: (status: HubStatus) => boolean): Promise<HubStatus> {
+    for (;;) {
+      const status = await this.hub.status({ signal: this.signal });
+      if (isWanted(status)) return status;
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  }
+}
+
+const POLL_MS = 5;
+
+function overTime(): CudaIpcError {
+  return new CudaIpcError("TIMEOUT", `The demo was not done within ${TIME_LIMIT_MS / 1000} s`);
+}

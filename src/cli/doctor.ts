@@ -1,0 +1,88 @@
+/** `cuda-ipc doctor`: what works on this machine, each probed for real; why not, and what to do about it. */
+import type { Command } from "commander";
+import type { CommandContext } from "./command-context.js";
+import { allWork, type Check, type CheckState } from "./doctor/check.js";
+import { checkDevice, type DeviceReport } from "./doctor/device-checks.js";
+import { checkDriver } from "./doctor/driver-check.js";
+import { checkSystem } from "./doctor/system-checks.js";
+import type { Style, Terminal } from "./terminal.js";
+
+interface DoctorOptions {
+  readonly device?: string;
+  readonly json?: boolean;
+}
+
+interface Findings {
+  /** Whether what was asked for works: the device, or the host where none was named. */
+  readonly ok: boolean;
+  readonly system: readonly Check[];
+  readonly driver: Check;
+  readonly devices: readonly (DeviceReport & { readonly works: boolean })[];
+}
+
+export function addDoctor(program: Command, context: CommandContext): void {
+  program
+    .command("doctor")
+    .description("try what works on this machine, and say what to do where something does not")
+    .option("-d, --device <device>", "exit with 1 unless this device works: auto, host or cuda:N (default: host)")
+    .option("--json", "print JSON")
+    .addHelpText("after", "\nExample:\n  $ cuda-ipc doctor --device cuda:0")
+    .action((options: DoctorOptions) => doctor(options, context));
+}
+
+async function doctor({ device, json }: DoctorOptions, context: CommandContext): Promise<void> {
+  const findings = await examine(device, context);
+  if (json) context.terminal.json(findings);
+  else print(context.terminal, findings, device);
+  if (!findings.ok) context.exitCode = 1;
+}
+
+async function examine(wanted: string | undefined, context: CommandContext): Promise<Findings> {
+  const system = await checkSystem(context);
+  const { check: driver, gpus } = checkDriver();
+  const names = wanted === undefined ? ["host", ...gpus] : [wanted];
+  const devices = [];
+  for (const name of names) {
+    context.signal.throwIfAborted();
+    const report = await (name.startsWith("cuda") && driver.state !== "ok" ? withoutDriver(name) : checkDevice(name));
+    devices.push({ ...report, works: allWork(report.checks) });
+  }
+  return { ok: allWork(system) && (devices[0]?.works ?? false), system, driver, devices };
+}
+
+/** WHY not tried: it would fail for the reason that was found before, in the same words. */
+function withoutDriver(name: string): DeviceReport {
+  return { name, checks: [{ name: "device", state: "missing", detail: "it needs the CUDA driver, see above" }] };
+}
+
+function print(terminal: Terminal, { system, driver, devices }: Findings, wanted: string | undefined): void {
+  printChecks(terminal, "System", [...system, driver]);
+  for (const { name, model, checks } of devices) {
+    printChecks(terminal, model === undefined ? `Device ${name}` : `Device ${name}: ${model}`, checks);
+  }
+  terminal.line();
+  for (const { name, works } of devices) {
+    const words = works ? "works" : "does not work";
+    terminal.line(`Device ${name} ${terminal.style(works ? "green" : "red", words)}.`);
+  }
+  if (wanted === undefined && devices.length === 1) {
+    terminal.line(
+      "There is no GPU that this process can use: arrays live on the host, in memory that processes share.",
+    );
+  }
+  if (devices.every(({ works }) => works)) terminal.line("See it at work between processes with: cuda-ipc demo");
+}
+
+const NAME_WIDTH = 20;
+const STATE_WIDTH = 9;
+
+const styles: Readonly<Record<CheckState, Style>> = { ok: "green", missing: "yellow", failed: "red", fact: "dim" };
+
+function printChecks(terminal: Terminal, title: string, checks: readonly Check[]): void {
+  terminal.line(terminal.style("bold", title));
+  for (const { name, state, detail, toDo } of checks) {
+    const word = state === "fact" ? "" : state;
+    terminal.line(`  ${terminal.style(styles[state], word.padEnd(STATE_WIDTH))}${name.padEnd(NAME_WIDTH)}${detail}`);
+    if (toDo !== undefined) terminal.line(`${" ".repeat(2 + STATE_WIDTH + NAME_WIDTH)}to do: ${toDo}`);
+  }
+}

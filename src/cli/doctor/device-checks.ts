@@ -1,0 +1,88 @@
+/** What a device can do, tried on the device itself. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { formatBytes } from "../../base/bytes.js";
+import { CudaIpcError } from "../../base/errors.js";
+import { connect } from "../../client/connect.js";
+import { Device } from "../../gpu/device.js";
+import { deviceProbes } from "../../gpu/probe-device.js";
+import { HubServer } from "../../hub/hub-server.js";
+import { type Check, check, fact, failedCheck } from "./check.js";
+
+export interface DeviceReport {
+  /** `host` or `cuda:N`. */
+  readonly name: string;
+  readonly model?: string;
+  readonly uuid?: string;
+  readonly checks: readonly Check[];
+}
+
+export async function checkDevice(name: string): Promise<DeviceReport> {
+  let device: Device;
+  try {
+    device = Device.open(name);
+  } catch (error) {
+    return { name, checks: [failedCheck("device", error)] };
+  }
+  using open = device;
+  const checks: Check[] = [...deviceFacts(open), await check("memory", () => freeMemory(open))];
+  for (const { name: probeName, run } of deviceProbes) checks.push(await check(probeName, () => run(open)));
+  checks.push(await check("by name", () => probeByName(open.name)), ...attributeFacts(open));
+  return { name: open.name, model: open.facts.name, uuid: open.uuid, checks };
+}
+
+/** The GPUs that this process sees; throws why it sees none. */
+export function listGpus(): string[] {
+  using first = Device.open("cuda:0");
+  return Array.from({ length: first.driver.deviceCount() }, (_, ordinal) => `cuda:${ordinal}`);
+}
+
+function deviceFacts({ facts }: Device): Check[] {
+  const { uuid, driverVersion, computeCapability, granularityBytes } = facts;
+  if (computeCapability === undefined) return [];
+  const detail = `${uuid}, compute capability ${computeCapability}, ${driverVersion}, pages of ${formatBytes(granularityBytes)}`;
+  return [fact("device", detail)];
+}
+
+function freeMemory(device: Device): string {
+  const { freeBytes, totalBytes } = device.memoryInfo();
+  return `${formatBytes(freeBytes)} of ${formatBytes(totalBytes)} free`;
+}
+
+const ELEMENTS = 65_536;
+
+/** Shares an array by name through a hub of its own, so that the user's hub is left alone, and opens it again. */
+async function probeByName(device: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "cuda-ipc-doctor-"));
+  const hubServer = HubServer.start({ socket: join(folder, "hub.sock") });
+  try {
+    await using hub = await connect({ socket: hubServer.socketPath, device, start: false });
+    using made = await hub.create("probe", { dtype: "int32", shape: [ELEMENTS] });
+    await made.write(Int32Array.from({ length: ELEMENTS }, (_, i) => i * 3));
+    await made.publish();
+    using opened = await hub.open("probe", { wait: false });
+    const values = (await opened.read()) as Int32Array;
+    const wrong = values.findIndex((value, i) => value !== i * 3);
+    if (wrong < 0) return `shared an array of ${formatBytes(made.byteLength)} through a hub, opened and verified it`;
+    const found = `element ${wrong} is ${values[wrong]}, wanted ${wrong * 3}`;
+    throw new CudaIpcError("VERIFICATION_FAILED", `An array that was opened by name is not what was written: ${found}`);
+  } finally {
+    hubServer.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** What the driver says of itself and what nothing here tries. */
+function attributeFacts({ facts }: Device): Check[] {
+  if (facts.computeCapability === undefined) return [];
+  const says = (attribute: string) => {
+    const value = facts.attributes[attribute];
+    return `${value === undefined ? "unknown to this driver" : value === 0 ? "no" : "yes"} (${attribute})`;
+  };
+  return [
+    fact("legacy events", `supported by the device: ${says("IPC_EVENT_SUPPORTED")}; not tried`),
+    fact("memory pools", `supported by the device: ${says("MEMORY_POOLS_SUPPORTED")}; not tried`),
+    fact("MPS", `in use by this process: ${says("MPS_ENABLED")}`),
+  ];
+}

@@ -1,0 +1,57 @@
+/** What the machine itself can do, without any device. */
+import { readFileSync, statfsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { arch, release } from "node:os";
+import { dirname, join } from "node:path";
+import { formatBytes } from "../../base/bytes.js";
+import { packageVersion } from "../../base/version.js";
+import { hubSocketPath } from "../../client/connect.js";
+import { probeRuntimeFolder, systemProbes } from "../../client/probe-system.js";
+import type { CommandContext } from "../command-context.js";
+import { tryJoinHub } from "../join-hub.js";
+import { plural } from "../words.js";
+import { type Check, check, fact } from "./check.js";
+
+export async function checkSystem(context: CommandContext): Promise<Check[]> {
+  const socketPath = hubSocketPath(undefined);
+  const checks = [
+    fact("versions", `cuda-ipc ${packageVersion()}, Node ${process.versions.node}, koffi ${koffiVersion()}`),
+    fact("kernel", `Linux ${release()}, ${arch()}`),
+  ];
+  for (const { name, run } of systemProbes) checks.push(await check(name, run));
+  checks.push(await check("runtime folder", () => `${dirname(socketPath)}: ${probeRuntimeFolder(socketPath)}`));
+  checks.push(await check("hub", () => describeHub(context, socketPath)));
+  checks.push(fact("open files", openFilesLimit()), fact("/dev/shm", shmSize()));
+  return checks;
+}
+
+async function describeHub(context: CommandContext, socketPath: string): Promise<string> {
+  await using hub = await tryJoinHub(context, "doctor");
+  if (hub === undefined) return `none runs at ${socketPath}; one is started when it is needed`;
+  const { pid, version, objects } = await hub.status({ signal: context.signal });
+  return `process ${pid}, version ${version}, answers at ${socketPath} and keeps ${plural(objects, "object")}`;
+}
+
+/** WHY the file: koffi is opened by one layer alone, and this is but a number. */
+function koffiVersion(): string {
+  const main = createRequire(import.meta.url).resolve("koffi");
+  const manifest: unknown = JSON.parse(readFileSync(join(dirname(main), "package.json"), "utf8"));
+  return typeof manifest === "object" && manifest !== null && "version" in manifest
+    ? String(manifest.version)
+    : "unknown";
+}
+
+function openFilesLimit(): string {
+  const match = /^Max open files\s+(\S+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
+  return `this process may have ${match?.[1] ?? "an unknown number"}; each shared object that is opened takes one`;
+}
+
+function shmSize(): string {
+  try {
+    const { bsize, blocks } = statfsSync("/dev/shm");
+    return `${formatBytes(bsize * blocks)}; of no matter: memory files do not live there`;
+  } catch {
+    // Not mounted, or not to be looked at: nothing depends on it.
+    return "not there; of no matter: memory files do not live there";
+  }
+}

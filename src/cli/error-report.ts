@@ -1,0 +1,53 @@
+/** Errors as people read them: a line with the code, a line with what to do. */
+import { CudaIpcError, SystemError } from "../base/errors.js";
+import type { Terminal } from "./terminal.js";
+import { withoutLoaderWords } from "./words.js";
+
+/** The command was called wrongly; ends it with exit code 2. */
+export class UsageError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "UsageError";
+  }
+}
+
+export interface ErrorReport {
+  readonly code: string;
+  readonly message: string;
+  readonly hint: string | undefined;
+}
+
+/** An error and those that came with it, the first one first. */
+export function describeErrors(error: unknown): ErrorReport[] {
+  if (error instanceof AggregateError) return error.errors.flatMap(describeErrors);
+  return [describeError(error)];
+}
+
+export function printErrors(terminal: Terminal, error: unknown): void {
+  for (const { code, message, hint } of describeErrors(error)) {
+    terminal.note(`${terminal.noteStyle(["red", "bold"], `error[${code}]`)}: ${message}`);
+    if (hint !== undefined) terminal.note(`  ${terminal.noteStyle("dim", "hint:")} ${hint}`);
+  }
+}
+
+function describeError(error: unknown): ErrorReport {
+  if (error instanceof CudaIpcError) {
+    return { code: error.code, message: withFullStop(withoutLoaderWords(error.message)), hint: hintOf(error) };
+  }
+  if (error instanceof UsageError) return { code: "USAGE", message: withFullStop(error.message), hint: undefined };
+  const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return { code: "INTERNAL", message: words, hint: "This is a mistake in cuda-ipc: please report it." };
+}
+
+/** What to do, closer to the case than the table of codes can be. */
+function hintOf(error: CudaIpcError): string {
+  if (error instanceof SystemError) {
+    if (error.errnoName === "ENOENT" || error.errnoName === "ENOTDIR") return "Check the path.";
+    if (error.errnoName === "EISDIR") return "Name a file, not a folder.";
+  }
+  return error.remedy;
+}
+
+function withFullStop(sentence: string): string {
+  return /[.!?]$/.test(sentence) ? sentence : `${sentence}.`;
+}

@@ -1,0 +1,46 @@
+/** `cuda-ipc hub serve`: a hub in the foreground, until it is idle, stopped or interrupted. */
+import { type Command, Option } from "commander";
+import { defaults } from "../base/limits.js";
+import { HubServer } from "../hub/hub-server.js";
+import { parseCount } from "./arguments.js";
+import type { CommandContext } from "./command-context.js";
+import { durationWords } from "./words.js";
+
+interface ServeOptions {
+  readonly socket?: string;
+  readonly idleMs?: number;
+  readonly stay?: boolean;
+}
+
+export function addHubServe(hub: Command, context: CommandContext): void {
+  hub
+    .command("serve")
+    .description("run a hub in the foreground; Ctrl-C ends it")
+    .option("--socket <path>", "where to listen (default: CUDA_IPC_SOCKET, else one in your runtime folder)")
+    .addOption(
+      new Option("--idle-ms <ms>", `end after so long without clients and objects (default: ${defaults.hubIdleMs})`)
+        .argParser(parseCount)
+        .conflicts("stay"),
+    )
+    .option("--stay", "never end for being idle")
+    .addHelpText("after", "\nExample:\n  $ cuda-ipc hub serve --stay")
+    .action((options: ServeOptions) => serve(options, context));
+}
+
+async function serve(options: ServeOptions, context: CommandContext): Promise<void> {
+  const { terminal, interruption } = context;
+  const log = (line: string) => terminal.line(`${new Date().toISOString()}  ${line}`);
+  const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? defaults.hubIdleMs);
+  // WHY: the socket and its lock are made for this user alone.
+  process.umask(0o077);
+  const hub = HubServer.start({ socket: options.socket, idleMs, log });
+  log(`hub ${process.pid} listens at ${hub.socketPath}`);
+  log(
+    options.stay
+      ? "it stays until it is stopped"
+      : `it ends after ${durationWords(idleMs)} without clients and objects`,
+  );
+  await Promise.race([hub.ended, interruption.received()]);
+  hub.stop();
+  log(interruption.signal.aborted ? "interrupted: hub ended" : "hub ended");
+}

@@ -1,0 +1,55 @@
+/** `cuda-ipc hub status`: a look at the hub, which never starts one. */
+import type { Command } from "commander";
+import { formatBytes } from "../base/bytes.js";
+import { hubSocketPath } from "../client/connect.js";
+import type { CommandContext } from "./command-context.js";
+import type { HubStatus } from "./hub-facts.js";
+import { tryJoinHub } from "./join-hub.js";
+import { alignRows } from "./table.js";
+import { ageWords, durationWords, plural } from "./words.js";
+
+interface StatusOptions {
+  readonly socket?: string;
+  readonly json?: boolean;
+}
+
+export function addHubStatus(hub: Command, context: CommandContext): void {
+  hub
+    .command("status")
+    .description("say whether a hub runs and what it keeps")
+    .option("--socket <path>", "the hub's socket (default: CUDA_IPC_SOCKET, else one in your runtime folder)")
+    .option("--json", "print JSON; `running` says whether there is a hub")
+    .addHelpText("after", "\nExample:\n  $ cuda-ipc hub status --json")
+    .action((options: StatusOptions) => printStatus(options, context));
+}
+
+async function printStatus(options: StatusOptions, context: CommandContext): Promise<void> {
+  const { terminal, signal } = context;
+  await using hub = await tryJoinHub(context, "hub status", { socket: options.socket });
+  if (hub === undefined) {
+    const socket = hubSocketPath(options.socket);
+    if (options.json) terminal.json({ running: false, socket });
+    else terminal.line(`No hub runs at ${socket}. One is started when it is needed.`);
+    return;
+  }
+  const status = await hub.status({ signal });
+  // WHY less one: this command is a client too.
+  const counted = { ...status, clients: status.clients - 1 };
+  if (options.json) return terminal.json({ running: true, ...counted });
+  for (const line of alignRows(statusRows(counted))) terminal.line(line);
+}
+
+function statusRows(status: HubStatus): string[][] {
+  const idle = status.idleMs === null ? "stays until it is stopped" : `ends after ${durationWords(status.idleMs)} idle`;
+  return [
+    [
+      "hub",
+      `process ${status.pid}, version ${status.version}, up ${ageWords(Date.now() - status.startedAtMs)}, ${idle}`,
+    ],
+    ["socket", status.socket],
+    ["clients", `${status.clients} (besides this command)`],
+    ["objects", `${status.objects}, of which ${status.pinned} pinned; ${plural(status.leases, "lease")}`],
+    ["waiting", plural(status.waitingOpens, "open")],
+    ["memory", `${formatBytes(status.hostBytes)} on the host, ${formatBytes(status.deviceBytes)} on GPUs`],
+  ];
+}

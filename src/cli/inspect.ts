@@ -1,0 +1,80 @@
+/** `cuda-ipc inspect NAME`: everything about one shared object, its values included. */
+import type { Command } from "commander";
+import { CudaIpcError } from "../base/errors.js";
+import type { Hub, Inspection } from "../client/hub.js";
+import { SharedArray } from "../client/shared-array.js";
+import type { SharedBundle } from "../client/shared-bundle.js";
+import type { DeviceArray } from "../gpu/device-array.js";
+import { type ArrayValues, readValues } from "./array-values.js";
+import type { CommandContext } from "./command-context.js";
+import { type ArrayFacts, type OpenedFacts, printInspection } from "./inspection-text.js";
+import { joinHubFor } from "./join-hub.js";
+
+interface InspectOptions {
+  readonly json?: boolean;
+  readonly array?: string;
+  readonly all?: boolean;
+}
+
+export function addInspect(program: Command, context: CommandContext): void {
+  program
+    .command("inspect")
+    .description("print everything about a shared object: layout, holders, device, statistics of its values")
+    .argument("<name>", "what to look at")
+    .option("-a, --array <array>", "one array of a bundle, with the statistics of its values")
+    .option("--all", "print all arrays of a bundle, not just the first ones")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  $ cuda-ipc inspect weights\n  $ cuda-ipc inspect weights --array model.embedding --json",
+    )
+    .action((name: string, options: InspectOptions) => inspect(name, options, context));
+}
+
+async function inspect(name: string, options: InspectOptions, context: CommandContext): Promise<void> {
+  await using hub = await joinHubFor(context, "inspect", name);
+  const inspection = await hub.inspect(name, { signal: context.signal });
+  const opened = await look(hub, name, inspection, options, context);
+  if (options.json) context.terminal.json({ ...inspection, ...opened });
+  else printInspection(context.terminal, inspection, opened, options.all ?? false);
+}
+
+/** What only those can tell who map the memory. Where this process cannot, it says why. */
+async function look(
+  hub: Hub,
+  name: string,
+  { object }: Inspection,
+  options: InspectOptions,
+  context: CommandContext,
+): Promise<OpenedFacts> {
+  if (!object.published) return { unreadable: "it is not published yet" };
+  let shared: SharedArray | SharedBundle;
+  try {
+    shared = await hub.openAny(name, { wait: false, signal: context.signal });
+  } catch (error) {
+    if (context.signal.aborted || !(error instanceof CudaIpcError)) throw error;
+    return { unreadable: `${error.code}: ${error.message}` };
+  }
+  using _ = shared;
+  const { device } = shared.buffer;
+  const facts = { device: { name: device.name, model: device.facts.name, reason: device.reason } };
+  if (shared instanceof SharedArray) {
+    if (options.array === undefined) return { ...facts, values: await readValues(shared, context) };
+    throw new CudaIpcError(
+      "WRONG_KIND",
+      `Cannot inspect array "${options.array}" of "${name}": it is an array of its own`,
+    );
+  }
+  if (options.array === undefined) return { ...facts, ...bundleFacts(shared) };
+  const array = shared.array(options.array);
+  const values: ArrayValues = await readValues(array, context);
+  return { ...facts, array: arrayFacts(options.array, array), values };
+}
+
+function bundleFacts(bundle: SharedBundle): Pick<OpenedFacts, "metadata" | "arrays"> {
+  return { metadata: bundle.metadata, arrays: [...bundle].map(([name, array]) => arrayFacts(name, array)) };
+}
+
+function arrayFacts(name: string, { dtype, shape, strides, byteLength, layout }: DeviceArray): ArrayFacts {
+  return { name, dtype, shape, strides, byteOffset: layout.byteOffset, byteLength };
+}

@@ -1,0 +1,134 @@
+/** What `inspect` found, as text. */
+import type { DType } from "../array/dtype.js";
+import { contiguousStrides } from "../array/layout.js";
+import type { Statistics } from "../array/statistics.js";
+import { formatBytes } from "../base/bytes.js";
+import type { Inspection } from "../client/hub.js";
+import type { ArrayValues } from "./array-values.js";
+import type { Descriptor, Mechanism } from "./hub-facts.js";
+import { alignRows, formatTable } from "./table.js";
+import type { Terminal } from "./terminal.js";
+import { numberText } from "./value-text.js";
+import { ageWords, arrayWords, contentWords, plural } from "./words.js";
+
+export interface ArrayFacts {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  /** In elements. */
+  readonly strides: readonly number[];
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+/** What is known beyond the hub's own words. */
+export interface OpenedFacts {
+  /** Why this process could not look at the memory. */
+  readonly unreadable?: string;
+  /** Where this process maps the memory. */
+  readonly device?: { readonly name: string; readonly model: string; readonly reason: string };
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly arrays?: readonly ArrayFacts[];
+  /** The array of a bundle that was asked for. */
+  readonly array?: ArrayFacts;
+  readonly values?: ArrayValues;
+}
+
+type Row = readonly [string, string];
+
+const ARRAYS_SHOWN = 20;
+
+const mechanismWords: Readonly<Record<Mechanism, string>> = {
+  memfd: "memfd: a sealed memory file that each process maps",
+  vmm: "vmm: GPU memory that each process maps by a file descriptor",
+};
+
+export function printInspection(terminal: Terminal, inspection: Inspection, opened: OpenedFacts, all: boolean): void {
+  const { object } = inspection;
+  terminal.line(`${terminal.style("bold", object.name)}: ${contentWords(object.descriptor)}`);
+  printRows(terminal, [...objectRows(inspection), ...memoryRows(object.descriptor, opened), ...holderRows(inspection)]);
+  if (opened.array !== undefined) {
+    terminal.line(`\n${terminal.style("bold", opened.array.name)}: ${arrayWords(opened.array)}`);
+    printRows(terminal, [...layoutRows(opened.array)]);
+  }
+  if (opened.values !== undefined) printRows(terminal, valueRows(opened.values));
+  if (opened.unreadable !== undefined) printRows(terminal, [["values", `not readable here: ${opened.unreadable}`]]);
+  if (opened.arrays !== undefined) printArrays(terminal, opened.arrays, all);
+}
+
+function printRows(terminal: Terminal, rows: readonly Row[]): void {
+  for (const line of alignRows(rows.map(([title, text]) => [`  ${title.padEnd(10)}`, text]))) terminal.line(line);
+}
+
+function objectRows({ object }: Inspection): Row[] {
+  const { lifetime, published, createdAtMs, leases } = object;
+  const ends = lifetime === "pinned" ? "stays until it is removed" : "ends with its last holder";
+  return [
+    ["state", `${published ? "published" : "not published yet"}, made ${ageWords(Date.now() - createdAtMs)} ago`],
+    ["lifetime", `${lifetime}: ${ends}`],
+    ["leases", String(leases)],
+  ];
+}
+
+function memoryRows(descriptor: Descriptor, { device, metadata }: OpenedFacts): Row[] {
+  const { byteLength, allocationByteLength, mechanism, content } = descriptor;
+  const size = `${formatBytes(byteLength)} of content in ${formatBytes(allocationByteLength)} of memory`;
+  const uuid = descriptor.device.kind === "host" ? "host" : descriptor.device.uuid;
+  const rows: Row[] = [
+    ["size", size],
+    ["device", uuid],
+    ["mechanism", mechanismWords[mechanism]],
+  ];
+  if (device !== undefined) rows.push(["opened on", `${device.name} (${device.model}), ${device.reason}`]);
+  if (content.kind === "array") rows.push(...layoutRows(content.array));
+  for (const [key, text] of Object.entries(metadata ?? {})) rows.push(["metadata", `${key}: ${text}`]);
+  return rows;
+}
+
+function layoutRows(layout: Pick<ArrayFacts, "shape" | "strides" | "byteOffset">): Row[] {
+  const order = layout.strides.join() === contiguousStrides(layout.shape).join() ? "C order" : "not in C order";
+  const rows: Row[] = [["strides", `[${layout.strides.join(", ")}] in elements, ${order}`]];
+  if (layout.byteOffset > 0) rows.push(["offset", `byte ${layout.byteOffset}`]);
+  return rows;
+}
+
+function holderRows({ holders, holdersLeftOut }: Inspection): Row[] {
+  if (holders.length === 0) return [["holders", "none"]];
+  const rows: Row[] = holders.map(({ pid, program, access }, i) => [
+    i === 0 ? "holders" : "",
+    `process ${pid} (${program}), ${access}`,
+  ]);
+  if (holdersLeftOut > 0) rows.push(["", `and ${holdersLeftOut} more`]);
+  return rows;
+}
+
+function valueRows({ statistics, firstValues }: ArrayValues): Row[] {
+  if (statistics.elementCount === 0) return [["values", "none"]];
+  const more = statistics.elementCount > firstValues.length ? ", ..." : "";
+  return [
+    ["values", `${firstValues.join(", ")}${more}`],
+    [statistics.of === "magnitude" ? "magnitude" : "range", rangeWords(statistics)],
+    ["special", specialWords(statistics)],
+  ];
+}
+
+function rangeWords({ min, max, mean }: Statistics): string {
+  if (min === undefined || max === undefined) return "no number in it";
+  const middle = mean === undefined ? "" : `, mean ${numberText(mean)}`;
+  return `${numberText(min)} to ${numberText(max)}${middle}`;
+}
+
+function specialWords({ elementCount, nanCount, infiniteCount, zeroCount }: Statistics): string {
+  const elements = plural(elementCount, "element");
+  return `${zeroCount} zero, ${nanCount} NaN, ${infiniteCount} infinite of ${elements}`;
+}
+
+function printArrays(terminal: Terminal, arrays: readonly ArrayFacts[], all: boolean): void {
+  const shown = all ? arrays : arrays.slice(0, ARRAYS_SHOWN);
+  const rows = shown.map((array) => [`  ${array.name}`, arrayWords(array), formatBytes(array.byteLength)]);
+  const columns = [{ title: "  ARRAY" }, { title: "WHAT" }, { title: "SIZE", align: "right" }] as const;
+  const [titles = "", ...lines] = formatTable(columns, rows);
+  terminal.line(`\n${terminal.style("bold", titles)}`);
+  for (const line of lines) terminal.line(line);
+  if (shown.length < arrays.length) terminal.line(`  and ${arrays.length - shown.length} more: see --all`);
+}

@@ -1,0 +1,62 @@
+/** `cuda-ipc ls`: what is shared. */
+import type { Command } from "commander";
+import { formatBytes } from "../base/bytes.js";
+import { hubSocketPath } from "../client/connect.js";
+import type { CommandContext } from "./command-context.js";
+import type { ObjectSummary } from "./hub-facts.js";
+import { tryJoinHub } from "./join-hub.js";
+import { type Column, formatTable } from "./table.js";
+import { ageWords, contentWords, deviceWords } from "./words.js";
+
+const columns: readonly Column[] = [
+  { title: "NAME" },
+  { title: "WHAT" },
+  { title: "SIZE", align: "right" },
+  { title: "DEVICE" },
+  { title: "LIFETIME" },
+  { title: "LEASES", align: "right" },
+  { title: "OWNER", align: "right" },
+  { title: "AGE", align: "right" },
+];
+
+export function addLs(program: Command, context: CommandContext): void {
+  program
+    .command("ls")
+    .description("list what is shared")
+    .option("--json", "print JSON: an array of objects, as the hub describes them")
+    .addHelpText("after", "\nExample:\n  $ cuda-ipc ls --json | jq -r '.[].name'")
+    .action((options: { readonly json?: boolean }) => ls(options, context));
+}
+
+async function ls(options: { readonly json?: boolean }, context: CommandContext): Promise<void> {
+  const { terminal, signal } = context;
+  await using hub = await tryJoinHub(context, "ls");
+  const objects = hub === undefined ? [] : await hub.list({ signal });
+  if (options.json) return terminal.json(objects);
+  if (objects.length === 0) {
+    return terminal.line(
+      hub === undefined ? `Nothing is shared: no hub runs at ${hubSocketPath(undefined)}.` : "Nothing is shared.",
+    );
+  }
+  const nowMs = Date.now();
+  const [titles = "", ...lines] = formatTable(
+    columns,
+    objects.map((object) => row(object, nowMs)),
+  );
+  terminal.line(terminal.style("bold", titles));
+  for (const line of lines) terminal.line(line);
+}
+
+function row(object: ObjectSummary, nowMs: number): string[] {
+  const { name, descriptor, lifetime, published, leases, ownerPid, createdAtMs } = object;
+  return [
+    name,
+    contentWords(descriptor),
+    formatBytes(descriptor.byteLength),
+    deviceWords(descriptor),
+    published ? lifetime : `${lifetime}, unpublished`,
+    String(leases),
+    ownerPid === null ? "-" : String(ownerPid),
+    ageWords(nowMs - createdAtMs),
+  ];
+}

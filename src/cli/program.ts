@@ -1,0 +1,73 @@
+/** The command line as a whole: its commands, its help, and how an outcome becomes an exit code. */
+import { Command, CommanderError } from "commander";
+import { hasCode } from "../base/errors.js";
+import { packageVersion } from "../base/version.js";
+import type { CommandContext } from "./command-context.js";
+import { addDemo } from "./demo.js";
+import { addDoctor } from "./doctor.js";
+import { printErrors, UsageError } from "./error-report.js";
+import { addGet } from "./get.js";
+import { addHub } from "./hub.js";
+import { addInspect } from "./inspect.js";
+import { addLs } from "./ls.js";
+import { addPut } from "./put.js";
+import { addRm } from "./rm.js";
+
+const ENVIRONMENT = `
+Environment:
+  CUDA_IPC_SOCKET   the hub's socket (default: one in your runtime folder)
+  CUDA_IPC_DEVICE   the device where --device is not given: auto, host or cuda:N
+
+Examples:
+  $ cuda-ipc demo                          see two processes share an array
+  $ cuda-ipc put weights model.safetensors
+  $ cuda-ipc ls
+  $ cuda-ipc get weights copy.safetensors
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted by Ctrl-C`;
+
+/** @returns the exit code of the process */
+export async function runProgram(argv: readonly string[], context: CommandContext): Promise<number> {
+  const program = createProgram(context);
+  try {
+    await program.parseAsync(argv, { from: "user" });
+    return context.exitCode;
+  } catch (error) {
+    if (error instanceof CommanderError) return usageExitCode(error);
+    const interrupted = context.interruption.exitCode;
+    if (interrupted !== undefined && hasCode(error, "ABORTED")) context.terminal.note("Interrupted.");
+    else printErrors(context.terminal, error);
+    return interrupted ?? (error instanceof UsageError ? 2 : 1);
+  }
+}
+
+function createProgram(context: CommandContext): Command {
+  const program = new Command("cuda-ipc");
+  const { terminal } = context;
+  program
+    .description("Share GPU and host memory between processes, by name and without a copy.")
+    .version(packageVersion(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .helpCommand(false)
+    .exitOverride()
+    .showHelpAfterError("  hint: see what it takes with --help")
+    .configureOutput({
+      outputError: (text, write) =>
+        write(text.replace(/^error: /, `${terminal.noteStyle(["red", "bold"], "error[USAGE]")}: `)),
+    })
+    .addHelpText("after", ENVIRONMENT);
+  addDemo(program, context);
+  addDoctor(program, context);
+  addPut(program, context);
+  addGet(program, context);
+  addLs(program, context);
+  addInspect(program, context);
+  addRm(program, context);
+  addHub(program, context);
+  return program;
+}
+
+/** Help and version were asked for; everything else that the parser ends with is wrong usage. */
+function usageExitCode(error: CommanderError): number {
+  return error.exitCode === 0 ? 0 : 2;
+}

@@ -1,0 +1,103 @@
+/**
+ * How shared arrays go into a file: its header, and where in the file each array's elements go. Arrays that follow each other
+ * in memory as in the file are moved together.
+ */
+import { dtypeFacts } from "../array/dtype.js";
+import { contiguousLayout, fortranStrides } from "../array/layout.js";
+import { encodeNpyHeader } from "../files/npy-header.js";
+import { encodeSafetensorsHeader, planSafetensors } from "../files/safetensors-encoding.js";
+import type { SafetensorsArray } from "../files/safetensors-header.js";
+import { DeviceArray } from "../gpu/device-array.js";
+
+export interface StorePlan {
+  readonly header: Uint8Array;
+  readonly moves: readonly StoreMove[];
+  /** Bytes of the elements, without the header. */
+  readonly byteLength: number;
+}
+
+export type StoreMove =
+  /** Bytes that lie in memory as they go into the file. */
+  | {
+      readonly kind: "range";
+      readonly memoryByteOffset: number;
+      readonly fileByteOffset: number;
+      readonly byteLength: number;
+    }
+  /** An array whose elements are picked out one by one. */
+  | { readonly kind: "elements"; readonly array: DeviceArray; readonly fileByteOffset: number };
+
+/** @throws UNSUPPORTED_DTYPE for dtypes that numpy does not have */
+export function planNpyStore(array: DeviceArray): StorePlan {
+  const inFortranOrder = !array.isContiguous && isFortranContiguous(array);
+  const header = encodeNpyHeader(array.dtype, array.shape, { fortranOrder: inFortranOrder });
+  const stored = inFortranOrder ? inMemoryOrder(array) : array;
+  return { header, moves: [moveOf(stored, header.byteLength)], byteLength: array.byteLength };
+}
+
+export function planRawStore(array: DeviceArray): StorePlan {
+  return { header: new Uint8Array(0), moves: [moveOf(array, 0)], byteLength: array.byteLength };
+}
+
+/**
+ * In the given order where each array is then aligned in the file, else in that of the reference implementation, in which all
+ * are: readers refuse arrays that are not aligned.
+ * @throws UNSUPPORTED_DTYPE for complex128
+ */
+export function planSafetensorsStore(
+  arrays: ReadonlyMap<string, DeviceArray>,
+  metadata: Readonly<Record<string, string>>,
+): StorePlan {
+  const given = [...arrays].map(([name, { dtype, shape }]) => ({ name, dtype, shape }));
+  const order = inGivenOrder(arrays) ?? planSafetensors(given).arrays;
+  const header = encodeSafetensorsHeader(order, new Map(Object.entries(metadata)));
+  const moves = order.flatMap(({ name, byteOffset }) => {
+    const array = arrays.get(name);
+    return array === undefined ? [] : [moveOf(array, header.byteLength + byteOffset)];
+  });
+  return { header, moves: joined(moves), byteLength: order.reduce((sum, array) => sum + array.byteLength, 0) };
+}
+
+function inGivenOrder(arrays: ReadonlyMap<string, DeviceArray>): SafetensorsArray[] | undefined {
+  const planned: SafetensorsArray[] = [];
+  let byteOffset = 0;
+  for (const [name, { dtype, shape, byteLength }] of arrays) {
+    if (byteOffset % dtypeFacts(dtype).byteSize !== 0) return undefined;
+    planned.push({ name, dtype, shape, byteOffset, byteLength });
+    byteOffset += byteLength;
+  }
+  return planned;
+}
+
+function isFortranContiguous({ shape, strides }: DeviceArray): boolean {
+  const wanted = fortranStrides(shape);
+  return shape.every((size, axis) => size <= 1 || strides[axis] === wanted[axis]);
+}
+
+/** An array in Fortran order as the array in C order that its memory also is. */
+function inMemoryOrder({ buffer, dtype, shape, layout }: DeviceArray): DeviceArray {
+  return new DeviceArray(buffer, { ...contiguousLayout(dtype, shape.toReversed(), layout.byteOffset), dtype });
+}
+
+function moveOf(array: DeviceArray, fileByteOffset: number): StoreMove {
+  if (!array.isContiguous) return { kind: "elements", array, fileByteOffset };
+  return { kind: "range", memoryByteOffset: array.layout.byteOffset, fileByteOffset, byteLength: array.byteLength };
+}
+
+function joined(moves: readonly StoreMove[]): StoreMove[] {
+  const result: StoreMove[] = [];
+  for (const move of moves) {
+    const last = result.at(-1);
+    if (last?.kind === "range" && move.kind === "range" && follows(last, move)) {
+      result[result.length - 1] = { ...last, byteLength: last.byteLength + move.byteLength };
+    } else if (move.kind === "elements" || move.byteLength > 0) result.push(move);
+  }
+  return result;
+}
+
+type RangeMove = Extract<StoreMove, { kind: "range" }>;
+
+function follows(last: RangeMove, next: RangeMove): boolean {
+  const inMemory = last.memoryByteOffset + last.byteLength === next.memoryByteOffset;
+  return inMemory && last.fileByteOffset + last.byteLength === next.fileByteOffset;
+}

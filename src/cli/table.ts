@@ -1,0 +1,36 @@
+/** Rows of text in columns, as wide as their widest cell. */
+
+export type Align = "left" | "right";
+
+export interface Column {
+  readonly title: string;
+  readonly align?: Align | undefined;
+}
+
+/** The title line and one line for each row, without spaces at their ends. */
+export function formatTable(columns: readonly Column[], rows: readonly (readonly string[])[]): string[] {
+  const titles = columns.map((column) => column.title);
+  return alignRows(
+    [titles, ...rows],
+    columns.map((column) => column.align ?? "left"),
+  );
+}
+
+/** The rows alone. */
+export function alignRows(rows: readonly (readonly string[])[], aligns: readonly Align[] = []): string[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    row.forEach((cell, column) => {
+      widths[column] = Math.max(widths[column] ?? 0, cell.length);
+    });
+  }
+  return rows.map((row) =>
+    row
+      .map((cell, column) => {
+        const width = widths[column] ?? 0;
+        return aligns[column] === "right" ? cell.padStart(width) : cell.padEnd(width);
+      })
+      .join("  ")
+      .trimEnd(),
+  );
+}

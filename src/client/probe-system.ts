@@ -1,0 +1,78 @@
+/**
+ * Tries what sharing needs of the operating system, each for real. For `doctor`, which must not claim what was not tried.
+ */
+import { fstatSync } from "node:fs";
+import { CudaIpcError } from "../base/errors.js";
+import { Scope } from "../base/scope.js";
+import { createMemoryFile, inspectMemoryFile } from "../os/memory-file.js";
+import { openPidfd } from "../os/process-watch.js";
+import { checkRuntimeFolder } from "../os/runtime-folder.js";
+import { SeqpacketSocket } from "../os/seqpacket.js";
+
+export interface SystemProbe {
+  readonly name: string;
+  /** Returns what was found, in words; throws why it does not work. */
+  run(): string;
+}
+
+export const systemProbes: readonly SystemProbe[] = [
+  { name: "memory files", run: probeMemoryFile },
+  { name: "sockets", run: probeSocket },
+  { name: "process watch", run: probeProcessWatch },
+];
+
+const PROBE_BYTES = 4096;
+
+/**
+ * Whether the folder of this socket is there and safe.
+ * @throws UNSAFE_RUNTIME_DIR
+ */
+export function probeRuntimeFolder(socketPath: string): string {
+  return checkRuntimeFolder(socketPath) ? "there, and yours alone" : "not there yet; made when it is needed";
+}
+
+function probeMemoryFile(): string {
+  using file = createMemoryFile("cuda-ipc-probe", PROBE_BYTES);
+  const { byteLength, sizeSealed } = inspectMemoryFile(file);
+  if (byteLength === PROBE_BYTES && sizeSealed) return "made one (memfd) and sealed its size";
+  throw new CudaIpcError("UNSUPPORTED", "Cannot seal the size of a memory file: the system ignores the seal");
+}
+
+function probeSocket(): string {
+  const scope = new Scope();
+  try {
+    const [sender, receiver] = SeqpacketSocket.pair();
+    for (const socket of [sender, receiver]) scope.defer(() => socket.close());
+    const file = scope.own(createMemoryFile("cuda-ipc-probe", PROBE_BYTES), (fd) => fd.close());
+    sender.trySend(new TextEncoder().encode("probe"), [file]);
+    const packet = receiver.tryReceive();
+    if (packet === undefined || packet === "end" || packet.damage !== undefined) {
+      throw new CudaIpcError("UNSUPPORTED", "Cannot send a file descriptor over a SEQPACKET socket: it did not arrive");
+    }
+    for (const fd of packet.fds) scope.defer(() => fd.close());
+    const [arrived] = packet.fds;
+    if (arrived === undefined || fstatSync(arrived.number).ino !== fstatSync(file.number).ino) {
+      throw new CudaIpcError(
+        "UNSUPPORTED",
+        "Cannot send a file descriptor over a SEQPACKET socket: another one arrived",
+      );
+    }
+    return "sent a file descriptor over a SEQPACKET socket";
+  } finally {
+    scope.close();
+  }
+}
+
+function probeProcessWatch(): string {
+  const [first, second] = SeqpacketSocket.pair();
+  try {
+    using peer = first.peerPidfd();
+    if (peer !== undefined) return "the kernel names the process behind a socket (SO_PEERPIDFD)";
+    using own = openPidfd(process.pid);
+    if (own !== undefined) return "processes are watched by number (pidfd_open; SO_PEERPIDFD needs Linux 6.5)";
+  } finally {
+    first.close();
+    second.close();
+  }
+  throw new CudaIpcError("UNSUPPORTED", "Cannot watch processes: there is no pidfd here (Linux 5.3 has it)");
+}

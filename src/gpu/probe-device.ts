@@ -1,0 +1,147 @@
+/**
+ * Tries on a device what this project needs of it, each for real: what is moved is compared byte for byte, what waits is seen
+ * to wait. For `doctor`, which must not claim what was not tried.
+ */
+import { formatBytes } from "../base/bytes.js";
+import { Deadline } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import { Scope } from "../base/scope.js";
+import type { DevicePointer } from "../driver/gpu-driver.js";
+import { type Access, Mapping } from "../os/mapping.js";
+import { createMemoryFile, reopenReadOnly } from "../os/memory-file.js";
+import { waitUntil } from "./adaptive-wait.js";
+import type { Device } from "./device.js";
+import { DeviceBuffer } from "./device-buffer.js";
+import type { Stream } from "./stream.js";
+
+export interface DeviceProbe {
+  readonly name: string;
+  /** Resolves with what was found, in words; rejects with why it does not work. */
+  run(device: Device): Promise<string>;
+}
+
+export const deviceProbes: readonly DeviceProbe[] = [
+  { name: "shared memory", run: probeSharedMemory },
+  { name: "copies", run: probeCopies },
+  { name: "waiting", run: (device) => probeWaiting(device, "read-write") },
+  { name: "waiting, read-only", run: (device) => probeWaiting(device, "read") },
+];
+
+const PROBE_BYTES = 1024 * 1024;
+const PAGE_BYTES = 4096;
+const PROBE_TIMEOUT_MS = 5_000;
+
+async function probeSharedMemory(device: Device): Promise<string> {
+  using made = DeviceBuffer.allocate(device, PROBE_BYTES, "probe");
+  using fd = made.exportFd();
+  const { byteLength, allocationByteLength } = made;
+  const label = "probe, mapped again";
+  using mapped = DeviceBuffer.import(device, fd, { label, byteLength, allocationByteLength, access: "read" });
+  const sent = pattern(byteLength);
+  await made.write(0, sent);
+  const received = new Uint8Array(byteLength);
+  await mapped.read(0, received);
+  verify(sent, received, "memory that was mapped a second time");
+  const size = formatBytes(byteLength);
+  return `${size} allocated, exported as a file descriptor, mapped again for reading, verified (${made.mechanism})`;
+}
+
+async function probeCopies(device: Device): Promise<string> {
+  const { driver, ordinal } = device;
+  const scope = new Scope();
+  try {
+    const from = scope.own(DeviceBuffer.allocate(device, PROBE_BYTES, "probe"), (buffer) => buffer.close());
+    const to = scope.own(DeviceBuffer.allocate(device, PROBE_BYTES, "probe"), (buffer) => buffer.close());
+    const release = driver.freeStaging.bind(driver);
+    const out = scope.own(driver.allocateStaging(ordinal, PROBE_BYTES), release);
+    const back = scope.own(driver.allocateStaging(ordinal, PROBE_BYTES), release);
+    const stream = scope.own(device.createStream(), (stream) => stream.close());
+    out.bytes.set(pattern(PROBE_BYTES));
+    driver.copyToDevice(stream.handle, from.pointer, out.address, PROBE_BYTES);
+    driver.copyOnDevice(stream.handle, to.pointer, from.pointer, PROBE_BYTES);
+    driver.copyToHost(stream.handle, back.address, to.pointer, PROBE_BYTES);
+    await stream.synchronize({ timeoutMs: PROBE_TIMEOUT_MS });
+    verify(out.bytes, back.bytes, "a copy");
+  } finally {
+    scope.close();
+  }
+  return `${formatBytes(PROBE_BYTES)} to the device, on the device and back, verified`;
+}
+
+/** A stream waits for a word that the CPU writes, in memory that this device may write to or only read; then writes one itself. */
+async function probeWaiting(device: Device, access: Access): Promise<string> {
+  const word = WaitableWord.create(device, access);
+  let stream: Stream | undefined;
+  try {
+    stream = device.createStream();
+    device.driver.waitWord(stream.handle, word.pointer, 1n);
+    if (stream.isIdle())
+      throw new CudaIpcError("VERIFICATION_FAILED", "A stream did not wait for a word of shared memory");
+    word.store(1n);
+    await stream.synchronize({ timeoutMs: PROBE_TIMEOUT_MS });
+    if (access === "read") return "a stream waited for a word of shared memory that the device may only read";
+    device.driver.writeWord(stream.handle, word.pointer, 2n);
+    await waitUntil(() => word.load() === 2n, new Deadline("see the word", {}, PROBE_TIMEOUT_MS));
+    await stream.synchronize({ timeoutMs: PROBE_TIMEOUT_MS });
+    return "a stream waited for a word of shared memory that the CPU wrote, and wrote one that the CPU saw";
+  } finally {
+    // WHY: a stream that still waits would hold up the end of the device for ever.
+    word.store(2n ** 62n);
+    stream?.close();
+    word.close();
+  }
+}
+
+/** One word of shared memory, registered with a device; the CPU can always write it. */
+class WaitableWord {
+  readonly pointer: DevicePointer;
+  readonly #words: BigInt64Array;
+  readonly #scope: Scope;
+
+  private constructor(pointer: DevicePointer, words: BigInt64Array, scope: Scope) {
+    this.pointer = pointer;
+    this.#words = words;
+    this.#scope = scope;
+  }
+
+  static create(device: Device, access: Access): WaitableWord {
+    const { driver, ordinal } = device;
+    const scope = new Scope();
+    try {
+      const file = scope.own(createMemoryFile("cuda-ipc-probe", PAGE_BYTES), (fd) => fd.close());
+      const writable = scope.own(Mapping.shared(file, PAGE_BYTES, "read-write"), (mapping) => mapping.close());
+      const twin = scope.own(access === "read" ? reopenReadOnly(file) : file.duplicate(), (fd) => fd.close());
+      const seen = scope.own(Mapping.shared(twin, PAGE_BYTES, access), (mapping) => mapping.close());
+      const pointer = driver.registerHostMemory(ordinal, seen.address, PAGE_BYTES, access);
+      scope.defer(() => driver.unregisterHostMemory(ordinal, seen.address));
+      const bytes = writable.view(0, PAGE_BYTES);
+      return new WaitableWord(pointer, new BigInt64Array(bytes.buffer, bytes.byteOffset, 1), scope);
+    } catch (error) {
+      scope.close();
+      throw error;
+    }
+  }
+
+  store(value: bigint): void {
+    Atomics.store(this.#words, 0, value);
+  }
+
+  load(): bigint {
+    return Atomics.load(this.#words, 0);
+  }
+
+  close(): void {
+    this.#scope.close();
+  }
+}
+
+/** Bytes that repeat with a period that no power of two divides, so that a piece at a wrong place shows. */
+function pattern(byteLength: number): Uint8Array {
+  return Uint8Array.from({ length: byteLength }, (_, i) => i % 251);
+}
+
+function verify(sent: Uint8Array, received: Uint8Array, what: string): void {
+  if (Buffer.compare(sent, received) === 0) return;
+  const at = sent.findIndex((byte, i) => byte !== received[i]);
+  throw new CudaIpcError("VERIFICATION_FAILED", `Byte ${at} of ${what} is ${received[at]}, wanted ${sent[at]}`);
+}

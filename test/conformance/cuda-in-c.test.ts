@@ -1,0 +1,32 @@
+/**
+ * The CUDA driver's own code and its FFI without a GPU: the suite on a libcuda written in C against the real cuda.h.
+ * Needs a compiler and the header, as test/unit/ffi/cuda-header.test.ts does, and is skipped in the same way.
+ */
+import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { createCudaDriver } from "../../src/driver/cuda/cuda-driver.js";
+import { koffi } from "../../src/ffi/koffi.js";
+import { findCudaHeader } from "../unit/ffi/cuda-header.js";
+import { describeConformance } from "./describe-conformance.js";
+
+const name = "conformance of the CUDA driver on a libcuda in C";
+const source = fileURLToPath(new URL("../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const header = existsSync(source) ? findCudaHeader() : `no ${source}`;
+
+if (typeof header === "string") {
+  it(name, { skip: process.env.REQUIRE_CUDA_HEADER === "1" ? false : header }, () => assert.fail(header));
+} else {
+  describe(name, () => {
+    const folder = mkdtempSync(join(tmpdir(), "libcuda-in-c-"));
+    after(() => rmSync(folder, { recursive: true }));
+    const library = join(folder, "libcuda.so.1");
+    header.compile(source, library, ["-shared", "-fPIC", "-O1"]);
+    // The child processes of the suite open libcuda by its name.
+    process.env.LD_LIBRARY_PATH = folder;
+    describeConformance("the seam", () => createCudaDriver({ load: () => koffi().load(library) }));
+  });
+}

@@ -1,0 +1,242 @@
+/*
+ * The part of libcuda that the CUDA driver uses, for one device whose memory is memory files. Compiled against the real cuda.h, so that
+ * the compiler holds its functions to NVIDIA's declarations: what arrives here through the FFI is what a real driver would get.
+ * It is strict about arguments and about the current context, and does a stream's work in the calls that enqueue on it or query it.
+ * It is no model of a GPU: nothing runs at the same time, and nothing can be lost.
+ */
+#define _GNU_SOURCE
+#include <cuda.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define GRANULARITY ((size_t)2 << 20)
+#define TOTAL_BYTES ((size_t)8 << 30)
+/* Handles use the highest bits, so that one that went through a double or a signed number is not one any more. */
+#define HANDLE_MARK 0xF000000000000000ull
+#define OPERATIONS_MAX 4096
+
+#define INVALID CUDA_ERROR_INVALID_VALUE
+#define REQUIRE(condition) if (!(condition)) return INVALID
+#define REQUIRE_CONTEXT if (current != &context) return CUDA_ERROR_INVALID_CONTEXT
+
+struct CUctx_st { int unused; };
+static struct CUctx_st context;
+static _Thread_local CUcontext current;
+
+static int fd_of(CUmemGenericAllocationHandle handle) { return (int)(handle & 0xFFFFFFFF); }
+static int is_handle(CUmemGenericAllocationHandle handle) { return (handle & HANDLE_MARK) == HANDLE_MARK; }
+static void *host(CUdeviceptr pointer) { return (void *)(uintptr_t)pointer; }
+
+/* ---- start, devices, contexts ---- */
+
+CUresult cuInit(unsigned int flags) { return flags == 0 ? CUDA_SUCCESS : INVALID; }
+CUresult cuDriverGetVersion(int *version) { *version = 13000; return CUDA_SUCCESS; }
+
+CUresult cuGetErrorName(CUresult status, const char **name) {
+  *name = status == INVALID ? "CUDA_ERROR_INVALID_VALUE" : NULL;
+  return *name == NULL ? INVALID : CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  if (ordinal != 0) return CUDA_ERROR_INVALID_DEVICE;
+  *device = 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int *count) { *count = 1; return CUDA_SUCCESS; }
+CUresult cuDeviceGetName(char *name, int length, CUdevice device) { snprintf(name, length, "libcuda in C %d", device); return CUDA_SUCCESS; }
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) { memset(uuid->bytes, 0xAB, sizeof uuid->bytes); return device; }
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) { *bytes = TOTAL_BYTES; return device; }
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) { *value = attribute > 0; return device; }
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *retained, CUdevice device) { *retained = &context; return device; }
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { return device; }
+CUresult cuCtxSetCurrent(CUcontext wanted) { current = wanted; return CUDA_SUCCESS; }
+
+CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+  REQUIRE_CONTEXT;
+  *free_bytes = TOTAL_BYTES / 2;
+  *total_bytes = TOTAL_BYTES;
+  return CUDA_SUCCESS;
+}
+
+/* ---- virtual memory ---- */
+
+CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties, CUmemAllocationGranularity_flags option) {
+  REQUIRE(option == CU_MEM_ALLOC_GRANULARITY_MINIMUM && properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE);
+  *bytes = GRANULARITY;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *properties, unsigned long long flags) {
+  CUmemAllocationProp expected = {0};
+  expected.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  expected.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  expected.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  REQUIRE_CONTEXT;
+  REQUIRE(flags == 0 && bytes % GRANULARITY == 0 && memcmp(properties, &expected, sizeof expected) == 0);
+  if (bytes > TOTAL_BYTES) return CUDA_ERROR_OUT_OF_MEMORY;
+  int fd = memfd_create("device memory", 0);
+  if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *handle = HANDLE_MARK | (unsigned)fd;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  REQUIRE(is_handle(handle));
+  return close(fd_of(handle)) == 0 ? CUDA_SUCCESS : INVALID;
+}
+
+CUresult cuMemExportToShareableHandle(void *fd, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type, unsigned long long flags) {
+  REQUIRE(is_handle(handle) && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && flags == 0);
+  *(int *)fd = dup(fd_of(handle));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *fd, CUmemAllocationHandleType type) {
+  struct stat found;
+  REQUIRE_CONTEXT;
+  REQUIRE(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && (uintptr_t)fd < 1000000);
+  REQUIRE(fstat((int)(uintptr_t)fd, &found) == 0 && found.st_size >= (off_t)GRANULARITY);
+  *handle = HANDLE_MARK | (unsigned)dup((int)(uintptr_t)fd);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties, CUmemGenericAllocationHandle handle) {
+  REQUIRE(is_handle(handle));
+  memset(properties, 0, sizeof *properties);
+  properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties->location.id = -2;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
+  REQUIRE_CONTEXT;
+  REQUIRE(alignment == 0 && hint == 0 && flags == 0);
+  void *start = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  *pointer = (CUdeviceptr)(uintptr_t)start;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) { return munmap(host(pointer), bytes) == 0 ? CUDA_SUCCESS : INVALID; }
+
+CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  struct stat found;
+  REQUIRE(offset == 0 && flags == 0 && is_handle(handle));
+  REQUIRE(fstat(fd_of(handle), &found) == 0 && bytes <= (size_t)found.st_size);
+  void *start = mmap(host(pointer), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd_of(handle), 0);
+  return start == MAP_FAILED ? INVALID : CUDA_SUCCESS;
+}
+
+CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes) {
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  return mmap(host(pointer), bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED ? INVALID : CUDA_SUCCESS;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count) {
+  REQUIRE(count == 1 && access->location.type == CU_MEM_LOCATION_TYPE_DEVICE && access->location.id == 0);
+  REQUIRE(access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ || access->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  int protection = access->flags == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ : PROT_READ | PROT_WRITE;
+  return mprotect(host(pointer), bytes, protection) == 0 ? CUDA_SUCCESS : INVALID;
+}
+
+/* ---- host memory ---- */
+
+CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
+  REQUIRE_CONTEXT;
+  REQUIRE(flags == CU_MEMHOSTALLOC_PORTABLE);
+  *pointer = malloc(bytes);
+  return *pointer == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult cuMemFreeHost(void *pointer) { free(pointer); return CUDA_SUCCESS; }
+
+CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags) {
+  unsigned int usual = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  REQUIRE_CONTEXT;
+  REQUIRE(pointer != NULL && bytes > 0 && (flags & ~CU_MEMHOSTREGISTER_READ_ONLY) == usual);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostUnregister(void *pointer) { return pointer == NULL ? INVALID : CUDA_SUCCESS; }
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_pointer, void *pointer, unsigned int flags) {
+  *device_pointer = (CUdeviceptr)(uintptr_t)pointer;
+  return flags == 0 ? CUDA_SUCCESS : INVALID;
+}
+
+/* ---- streams ---- */
+
+enum kind { COPY, FILL_8, FILL_16, FILL_32, WAIT, WRITE };
+struct operation { enum kind kind; CUdeviceptr to; uint64_t value; size_t count; };
+struct CUstream_st { struct operation queue[OPERATIONS_MAX]; int head; int tail; };
+
+/* Whether the operation is done; a wait may not be. */
+static int perform(struct operation *it) {
+  switch (it->kind) {
+    case COPY: memmove(host(it->to), host(it->value), it->count); return 1;
+    case FILL_8: memset(host(it->to), (int)it->value, it->count); return 1;
+    case FILL_16: for (size_t i = 0; i < it->count; i++) ((uint16_t *)host(it->to))[i] = (uint16_t)it->value; return 1;
+    case FILL_32: for (size_t i = 0; i < it->count; i++) ((uint32_t *)host(it->to))[i] = (uint32_t)it->value; return 1;
+    case WAIT: return (int64_t)(__atomic_load_n((uint64_t *)host(it->to), __ATOMIC_SEQ_CST) - it->value) >= 0;
+    case WRITE: __atomic_store_n((uint64_t *)host(it->to), it->value, __ATOMIC_SEQ_CST); return 1;
+  }
+  return 1;
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
+  REQUIRE_CONTEXT;
+  REQUIRE(flags == CU_STREAM_NON_BLOCKING);
+  *stream = calloc(1, sizeof **stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream) { free(stream); return CUDA_SUCCESS; }
+
+CUresult cuStreamQuery(CUstream stream) {
+  REQUIRE_CONTEXT;
+  while (stream->head < stream->tail && perform(&stream->queue[stream->head])) stream->head++;
+  return stream->head < stream->tail ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+static CUresult enqueue(CUstream stream, enum kind kind, CUdeviceptr to, uint64_t value, size_t count) {
+  REQUIRE_CONTEXT;
+  if (stream->tail == OPERATIONS_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
+  stream->queue[stream->tail++] = (struct operation){kind, to, value, count};
+  cuStreamQuery(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
+  return enqueue(stream, COPY, to, (uintptr_t)from, bytes);
+}
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return enqueue(stream, COPY, (CUdeviceptr)(uintptr_t)to, from, bytes);
+}
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return enqueue(stream, COPY, to, from, bytes);
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
+  return enqueue(stream, FILL_8, to, value, count);
+}
+CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
+  return enqueue(stream, FILL_16, to, value, count);
+}
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream) {
+  return enqueue(stream, FILL_32, to, value, count);
+}
+CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr pointer, cuuint64_t value, unsigned int flags) {
+  REQUIRE(flags == CU_STREAM_WAIT_VALUE_GEQ && pointer % 8 == 0);
+  return enqueue(stream, WAIT, pointer, value, 1);
+}
+CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr pointer, cuuint64_t value, unsigned int flags) {
+  REQUIRE(flags == CU_STREAM_WRITE_VALUE_DEFAULT && pointer % 8 == 0);
+  return enqueue(stream, WRITE, pointer, value, 1);
+}
