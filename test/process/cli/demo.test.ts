@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { readdir } from "node:fs/promises";
+import { mkdir, readdir } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { CliRig, eventually } from "./cli-rig.js";
@@ -79,6 +79,21 @@ describe("cuda-ipc demo", () => {
     assert.equal(code, 1);
     assert.match(stderr, /^error\[(DRIVER_NOT_FOUND|DEVICE_NOT_FOUND|DRIVER_TOO_OLD)\]/);
     await assertNothingLeft(rig, []);
+  });
+
+  it("fails for more elements than the memory has", async () => {
+    await using rig = await CliRig.open();
+    assert.match(await rig.fails("OUT_OF_MEMORY", "demo", "--elements", String(2 ** 40)), /The producer failed/);
+    await assertNothingLeft(rig, []);
+  });
+
+  it("needs no short path for temporary files", async () => {
+    await using rig = await CliRig.open();
+    const long = rig.path("x".repeat(100));
+    await mkdir(long);
+    rig.env.TMPDIR = long;
+    await rig.ok("demo", "--elements", "10");
+    assert.deepEqual(await readdir(long), []);
   });
 
   it("cleans up when it is interrupted", async () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { chmod } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { CliRig } from "./cli-rig.js";
 
@@ -42,6 +43,16 @@ describe("cuda-ipc doctor", () => {
     await using rig = await CliRig.open();
     await using _hub = await rig.join();
     assert.match(await rig.ok("doctor", "--device", "host"), /ok +hub +process \d+, version .+ keeps 0 objects/);
+  });
+
+  it("says what is wrong with the runtime folder, and fails", async () => {
+    await using rig = await CliRig.open();
+    await chmod(rig.folder, 0o755);
+    const { code, stdout } = await rig.run("doctor");
+    await chmod(rig.folder, 0o700);
+    assert.equal(code, 1);
+    assert.match(stdout, /failed +runtime folder +UNSAFE_RUNTIME_DIR: .+\n +to do: Make it yours alone/);
+    assert.match(stdout, /^Sharing does not work before/m);
   });
 
   it("fails for a device that is not there, and says what to do", async () => {

@@ -85,7 +85,7 @@ describe("arguments", () => {
 
   it("takes counts, shapes and dtypes", () => {
     assert.equal(parseCount("0"), 0);
-    assert.equal(parsePositive("12"), 12);
+    assert.equal(parsePositive("12", 12), 12);
     assert.deepEqual(parseShape("1080, 1920,3"), [1080, 1920, 3]);
     assert.deepEqual(parseShape(""), []);
     assert.equal(parseDTypeName("bfloat16"), "bfloat16");
@@ -100,6 +100,7 @@ describe("arguments", () => {
   it("refuses what is no shape and no dtype", () => {
     for (const text of ["1,", "a", "1,-2"]) assert.throws(() => parseShape(text), refused);
     for (const text of ["float", "toString", ""]) assert.throws(() => parseDTypeName(text), refused);
-    assert.throws(() => parsePositive("0"), refused);
+    assert.throws(() => parsePositive("0", 12), refused);
+    assert.throws(() => parsePositive("13", 12), refused);
   });
 });
