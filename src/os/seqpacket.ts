@@ -96,7 +96,8 @@ export class SeqpacketSocket {
     if (received < 0) {
       const errno = lastErrno();
       if (errno === errnos.EAGAIN) return undefined;
-      if (errno === errnos.ECONNRESET) return "end";
+      // WHY again: a peer that hangs up with our messages unread is reported once, ahead of what it had still said.
+      if (errno === errnos.ECONNRESET) return this.tryReceive();
       throw systemError("receive a message", "recvmsg", errno);
     }
     const fds = memory.receivedFds().map((fd) => new OwnedFd(fd));

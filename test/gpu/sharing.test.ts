@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { connect, type Hub } from "../../src/index.js";
+import { connect, DeviceBuffer, type Hub } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 
 const absence = whyNoGpu();
@@ -69,6 +69,48 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
     await hub.remove("gpu-pinned");
     const freed = hub.device().memoryInfo().freeBytes;
     assert.ok(before - freed < 64 * 1024 * 1024, `${before - freed} bytes of GPU memory were not given back`);
+  });
+
+  it("gives the memory of a killed producer back", async () => {
+    const byteLength = 1024 ** 3;
+    const freeBefore = hub.device().memoryInfo().freeBytes;
+    const actor = fileURLToPath(new URL("actors/producer.js", import.meta.url));
+    const child = fork(actor, [hub.socketPath, "gpu-killed", String(byteLength)]);
+    await once(child, "message", { signal: AbortSignal.timeout(60_000) });
+    const reader = await hub.open("gpu-killed");
+    const exit = once(child, "exit");
+    child.kill("SIGKILL");
+    await exit;
+    assert.equal((await reader.as("uint8").slice({ start: -5 }).read()).length, 5);
+    reader.close();
+    // The hub learns of the end from a pidfd: soon, but not at once.
+    const deadline = Date.now() + 30_000;
+    for (;;) {
+      const { freeBytes } = hub.device().memoryInfo();
+      const names = (await hub.list()).map((object) => object.name);
+      if (!names.includes("gpu-killed") && freeBefore - freeBytes < byteLength / 2) break;
+      assert.ok(
+        Date.now() < deadline,
+        `30 s after the kill ${freeBefore - freeBytes} bytes are missing, names: ${names}`,
+      );
+    }
+  });
+
+  it("says that a GPU is full, or not there, and leaves nothing behind", async () => {
+    const { totalBytes } = hub.device().memoryInfo();
+    const shape = [totalBytes * 2];
+    await assert.rejects(hub.create("gpu-too-large", { dtype: "uint8", shape }), { code: "OUT_OF_MEMORY" });
+    await assert.rejects(hub.open("gpu-too-large", { wait: false }), { code: "NOT_FOUND" });
+    await assert.rejects(hub.create("gpu-nowhere", { dtype: "uint8", shape: [1], device: "cuda:9" }), {
+      code: "DEVICE_NOT_FOUND",
+    });
+  });
+
+  it("refuses a descriptor that claims more than its memory", async () => {
+    using small = DeviceBuffer.allocate(hub.device(), 1000);
+    using fd = small.exportFd();
+    const claim = { label: "claim", byteLength: 2 ** 30, allocationByteLength: 2 ** 30, access: "read" } as const;
+    assert.throws(() => DeviceBuffer.import(hub.device(), fd, claim), { code: "INVALID_DESCRIPTOR" });
   });
 
   it("refuses a write through a mapping for reading and goes on working", async () => {

@@ -1,0 +1,3 @@
+import { describeModelFile } from "./describe-model-file.js";
+
+describeModelFile("host", "memfd", false);
