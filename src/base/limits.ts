@@ -8,8 +8,6 @@ const MiB = 1024 * KiB;
 export const limits = {
   /** One message on the hub's socket: its JSON text in UTF-8. */
   messageBytesMax: 64 * KiB,
-  /** File descriptors attached to one message; an object has at most its memory and its index. */
-  messageFdsMax: 4,
   /** The kernel's own limit of descriptors in one SCM_RIGHTS control message. */
   scmRightsFdsMax: 253,
   /** The path of a Unix socket, without its terminating zero. */
@@ -24,6 +22,10 @@ export const limits = {
   hubObjectsMax: 100_000,
   /** Opens of one client that wait for a name to be published. */
   waitingOpensPerClientMax: 1024,
+  /** Leases that one client holds at a time: one for each object that it created, and for each open. */
+  leasesPerClientMax: 100_000,
+  /** Requests of one client that may wait for a hub that does not read, before the next is refused. */
+  clientQueueMessagesMax: 100_000,
   /** Dimensions of an array. */
   dimensionsMax: 32,
   /** The index of a bundle, and so the header of a safetensors file that can be shared. */

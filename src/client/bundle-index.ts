@@ -47,13 +47,20 @@ export function writeBundleIndex(content: BundleContent): { readonly fd: OwnedFd
  * Reads an index that came from elsewhere and checks each layout against the memory.
  * @throws INVALID_DESCRIPTOR, UNSUPPORTED_DTYPE
  */
-export function readBundleIndex(name: string, fd: OwnedFd, indexByteLength: number, byteLength: number): BundleContent {
-  const index = checked(
-    `the index of "${name}"`,
-    bundleIndexSchema,
-    parseIndex(name, fd, indexByteLength),
-    "INVALID_DESCRIPTOR",
-  );
+export function readBundleIndex(
+  name: string,
+  fd: OwnedFd,
+  claimed: { readonly arrayCount: number; readonly indexByteLength: number },
+  byteLength: number,
+): BundleContent {
+  const parsed = parseIndex(name, fd, claimed.indexByteLength);
+  const index = checked(`the index of "${name}"`, bundleIndexSchema, parsed, "INVALID_DESCRIPTOR");
+  if (index.arrays.length !== claimed.arrayCount) {
+    throw new CudaIpcError(
+      "INVALID_DESCRIPTOR",
+      `Cannot open "${name}": its index has ${index.arrays.length} arrays, ${claimed.arrayCount} were claimed`,
+    );
+  }
   const layouts = new Map<string, ArrayLayout>();
   for (const { name: arrayName, dtype, shape, strides, byteOffset } of index.arrays) {
     const layout = { dtype: parseDType(dtype), shape, strides, byteOffset };

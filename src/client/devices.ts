@@ -27,7 +27,7 @@ export class Devices {
 
   /** Resolves once no transfer of any device is under way. */
   async idle(): Promise<void> {
-    await Promise.all([...this.#byUuid.values()].map((device) => device.lanes.idle()));
+    await Promise.all([...this.#byUuid.values()].map((device) => device.idle()));
   }
 
   close(): void {

@@ -5,6 +5,7 @@
 import type { Deadline } from "../base/deadline.js";
 import { type ErrorCode, isErrorCode } from "../base/error-codes.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
+import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -23,9 +24,16 @@ export interface Answer<Op extends Request["op"]> {
 }
 
 interface Pending {
+  /** Takes over the packet's descriptors. */
   settle(packet: Packet, result: unknown): void;
   fail(error: unknown): void;
 }
+
+/** What a request that is posted does with its answer: nothing. */
+const UNAWAITED: Pending = {
+  settle: (packet) => closeFds(packet.fds),
+  fail: () => {},
+};
 
 export class HubConnection {
   readonly socketPath: string;
@@ -39,10 +47,11 @@ export class HubConnection {
   private constructor(socketPath: string, socket: SeqpacketSocket, hubPid: number) {
     this.socketPath = socketPath;
     this.hubPid = hubPid;
-    this.#channel = new PacketChannel(socket, {
-      onPacket: (packet) => this.#onPacket(packet),
-      onEnd: (reason) => this.#end(reason),
-    });
+    const handler = {
+      onPacket: (packet: Packet) => this.#onPacket(packet),
+      onEnd: (reason: unknown) => this.#end(reason),
+    };
+    this.#channel = new PacketChannel(socket, handler, limits.clientQueueMessagesMax);
   }
 
   /**
@@ -95,7 +104,13 @@ export class HubConnection {
     const answer = new Promise<Answer<Op>>((resolve, reject) => {
       const settle = (packet: Packet, result: unknown) => {
         try {
-          resolve({ result: decodeResult(op, result), fds: packet.fds });
+          const decoded = decodeResult(op, result);
+          if (packet.damage === undefined) {
+            resolve({ result: decoded, fds: packet.fds });
+            return;
+          }
+          this.#giveBack(decoded);
+          reject(packet.damage);
         } catch (error) {
           closeFds(packet.fds);
           reject(error);
@@ -107,7 +122,7 @@ export class HubConnection {
       this.#channel.send(encodeMessage({ v: PROTOCOL_VERSION, id, op, ...fields } as unknown as Request), fds);
     } catch (error) {
       this.#pending.delete(id);
-      throw error;
+      throw hasCode(error, "PEER_GONE") ? this.#gone(error) : error;
     }
     return deadline.race(answer, () => this.#giveUp(op, id, answer));
   }
@@ -133,14 +148,13 @@ export class HubConnection {
     this.#channel.setReferenced(referenced);
   }
 
-  /** Says goodbye, so that the hub gives everything back at once, and hangs up. */
+  /** Says goodbye, so that the hub gives everything back at once, and hangs up. A hub that is gone has nothing to be told. */
   async close(deadline: Deadline): Promise<void> {
     if (this.#ended !== undefined) return;
     this.#onEnd.clear();
     try {
       await this.request("bye", {}, deadline);
     } catch (error) {
-      // A hub that is gone has nothing left to take back.
       if (!hasCode(error, "HUB_GONE")) throw error;
     } finally {
       this.abandon();
@@ -151,11 +165,12 @@ export class HubConnection {
   abandon(): void {
     this.#onEnd.clear();
     this.#channel.close();
-    this.#end(undefined);
+    this.#end(new CudaIpcError("CLOSED", `The connection to the hub at ${this.socketPath} was closed`));
   }
 
   #onPacket(packet: Packet): void {
-    if (packet.damage !== undefined) throw packet.damage;
+    // WHY only this one ends the connection: where descriptors were lost the message is whole, and concerns its request alone.
+    if (hasCode(packet.damage, "MESSAGE_TOO_LARGE")) throw packet.damage;
     let reply: ReturnType<typeof decodeReply>;
     try {
       reply = decodeReply(packet.bytes);
@@ -182,7 +197,7 @@ export class HubConnection {
     answer.then(
       ({ result, fds }) => {
         closeFds(fds);
-        if (typeof result === "object" && result !== null && "lease" in result) this.release(Number(result.lease));
+        this.#giveBack(result);
       },
       () => {
         // Refused or cut off: there is nothing to give back, and the caller was told already.
@@ -191,25 +206,31 @@ export class HubConnection {
     if (op === "open") this.#post((cancelId) => ({ v: PROTOCOL_VERSION, id: cancelId, op: "cancel", request: id }));
   }
 
+  #giveBack(result: object): void {
+    if ("lease" in result) this.release(Number(result.lease));
+  }
+
   /** Sends a request whose answer concerns nobody. A connection that cannot send has ended, which its other users are told. */
   #post(request: (id: number) => Request): void {
     if (this.#ended !== undefined) return;
     this.#lastId += 1;
-    this.#pending.set(this.#lastId, { settle: (packet) => closeFds(packet.fds), fail: () => {} });
+    this.#pending.set(this.#lastId, UNAWAITED);
     try {
       this.#channel.send(encodeMessage(request(this.#lastId)));
     } catch (error) {
+      if (hasCode(error, "PEER_GONE")) return;
       this.#channel.close();
       this.#end(error);
     }
   }
 
+  #gone(cause: unknown): CudaIpcError {
+    return new CudaIpcError("HUB_GONE", `The connection to the hub at ${this.socketPath} has ended`, { cause });
+  }
+
   #end(reason: unknown): void {
     if (this.#ended !== undefined) return;
-    this.#ended =
-      reason instanceof CudaIpcError && reason.code !== "SYSTEM_ERROR"
-        ? reason
-        : new CudaIpcError("HUB_GONE", `The connection to the hub at ${this.socketPath} has ended`, { cause: reason });
+    this.#ended = reason instanceof CudaIpcError && reason.code !== "SYSTEM_ERROR" ? reason : this.#gone(reason);
     for (const pending of this.#pending.values()) pending.fail(this.#ended);
     this.#pending.clear();
     for (const listener of this.#onEnd) listener(this.#ended);

@@ -8,7 +8,7 @@ import { type ArrayLayout, arrayByteLength, checkLayout, contiguousLayout } from
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { acquireIn, Scope } from "../base/scope.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
 import type { Device } from "../gpu/device.js";
 import type { ArrayOptions } from "../gpu/device-array.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
@@ -16,43 +16,19 @@ import { ImportCache } from "../gpu/import-cache.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { Descriptor, DescriptorContent } from "../wire/descriptor.js";
-import type { Holder, HubStatus, Lifetime, ObjectSummary } from "../wire/messages.js";
+import type { HubStatus, ObjectSummary } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { type BundleContent, readBundleIndex, writeBundleIndex } from "./bundle-index.js";
 import { packBundle } from "./bundle-packing.js";
 import { Devices } from "./devices.js";
 import type { HubConnection } from "./hub-connection.js";
+import type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
 import { SharedHandle } from "./shared-object.js";
 import { checkArrived, describeBuffer, deviceUuidOf, importBuffer } from "./sharing.js";
 
-export interface CreateOptions extends WaitOptions {
-  /** `host`, `cuda:N` or `auto`; default what `connect` was given. */
-  readonly device?: string | undefined;
-  /**
-   * `held` (default): the object ends with its last holder. `pinned`: it stays until it is removed, also when nobody holds it.
-   */
-  readonly lifetime?: Lifetime | undefined;
-}
-
-export interface OpenOptions extends WaitOptions {
-  /** `read` (default) maps for reading only. */
-  readonly access?: Access | undefined;
-  /** Wait until the name is published, as long as `timeoutMs` says (default 30 s); false fails at once with NOT_FOUND. */
-  readonly wait?: boolean | undefined;
-}
-
-export interface CreateBundleOptions extends CreateOptions {
-  readonly metadata?: Readonly<Record<string, string>> | undefined;
-}
-
-export interface Inspection {
-  readonly object: ObjectSummary;
-  readonly holders: readonly Holder[];
-  /** Holders beyond those that are named. */
-  readonly holdersLeftOut: number;
-}
+export type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
 
 export class Hub {
   readonly #connection: HubConnection;
@@ -83,6 +59,7 @@ export class Hub {
 
   /** The device of this name, opened at first use and closed with the hub. */
   device(name?: string): Device {
+    this.#checkOpen("open a device");
     return this.#devices.open(name);
   }
 
@@ -130,13 +107,18 @@ export class Hub {
     return this.createBundleOf(name, layouts, byteLength, options);
   }
 
-  /** As `createBundle`, with layouts of the caller's own in `memory`, as `createOf` takes it. */
+  /**
+   * As `createBundle`, with layouts of the caller's own in `memory`, as `createOf` takes it.
+   * @throws as `create`, INVALID_DESCRIPTOR where a layout leaves the memory
+   */
   async createBundleOf(
     name: string,
     layouts: ReadonlyMap<string, ArrayLayout>,
     memory: number | DeviceBuffer,
     options: CreateBundleOptions = {},
   ): Promise<SharedBundle> {
+    const byteLength = typeof memory === "number" ? memory : memory.byteLength;
+    for (const layout of layouts.values()) checkLayout(layout, byteLength);
     const bundle: BundleContent = { layouts, metadata: options.metadata ?? {} };
     const index = writeBundleIndex(bundle);
     try {
@@ -176,22 +158,24 @@ export class Hub {
   /** What has this name, whatever it is. */
   async openAny(name: string, options: OpenOptions = {}): Promise<SharedArray | SharedBundle> {
     checkName(name);
-    this.#checkOpen("open", name);
+    this.#checkOpen(`open "${name}"`);
     const access = options.access ?? "read";
     const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
     const { result, fds } = await this.#connection.ask("open", { name, access, wait: options.wait ?? true }, deadline);
     try {
+      this.#checkOpen(`open "${name}"`);
       return this.#import(name, result, fds, access);
     } catch (error) {
       this.#connection.release(result.lease);
       throw error;
     } finally {
-      for (const fd of fds) fd.close();
+      releaseAll(fds.map((fd) => () => fd.close()));
     }
   }
 
   /** Everything that is shared, in order of names. */
   async list(options: WaitOptions = {}): Promise<ObjectSummary[]> {
+    this.#checkOpen("list what is shared");
     const deadline = new Deadline("list what is shared", options, defaults.requestTimeoutMs);
     const objects: ObjectSummary[] = [];
     let after: string | undefined;
@@ -205,6 +189,7 @@ export class Hub {
 
   /** One object and who holds it. */
   async inspect(name: string, options: WaitOptions = {}): Promise<Inspection> {
+    this.#checkOpen(`inspect "${name}"`);
     const deadline = new Deadline(`inspect "${name}"`, options, defaults.requestTimeoutMs);
     return this.#connection.request("inspect", { name: checkName(name) }, deadline);
   }
@@ -214,11 +199,13 @@ export class Hub {
    * @throws NOT_FOUND
    */
   async remove(name: string, options: WaitOptions = {}): Promise<void> {
+    this.#checkOpen(`remove "${name}"`);
     const deadline = new Deadline(`remove "${name}"`, options, defaults.requestTimeoutMs);
     await this.#connection.request("remove", { name: checkName(name) }, deadline);
   }
 
   async status(options: WaitOptions = {}): Promise<HubStatus> {
+    this.#checkOpen("ask the hub for its status");
     const deadline = new Deadline("ask the hub for its status", options, defaults.requestTimeoutMs);
     return this.#connection.request("status", {}, deadline);
   }
@@ -228,6 +215,7 @@ export class Hub {
    * @throws HUB_IN_USE
    */
   async stop(options: WaitOptions & { readonly force?: boolean } = {}): Promise<void> {
+    this.#checkOpen("stop the hub");
     const deadline = new Deadline("stop the hub", options, defaults.requestTimeoutMs);
     await this.#connection.request("stop", { force: options.force ?? false }, deadline);
   }
@@ -243,10 +231,8 @@ export class Hub {
   }
 
   async #close(): Promise<void> {
-    const scope = new Scope();
-    for (const handle of this.#handles) scope.defer(() => handle.close());
     try {
-      scope.close();
+      releaseAll([...this.#handles].map((handle) => () => handle.close()));
       await this.#devices.idle();
     } finally {
       try {
@@ -265,7 +251,7 @@ export class Hub {
     index: OwnedFd | undefined,
   ): Promise<{ buffer: DeviceBuffer; handle: SharedHandle }> {
     checkName(name);
-    this.#checkOpen("create", name);
+    this.#checkOpen(`create "${name}"`);
     const deadline = new Deadline(`create "${name}"`, options, defaults.requestTimeoutMs);
     const ownBuffer = typeof memory === "number";
     const buffer = ownBuffer ? DeviceBuffer.allocate(this.device(options.device), memory, name) : memory;
@@ -274,6 +260,7 @@ export class Hub {
       const fields = { name, lifetime: options.lifetime ?? "held", descriptor: describeBuffer(buffer, content) };
       const fds = index === undefined ? [fd] : [fd, index];
       const { object, lease } = await this.#connection.request("create", fields, deadline, fds);
+      this.#checkOpen(`create "${name}"`);
       return { buffer, handle: this.#track({ name, object, lease }, () => buffer.close()) };
     } catch (error) {
       if (ownBuffer) buffer.close();
@@ -291,22 +278,22 @@ export class Hub {
     checkArrived(name, descriptor, fds);
     const [memory, index] = fds;
     if (memory === undefined) throw new TypeError("an object without memory");
-    const key = `${object} ${access}`;
     return acquireIn((scope) => {
-      const buffer = this.#imports.acquire(key, () => {
+      const imported = this.#imports.open(`${object} ${access}`, () => {
         const device = this.#devices.openByUuid(deviceUuidOf(descriptor));
         return importBuffer(device, name, descriptor, memory, access);
       });
-      scope.defer(() => this.#imports.release(key));
-      const make = () => this.#track({ name, object, lease }, () => this.#imports.release(key));
-      if (descriptor.content.kind === "array") {
-        const { dtype, ...rest } = descriptor.content.array;
-        const layout = { ...rest, dtype: parseDType(dtype) };
-        return new SharedArray(buffer, layout, make());
+      const buffer = scope.own(imported, (buffer) => buffer.close());
+      const track = () => this.#track({ name, object, lease }, () => buffer.close());
+      const { content } = descriptor;
+      if (content.kind === "array") {
+        const layout = { ...content.array, dtype: parseDType(content.array.dtype) };
+        checkLayout(layout, descriptor.byteLength);
+        return new SharedArray(buffer, layout, track());
       }
       if (index === undefined) throw new TypeError("a bundle without index");
-      const bundle = readBundleIndex(name, index, descriptor.content.indexByteLength, descriptor.byteLength);
-      return new SharedBundle(buffer, bundle, make());
+      const bundle = readBundleIndex(name, index, content, descriptor.byteLength);
+      return new SharedBundle(buffer, bundle, track());
     });
   }
 
@@ -316,7 +303,7 @@ export class Hub {
     return handle;
   }
 
-  #checkOpen(verb: string, name: string): void {
-    if (this.#closing !== undefined) throw new CudaIpcError("CLOSED", `Cannot ${verb} "${name}": the hub was closed`);
+  #checkOpen(attempt: string): void {
+    if (this.#closing !== undefined) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the hub was closed`);
   }
 }

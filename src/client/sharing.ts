@@ -3,8 +3,7 @@
  */
 import { CudaIpcError } from "../base/errors.js";
 import type { Device } from "../gpu/device.js";
-import type { DeviceBuffer } from "../gpu/device-buffer.js";
-import { DeviceBuffer as Buffers } from "../gpu/device-buffer.js";
+import { DeviceBuffer } from "../gpu/device-buffer.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import {
@@ -53,5 +52,5 @@ export function importBuffer(
   access: Access,
 ): DeviceBuffer {
   const { byteLength, allocationByteLength } = descriptor;
-  return Buffers.import(device, memory, { label: name, byteLength, allocationByteLength, access });
+  return DeviceBuffer.import(device, memory, { label: name, byteLength, allocationByteLength, access });
 }

@@ -27,7 +27,8 @@ export async function startHub(socketPath: string, idleMs: number | undefined, d
     lines.once("close", () => resolve(undefined));
   });
   try {
-    check(await deadline.race(firstLine, () => child.kill()), socketPath, logPath);
+    // WHY nothing on giving up: others may have joined the hub already; where nobody does, it ends by itself.
+    check(await deadline.race(firstLine, () => {}), socketPath, logPath);
   } finally {
     // WHY: from here on the hub is on its own; neither its pipe nor its end concerns this process.
     child.stdout.destroy();

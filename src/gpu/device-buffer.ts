@@ -2,17 +2,17 @@
  * Memory of a device, allocated here or imported from another process, mapped as a whole. Bytes only; device-array.ts knows
  * shapes. The mapping goes when the buffer is closed and nothing uses it any more: no transfer, and no view of JavaScript's.
  */
-import { checkInteger, checkRange, formatBytes, roundUp } from "../base/bytes.js";
+import { checkInteger, checkRange, roundUp } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
-import { limits } from "../base/limits.js";
-import { acquireIn, Scope } from "../base/scope.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DevicePointer, DriverMemory, FillPattern, Mechanism } from "../driver/gpu-driver.js";
-import { viewAt } from "../os/host-memory.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
+import { MappedMemory } from "./mapped-memory.js";
+import { download, upload } from "./transfer.js";
 
 export interface ImportOptions {
   /** The name in error messages. */
@@ -22,9 +22,24 @@ export interface ImportOptions {
   readonly access: Access;
 }
 
+/** What an open buffer holds, apart from the buffer itself, so that it can be given back when the buffer was forgotten. */
+interface Held {
+  readonly label: string;
+  readonly mapped: MappedMemory;
+  /** The driver's handle, for exporting; undefined for imported memory. */
+  readonly memory: DriverMemory | undefined;
+}
+
 let liveCount = 0;
 
-const collectedViews = new FinalizationRegistry<DeviceBuffer>((buffer) => buffer.forgetView());
+const forgotten = new FinalizationRegistry<Held>((held) => {
+  process.emitWarning(`Buffer "${held.label}" was never closed; it is now`, "CudaIpcLeak");
+  try {
+    giveBack(held);
+  } catch (error) {
+    process.emitWarning(`Buffer "${held.label}" could not be closed: ${String(error)}`, "CudaIpcLeak");
+  }
+});
 
 export class DeviceBuffer {
   readonly device: Device;
@@ -33,26 +48,19 @@ export class DeviceBuffer {
   /** What is mapped: `byteLength` rounded up to the device's granularity. */
   readonly allocationByteLength: number;
   readonly access: Access;
-  readonly #pointer: DevicePointer;
-  #memory: DriverMemory | undefined;
+  readonly #held: Held;
   #open = true;
-  #mapped = true;
-  #users = 0;
 
-  private constructor(
-    device: Device,
-    options: ImportOptions,
-    pointer: DevicePointer,
-    memory: DriverMemory | undefined,
-  ) {
-    this.device = device;
+  /** Takes over what is held. */
+  private constructor(options: ImportOptions, mapped: MappedMemory, memory: DriverMemory | undefined) {
+    this.device = mapped.device;
     this.label = options.label;
     this.byteLength = options.byteLength;
     this.allocationByteLength = options.allocationByteLength;
     this.access = options.access;
-    this.#pointer = pointer;
-    this.#memory = memory;
+    this.#held = { label: options.label, mapped, memory };
     liveCount += 1;
+    forgotten.register(this, this.#held, this);
   }
 
   /**
@@ -63,16 +71,10 @@ export class DeviceBuffer {
     checkInteger("byteLength", byteLength, 0);
     const allocationByteLength = roundUp(Math.max(1, byteLength), device.facts.granularityBytes);
     return acquireIn((scope) => {
-      const { driver } = device;
-      const memory = driver.createMemory(device.ordinal, allocationByteLength);
-      scope.own(memory, (memory) => driver.releaseMemory(memory));
-      const pointer = driver.mapMemory(memory, "read-write");
-      return new DeviceBuffer(
-        device,
-        { label, byteLength, allocationByteLength, access: "read-write" },
-        pointer,
-        memory,
-      );
+      const memory = device.driver.createMemory(device.ordinal, allocationByteLength);
+      scope.own(memory, (memory) => device.driver.releaseMemory(memory));
+      const mapped = mapMemory(device, memory, "read-write");
+      return new DeviceBuffer({ label, byteLength, allocationByteLength, access: "read-write" }, mapped, memory);
     });
   }
 
@@ -81,31 +83,32 @@ export class DeviceBuffer {
    * @throws INVALID_DESCRIPTOR where the memory is not what is claimed
    */
   static import(device: Device, fd: OwnedFd, options: ImportOptions): DeviceBuffer {
-    const { driver } = device;
-    const memory = driver.importMemory(device.ordinal, fd, options.allocationByteLength);
-    const scope = new Scope();
-    // WHY released at once: the mapping keeps the memory, and nothing else is done with an imported handle.
-    scope.defer(() => driver.releaseMemory(memory));
-    try {
-      return new DeviceBuffer(device, options, driver.mapMemory(memory, options.access), undefined);
-    } finally {
-      scope.close();
-    }
+    const memory = device.driver.importMemory(device.ordinal, fd, options.allocationByteLength);
+    return acquireIn((scope) => {
+      let mapped: MappedMemory;
+      try {
+        mapped = scope.own(mapMemory(device, memory, options.access), (mapped) => mapped.release());
+      } finally {
+        // WHY released at once: the mapping keeps the memory, and nothing else is done with an imported handle.
+        device.driver.releaseMemory(memory);
+      }
+      return new DeviceBuffer(options, mapped, undefined);
+    });
+  }
+
+  /** A buffer of its own on the same mapping, also where this one was closed but others keep the mapping. */
+  twin(): DeviceBuffer {
+    return new DeviceBuffer(this, this.#held.mapped.retain(), undefined);
   }
 
   get mechanism(): Mechanism {
     return this.device.driver.mechanism;
   }
 
-  /** The address of a byte of the memory, for calls on the driver. */
-  pointerAt(byteOffset: number): DevicePointer {
-    return this.#pointer + BigInt(byteOffset);
-  }
-
   /** The address for the device's own use. */
   get pointer(): DevicePointer {
     this.#checkOpen();
-    return this.#pointer;
+    return this.#held.mapped.pointer;
   }
 
   get open(): boolean {
@@ -114,7 +117,7 @@ export class DeviceBuffer {
 
   /** Whether `exportFd` gives a descriptor: the memory was allocated here and not imported. */
   get exportable(): boolean {
-    return this.#memory !== undefined;
+    return this.#held.memory !== undefined;
   }
 
   /**
@@ -123,42 +126,33 @@ export class DeviceBuffer {
    */
   exportFd(): OwnedFd {
     this.#checkOpen();
-    if (this.#memory === undefined) {
+    const { memory } = this.#held;
+    if (memory === undefined) {
       throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}": it was imported; share the name instead`);
     }
-    return this.device.driver.exportMemory(this.#memory);
+    return this.device.driver.exportMemory(memory);
   }
 
   /** Copies bytes to the device. They must not change until this resolves. */
   async write(byteOffset: number, bytes: Uint8Array, options: WaitOptions = {}): Promise<void> {
     checkRange(`Write to "${this.label}"`, byteOffset, bytes.byteLength, this.byteLength);
-    await this.use("write to", options, (deadline) =>
-      this.device.lanes.forEachPiece(bytes.byteLength, (lane, piece) => {
-        const part = bytes.subarray(piece.byteOffset, piece.byteOffset + piece.byteLength);
-        return lane.upload(this.pointerAt(byteOffset + piece.byteOffset), part, deadline);
-      }),
-    );
+    await this.use("write", options, (mapped, deadline) => upload(mapped, byteOffset, bytes, deadline));
   }
 
   /** Copies bytes from the device into `target`. */
   async read(byteOffset: number, target: Uint8Array, options: WaitOptions = {}): Promise<void> {
     checkRange(`Read of "${this.label}"`, byteOffset, target.byteLength, this.byteLength);
-    await this.use("read", options, (deadline) =>
-      this.device.lanes.forEachPiece(target.byteLength, (lane, piece) => {
-        const part = target.subarray(piece.byteOffset, piece.byteOffset + piece.byteLength);
-        return lane.download(this.pointerAt(byteOffset + piece.byteOffset), part, deadline);
-      }),
-    );
+    await this.use("read", options, (mapped, deadline) => download(mapped, byteOffset, target, deadline));
   }
 
-  /** Fills `count` elements of 1, 2 or 4 bytes, by the device itself. */
+  /** Fills `count` elements of 1, 2 or 4 bytes, by the device itself. A fill that was begun is finished. */
   async fill(byteOffset: number, pattern: FillPattern, count: number, options: WaitOptions = {}): Promise<void> {
     checkRange(`Fill of "${this.label}"`, byteOffset, pattern.elementBytes * count, this.byteLength);
-    await this.use("write to", options, async (deadline) => {
+    await this.use("write", options, async (mapped, deadline) => {
       const { driver, ordinal } = this.device;
       const stream = driver.createStream(ordinal);
       try {
-        driver.fill(stream, this.pointerAt(byteOffset), pattern, count);
+        driver.fill(stream, mapped.pointerAt(byteOffset), pattern, count);
         await waitUntil(() => driver.isIdle(stream), deadline.unlimited());
       } finally {
         driver.destroyStream(stream);
@@ -175,78 +169,44 @@ export class DeviceBuffer {
   view(byteOffset = 0, byteLength = this.byteLength - byteOffset): Uint8Array {
     this.#checkOpen();
     checkRange(`View of "${this.label}"`, byteOffset, byteLength, this.byteLength);
-    const bytes = this.#window(byteOffset, byteLength);
-    this.#users += 1;
-    collectedViews.register(bytes.buffer, this);
-    return bytes;
-  }
-
-  /** As `view`, for work that ends before it returns and keeps no reference to the bytes. */
-  withView<T>(byteOffset: number, byteLength: number, work: (bytes: Uint8Array) => T): T {
-    this.#checkOpen();
-    checkRange(`View of "${this.label}"`, byteOffset, byteLength, this.byteLength);
-    return work(this.#window(byteOffset, byteLength));
-  }
-
-  /** Called by the garbage collector's registry when a view is gone; not for users. */
-  forgetView(): void {
-    this.#users -= 1;
-    this.#unmapIfUnused();
+    return this.#held.mapped.view(this.label, byteOffset, byteLength);
   }
 
   /** Runs work on the memory, which stays mapped until the work ends even when the buffer is closed meanwhile. */
-  async use<T>(verb: string, options: WaitOptions, work: (deadline: Deadline) => Promise<T>): Promise<T> {
-    if (verb.startsWith("write")) this.#checkWritable();
-    const deadline = new Deadline(`${verb} "${this.label}"`, options, Number.POSITIVE_INFINITY);
+  async use<T>(
+    intent: "read" | "write",
+    options: WaitOptions,
+    work: (mapped: MappedMemory, deadline: Deadline) => Promise<T>,
+  ): Promise<T> {
     this.#checkOpen();
+    if (intent === "write") this.#checkWritable();
+    const verb = intent === "write" ? "write to" : "read";
+    const deadline = new Deadline(`${verb} "${this.label}"`, options, Number.POSITIVE_INFINITY);
     deadline.check();
-    this.#users += 1;
-    try {
-      return await work(deadline);
-    } finally {
-      this.#users -= 1;
-      this.#unmapIfUnused();
-    }
+    const mapped = this.#held.mapped.retain();
+    return this.device.run(async () => {
+      try {
+        return await work(mapped, deadline);
+      } finally {
+        mapped.release();
+      }
+    });
+  }
+
+  /** Called once when the mapping has ended; not for users. */
+  onUnmapped(listener: () => void): void {
+    this.#held.mapped.onUnmapped(listener);
   }
 
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    liveCount -= 1;
-    const memory = this.#memory;
-    this.#memory = undefined;
-    const scope = new Scope();
-    scope.defer(() => this.#unmapIfUnused());
-    if (memory !== undefined) scope.defer(() => this.device.driver.releaseMemory(memory));
-    scope.close();
+    forgotten.unregister(this);
+    giveBack(this.#held);
   }
 
   [Symbol.dispose](): void {
     this.close();
-  }
-
-  #window(byteOffset: number, byteLength: number): Uint8Array {
-    const address = this.device.driver.cpuAddress(this.pointerAt(byteOffset));
-    if (address === undefined) {
-      throw new CudaIpcError(
-        "UNSUPPORTED",
-        `Cannot view "${this.label}": it is memory of ${this.device.name}; use read()`,
-      );
-    }
-    if (byteLength > limits.viewBytesMax) {
-      throw new CudaIpcError(
-        "LIMIT_EXCEEDED",
-        `Cannot view ${formatBytes(byteLength)} of "${this.label}" at once: the limit (viewBytesMax) is ` +
-          `${formatBytes(limits.viewBytesMax)}; view parts of it`,
-      );
-    }
-    return viewAt(address, byteLength);
-  }
-
-  #unmapIfUnused(): void {
-    if (this.#open || !this.#mapped || this.#users > 0) return;
-    this.#mapped = false;
-    this.device.driver.unmapMemory(this.device.ordinal, this.#pointer);
   }
 
   #checkOpen(): void {
@@ -257,6 +217,24 @@ export class DeviceBuffer {
     if (this.access === "read-write") return;
     throw new CudaIpcError("READ_ONLY", `Cannot write to "${this.label}": it was opened for reading`);
   }
+}
+
+function mapMemory(device: Device, memory: DriverMemory, access: Access): MappedMemory {
+  return acquireIn((scope) => {
+    const pointer = device.driver.mapMemory(memory, access);
+    scope.own(pointer, (pointer) => device.driver.unmapMemory(device.ordinal, pointer));
+    return new MappedMemory(device, pointer, memory.byteLength);
+  });
+}
+
+function giveBack({ mapped, memory }: Held): void {
+  liveCount -= 1;
+  releaseAll([
+    () => {
+      if (memory !== undefined) mapped.device.driver.releaseMemory(memory);
+    },
+    () => mapped.release(),
+  ]);
 }
 
 /** Buffers of this process that are open; what leak checks compare. */

@@ -1,9 +1,9 @@
 /**
  * A device by name: `host`, `cuda:N`, or `auto` for the first GPU and the host where there is none.
- * Owns its driver and what transfers to it need; everything made on it is closed before it.
+ * Owns its driver and what transfers to it need; the driver lives until everything made on the device is gone.
  */
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { Scope } from "../base/scope.js";
+import { acquireIn, Scope } from "../base/scope.js";
 import type { DeviceFacts, GpuDriver } from "../driver/gpu-driver.js";
 import { type DriverOpener, openDriver } from "../driver/open-driver.js";
 import { Lanes } from "./lanes.js";
@@ -17,7 +17,10 @@ export class Device {
   readonly reason: string;
   readonly driver: GpuDriver;
   readonly lanes: Lanes;
+  readonly #underWay = new Set<Promise<unknown>>();
   #open = true;
+  /** Mappings and streams that need the driver. */
+  #users = 0;
 
   private constructor(driver: GpuDriver, ordinal: number, reason: string) {
     this.driver = driver;
@@ -49,18 +52,19 @@ export class Device {
    */
   static openByUuid(uuid: string, openDriverOf: DriverOpener = openDriver): Device {
     if (uuid === "host") return Device.#on(openDriverOf("host"), 0, "asked for by UUID");
-    const driver = openDriverOf("cuda");
-    const seen: string[] = [];
-    for (let ordinal = 0; ordinal < driver.deviceCount(); ordinal += 1) {
-      const found = driver.describeDevice(ordinal).uuid;
-      if (found === uuid) return Device.#on(driver, ordinal, "asked for by UUID");
-      seen.push(found);
-    }
-    driver.close();
-    throw new CudaIpcError(
-      "DEVICE_NOT_FOUND",
-      `Cannot open device ${uuid}: this process sees ${seen.length === 0 ? "no GPU" : seen.join(", ")}`,
-    );
+    return acquireIn((scope) => {
+      const driver = scope.own(openDriverOf("cuda"), (driver) => driver.close());
+      const seen: string[] = [];
+      for (let ordinal = 0; ordinal < driver.deviceCount(); ordinal += 1) {
+        const found = driver.describeDevice(ordinal).uuid;
+        if (found === uuid) return new Device(driver, ordinal, "asked for by UUID");
+        seen.push(found);
+      }
+      throw new CudaIpcError(
+        "DEVICE_NOT_FOUND",
+        `Cannot open device ${uuid}: this process sees ${seen.length === 0 ? "no GPU" : seen.join(", ")}`,
+      );
+    });
   }
 
   static #auto(openDriverOf: DriverOpener): Device {
@@ -76,12 +80,10 @@ export class Device {
   }
 
   static #on(driver: GpuDriver, ordinal: number, reason: string): Device {
-    try {
+    return acquireIn((scope) => {
+      scope.own(driver, (driver) => driver.close());
       return new Device(driver, ordinal, reason);
-    } catch (error) {
-      driver.close();
-      throw error;
-    }
+    });
   }
 
   get ordinal(): number {
@@ -106,11 +108,39 @@ export class Device {
     return new Stream(this);
   }
 
+  /** Counts something made on this device, which calls `release` once: the driver is closed after it. */
+  retain(): void {
+    this.#checkOpen();
+    this.#users += 1;
+  }
+
+  release(): void {
+    this.#users -= 1;
+    if (!this.#open && this.#users === 0) this.driver.close();
+  }
+
+  /** Runs work that `idle` waits for. */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    const running = work();
+    this.#underWay.add(running);
+    try {
+      return await running;
+    } finally {
+      this.#underWay.delete(running);
+    }
+  }
+
+  /** Resolves once no transfer is under way. */
+  async idle(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+  }
+
+  /** From here on nothing is made on this device. What was made on it stays usable; the driver is closed after the last of it. */
   close(): void {
     if (!this.#open) return;
     this.#open = false;
     const scope = new Scope();
-    scope.defer(() => this.driver.close());
+    if (this.#users === 0) scope.defer(() => this.driver.close());
     scope.defer(() => this.lanes.close());
     scope.close();
   }

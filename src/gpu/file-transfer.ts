@@ -34,15 +34,15 @@ export async function readFileInto(
   options: FileTransferOptions = {},
 ): Promise<void> {
   checkRange(`Write to "${buffer.label}"`, byteOffset, section.byteLength, buffer.byteLength);
-  await buffer.use("write to", options, async (deadline) => {
+  await buffer.use("write", options, async (mapped, deadline) => {
     if (buffer.device.driver.kind === "host" && buffer.exportable) {
       await sendIntoMemoryFile(buffer, byteOffset, section, deadline, options.onProgress);
       return;
     }
     let done = 0;
-    await buffer.device.lanes.forEachPiece(section.byteLength, async (lane, piece) => {
+    await buffer.device.lanes.forEachPiece(section.byteLength, deadline, async (lane, piece) => {
       const fill = (staging: Uint8Array) => readExactly(section, piece.byteOffset, staging);
-      await lane.uploadFrom(buffer.pointerAt(byteOffset + piece.byteOffset), piece.byteLength, fill, deadline);
+      await lane.uploadFrom(mapped.pointerAt(byteOffset + piece.byteOffset), piece.byteLength, fill);
       done += piece.byteLength;
       options.onProgress?.(done);
     });
@@ -62,6 +62,7 @@ async function sendIntoMemoryFile(
 ): Promise<void> {
   using memory = buffer.exportFd();
   const count = Math.max(1, Math.min(PARALLEL_SENDS, Math.floor(section.byteLength / SEND_BYTES_MIN)));
+  const sourceName = section.fileName;
   const partBytes = Math.ceil(section.byteLength / count);
   let done = 0;
   const sends = Array.from({ length: count }, (_, index) => {
@@ -72,7 +73,7 @@ async function sendIntoMemoryFile(
       done += pieceBytes;
       onProgress?.(done);
     };
-    return sendFile(target, source, Math.min(partBytes, section.byteLength - start), { deadline, onPiece });
+    return sendFile(target, source, Math.min(partBytes, section.byteLength - start), { deadline, sourceName, onPiece });
   });
   // WHY all are waited for before the first failure is thrown: the descriptors are closed after this.
   const outcomes = await Promise.allSettled(sends);
@@ -90,12 +91,11 @@ export async function writeFileFrom(
   options: FileTransferOptions = {},
 ): Promise<void> {
   checkRange(`Read of "${buffer.label}"`, byteOffset, section.byteLength, buffer.byteLength);
-  await buffer.use("read", options, async (deadline) => {
+  await buffer.use("read", options, async (mapped, deadline) => {
     let done = 0;
-    await buffer.device.lanes.forEachPiece(section.byteLength, async (lane, piece) => {
-      deadline.check();
+    await buffer.device.lanes.forEachPiece(section.byteLength, deadline, async (lane, piece) => {
       const take = (staging: Uint8Array) => writeExactly(section, piece.byteOffset, staging);
-      await lane.downloadTo(buffer.pointerAt(byteOffset + piece.byteOffset), piece.byteLength, take, deadline);
+      await lane.downloadTo(mapped.pointerAt(byteOffset + piece.byteOffset), piece.byteLength, take);
       done += piece.byteLength;
       options.onProgress?.(done);
     });

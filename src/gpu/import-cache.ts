@@ -1,38 +1,24 @@
 /**
- * One mapping per allocation and access, however often it is opened: opening again counts, and the mapping goes with the last close.
+ * One mapping per allocation and access, however often it is opened: each opening gets a buffer of its own on it, and the mapping
+ * goes with the last of them. (The CUDA driver miscounts memory that is imported twice.)
  */
 import type { DeviceBuffer } from "./device-buffer.js";
 
-interface Entry {
-  readonly buffer: DeviceBuffer;
-  count: number;
-}
-
 export class ImportCache {
-  readonly #entries = new Map<string, Entry>();
+  /** The buffer with which each mapping began; it may be closed while others use the mapping. */
+  readonly #first = new Map<string, DeviceBuffer>();
 
   get size(): number {
-    return this.#entries.size;
+    return this.#first.size;
   }
 
-  /** The buffer under the key, imported now where it is not there yet. Each call is matched by one `release`. */
-  acquire(key: string, importBuffer: () => DeviceBuffer): DeviceBuffer {
-    const known = this.#entries.get(key);
-    if (known !== undefined) {
-      known.count += 1;
-      return known.buffer;
-    }
+  /** A buffer on the mapping under the key, which is imported now where it is not there yet. The caller closes it. */
+  open(key: string, importBuffer: () => DeviceBuffer): DeviceBuffer {
+    const known = this.#first.get(key);
+    if (known !== undefined) return known.twin();
     const buffer = importBuffer();
-    this.#entries.set(key, { buffer, count: 1 });
+    this.#first.set(key, buffer);
+    buffer.onUnmapped(() => this.#first.delete(key));
     return buffer;
-  }
-
-  release(key: string): void {
-    const entry = this.#entries.get(key);
-    if (entry === undefined) throw new TypeError(`release of "${key}", which is not held`);
-    entry.count -= 1;
-    if (entry.count > 0) return;
-    this.#entries.delete(key);
-    entry.buffer.close();
   }
 }

@@ -3,7 +3,7 @@
  * by the CPU overlaps with the transfer of another. A lane of the host device copies directly; a lane of a GPU has a stream
  * and a piece of pinned staging memory of its own. Lanes are made when needed and kept.
  */
-import type { Deadline } from "../base/deadline.js";
+import { Deadline } from "../base/deadline.js";
 import { limits } from "../base/limits.js";
 import { Scope } from "../base/scope.js";
 import type { DevicePointer, DriverStream, GpuDriver, StagingMemory } from "../driver/gpu-driver.js";
@@ -12,24 +12,16 @@ import { waitUntil } from "./adaptive-wait.js";
 
 export interface Lane {
   /** Moves these bytes, at most `pieceBytes`, to the device; they are there when this resolves. */
-  upload(to: DevicePointer, bytes: Uint8Array, deadline: Deadline): Promise<void>;
-  download(from: DevicePointer, bytes: Uint8Array, deadline: Deadline): Promise<void>;
+  upload(to: DevicePointer, bytes: Uint8Array): Promise<void>;
+  download(from: DevicePointer, bytes: Uint8Array): Promise<void>;
   /** As `upload`, of what `fill` puts into the staging memory that it is given. */
-  uploadFrom(
-    to: DevicePointer,
-    byteLength: number,
-    fill: (staging: Uint8Array) => Promise<void>,
-    deadline: Deadline,
-  ): Promise<void>;
+  uploadFrom(to: DevicePointer, byteLength: number, fill: (staging: Uint8Array) => Promise<void>): Promise<void>;
   /** As `download`, with the bytes in staging memory that `take` may read until it resolves. */
-  downloadTo(
-    from: DevicePointer,
-    byteLength: number,
-    take: (staging: Uint8Array) => Promise<void>,
-    deadline: Deadline,
-  ): Promise<void>;
+  downloadTo(from: DevicePointer, byteLength: number, take: (staging: Uint8Array) => Promise<void>): Promise<void>;
   close(): void;
 }
+
+const UNLIMITED = new Deadline("finish a copy", {}, Number.POSITIVE_INFINITY);
 
 /** What one lane works on: part of a longer transfer. */
 export interface Piece {
@@ -42,7 +34,7 @@ export class Lanes {
   readonly #ordinal: number;
   readonly #free: Lane[] = [];
   readonly #waiting: ((lane: Lane) => void)[] = [];
-  readonly #underWay = new Set<Promise<unknown>>();
+  #open = true;
   #made = 0;
 
   constructor(driver: GpuDriver, ordinal: number) {
@@ -51,65 +43,68 @@ export class Lanes {
   }
 
   /**
-   * Cuts `byteLength` bytes into pieces and has lanes work on them side by side. Stops at the first failure, which it throws
-   * once no lane is at work any more, so that the caller may then free what was being copied.
+   * Cuts `byteLength` bytes into pieces and has lanes work on them side by side. Stops at the first failure or at the deadline,
+   * which it throws once no lane is at work any more, so that the caller may then free what was being copied.
    */
-  async forEachPiece(byteLength: number, work: (lane: Lane, piece: Piece) => Promise<void>): Promise<void> {
+  async forEachPiece(
+    byteLength: number,
+    deadline: Deadline,
+    work: (lane: Lane, piece: Piece) => Promise<void>,
+  ): Promise<void> {
     let next = 0;
     let failed = false;
-    const workOnPieces = async (): Promise<void> => {
-      const lane = await this.#take();
+    const workWith = async (lane: Lane): Promise<void> => {
+      while (next < byteLength && !failed) {
+        deadline.check();
+        const piece = { byteOffset: next, byteLength: Math.min(limits.stagingBytes, byteLength - next) };
+        next += piece.byteLength;
+        await work(lane, piece);
+      }
+    };
+    const takePart = async (): Promise<void> => {
       try {
-        while (next < byteLength && !failed) {
-          const piece = { byteOffset: next, byteLength: Math.min(limits.stagingBytes, byteLength - next) };
-          next += piece.byteLength;
-          await work(lane, piece);
-        }
+        await this.#withLane(workWith);
       } catch (error) {
         failed = true;
         throw error;
-      } finally {
-        this.#giveBack(lane);
       }
     };
     const count = Math.min(limits.transferLanes, Math.ceil(byteLength / limits.stagingBytes));
-    const transfer = Promise.allSettled(Array.from({ length: count }, workOnPieces));
-    this.#underWay.add(transfer);
-    const outcomes = await transfer;
-    this.#underWay.delete(transfer);
+    const outcomes = await Promise.allSettled(Array.from({ length: count }, takePart));
     for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
   }
 
-  /** Resolves once no transfer is under way. */
-  async idle(): Promise<void> {
-    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
-  }
-
-  /** Frees the lanes; no transfer may be under way. */
+  /** Frees the lanes; those at work are freed when they are done. */
   close(): void {
+    this.#open = false;
     const scope = new Scope();
     for (const lane of this.#free.splice(0)) scope.defer(() => lane.close());
-    this.#made = 0;
     scope.close();
+  }
+
+  async #withLane(work: (lane: Lane) => Promise<void>): Promise<void> {
+    const lane = await this.#take();
+    try {
+      await work(lane);
+    } finally {
+      this.#giveBack(lane);
+    }
   }
 
   async #take(): Promise<Lane> {
     const free = this.#free.pop();
     if (free !== undefined) return free;
     if (this.#made >= limits.transferLanes) return new Promise((resolve) => this.#waiting.push(resolve));
+    const lane = makeLane(this.#driver, this.#ordinal);
     this.#made += 1;
-    try {
-      return makeLane(this.#driver, this.#ordinal);
-    } catch (error) {
-      this.#made -= 1;
-      throw error;
-    }
+    return lane;
   }
 
   #giveBack(lane: Lane): void {
     const next = this.#waiting.shift();
-    if (next === undefined) this.#free.push(lane);
-    else next(lane);
+    if (next !== undefined) next(lane);
+    else if (this.#open) this.#free.push(lane);
+    else lane.close();
   }
 }
 
@@ -178,37 +173,29 @@ class StagedLane implements Lane {
     }
   }
 
-  async upload(to: DevicePointer, bytes: Uint8Array, deadline: Deadline): Promise<void> {
+  async upload(to: DevicePointer, bytes: Uint8Array): Promise<void> {
     const copyIn = (staging: Uint8Array) => copyMemory(addressOf(staging), addressOf(bytes), bytes.byteLength);
-    await this.uploadFrom(to, bytes.byteLength, copyIn, deadline);
+    await this.uploadFrom(to, bytes.byteLength, copyIn);
   }
 
-  async download(from: DevicePointer, bytes: Uint8Array, deadline: Deadline): Promise<void> {
+  async download(from: DevicePointer, bytes: Uint8Array): Promise<void> {
     const copyOut = (staging: Uint8Array) => copyMemory(addressOf(bytes), addressOf(staging), bytes.byteLength);
-    await this.downloadTo(from, bytes.byteLength, copyOut, deadline);
+    await this.downloadTo(from, bytes.byteLength, copyOut);
   }
 
-  async uploadFrom(
-    to: DevicePointer,
-    byteLength: number,
-    fill: (staging: Uint8Array) => Promise<void>,
-    deadline: Deadline,
-  ): Promise<void> {
-    deadline.check();
+  async uploadFrom(to: DevicePointer, byteLength: number, fill: (staging: Uint8Array) => Promise<void>): Promise<void> {
     await fill(this.#staging.bytes.subarray(0, byteLength));
     this.#driver.copyToDevice(this.#stream, to, this.#staging.address, byteLength);
-    await this.#finish(deadline);
+    await this.#finish();
   }
 
   async downloadTo(
     from: DevicePointer,
     byteLength: number,
     take: (staging: Uint8Array) => Promise<void>,
-    deadline: Deadline,
   ): Promise<void> {
-    deadline.check();
     this.#driver.copyToHost(this.#stream, this.#staging.address, from, byteLength);
-    await this.#finish(deadline);
+    await this.#finish();
     await take(this.#staging.bytes.subarray(0, byteLength));
   }
 
@@ -221,7 +208,7 @@ class StagedLane implements Lane {
 
   // WHY the copy is waited for even when the caller has given up: the staging memory and the device memory
   // are free for others only once the GPU has let go of them. A copy of one piece takes well under a millisecond.
-  async #finish(deadline: Deadline): Promise<void> {
-    await waitUntil(() => this.#driver.isIdle(this.#stream), deadline.unlimited());
+  async #finish(): Promise<void> {
+    await waitUntil(() => this.#driver.isIdle(this.#stream), UNLIMITED);
   }
 }

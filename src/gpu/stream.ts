@@ -1,6 +1,7 @@
 /** A queue of work on a device, done in order and apart from all other streams. */
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DriverStream } from "../driver/gpu-driver.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
@@ -13,7 +14,11 @@ export class Stream {
   /** Use `device.createStream()`. */
   constructor(device: Device) {
     this.device = device;
-    this.#handle = device.driver.createStream(device.ordinal);
+    this.#handle = acquireIn((scope) => {
+      device.retain();
+      scope.defer(() => device.release());
+      return device.driver.createStream(device.ordinal);
+    });
   }
 
   /** The driver's own handle, for calls on the driver. */
@@ -40,7 +45,7 @@ export class Stream {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    this.device.driver.destroyStream(this.#handle);
+    releaseAll([() => this.device.driver.destroyStream(this.#handle), () => this.device.release()]);
   }
 
   [Symbol.dispose](): void {

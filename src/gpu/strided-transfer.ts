@@ -10,6 +10,8 @@ import type { Deadline, WaitOptions } from "../base/deadline.js";
 import { limits } from "../base/limits.js";
 import { nextTurn } from "./adaptive-wait.js";
 import type { DeviceBuffer } from "./device-buffer.js";
+import type { MappedMemory } from "./mapped-memory.js";
+import { download, upload } from "./transfer.js";
 
 /** Fills `target` with the elements in C order. */
 export async function readStrided(
@@ -19,7 +21,7 @@ export async function readStrided(
   options: WaitOptions,
 ): Promise<void> {
   const onHost = buffer.device.driver.kind === "host";
-  await buffer.use("read", options, async (deadline) => {
+  await buffer.use("read", options, async (mapped, deadline) => {
     for (const { part, packedOffset } of boundedParts(layout, 0)) {
       deadline.check();
       const { low, high } = byteSpan(part);
@@ -27,11 +29,11 @@ export async function readStrided(
       const gather = (memory: Uint8Array) =>
         gatherElements({ ...part, byteOffset: part.byteOffset - low }, { memory, packed });
       if (onHost) {
-        buffer.withView(low, high - low, gather);
+        gather(mapped.window(buffer.label, low, high - low));
         await nextTurn();
       } else {
         const stretch = new Uint8Array(high - low);
-        await buffer.read(low, stretch, options);
+        await download(mapped, low, stretch, deadline);
         gather(stretch);
       }
     }
@@ -45,32 +47,32 @@ export async function writeStrided(
   source: Uint8Array,
   options: WaitOptions,
 ): Promise<void> {
-  await buffer.use("write to", options, async (deadline) => {
+  await buffer.use("write", options, async (mapped, deadline) => {
     if (buffer.device.driver.kind === "host") {
-      await scatterOnHost(buffer, layout, source, deadline);
+      await scatterOnHost(mapped, buffer.label, { layout, source, deadline });
       return;
     }
     let packedOffset = 0;
     for (const run of contiguousRuns(layout)) {
-      await buffer.write(run.byteOffset, source.subarray(packedOffset, packedOffset + run.byteLength), options);
+      const part = source.subarray(packedOffset, packedOffset + run.byteLength);
+      await upload(mapped, run.byteOffset, part, deadline);
       packedOffset += run.byteLength;
     }
   });
 }
 
 async function scatterOnHost(
-  buffer: DeviceBuffer,
-  layout: ArrayLayout,
-  source: Uint8Array,
-  deadline: Deadline,
+  mapped: MappedMemory,
+  label: string,
+  work: { readonly layout: ArrayLayout; readonly source: Uint8Array; readonly deadline: Deadline },
 ): Promise<void> {
+  const { layout, source, deadline } = work;
   for (const { part, packedOffset } of boundedParts(layout, 0)) {
     deadline.check();
     const { low, high } = byteSpan(part);
     const packed = source.subarray(packedOffset, packedOffset + arrayByteLength(part.dtype, part.shape));
-    buffer.withView(low, high - low, (memory) => {
-      scatterElements({ ...part, byteOffset: part.byteOffset - low }, { memory, packed });
-    });
+    const memory = mapped.window(label, low, high - low);
+    scatterElements({ ...part, byteOffset: part.byteOffset - low }, { memory, packed });
     await nextTurn();
   }
 }

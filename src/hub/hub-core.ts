@@ -3,32 +3,17 @@
  * Requests and ends of sessions go in; replies, hang-ups and closed descriptors come out through HubPorts.
  */
 import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
 import { decodeRequest, idOf } from "../wire/codec.js";
 import { fdsOf } from "../wire/descriptor.js";
-import {
-  INSPECT_HOLDERS_MAX,
-  LIST_PAGE_OBJECTS,
-  PROTOCOL_VERSION,
-  type Request,
-  type RequestOf,
-  type ResultOf,
-} from "../wire/messages.js";
+import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { checkDescriptor } from "./check-descriptor.js";
-import { hubStatus, summarize } from "./hub-report.js";
+import { hubStatus, inspection, listPage } from "./hub-report.js";
 import { ObjectTable, type SharedObject } from "./object-table.js";
-import type { HubPorts, SessionFacts, SessionId } from "./ports.js";
+import type { HubIdentity, HubPorts, SessionId } from "./ports.js";
+import { refusal } from "./refusal.js";
 import { type WaitingOpen, WaitingOpens } from "./waiting-opens.js";
-
-export interface HubIdentity {
-  readonly version: string;
-  /** Differs between any two hubs that ever ran. */
-  readonly instance: string;
-  readonly pid: number;
-  readonly startedAtMs: number;
-  readonly socket: string;
-  readonly idleMs: number | null;
-}
 
 interface Session {
   readonly id: SessionId;
@@ -67,9 +52,10 @@ export class HubCore<Fd> {
     this.#sessions.set(id, { id, pid, program: "", greeted: false, leases: new Set() });
   }
 
-  /** Nobody reads replies any more; what the session holds stays until `sessionEnded`. */
+  /** Nobody reads replies any more. What the session holds stays until `sessionEnded`; a session that holds nothing ends now. */
   sessionHungUp(id: SessionId): void {
     this.#waiting.dropSession(id);
+    if (this.#sessions.get(id)?.leases.size === 0) this.sessionEnded(id);
   }
 
   /** The session's process has ended, or said goodbye: everything that it holds is given back. */
@@ -110,11 +96,7 @@ export class HubCore<Fd> {
 
   /** Answers a request with an error. */
   refuse(session: SessionId, request: number, error: unknown): void {
-    const known = error instanceof CudaIpcError;
-    const code = known ? error.code : "SYSTEM_ERROR";
-    const message = known ? error.message : `The hub failed: ${error instanceof Error ? error.message : String(error)}`;
-    const clipped = message.length > 4096 ? `${message.slice(0, 4096)}...` : message;
-    this.#ports.reply(session, { v: PROTOCOL_VERSION, id: request, ok: false, error: { code, message: clipped } }, []);
+    this.#ports.reply(session, refusal(request, error), []);
   }
 
   /** Ends all objects. */
@@ -195,6 +177,7 @@ export class HubCore<Fd> {
   #create(session: Session, request: RequestOf<"create">, fds: readonly Fd[], kept: Set<Fd>): ResultOf<"create"> {
     const { descriptor, lifetime } = request;
     const name = checkName(request.name);
+    checkRoom(session, `create "${name}"`);
     const [memory, index] = fds;
     if (memory === undefined) throw new TypeError("create without its memory");
     checkDescriptor(name, descriptor, fds, this.#ports);
@@ -223,7 +206,7 @@ export class HubCore<Fd> {
     if (object === undefined || !object.named) return;
     for (const waiting of this.#waiting.takeName(object.name)) {
       const reader = this.#sessions.get(waiting.session);
-      if (reader !== undefined) this.#grant(reader, waiting.request, object);
+      if (reader !== undefined) this.#tryGrant(reader, waiting.request, object);
     }
   }
 
@@ -231,7 +214,7 @@ export class HubCore<Fd> {
     const name = checkName(request.name);
     const object = this.#objects.find(name);
     if (object?.published) {
-      this.#grant(session, request, object);
+      this.#tryGrant(session, request, object);
       return;
     }
     if (!request.wait) {
@@ -241,10 +224,19 @@ export class HubCore<Fd> {
     this.#waiting.add({ session: session.id, request });
   }
 
+  // WHY caught here: a grant may happen on somebody else's publish, who must not get this reader's error.
+  #tryGrant(session: Session, request: RequestOf<"open">, object: SharedObject<Fd>): void {
+    try {
+      this.#grant(session, request, object);
+    } catch (error) {
+      this.refuse(session.id, request.id, error);
+    }
+  }
+
   #grant(session: Session, request: RequestOf<"open">, object: SharedObject<Fd>): void {
+    checkRoom(session, `open "${object.name}"`);
     const readOnly = request.access === "read" && object.descriptor.mechanism === "memfd";
-    const twin = readOnly ? this.#tryReopen(session, request, object) : undefined;
-    if (readOnly && twin === undefined) return;
+    const twin = readOnly ? this.#ports.reopenReadOnly(object.memory) : undefined;
     const lease = this.#objects.lease(object, session.id, request.access);
     session.leases.add(lease.id);
     try {
@@ -254,16 +246,6 @@ export class HubCore<Fd> {
       this.#answer(session.id, request, result, fds);
     } finally {
       if (twin !== undefined) this.#ports.closeFd(twin);
-    }
-  }
-
-  // WHY caught here: a grant may happen on somebody else's publish, who must not get this reader's error.
-  #tryReopen(session: Session, request: Request, object: SharedObject<Fd>): Fd | undefined {
-    try {
-      return this.#ports.reopenReadOnly(object.memory);
-    } catch (error) {
-      this.refuse(session.id, request.id, error);
-      return undefined;
     }
   }
 
@@ -292,19 +274,11 @@ export class HubCore<Fd> {
   }
 
   #list(request: RequestOf<"list">): ResultOf<"list"> {
-    const { objects, next } = this.#objects.page(request.after, LIST_PAGE_OBJECTS);
-    return { objects: objects.map(summarize), next };
+    return listPage(this.#objects.namedAfter(request.after));
   }
 
   #inspect(request: RequestOf<"inspect">): ResultOf<"inspect"> {
-    const object = this.#named(request.name, "inspect");
-    const leases = [...object.leases.values()];
-    const holders = leases.slice(0, INSPECT_HOLDERS_MAX).map((lease) => {
-      const holder: SessionFacts = this.#sessions.get(lease.session) ?? { pid: 0, program: "" };
-      return { pid: holder.pid, program: holder.program, access: lease.kind };
-    });
-    const holdersLeftOut = leases.length - holders.length;
-    return { object: summarize(object), holders, holdersLeftOut };
+    return inspection(this.#named(request.name, "inspect"), (session) => this.#sessions.get(session));
   }
 
   #status(): ResultOf<"status"> {
@@ -332,4 +306,13 @@ export class HubCore<Fd> {
   #answer(session: SessionId, request: Request, result: object, fds: readonly Fd[] = []): void {
     this.#ports.reply(session, { v: PROTOCOL_VERSION, id: request.id, ok: true, result }, fds);
   }
+}
+
+/** @throws LIMIT_EXCEEDED where the session holds as many leases as one may */
+function checkRoom(session: Session, attempt: string): void {
+  if (session.leases.size < limits.leasesPerClientMax) return;
+  throw new CudaIpcError(
+    "LIMIT_EXCEEDED",
+    `Cannot ${attempt}: this client holds ${session.leases.size} leases, the limit (leasesPerClientMax)`,
+  );
 }

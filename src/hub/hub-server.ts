@@ -3,7 +3,7 @@
  * what the core asks for. Holds file descriptors only; it never loads a CUDA library.
  */
 import { randomUUID } from "node:crypto";
-import { chmodSync, lstatSync, unlinkSync } from "node:fs";
+import { chmodSync } from "node:fs";
 import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
@@ -15,11 +15,12 @@ import { inspectMemoryFile, reopenReadOnly } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { hubSocketPath, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { type Packet, SeqpacketListener, type SeqpacketSocket } from "../os/seqpacket.js";
-import { fromNodeError } from "../os/system-error.js";
+import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
 import { encodeMessage } from "../wire/codec.js";
 import type { Reply } from "../wire/messages.js";
 import { HubCore } from "./hub-core.js";
 import type { HubPorts, SessionId } from "./ports.js";
+import { refusal } from "./refusal.js";
 import { Session } from "./session.js";
 
 export interface HubServerOptions {
@@ -40,6 +41,7 @@ export class HubServer {
   readonly #core: HubCore<OwnedFd>;
   readonly #lock: OwnedFd;
   readonly #listener: SeqpacketListener;
+  readonly #socketFile: SocketFile;
   readonly #watch: FdWatch;
   readonly #sessions = new Map<SessionId, Session>();
   readonly #idleMs: number;
@@ -54,6 +56,7 @@ export class HubServer {
     this.socketPath = socketPath;
     this.#lock = lock;
     this.#listener = listener;
+    this.#socketFile = new SocketFile(socketPath);
     this.#idleMs = options.idleMs ?? defaults.hubIdleMs;
     this.#log = options.log ?? (() => {});
     this.ended = new Promise((resolve) => {
@@ -100,7 +103,7 @@ export class HubServer {
       releaseAll([
         () => this.#watch.close(),
         // WHY before the lock: the next hub may bind as soon as it has the lock.
-        () => unlinkSync(this.socketPath),
+        () => this.#socketFile.remove(),
         () => this.#listener.close(),
         ...sessions.map((session) => () => session.forget()),
         () => this.#core.close(),
@@ -139,7 +142,7 @@ export class HubServer {
       for (;;) {
         const socket = this.#listener.tryAccept();
         if (socket === undefined) return;
-        acquireIn((scope) => this.#admit(scope.own(socket, (socket) => socket.close())));
+        this.#serve(socket);
       }
     } catch (error) {
       this.#log(`cannot accept a client: ${describe(error)}`);
@@ -149,19 +152,29 @@ export class HubServer {
     }
   }
 
+  /** Begins a session, or says why not and hangs up. */
+  #serve(socket: SeqpacketSocket): void {
+    try {
+      this.#admit(socket);
+    } catch (error) {
+      this.#log(`refused a client: ${describe(error)}`);
+      try {
+        socket.trySend(encodeMessage(refusal(0, error)));
+      } catch (sendError) {
+        this.#log(`could not tell it so: ${describe(sendError)}`);
+      } finally {
+        socket.close();
+      }
+    }
+  }
+
+  /** @throws UNTRUSTED_PEER, LIMIT_EXCEEDED, TOO_MANY_FDS */
   #admit(socket: SeqpacketSocket): void {
     const credentials = socket.peerCredentials();
-    const refusal = this.#refusal(credentials.uid);
-    if (refusal !== undefined) {
-      this.#log(`refused process ${credentials.pid}: ${refusal.message}`);
-      const reply: Reply = { v: 1, id: 0, ok: false, error: { code: refusal.code, message: refusal.message } };
-      socket.trySend(encodeMessage(reply));
-      socket.close();
-      return;
-    }
+    this.#checkAdmissible(credentials.uid);
     this.#lastSession += 1;
     const id = this.#lastSession;
-    const session = new Session(socket, credentials, {
+    const session = Session.start(socket, credentials, {
       onPacket: (packet) => this.#onPacket(id, packet),
       onHangUp: (reason) => this.#onHangUp(id, reason),
       onGone: () => this.#onGone(id),
@@ -171,15 +184,14 @@ export class HubServer {
     clearTimeout(this.#idleTimer);
   }
 
-  #refusal(uid: number): CudaIpcError | undefined {
+  #checkAdmissible(uid: number): void {
     if (uid !== ownUid()) {
-      return new CudaIpcError("UNTRUSTED_PEER", `Cannot serve user ${uid}: this hub is of user ${ownUid()}`);
+      throw new CudaIpcError("UNTRUSTED_PEER", `Cannot serve user ${uid}: this hub is of user ${ownUid()}`);
     }
     if (this.#sessions.size >= limits.hubClientsMax) {
       const message = `Cannot serve another client: ${this.#sessions.size} are connected, the limit (hubClientsMax)`;
-      return new CudaIpcError("LIMIT_EXCEEDED", message);
+      throw new CudaIpcError("LIMIT_EXCEEDED", message);
     }
-    return undefined;
   }
 
   #onPacket(id: SessionId, packet: Packet): void {
@@ -188,24 +200,26 @@ export class HubServer {
     } else {
       this.#core.damagedPacket(id, packet.bytes, packet.damage);
     }
-    if (this.#sessions.has(id) && !this.#core.hasSession(id)) this.#forget(id);
+    this.#forgetIfEnded(id);
   }
 
   #onHangUp(id: SessionId, reason: unknown): void {
     const pid = this.#sessions.get(id)?.credentials.pid;
     if (reason !== undefined) this.#log(`hung up on process ${pid}: ${describe(reason)}`);
     this.#core.sessionHungUp(id);
+    this.#forgetIfEnded(id);
   }
 
   #onGone(id: SessionId): void {
     this.#core.sessionEnded(id);
-    this.#forget(id);
+    this.#forgetIfEnded(id);
   }
 
-  #forget(id: SessionId): void {
+  #forgetIfEnded(id: SessionId): void {
     const session = this.#sessions.get(id);
+    if (session === undefined || this.#core.hasSession(id)) return;
     this.#sessions.delete(id);
-    session?.forget();
+    session.forget();
     if (this.#open) this.#scheduleIdleEnd();
   }
 
@@ -216,19 +230,6 @@ export class HubServer {
       this.#log(`no clients and no objects for ${this.#idleMs} ms`);
       this.stop();
     }, this.#idleMs);
-  }
-}
-
-function removeStaleSocket(path: string): void {
-  const stats = lstatSync(path, { throwIfNoEntry: false });
-  if (stats === undefined) return;
-  if (!stats.isSocket()) {
-    throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot listen at ${path}: a file that is not a socket is there`);
-  }
-  try {
-    unlinkSync(path);
-  } catch (error) {
-    throw fromNodeError(`remove the stale socket ${path}`, error);
   }
 }
 

@@ -17,6 +17,8 @@ try {
     log: (line) => process.stderr.write(`${new Date().toISOString()} ${line}\n`),
   });
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => hub.stop());
+  // WHY: whoever started this hub may be gone before it reads the line; others are served all the same.
+  process.stdout.on("error", () => {});
   process.stdout.write(`${JSON.stringify({ ready: true })}\n`);
 } catch (error) {
   const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";

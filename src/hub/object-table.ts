@@ -9,6 +9,7 @@
  */
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
+import { releaseAll } from "../base/scope.js";
 import type { Descriptor } from "../wire/descriptor.js";
 import type { Lifetime } from "../wire/messages.js";
 import type { SessionId } from "./ports.js";
@@ -119,23 +120,24 @@ export class ObjectTable<Fd> {
     this.#endIfUnused(object);
   }
 
-  /** The objects whose names follow `after`, in order, at most `count`. */
-  page(after: string | undefined, count: number): { objects: SharedObject<Fd>[]; next: string | null } {
+  /** The objects whose names follow `after`, in order; all where it is undefined. The table does not change meanwhile. */
+  *namedAfter(after: string | undefined): IterableIterator<SharedObject<Fd>> {
     this.#sortedNames ??= [...this.#byName.keys()].sort();
     const names = this.#sortedNames;
-    const start = after === undefined ? 0 : firstAfter(names, after);
-    const page = names.slice(start, start + count);
-    const objects = page.flatMap((name) => this.#byName.get(name) ?? []);
-    return { objects, next: start + count < names.length ? (page.at(-1) ?? null) : null };
+    for (let i = after === undefined ? 0 : firstAfter(names, after); i < names.length; i += 1) {
+      const object = this.#byName.get(names[i] ?? "");
+      if (object !== undefined) yield object;
+    }
   }
 
   /** Ends every object, whatever its leases. */
   clear(): void {
-    for (const object of this.#objects.values()) this.#closeDescriptors(object);
+    const objects = [...this.#objects.values()];
     this.#objects.clear();
     this.#byName.clear();
     this.#leases.clear();
     this.#sortedNames = undefined;
+    releaseAll(objects.map((object) => () => this.#closeDescriptors(object)));
   }
 
   #endIfUnused(object: SharedObject<Fd>): void {
@@ -150,8 +152,8 @@ export class ObjectTable<Fd> {
   }
 
   #closeDescriptors(object: SharedObject<Fd>): void {
-    this.#closeFd(object.memory);
-    if (object.index !== undefined) this.#closeFd(object.index);
+    const fds = object.index === undefined ? [object.memory] : [object.memory, object.index];
+    releaseAll(fds.map((fd) => () => this.#closeFd(fd)));
   }
 
   #nextId(): number {

@@ -1,4 +1,7 @@
-/** What the hub's core asks of the world. The server gives it sockets and descriptors; a test gives it a model. */
+/**
+ * What the hub's core asks of the world. The server gives it sockets and descriptors; a test gives it a model.
+ * Nothing here calls back into the core before it returns.
+ */
 import type { MemoryFileFacts } from "../os/memory-file.js";
 import type { Reply } from "../wire/messages.js";
 
@@ -19,7 +22,12 @@ export interface HubPorts<Fd> {
   now(): number;
 }
 
-export interface SessionFacts {
+export interface HubIdentity {
+  readonly version: string;
+  /** Differs between any two hubs that ever ran. */
+  readonly instance: string;
   readonly pid: number;
-  readonly program: string;
+  readonly startedAtMs: number;
+  readonly socket: string;
+  readonly idleMs: number | null;
 }

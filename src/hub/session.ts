@@ -2,15 +2,17 @@
  * One client's connection as the hub sees it: who it is, what it sends, and its two ends,
  * the hang-up of its socket and the end of its process.
  */
+import { acquireIn } from "../base/scope.js";
+import type { OwnedFd } from "../os/owned-fd.js";
 import type { PacketHandler } from "../os/packet-channel.js";
 import { PacketChannel } from "../os/packet-channel.js";
-import { openPidfd, ProcessWatch } from "../os/process-watch.js";
+import { ProcessWatch } from "../os/process-watch.js";
 import type { PeerCredentials, SeqpacketSocket } from "../os/seqpacket.js";
 
 export interface SessionEvents extends Pick<PacketHandler, "onPacket"> {
   /** The socket hung up: nobody reads replies any more. */
   onHangUp(reason: unknown): void;
-  /** The process has ended, with all its work on GPUs. Follows the hang-up; at once where the system cannot tell. */
+  /** The process has ended, with all its work on GPUs. Follows the hang-up; at once where it had ended before it was served. */
   onGone(): void;
 }
 
@@ -21,11 +23,14 @@ export class Session {
   #process: ProcessWatch | undefined;
   #gone = false;
 
-  /** Takes over the socket. */
-  constructor(socket: SeqpacketSocket, credentials: PeerCredentials, events: SessionEvents) {
+  private constructor(
+    socket: SeqpacketSocket,
+    credentials: PeerCredentials,
+    pidfd: OwnedFd | undefined,
+    events: SessionEvents,
+  ) {
     this.credentials = credentials;
     this.#events = events;
-    const pidfd = socket.peerPidfd() ?? (credentials.pid > 0 ? openPidfd(credentials.pid) : undefined);
     this.#process = pidfd === undefined ? undefined : new ProcessWatch(pidfd, () => this.#onExit());
     this.channel = new PacketChannel(socket, {
       onPacket: (packet) => events.onPacket(packet),
@@ -33,14 +38,29 @@ export class Session {
     });
   }
 
-  /** Hangs up from this side. The session still ends with its process, unless `forget` is called. */
+  /**
+   * Takes over the socket, unless it throws.
+   * @throws TOO_MANY_FDS
+   */
+  static start(socket: SeqpacketSocket, credentials: PeerCredentials, events: SessionEvents): Session {
+    return acquireIn((scope) => {
+      const pidfd = socket.peerPidfd();
+      scope.defer(() => pidfd?.close());
+      return new Session(socket, credentials, pidfd, events);
+    });
+  }
+
+  /**
+   * Hangs up from this side. The session still ends with its process, unless `forget` is called.
+   * WHY the event comes later: whoever hangs up may be in the middle of a change that the event would meet half-done.
+   */
   hangUp(reason?: unknown): void {
     if (!this.channel.open) return;
     this.channel.close();
-    this.#onHangUp(reason);
+    setImmediate(() => this.#onHangUp(reason));
   }
 
-  /** Releases everything without further events: the session said goodbye, or the hub ends. */
+  /** Releases everything without further events: the session has nothing left, or the hub ends. */
   forget(): void {
     this.#gone = true;
     this.channel.close();
@@ -59,6 +79,7 @@ export class Session {
     const hungUp = !this.channel.open;
     // WHY: the process may end before its last messages were read; they are worth nothing now.
     if (!hungUp) this.#events.onHangUp(undefined);
+    if (this.#gone) return;
     this.forget();
     this.#events.onGone();
   }

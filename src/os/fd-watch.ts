@@ -10,6 +10,7 @@ export class FdWatch {
   readonly #handle: PollHandle;
   readonly #onReady: () => void;
   #open = true;
+  #paused = false;
   #scheduled = false;
   #writable = false;
 
@@ -26,17 +27,20 @@ export class FdWatch {
   setWritable(writable: boolean): void {
     if (!this.#open || writable === this.#writable) return;
     this.#writable = writable;
-    this.pause();
-    this.resume();
+    if (!this.#paused) this.#start();
   }
 
-  /** Stops calling back until `resume`. */
+  /** Stops calling back until `resume`, also for what was ready already. */
   pause(): void {
-    if (this.#open) this.#handle.stop();
+    if (!this.#open || this.#paused) return;
+    this.#paused = true;
+    this.#handle.stop();
   }
 
   resume(): void {
-    if (this.#open) this.#handle.start({ readable: true, writable: this.#writable, disconnect: true }, this.#hop);
+    if (!this.#open || !this.#paused) return;
+    this.#paused = false;
+    this.#start();
   }
 
   /** Whether this watch keeps the process from ending; it does unless told otherwise. */
@@ -53,6 +57,11 @@ export class FdWatch {
     this.#handle.close();
   }
 
+  #start(): void {
+    this.#handle.stop();
+    this.#handle.start({ readable: true, writable: this.#writable, disconnect: true }, this.#hop);
+  }
+
   // WHY: koffi's callback does not run promise continuations by itself (with `await` code directly in it Node 26
   // never continued); one hop through setImmediate, in the same turn of the loop, makes it ordinary code.
   readonly #hop = (): void => {
@@ -60,7 +69,7 @@ export class FdWatch {
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
-      if (this.#open) this.#onReady();
+      if (this.#open && !this.#paused) this.#onReady();
     });
   };
 }

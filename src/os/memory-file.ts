@@ -57,7 +57,7 @@ export interface MemoryFileFacts {
 
 /** What holds of a file that somebody else sent; nothing is sealed where it is no memory file. */
 export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
-  const byteLength = fstatSync(fd.number).size;
+  const byteLength = sizeOf(fd);
   const seals = libc().fcntl(fd.number, F_GET_SEALS, 0);
   const sizeSealed = seals >= 0 && (seals & SIZE_SEALS) === SIZE_SEALS;
   return { byteLength, sizeSealed, contentSealed: sizeSealed && (seals & F_SEAL_WRITE) !== 0 };
@@ -69,6 +69,14 @@ export function reopenReadOnly(fd: OwnedFd): OwnedFd {
     return new OwnedFd(openSync(`/proc/self/fd/${fd.number}`, "r"));
   } catch (error) {
     throw fromNodeError("reopen a memory file for reading", error);
+  }
+}
+
+function sizeOf(fd: OwnedFd): number {
+  try {
+    return fstatSync(fd.number).size;
+  } catch (error) {
+    throw fromNodeError("look at a file", error);
   }
 }
 

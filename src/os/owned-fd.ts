@@ -2,7 +2,7 @@
 import { closeSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
 import { libc } from "../ffi/libc.js";
-import { systemError } from "./system-error.js";
+import { fromNodeError, systemError } from "./system-error.js";
 
 const F_DUPFD_CLOEXEC = 1030;
 
@@ -11,7 +11,7 @@ let openCount = 0;
 const forgotten = new FinalizationRegistry<number>((fd) => {
   process.emitWarning(`File descriptor ${fd} was never closed; it is now`, "CudaIpcLeak");
   openCount -= 1;
-  closeSync(fd);
+  closeNumber(fd);
 });
 
 export class OwnedFd {
@@ -19,6 +19,9 @@ export class OwnedFd {
 
   /** Takes over `fd`: from here on nobody else closes it. */
   constructor(fd: number) {
+    if (!Number.isSafeInteger(fd) || fd < 0) {
+      throw new RangeError(`A file descriptor is an integer from 0, not ${String(fd)}`);
+    }
     this.#fd = fd;
     openCount += 1;
     forgotten.register(this, fd, this);
@@ -51,7 +54,7 @@ export class OwnedFd {
     if (this.#fd < 0) return;
     const fd = this.#fd;
     this.#forget();
-    closeSync(fd);
+    closeNumber(fd);
   }
 
   [Symbol.dispose](): void {
@@ -62,6 +65,14 @@ export class OwnedFd {
     this.#fd = -1;
     openCount -= 1;
     forgotten.unregister(this);
+  }
+}
+
+function closeNumber(fd: number): void {
+  try {
+    closeSync(fd);
+  } catch (error) {
+    throw fromNodeError(`close file descriptor ${fd}`, error);
   }
 }
 

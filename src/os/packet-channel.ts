@@ -2,9 +2,9 @@
  * A connected socket on the event loop: messages in by callback, messages out at once or, where the other side
  * does not read, through a bounded queue. Ends once, with a reason.
  */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { limits } from "../base/limits.js";
-import { releaseAll } from "../base/scope.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
 import { FdWatch } from "./fd-watch.js";
 import type { OwnedFd } from "./owned-fd.js";
 import type { Packet, SeqpacketSocket } from "./seqpacket.js";
@@ -22,7 +22,10 @@ interface Waiting {
   readonly fds: readonly OwnedFd[];
 }
 
-/** Messages taken from one socket before the event loop gets its turn, so that one busy peer does not starve the others. */
+/**
+ * Messages taken from one socket before the event loop gets its turn, so that one busy peer does not starve the others.
+ * WHY also of those that are sent from the queue: who sends faster than it reads would fill the other side's queue with replies.
+ */
 const PACKETS_PER_TURN = 64;
 
 export class PacketChannel {
@@ -30,12 +33,14 @@ export class PacketChannel {
   readonly #handler: PacketHandler;
   readonly #watch: FdWatch;
   readonly #queue: Waiting[] = [];
+  readonly #queueMessagesMax: number;
   #open = true;
 
   /** Takes over the socket. */
-  constructor(socket: SeqpacketSocket, handler: PacketHandler) {
+  constructor(socket: SeqpacketSocket, handler: PacketHandler, queueMessagesMax: number = limits.sendQueueMessagesMax) {
     this.socket = socket;
     this.#handler = handler;
+    this.#queueMessagesMax = queueMessagesMax;
     this.#watch = new FdWatch(socket.fd, () => this.#onReady());
   }
 
@@ -49,18 +54,20 @@ export class PacketChannel {
 
   /**
    * Sends a message, now or as soon as there is room; the descriptors stay the caller's.
-   * @throws LIMIT_EXCEEDED where too many messages wait already, CLOSED after the end
+   * @throws LIMIT_EXCEEDED where too many messages wait already, CLOSED after the end; PEER_GONE where the other side has hung up,
+   * which `onEnd` tells too, after what it had sent was received
    */
   send(bytes: Uint8Array, fds: readonly OwnedFd[] = []): void {
     if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot send a message: the connection has ended");
     if (this.#queue.length === 0 && this.socket.trySend(bytes, fds)) return;
-    if (this.#queue.length >= limits.sendQueueMessagesMax) {
+    if (this.#queue.length >= this.#queueMessagesMax) {
       throw new CudaIpcError(
         "LIMIT_EXCEEDED",
-        `Cannot send a message: ${limits.sendQueueMessagesMax} already wait because the other side does not read`,
+        `Cannot send a message: ${this.#queueMessagesMax} already wait because the other side does not read`,
       );
     }
-    this.#queue.push({ bytes, fds: fds.map((fd) => fd.duplicate()) });
+    const duplicates = acquireIn((scope) => fds.map((fd) => scope.own(fd.duplicate(), (twin) => twin.close())));
+    this.#queue.push({ bytes, fds: duplicates });
     this.#watch.setWritable(true);
   }
 
@@ -79,30 +86,42 @@ export class PacketChannel {
 
   #onReady(): void {
     try {
-      this.#flush();
-      for (let count = 0; count < PACKETS_PER_TURN && this.#open; count += 1) {
-        const packet = this.socket.tryReceive();
-        if (packet === undefined) return;
-        if (packet === "end") {
-          this.#end(undefined);
-          return;
-        }
-        this.#handler.onPacket(packet);
-      }
+      this.#receive();
+      if (this.#open) this.#flush();
     } catch (error) {
       this.#end(error);
     }
   }
 
-  #flush(): void {
-    for (;;) {
-      const next = this.#queue[0];
-      if (next === undefined) break;
-      if (!this.socket.trySend(next.bytes, next.fds)) return;
-      this.#queue.shift();
-      releaseAll(next.fds.map((fd) => () => fd.close()));
+  #receive(): void {
+    for (let count = 0; count < PACKETS_PER_TURN && this.#open; count += 1) {
+      const packet = this.socket.tryReceive();
+      if (packet === undefined) return;
+      if (packet === "end") {
+        this.#end(undefined);
+        return;
+      }
+      this.#handler.onPacket(packet);
     }
-    this.#watch.setWritable(false);
+  }
+
+  #flush(): void {
+    const count = Math.min(PACKETS_PER_TURN, this.#queue.length);
+    let sent = 0;
+    while (sent < count && this.#trySendQueued(this.#queue[sent])) sent += 1;
+    const done = this.#queue.splice(0, sent).flatMap((waiting) => waiting.fds);
+    if (this.#queue.length === 0) this.#watch.setWritable(false);
+    releaseAll(done.map((fd) => () => fd.close()));
+  }
+
+  /** True where nothing is left to do: it was sent, or the other side has hung up, whose end is for `#receive` to find. */
+  #trySendQueued(next: Waiting | undefined): boolean {
+    try {
+      return next === undefined || this.socket.trySend(next.bytes, next.fds);
+    } catch (error) {
+      if (hasCode(error, "PEER_GONE")) return true;
+      throw error;
+    }
   }
 
   #end(reason: unknown): void {

@@ -2,9 +2,10 @@
  * Tells when a process has really ended. A pidfd becomes readable only after the process's GPU channels are torn down
  * (measured: memory no longer changes then), while its sockets hang up earlier; so memory is reclaimed on this, not on the hang-up.
  */
-import { libc } from "../ffi/libc.js";
+import { lastErrno, libc } from "../ffi/libc.js";
 import { FdWatch } from "./fd-watch.js";
 import { OwnedFd } from "./owned-fd.js";
+import { errnos, systemError } from "./system-error.js";
 
 const SYS_PIDFD_OPEN = 434;
 const POLLIN = 1;
@@ -20,7 +21,6 @@ export class ProcessWatch {
   constructor(pidfd: OwnedFd, onExit: () => void) {
     this.#pidfd = pidfd;
     this.#watch = new FdWatch(pidfd, () => {
-      if (!this.#open) return;
       this.close();
       onExit();
     });
@@ -40,10 +40,17 @@ export class ProcessWatch {
   }
 }
 
-/** A pidfd of a process by number; undefined where there is none. Prefer `SeqpacketSocket.peerPidfd`, which cannot meet a reused number. */
+/**
+ * A pidfd of a process by number, or undefined where there is none. The caller owns it. Prefer `SeqpacketSocket.peerPidfd`,
+ * which cannot meet a reused number.
+ * @throws TOO_MANY_FDS
+ */
 export function openPidfd(pid: number): OwnedFd | undefined {
   const fd = libc().syscall(SYS_PIDFD_OPEN, pid, 0);
-  return fd < 0 ? undefined : new OwnedFd(fd);
+  if (fd >= 0) return new OwnedFd(fd);
+  const errno = lastErrno();
+  if (errno === errnos.ESRCH || errno === errnos.EINVAL) return undefined;
+  throw systemError(`open process ${pid}`, "pidfd_open", errno);
 }
 
 function isReadable(fd: OwnedFd): boolean {

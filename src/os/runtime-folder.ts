@@ -6,15 +6,21 @@ import { lstatSync, mkdirSync, type Stats } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
+import { checkSocketPath } from "./seqpacket.js";
 import { fromNodeError } from "./system-error.js";
 
 /**
  * The socket's path: the argument, else `CUDA_IPC_SOCKET`, else `cuda-ipc/hub.sock` in `XDG_RUNTIME_DIR`,
  * else `cuda-ipc-UID/hub.sock` in the folder for temporary files.
+ * @throws SOCKET_PATH_TOO_LONG
  */
 export function hubSocketPath(socket: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
+  return checkSocketPath(resolve(chosenPath(socket, env)));
+}
+
+function chosenPath(socket: string | undefined, env: NodeJS.ProcessEnv): string {
   const chosen = socket ?? env.CUDA_IPC_SOCKET;
-  if (chosen !== undefined && chosen !== "") return resolve(chosen);
+  if (chosen !== undefined && chosen !== "") return chosen;
   const runtime = env.XDG_RUNTIME_DIR;
   if (runtime !== undefined && runtime !== "") return join(runtime, "cuda-ipc", "hub.sock");
   return join(tmpdir(), `cuda-ipc-${ownUid()}`, "hub.sock");
@@ -22,6 +28,7 @@ export function hubSocketPath(socket: string | undefined, env: NodeJS.ProcessEnv
 
 /** Makes the socket's folder where it is missing, and refuses it where others could write to it. */
 export function prepareRuntimeFolder(socketPath: string): void {
+  if (checkRuntimeFolder(socketPath)) return;
   const folder = dirname(socketPath);
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });

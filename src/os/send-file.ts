@@ -18,6 +18,8 @@ export interface FileRange {
 }
 
 export interface SendFileOptions {
+  /** The source in messages. */
+  readonly sourceName: string;
   readonly deadline: Deadline;
   /** Called after each piece with its size. */
   readonly onPiece?: ((pieceBytes: number) => void) | undefined;
@@ -40,7 +42,8 @@ export async function sendFile(
     options.deadline.check();
     const count = await sendPiece(target, source, Math.min(PIECE_BYTES, byteLength - done));
     if (count === 0) {
-      throw new CudaIpcError("INVALID_FILE", `Cannot copy ${byteLength} bytes: the source ended after ${done}`);
+      const message = `Cannot read ${byteLength} bytes of ${options.sourceName}: it ends after ${done}`;
+      throw new CudaIpcError("INVALID_FILE", message);
     }
     done += count;
     options.onPiece?.(count);

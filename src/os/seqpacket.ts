@@ -9,6 +9,7 @@ import { acquireIn, releaseAll } from "../base/scope.js";
 import { lastErrno, libc } from "../ffi/libc.js";
 import { addressOf } from "./host-memory.js";
 import { OwnedFd } from "./owned-fd.js";
+import { openPidfd } from "./process-watch.js";
 import * as layout from "./socket-layout.js";
 import { errnos, systemError } from "./system-error.js";
 
@@ -44,7 +45,7 @@ export class SeqpacketSocket {
   static connect(path: string): SeqpacketSocket {
     return acquireIn((scope) => {
       const fd = scope.own(openSocket(), (fd) => fd.close());
-      const address = checkedAddress(path);
+      const address = layout.unixAddress(checkSocketPath(path));
       if (libc().connect(fd.number, address, address.byteLength) < 0) {
         throw systemError(`connect to ${path}`, "connect");
       }
@@ -64,6 +65,7 @@ export class SeqpacketSocket {
   /**
    * Sends one message; the descriptors stay the caller's.
    * @returns false where the other side has not read enough to take it
+   * @throws MESSAGE_TOO_LARGE; PEER_GONE where the other side has hung up, though what it had sent can still be received
    */
   trySend(bytes: Uint8Array, fds: readonly OwnedFd[] = []): boolean {
     if (bytes.byteLength === 0 || bytes.byteLength > limits.messageBytesMax) {
@@ -71,6 +73,9 @@ export class SeqpacketSocket {
         "MESSAGE_TOO_LARGE",
         `Cannot send a message of ${bytes.byteLength} bytes: the protocol takes 1 to ${limits.messageBytesMax}`,
       );
+    }
+    if (fds.length > limits.scmRightsFdsMax) {
+      throw new RangeError(`A message takes ${limits.scmRightsFdsMax} file descriptors, not ${fds.length}`);
     }
     const memory = messageMemory();
     memory.data.set(bytes);
@@ -120,12 +125,21 @@ export class SeqpacketSocket {
     return { pid: view.getInt32(0, true), uid: view.getUint32(4, true), gid: view.getUint32(8, true) };
   }
 
-  /** A pidfd of the process that connected; undefined where the system has none (Linux before 6.5). The caller owns it. */
+  /**
+   * A pidfd of the process that connected, or undefined where that process has ended. The caller owns it.
+   * @throws TOO_MANY_FDS
+   */
   peerPidfd(): OwnedFd | undefined {
     const value = new Uint8Array(new ArrayBuffer(4));
     const length = new Uint32Array(new ArrayBuffer(4)).fill(4);
-    if (libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERPIDFD, value, length) < 0) return undefined;
-    return new OwnedFd(new DataView(value.buffer).getInt32(0, true));
+    if (libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERPIDFD, value, length) >= 0) {
+      return new OwnedFd(new DataView(value.buffer).getInt32(0, true));
+    }
+    const errno = lastErrno();
+    // WHY by number: Linux before 6.5 does not know the option. A number can have been given to another process meanwhile.
+    if (errno === errnos.ENOPROTOOPT) return openPidfd(this.peerCredentials().pid);
+    if (PROCESS_GONE.has(errno)) return undefined;
+    throw systemError("ask for the peer's process", "getsockopt", errno);
   }
 
   close(): void {
@@ -144,7 +158,7 @@ export class SeqpacketListener {
   static listen(path: string): SeqpacketListener {
     return acquireIn((scope) => {
       const fd = scope.own(openSocket(), (fd) => fd.close());
-      const address = checkedAddress(path);
+      const address = layout.unixAddress(checkSocketPath(path));
       if (libc().bind(fd.number, address, address.byteLength) < 0) throw systemError(`listen at ${path}`, "bind");
       if (libc().listen(fd.number, BACKLOG) < 0) throw systemError(`listen at ${path}`, "listen");
       return new SeqpacketListener(fd);
@@ -166,13 +180,17 @@ export class SeqpacketListener {
   }
 }
 
+/** What asking for the pidfd of a process that has been reaped gives, in one version of Linux or another. */
+const PROCESS_GONE: ReadonlySet<number> = new Set([errnos.ESRCH, errnos.EINVAL, errnos.ENODATA]);
+
 function openSocket(): OwnedFd {
   const fd = libc().socket(layout.AF_UNIX, SOCKET_TYPE, 0);
   if (fd < 0) throw systemError("open a socket", "socket");
   return new OwnedFd(fd);
 }
 
-function checkedAddress(path: string): Uint8Array {
+/** @throws SOCKET_PATH_TOO_LONG */
+export function checkSocketPath(path: string): string {
   const byteLength = Buffer.byteLength(path, "utf8");
   if (byteLength > limits.socketPathBytesMax) {
     throw new CudaIpcError(
@@ -181,7 +199,7 @@ function checkedAddress(path: string): Uint8Array {
     );
   }
   if (path === "" || path.includes("\0")) throw new TypeError("A socket path is not empty and holds no zero byte");
-  return layout.unixAddress(path);
+  return path;
 }
 
 function damageOf(flags: number, byteLength: number, fdCount: number): CudaIpcError | undefined {

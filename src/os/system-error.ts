@@ -15,6 +15,8 @@ const codes = new Map<number, ErrorCode>([
   [errnos.EACCES, "PERMISSION_DENIED"],
   [errnos.EPERM, "PERMISSION_DENIED"],
   [errnos.ENOSYS, "UNSUPPORTED"],
+  [errnos.EPIPE, "PEER_GONE"],
+  [errnos.ECONNRESET, "PEER_GONE"],
 ]);
 
 const names = new Map<number, string>(Object.entries(errnos).map(([name, value]) => [value, name]));

@@ -49,10 +49,19 @@ export type Descriptor = v.InferOutput<typeof descriptorSchema>;
 export type DescriptorContent = Descriptor["content"];
 export type ArrayLayoutFields = v.InferOutput<typeof arrayLayout>;
 
+/** WHY not v.record: it drops keys that are names of JavaScript's own, such as "constructor", without a word. */
+const textByName = v.custom<Readonly<Record<string, string>>>(
+  (value) =>
+    typeof value === "object" &&
+    value !== null &&
+    !Array.isArray(value) &&
+    Object.values(value).every((text) => typeof text === "string"),
+);
+
 /** The index of a bundle, in a sealed memory file of its own because it can be larger than a message. */
 export const bundleIndexSchema = v.strictObject({
   version: v.literal(DESCRIPTOR_VERSION),
-  metadata: v.record(v.string(), v.string()),
+  metadata: textByName,
   arrays: v.pipe(
     v.array(v.strictObject({ name: v.string(), ...arrayLayout.entries })),
     v.maxLength(limits.bundleArraysMax),

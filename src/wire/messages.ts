@@ -4,7 +4,6 @@
  * docs/protocol.md explains them; the schemas here are what is enforced.
  */
 import * as v from "valibot";
-import { limits } from "../base/limits.js";
 import { descriptorSchema } from "./descriptor.js";
 import { isValidName } from "./names.js";
 
@@ -119,8 +118,3 @@ export const replySchema = v.variant("ok", [
 ]);
 
 export type Reply = v.InferOutput<typeof replySchema>;
-
-/** Objects in one page of `list`, so that the reply stays within one message. */
-export const LIST_PAGE_OBJECTS = Math.floor(limits.messageBytesMax / 2048);
-/** Holders that one reply to `inspect` names. */
-export const INSPECT_HOLDERS_MAX = 200;

@@ -1,0 +1,31 @@
+/** What the functions of a hub take and give. */
+import type { WaitOptions } from "../base/deadline.js";
+import type { Access } from "../os/mapping.js";
+import type { Holder, Lifetime, ObjectSummary } from "../wire/messages.js";
+
+export interface CreateOptions extends WaitOptions {
+  /** `host`, `cuda:N` or `auto`; default what `connect` was given. */
+  readonly device?: string | undefined;
+  /**
+   * `held` (default): the object ends with its last holder. `pinned`: it stays until it is removed, also when nobody holds it.
+   */
+  readonly lifetime?: Lifetime | undefined;
+}
+
+export interface OpenOptions extends WaitOptions {
+  /** `read` (default) maps for reading only. */
+  readonly access?: Access | undefined;
+  /** Wait until the name is published, as long as `timeoutMs` says (default 30 s); false fails at once with NOT_FOUND. */
+  readonly wait?: boolean | undefined;
+}
+
+export interface CreateBundleOptions extends CreateOptions {
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface Inspection {
+  readonly object: ObjectSummary;
+  readonly holders: readonly Holder[];
+  /** Holders beyond those that are named. */
+  readonly holdersLeftOut: number;
+}

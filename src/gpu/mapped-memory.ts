@@ -1,0 +1,89 @@
+/**
+ * A mapping of device memory and a count of those who use it: open buffers, transfers under way, views of JavaScript's.
+ * It ends with the last of them, and keeps its device from ending before.
+ */
+import { checkRange, formatBytes } from "../base/bytes.js";
+import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+import { releaseAll } from "../base/scope.js";
+import type { DevicePointer } from "../driver/gpu-driver.js";
+import { viewAt } from "../os/host-memory.js";
+import type { Device } from "./device.js";
+
+const collectedViews = new FinalizationRegistry<MappedMemory>((memory) => {
+  try {
+    memory.release();
+  } catch (error) {
+    process.emitWarning(`A view was collected, and its memory could not be unmapped: ${String(error)}`, "CudaIpcLeak");
+  }
+});
+
+export class MappedMemory {
+  readonly device: Device;
+  readonly pointer: DevicePointer;
+  readonly byteLength: number;
+  readonly #onUnmapped: (() => void)[] = [];
+  #users = 1;
+
+  /** Takes over the mapping; the first user is the caller. */
+  constructor(device: Device, pointer: DevicePointer, byteLength: number) {
+    device.retain();
+    this.device = device;
+    this.pointer = pointer;
+    this.byteLength = byteLength;
+  }
+
+  /** Counts one more user, who calls `release` once. */
+  retain(): this {
+    if (this.#users === 0) throw new CudaIpcError("CLOSED", "Cannot use memory: it was unmapped");
+    this.#users += 1;
+    return this;
+  }
+
+  release(): void {
+    this.#users -= 1;
+    if (this.#users > 0) return;
+    const { device } = this;
+    releaseAll([
+      ...this.#onUnmapped.splice(0),
+      () => device.driver.unmapMemory(device.ordinal, this.pointer),
+      () => device.release(),
+    ]);
+  }
+
+  /** Called once when the last user is gone. */
+  onUnmapped(listener: () => void): void {
+    this.#onUnmapped.push(listener);
+  }
+
+  pointerAt(byteOffset: number): DevicePointer {
+    return this.pointer + BigInt(byteOffset);
+  }
+
+  /**
+   * The memory as bytes of this process, for work that ends while it is in use.
+   * @throws UNSUPPORTED on a GPU, whose memory the CPU does not see; LIMIT_EXCEEDED for more than `limits.viewBytesMax`
+   */
+  window(label: string, byteOffset: number, byteLength: number): Uint8Array {
+    checkRange(`View of "${label}"`, byteOffset, byteLength, this.byteLength);
+    const address = this.device.driver.cpuAddress(this.pointer);
+    if (address === undefined) {
+      throw new CudaIpcError("UNSUPPORTED", `Cannot view "${label}": it is memory of ${this.device.name}; use read()`);
+    }
+    if (byteLength > limits.viewBytesMax) {
+      throw new CudaIpcError(
+        "LIMIT_EXCEEDED",
+        `Cannot view ${formatBytes(byteLength)} of "${label}" at once: the limit (viewBytesMax) is ` +
+          `${formatBytes(limits.viewBytesMax)}; view parts of it`,
+      );
+    }
+    return viewAt(address + BigInt(byteOffset), byteLength);
+  }
+
+  /** As `window`, and the memory stays mapped for as long as the bytes are reachable. */
+  view(label: string, byteOffset: number, byteLength: number): Uint8Array {
+    const bytes = this.window(label, byteOffset, byteLength);
+    collectedViews.register(bytes.buffer, this.retain());
+    return bytes;
+  }
+}

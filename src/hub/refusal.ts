@@ -1,0 +1,17 @@
+/** What a request that fails is answered with. */
+import { CudaIpcError } from "../base/errors.js";
+import { PROTOCOL_VERSION, type Reply } from "../wire/messages.js";
+
+const MESSAGE_CHARACTERS_MAX = 4096;
+
+/** @param request the request's id, 0 where it is not known */
+export function refusal(request: number, error: unknown): Reply {
+  const { code, message } = codeAndMessage(error);
+  const clipped = message.length > MESSAGE_CHARACTERS_MAX ? `${message.slice(0, MESSAGE_CHARACTERS_MAX)}...` : message;
+  return { v: PROTOCOL_VERSION, id: request, ok: false, error: { code, message: clipped } };
+}
+
+function codeAndMessage(error: unknown): { readonly code: string; readonly message: string } {
+  if (error instanceof CudaIpcError) return { code: error.code, message: error.message };
+  return { code: "SYSTEM_ERROR", message: `The hub failed: ${error instanceof Error ? error.message : String(error)}` };
+}

@@ -1,0 +1,72 @@
+/** A process that plays one part in a test: says what it did in lines of JSON, and goes on when it is told to. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface, type Interface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { soon } from "./until.js";
+
+export interface ActorOptions {
+  readonly args?: readonly string[];
+  readonly execArgv?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export class Actor {
+  readonly #child: ChildProcess & { readonly stdin: Writable; readonly stdout: Readable; readonly stderr: Readable };
+  readonly #lines: AsyncIterator<string>;
+  readonly #interface: Interface;
+  readonly #exited: Promise<number | string>;
+  #complaint = "";
+
+  /** @param file the compiled program, as a URL */
+  constructor(file: URL, options: ActorOptions = {}) {
+    const args = [...(options.execArgv ?? []), fileURLToPath(file), ...(options.args ?? [])];
+    const env = { ...process.env, ...options.env };
+    delete env.NODE_TEST_CONTEXT;
+    this.#child = spawn(process.execPath, args, { env, stdio: ["pipe", "pipe", "pipe"] });
+    this.#child.stdin.on("error", () => {});
+    this.#child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      this.#complaint += text;
+    });
+    this.#interface = createInterface({ input: this.#child.stdout });
+    this.#lines = this.#interface[Symbol.asyncIterator]();
+    this.#exited = once(this.#child, "close").then(([code, signal]) => (signal ?? code) as number | string);
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** What it wrote to standard error so far. */
+  get complaint(): string {
+    return this.#complaint;
+  }
+
+  /** The next thing that it says. */
+  async says(): Promise<unknown> {
+    const { value, done } = await soon("the actor says something", this.#lines.next());
+    if (done) throw new Error(`The actor ended (${await this.#exited}) without a word: ${this.#complaint}`);
+    return JSON.parse(value);
+  }
+
+  /** Lets it go on from where it waits. */
+  goOn(): void {
+    this.#child.stdin.write("\n");
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  /** Its exit code or the signal that ended it. */
+  exited(): Promise<number | string> {
+    return soon("the actor ends", this.#exited);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.exited();
+    this.#interface.close();
+  }
+}

@@ -1,0 +1,67 @@
+/** What this process holds, before and after: whatever a test does, open descriptors, mappings and buffers are back where they were. */
+import assert from "node:assert/strict";
+import { readdirSync, readlinkSync } from "node:fs";
+import { afterEach, beforeEach } from "node:test";
+import { openBufferCount } from "../../src/gpu/device-buffer.js";
+import { FdWatch } from "../../src/os/fd-watch.js";
+import { mappedBytes } from "../../src/os/mapping.js";
+import { openFdCount } from "../../src/os/owned-fd.js";
+import { SeqpacketSocket } from "../../src/os/seqpacket.js";
+
+/** Far longer than any release takes. */
+const LEFT_OVER_MS = 10_000;
+
+export interface Held {
+  /** Descriptors of the process, each with what it is: `17 socket`. */
+  readonly fds: readonly string[];
+  readonly ownedFds: number;
+  readonly mappedBytes: number;
+  readonly buffers: number;
+}
+
+export function held(): Held {
+  return { fds: openFds(), ownedFds: openFdCount(), mappedBytes: mappedBytes(), buffers: openBufferCount() };
+}
+
+/** Fails unless the process comes to hold the same as before. WHY wait: libuv closes handles a turn of the loop later. */
+export async function assertHeld(before: Held, deadlineMs: number = LEFT_OVER_MS): Promise<void> {
+  const endMs = performance.now() + deadlineMs;
+  for (;;) {
+    const now = held();
+    if (JSON.stringify(now) === JSON.stringify(before)) return;
+    if (performance.now() >= endMs) assert.deepEqual(now, before, "something was left over");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** Surrounds each test of the file or suite that calls this; `cleanUp` runs after each test, before the comparison. */
+export function checkLeaks(cleanUp: () => void | Promise<void> = () => {}): void {
+  let before: Held;
+  beforeEach(() => {
+    warmUp();
+    before = held();
+  });
+  afterEach(async () => {
+    await cleanUp();
+    await assertHeld(before);
+  });
+}
+
+/** Opens what stays open for the life of the process: the libraries and what they hold. */
+function warmUp(): void {
+  const [one, other] = SeqpacketSocket.pair();
+  new FdWatch(one.fd, () => {}).close();
+  one.close();
+  other.close();
+}
+
+function openFds(): string[] {
+  return readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      return [`${fd} ${readlinkSync(`/proc/self/fd/${fd}`).replace(/:\[\d+\]$/, "")}`];
+    } catch {
+      // The descriptor of the folder itself, closed again by now.
+      return [];
+    }
+  });
+}

@@ -1,0 +1,77 @@
+/** A hub as a process of its own in a folder of its own, ended whatever the test does. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { type ConnectOptions, connect } from "../../src/client/connect.js";
+import type { Hub } from "../../src/client/hub.js";
+import { TestFolder } from "./test-folder.js";
+import { soon } from "./until.js";
+
+const HUB_MAIN = fileURLToPath(new URL("../../src/hub/main.js", import.meta.url));
+
+export interface TestHubOptions {
+  readonly idleMs?: number;
+  /** The most descriptors that the hub may have open. */
+  readonly fdsMax?: number;
+  readonly folder?: TestFolder;
+}
+
+export class TestHub {
+  readonly folder: TestFolder;
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<unknown>;
+
+  private constructor(folder: TestFolder, child: ChildProcess) {
+    this.folder = folder;
+    this.#child = child;
+    this.#exited = once(child, "close");
+  }
+
+  /** Resolves once the hub listens. */
+  static async start(options: TestHubOptions = {}): Promise<TestHub> {
+    const folder = options.folder ?? new TestFolder();
+    const idle = options.idleMs === undefined ? "Infinity" : String(options.idleMs);
+    const limit = options.fdsMax === undefined ? [] : ["prlimit", `--nofile=${options.fdsMax}:${options.fdsMax}`];
+    const command = [...limit, process.execPath, HUB_MAIN, "--socket", folder.socket, "--idle-ms", idle];
+    const child = spawn(command[0] as string, command.slice(1), { stdio: ["ignore", "pipe", "ignore"] });
+    const hub = new TestHub(folder, child);
+    const lines = createInterface({ input: child.stdout });
+    const [line] = (await soon("the hub says that it is ready", once(lines, "line"))) as [string];
+    if (JSON.parse(line).ready !== true) throw new Error(`The hub did not start: ${line}`);
+    lines.close();
+    return hub;
+  }
+
+  get socket(): string {
+    return this.folder.socket;
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** Descriptors that the hub has open. */
+  fdCount(): number {
+    return readdirSync(`/proc/${this.pid}/fd`).length;
+  }
+
+  connect(options: ConnectOptions = {}): Promise<Hub> {
+    return connect({ socket: this.socket, start: false, device: "host", ...options });
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  async exited(): Promise<void> {
+    await soon("the hub ends", this.#exited);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.exited();
+    await this.folder[Symbol.asyncDispose]();
+  }
+}

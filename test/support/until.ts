@@ -1,0 +1,29 @@
+/** Waiting for what only asking reveals: asks again and again until a deadline that no working program comes near. */
+import assert from "node:assert/strict";
+
+export const DEADLINE_MS = 30_000;
+const PAUSE_MS = 5;
+
+export async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+  const endMs = performance.now() + DEADLINE_MS;
+  while (!(await condition())) {
+    assert.ok(performance.now() < endMs, `not so within ${DEADLINE_MS} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+  }
+}
+
+/** A promise that must be settled before the deadline. */
+export async function soon<T>(what: string, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => reject(new assert.AssertionError({ message: `not within ${DEADLINE_MS} ms: ${what}` })),
+      DEADLINE_MS,
+    );
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,22 @@
+// Forgets a descriptor, has it collected, and says whether it is still open and counted. Run with --expose-gc.
+import { openSync, readlinkSync } from "node:fs";
+import { OwnedFd, openFdCount } from "../../../../src/os/owned-fd.js";
+
+let number = 0;
+(() => {
+  number = new OwnedFd(openSync("/dev/zero", "r")).number;
+})();
+process.once("warning", () => {
+  process.stdout.write(JSON.stringify({ open: isOpen(), count: openFdCount() }));
+  clearInterval(timer);
+});
+const timer = setInterval(() => globalThis.gc?.(), 5);
+
+function isOpen(): boolean {
+  try {
+    // WHY by name: the number may be in use again, for what libuv keeps open.
+    return readlinkSync(`/proc/self/fd/${number}`) === "/dev/zero";
+  } catch {
+    return false;
+  }
+}

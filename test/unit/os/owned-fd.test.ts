@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { closeSync, fstatSync, openSync } from "node:fs";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { hasCode } from "../../../src/base/errors.js";
+import { OwnedFd, openFdCount } from "../../../src/os/owned-fd.js";
+import { checkLeaks } from "../../support/leak-check.js";
+
+const FORGETS = fileURLToPath(new URL("./actors/forgets-fd.js", import.meta.url));
+
+function isOpen(fd: number): boolean {
+  try {
+    fstatSync(fd);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe("OwnedFd", () => {
+  checkLeaks();
+
+  it("closes its descriptor once, so that a number that was given to somebody else is left alone", () => {
+    const fd = new OwnedFd(openSync("/dev/null", "r"));
+    const { number } = fd;
+    fd.close();
+    const other = openSync("/dev/zero", "r");
+    assert.equal(other, number, "the kernel gives the lowest free number");
+    fd.close();
+    assert.ok(isOpen(other));
+    closeSync(other);
+  });
+
+  it("counts what is open", () => {
+    const before = openFdCount();
+    const fd = new OwnedFd(openSync("/dev/null", "r"));
+    const twin = fd.duplicate();
+    assert.equal(openFdCount(), before + 2);
+    fd.close();
+    fd.close();
+    twin.close();
+    assert.equal(openFdCount(), before);
+  });
+
+  it("throws CLOSED where it is used after close", () => {
+    const fd = new OwnedFd(openSync("/dev/null", "r"));
+    fd.close();
+    assert.ok(fd.closed);
+    assert.throws(
+      () => fd.number,
+      (error) => hasCode(error, "CLOSED"),
+    );
+    assert.throws(
+      () => fd.duplicate(),
+      (error) => hasCode(error, "CLOSED"),
+    );
+    assert.throws(
+      () => fd.take(),
+      (error) => hasCode(error, "CLOSED"),
+    );
+  });
+
+  it("hands its descriptor over, open, to whoever takes it", () => {
+    const fd = new OwnedFd(openSync("/dev/null", "r"));
+    const number = fd.take();
+    fd.close();
+    assert.ok(isOpen(number));
+    closeSync(number);
+  });
+
+  it("refuses what is no descriptor, and counts nothing", () => {
+    const before = openFdCount();
+    for (const value of [-1, 1.5, Number.NaN]) assert.throws(() => new OwnedFd(value), RangeError);
+    assert.equal(openFdCount(), before);
+  });
+
+  it("throws a system error where the descriptor was closed behind its back", () => {
+    const fd = new OwnedFd(openSync("/dev/null", "r"));
+    closeSync(fd.number);
+    assert.throws(
+      () => fd.close(),
+      (error) => hasCode(error, "SYSTEM_ERROR") && /EBADF/.test(error.message),
+    );
+  });
+
+  it("reports and closes what was forgotten", () => {
+    const { stdout, stderr } = spawnSync(process.execPath, ["--expose-gc", FORGETS], { encoding: "utf8" });
+    assert.match(stderr, /CudaIpcLeak: File descriptor \d+ was never closed/);
+    assert.equal(stdout.trim(), JSON.stringify({ open: false, count: 0 }));
+  });
+});

@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { openSync } from "node:fs";
+import { beforeEach, describe, it } from "node:test";
+import { hasCode } from "../../../src/base/errors.js";
+import { limits } from "../../../src/base/limits.js";
+import { releaseAll } from "../../../src/base/scope.js";
+import { OwnedFd, openFdCount } from "../../../src/os/owned-fd.js";
+import { PacketChannel } from "../../../src/os/packet-channel.js";
+import { type Packet, SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { until } from "../../support/until.js";
+
+const BIG = new Uint8Array(60_000);
+
+describe("PacketChannel", () => {
+  checkLeaks(() => {
+    channel.close();
+    peer.close();
+  });
+  let channel: PacketChannel;
+  let peer: SeqpacketSocket;
+  let packets: string[];
+  let ends: unknown[];
+  let onPacket: (packet: Packet) => void;
+
+  function open(queueMessagesMax?: number): void {
+    const [own, other] = SeqpacketSocket.pair();
+    peer = other;
+    channel = new PacketChannel(
+      own,
+      { onPacket: (packet) => onPacket(packet), onEnd: (reason) => ends.push(reason) },
+      queueMessagesMax,
+    );
+  }
+
+  beforeEach(() => {
+    packets = [];
+    ends = [];
+    onPacket = ({ bytes, fds }) => {
+      packets.push(Buffer.from(bytes).toString());
+      releaseAll(fds.map((fd) => () => fd.close()));
+    };
+    open();
+  });
+
+  /** Sends until messages wait. */
+  function fill(): void {
+    while (channel.queuedMessages === 0) channel.send(BIG);
+  }
+
+  function drain(): number {
+    let count = 0;
+    for (let packet = peer.tryReceive(); packet !== undefined && packet !== "end"; packet = peer.tryReceive()) {
+      releaseAll(packet.fds.map((fd) => () => fd.close()));
+      count += 1;
+    }
+    return count;
+  }
+
+  it("hands on what arrives, in order, also more than one turn's worth", async () => {
+    const sent = Array.from({ length: 200 }, (_, i) => `message ${i}`);
+    for (const text of sent) assert.ok(peer.trySend(Buffer.from(text)));
+    await until("all have arrived", () => packets.length === sent.length);
+    assert.deepEqual(packets, sent);
+  });
+
+  it("tells the end once, after the last message", async () => {
+    peer.trySend(Buffer.from("last"));
+    peer.close();
+    await until("the end is told", () => ends.length > 0);
+    assert.deepEqual([packets, ends, channel.open], [["last"], [undefined], false]);
+  });
+
+  it("does not tell an end that came from this side", async () => {
+    channel.close();
+    peer.close();
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    assert.deepEqual(ends, []);
+    assert.throws(
+      () => channel.send(Buffer.from("x")),
+      (error) => hasCode(error, "CLOSED"),
+    );
+  });
+
+  it("ends with what its handler throws", async () => {
+    const failure = new Error("no");
+    onPacket = () => {
+      throw failure;
+    };
+    peer.trySend(Buffer.from("x"));
+    await until("the end is told", () => ends.length > 0);
+    assert.deepEqual(ends, [failure]);
+  });
+
+  it("queues what the other side does not read, with duplicates of the descriptors, and sends it in order", async () => {
+    fill();
+    const before = openFdCount();
+    const fd = new OwnedFd(openSync("/dev/null", "r"));
+    channel.send(Buffer.from("with a descriptor"), [fd, fd]);
+    fd.close();
+    assert.equal(openFdCount(), before + 2);
+    let found: string | undefined;
+    await until("the message arrives", () => {
+      for (let packet = peer.tryReceive(); packet !== undefined && packet !== "end"; packet = peer.tryReceive()) {
+        if (packet.fds.length > 0) found = `${Buffer.from(packet.bytes).toString()} ${packet.fds.length}`;
+        releaseAll(packet.fds.map((fd) => () => fd.close()));
+      }
+      return found !== undefined;
+    });
+    assert.equal(found, "with a descriptor 2");
+    await until("the duplicates are closed", () => openFdCount() === before);
+  });
+
+  it("reads on while messages of its own wait", async () => {
+    fill();
+    peer.trySend(Buffer.from("from the peer"));
+    await until("it arrives", () => packets.length === 1);
+  });
+
+  it("throws LIMIT_EXCEEDED where too many wait, and keeps no duplicates of what it refused", () => {
+    fill();
+    while (channel.queuedMessages < limits.sendQueueMessagesMax) channel.send(Buffer.from("x"));
+    using fd = new OwnedFd(openSync("/dev/null", "r"));
+    const before = openFdCount();
+    assert.throws(
+      () => channel.send(Buffer.from("x"), [fd]),
+      (error) => hasCode(error, "LIMIT_EXCEEDED"),
+    );
+    assert.equal(openFdCount(), before);
+  });
+
+  it("closes the duplicates of what still waits when it is closed", () => {
+    fill();
+    using fd = new OwnedFd(openSync("/dev/null", "r"));
+    const before = openFdCount();
+    for (let i = 0; i < 10; i += 1) channel.send(Buffer.from("x"), [fd]);
+    assert.equal(openFdCount(), before + 10);
+    channel.close();
+    assert.equal(openFdCount(), before - 1, "the socket is closed too");
+  });
+
+  it("closes the duplicates that it made where the next cannot be made", () => {
+    fill();
+    using fd = new OwnedFd(openSync("/dev/null", "r"));
+    const closed = new OwnedFd(openSync("/dev/null", "r"));
+    closed.close();
+    const before = openFdCount();
+    assert.throws(
+      () => channel.send(Buffer.from("x"), [fd, fd, closed]),
+      (error) => hasCode(error, "CLOSED"),
+    );
+    assert.equal(openFdCount(), before);
+  });
+
+  it("does not send faster than it reads, so that the other side's queue of answers stays short", async () => {
+    channel.close();
+    peer.close();
+    open(10_000);
+    const answering = new PacketChannel(peer, {
+      onPacket: () => answering.send(Buffer.from("answer")),
+      onEnd: (reason) => ends.push(reason),
+    });
+    for (let i = 0; i < 5000; i += 1) channel.send(Buffer.from("request"));
+    await until("all are answered", () => packets.length === 5000 || ends.length > 0);
+    assert.deepEqual(ends, []);
+    answering.close();
+  });
+
+  it("tells the end and not a failure where the other side hangs up while messages wait for it", async () => {
+    fill();
+    peer.close();
+    await until("the end is told", () => ends.length > 0);
+    assert.deepEqual(ends, [undefined]);
+  });
+
+  it("sends everything in the end", async () => {
+    let sent = 0;
+    while (channel.queuedMessages < 200) {
+      channel.send(BIG);
+      sent += 1;
+    }
+    let count = 0;
+    await until("all have arrived", () => {
+      count += drain();
+      return count === sent;
+    });
+    assert.equal(channel.queuedMessages, 0);
+  });
+});

@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { chmodSync, chownSync, existsSync, mkdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { hasCode } from "../../../src/base/errors.js";
+import { checkRuntimeFolder, hubSocketPath, ownUid, prepareRuntimeFolder } from "../../../src/os/runtime-folder.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { TestFolder } from "../../support/test-folder.js";
+
+function assertUnsafe(socketPath: string, reason: RegExp): void {
+  for (const attempt of [checkRuntimeFolder, prepareRuntimeFolder]) {
+    assert.throws(
+      () => attempt(socketPath),
+      (error) => hasCode(error, "UNSAFE_RUNTIME_DIR") && reason.test(error.message),
+    );
+  }
+}
+
+describe("hubSocketPath", () => {
+  it("takes the argument, then CUDA_IPC_SOCKET, then XDG_RUNTIME_DIR, then the folder for temporary files", () => {
+    const env = { CUDA_IPC_SOCKET: "/from/env.sock", XDG_RUNTIME_DIR: "/run/user/7" };
+    assert.equal(hubSocketPath("/from/argument.sock", env), "/from/argument.sock");
+    assert.equal(hubSocketPath(undefined, env), "/from/env.sock");
+    assert.equal(hubSocketPath("", { ...env, CUDA_IPC_SOCKET: "" }), "/run/user/7/cuda-ipc/hub.sock");
+    assert.equal(hubSocketPath(undefined, {}), join(tmpdir(), `cuda-ipc-${ownUid()}`, "hub.sock"));
+  });
+
+  it("refuses a path over the system's limit before anything is made there", () => {
+    using folder = new TestFolder();
+    const path = folder.file(join("new", "x".repeat(110)));
+    assert.throws(
+      () => hubSocketPath(path),
+      (error) => hasCode(error, "SOCKET_PATH_TOO_LONG"),
+    );
+    assert.equal(existsSync(folder.file("new")), false);
+  });
+});
+
+describe("prepareRuntimeFolder", () => {
+  checkLeaks();
+
+  it("makes a missing folder for this user alone, whatever the umask", () => {
+    using folder = new TestFolder();
+    const socketPath = folder.file("one/two/hub.sock");
+    const umask = process.umask(0);
+    try {
+      assert.equal(checkRuntimeFolder(socketPath), false);
+      prepareRuntimeFolder(socketPath);
+    } finally {
+      process.umask(umask);
+    }
+    assert.ok(checkRuntimeFolder(socketPath));
+    assert.equal(statSync(folder.file("one/two")).mode & 0o777, 0o700);
+    assert.equal(statSync(folder.file("one")).mode & 0o777, 0o700);
+  });
+
+  it("refuses a folder that others may look into or write to", () => {
+    using folder = new TestFolder();
+    for (const mode of [0o755, 0o710, 0o770, 0o702]) {
+      chmodSync(folder.path, mode);
+      assertUnsafe(folder.socket, new RegExp(`its mode is 0${mode.toString(8)}`));
+    }
+  });
+
+  it("refuses the folder for temporary files itself", { skip: tmpdir() !== "/tmp" }, () => {
+    assertUnsafe("/tmp/hub.sock", /its mode is|belongs to/);
+  });
+
+  it("refuses a link to a folder, and a link to nothing", () => {
+    using folder = new TestFolder();
+    mkdirSync(folder.file("real"), { mode: 0o700 });
+    symlinkSync(folder.file("real"), folder.file("link"));
+    symlinkSync(folder.file("nothing"), folder.file("dangling"));
+    assertUnsafe(folder.file("link/hub.sock"), /it is not a folder/);
+    assertUnsafe(folder.file("dangling/hub.sock"), /it is not a folder/);
+  });
+
+  it("refuses a file in the folder's place", () => {
+    using folder = new TestFolder();
+    writeFileSync(folder.file("file"), "");
+    assertUnsafe(folder.file("file/hub.sock"), /it is not a folder/);
+  });
+
+  it("refuses the folder of another user", { skip: ownUid() !== 0 && "only root can give a folder away" }, () => {
+    using folder = new TestFolder();
+    chownSync(folder.path, 12345, 12345);
+    assertUnsafe(folder.socket, /it belongs to user 12345/);
+  });
+});

@@ -1,0 +1,157 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { describe, it } from "node:test";
+import { FdWatch } from "../../../src/os/fd-watch.js";
+import { openPidfd, ProcessWatch } from "../../../src/os/process-watch.js";
+import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { soon, until } from "../../support/until.js";
+
+/** Long enough for a call that would wrongly be made: each turn polls descriptors once. */
+async function turns(): Promise<void> {
+  for (let i = 0; i < 20; i += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe("FdWatch", () => {
+  checkLeaks();
+
+  it("calls for what is unread, again and again", async () => {
+    const [one, other] = SeqpacketSocket.pair();
+    let calls = 0;
+    const watch = new FdWatch(one.fd, () => {
+      calls += 1;
+    });
+    await turns();
+    assert.equal(calls, 0);
+    other.trySend(Buffer.from("x"));
+    await until("it was called more than once", () => calls > 1);
+    watch.close();
+    one.close();
+    other.close();
+  });
+
+  it("is silent while paused, also about what was ready before, and calls again once resumed", async () => {
+    const [one, other] = SeqpacketSocket.pair();
+    let calls = 0;
+    let pausedIn: (() => void) | undefined;
+    const watch = new FdWatch(one.fd, () => {
+      calls += 1;
+      pausedIn?.();
+    });
+    other.trySend(Buffer.from("x"));
+    await until("it was called", () => calls > 0);
+    watch.pause();
+    const before = calls;
+    watch.setWritable(true);
+    watch.setWritable(false);
+    await turns();
+    assert.equal(calls, before);
+    pausedIn = () => watch.pause();
+    watch.resume();
+    await until("it was called again", () => calls > before);
+    await turns();
+    assert.equal(calls, before + 1);
+    watch.close();
+    one.close();
+    other.close();
+  });
+
+  it("calls for writability only where asked to", async () => {
+    const [one, other] = SeqpacketSocket.pair();
+    let calls = 0;
+    const watch = new FdWatch(one.fd, () => {
+      calls += 1;
+    });
+    await turns();
+    assert.equal(calls, 0);
+    watch.setWritable(true);
+    await until("it was called", () => calls > 0);
+    watch.setWritable(false);
+    await turns();
+    const before = calls;
+    await turns();
+    assert.equal(calls, before);
+    watch.close();
+    one.close();
+    other.close();
+  });
+
+  it("never calls after close, which may come from within a call", async () => {
+    const [one, other] = SeqpacketSocket.pair();
+    let calls = 0;
+    const watch: FdWatch = new FdWatch(one.fd, () => {
+      calls += 1;
+      watch.close();
+    });
+    other.trySend(Buffer.from("x"));
+    await until("it was called", () => calls > 0);
+    watch.resume();
+    watch.setWritable(true);
+    watch.setReferenced(false);
+    await turns();
+    assert.equal(calls, 1);
+    watch.close();
+    one.close();
+    other.close();
+  });
+});
+
+describe("ProcessWatch", () => {
+  checkLeaks();
+
+  function sleeper() {
+    return spawn("sleep", ["1000"], { stdio: "ignore" });
+  }
+
+  it("tells once that a process was killed", async () => {
+    const child = sleeper();
+    const pidfd = openPidfd(child.pid ?? 0);
+    assert.ok(pidfd !== undefined);
+    let calls = 0;
+    let told: () => void = () => {};
+    const exit = new Promise<void>((resolve) => {
+      told = resolve;
+    });
+    const watch = new ProcessWatch(pidfd, () => {
+      calls += 1;
+      told();
+    });
+    const closed = once(child, "close");
+    assert.equal(watch.exited, false);
+    child.kill("SIGKILL");
+    // WHY a timer: the watch does not keep this process from ending.
+    await soon("the exit is told", exit);
+    assert.equal(watch.exited, true);
+    assert.ok(pidfd.closed);
+    await closed;
+    await turns();
+    assert.equal(calls, 1);
+  });
+
+  it("is silent once it was closed", async () => {
+    const child = sleeper();
+    const pidfd = openPidfd(child.pid ?? 0);
+    assert.ok(pidfd !== undefined);
+    let calls = 0;
+    const watch = new ProcessWatch(pidfd, () => {
+      calls += 1;
+    });
+    watch.close();
+    watch.close();
+    const closed = once(child, "close");
+    child.kill("SIGKILL");
+    await closed;
+    await turns();
+    assert.equal(calls, 0);
+  });
+
+  it("knows no process that is not there", async () => {
+    const child = sleeper();
+    const closed = once(child, "close");
+    child.kill("SIGKILL");
+    await closed;
+    assert.equal(openPidfd(child.pid ?? 0), undefined);
+    assert.equal(openPidfd(-5), undefined);
+  });
+});
