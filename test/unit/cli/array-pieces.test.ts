@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { readPieces } from "../../../src/cli/array-pieces.js";
+import { readFirst, readPieces, readPiecesInAnyOrder } from "../../../src/cli/array-pieces.js";
 import { fillArray, firstDifference, verifyArray } from "../../../src/cli/demo/array-content.js";
 import { Device } from "../../../src/gpu/device.js";
 import { DeviceArray } from "../../../src/gpu/device-array.js";
@@ -45,6 +45,45 @@ describe("readPieces", () => {
   it("gives nothing of an array without elements, and the one of an array without axes", async () => {
     await withArray([0, 3], async (array) => assert.deepEqual((await collect(array, 16)).values, []));
     await withArray([], async (array) => assert.deepEqual((await collect(array, 16)).values, [0]));
+  });
+});
+
+describe("readPiecesInAnyOrder", () => {
+  it("gives each element once, without cutting an array that has no gaps", async () => {
+    await withArray([3, 4, 5], async (array) => {
+      for (const view of [array, array.transpose(), array.transpose(1, 2, 0), array.slice({}, { step: 2 })]) {
+        const values: number[] = [];
+        let pieces = 0;
+        for await (const piece of readPiecesInAnyOrder(view)) {
+          values.push(...new Float32Array(piece.slice().buffer));
+          pieces += 1;
+        }
+        assert.equal(pieces, 1);
+        const wanted = [...(await view.read())].sort((a, b) => a - b);
+        assert.deepEqual(
+          values.sort((a, b) => a - b),
+          wanted,
+        );
+      }
+    });
+  });
+});
+
+describe("readFirst", () => {
+  for (const count of [1, 3, 5, 8, 20, 21, 60, 100]) {
+    it(`gives the first ${count} elements in C order`, async () => {
+      await withArray([3, 4, 5], async (array) => {
+        for (const view of [array, array.transpose(), array.slice({}, { step: 2 }, { step: -1 })]) {
+          const bytes = await readFirst(view, count);
+          assert.deepEqual([...new Float32Array(bytes.slice().buffer)], [...(await view.read())].slice(0, count));
+        }
+      });
+    });
+  }
+
+  it("gives what there is", async () => {
+    await withArray([0, 3], async (array) => assert.equal((await readFirst(array, 8)).length, 0));
+    await withArray([], async (array) => assert.equal((await readFirst(array, 8)).length, 4));
   });
 });
 
