@@ -218,6 +218,6 @@ class StagedLane implements Lane {
   // WHY the copy is waited for even when the caller has given up: the staging memory and the device memory
   // are free for others only once the GPU has let go of them. A copy of one piece takes well under a millisecond.
   async #finish(): Promise<void> {
-    await waitUntil(() => this.#driver.isIdle(this.#stream), UNLIMITED);
+    await waitUntil(() => this.#driver.isIdle(this.#stream), UNLIMITED, 0);
   }
 }
