@@ -75,8 +75,8 @@ export const errorCodes = {
 
   // Files and values
   INVALID_FILE: facts(
-    "A file that is not what its format demands.",
-    "Write it again with a current numpy or safetensors.",
+    "A file that is missing, unreadable or not what its format demands.",
+    "Check the path; a damaged file is mended by writing it again with a current numpy or safetensors.",
   ),
   FILE_EXISTS: facts("The file to be written is already there.", "Choose another name or pass --force."),
   UNSUPPORTED_DTYPE: facts(

@@ -8,9 +8,9 @@ export function parseCount(text: string): number {
   return count;
 }
 
-export function parsePositive(text: string): number {
+export function parsePositive(text: string, max: number): number {
   const count = parseCount(text);
-  if (count === 0) throw new InvalidArgumentError("Wanted an integer from 1.");
+  if (count === 0 || count > max) throw new InvalidArgumentError(`Wanted an integer from 1 to ${max}.`);
   return count;
 }
 

@@ -17,6 +17,33 @@ export async function* readPieces(
   else yield* readParts(array, options, pieceBytes);
 }
 
+/** As `readPieces`, in whatever order is quickest: that of memory where the array has no gaps. */
+export function readPiecesInAnyOrder(
+  array: DeviceArray,
+  options: WaitOptions = {},
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const strideOf = (axis: number) => Math.abs(array.strides[axis] ?? 0);
+  const outermostFirst = array.shape.map((_, axis) => axis).sort((a, b) => strideOf(b) - strideOf(a));
+  const inMemoryOrder = array.transpose(...outermostFirst);
+  return readPieces(inMemoryOrder.isContiguous ? inMemoryOrder : array, options);
+}
+
+/** The first elements in C order, at most `count` of them. */
+export async function readFirst(array: DeviceArray, count: number, options: WaitOptions = {}): Promise<Uint8Array> {
+  const elementBytes = arrayByteLength(array.dtype, []);
+  let part = array;
+  while (part.shape.length > 0 && part.elementCount > count) {
+    const rowElements = part.elementCount / (part.shape[0] ?? 1);
+    if (rowElements < count) {
+      part = part.slice({ stop: Math.ceil(count / rowElements) });
+      break;
+    }
+    part = part.slice(0);
+  }
+  const values = await part.read(options);
+  return new Uint8Array(values.buffer, values.byteOffset, Math.min(values.byteLength, count * elementBytes));
+}
+
 async function* readRange(array: DeviceArray, options: WaitOptions, pieceBytes: number): AsyncGenerator<Uint8Array> {
   const room = new Uint8Array(Math.min(pieceBytes, array.byteLength));
   for (let done = 0; done < array.byteLength; done += room.byteLength) {

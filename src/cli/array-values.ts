@@ -1,8 +1,7 @@
 /** What an array holds, in a few numbers and its first values, found without ever holding all of it. */
-import { dtypeFacts } from "../array/dtype.js";
 import { type Statistics, StatisticsAccumulator } from "../array/statistics.js";
 import type { DeviceArray } from "../gpu/device-array.js";
-import { readPieces } from "./array-pieces.js";
+import { readFirst, readPiecesInAnyOrder } from "./array-pieces.js";
 import type { CommandContext } from "./command-context.js";
 import { startProgress } from "./progress.js";
 import { valueTexts } from "./value-text.js";
@@ -17,13 +16,11 @@ const FIRST_VALUES = 8;
 
 export async function readValues(array: DeviceArray, { terminal, signal }: CommandContext): Promise<ArrayValues> {
   const accumulator = new StatisticsAccumulator(array.dtype);
-  const firstBytesMax = FIRST_VALUES * dtypeFacts(array.dtype).byteSize;
+  const firstValues = valueTexts(array.dtype, await readFirst(array, FIRST_VALUES, { signal }));
   const progress = startProgress(terminal, "Reading", array.byteLength);
-  let firstValues: string[] = [];
   let done = 0;
   try {
-    for await (const piece of readPieces(array, { signal })) {
-      if (firstValues.length === 0) firstValues = valueTexts(array.dtype, piece.slice(0, firstBytesMax));
+    for await (const piece of readPiecesInAnyOrder(array, { signal })) {
       accumulator.add(piece);
       done += piece.byteLength;
       progress.update(done);

@@ -31,9 +31,14 @@ export function addDemo(program: Command, context: CommandContext): void {
     .description("show real processes sharing memory; fails unless every byte was verified")
     .argument("[name]", "which demo, see below", "share")
     .option("-d, --device <device>", "auto, host or cuda:N (default: CUDA_IPC_DEVICE, else auto)")
-    .option("-n, --elements <count>", "elements of the array, 4 bytes each", parsePositive, 1024 * 1024)
+    .option("-n, --elements <count>", "elements of the array, 4 bytes each", parseElements, 1024 * 1024)
     .addHelpText("after", `\nDemos:\n${names.join("\n")}\n\nExample:\n  $ cuda-ipc demo crash --device host`)
     .action((name: string, options: DemoOptions) => run(name, options, context));
+}
+
+/** WHY a limit: what is far beyond any memory is refused in words about the option. */
+function parseElements(text: string): number {
+  return parsePositive(text, 2 ** 40);
 }
 
 async function run(name: string, options: DemoOptions, context: CommandContext): Promise<void> {

@@ -70,7 +70,8 @@ function print(terminal: Terminal, { system, driver, devices }: Findings, wanted
       "There is no GPU that this process can use: arrays live on the host, in memory that processes share.",
     );
   }
-  if (devices.every(({ works }) => works)) terminal.line("See it at work between processes with: cuda-ipc demo");
+  if (!allWork(system)) terminal.line("Sharing does not work before what failed under System does.");
+  else if (devices.every(({ works }) => works)) terminal.line("See it at work between processes with: cuda-ipc demo");
 }
 
 const NAME_WIDTH = 20;

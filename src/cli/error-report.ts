@@ -11,7 +11,7 @@ export class UsageError extends Error {
   }
 }
 
-export interface ErrorReport {
+interface ErrorReport {
   readonly code: string;
   readonly message: string;
   readonly hint: string | undefined;

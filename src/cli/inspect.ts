@@ -9,6 +9,7 @@ import { type ArrayValues, readValues } from "./array-values.js";
 import type { CommandContext } from "./command-context.js";
 import { type ArrayFacts, type OpenedFacts, printInspection } from "./inspection-text.js";
 import { joinHubFor } from "./join-hub.js";
+import { withoutLoaderWords } from "./words.js";
 
 interface InspectOptions {
   readonly json?: boolean;
@@ -53,7 +54,7 @@ async function look(
     shared = await hub.openAny(name, { wait: false, signal: context.signal });
   } catch (error) {
     if (context.signal.aborted || !(error instanceof CudaIpcError)) throw error;
-    return { unreadable: `${error.code}: ${error.message}` };
+    return { unreadable: `${error.code}: ${withoutLoaderWords(error.message)}` };
   }
   using _ = shared;
   const { device } = shared.buffer;

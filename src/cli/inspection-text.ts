@@ -79,7 +79,8 @@ function memoryRows(descriptor: Descriptor, { device, metadata }: OpenedFacts): 
     ["device", uuid],
     ["mechanism", mechanismWords[mechanism]],
   ];
-  if (device !== undefined) rows.push(["opened on", `${device.name} (${device.model}), ${device.reason}`]);
+  if (device !== undefined)
+    rows.push(["opened on", `${device.name} (${device.model}): ${device.reason}, since the memory is its own`]);
   if (content.kind === "array") rows.push(...layoutRows(content.array));
   for (const [key, text] of Object.entries(metadata ?? {})) rows.push(["metadata", `${key}: ${text}`]);
   return rows;

@@ -1,10 +1,11 @@
 /**
- * Ctrl-C and SIGTERM as an AbortSignal, so that a command ends through its own clean-up. The second one ends the process at once.
+ * Ctrl-C, SIGTERM and the end of the terminal as an AbortSignal, so that a command ends through its own clean-up. The second
+ * one ends the process at once.
  */
 import { constants } from "node:os";
 import { CudaIpcError } from "../base/errors.js";
 
-const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 type InterruptName = (typeof SIGNALS)[number];
 
 export class Interruption {

@@ -25,7 +25,7 @@ export interface LoadPlan {
 }
 
 /** Bytes of the file that go to one place in memory. */
-export interface Move {
+interface Move {
   readonly fileByteOffset: number;
   readonly memoryByteOffset: number;
   readonly byteLength: number;

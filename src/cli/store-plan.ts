@@ -3,11 +3,11 @@
  * in memory as in the file are moved together.
  */
 import { dtypeFacts } from "../array/dtype.js";
-import { contiguousLayout, fortranStrides } from "../array/layout.js";
+import { fortranStrides } from "../array/layout.js";
 import { encodeNpyHeader } from "../files/npy-header.js";
 import { encodeSafetensorsHeader, planSafetensors } from "../files/safetensors-encoding.js";
 import type { SafetensorsArray } from "../files/safetensors-header.js";
-import { DeviceArray } from "../gpu/device-array.js";
+import type { DeviceArray } from "../gpu/device-array.js";
 
 export interface StorePlan {
   readonly header: Uint8Array;
@@ -31,7 +31,8 @@ export type StoreMove =
 export function planNpyStore(array: DeviceArray): StorePlan {
   const inFortranOrder = !array.isContiguous && isFortranContiguous(array);
   const header = encodeNpyHeader(array.dtype, array.shape, { fortranOrder: inFortranOrder });
-  const stored = inFortranOrder ? inMemoryOrder(array) : array;
+  // An array in Fortran order lies in memory as its transpose in C order.
+  const stored = inFortranOrder ? array.transpose() : array;
   return { header, moves: [moveOf(stored, header.byteLength)], byteLength: array.byteLength };
 }
 
@@ -72,11 +73,6 @@ function inGivenOrder(arrays: ReadonlyMap<string, DeviceArray>): SafetensorsArra
 function isFortranContiguous({ shape, strides }: DeviceArray): boolean {
   const wanted = fortranStrides(shape);
   return shape.every((size, axis) => size <= 1 || strides[axis] === wanted[axis]);
-}
-
-/** An array in Fortran order as the array in C order that its memory also is. */
-function inMemoryOrder({ buffer, dtype, shape, layout }: DeviceArray): DeviceArray {
-  return new DeviceArray(buffer, { ...contiguousLayout(dtype, shape.toReversed(), layout.byteOffset), dtype });
 }
 
 function moveOf(array: DeviceArray, fileByteOffset: number): StoreMove {

@@ -8,12 +8,15 @@ const SPIN_MS = 0.02;
 const TURNS_MS = 5;
 const TIMER_MS = 1;
 
-/** @throws TIMEOUT, ABORTED, and whatever `isDone` throws */
-export async function waitUntil(isDone: () => boolean, deadline: Deadline): Promise<void> {
+/**
+ * @param spinMs how long to ask without letting the event loop go on; 0 where it has others to serve
+ * @throws TIMEOUT, ABORTED, and whatever `isDone` throws
+ */
+export async function waitUntil(isDone: () => boolean, deadline: Deadline, spinMs = SPIN_MS): Promise<void> {
   const startMs = performance.now();
   do {
     if (isDone()) return;
-  } while (performance.now() - startMs < SPIN_MS);
+  } while (performance.now() - startMs < spinMs);
   for (;;) {
     deadline.check();
     await (performance.now() - startMs < TURNS_MS ? nextTurn() : sleep(Math.min(TIMER_MS, deadline.remainingMs)));

@@ -137,5 +137,20 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
     const expected = all.slice();
     for (let row = 0; row < 50; row += 7) for (let at = 69; at > 0; at -= 9) expected[row * 70 + at] = -1;
     assert.deepEqual(await array.read(), expected);
+    const transposed = new Float32Array(3500).map((_, at) => expected[(at % 50) * 70 + Math.floor(at / 50)] ?? 0);
+    assert.deepEqual(await array.transpose().read(), transposed);
+  });
+
+  it("reads and writes a large transposed array", async () => {
+    const [rows, columns] = [2048, 3000];
+    using array = await hub.create("gpu-transposed", { dtype: "int32", shape: [rows, columns] });
+    const turned = Int32Array.from({ length: rows * columns }, (_, index) => index);
+    await array.transpose().write(turned);
+    const straight = (await array.read()) as Int32Array;
+    assert.equal(
+      straight.findIndex((value, at) => value !== (at % columns) * rows + Math.floor(at / columns)),
+      -1,
+    );
+    assert.deepEqual(await array.transpose().read(), turned);
   });
 });

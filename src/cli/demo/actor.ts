@@ -19,6 +19,8 @@ export async function play(part: (actor: Actor) => Promise<void>): Promise<void>
   const told = listen();
   try {
     await using hub = await connect({ socket, device, start: false });
+    // WHY: the first use of a GPU takes a process a while, which is no part of opening an array.
+    hub.device().memoryInfo();
     await part({
       hub,
       elements,

@@ -2,15 +2,13 @@
  * Where a demo plays: a hub in a temporary folder of its own, so that the user's hub is left alone, the actors, and one time
  * limit. Closing it ends them all and leaves nothing behind.
  */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { CudaIpcError } from "../../base/errors.js";
 import { connect } from "../../client/connect.js";
 import type { Hub } from "../../client/hub.js";
 import type { CommandContext } from "../command-context.js";
 import { endHub } from "../end-hub.js";
 import type { HubStatus } from "../hub-facts.js";
+import { withTemporarySocket } from "../temporary-folder.js";
 import type { Terminal } from "../terminal.js";
 import { chosenDeviceWords } from "../words.js";
 import { ActorProcess, type ActorRole } from "./actor-process.js";
@@ -55,27 +53,26 @@ export class Stage {
     const timer = setTimeout(() => limit.abort(overTime()), TIME_LIMIT_MS);
     const onInterrupt = () => limit.abort(context.signal.reason);
     context.signal.addEventListener("abort", onInterrupt);
-    const folder = await mkdtemp(join(tmpdir(), "cuda-ipc-demo-"));
     try {
-      await Stage.#runIn(folder, options, limit.signal, context.terminal, play);
+      await withTemporarySocket("cuda-ipc-demo-", (socket) =>
+        Stage.#runAt(socket, options, limit.signal, context.terminal, play),
+      );
     } catch (error) {
       // WHY: whatever failed then failed because of that.
       throw limit.signal.aborted ? limit.signal.reason : error;
     } finally {
       clearTimeout(timer);
       context.signal.removeEventListener("abort", onInterrupt);
-      await rm(folder, { recursive: true, force: true });
     }
   }
 
-  static async #runIn(
-    folder: string,
+  static async #runAt(
+    socket: string,
     options: StageOptions,
     signal: AbortSignal,
     terminal: Terminal,
     play: (stage: Stage) => Promise<void>,
   ): Promise<void> {
-    const socket = join(folder, "hub.sock");
     await using hub = await connect({ socket, hubIdleMs: HUB_IDLE_MS, program: "cuda-ipc demo", signal });
     try {
       const stage = new Stage(hub, options, signal, terminal);

@@ -1,13 +1,11 @@
 /** What a device can do, tried on the device itself. */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { formatBytes } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { connect } from "../../client/connect.js";
 import { Device } from "../../gpu/device.js";
 import { deviceProbes } from "../../gpu/probe-device.js";
 import { HubServer } from "../../hub/hub-server.js";
+import { withTemporarySocket } from "../temporary-folder.js";
 import { type Check, check, fact, failedCheck } from "./check.js";
 
 export interface DeviceReport {
@@ -53,24 +51,28 @@ function freeMemory(device: Device): string {
 const ELEMENTS = 65_536;
 
 /** Shares an array by name through a hub of its own, so that the user's hub is left alone, and opens it again. */
-async function probeByName(device: string): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "cuda-ipc-doctor-"));
-  const hubServer = HubServer.start({ socket: join(folder, "hub.sock") });
-  try {
-    await using hub = await connect({ socket: hubServer.socketPath, device, start: false });
-    using made = await hub.create("probe", { dtype: "int32", shape: [ELEMENTS] });
-    await made.write(Int32Array.from({ length: ELEMENTS }, (_, i) => i * 3));
-    await made.publish();
-    using opened = await hub.open("probe", { wait: false });
-    const values = (await opened.read()) as Int32Array;
-    const wrong = values.findIndex((value, i) => value !== i * 3);
-    if (wrong < 0) return `shared an array of ${formatBytes(made.byteLength)} through a hub, opened and verified it`;
-    const found = `element ${wrong} is ${values[wrong]}, wanted ${wrong * 3}`;
-    throw new CudaIpcError("VERIFICATION_FAILED", `An array that was opened by name is not what was written: ${found}`);
-  } finally {
-    hubServer.stop();
-    await rm(folder, { recursive: true, force: true });
-  }
+function probeByName(device: string): Promise<string> {
+  return withTemporarySocket("cuda-ipc-doctor-", async (socket) => {
+    const hubServer = HubServer.start({ socket });
+    try {
+      return await shareByName(socket, device);
+    } finally {
+      hubServer.stop();
+    }
+  });
+}
+
+async function shareByName(socket: string, device: string): Promise<string> {
+  await using hub = await connect({ socket, device, start: false });
+  using made = await hub.create("probe", { dtype: "int32", shape: [ELEMENTS] });
+  await made.write(Int32Array.from({ length: ELEMENTS }, (_, i) => i * 3));
+  await made.publish();
+  using opened = await hub.open("probe", { wait: false });
+  const values = (await opened.read()) as Int32Array;
+  const wrong = values.findIndex((value, i) => value !== i * 3);
+  if (wrong < 0) return `shared an array of ${formatBytes(made.byteLength)} through a hub, opened and verified it`;
+  const found = `element ${wrong} is ${values[wrong]}, wanted ${wrong * 3}`;
+  throw new CudaIpcError("VERIFICATION_FAILED", `An array that was opened by name is not what was written: ${found}`);
 }
 
 /** What the driver says of itself and what nothing here tries. */

@@ -1,5 +1,6 @@
 /** Whether there is a CUDA driver, where it was found, and what to do where it was not. */
 import { existsSync, readFileSync } from "node:fs";
+import { plural } from "../words.js";
 import { type Check, failedCheck } from "./check.js";
 import { listGpus } from "./device-checks.js";
 
@@ -14,9 +15,8 @@ export interface DriverFindings {
 export function checkDriver(): DriverFindings {
   try {
     const gpus = listGpus();
-    const where = loadedLibrary() ?? "libcuda";
-    const count = gpus.length === 1 ? "1 GPU" : `${gpus.length} GPUs`;
-    return { check: { name: "CUDA driver", state: "ok", detail: `${where}, ${kernelDriver()}, ${count}` }, gpus };
+    const found = [loadedLibrary(), kernelDriver(), plural(gpus.length, "GPU")].filter((words) => words !== undefined);
+    return { check: { name: "CUDA driver", state: "ok", detail: found.join(", ") }, gpus };
   } catch (error) {
     const found = failedCheck("CUDA driver", error);
     const hidden = found.state === "missing" && existsSync(KERNEL_DRIVER);
@@ -30,8 +30,8 @@ function loadedLibrary(): string | undefined {
   return /\S*\/libcuda\.so\S*/.exec(readFileSync("/proc/self/maps", "utf8"))?.[0];
 }
 
-function kernelDriver(): string {
-  if (!existsSync(KERNEL_DRIVER)) return "kernel driver of unknown version";
+function kernelDriver(): string | undefined {
+  if (!existsSync(KERNEL_DRIVER)) return undefined;
   const version = /\s(\d+\.\d+(?:\.\d+)?)\s/.exec(readFileSync(KERNEL_DRIVER, "utf8"))?.[1];
-  return `kernel driver ${version ?? "of unknown version"}`;
+  return version === undefined ? undefined : `version ${version}`;
 }

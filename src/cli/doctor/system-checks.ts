@@ -43,7 +43,7 @@ function koffiVersion(): string {
 
 function openFilesLimit(): string {
   const match = /^Max open files\s+(\S+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
-  return `this process may have ${match?.[1] ?? "an unknown number"}; each shared object that is opened takes one`;
+  return `this process may have ${match?.[1] ?? "an unknown number"}; each array made on the host takes one here, and one or two in the hub`;
 }
 
 function shmSize(): string {

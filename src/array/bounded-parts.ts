@@ -1,0 +1,52 @@
+/**
+ * Cuts an array of any strides into parts that each lie within a bounded stretch of memory, so that a device layer can move one
+ * stretch at a time. The cuts follow memory, not the order of the axes: each byte of a transposed array is moved once, too.
+ */
+import { type ArrayLayout, arrayByteLength, byteSpan, contiguousStrides } from "./layout.js";
+
+export interface BoundedPart {
+  /** The part in memory, its axes in the order of memory: the longest stride first. */
+  readonly memory: ArrayLayout;
+  /** The same elements, in the same order of axes, among the array's elements in C order without gaps. */
+  readonly packed: ArrayLayout;
+}
+
+/** Parts that span at most `spanBytesMax` bytes each; a single element where even that is more. */
+export function* boundedParts(layout: ArrayLayout, spanBytesMax: number): Generator<BoundedPart, void, undefined> {
+  if (arrayByteLength(layout.dtype, layout.shape) === 0) return;
+  const { dtype, shape, strides, byteOffset } = layout;
+  const packedStrides = contiguousStrides(shape);
+  const axes = shape
+    .map((size, axis) => ({ size, memory: strides[axis] as number, packed: packedStrides[axis] as number }))
+    .sort((a, b) => Math.abs(b.memory) - Math.abs(a.memory));
+  const ordered = axes.map(({ size }) => size);
+  const memory = { dtype, shape: ordered, strides: axes.map((axis) => axis.memory), byteOffset };
+  const packed = { dtype, shape: ordered, strides: axes.map((axis) => axis.packed), byteOffset: 0 };
+  yield* halves({ memory, packed }, spanBytesMax);
+}
+
+function* halves(part: BoundedPart, spanBytesMax: number): Generator<BoundedPart, void, undefined> {
+  const { low, high } = byteSpan(part.memory);
+  const axis = part.memory.shape.findIndex((size) => size > 1);
+  if (high - low <= spanBytesMax || axis < 0) {
+    yield part;
+    return;
+  }
+  const size = part.memory.shape[axis] as number;
+  const half = Math.floor(size / 2);
+  const cut = (start: number, length: number): BoundedPart => ({
+    memory: alongAxis(part.memory, axis, start, length),
+    packed: alongAxis(part.packed, axis, start, length),
+  });
+  yield* halves(cut(0, half), spanBytesMax);
+  yield* halves(cut(half, size - half), spanBytesMax);
+}
+
+function alongAxis(layout: ArrayLayout, axis: number, start: number, length: number): ArrayLayout {
+  const step = (layout.strides[axis] as number) * arrayByteLength(layout.dtype, []);
+  return {
+    ...layout,
+    shape: layout.shape.map((size, index) => (index === axis ? length : size)),
+    byteOffset: layout.byteOffset + start * step,
+  };
+}

@@ -1,0 +1,66 @@
+/** The command line on a GPU that is none: the libcuda in C of the conformance suite, in all processes that are started. */
+import assert from "node:assert/strict";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { encodeNpyHeader } from "../../../src/files/npy-header.js";
+import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
+import { CliRig } from "./cli-rig.js";
+
+const source = fileURLToPath(new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const header = findCudaHeader();
+const skip = typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
+
+async function openRig(): Promise<CliRig> {
+  if (typeof header === "string") assert.fail(header);
+  const rig = await CliRig.open();
+  const folder = rig.path("lib");
+  await mkdir(folder);
+  header.compile(source, `${folder}/libcuda.so.1`, ["-shared", "-fPIC", "-O1"]);
+  rig.env.LD_LIBRARY_PATH = folder;
+  rig.env.CUDA_IPC_DEVICE = "auto";
+  return rig;
+}
+
+describe("cuda-ipc on a libcuda in C", { skip }, () => {
+  it("finds the driver and probes the device", async () => {
+    await using rig = await openRig();
+    const text = await rig.ok("doctor", "--device", "cuda:0");
+    assert.match(text, /ok +CUDA driver +\/.+libcuda\.so\.1, .*1 GPU\n/);
+    assert.match(text, /shared memory +1 MiB allocated, .+ verified \(vmm\)\n/);
+    assert.match(text, /^Device cuda:0 works\.$/m);
+    const absent = await rig.run("doctor", "--device", "cuda:7");
+    assert.equal(absent.code, 1);
+    assert.match(absent.stdout, /missing +device +DEVICE_NOT_FOUND/);
+  });
+
+  it("takes the first GPU where it may choose, and says so", async () => {
+    await using rig = await openRig();
+    for (const demo of ["share", "crash"]) {
+      assert.match(await rig.ok("demo", demo, "-n", "1000"), /\nOn cuda:0 \(auto: the first GPU\)\.\n/);
+    }
+  });
+
+  it("brings files through the device and back", async () => {
+    await using rig = await openRig();
+    const data = Uint8Array.from({ length: 24_000_000 }, (_, i) => i % 251);
+    const file = Buffer.concat([encodeNpyHeader("float32", [2000, 3000], { fortranOrder: true }), data]);
+    await writeFile(rig.path("in.npy"), file);
+    await rig.ok("put", "x", "in.npy");
+    assert.match(await rig.ok("ls"), /^x +float32\[2000, 3000\] +22\.9 MiB +GPU-[0-9a-f]{8} +pinned/m);
+    assert.match(await rig.ok("inspect", "x"), /mechanism +vmm: .+\n +opened on +cuda:0 /);
+    await rig.ok("get", "x", "out.npy");
+    assert.equal(Buffer.compare(await readFile(rig.path("out.npy")), file), 0);
+  });
+
+  it("tells what it can of memory on a GPU that this process does not see", async () => {
+    await using rig = await openRig();
+    await writeFile(rig.path("in.bin"), Uint8Array.of(1, 2, 3));
+    await rig.ok("put", "x", "in.bin", "--device", "cuda:0");
+    delete rig.env.LD_LIBRARY_PATH;
+    const { code, stdout } = await rig.run("inspect", "x");
+    assert.equal(code, 0);
+    assert.match(stdout, /values +not readable here: (DRIVER|DEVICE)_NOT_FOUND: /);
+    assert.equal((await rig.run("get", "x", "out.bin")).code, 1);
+  });
+});

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { chmod } from "node:fs/promises";
+import { describe, it } from "node:test";
+import { CliRig } from "./cli-rig.js";
+
+interface Findings {
+  readonly ok: boolean;
+  readonly system: readonly { readonly name: string; readonly state: string; readonly detail: string }[];
+  readonly driver: { readonly state: string };
+  readonly devices: readonly {
+    readonly name: string;
+    readonly works: boolean;
+    readonly checks: readonly { state: string }[];
+  }[];
+}
+
+describe("cuda-ipc doctor", () => {
+  it("says what works, and that the host device does", async () => {
+    await using rig = await CliRig.open();
+    const text = await rig.ok("doctor");
+    for (const check of ["memory files", "sockets", "process watch", "runtime folder", "CUDA driver"]) {
+      assert.match(text, new RegExp(`^ {2}(ok|missing|failed) +${check} +\\S`, "m"), check);
+    }
+    for (const check of ["memory", "shared memory", "copies", "waiting", "waiting, read-only", "by name"]) {
+      assert.match(text, new RegExp(`^ {2}ok +${check} {2,}\\S`, "m"), check);
+    }
+    assert.match(text, /^Device host works\.$/m);
+    assert.ok(text.includes(`none runs at ${rig.socket}`), "it starts no hub of the user's");
+  });
+
+  it("says the same in JSON", async () => {
+    await using rig = await CliRig.open();
+    const { ok, system, devices } = await rig.json<Findings>("doctor");
+    assert.equal(ok, true);
+    assert.deepEqual(
+      system.filter(({ state }) => state !== "fact").map(({ state }) => state),
+      Array.from({ length: 5 }, () => "ok"),
+    );
+    assert.deepEqual([devices[0]?.name, devices[0]?.works], ["host", true]);
+  });
+
+  it("says which hub answers", async () => {
+    await using rig = await CliRig.open();
+    await using _hub = await rig.join();
+    assert.match(await rig.ok("doctor", "--device", "host"), /ok +hub +process \d+, version .+ keeps 0 objects/);
+  });
+
+  it("says what is wrong with the runtime folder, and fails", async () => {
+    await using rig = await CliRig.open();
+    await chmod(rig.folder, 0o755);
+    const { code, stdout } = await rig.run("doctor");
+    await chmod(rig.folder, 0o700);
+    assert.equal(code, 1);
+    assert.match(stdout, /failed +runtime folder +UNSAFE_RUNTIME_DIR: .+\n +to do: Make it yours alone/);
+    assert.match(stdout, /^Sharing does not work before/m);
+  });
+
+  it("fails for a device that is not there, and says what to do", async () => {
+    await using rig = await CliRig.open();
+    const { code, stdout } = await rig.run("doctor", "--device", "cuda:99");
+    assert.equal(code, 1);
+    assert.match(stdout, /to do: \S/);
+    assert.match(stdout, /^Device cuda:99 does not work\.$/m);
+    const nonsense = await rig.run("doctor", "--device", "nonsense");
+    assert.equal(nonsense.code, 1);
+    assert.match(nonsense.stdout, /INVALID_DEVICE/);
+  });
+
+  it("tells plainly that there is no GPU", { skip: process.env.REQUIRE_GPU === "1" }, async (t) => {
+    await using rig = await CliRig.open();
+    const { driver } = await rig.json<Findings>("doctor");
+    if (driver.state === "ok") return t.skip("there is one");
+    assert.match(await rig.ok("doctor"), /There is no GPU that this process can use/);
+  });
+});

@@ -1,0 +1,67 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { packageVersion } from "../../../src/base/version.js";
+import { CliRig } from "./cli-rig.js";
+
+const commands = ["demo", "doctor", "put", "get", "ls", "inspect", "rm", "hub", "hub serve", "hub status", "hub stop"];
+
+describe("cuda-ipc", () => {
+  it("prints its version", async () => {
+    await using rig = await CliRig.open();
+    assert.equal(await rig.ok("--version"), `${packageVersion()}\n`);
+  });
+
+  it("explains itself: every command, the environment, the exit codes", async () => {
+    await using rig = await CliRig.open();
+    const help = await rig.ok("--help");
+    for (const word of [
+      ...commands.map((command) => command.split(" ")[0] ?? ""),
+      "CUDA_IPC_SOCKET",
+      "CUDA_IPC_DEVICE",
+      "130",
+    ]) {
+      assert.ok(help.includes(word), word);
+    }
+  });
+
+  for (const command of commands) {
+    it(`explains ${command} with an example`, async () => {
+      await using rig = await CliRig.open();
+      const help = await rig.ok(...command.split(" "), "--help");
+      assert.match(help, new RegExp(`^Usage: cuda-ipc ${command}`));
+      assert.match(help, new RegExp(`\\$ cuda-ipc ${command}`));
+    });
+  }
+
+  const wrong: readonly (readonly [string, ...string[]])[] = [
+    ["no such command", "bogus"],
+    ["no such option", "ls", "--bogus"],
+    ["a missing argument", "put", "only-a-name"],
+    ["an argument too many", "ls", "extra"],
+    ["a format that is none", "put", "x", "file", "--format", "zip"],
+    ["a dtype that is none", "put", "x", "file", "--dtype", "float3"],
+    ["a shape that is none", "put", "x", "file", "--shape", "3,-1"],
+    ["a count that is none", "demo", "--elements", "0"],
+    ["no such demo", "demo", "bogus"],
+    ["options that exclude each other", "hub", "serve", "--stay", "--idle-ms", "5"],
+    ["standard input", "put", "x", "-"],
+  ];
+  for (const [what, ...args] of wrong) {
+    it(`refuses ${what} as wrong usage`, async () => {
+      await using rig = await CliRig.open();
+      await rig.fails("USAGE", ...args);
+    });
+  }
+
+  it("prints help and fails when it is told nothing", async () => {
+    await using rig = await CliRig.open();
+    const { code, stderr } = await rig.run();
+    assert.equal(code, 2);
+    assert.match(stderr, /^Usage: cuda-ipc/);
+  });
+
+  it("names the demos that there are", async () => {
+    await using rig = await CliRig.open();
+    assert.match(await rig.fails("USAGE", "demo", "bogus"), /there are: share, crash/);
+  });
+});

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { describe, it } from "node:test";
+import { CliRig, type Started } from "./cli-rig.js";
+
+/** Resolves with the first line that a hub in the foreground says: it listens. */
+async function firstLine({ child }: Started): Promise<string> {
+  assert.ok(child.stdout !== null);
+  const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
+  return line;
+}
+
+describe("cuda-ipc hub", () => {
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    it(`serves until ${signal}, and takes its socket away`, async () => {
+      await using rig = await CliRig.open();
+      const served = rig.start("hub", "serve", "--stay");
+      assert.match(await firstLine(served), /hub \d+ listens at /);
+      served.child.kill(signal);
+      const { code, stdout, stderr } = await served.outcome;
+      assert.deepEqual([code, stderr], [0, ""]);
+      assert.match(stdout, /interrupted: hub ended\n$/);
+      assert.equal(existsSync(rig.socket), false);
+    });
+  }
+
+  it("serves at the socket that it is told, until it is idle", async () => {
+    await using rig = await CliRig.open();
+    const socket = rig.path("other.sock");
+    const served = rig.start("hub", "serve", "--socket", socket, "--idle-ms", "1");
+    assert.match(await firstLine(served), /listens at .*other\.sock/);
+    const { code, stdout } = await served.outcome;
+    assert.equal(code, 0);
+    assert.match(stdout, /no clients and no objects for 1 ms\n.*hub ended\n$/);
+  });
+
+  it("refuses to serve where a hub runs", async () => {
+    await using rig = await CliRig.open();
+    await using _hub = await rig.join();
+    await rig.fails("HUB_RUNNING", "hub", "serve");
+  });
+
+  it("tells its status without starting one", async () => {
+    await using rig = await CliRig.open();
+    assert.deepEqual(await rig.json("hub", "status"), { running: false, socket: rig.socket });
+    assert.equal(existsSync(rig.socket), false);
+    await using hub = await rig.join();
+    using _array = await hub.create("x", { dtype: "int8", shape: [5000] });
+    const status = await rig.json<Record<string, unknown>>("hub", "status");
+    assert.deepEqual(
+      [status.running, status.clients, status.objects, status.hostBytes, status.socket],
+      [true, 1, 1, 8192, rig.socket],
+    );
+    assert.match(await rig.ok("hub", "status"), /^hub +process \d+, version /);
+  });
+
+  it("stops, but not while it is used, unless it is forced to", async () => {
+    await using rig = await CliRig.open();
+    assert.match(await rig.ok("hub", "stop"), /^No hub runs at /);
+    await using hub = await rig.join();
+    await rig.fails("HUB_IN_USE", "hub", "stop");
+    const ended = new Promise((resolve) => hub.onEnd(resolve));
+    assert.match(await rig.ok("hub", "stop", "--force"), /^Ended hub \d+ at /);
+    await ended;
+    assert.match(await rig.ok("hub", "status"), /^No hub runs at /);
+  });
+});

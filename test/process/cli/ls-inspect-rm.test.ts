@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Inspection } from "../../../src/client/hub.js";
+import { CliRig } from "./cli-rig.js";
+
+describe("cuda-ipc ls", () => {
+  it("says so when no hub runs, and starts none", async () => {
+    await using rig = await CliRig.open();
+    assert.equal(await rig.ok("ls"), `Nothing is shared: no hub runs at ${rig.socket}.\n`);
+    assert.deepEqual(await rig.json("ls"), []);
+    assert.match(await rig.ok("hub", "status"), /^No hub runs at /);
+  });
+
+  it("lists what is shared, also what is not published yet", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    using _first = await hub.create("first", { dtype: "float32", shape: [2, 3] });
+    using second = await hub.createBundle("second", { a: { dtype: "int8", shape: [3] } }, { lifetime: "pinned" });
+    await second.publish();
+    const [titles, ...rows] = (await rig.ok("ls")).trimEnd().split("\n");
+    assert.match(titles ?? "", /^NAME +WHAT +SIZE +DEVICE +LIFETIME +LEASES +OWNER +AGE$/);
+    assert.match(
+      rows[0] ?? "",
+      new RegExp(`^first +float32\\[2, 3\\] +24 bytes +host +held, unpublished +1 +${process.pid} +\\d+ s$`),
+    );
+    assert.match(rows[1] ?? "", /^second +bundle of 1 +3 bytes +host +pinned +1 /);
+    const objects = await rig.json<Inspection["object"][]>("ls");
+    assert.deepEqual(
+      objects.map(({ name, published }) => [name, published]),
+      [
+        ["first", false],
+        ["second", true],
+      ],
+    );
+  });
+
+  it("ends quietly when nobody reads on", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    const made = [];
+    for (let i = 0; i < 300; i += 1) made.push(await hub.create(`a${i}`, { dtype: "int8", shape: [1] }));
+    const { child, outcome } = rig.start("ls", "--json");
+    child.stdout?.destroy();
+    const { code, stderr } = await outcome;
+    assert.deepEqual([code, stderr], [0, ""]);
+    for (const array of made) array.close();
+  });
+});
+
+describe("cuda-ipc inspect", () => {
+  it("tells everything about an array, its values included", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    using array = await hub.create("x", { dtype: "float32", shape: [2, 3] });
+    await array.write([0.5, Number.NaN, -2, 0, Number.POSITIVE_INFINITY, 1]);
+    await array.publish();
+    const text = await rig.ok("inspect", "x");
+    assert.match(text, /^x: float32\[2, 3\]\n/);
+    assert.match(text, /device +host\n/);
+    assert.match(text, /mechanism +memfd: /);
+    assert.match(text, new RegExp(`holders +process ${process.pid} \\(.+\\), owner\n`));
+    assert.match(text, /values +0\.5, NaN, -2, 0, Infinity, 1\n/);
+    assert.match(text, /range +-2 to Infinity, mean -0\.125\n/);
+    assert.match(text, /special +1 zero, 1 NaN, 1 infinite of 6 elements\n/);
+  });
+
+  it("tells the same in JSON", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    using array = await hub.create("x", { dtype: "int64", shape: [3] });
+    await array.write([-(2n ** 60n), 5n, 7n]);
+    await array.publish();
+    type Told = Inspection & {
+      values: { statistics: Record<string, unknown>; firstValues: string[] };
+      device: { name: string };
+    };
+    const told = await rig.json<Told>("inspect", "x");
+    assert.deepEqual(told.object.descriptor.content, {
+      kind: "array",
+      array: { dtype: "int64", shape: [3], strides: [1], byteOffset: 0 },
+    });
+    assert.equal(told.holders[0]?.pid, process.pid);
+    assert.equal(told.device.name, "host");
+    assert.deepEqual(told.values.firstValues, [String(-(2n ** 60n)), "5", "7"]);
+    assert.equal(told.values.statistics.min, String(-(2n ** 60n)));
+    assert.equal(told.values.statistics.elementCount, 3);
+  });
+
+  it("lists the arrays of a bundle, the first ones unless all are asked for", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    const arrays = Object.fromEntries(
+      Array.from({ length: 30 }, (_, i) => [`a${i}`, { dtype: "int16", shape: [i] } as const]),
+    );
+    using bundle = await hub.createBundle("b", arrays, { metadata: { format: "pt" } });
+    await bundle.array("a3").write([3, 4, 5]);
+    await bundle.publish();
+    const some = await rig.ok("inspect", "b");
+    assert.match(some, /metadata +format: pt\n/);
+    assert.match(some, /^ {2}a19 +int16\[19\] +38 bytes$/m);
+    assert.match(some, /and 10 more: see --all\n$/);
+    assert.match(await rig.ok("inspect", "b", "--all"), /^ {2}a29 +int16\[29\]/m);
+    const one = await rig.ok("inspect", "b", "--array", "a3");
+    assert.match(one, /^a3: int16\[3\]$/m);
+    assert.match(one, /range +3 to 5, mean 4\n/);
+    await rig.fails("NOT_FOUND", "inspect", "b", "--array", "absent");
+  });
+
+  it("says that values of an unpublished array cannot be read, and what is not there", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    using _array = await hub.create("x", { dtype: "int8", shape: [3] });
+    assert.match(await rig.ok("inspect", "x"), /values +not readable here: it is not published yet\n$/);
+    await rig.fails("NOT_FOUND", "inspect", "absent");
+    await rig.fails("INVALID_NAME", "inspect", "no/name");
+  });
+});
+
+describe("cuda-ipc rm", () => {
+  it("removes each name, and fails if one was not there", async () => {
+    await using rig = await CliRig.open();
+    await rig.fails("NOT_FOUND", "rm", "x");
+    await using hub = await rig.join();
+    for (const name of ["a", "b"]) {
+      using array = await hub.create(name, { dtype: "int8", shape: [3], lifetime: "pinned" });
+      await array.publish();
+    }
+    const { code, stdout, stderr } = await rig.run("rm", "a", "absent", "b");
+    assert.equal(code, 1);
+    assert.equal(stdout, 'Removed "a".\nRemoved "b".\n');
+    assert.match(stderr, /^error\[NOT_FOUND\]: Cannot remove "absent"/);
+    assert.deepEqual(await rig.json("ls"), []);
+  });
+});

@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { readFirst, readPieces, readPiecesInAnyOrder } from "../../../src/cli/array-pieces.js";
+import { fillArray, firstDifference, verifyArray } from "../../../src/cli/demo/array-content.js";
+import { Device } from "../../../src/gpu/device.js";
+import { DeviceArray } from "../../../src/gpu/device-array.js";
+
+async function withArray(shape: number[], work: (array: DeviceArray<"float32">) => Promise<void>): Promise<void> {
+  using device = Device.open("host");
+  using array = DeviceArray.allocate(device, { dtype: "float32", shape });
+  await array.write(Float32Array.from({ length: array.elementCount }, (_, i) => i));
+  await work(array);
+}
+
+async function collect(array: DeviceArray, pieceBytes: number): Promise<{ values: number[]; longest: number }> {
+  const values: number[] = [];
+  let longest = 0;
+  for await (const piece of readPieces(array, {}, pieceBytes)) {
+    longest = Math.max(longest, piece.byteLength);
+    values.push(...new Float32Array(piece.slice().buffer));
+  }
+  return { values, longest };
+}
+
+describe("readPieces", () => {
+  for (const pieceBytes of [4, 16, 20, 44, 4096]) {
+    it(`gives all elements in C order in pieces of at most ${pieceBytes} bytes`, async () => {
+      await withArray([3, 4, 5], async (array) => {
+        const views = [
+          array,
+          array.transpose(),
+          array.slice({}, { start: 1, stop: 4, step: 2 }),
+          array.slice(1),
+          array.slice({ step: -1 }),
+        ];
+        for (const view of views) {
+          const { values, longest } = await collect(view, pieceBytes);
+          assert.deepEqual(values, [...(await view.read())]);
+          assert.ok(longest <= pieceBytes);
+        }
+      });
+    });
+  }
+
+  it("gives nothing of an array without elements, and the one of an array without axes", async () => {
+    await withArray([0, 3], async (array) => assert.deepEqual((await collect(array, 16)).values, []));
+    await withArray([], async (array) => assert.deepEqual((await collect(array, 16)).values, [0]));
+  });
+});
+
+describe("readPiecesInAnyOrder", () => {
+  it("gives each element once, without cutting an array that has no gaps", async () => {
+    await withArray([3, 4, 5], async (array) => {
+      for (const view of [array, array.transpose(), array.transpose(1, 2, 0), array.slice({}, { step: 2 })]) {
+        const values: number[] = [];
+        let pieces = 0;
+        for await (const piece of readPiecesInAnyOrder(view)) {
+          values.push(...new Float32Array(piece.slice().buffer));
+          pieces += 1;
+        }
+        assert.equal(pieces, 1);
+        const wanted = [...(await view.read())].sort((a, b) => a - b);
+        assert.deepEqual(
+          values.sort((a, b) => a - b),
+          wanted,
+        );
+      }
+    });
+  });
+});
+
+describe("readFirst", () => {
+  for (const count of [1, 3, 5, 8, 20, 21, 60, 100]) {
+    it(`gives the first ${count} elements in C order`, async () => {
+      await withArray([3, 4, 5], async (array) => {
+        for (const view of [array, array.transpose(), array.slice({}, { step: 2 }, { step: -1 })]) {
+          const bytes = await readFirst(view, count);
+          assert.deepEqual([...new Float32Array(bytes.slice().buffer)], [...(await view.read())].slice(0, count));
+        }
+      });
+    });
+  }
+
+  it("gives what there is", async () => {
+    await withArray([0, 3], async (array) => assert.equal((await readFirst(array, 8)).length, 0));
+    await withArray([], async (array) => assert.equal((await readFirst(array, 8)).length, 4));
+  });
+});
+
+describe("verifyArray", () => {
+  it("passes what was filled", async () => {
+    await withArray([1000], async (array) => {
+      await fillArray(array, (i) => -i);
+      await verifyArray(array, (i) => (i === 0 ? -0 : -i));
+    });
+  });
+
+  for (const at of [0, 500, 999]) {
+    it(`finds the one element ${at} that is wrong`, async () => {
+      await withArray([1000], async (array) => {
+        await array.slice({ start: at, stop: at + 1 }).write([7777]);
+        await assert.rejects(
+          verifyArray(array, (i) => i),
+          {
+            code: "VERIFICATION_FAILED",
+            message: `The array is not what was written: element ${at} is 7777, wanted ${at}`,
+          },
+        );
+      });
+    });
+  }
+
+  it("tells 0 from -0, whose bytes differ", () => {
+    assert.equal(
+      firstDifference(Float32Array.of(1, 0), 0, (i) => (i === 0 ? 1 : -0)),
+      1,
+    );
+    assert.equal(
+      firstDifference(Float32Array.of(1, -0), 0, (i) => (i === 0 ? 1 : -0)),
+      undefined,
+    );
+  });
+});

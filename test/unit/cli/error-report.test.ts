@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { Writable } from "node:stream";
+import { describe, it } from "node:test";
+import { errorCodes } from "../../../src/base/error-codes.js";
+import { CudaIpcError, SystemError } from "../../../src/base/errors.js";
+import { describeErrors, printErrors, UsageError } from "../../../src/cli/error-report.js";
+import { Terminal } from "../../../src/cli/terminal.js";
+
+function catching(): { terminal: Terminal; texts: { out: string; err: string } } {
+  const texts = { out: "", err: "" };
+  const into = (key: "out" | "err") =>
+    new Writable({
+      write(chunk, _encoding, done) {
+        texts[key] += String(chunk);
+        done();
+      },
+    });
+  return { terminal: new Terminal(into("out"), into("err")), texts };
+}
+
+describe("printErrors", () => {
+  it("prints the code, the message and what to do", () => {
+    const { terminal, texts } = catching();
+    printErrors(terminal, new CudaIpcError("NOT_FOUND", 'Cannot open "x": there is none'));
+    assert.equal(
+      texts.err,
+      `error[NOT_FOUND]: Cannot open "x": there is none.\n  hint: ${errorCodes.NOT_FOUND.remedy}\n`,
+    );
+    assert.equal(texts.out, "");
+  });
+
+  it("prints every error of several", () => {
+    const { terminal, texts } = catching();
+    printErrors(
+      terminal,
+      new AggregateError([new CudaIpcError("TIMEOUT", "First"), new CudaIpcError("HUB_GONE", "Second")]),
+    );
+    assert.match(texts.err, /^error\[TIMEOUT\]: First\.\n.+\nerror\[HUB_GONE\]: Second\.\n.+\n$/);
+  });
+
+  it("says what to do about a path", () => {
+    const system = { errno: 2, errnoName: "ENOENT", call: "open" };
+    const [report] = describeErrors(new SystemError("INVALID_FILE", "Cannot read", system));
+    assert.equal(report?.hint, "Check the path.");
+  });
+
+  it("has no hint for wrong usage, and calls a mistake of ours one", () => {
+    assert.deepEqual(describeErrors(new UsageError("no")), [{ code: "USAGE", message: "no.", hint: undefined }]);
+    const [report] = describeErrors(new TypeError("boom"));
+    assert.equal(report?.code, "INTERNAL");
+    assert.match(report?.message ?? "", /TypeError: boom\n +at /);
+  });
+});
+
+describe("Terminal", () => {
+  it("writes what JSON has no numbers for as text", () => {
+    const { terminal, texts } = catching();
+    terminal.json({ big: 2n ** 64n, nan: Number.NaN, infinite: Number.NEGATIVE_INFINITY, plain: 1.5 });
+    assert.deepEqual(JSON.parse(texts.out), {
+      big: "18446744073709551616",
+      nan: "NaN",
+      infinite: "-Infinity",
+      plain: 1.5,
+    });
+  });
+
+  it("uses no colours where nobody sees them", () => {
+    const { terminal } = catching();
+    assert.equal(terminal.style("red", "x"), "x");
+    assert.equal(terminal.noteStyle("red", "x"), "x");
+    assert.equal(terminal.isWatched, false);
+  });
+});
