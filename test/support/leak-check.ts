@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { readdirSync, readlinkSync } from "node:fs";
 import { afterEach, beforeEach } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { openBufferCount } from "../../src/gpu/device-buffer.js";
 import { FdWatch } from "../../src/os/fd-watch.js";
 import { mappedBytes } from "../../src/os/mapping.js";
@@ -23,15 +25,27 @@ export function held(): Held {
   return { fds: openFds(), ownedFds: openFdCount(), mappedBytes: mappedBytes(), buffers: openBufferCount() };
 }
 
+/** WHY through flags: views of memory are unmapped when they are collected, and tests are not run with --expose-gc. */
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+
+/** What finalizers found forgotten: an object that ends only by being collected is a leak too. */
+const reported: string[] = [];
+process.on("warning", (warning) => {
+  if (warning.name === "CudaIpcLeak") reported.push(warning.message);
+});
+
 /** Fails unless the process comes to hold the same as before. WHY wait: libuv closes handles a turn of the loop later. */
 export async function assertHeld(before: Held, deadlineMs: number = LEFT_OVER_MS): Promise<void> {
   const endMs = performance.now() + deadlineMs;
   for (;;) {
     const now = held();
-    if (JSON.stringify(now) === JSON.stringify(before)) return;
+    if (JSON.stringify(now) === JSON.stringify(before)) break;
     if (performance.now() >= endMs) assert.deepEqual(now, before, "something was left over");
+    if (now.mappedBytes !== before.mappedBytes) collect();
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
+  assert.deepEqual(reported.splice(0), [], "something was forgotten");
 }
 
 /** Surrounds each test of the file or suite that calls this; `cleanUp` runs after each test, before the comparison. */

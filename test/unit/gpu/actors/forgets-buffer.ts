@@ -1,0 +1,15 @@
+// Forgets a buffer and says what is held once it was collected. Run with --expose-gc.
+import { once } from "node:events";
+import { Device } from "../../../../src/gpu/device.js";
+import { DeviceBuffer, openBufferCount } from "../../../../src/gpu/device-buffer.js";
+import { mappedBytes } from "../../../../src/os/mapping.js";
+import { openFdCount } from "../../../../src/os/owned-fd.js";
+import { say } from "../../../support/actor-side.js";
+
+const device = Device.open("host");
+DeviceBuffer.allocate(device, 4096, "frame");
+const warned = once(process, "warning");
+const timer = setInterval(() => globalThis.gc?.(), 5);
+await warned;
+clearInterval(timer);
+say({ mapped: mappedBytes(), buffers: openBufferCount(), fds: openFdCount() });

@@ -1,0 +1,22 @@
+// Keeps a view of memory whose buffer and device are closed, reads it, drops it, and says when it is unmapped. Run with --expose-gc.
+import { Device } from "../../../../src/gpu/device.js";
+import { DeviceBuffer, openBufferCount } from "../../../../src/gpu/device-buffer.js";
+import { mappedBytes } from "../../../../src/os/mapping.js";
+import { say } from "../../../support/actor-side.js";
+import { until } from "../../../support/until.js";
+
+const device = Device.open("host");
+const buffer = DeviceBuffer.allocate(device, 4096, "frame");
+let view: Uint8Array | undefined = buffer.view();
+view[7] = 42;
+buffer.close();
+device.close();
+globalThis.gc?.();
+await new Promise((resolve) => setImmediate(resolve));
+say({ afterClose: view[7], mapped: mappedBytes(), buffers: openBufferCount() });
+view = undefined;
+await until("the view is collected", () => {
+  globalThis.gc?.();
+  return mappedBytes() === 0;
+});
+say({ mapped: mappedBytes() });

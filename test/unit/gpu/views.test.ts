@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Actor } from "../../support/actor.js";
+import { checkLeaks } from "../../support/leak-check.js";
+
+const VIEWS = new URL("./actors/keeps-views.js", import.meta.url);
+const FORGETS = new URL("./actors/forgets-buffer.js", import.meta.url);
+
+describe("views", () => {
+  checkLeaks();
+
+  it("stay readable after buffer and device were closed, and are unmapped once they were collected", async () => {
+    await using actor = new Actor(VIEWS, { execArgv: ["--expose-gc"] });
+    assert.deepEqual(await actor.says(), { afterClose: 42, mapped: 4096, buffers: 0 });
+    assert.deepEqual(await actor.says(), { mapped: 0 });
+    assert.equal(await actor.exited(), 0, actor.complaint);
+    assert.equal(actor.complaint, "");
+  });
+});
+
+describe("a buffer that was forgotten", () => {
+  checkLeaks();
+
+  it("is reported by name, and closed", async () => {
+    await using actor = new Actor(FORGETS, { execArgv: ["--expose-gc"] });
+    assert.deepEqual(await actor.says(), { mapped: 0, buffers: 0, fds: 0 });
+    assert.match(actor.complaint, /CudaIpcLeak: Buffer "frame" was never closed/);
+    assert.equal(await actor.exited(), 0);
+  });
+});
