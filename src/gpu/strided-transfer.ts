@@ -12,6 +12,9 @@ import { nextTurn } from "./adaptive-wait.js";
 import type { DeviceBuffer } from "./device-buffer.js";
 import { download, upload } from "./transfer.js";
 
+/** Copies of a write in parts before the event loop gets its turn. */
+const COPIES_PER_TURN = 64;
+
 /** Fills `target` with the elements in C order. */
 export async function readStrided(
   buffer: DeviceBuffer,
@@ -58,9 +61,13 @@ export async function writeStrided(
         continue;
       }
       let done = 0;
+      let copies = 0;
       for (const run of contiguousRuns(part.memory)) {
         await upload(mapped, run.byteOffset, bytes.subarray(done, done + run.byteLength), deadline);
         done += run.byteLength;
+        copies += 1;
+        // WHY: copies this short are often done at once, and many of them in a row would hold up the event loop.
+        if (copies % COPIES_PER_TURN === 0) await nextTurn();
       }
     }
   });

