@@ -10,6 +10,8 @@ export interface ActorOptions {
   readonly args?: readonly string[];
   readonly execArgv?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** The most descriptors that it may have open. */
+  readonly fdsMax?: number;
 }
 
 export class Actor {
@@ -21,10 +23,12 @@ export class Actor {
 
   /** @param file the compiled program, as a URL */
   constructor(file: URL, options: ActorOptions = {}) {
-    const args = [...(options.execArgv ?? []), fileURLToPath(file), ...(options.args ?? [])];
+    const limit = options.fdsMax === undefined ? [] : ["prlimit", `--nofile=${options.fdsMax}:${options.fdsMax}`];
+    const program = [process.execPath, ...(options.execArgv ?? []), fileURLToPath(file), ...(options.args ?? [])];
+    const [command = process.execPath, ...args] = [...limit, ...program];
     const env = { ...process.env, ...options.env };
     delete env.NODE_TEST_CONTEXT;
-    this.#child = spawn(process.execPath, args, { env, stdio: ["pipe", "pipe", "pipe"] });
+    this.#child = spawn(command, args, { env, stdio: ["pipe", "pipe", "pipe"] });
     this.#child.stdin.on("error", () => {});
     this.#child.stderr.setEncoding("utf8").on("data", (text: string) => {
       this.#complaint += text;

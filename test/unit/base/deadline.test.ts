@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Deadline } from "../../../src/base/deadline.js";
+import { hasCode } from "../../../src/base/errors.js";
+
+const never = new Promise<never>(() => {});
+
+describe("Deadline", () => {
+  it("refuses time limits that are none", () => {
+    for (const timeoutMs of [-1, Number.NaN, "5" as unknown as number]) {
+      assert.throws(() => new Deadline("work", { timeoutMs }, 1000), RangeError);
+    }
+  });
+
+  it("throws TIMEOUT with what was attempted, and ABORTED with the reason", () => {
+    assert.throws(
+      () => new Deadline('open "frame"', { timeoutMs: 0 }, 1000).check(),
+      (error) => hasCode(error, "TIMEOUT") && error.message === 'Cannot open "frame": not done within 0 ms',
+    );
+    const signal = AbortSignal.abort(new Error("changed my mind"));
+    assert.throws(
+      () => new Deadline("work", { signal }, 1000).check(),
+      (error) => hasCode(error, "ABORTED") && (error.cause as Error).message === "changed my mind",
+    );
+    new Deadline("work", {}, Number.POSITIVE_INFINITY).check();
+  });
+
+  it("has no end and no signal once it is unlimited", () => {
+    new Deadline("work", { timeoutMs: 0, signal: AbortSignal.abort() }, 0).unlimited().check();
+  });
+
+  it("races to the promise's own end", async () => {
+    const deadline = new Deadline("work", { signal: new AbortController().signal }, 60_000);
+    const giveUp = () => assert.fail("given up");
+    assert.equal(await deadline.race(Promise.resolve(5), giveUp), 5);
+    const failure = new Error("no");
+    await assert.rejects(deadline.race(Promise.reject(failure), giveUp), failure);
+  });
+
+  it("gives up once, at the time limit, at an abort, or at once where that was before", async () => {
+    for (const options of [{ timeoutMs: 5 }, { signal: AbortSignal.timeout(5) }, { signal: AbortSignal.abort() }]) {
+      let gaveUp = 0;
+      const race = new Deadline("work", options, Number.POSITIVE_INFINITY).race(never, () => {
+        gaveUp += 1;
+      });
+      // WHY: a signal's own timer does not keep the process alive.
+      const alive = setTimeout(() => {}, 10_000);
+      await assert.rejects(race, (error) => hasCode(error, options.signal === undefined ? "TIMEOUT" : "ABORTED"));
+      clearTimeout(alive);
+      assert.equal(gaveUp, 1);
+    }
+  });
+
+  it("leaves no listener on a signal that outlives the wait", async () => {
+    const { signal } = new AbortController();
+    let listeners = 0;
+    const counting = new Proxy(signal, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name, target);
+        if (typeof member !== "function") return member;
+        if (name === "addEventListener") listeners += 1;
+        if (name === "removeEventListener") listeners -= 1;
+        return member.bind(target);
+      },
+    });
+    const deadline = new Deadline("work", { signal: counting, timeoutMs: 5 }, 1000);
+    await deadline.race(Promise.resolve(), () => {});
+    assert.equal(listeners, 0);
+    await assert.rejects(deadline.race(never, () => {}));
+    assert.equal(listeners, 0);
+  });
+});

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { constants } from "node:os";
+import { describe, it } from "node:test";
+import { errorCodes, isErrorCode } from "../../../src/base/error-codes.js";
+import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
+import { fromNodeError, systemError } from "../../../src/os/system-error.js";
+
+describe("error codes", () => {
+  it("have a meaning and a remedy, each a sentence", () => {
+    for (const [code, { meaning, remedy }] of Object.entries(errorCodes)) {
+      assert.match(code, /^[A-Z]+(_[A-Z]+)*$/);
+      assert.match(meaning, /\.$/, code);
+      assert.ok(remedy.length > 5, code);
+    }
+  });
+
+  it("are a closed set", () => {
+    assert.ok(isErrorCode("CLOSED"));
+    for (const text of ["closed", "", "constructor", "toString", "__proto__"]) assert.equal(isErrorCode(text), false);
+  });
+
+  it("give an error its remedy and say whether a retry helps", () => {
+    const error = new CudaIpcError("TOO_MANY_FDS", "Cannot open a socket: full", { cause: "why" });
+    assert.deepEqual([error.remedy, error.retryable, error.cause], [errorCodes.TOO_MANY_FDS.remedy, true, "why"]);
+    assert.ok(hasCode(error, "TOO_MANY_FDS"));
+    assert.equal(hasCode(new Error("TOO_MANY_FDS"), "TOO_MANY_FDS"), false);
+  });
+});
+
+describe("systemError", () => {
+  const { errno } = constants;
+  const codes = [
+    [errno.EMFILE, "TOO_MANY_FDS"],
+    [errno.ENOSPC, "DISK_FULL"],
+    [errno.ENOMEM, "OUT_OF_MEMORY"],
+    [errno.EACCES, "PERMISSION_DENIED"],
+    [errno.EPIPE, "PEER_GONE"],
+    [errno.EINVAL, "SYSTEM_ERROR"],
+  ] as const;
+  for (const [number, code] of codes) {
+    it(`is ${code} for errno ${number}, and keeps the system's own name`, () => {
+      const error = systemError("do it", "the_call", number);
+      assert.deepEqual([error.code, error.errno, error.call], [code, number, "the_call"]);
+      assert.equal(errno[error.errnoName as keyof typeof errno], number);
+      assert.equal(error.message, `Cannot do it: the_call failed with ${error.errnoName}`);
+    });
+  }
+
+  it("names a number that nobody knows", () => {
+    assert.equal(systemError("do it", "call", 9999).errnoName, "errno 9999");
+  });
+});
+
+describe("fromNodeError", () => {
+  it("keeps the error as its cause, and returns others as they are", () => {
+    const thrown = Object.assign(new Error("ENOSPC: no space"), { errno: -constants.errno.ENOSPC, syscall: "write" });
+    const error = fromNodeError("write a file", thrown);
+    assert.ok(hasCode(error, "DISK_FULL"));
+    assert.equal(error.cause, thrown);
+    for (const other of [new Error("no"), "text", undefined]) assert.equal(fromNodeError("write a file", other), other);
+  });
+});
