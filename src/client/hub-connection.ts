@@ -43,6 +43,7 @@ export class HubConnection {
   readonly #onEnd: Set<(reason: CudaIpcError) => void> = new Set();
   #lastId = 0;
   #ended: CudaIpcError | undefined;
+  #closing = false;
 
   private constructor(socketPath: string, socket: SeqpacketSocket, hubPid: number) {
     this.socketPath = socketPath;
@@ -152,10 +153,11 @@ export class HubConnection {
   async close(deadline: Deadline): Promise<void> {
     if (this.#ended !== undefined) return;
     this.#onEnd.clear();
+    this.#closing = true;
     try {
       await this.request("bye", {}, deadline);
     } catch (error) {
-      if (!hasCode(error, "HUB_GONE")) throw error;
+      if (this.#ended === undefined && !hasCode(error, "HUB_GONE")) throw error;
     } finally {
       this.abandon();
     }
@@ -164,8 +166,9 @@ export class HubConnection {
   /** Hangs up without a word; the hub keeps what this connection holds until the process ends. */
   abandon(): void {
     this.#onEnd.clear();
+    this.#closing = true;
     this.#channel.close();
-    this.#end(new CudaIpcError("CLOSED", `The connection to the hub at ${this.socketPath} was closed`));
+    this.#end(undefined);
   }
 
   #onPacket(packet: Packet): void {
@@ -224,13 +227,21 @@ export class HubConnection {
     }
   }
 
+  #endedBy(reason: unknown): CudaIpcError {
+    return reason instanceof CudaIpcError && reason.code !== "SYSTEM_ERROR" ? reason : this.#gone(reason);
+  }
+
+  #closed(): CudaIpcError {
+    return new CudaIpcError("CLOSED", `The connection to the hub at ${this.socketPath} was closed`);
+  }
+
   #gone(cause: unknown): CudaIpcError {
     return new CudaIpcError("HUB_GONE", `The connection to the hub at ${this.socketPath} has ended`, { cause });
   }
 
   #end(reason: unknown): void {
     if (this.#ended !== undefined) return;
-    this.#ended = reason instanceof CudaIpcError && reason.code !== "SYSTEM_ERROR" ? reason : this.#gone(reason);
+    this.#ended = this.#closing ? this.#closed() : this.#endedBy(reason);
     for (const pending of this.#pending.values()) pending.fail(this.#ended);
     this.#pending.clear();
     for (const listener of this.#onEnd) listener(this.#ended);

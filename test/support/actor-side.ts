@@ -1,7 +1,9 @@
 /** The actor's side of actor.ts. */
 import { createInterface } from "node:readline";
 
-const input = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const { stdin } = process;
+const input = createInterface({ input: stdin })[Symbol.asyncIterator]();
+stdin.unref();
 
 export function say(what: unknown): void {
   process.stdout.write(`${JSON.stringify(what)}\n`);
@@ -9,7 +11,9 @@ export function say(what: unknown): void {
 
 /** Waits until the test lets this actor go on. */
 export async function told(): Promise<void> {
+  stdin.ref();
   const { done } = await input.next();
+  stdin.unref();
   if (done) process.exit(0);
 }
 

@@ -1,0 +1,13 @@
+// Opens an array for writing, says its values' bits, negates them where it is told to, and holds it until it is told to go.
+// Arguments: socket, name.
+import { connect } from "../../../../src/client/connect.js";
+import { argument, say, told } from "../../../support/actor-side.js";
+
+await using hub = await connect({ socket: argument(0), start: false, device: "host" });
+using array = (await hub.open(argument(1), { access: "read-write" })).as("float32");
+const values = await array.read();
+say({ bits: Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString("base64") });
+await told();
+await array.write(values.map((_, i) => i * -1));
+say("written");
+await told();

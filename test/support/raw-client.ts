@@ -1,0 +1,69 @@
+/** A client that sends whatever a test wants, right or wrong. */
+import assert from "node:assert/strict";
+import { koffi } from "../../src/ffi/koffi.js";
+import type { OwnedFd } from "../../src/os/owned-fd.js";
+import { SeqpacketSocket } from "../../src/os/seqpacket.js";
+import { until } from "./until.js";
+
+export interface RawReply {
+  readonly id: number;
+  readonly ok: boolean;
+  readonly result?: Record<string, unknown>;
+  readonly error?: { readonly code: string; readonly message: string };
+}
+
+export class RawClient {
+  readonly socket: SeqpacketSocket;
+  #lastId = 0;
+
+  private constructor(socketPath: string) {
+    this.socket = SeqpacketSocket.connect(socketPath);
+  }
+
+  static async connect(socketPath: string, greet = true): Promise<RawClient> {
+    const client = new RawClient(socketPath);
+    if (greet) await client.ask({ op: "hello", client: { version: "0", program: "raw" } });
+    return client;
+  }
+
+  /** Sends a request and waits for the next reply. */
+  async ask(fields: Record<string, unknown>, fds: readonly OwnedFd[] = []): Promise<RawReply> {
+    this.send(fields, fds);
+    const reply = await this.reply();
+    assert.ok(reply !== "end", "the hub hung up");
+    return reply;
+  }
+
+  /** Sends a request, numbered unless `fields` says otherwise. */
+  send(fields: Record<string, unknown>, fds: readonly OwnedFd[] = []): void {
+    this.#lastId += 1;
+    this.sendText(JSON.stringify({ v: 1, id: this.#lastId, ...fields }), fds);
+  }
+
+  sendText(text: string, fds: readonly OwnedFd[] = []): void {
+    assert.ok(this.socket.trySend(Buffer.from(text), fds), "the hub does not read");
+  }
+
+  /** Past all checks of this side. */
+  sendUnchecked(bytes: Uint8Array): number {
+    const send = koffi().load(null).func("send", "intptr", ["int", "void*", "size_t", "int"]);
+    return Number(send(this.socket.fd.number, bytes, bytes.byteLength, 0));
+  }
+
+  /** The next reply, its descriptors closed, or "end" where the hub hung up. */
+  async reply(): Promise<RawReply | "end"> {
+    let found: RawReply | "end" | undefined;
+    await until("the hub replies", () => {
+      const packet = this.socket.tryReceive();
+      if (packet === undefined) return false;
+      if (packet !== "end") for (const fd of packet.fds) fd.close();
+      found = packet === "end" ? "end" : (JSON.parse(Buffer.from(packet.bytes).toString()) as RawReply);
+      return true;
+    });
+    return found as RawReply | "end";
+  }
+
+  [Symbol.dispose](): void {
+    this.socket.close();
+  }
+}

@@ -1,0 +1,131 @@
+/** Holds the source to the rules of ARCHITECTURE.md: who may import whom, one importer of koffi, a door that opens nothing, short files. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
+const SRC = join(ROOT, "src");
+const FILE_LINES_MAX = 320;
+const IMPORTS_PACKAGE = fileURLToPath(new URL("./imports-package.js", import.meta.url));
+
+/** What each folder may import, from the table under `## Layers`. */
+export function layersOf(markdown: string): Map<string, readonly string[]> {
+  const section = /^## Layers$([\s\S]*?)(?=^## |(?![\s\S]))/m.exec(markdown)?.[1] ?? "";
+  const layers = new Map<string, readonly string[]>();
+  for (const line of section.split("\n")) {
+    const cells = /^\|([^|]*)\|[^|]*\|([^|]*)\|$/.exec(line.trim());
+    const [folder, allowed] = [cells?.[1]?.trim(), cells?.[2]?.trim()];
+    if (folder === undefined || allowed === undefined || folder === "folder" || /^-+$/.test(folder)) continue;
+    layers.set(folder, allowed === "nothing" ? [] : allowed.split(",").map((name) => name.trim()));
+  }
+  return layers;
+}
+
+/** Everything that a source text imports: with `import`, `export from`, `import()` and `import("...")` types. */
+export function importsOf(source: string): string[] {
+  const code = source.replace(/\/\*[\s\S]*?\*\//g, "").replace(/^\s*\/\/.*$/gm, "");
+  const found = code.matchAll(/(?:\bfrom\s*|\bimport\s*\(\s*|\bimport\s+|\brequire\s*\(\s*)(["'])([^"']+)\1/g);
+  return [...found].map((match) => match[2] ?? "");
+}
+
+interface SourceFile {
+  /** From src: `os/owned-fd.ts`. */
+  readonly path: string;
+  /** `os`; `.` for the door. */
+  readonly folder: string;
+  readonly text: string;
+}
+
+function sourceFiles(): SourceFile[] {
+  return readdirSync(SRC, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts"))
+    .map((path) => ({
+      path,
+      folder: dirname(path).split("/")[0] ?? ".",
+      text: readFileSync(join(SRC, path), "utf8"),
+    }));
+}
+
+/** Imports that the table does not allow, as `from -> to`. */
+export function breaches(files: readonly SourceFile[], layers: ReadonlyMap<string, readonly string[]>): string[] {
+  return files
+    .filter((file) => file.folder !== ".")
+    .flatMap((file) => {
+      const allowed = layers.get(file.folder);
+      if (allowed === undefined) return [`${file.path} -> its folder is not in the table`];
+      return importsOf(file.text)
+        .filter((name) => name.startsWith("."))
+        .map((name) => relative(SRC, resolve(SRC, dirname(file.path), name)).split("/")[0] ?? "")
+        .filter((target) => target !== file.folder && !allowed.includes(target))
+        .map((target) => `${file.path} -> ${target}`);
+    });
+}
+
+/** Resolving its place, as `doctor` does, loads nothing. */
+function loadsKoffi(source: string): boolean {
+  return importsOf(source).includes("koffi") || /(?<!\.resolve)\("koffi"\)/.test(source);
+}
+
+describe("architecture", () => {
+  const files = sourceFiles();
+  const layers = layersOf(readFileSync(join(ROOT, "ARCHITECTURE.md"), "utf8"));
+
+  it("has a table of layers that names folders which it describes too", () => {
+    assert.ok(layers.size >= 10, `${layers.size} folders`);
+    for (const [folder, allowed] of layers) {
+      for (const target of allowed)
+        assert.ok(layers.has(target), `${folder} may import ${target}, which is not in the table`);
+    }
+  });
+
+  it("imports from folder to folder only what the table allows", () => {
+    assert.deepEqual(breaches(files, layers), []);
+  });
+
+  it("notices a folder that imports what it may not, in every way of importing", () => {
+    const texts = [
+      'import { a } from "../hub/a.js";',
+      'export { a } from "../hub/a.js";',
+      'import type { A } from "../hub/a.js";',
+      'import "../hub/a.js";',
+      'const a = await import("../hub/a.js");',
+      'type A = typeof import("../hub/a.js");',
+      'import {\n  a,\n  b,\n} from "../hub/a.js";',
+    ];
+    for (const text of texts)
+      assert.deepEqual(breaches([{ path: "os/x.ts", folder: "os", text }], layers), ["os/x.ts -> hub"]);
+    const comment = { path: "os/x.ts", folder: "os", text: '// import "../hub/a.js";\n/* from "../hub/a.js" */' };
+    assert.deepEqual(breaches([comment], layers), []);
+  });
+
+  it("has one importer of koffi", () => {
+    const importers = files.filter((file) => loadsKoffi(file.text));
+    assert.deepEqual(
+      importers.map((file) => file.path),
+      ["ffi/koffi.ts"],
+    );
+  });
+
+  it("has no file over 320 lines", () => {
+    const long = files.map((file) => [file.path, file.text.split("\n").length - 1] as const);
+    assert.deepEqual(
+      long.filter(([, lines]) => lines > FILE_LINES_MAX),
+      [],
+    );
+  });
+
+  for (const door of ["index.js", "testing/index.js"]) {
+    it(`opens no library when ${door} is imported`, () => {
+      const { stdout, stderr } = spawnSync(process.execPath, [IMPORTS_PACKAGE, door], { encoding: "utf8" });
+      assert.deepEqual(JSON.parse(stdout || "null"), [], stderr);
+    });
+  }
+
+  it("would notice a library that is opened", () => {
+    const { stdout } = spawnSync(process.execPath, [IMPORTS_PACKAGE, "ffi/koffi.js", "koffi"], { encoding: "utf8" });
+    assert.match(stdout, /koffi.*\.node/);
+  });
+});
