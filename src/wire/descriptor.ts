@@ -47,7 +47,6 @@ export const descriptorSchema = v.strictObject({
 
 export type Descriptor = v.InferOutput<typeof descriptorSchema>;
 export type DescriptorContent = Descriptor["content"];
-export type ArrayLayoutFields = v.InferOutput<typeof arrayLayout>;
 
 /** WHY not v.record: it drops keys that are names of JavaScript's own, such as "constructor", without a word. */
 const textByName = v.custom<Readonly<Record<string, string>>>(
