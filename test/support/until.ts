@@ -1,7 +1,7 @@
 /** Waiting for what only asking reveals: asks again and again until a deadline that no working program comes near. */
 import assert from "node:assert/strict";
 
-export const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 30_000;
 const PAUSE_MS = 5;
 
 export async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
