@@ -285,12 +285,14 @@ describe("open", () => {
     for (const id of [1, 2, 3, 4]) rig.greeted(id);
     for (const id of [2, 3, 4]) rig.send(id, "open", { name: "frame", ...READ });
     assert.equal(rig.result(1, "status", {}).waitingOpens, 3);
+    create(rig, 2, "of-2");
     rig.core.sessionHungUp(2);
+    assert.equal(rig.result(1, "status", {}).waitingOpens, 2);
     rig.result(3, "bye", {});
     rig.core.sessionEnded(4);
     assert.equal(rig.result(1, "status", {}).waitingOpens, 0);
     published(rig, 1, "frame");
-    assert.equal(rig.result(1, "status", {}).leases, 1);
+    assert.equal(rig.result(1, "status", {}).leases, 2);
   });
 });
 

@@ -57,6 +57,24 @@ describe("FdWatch", () => {
     other.close();
   });
 
+  it("is silent also about what was noticed in the same turn in which it was paused", async () => {
+    const pairs = [SeqpacketSocket.pair(), SeqpacketSocket.pair()] as const;
+    let calls = 0;
+    const watches: FdWatch[] = pairs.map(
+      ([one]) =>
+        new FdWatch(one.fd, () => {
+          calls += 1;
+          for (const watch of watches) watch.pause();
+        }),
+    );
+    for (const [, other] of pairs) other.trySend(Buffer.from("x"));
+    await until("one was called", () => calls > 0);
+    await turns();
+    assert.equal(calls, 1);
+    for (const watch of watches) watch.close();
+    for (const socket of pairs.flat()) socket.close();
+  });
+
   it("calls for writability only where asked to", async () => {
     const [one, other] = SeqpacketSocket.pair();
     let calls = 0;
