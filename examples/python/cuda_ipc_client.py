@@ -330,8 +330,9 @@ def socket_path():
     """Where the hub of this user listens."""
     if os.environ.get("CUDA_IPC_SOCKET"):
         return os.environ["CUDA_IPC_SOCKET"]
-    if os.environ.get("XDG_RUNTIME_DIR"):
-        return os.path.join(os.environ["XDG_RUNTIME_DIR"], "cuda-ipc", "hub.sock")
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(runtime) and os.path.exists(runtime):
+        return os.path.join(runtime, "cuda-ipc", "hub.sock")
     return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"cuda-ipc-{os.geteuid()}", "hub.sock")
 
 

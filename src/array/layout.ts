@@ -35,7 +35,9 @@ export function elementCount(shape: readonly number[]): number {
   for (let axis = 0; axis < shape.length; axis += 1) {
     const size = shape[axis] as number;
     if (!Number.isSafeInteger(size) || size < 0) {
-      throw new RangeError(`shape[${axis}] must be an integer from 0 to 2^53 - 1, not ${String(size)}`);
+      throw new RangeError(
+        `shape[${axis}] must be an integer from 0 to 2^53 - 1, not ${typeof size === "number" ? size : `a ${typeof size}`}`,
+      );
     }
     if (size === 0) empty = true;
     else count *= size;

@@ -23,6 +23,10 @@ export class Deadline {
     if (typeof timeoutMs !== "number" || Number.isNaN(timeoutMs) || timeoutMs < 0) {
       throw new RangeError(`timeoutMs must be a number from 0 to Infinity, not ${String(timeoutMs)}`);
     }
+    // WHY checked before anything is begun: a wait that cannot be listened to could not be cleaned up after either.
+    if (options.signal !== undefined && !(options.signal instanceof AbortSignal)) {
+      throw new TypeError(`signal must be an AbortSignal, not ${typeof options.signal}`);
+    }
     this.timeoutMs = timeoutMs;
     this.signal = options.signal;
     this.#what = what;

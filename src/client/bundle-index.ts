@@ -18,6 +18,11 @@ export interface BundleContent {
 
 /** The index as a file that can be sent; the caller owns it. */
 export function writeBundleIndex(content: BundleContent): { readonly fd: OwnedFd; readonly byteLength: number } {
+  for (const [key, text] of Object.entries(content.metadata)) {
+    if (typeof text !== "string") {
+      throw new TypeError(`metadata must be texts by name, and that of ${JSON.stringify(key)} is ${typeof text}`);
+    }
+  }
   const arrays = [...content.layouts].map(([name, layout]) => ({
     name,
     dtype: layout.dtype,

@@ -1,5 +1,6 @@
 /** Joins the hub of this user, starting one where none runs. */
 import { basename } from "node:path";
+import { checkInteger } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
@@ -32,6 +33,7 @@ export { hubSocketPath } from "../os/runtime-folder.js";
  * await using hub = await connect();
  */
 export async function connect(options: ConnectOptions = {}): Promise<Hub> {
+  if (options.hubIdleMs !== undefined) checkInteger("hubIdleMs", options.hubIdleMs, 0, 2 ** 31 - 1);
   const socketPath = hubSocketPath(options.socket);
   const deadline = new Deadline(`connect to the hub at ${socketPath}`, options, defaults.hubStartTimeoutMs);
   const program = (options.program ?? basename(process.argv[1] ?? "node")).slice(0, 128);

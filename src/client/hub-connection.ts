@@ -125,7 +125,13 @@ export class HubConnection {
       this.#pending.delete(id);
       throw hasCode(error, "PEER_GONE") ? this.#gone(error) : error;
     }
-    return deadline.race(answer, () => this.#giveUp(op, id, answer));
+    try {
+      return await deadline.race(answer, () => this.#giveUp(op, id, answer));
+    } catch (error) {
+      // WHY: the error was made when a packet came, and its stack shows the socket; here it shows who asked.
+      if (error instanceof Error) Error.captureStackTrace(error);
+      throw error;
+    }
   }
 
   /** As `ask`, for requests that are answered without descriptors. */

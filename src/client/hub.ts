@@ -8,6 +8,7 @@ import { type ArrayLayout, arrayByteLength, checkLayout, contiguousLayout } from
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
+import { checkOneOf } from "../base/one-of.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { Device } from "../gpu/device.js";
 import type { ArrayOptions } from "../gpu/device-array.js";
@@ -159,9 +160,10 @@ export class Hub {
   async openAny(name: string, options: OpenOptions = {}): Promise<SharedArray | SharedBundle> {
     checkName(name);
     this.#checkOpen(`open "${name}"`);
-    const access = options.access ?? "read";
+    const access = checkOneOf("access", options.access ?? "read", ["read", "read-write"]);
+    const wait = checkOneOf("wait", options.wait ?? true, [true, false]);
     const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
-    const { result, fds } = await this.#connection.ask("open", { name, access, wait: options.wait ?? true }, deadline);
+    const { result, fds } = await this.#connection.ask("open", { name, access, wait }, deadline);
     try {
       this.#checkOpen(`open "${name}"`);
       return this.#import(name, result, fds, access);
@@ -253,11 +255,12 @@ export class Hub {
     checkName(name);
     this.#checkOpen(`create "${name}"`);
     const deadline = new Deadline(`create "${name}"`, options, defaults.requestTimeoutMs);
+    const lifetime = checkOneOf("lifetime", options.lifetime ?? "held", ["held", "pinned"]);
     const ownBuffer = typeof memory === "number";
     const buffer = ownBuffer ? DeviceBuffer.allocate(this.device(options.device), memory, name) : memory;
     try {
       using fd = buffer.exportFd();
-      const fields = { name, lifetime: options.lifetime ?? "held", descriptor: describeBuffer(buffer, content) };
+      const fields = { name, lifetime, descriptor: describeBuffer(buffer, content) };
       const fds = index === undefined ? [fd] : [fd, index];
       const { object, lease } = await this.#connection.request("create", fields, deadline, fds);
       this.#checkOpen(`create "${name}"`);

@@ -44,7 +44,7 @@ function spawnHub(
   const env = { ...process.env };
   // WHY: options meant for this process (a debugger's port, preloaded modules) are not the hub's.
   delete env.NODE_OPTIONS;
-  const idle = idleMs === undefined ? [] : ["--idle-ms", String(idleMs)];
+  const idle = idleMs === undefined ? [] : [`--idle-ms=${idleMs}`];
   const log = openLog(logPath);
   try {
     const options = { detached: true, cwd: "/", env, stdio: ["ignore", "pipe", log] as const };

@@ -35,7 +35,7 @@ export class Device {
    * @throws INVALID_DEVICE, DEVICE_NOT_FOUND, DRIVER_NOT_FOUND, DRIVER_TOO_OLD
    */
   static open(name?: string, openDriverOf: DriverOpener = openDriver): Device {
-    const wanted = name ?? process.env.CUDA_IPC_DEVICE ?? "auto";
+    const wanted = name ?? (process.env.CUDA_IPC_DEVICE || "auto");
     const cuda = /^cuda(?::(\d{1,4}))?$/.exec(wanted);
     if (cuda !== null) return Device.#on(openDriverOf("cuda"), Number(cuda[1] ?? 0), "asked for by name");
     if (wanted === "host") return Device.#on(openDriverOf("host"), 0, "asked for by name");

@@ -7,9 +7,9 @@ import { CudaIpcError } from "../base/errors.js";
 import { HubServer } from "./hub-server.js";
 
 process.umask(0o077);
-const { values } = parseArgs({ options: { socket: { type: "string" }, "idle-ms": { type: "string" } } });
 
 try {
+  const { values } = parseArgs({ options: { socket: { type: "string" }, "idle-ms": { type: "string" } } });
   const idle = values["idle-ms"];
   const hub = HubServer.start({
     socket: values.socket,

@@ -2,9 +2,10 @@
  * Memory with a file descriptor (memfd): sized once, sealed against resizing, so that nobody who maps it
  * can be ended by a shrink under its feet (SIGBUS).
  */
-import { fstatSync, openSync, writeSync } from "node:fs";
+import { fstatSync, writeSync } from "node:fs";
 import { acquireIn } from "../base/scope.js";
 import { libc } from "../ffi/libc.js";
+import { openFile } from "./open-file.js";
 import { OwnedFd } from "./owned-fd.js";
 import { fromNodeError, systemError } from "./system-error.js";
 
@@ -65,11 +66,7 @@ export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
 
 /** A descriptor of the same memory through which nobody can map it writable. The caller owns it. */
 export function reopenReadOnly(fd: OwnedFd): OwnedFd {
-  try {
-    return new OwnedFd(openSync(`/proc/self/fd/${fd.number}`, "r"));
-  } catch (error) {
-    throw fromNodeError("reopen a memory file for reading", error);
-  }
+  return openFile(`/proc/self/fd/${fd.number}`, "read", "reopen a memory file for reading");
 }
 
 function sizeOf(fd: OwnedFd): number {

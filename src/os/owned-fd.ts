@@ -1,8 +1,7 @@
 /** One file descriptor with one owner. Wrapped before anything that can throw; closed once; reported when it was forgotten. */
-import { closeSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
 import { libc } from "../ffi/libc.js";
-import { fromNodeError, systemError } from "./system-error.js";
+import { systemError } from "./system-error.js";
 
 const F_DUPFD_CLOEXEC = 1030;
 
@@ -69,11 +68,8 @@ export class OwnedFd {
 }
 
 function closeNumber(fd: number): void {
-  try {
-    closeSync(fd);
-  } catch (error) {
-    throw fromNodeError(`close file descriptor ${fd}`, error);
-  }
+  // WHY not fs.closeSync: in a worker thread it warns of descriptors that Node did not open.
+  if (libc().close(fd) < 0) throw systemError(`close file descriptor ${fd}`, "close");
 }
 
 /** How many descriptors are owned by this project in this process; what leak checks compare. */

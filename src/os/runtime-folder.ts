@@ -2,9 +2,9 @@
  * Where the hub's socket lives, and that nobody else could have put it there: the folder belongs to this user
  * and to this user alone (0700). Whoever can write to the folder could pose as the hub.
  */
-import { lstatSync, mkdirSync, type Stats } from "node:fs";
+import { existsSync, lstatSync, mkdirSync, type Stats } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { dirname, isAbsolute, join, resolve } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
 import { checkSocketPath } from "./seqpacket.js";
 import { fromNodeError } from "./system-error.js";
@@ -22,7 +22,8 @@ function chosenPath(socket: string | undefined, env: NodeJS.ProcessEnv): string 
   const chosen = socket ?? env.CUDA_IPC_SOCKET;
   if (chosen !== undefined && chosen !== "") return chosen;
   const runtime = env.XDG_RUNTIME_DIR;
-  if (runtime !== undefined && runtime !== "") return join(runtime, "cuda-ipc", "hub.sock");
+  // WHY: a relative path is not valid there by its specification, and a folder that is missing is not ours to make.
+  if (runtime !== undefined && isAbsolute(runtime) && existsSync(runtime)) return join(runtime, "cuda-ipc", "hub.sock");
   return join(tmpdir(), `cuda-ipc-${ownUid()}`, "hub.sock");
 }
 
@@ -60,6 +61,7 @@ export function checkRuntimeFolder(socketPath: string): boolean {
 }
 
 function unsafe(stats: Stats): string | undefined {
+  if (stats.isSymbolicLink()) return "it is a symbolic link";
   if (!stats.isDirectory()) return "it is not a folder";
   if (stats.uid !== ownUid()) return `it belongs to user ${stats.uid}`;
   const mode = stats.mode & 0o777;

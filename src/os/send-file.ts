@@ -2,12 +2,12 @@
  * Copies between two files inside the kernel, on the thread pool, in pieces: one copy and no memory of this process.
  * Measured faster than read and write, and than reading into a mapping, whose page faults cost more than the copy.
  */
-import { openSync } from "node:fs";
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { libc } from "../ffi/libc.js";
-import { OwnedFd } from "./owned-fd.js";
-import { fromNodeError, systemError } from "./system-error.js";
+import { openFile } from "./open-file.js";
+import type { OwnedFd } from "./owned-fd.js";
+import { systemError } from "./system-error.js";
 
 const PIECE_BYTES = 16 * 1024 * 1024;
 const SEEK_SET = 0;
@@ -36,8 +36,8 @@ export async function sendFile(
   options: SendFileOptions,
 ): Promise<void> {
   // WHY: sendfile works at the file position, which duplicates of a descriptor share with everybody; a reopened one has its own.
-  using target = reopenAt(to, "r+");
-  using source = reopenAt(from, "r");
+  using target = reopenAt(to, "read-write");
+  using source = reopenAt(from, "read");
   for (let done = 0; done < byteLength; ) {
     options.deadline.check();
     const count = await sendPiece(target, source, Math.min(PIECE_BYTES, byteLength - done));
@@ -50,13 +50,8 @@ export async function sendFile(
   }
 }
 
-function reopenAt(range: FileRange, flags: "r" | "r+"): OwnedFd {
-  let fd: OwnedFd;
-  try {
-    fd = new OwnedFd(openSync(`/proc/self/fd/${range.fd}`, flags));
-  } catch (error) {
-    throw fromNodeError("open a file a second time", error);
-  }
+function reopenAt(range: FileRange, use: "read" | "read-write"): OwnedFd {
+  const fd = openFile(`/proc/self/fd/${range.fd}`, use, "open a file a second time");
   if (libc().lseek(fd.number, range.byteOffset, SEEK_SET) >= 0) return fd;
   const failure = systemError(`go to byte ${range.byteOffset} of a file`, "lseek");
   fd.close();

@@ -55,6 +55,7 @@ const textByName = v.custom<Readonly<Record<string, string>>>(
     value !== null &&
     !Array.isArray(value) &&
     Object.values(value).every((text) => typeof text === "string"),
+  "an object of texts",
 );
 
 /** The index of a bundle, in a sealed memory file of its own because it can be larger than a message. */

@@ -5,12 +5,13 @@ import { limits } from "../base/limits.js";
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9._:-]*$/;
 
 export function isValidName(name: string): boolean {
-  return name.length <= limits.nameBytesMax && NAME.test(name);
+  return typeof name === "string" && name.length <= limits.nameBytesMax && NAME.test(name);
 }
 
 /** @throws INVALID_NAME */
 export function checkName(name: string): string {
   if (isValidName(name)) return name;
+  if (typeof name !== "string") throw new TypeError(`A name is a string, not ${name === null ? "null" : typeof name}`);
   const shown = JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}...` : name);
   throw new CudaIpcError(
     "INVALID_NAME",

@@ -19,11 +19,19 @@ function assertUnsafe(socketPath: string, reason: RegExp): void {
 
 describe("hubSocketPath", () => {
   it("takes the argument, then CUDA_IPC_SOCKET, then XDG_RUNTIME_DIR, then the folder for temporary files", () => {
-    const env = { CUDA_IPC_SOCKET: "/from/env.sock", XDG_RUNTIME_DIR: "/run/user/7" };
+    using runtime = new TestFolder();
+    const env = { CUDA_IPC_SOCKET: "/from/env.sock", XDG_RUNTIME_DIR: runtime.file("") };
     assert.equal(hubSocketPath("/from/argument.sock", env), "/from/argument.sock");
     assert.equal(hubSocketPath(undefined, env), "/from/env.sock");
-    assert.equal(hubSocketPath("", { ...env, CUDA_IPC_SOCKET: "" }), "/run/user/7/cuda-ipc/hub.sock");
+    assert.equal(hubSocketPath("", { ...env, CUDA_IPC_SOCKET: "" }), runtime.file(join("cuda-ipc", "hub.sock")));
     assert.equal(hubSocketPath(undefined, {}), join(tmpdir(), `cuda-ipc-${ownUid()}`, "hub.sock"));
+  });
+
+  it("passes over an XDG_RUNTIME_DIR that is relative or missing", () => {
+    const inTemporary = join(tmpdir(), `cuda-ipc-${ownUid()}`, "hub.sock");
+    for (const folder of ["relative", "/nowhere/at/all", ""]) {
+      assert.equal(hubSocketPath(undefined, { XDG_RUNTIME_DIR: folder }), inTemporary);
+    }
   });
 
   it("refuses a path over the system's limit before anything is made there", () => {
@@ -72,8 +80,8 @@ describe("prepareRuntimeFolder", () => {
     mkdirSync(folder.file("real"), { mode: 0o700 });
     symlinkSync(folder.file("real"), folder.file("link"));
     symlinkSync(folder.file("nothing"), folder.file("dangling"));
-    assertUnsafe(folder.file("link/hub.sock"), /it is not a folder/);
-    assertUnsafe(folder.file("dangling/hub.sock"), /it is not a folder/);
+    assertUnsafe(folder.file("link/hub.sock"), /it is a symbolic link/);
+    assertUnsafe(folder.file("dangling/hub.sock"), /it is a symbolic link/);
   });
 
   it("refuses a file in the folder's place", () => {

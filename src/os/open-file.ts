@@ -1,0 +1,24 @@
+/**
+ * Opens files by the C library and not by Node's fs: Node keeps a list of the descriptors that each worker thread opened,
+ * closes what is left of them when the thread ends, and warns where somebody else closed one. Ours have their owners.
+ */
+import { constants } from "node:fs";
+import { libc } from "../ffi/libc.js";
+import { OwnedFd } from "./owned-fd.js";
+import { systemError } from "./system-error.js";
+
+const FLAGS = {
+  read: constants.O_RDONLY,
+  "read-write": constants.O_RDWR,
+  append: constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT,
+} as const;
+
+const O_CLOEXEC = 0o2000000;
+const OWN_FILE_MODE = 0o600;
+
+/** A new open file description, closed on exec; the caller owns it. `append` makes the file where it is missing, for its owner alone. */
+export function openFile(path: string, use: keyof typeof FLAGS, attempt = `open ${path}`): OwnedFd {
+  const fd = libc().open(path, FLAGS[use] | O_CLOEXEC, OWN_FILE_MODE);
+  if (fd < 0) throw systemError(attempt, "open");
+  return new OwnedFd(fd);
+}
