@@ -76,9 +76,10 @@ export class Session {
 
   #onExit(): void {
     if (this.#gone) return;
-    const hungUp = !this.channel.open;
-    // WHY: the process may end before its last messages were read; they are worth nothing now.
-    if (!hungUp) this.#events.onHangUp(undefined);
+    // WHY: what the process said last still counts, a publish above all; its end may be noticed before its words.
+    this.channel.drain();
+    if (this.#gone) return;
+    if (this.channel.open) this.#events.onHangUp(undefined);
     if (this.#gone) return;
     this.forget();
     this.#events.onGone();

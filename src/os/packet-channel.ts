@@ -84,6 +84,15 @@ export class PacketChannel {
     releaseAll([() => this.#watch.close(), () => this.socket.close(), ...dropped.map((fd) => () => fd.close())]);
   }
 
+  /** Receives all that has come, for a peer of whom no more will. */
+  drain(): void {
+    try {
+      while (this.#open && this.#receive());
+    } catch (error) {
+      this.#end(error);
+    }
+  }
+
   #onReady(): void {
     try {
       this.#receive();
@@ -93,16 +102,18 @@ export class PacketChannel {
     }
   }
 
-  #receive(): void {
+  /** Whether there may be more to receive. */
+  #receive(): boolean {
     for (let count = 0; count < PACKETS_PER_TURN && this.#open; count += 1) {
       const packet = this.socket.tryReceive();
-      if (packet === undefined) return;
+      if (packet === undefined) return false;
       if (packet === "end") {
         this.#end(undefined);
-        return;
+        return false;
       }
       this.#handler.onPacket(packet);
     }
+    return true;
   }
 
   #flush(): void {

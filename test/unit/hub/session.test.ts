@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { describe, it } from "node:test";
+import { Session } from "../../../src/hub/session.js";
+import { openPidfd, ProcessWatch } from "../../../src/os/process-watch.js";
+import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { soon } from "../../support/until.js";
+
+describe("Session", () => {
+  checkLeaks();
+
+  it("hears the last words of a process whose end is noticed first", async () => {
+    const child = spawn("sleep", ["60"]);
+    const pid = child.pid as number;
+    const [near, far] = SeqpacketSocket.pair();
+    near.peerPidfd = () => openPidfd(pid);
+    const heard: string[] = [];
+    const gone = new Promise<void>((resolve) => {
+      Session.start(
+        near,
+        { pid, uid: 0, gid: 0 },
+        {
+          onPacket: ({ bytes }) => heard.push(new TextDecoder().decode(bytes)),
+          onHangUp: () => heard.push("hung up"),
+          onGone: resolve,
+        },
+      );
+    });
+    endAtOnce(pid);
+    // WHY in the same turn, after the end: the event loop then learns of the end first.
+    far.trySend(new TextEncoder().encode("last words"));
+    far.close();
+    await soon("the session ends", gone);
+    assert.deepEqual(heard, ["last words", "hung up"]);
+  });
+});
+
+/** Kills a process and waits for its end without giving the event loop a turn. */
+function endAtOnce(pid: number): void {
+  const pidfd = openPidfd(pid);
+  assert.ok(pidfd !== undefined);
+  const watch = new ProcessWatch(pidfd, () => {});
+  process.kill(pid, "SIGKILL");
+  while (!watch.exited);
+  watch.close();
+}
