@@ -6,6 +6,7 @@ import { formatBytes } from "../base/bytes.js";
 import type { Inspection } from "../client/hub.js";
 import type { ArrayValues } from "./array-values.js";
 import type { Descriptor, Mechanism } from "./hub-facts.js";
+import { printable } from "./printable.js";
 import { alignRows, formatTable } from "./table.js";
 import type { Terminal } from "./terminal.js";
 import { numberText } from "./value-text.js";
@@ -45,10 +46,11 @@ const mechanismWords: Readonly<Record<Mechanism, string>> = {
 
 export function printInspection(terminal: Terminal, inspection: Inspection, opened: OpenedFacts, all: boolean): void {
   const { object } = inspection;
-  terminal.line(`${terminal.style("bold", object.name)}: ${contentWords(object.descriptor)}`);
+  terminal.line(`${terminal.style("bold", printable(object.name))}: ${contentWords(object.descriptor)}`);
   printRows(terminal, [...objectRows(inspection), ...memoryRows(object.descriptor, opened), ...holderRows(inspection)]);
   if (opened.array !== undefined) {
-    terminal.line(`\n${terminal.style("bold", opened.array.name)}: ${arrayWords(opened.array)}`);
+    terminal.line();
+    terminal.line(`${terminal.style("bold", printable(opened.array.name))}: ${arrayWords(opened.array)}`);
     printRows(terminal, [...layoutRows(opened.array)]);
   }
   if (opened.values !== undefined) printRows(terminal, valueRows(opened.values));
@@ -129,7 +131,8 @@ function printArrays(terminal: Terminal, arrays: readonly ArrayFacts[], all: boo
   const rows = shown.map((array) => [`  ${array.name}`, arrayWords(array), formatBytes(array.byteLength)]);
   const columns = [{ title: "  ARRAY" }, { title: "WHAT" }, { title: "SIZE", align: "right" }] as const;
   const [titles = "", ...lines] = formatTable(columns, rows);
-  terminal.line(`\n${terminal.style("bold", titles)}`);
+  terminal.line();
+  terminal.line(terminal.style("bold", titles));
   for (const line of lines) terminal.line(line);
   if (shown.length < arrays.length) terminal.line(`  and ${arrays.length - shown.length} more: see --all`);
 }
