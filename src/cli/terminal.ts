@@ -25,9 +25,9 @@ export class Terminal {
     return new Terminal(process.stdout, process.stderr);
   }
 
-  /** Whether a person watches standard error, and so a progress bar makes sense. */
-  get isWatched(): boolean {
-    return isTerminal(this.#err);
+  /** Where a person watches a progress bar; undefined where standard error is no terminal, or one that cannot redraw a line. */
+  get progressStream(): NodeJS.WritableStream | undefined {
+    return isTerminal(this.#err) && process.env.TERM !== "dumb" ? this.#err : undefined;
   }
 
   /** One line: a line break in it is escaped as any control character. */

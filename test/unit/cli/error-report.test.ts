@@ -68,6 +68,6 @@ describe("Terminal", () => {
     const { terminal } = catching();
     assert.equal(terminal.style("red", "x"), "x");
     assert.equal(terminal.noteStyle("red", "x"), "x");
-    assert.equal(terminal.isWatched, false);
+    assert.equal(terminal.progressStream, undefined);
   });
 });
