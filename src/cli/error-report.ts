@@ -1,5 +1,6 @@
 /** Errors as people read them: a line with the code, a line with what to do. */
-import { CudaIpcError, SystemError } from "../base/errors.js";
+import { CudaIpcError } from "../base/errors.js";
+import { hintOf } from "./hints.js";
 import { printable } from "./printable.js";
 import type { Terminal } from "./terminal.js";
 import { withoutLoaderWords } from "./words.js";
@@ -40,15 +41,6 @@ function describeError(error: unknown): ErrorReport {
   if (error instanceof UsageError) return { code: "USAGE", message: sentence(error.message), hint: undefined };
   const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return { code: "INTERNAL", message: words, hint: "This is a mistake in cuda-ipc: please report it." };
-}
-
-/** What to do, closer to the case than the table of codes can be. */
-function hintOf(error: CudaIpcError): string {
-  if (error instanceof SystemError) {
-    if (error.errnoName === "ENOENT" || error.errnoName === "ENOTDIR") return "Check the path.";
-    if (error.errnoName === "EISDIR") return "Name a file, not a folder.";
-  }
-  return error.remedy;
 }
 
 /** With a full stop, on one line: a line break can only come from a name or path. */

@@ -81,6 +81,15 @@ describe("cuda-ipc put and get of .npy", () => {
     assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
   });
 
+  it("takes an empty file, and refuses one that only says it is empty", async () => {
+    await using rig = await CliRig.open();
+    await writeFile(rig.path("empty.bin"), "");
+    assert.match(await rig.ok("put", "empty", "empty.bin"), /uint8\[0\]/);
+    const said = await rig.fails("INVALID_FILE", "put", "x", "/proc/self/status");
+    assert.match(said, /its size cannot be known.+\n {2}hint: Copy it to an ordinary file first\.\n$/);
+    assert.match(await rig.ok("ls"), /^NAME.+\nempty .+\n$/);
+  });
+
   it("keeps a name that is taken, and replaces it only by a good file", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("a.npy"), npyFile("float32", [24], 96));
