@@ -19,11 +19,11 @@ const hints: readonly Hint[] = [
   },
   { code: "NOT_FOUND", message: /^Cannot take array /, hint: "See its arrays with: cuda-ipc inspect NAME --all" },
   { code: "HUB_GONE", hint: "Run the command again." },
-  // WHY without the demo: its limit is its own, whoever is late.
   {
     code: "TIMEOUT",
-    message: /^Cannot /,
-    hint: "The hub does not answer: end its process (kill -9), then run the command again.",
+    // WHY so many words: other limits, as that of the demo, say nothing about the hub.
+    message: /^Cannot (connect to|ask|stop|leave) the hub|^Cannot (list|inspect|remove|open|create|publish) /,
+    hint: "The hub does not answer; if that lasts, end its process with kill -9 (`pgrep -af cuda-ipc` finds it).",
   },
 ];
 

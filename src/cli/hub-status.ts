@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import { formatBytes } from "../base/bytes.js";
 import { hubSocketPath } from "../client/connect.js";
+import { absentHubSentence, describeAbsentHub } from "./absent-hub.js";
 import type { CommandContext } from "./command-context.js";
 import type { HubStatus } from "./hub-facts.js";
 import { tryJoinHub } from "./join-hub.js";
@@ -27,10 +28,10 @@ async function printStatus(options: StatusOptions, context: CommandContext): Pro
   const { terminal, signal } = context;
   await using hub = await tryJoinHub(context, "hub status", { socket: options.socket });
   if (hub === undefined) {
-    const socket = hubSocketPath(options.socket);
-    if (options.json) terminal.json({ running: false, socket });
-    else terminal.line(`No hub runs at ${socket}. One is started when it is needed.`);
-    return;
+    if (options.json) return terminal.json({ running: false, socket: hubSocketPath(options.socket) });
+    const absent = describeAbsentHub(options.socket);
+    const next = absent.startable ? " One is started when it is needed." : "";
+    return terminal.line(`${absentHubSentence(absent)}${next}`);
   }
   const status = await hub.status({ signal });
   // WHY less one: this command is a client too.

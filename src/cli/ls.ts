@@ -1,7 +1,7 @@
 /** `cuda-ipc ls`: what is shared. */
 import type { Command } from "commander";
 import { formatBytes } from "../base/bytes.js";
-import { hubSocketPath } from "../client/connect.js";
+import { describeAbsentHub } from "./absent-hub.js";
 import type { CommandContext } from "./command-context.js";
 import type { ObjectSummary } from "./hub-facts.js";
 import { tryJoinHub } from "./join-hub.js";
@@ -34,9 +34,8 @@ async function ls(options: { readonly json?: boolean }, context: CommandContext)
   const objects = hub === undefined ? [] : await hub.list({ signal });
   if (options.json) return terminal.json(objects);
   if (objects.length === 0) {
-    return terminal.line(
-      hub === undefined ? `Nothing is shared: no hub runs at ${hubSocketPath(undefined)}.` : "Nothing is shared.",
-    );
+    const why = hub === undefined ? `: ${describeAbsentHub(undefined).words}` : "";
+    return terminal.line(`Nothing is shared${why}.`);
   }
   const nowMs = Date.now();
   const [titles = "", ...lines] = formatTable(

@@ -103,7 +103,8 @@ describe("cuda-ipc inspect", () => {
     const one = await rig.ok("inspect", "b", "--array", "a3");
     assert.match(one, /^a3: int16\[3\]$/m);
     assert.match(one, /range +3 to 5, mean 4\n/);
-    await rig.fails("NOT_FOUND", "inspect", "b", "--array", "absent");
+    const said = await rig.fails("NOT_FOUND", "inspect", "b", "--array", "absent");
+    assert.match(said, /hint: See its arrays with: cuda-ipc inspect NAME --all\n$/);
   });
 
   it("says that values of an unpublished array cannot be read, and what is not there", async () => {

@@ -61,8 +61,10 @@ describe("cuda-ipc put and get of .npy", () => {
     assert.match(await rig.ok("put", "shaped", "in.bin", "--dtype", "uint16", "--shape", "3, 4"), /uint16\[3, 4\]/);
     await rig.ok("get", "shaped", "out.bin");
     assert.deepEqual(await readFile(rig.path("out.bin")), await readFile(rig.path("in.bin")));
-    assert.match(await rig.fails("INVALID_FILE", "put", "x", "in.bin", "--dtype", "complex128"), /24 bytes, no whole/);
-    assert.match(await rig.fails("INVALID_FILE", "put", "x", "in.bin", "--shape", "5"), /uint8\[5\] has 5/);
+    const noMultiple = await rig.fails("INVALID_FILE", "put", "x", "in.bin", "--dtype", "complex128");
+    assert.match(noMultiple, /24 bytes, no whole .+\n {2}hint: Correct --dtype or --shape\.\n$/);
+    const otherSize = await rig.fails("INVALID_FILE", "put", "x", "in.bin", "--shape", "5");
+    assert.match(otherSize, /uint8\[5\] has 5\.\n {2}hint: Correct --dtype or --shape\.\n$/);
   });
 
   it("refuses what is no such file, and leaves no name behind", async () => {
@@ -110,7 +112,11 @@ describe("cuda-ipc put and get of .npy", () => {
     await writeFile(rig.path("a.npy"), npyFile("float32", [24], 96));
     await writeFile(rig.path("there.npy"), "mine");
     await rig.ok("put", "x", "a.npy");
-    await rig.fails("FILE_EXISTS", "get", "x", "there.npy");
+    assert.match(await rig.fails("FILE_EXISTS", "get", "x", "there.npy"), /hint: .+ --force\.\n$/);
+    for (const path of [".", "/dev/null"]) {
+      const said = await rig.fails("FILE_EXISTS", "get", "x", path, "--force");
+      assert.match(said, /something other than a file is there\.\n {2}hint: Use another path\.\n$/);
+    }
     assert.equal(await readFile(rig.path("there.npy"), "utf8"), "mine");
     await rig.ok("get", "x", "there.npy", "--force");
     assert.deepEqual(await readFile(rig.path("there.npy")), await readFile(rig.path("a.npy")));
