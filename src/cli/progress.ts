@@ -1,7 +1,7 @@
 /** A progress bar on standard error, where a person watches it. */
 import { Presets, SingleBar } from "cli-progress";
-import { formatBytes } from "../base/bytes.js";
 import type { Terminal } from "./terminal.js";
+import { sizeWords } from "./words.js";
 
 export interface Progress {
   update(doneBytes: number): void;
@@ -26,11 +26,11 @@ export function startProgress(terminal: Terminal, verb: string, totalBytes: numb
     Presets.shades_classic,
   );
   // WHY not "total": the bar has numbers of its own under that name, which would win.
-  const totalSize = formatBytes(totalBytes);
+  const totalSize = sizeWords(totalBytes);
   const facts = (doneBytes: number) => {
     const seconds = (performance.now() - startMs) / 1000;
-    const speed = seconds === 0 ? "" : `${formatBytes(Math.round(doneBytes / seconds))}/s`;
-    return { doneSize: formatBytes(doneBytes), totalSize, speed };
+    const speed = seconds === 0 ? "" : `${sizeWords(Math.round(doneBytes / seconds))}/s`;
+    return { doneSize: sizeWords(doneBytes), totalSize, speed };
   };
   bar.start(totalBytes, 0, facts(0));
   return {

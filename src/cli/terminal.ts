@@ -25,6 +25,11 @@ export class Terminal {
     return new Terminal(process.stdout, process.stderr);
   }
 
+  /** Whether results go to a person, and not to a file or another program. */
+  get isRead(): boolean {
+    return isTerminal(this.#out);
+  }
+
   /** Where a person watches a progress bar; undefined where standard error is no terminal, or one that cannot redraw a line. */
   get progressStream(): NodeJS.WritableStream | undefined {
     return isTerminal(this.#err) && process.env.TERM !== "dumb" ? this.#err : undefined;

@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
 import type { Inspection } from "../../../src/client/hub.js";
 import { CliRig } from "./cli-rig.js";
+
+const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
+/** Runs a command on a terminal of its own. */
+const SCRIPT = "/usr/bin/script";
 
 describe("cuda-ipc ls", () => {
   it("says so when no hub runs, and starts none", async () => {
@@ -32,6 +39,19 @@ describe("cuda-ipc ls", () => {
         ["second", true],
       ],
     );
+  });
+
+  it("shortens long names for people, and never for programs", async (t) => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    const name = "n".repeat(255);
+    using _array = await hub.create(name, { dtype: "int8", shape: [1] });
+    assert.ok((await rig.ok("ls")).includes(`\n${name}  int8[1]  1 byte `));
+    assert.equal((await rig.json<Inspection["object"][]>("ls"))[0]?.name, name);
+    const command = `${process.execPath} ${LAUNCH} ls`;
+    if (!existsSync(SCRIPT)) return t.skip(`no ${SCRIPT} to make a terminal`);
+    const { stdout } = spawnSync(SCRIPT, ["-qec", command, "/dev/null"], { env: rig.env, encoding: "utf8" });
+    assert.match(stdout, /\nn{37}\.\.\. {2}int8\[1\] /);
   });
 
   it("ends quietly when nobody reads on", async () => {

@@ -99,6 +99,7 @@ describe("cuda-ipc put and get of .npy", () => {
     await writeFile(rig.path("bad.npy"), "no numpy");
     await rig.ok("put", "x", "a.npy");
     await rig.fails("NAME_TAKEN", "put", "x", "b.npy");
+    await rig.fails("INVALID_DEVICE", "put", "x", "b.npy", "--device", "gpu");
     await rig.fails("INVALID_FILE", "put", "x", "bad.npy", "--replace");
     assert.match(await rig.ok("inspect", "x"), /^x: float32\[24\]\n/);
     assert.match(await rig.ok("put", "x", "b.npy", "--replace"), /^Replaced "x": int8\[10\]/);
