@@ -50,9 +50,11 @@ async function run(name: string, options: DemoOptions, context: CommandContext):
   const startMs = performance.now();
   await Stage.run(options, context, async (stage) => {
     terminal.line(`${terminal.style("bold", `Demo: ${demo.title}`)}`);
-    terminal.line(`On ${stage.deviceWords}.\n`);
+    terminal.line(`On ${stage.deviceWords}.`);
+    terminal.line();
     await demo.play(stage);
   });
   const took = durationWords(performance.now() - startMs);
-  terminal.line(`\n${terminal.style("green", "Done:")} every byte was verified, in ${took}.`);
+  terminal.line();
+  terminal.line(`${terminal.style("green", "Done:")} every byte was verified, in ${took}.`);
 }

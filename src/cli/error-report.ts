@@ -1,5 +1,7 @@
 /** Errors as people read them: a line with the code, a line with what to do. */
-import { CudaIpcError, SystemError } from "../base/errors.js";
+import { CudaIpcError } from "../base/errors.js";
+import { hintOf } from "./hints.js";
+import { printable } from "./printable.js";
 import type { Terminal } from "./terminal.js";
 import { withoutLoaderWords } from "./words.js";
 
@@ -25,29 +27,24 @@ export function describeErrors(error: unknown): ErrorReport[] {
 
 export function printErrors(terminal: Terminal, error: unknown): void {
   for (const { code, message, hint } of describeErrors(error)) {
-    terminal.note(`${terminal.noteStyle(["red", "bold"], `error[${code}]`)}: ${message}`);
+    const [first = "", ...others] = message.split("\n").map(printable);
+    terminal.note(`${terminal.noteStyle(["red", "bold"], `error[${code}]`)}: ${first}`);
+    for (const line of others) terminal.note(line);
     if (hint !== undefined) terminal.note(`  ${terminal.noteStyle("dim", "hint:")} ${hint}`);
   }
 }
 
 function describeError(error: unknown): ErrorReport {
   if (error instanceof CudaIpcError) {
-    return { code: error.code, message: withFullStop(withoutLoaderWords(error.message)), hint: hintOf(error) };
+    return { code: error.code, message: sentence(withoutLoaderWords(error.message)), hint: hintOf(error) };
   }
-  if (error instanceof UsageError) return { code: "USAGE", message: withFullStop(error.message), hint: undefined };
+  if (error instanceof UsageError) return { code: "USAGE", message: sentence(error.message), hint: undefined };
   const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return { code: "INTERNAL", message: words, hint: "This is a mistake in cuda-ipc: please report it." };
 }
 
-/** What to do, closer to the case than the table of codes can be. */
-function hintOf(error: CudaIpcError): string {
-  if (error instanceof SystemError) {
-    if (error.errnoName === "ENOENT" || error.errnoName === "ENOTDIR") return "Check the path.";
-    if (error.errnoName === "EISDIR") return "Name a file, not a folder.";
-  }
-  return error.remedy;
-}
-
-function withFullStop(sentence: string): string {
-  return /[.!?]$/.test(sentence) ? sentence : `${sentence}.`;
+/** With a full stop, on one line: a line break can only come from a name or path. */
+function sentence(message: string): string {
+  const text = printable(message);
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }

@@ -4,7 +4,7 @@ import { defaults } from "../base/limits.js";
 import { HubServer } from "../hub/hub-server.js";
 import { parseCount } from "./arguments.js";
 import type { CommandContext } from "./command-context.js";
-import { durationWords } from "./words.js";
+import { idleWords } from "./words.js";
 
 interface ServeOptions {
   readonly socket?: string;
@@ -35,11 +35,7 @@ async function serve(options: ServeOptions, context: CommandContext): Promise<vo
   process.umask(0o077);
   const hub = HubServer.start({ socket: options.socket, idleMs, log });
   log(`hub ${process.pid} listens at ${hub.socketPath}`);
-  log(
-    options.stay
-      ? "it stays until it is stopped"
-      : `it ends after ${durationWords(idleMs)} without clients and objects`,
-  );
+  log(`it ${options.stay ? "stays until it is stopped" : idleWords(idleMs)}`);
   await Promise.race([hub.ended, interruption.received()]);
   hub.stop();
   log(interruption.signal.aborted ? "interrupted: hub ended" : "hub ended");

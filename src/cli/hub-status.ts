@@ -1,12 +1,12 @@
 /** `cuda-ipc hub status`: a look at the hub, which never starts one. */
 import type { Command } from "commander";
-import { formatBytes } from "../base/bytes.js";
 import { hubSocketPath } from "../client/connect.js";
+import { absentHubSentence, describeAbsentHub } from "./absent-hub.js";
 import type { CommandContext } from "./command-context.js";
 import type { HubStatus } from "./hub-facts.js";
 import { tryJoinHub } from "./join-hub.js";
 import { alignRows } from "./table.js";
-import { ageWords, durationWords, plural } from "./words.js";
+import { ageWords, idleWords, plural, sizeWords } from "./words.js";
 
 interface StatusOptions {
   readonly socket?: string;
@@ -27,10 +27,10 @@ async function printStatus(options: StatusOptions, context: CommandContext): Pro
   const { terminal, signal } = context;
   await using hub = await tryJoinHub(context, "hub status", { socket: options.socket });
   if (hub === undefined) {
-    const socket = hubSocketPath(options.socket);
-    if (options.json) terminal.json({ running: false, socket });
-    else terminal.line(`No hub runs at ${socket}. One is started when it is needed.`);
-    return;
+    if (options.json) return terminal.json({ running: false, socket: hubSocketPath(options.socket) });
+    const absent = describeAbsentHub(options.socket);
+    const next = absent.startable ? " One is started when it is needed." : "";
+    return terminal.line(`${absentHubSentence(absent)}${next}`);
   }
   const status = await hub.status({ signal });
   // WHY less one: this command is a client too.
@@ -40,7 +40,7 @@ async function printStatus(options: StatusOptions, context: CommandContext): Pro
 }
 
 function statusRows(status: HubStatus): string[][] {
-  const idle = status.idleMs === null ? "stays until it is stopped" : `ends after ${durationWords(status.idleMs)} idle`;
+  const idle = status.idleMs === null ? "stays until it is stopped" : idleWords(status.idleMs);
   return [
     [
       "hub",
@@ -50,6 +50,6 @@ function statusRows(status: HubStatus): string[][] {
     ["clients", `${status.clients} (besides this command)`],
     ["objects", `${status.objects}, of which ${status.pinned} pinned; ${plural(status.leases, "lease")}`],
     ["waiting", plural(status.waitingOpens, "open")],
-    ["memory", `${formatBytes(status.hostBytes)} on the host, ${formatBytes(status.deviceBytes)} on GPUs`],
+    ["memory", `${sizeWords(status.hostBytes)} on the host, ${sizeWords(status.deviceBytes)} on GPUs`],
   ];
 }

@@ -1,6 +1,6 @@
 /** `cuda-ipc hub stop`: ends the hub, with `--force` also while it is used. */
 import type { Command } from "commander";
-import { hubSocketPath } from "../client/connect.js";
+import { absentHubSentence, describeAbsentHub } from "./absent-hub.js";
 import type { CommandContext } from "./command-context.js";
 import { endHub } from "./end-hub.js";
 import { tryJoinHub } from "./join-hub.js";
@@ -23,7 +23,7 @@ export function addHubStop(hub: Command, context: CommandContext): void {
 async function stop(options: StopOptions, context: CommandContext): Promise<void> {
   const { terminal, signal } = context;
   const hub = await tryJoinHub(context, "hub stop", { socket: options.socket });
-  if (hub === undefined) return terminal.line(`No hub runs at ${hubSocketPath(options.socket)}.`);
+  if (hub === undefined) return terminal.line(absentHubSentence(describeAbsentHub(options.socket)));
   await using joined = hub;
   const { pid } = await joined.status({ signal });
   await endHub(joined, { force: options.force ?? false });

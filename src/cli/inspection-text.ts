@@ -2,14 +2,14 @@
 import type { DType } from "../array/dtype.js";
 import { contiguousStrides } from "../array/layout.js";
 import type { Statistics } from "../array/statistics.js";
-import { formatBytes } from "../base/bytes.js";
 import type { Inspection } from "../client/hub.js";
 import type { ArrayValues } from "./array-values.js";
 import type { Descriptor, Mechanism } from "./hub-facts.js";
+import { printable } from "./printable.js";
 import { alignRows, formatTable } from "./table.js";
 import type { Terminal } from "./terminal.js";
 import { numberText } from "./value-text.js";
-import { ageWords, arrayWords, contentWords, plural } from "./words.js";
+import { ageWords, arrayWords, contentWords, plural, sizeWords } from "./words.js";
 
 export interface ArrayFacts {
   readonly name: string;
@@ -45,10 +45,11 @@ const mechanismWords: Readonly<Record<Mechanism, string>> = {
 
 export function printInspection(terminal: Terminal, inspection: Inspection, opened: OpenedFacts, all: boolean): void {
   const { object } = inspection;
-  terminal.line(`${terminal.style("bold", object.name)}: ${contentWords(object.descriptor)}`);
+  terminal.line(`${terminal.style("bold", printable(object.name))}: ${contentWords(object.descriptor)}`);
   printRows(terminal, [...objectRows(inspection), ...memoryRows(object.descriptor, opened), ...holderRows(inspection)]);
   if (opened.array !== undefined) {
-    terminal.line(`\n${terminal.style("bold", opened.array.name)}: ${arrayWords(opened.array)}`);
+    terminal.line();
+    terminal.line(`${terminal.style("bold", printable(opened.array.name))}: ${arrayWords(opened.array)}`);
     printRows(terminal, [...layoutRows(opened.array)]);
   }
   if (opened.values !== undefined) printRows(terminal, valueRows(opened.values));
@@ -72,7 +73,7 @@ function objectRows({ object }: Inspection): Row[] {
 
 function memoryRows(descriptor: Descriptor, { device, metadata }: OpenedFacts): Row[] {
   const { byteLength, allocationByteLength, mechanism, content } = descriptor;
-  const size = `${formatBytes(byteLength)} of content in ${formatBytes(allocationByteLength)} of memory`;
+  const size = `${sizeWords(byteLength)} of content in ${sizeWords(allocationByteLength)} of memory`;
   const uuid = descriptor.device.kind === "host" ? "host" : descriptor.device.uuid;
   const rows: Row[] = [
     ["size", size],
@@ -126,10 +127,11 @@ function specialWords({ elementCount, nanCount, infiniteCount, zeroCount }: Stat
 
 function printArrays(terminal: Terminal, arrays: readonly ArrayFacts[], all: boolean): void {
   const shown = all ? arrays : arrays.slice(0, ARRAYS_SHOWN);
-  const rows = shown.map((array) => [`  ${array.name}`, arrayWords(array), formatBytes(array.byteLength)]);
+  const rows = shown.map((array) => [`  ${array.name}`, arrayWords(array), sizeWords(array.byteLength)]);
   const columns = [{ title: "  ARRAY" }, { title: "WHAT" }, { title: "SIZE", align: "right" }] as const;
   const [titles = "", ...lines] = formatTable(columns, rows);
-  terminal.line(`\n${terminal.style("bold", titles)}`);
+  terminal.line();
+  terminal.line(arrays.length === 0 ? "  no arrays" : terminal.style("bold", titles));
   for (const line of lines) terminal.line(line);
   if (shown.length < arrays.length) terminal.line(`  and ${arrays.length - shown.length} more: see --all`);
 }

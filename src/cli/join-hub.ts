@@ -1,7 +1,8 @@
 /** Joining the hub for a command: those that only look never start one. */
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { connect, hubSocketPath } from "../client/connect.js";
+import { connect } from "../client/connect.js";
 import type { Hub } from "../client/hub.js";
+import { describeAbsentHub } from "./absent-hub.js";
 import type { CommandContext } from "./command-context.js";
 
 export interface JoinOptions {
@@ -42,7 +43,7 @@ export async function joinHubFor(
   if (hub !== undefined) return hub;
   throw new CudaIpcError(
     "NOT_FOUND",
-    `Cannot ${command} "${name}": nothing is shared, for no hub runs at ${hubSocketPath(options.socket)}`,
+    `Cannot ${command} "${name}": nothing is shared, for ${describeAbsentHub(options.socket).words}`,
   );
 }
 

@@ -1,12 +1,11 @@
 /** `cuda-ipc ls`: what is shared. */
 import type { Command } from "commander";
-import { formatBytes } from "../base/bytes.js";
-import { hubSocketPath } from "../client/connect.js";
+import { describeAbsentHub } from "./absent-hub.js";
 import type { CommandContext } from "./command-context.js";
 import type { ObjectSummary } from "./hub-facts.js";
 import { tryJoinHub } from "./join-hub.js";
 import { type Column, formatTable } from "./table.js";
-import { ageWords, contentWords, deviceWords } from "./words.js";
+import { ageWords, contentWords, deviceWords, shortened, sizeWords } from "./words.js";
 
 const columns: readonly Column[] = [
   { title: "NAME" },
@@ -18,6 +17,9 @@ const columns: readonly Column[] = [
   { title: "OWNER", align: "right" },
   { title: "AGE", align: "right" },
 ];
+
+/** WHY only where a person reads: a program must get names that it can use. */
+const NAME_WIDTH_MAX = 40;
 
 export function addLs(program: Command, context: CommandContext): void {
   program
@@ -34,25 +36,24 @@ async function ls(options: { readonly json?: boolean }, context: CommandContext)
   const objects = hub === undefined ? [] : await hub.list({ signal });
   if (options.json) return terminal.json(objects);
   if (objects.length === 0) {
-    return terminal.line(
-      hub === undefined ? `Nothing is shared: no hub runs at ${hubSocketPath(undefined)}.` : "Nothing is shared.",
-    );
+    const why = hub === undefined ? `: ${describeAbsentHub(undefined).words}` : "";
+    return terminal.line(`Nothing is shared${why}.`);
   }
   const nowMs = Date.now();
   const [titles = "", ...lines] = formatTable(
     columns,
-    objects.map((object) => row(object, nowMs)),
+    objects.map((object) => row(object, nowMs, terminal.isRead ? NAME_WIDTH_MAX : Number.POSITIVE_INFINITY)),
   );
   terminal.line(terminal.style("bold", titles));
   for (const line of lines) terminal.line(line);
 }
 
-function row(object: ObjectSummary, nowMs: number): string[] {
+function row(object: ObjectSummary, nowMs: number, nameWidthMax: number): string[] {
   const { name, descriptor, lifetime, published, leases, ownerPid, createdAtMs } = object;
   return [
-    name,
+    shortened(name, nameWidthMax),
     contentWords(descriptor),
-    formatBytes(descriptor.byteLength),
+    sizeWords(descriptor.byteLength),
     deviceWords(descriptor),
     published ? lifetime : `${lifetime}, unpublished`,
     String(leases),

@@ -10,6 +10,7 @@ import { addGet } from "./get.js";
 import { addHub } from "./hub.js";
 import { addInspect } from "./inspect.js";
 import { addLs } from "./ls.js";
+import { printable } from "./printable.js";
 import { addPut } from "./put.js";
 import { addRm } from "./rm.js";
 
@@ -53,7 +54,7 @@ function createProgram(context: CommandContext): Command {
     .showHelpAfterError("  hint: see what it takes with --help")
     .configureOutput({
       outputError: (text, write) =>
-        write(text.replace(/^error: /, `${terminal.noteStyle(["red", "bold"], "error[USAGE]")}: `)),
+        write(`${terminal.noteStyle(["red", "bold"], "error[USAGE]")}: ${parserWords(text)}\n`),
     })
     .addHelpText("after", ENVIRONMENT);
   addDemo(program, context);
@@ -65,6 +66,15 @@ function createProgram(context: CommandContext): Command {
   addRm(program, context);
   addHub(program, context);
   return program;
+}
+
+/** The parser repeats arguments as they are; the one line break of its own is that before a proposal. */
+function parserWords(text: string): string {
+  const [problem = "", ...proposals] = text
+    .replace(/^error: /, "")
+    .trimEnd()
+    .split(/\n(?=\(Did you mean )/);
+  return [problem, ...proposals].map(printable).join("\n");
 }
 
 /** Help and version were asked for; everything else that the parser ends with is wrong usage. */

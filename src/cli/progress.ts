@@ -1,7 +1,7 @@
 /** A progress bar on standard error, where a person watches it. */
 import { Presets, SingleBar } from "cli-progress";
-import { formatBytes } from "../base/bytes.js";
 import type { Terminal } from "./terminal.js";
+import { sizeWords } from "./words.js";
 
 export interface Progress {
   update(doneBytes: number): void;
@@ -10,25 +10,27 @@ export interface Progress {
 
 /** Takes the bar away again when it is stopped: what was done is said in a line of its own. */
 export function startProgress(terminal: Terminal, verb: string, totalBytes: number): Progress {
-  if (!terminal.isWatched || totalBytes === 0) return { update: () => {}, stop: () => {} };
+  const stream = terminal.progressStream;
+  if (stream === undefined || totalBytes === 0) return { update: () => {}, stop: () => {} };
   const startMs = performance.now();
   const bar = new SingleBar(
     {
-      stream: process.stderr,
+      stream,
       clearOnComplete: true,
       hideCursor: true,
       // WHY: what ends the command cleans up; the bar's own handler would end the process before that.
       gracefulExit: false,
-      format: `${verb} {bar} {percentage}%  {done} of {total}  {speed}`,
+      format: `${verb} {bar} {percentage}%  {doneSize} of {totalSize}  {speed}`,
       barsize: 30,
     },
     Presets.shades_classic,
   );
-  const total = formatBytes(totalBytes);
+  // WHY not "total": the bar has numbers of its own under that name, which would win.
+  const totalSize = sizeWords(totalBytes);
   const facts = (doneBytes: number) => {
     const seconds = (performance.now() - startMs) / 1000;
-    const speed = seconds === 0 ? "" : `${formatBytes(Math.round(doneBytes / seconds))}/s`;
-    return { done: formatBytes(doneBytes), total, speed };
+    const speed = seconds === 0 ? "" : `${sizeWords(Math.round(doneBytes / seconds))}/s`;
+    return { doneSize: sizeWords(doneBytes), totalSize, speed };
   };
   bar.start(totalBytes, 0, facts(0));
   return {

@@ -61,6 +61,8 @@ async function put(name: string, path: string, options: PutOptions, context: Com
     }
     const plan = await planLoad(file, path, format, options);
     await using hub = await joinOrStartHub(context, "put", options);
+    // WHY opened before the name is looked at: a device that is not there is refused whatever the name.
+    hub.device();
     const replaced = await nameIsTaken(hub, name, options.replace ?? false);
     const startMs = performance.now();
     const load = (buffer: DeviceBuffer) => fill(buffer, file, path, plan, context);

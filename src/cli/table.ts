@@ -1,4 +1,5 @@
 /** Rows of text in columns, as wide as their widest cell. */
+import { printable } from "./printable.js";
 
 export type Align = "left" | "right";
 
@@ -18,13 +19,15 @@ export function formatTable(columns: readonly Column[], rows: readonly (readonly
 
 /** The rows alone. */
 export function alignRows(rows: readonly (readonly string[])[], aligns: readonly Align[] = []): string[] {
+  // WHY here: cells may hold text of others, and escaped it is wider.
+  const cells = rows.map((row) => row.map(printable));
   const widths: number[] = [];
-  for (const row of rows) {
+  for (const row of cells) {
     row.forEach((cell, column) => {
       widths[column] = Math.max(widths[column] ?? 0, cell.length);
     });
   }
-  return rows.map((row) =>
+  return cells.map((row) =>
     row
       .map((cell, column) => {
         const width = widths[column] ?? 0;

@@ -1,9 +1,11 @@
 /**
  * The two streams that a command prints to: results on standard output, everything else on standard error.
- * Colours only where a person sees them (a terminal, and NO_COLOR not set).
+ * Colours only where a person sees them (a terminal, and NO_COLOR not set). What is printed may hold text of others: control
+ * characters never get through.
  */
 import type { WriteStream } from "node:tty";
 import { styleText } from "node:util";
+import { printable, printableStyled } from "./printable.js";
 
 export type Style = Parameters<typeof styleText>[0];
 
@@ -23,22 +25,29 @@ export class Terminal {
     return new Terminal(process.stdout, process.stderr);
   }
 
-  /** Whether a person watches standard error, and so a progress bar makes sense. */
-  get isWatched(): boolean {
-    return isTerminal(this.#err);
+  /** Whether results go to a person, and not to a file or another program. */
+  get isRead(): boolean {
+    return isTerminal(this.#out);
   }
 
+  /** Where a person watches a progress bar; undefined where standard error is no terminal, or one that cannot redraw a line. */
+  get progressStream(): NodeJS.WritableStream | undefined {
+    return isTerminal(this.#err) && process.env.TERM !== "dumb" ? this.#err : undefined;
+  }
+
+  /** One line: a line break in it is escaped as any control character. */
   line(text = ""): void {
-    this.#out.write(`${text}\n`);
+    writeLine(this.#out, text);
   }
 
   json(value: unknown): void {
-    this.line(JSON.stringify(value, jsonValue, 2));
+    const lines = JSON.stringify(value, jsonValue, 2).split("\n");
+    this.#out.write(`${lines.map(printable).join("\n")}\n`);
   }
 
   /** A line beside the results: what is going on, what went wrong. */
   note(text: string): void {
-    this.#err.write(`${text}\n`);
+    writeLine(this.#err, text);
   }
 
   style(style: Style, text: string): string {
@@ -60,6 +69,10 @@ function onStreamError(error: NodeJS.ErrnoException): void {
 
 function isTerminal(stream: Stream): stream is WriteStream {
   return "isTTY" in stream && stream.isTTY === true;
+}
+
+function writeLine(stream: Stream, text: string): void {
+  stream.write(`${hasColours(stream) ? printableStyled(text) : printable(text)}\n`);
 }
 
 function hasColours(stream: Stream): boolean {

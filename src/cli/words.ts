@@ -30,6 +30,11 @@ export function durationWords(ms: number): string {
   return `${Number((ms / 1000).toFixed(1))} s`;
 }
 
+/** When a hub ends that nobody uses: `ends after 5 s idle`. */
+export function idleWords(idleMs: number): string {
+  return idleMs === 0 ? "ends as soon as it is idle" : `ends after ${durationWords(idleMs)} idle`;
+}
+
 /** How long ago, in the largest unit that fits: `42 s`, `7 min`, `3 h`, `12 d`. */
 export function ageWords(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
@@ -39,13 +44,22 @@ export function ageWords(ms: number): string {
   return `${Math.floor(seconds / 86_400)} d`;
 }
 
+export function sizeWords(byteLength: number): string {
+  return byteLength === 1 ? "1 byte" : formatBytes(byteLength);
+}
+
+/** The beginning of a text that is longer than this many characters. */
+export function shortened(text: string, charactersMax: number): string {
+  return text.length <= charactersMax ? text : `${text.slice(0, charactersMax - 3)}...`;
+}
+
 export function plural(count: number, word: string): string {
   return `${count} ${word}${count === 1 ? "" : "s"}`;
 }
 
 /** `4 MiB in 12 ms, 0.3 GiB/s`; the speed only where it says something. */
 export function transferWords(byteLength: number, ms: number): string {
-  const words = `${formatBytes(byteLength)} in ${durationWords(ms)}`;
+  const words = `${sizeWords(byteLength)} in ${durationWords(ms)}`;
   if (byteLength < 2 ** 20 || ms <= 0) return words;
   return `${words}, ${(byteLength / 2 ** 30 / (ms / 1000)).toFixed(1)} GiB/s`;
 }

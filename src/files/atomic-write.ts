@@ -3,8 +3,8 @@
  * then a link or rename. A crash can leave the temporary file, never half of the real one.
  */
 import { randomBytes } from "node:crypto";
-import { type FileHandle, link, open, realpath, rename, stat, unlink } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { type FileHandle, link, open, readlink, realpath, rename, stat, unlink } from "node:fs/promises";
+import { dirname, isAbsolute, join } from "node:path";
 import { SystemError } from "../base/errors.js";
 import { fileSystemError } from "./file-errors.js";
 
@@ -16,7 +16,7 @@ export interface AtomicWriteOptions {
 /**
  * Calls `write` with a new, empty file, open for reading and writing, and gives it the name `path` when that is done.
  * The handle is closed here. When `write` throws, nothing is left behind; a failed system call within it is mapped too.
- * A symbolic link at `path` is followed.
+ * A symbolic link at `path` is followed, also to where nothing is yet.
  * @returns what `write` returned
  * @throws SystemError `FILE_EXISTS`, `DISK_FULL`, `PERMISSION_DENIED`, `INVALID_FILE` when there is no such folder
  */
@@ -62,7 +62,7 @@ async function checkTarget(path: string, force: boolean): Promise<Target> {
   try {
     target = await realpath(path);
   } catch (error) {
-    if (hasErrno(error, "ENOENT")) return { target: path };
+    if (hasErrno(error, "ENOENT")) return { target: await behindLinks(path) };
     throw error;
   }
   const facts = await stat(target);
@@ -73,6 +73,20 @@ async function checkTarget(path: string, force: boolean): Promise<Target> {
     errnoName: "EEXIST",
     call: "stat",
   });
+}
+
+/** Where symbolic links lead to that end at nothing. They cannot go in circles: that is another error of `realpath`. */
+async function behindLinks(path: string): Promise<string> {
+  let content: string;
+  try {
+    content = await readlink(path);
+  } catch (error) {
+    // Not there, or, just made by somebody else, no link: the last step finds out.
+    if (hasErrno(error, "ENOENT") || hasErrno(error, "EINVAL")) return path;
+    throw error;
+  }
+  // WHY no join(): it would cut "sub/.." out, which leads elsewhere where "sub" is a link itself.
+  return behindLinks(isAbsolute(content) ? content : `${await realpath(dirname(path))}/${content}`);
 }
 
 /** Makes the new name survive a power cut; file systems that cannot sync a folder keep names in their own way. */

@@ -1,11 +1,11 @@
 /** What a device can do, tried on the device itself. */
-import { formatBytes } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { connect } from "../../client/connect.js";
 import { Device } from "../../gpu/device.js";
 import { deviceProbes } from "../../gpu/probe-device.js";
 import { HubServer } from "../../hub/hub-server.js";
 import { withTemporarySocket } from "../temporary-folder.js";
+import { sizeWords } from "../words.js";
 import { type Check, check, fact, failedCheck } from "./check.js";
 
 export interface DeviceReport {
@@ -39,13 +39,13 @@ export function listGpus(): string[] {
 function deviceFacts({ facts }: Device): Check[] {
   const { uuid, driverVersion, computeCapability, granularityBytes } = facts;
   if (computeCapability === undefined) return [];
-  const detail = `${uuid}, compute capability ${computeCapability}, ${driverVersion}, pages of ${formatBytes(granularityBytes)}`;
+  const detail = `${uuid}, compute capability ${computeCapability}, ${driverVersion}, pages of ${sizeWords(granularityBytes)}`;
   return [fact("device", detail)];
 }
 
 function freeMemory(device: Device): string {
   const { freeBytes, totalBytes } = device.memoryInfo();
-  return `${formatBytes(freeBytes)} of ${formatBytes(totalBytes)} free`;
+  return `${sizeWords(freeBytes)} of ${sizeWords(totalBytes)} free`;
 }
 
 const ELEMENTS = 65_536;
@@ -70,7 +70,7 @@ async function shareByName(socket: string, device: string): Promise<string> {
   using opened = await hub.open("probe", { wait: false });
   const values = (await opened.read()) as Int32Array;
   const wrong = values.findIndex((value, i) => value !== i * 3);
-  if (wrong < 0) return `shared an array of ${formatBytes(made.byteLength)} through a hub, opened and verified it`;
+  if (wrong < 0) return `shared an array of ${sizeWords(made.byteLength)} through a hub, opened and verified it`;
   const found = `element ${wrong} is ${values[wrong]}, wanted ${wrong * 3}`;
   throw new CudaIpcError("VERIFICATION_FAILED", `An array that was opened by name is not what was written: ${found}`);
 }

@@ -3,13 +3,14 @@ import { readFileSync, statfsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { arch, release } from "node:os";
 import { dirname, join } from "node:path";
-import { formatBytes } from "../../base/bytes.js";
+import { CudaIpcError } from "../../base/errors.js";
 import { packageVersion } from "../../base/version.js";
 import { hubSocketPath } from "../../client/connect.js";
 import { probeRuntimeFolder, systemProbes } from "../../client/probe-system.js";
+import { describeAbsentHub } from "../absent-hub.js";
 import type { CommandContext } from "../command-context.js";
 import { tryJoinHub } from "../join-hub.js";
-import { plural } from "../words.js";
+import { plural, sizeWords } from "../words.js";
 import { type Check, check, fact } from "./check.js";
 
 export async function checkSystem(context: CommandContext): Promise<Check[]> {
@@ -27,7 +28,11 @@ export async function checkSystem(context: CommandContext): Promise<Check[]> {
 
 async function describeHub(context: CommandContext, socketPath: string): Promise<string> {
   await using hub = await tryJoinHub(context, "doctor");
-  if (hub === undefined) return `none runs at ${socketPath}; one is started when it is needed`;
+  if (hub === undefined) {
+    const { words, startable } = describeAbsentHub(undefined);
+    if (startable) return `${words}; one is started when it is needed`;
+    throw new CudaIpcError("HUB_UNAVAILABLE", `No hub can be started: ${words}`);
+  }
   const { pid, version, objects } = await hub.status({ signal: context.signal });
   return `process ${pid}, version ${version}, answers at ${socketPath} and keeps ${plural(objects, "object")}`;
 }
@@ -49,7 +54,7 @@ function openFilesLimit(): string {
 function shmSize(): string {
   try {
     const { bsize, blocks } = statfsSync("/dev/shm");
-    return `${formatBytes(bsize * blocks)}; of no matter: memory files do not live there`;
+    return `${sizeWords(bsize * blocks)}; of no matter: memory files do not live there`;
   } catch {
     // Not mounted, or not to be looked at: nothing depends on it.
     return "not there; of no matter: memory files do not live there";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmod } from "node:fs/promises";
+import { chmod, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { CliRig } from "./cli-rig.js";
 
@@ -25,7 +25,18 @@ describe("cuda-ipc doctor", () => {
       assert.match(text, new RegExp(`^ {2}ok +${check} {2,}\\S`, "m"), check);
     }
     assert.match(text, /^Device host works\.$/m);
-    assert.ok(text.includes(`none runs at ${rig.socket}`), "it starts no hub of the user's");
+    assert.ok(text.includes(`no hub runs at ${rig.socket}; one is started`), "it starts no hub of the user's");
+  });
+
+  it("says that no hub can be started where something else has the place of its socket", async () => {
+    await using rig = await CliRig.open();
+    await writeFile(rig.socket, "");
+    const { code, stdout } = await rig.run("doctor");
+    assert.equal(code, 1);
+    assert.match(
+      stdout,
+      /^ {2}failed +hub +HUB_UNAVAILABLE: No hub can be started: .+ is there, but it is not a socket$/m,
+    );
   });
 
   it("says the same in JSON", async () => {

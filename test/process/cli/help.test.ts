@@ -53,6 +53,18 @@ describe("cuda-ipc", () => {
     });
   }
 
+  it("repeats no control characters of an argument", async () => {
+    await using rig = await CliRig.open();
+    for (const args of [["\u001b[2J\nls"], ["ls", "--\u009bx"], ["put", "x", "\u001b[2J\n\u202e"], ["demo", "a\nb"]]) {
+      const { stdout, stderr } = await rig.run(...args);
+      assert.equal(stdout, "");
+      assert.match(stderr, /\\u00/);
+      assert.match(stderr, /^error\[\w+\]: .+\n( {2}hint: .+\n)?$/);
+      assert.doesNotMatch(stderr.replaceAll("\n", ""), /[\p{Cc}\p{Bidi_Control}]/u);
+    }
+    assert.match((await rig.run("lss")).stderr, /'lss'\n\(Did you mean ls\?\)\n/);
+  });
+
   it("prints help and fails when it is told nothing", async () => {
     await using rig = await CliRig.open();
     const { code, stderr } = await rig.run();

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { CliRig, type Started } from "./cli-rig.js";
@@ -36,6 +37,31 @@ describe("cuda-ipc hub", () => {
     assert.match(stdout, /no clients and no objects for 1 ms\n.*hub ended\n$/);
   });
 
+  it("tells of a hub that ended without cleaning up", async () => {
+    await using rig = await CliRig.open();
+    const served = rig.start("hub", "serve", "--stay");
+    await firstLine(served);
+    served.child.kill("SIGKILL");
+    await served.outcome;
+    const words = `a hub ended at ${rig.socket} without cleaning up; the names it kept are lost`;
+    assert.equal(await rig.ok("ls"), `Nothing is shared: ${words}.\n`);
+    assert.match(await rig.ok("hub", "status"), new RegExp(`^No hub runs: ${words}\\. One is started `));
+    assert.ok((await rig.ok("hub", "stop")).includes(words));
+    assert.ok((await rig.fails("NOT_FOUND", "inspect", "x")).includes(words));
+    assert.deepEqual(await rig.json("hub", "status"), { running: false, socket: rig.socket });
+    await using _hub = await rig.join();
+    assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
+  });
+
+  it("says what is in the place of its socket", async () => {
+    await using rig = await CliRig.open();
+    await writeFile(rig.socket, "");
+    const words = `${rig.socket} is there, but it is not a socket`;
+    assert.equal(await rig.ok("ls"), `Nothing is shared: ${words}.\n`);
+    assert.equal(await rig.ok("hub", "status"), `No hub runs: ${words}.\n`);
+    assert.equal(await rig.ok("hub", "stop"), `No hub runs: ${words}.\n`);
+  });
+
   it("refuses to serve where a hub runs", async () => {
     await using rig = await CliRig.open();
     await using _hub = await rig.join();
@@ -54,6 +80,18 @@ describe("cuda-ipc hub", () => {
       [true, 1, 1, 8192, rig.socket],
     );
     assert.match(await rig.ok("hub", "status"), /^hub +process \d+, version /);
+  });
+
+  it("is said not to answer where it is there, but stopped", async () => {
+    await using rig = await CliRig.open();
+    const served = rig.start("hub", "serve", "--stay");
+    await firstLine(served);
+    served.child.kill("SIGSTOP");
+    try {
+      assert.match(await rig.fails("TIMEOUT", "ls"), /hint: The hub does not answer; .+kill -9/);
+    } finally {
+      served.child.kill("SIGCONT");
+    }
   });
 
   it("stops, but not while it is used, unless it is forced to", async () => {

@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
 import type { Inspection } from "../../../src/client/hub.js";
 import { CliRig } from "./cli-rig.js";
+
+const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
+/** Runs a command on a terminal of its own. */
+const SCRIPT = "/usr/bin/script";
 
 describe("cuda-ipc ls", () => {
   it("says so when no hub runs, and starts none", async () => {
@@ -32,6 +39,19 @@ describe("cuda-ipc ls", () => {
         ["second", true],
       ],
     );
+  });
+
+  it("shortens long names for people, and never for programs", async (t) => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    const name = "n".repeat(255);
+    using _array = await hub.create(name, { dtype: "int8", shape: [1] });
+    assert.ok((await rig.ok("ls")).includes(`\n${name}  int8[1]  1 byte `));
+    assert.equal((await rig.json<Inspection["object"][]>("ls"))[0]?.name, name);
+    const command = `${process.execPath} ${LAUNCH} ls`;
+    if (!existsSync(SCRIPT)) return t.skip(`no ${SCRIPT} to make a terminal`);
+    const { stdout } = spawnSync(SCRIPT, ["-qec", command, "/dev/null"], { env: rig.env, encoding: "utf8" });
+    assert.match(stdout, /\nn{37}\.\.\. {2}int8\[1\] /);
   });
 
   it("ends quietly when nobody reads on", async () => {
@@ -103,7 +123,8 @@ describe("cuda-ipc inspect", () => {
     const one = await rig.ok("inspect", "b", "--array", "a3");
     assert.match(one, /^a3: int16\[3\]$/m);
     assert.match(one, /range +3 to 5, mean 4\n/);
-    await rig.fails("NOT_FOUND", "inspect", "b", "--array", "absent");
+    const said = await rig.fails("NOT_FOUND", "inspect", "b", "--array", "absent");
+    assert.match(said, /hint: See its arrays with: cuda-ipc inspect NAME --all\n$/);
   });
 
   it("says that values of an unpublished array cannot be read, and what is not there", async () => {

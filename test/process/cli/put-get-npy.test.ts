@@ -61,8 +61,10 @@ describe("cuda-ipc put and get of .npy", () => {
     assert.match(await rig.ok("put", "shaped", "in.bin", "--dtype", "uint16", "--shape", "3, 4"), /uint16\[3, 4\]/);
     await rig.ok("get", "shaped", "out.bin");
     assert.deepEqual(await readFile(rig.path("out.bin")), await readFile(rig.path("in.bin")));
-    assert.match(await rig.fails("INVALID_FILE", "put", "x", "in.bin", "--dtype", "complex128"), /24 bytes, no whole/);
-    assert.match(await rig.fails("INVALID_FILE", "put", "x", "in.bin", "--shape", "5"), /uint8\[5\] has 5/);
+    const noMultiple = await rig.fails("INVALID_FILE", "put", "x", "in.bin", "--dtype", "complex128");
+    assert.match(noMultiple, /24 bytes, no whole .+\n {2}hint: Correct --dtype or --shape\.\n$/);
+    const otherSize = await rig.fails("INVALID_FILE", "put", "x", "in.bin", "--shape", "5");
+    assert.match(otherSize, /uint8\[5\] has 5\.\n {2}hint: Correct --dtype or --shape\.\n$/);
   });
 
   it("refuses what is no such file, and leaves no name behind", async () => {
@@ -81,6 +83,15 @@ describe("cuda-ipc put and get of .npy", () => {
     assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
   });
 
+  it("takes an empty file, and refuses one that only says it is empty", async () => {
+    await using rig = await CliRig.open();
+    await writeFile(rig.path("empty.bin"), "");
+    assert.match(await rig.ok("put", "empty", "empty.bin"), /uint8\[0\]/);
+    const said = await rig.fails("INVALID_FILE", "put", "x", "/proc/self/status");
+    assert.match(said, /its size cannot be known.+\n {2}hint: Copy it to an ordinary file first\.\n$/);
+    assert.match(await rig.ok("ls"), /^NAME.+\nempty .+\n$/);
+  });
+
   it("keeps a name that is taken, and replaces it only by a good file", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("a.npy"), npyFile("float32", [24], 96));
@@ -88,6 +99,7 @@ describe("cuda-ipc put and get of .npy", () => {
     await writeFile(rig.path("bad.npy"), "no numpy");
     await rig.ok("put", "x", "a.npy");
     await rig.fails("NAME_TAKEN", "put", "x", "b.npy");
+    await rig.fails("INVALID_DEVICE", "put", "x", "b.npy", "--device", "gpu");
     await rig.fails("INVALID_FILE", "put", "x", "bad.npy", "--replace");
     assert.match(await rig.ok("inspect", "x"), /^x: float32\[24\]\n/);
     assert.match(await rig.ok("put", "x", "b.npy", "--replace"), /^Replaced "x": int8\[10\]/);
@@ -101,7 +113,11 @@ describe("cuda-ipc put and get of .npy", () => {
     await writeFile(rig.path("a.npy"), npyFile("float32", [24], 96));
     await writeFile(rig.path("there.npy"), "mine");
     await rig.ok("put", "x", "a.npy");
-    await rig.fails("FILE_EXISTS", "get", "x", "there.npy");
+    assert.match(await rig.fails("FILE_EXISTS", "get", "x", "there.npy"), /hint: .+ --force\.\n$/);
+    for (const path of [".", "/dev/null"]) {
+      const said = await rig.fails("FILE_EXISTS", "get", "x", path, "--force");
+      assert.match(said, /something other than a file is there\.\n {2}hint: Use another path\.\n$/);
+    }
     assert.equal(await readFile(rig.path("there.npy"), "utf8"), "mine");
     await rig.ok("get", "x", "there.npy", "--force");
     assert.deepEqual(await readFile(rig.path("there.npy")), await readFile(rig.path("a.npy")));

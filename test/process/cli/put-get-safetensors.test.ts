@@ -54,6 +54,7 @@ describe("cuda-ipc put and get of .safetensors", () => {
     const file = safetensorsFile([], { only: "metadata" });
     await writeFile(rig.path("in.safetensors"), file);
     await rig.ok("put", "m", "in.safetensors");
+    assert.match(await rig.ok("inspect", "m"), /metadata +only: metadata\n.*\n\n {2}no arrays\n$/s);
     await rig.ok("get", "m", "out.safetensors");
     assert.deepEqual(await readFile(rig.path("out.safetensors")), file);
   });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Writable } from "node:stream";
 import { describe, it } from "node:test";
-import { errorCodes } from "../../../src/base/error-codes.js";
+import { type ErrorCode, errorCodes } from "../../../src/base/error-codes.js";
 import { CudaIpcError, SystemError } from "../../../src/base/errors.js";
 import { describeErrors, printErrors, UsageError } from "../../../src/cli/error-report.js";
 import { Terminal } from "../../../src/cli/terminal.js";
@@ -44,6 +44,21 @@ describe("printErrors", () => {
     assert.equal(report?.hint, "Check the path.");
   });
 
+  const hints: readonly (readonly [ErrorCode, string, RegExp])[] = [
+    ["HUB_GONE", "The connection to the hub at /x has ended", /^Run the command again\.$/],
+    ["TIMEOUT", "Cannot connect to the hub at /x: not done within 10000 ms", /^The hub does not answer; .+kill -9/],
+    ["TIMEOUT", 'Cannot inspect "x": not done within 30000 ms', /^The hub does not answer; /],
+    ["TIMEOUT", "The demo was not done within 60 s", /^Raise timeoutMs/],
+    ["FILE_EXISTS", 'Cannot write "x": the file is there already', /--force/],
+    ["FILE_EXISTS", 'Cannot write "a\nb": something other than a file is there', /^Use another path\.$/],
+    ["INVALID_FILE", 'Cannot read "x": it has 5 bytes, header claims 8', /^Check the path; /],
+  ];
+  for (const [code, message, hint] of hints) {
+    it(`says what to do: ${JSON.stringify(message)}`, () => {
+      assert.match(describeErrors(new CudaIpcError(code, message))[0]?.hint ?? "", hint);
+    });
+  }
+
   it("has no hint for wrong usage, and calls a mistake of ours one", () => {
     assert.deepEqual(describeErrors(new UsageError("no")), [{ code: "USAGE", message: "no.", hint: undefined }]);
     const [report] = describeErrors(new TypeError("boom"));
@@ -68,6 +83,6 @@ describe("Terminal", () => {
     const { terminal } = catching();
     assert.equal(terminal.style("red", "x"), "x");
     assert.equal(terminal.noteStyle("red", "x"), "x");
-    assert.equal(terminal.isWatched, false);
+    assert.equal(terminal.progressStream, undefined);
   });
 });

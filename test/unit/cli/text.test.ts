@@ -3,7 +3,16 @@ import { describe, it } from "node:test";
 import { parseCount, parseDTypeName, parsePositive, parseShape } from "../../../src/cli/arguments.js";
 import { alignRows, formatTable } from "../../../src/cli/table.js";
 import { numberText, valueTexts } from "../../../src/cli/value-text.js";
-import { ageWords, durationWords, plural, transferWords, withoutLoaderWords } from "../../../src/cli/words.js";
+import {
+  ageWords,
+  durationWords,
+  idleWords,
+  plural,
+  shortened,
+  sizeWords,
+  transferWords,
+  withoutLoaderWords,
+} from "../../../src/cli/words.js";
 
 function bytesOf(values: ArrayBufferView): Uint8Array {
   return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
@@ -51,6 +60,22 @@ describe("words", () => {
   it("give a speed only where it says something", () => {
     assert.equal(transferWords(100, 1), "100 bytes in 1.0 ms");
     assert.equal(transferWords(2 ** 30, 500), "1 GiB in 500 ms, 2.0 GiB/s");
+  });
+
+  it("tell the end of an idle hub", () => {
+    assert.equal(idleWords(0), "ends as soon as it is idle");
+    assert.equal(idleWords(5000), "ends after 5 s idle");
+  });
+
+  it("shorten what is too long", () => {
+    assert.equal(shortened("abcdef", 6), "abcdef");
+    assert.equal(shortened("abcdefg", 6), "abc...");
+    assert.equal(shortened("abcdefg", Number.POSITIVE_INFINITY), "abcdefg");
+  });
+
+  it("count bytes", () => {
+    assert.deepEqual([0, 1, 2, 2048].map(sizeWords), ["0 bytes", "1 byte", "2 bytes", "2 KiB"]);
+    assert.equal(transferWords(1, 1), "1 byte in 1.0 ms");
   });
 
   it("count", () => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import {
   chmodSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -65,6 +66,40 @@ describe("writeFileAtomically", () => {
     assert.equal(readFileSync(path, "utf8"), "new");
     assert.equal(statSync(path).mode & 0o777, 0o666);
     assert.deepEqual(readdirSync(scratch.path), ["link", "x"]);
+  });
+
+  for (const force of [false, true]) {
+    it(`follows links to where nothing is yet, ${force ? "with" : "without"} force`, async () => {
+      using scratch = scratchFolder();
+      for (const folder of ["links", "deep", "deep/inner", "deep/files"]) mkdirSync(join(scratch.path, folder));
+      symlinkSync("../deep/inner", join(scratch.path, "links", "sub"));
+      symlinkSync("sub/../files/second", join(scratch.path, "links", "first"));
+      symlinkSync(join(scratch.path, "deep", "x"), join(scratch.path, "deep", "files", "second"));
+      await writeFileAtomically(join(scratch.path, "links", "first"), { force }, writes("new"));
+      assert.ok(lstatSync(join(scratch.path, "links", "first")).isSymbolicLink());
+      assert.ok(lstatSync(join(scratch.path, "deep", "x")).isFile());
+      assert.equal(readFileSync(join(scratch.path, "links", "first"), "utf8"), "new");
+      assert.deepEqual(readdirSync(join(scratch.path, "deep")), ["files", "inner", "x"]);
+    });
+
+    it(`refuses links in circles, and one into no folder, ${force ? "with" : "without"} force`, async () => {
+      using scratch = scratchFolder();
+      const path = join(scratch.path, "circle");
+      symlinkSync("circle", path);
+      symlinkSync("absent/x", join(scratch.path, "nowhere"));
+      const neverCalled = async () => assert.fail("called");
+      await assert.rejects(writeFileAtomically(path, { force }, neverCalled), { code: "INVALID_FILE" });
+      const attempt = writeFileAtomically(join(scratch.path, "nowhere"), { force }, neverCalled);
+      await assert.rejects(attempt, { code: "INVALID_FILE", errnoName: "ENOENT" });
+    });
+  }
+
+  it("refuses the file behind a link before the writer is called", async () => {
+    using scratch = scratchFolder();
+    scratch.write("x", "old");
+    symlinkSync("x", join(scratch.path, "link"));
+    const attempt = writeFileAtomically(join(scratch.path, "link"), {}, async () => assert.fail("called"));
+    await assert.rejects(attempt, { code: "FILE_EXISTS" });
   });
 
   it("refuses a folder, also by force", async () => {

@@ -1,6 +1,5 @@
 /** Opens the array by its name, verifies it, and turns every element in place. */
-import { formatBytes } from "../../../base/bytes.js";
-import { durationWords } from "../../words.js";
+import { durationWords, sizeWords } from "../../words.js";
 import { play } from "../actor.js";
 import { ARRAY_NAME, consumedValue, producedValue } from "../actor-messages.js";
 import { fillArray, verifyArray } from "../array-content.js";
@@ -13,7 +12,7 @@ await play(async ({ hub, say, reached, told }) => {
   say(`opened "${ARRAY_NAME}" by its name, without a copy, in ${durationWords(performance.now() - startMs)}`);
   const array = opened.as("float32");
   await verifyArray(array, producedValue);
-  say(`read every element: ${formatBytes(array.byteLength)} verified`);
+  say(`read every element: ${sizeWords(array.byteLength)} verified`);
   await fillArray(array, consumedValue);
   say("turned every element x into x * -2, in place");
   reached("turned");

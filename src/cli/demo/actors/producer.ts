@@ -1,6 +1,5 @@
 /** Makes an array, publishes it, and later verifies what the consumer turned it into. */
-import { formatBytes } from "../../../base/bytes.js";
-import { arrayWords } from "../../words.js";
+import { arrayWords, sizeWords } from "../../words.js";
 import { play } from "../actor.js";
 import { ARRAY_NAME, consumedValue, producedValue } from "../actor-messages.js";
 import { fillArray, verifyArray } from "../array-content.js";
@@ -8,12 +7,12 @@ import { fillArray, verifyArray } from "../array-content.js";
 await play(async ({ hub, elements, say, reached, told }) => {
   using array = await hub.create(ARRAY_NAME, { dtype: "float32", shape: [elements] });
   await fillArray(array, producedValue);
-  say(`made "${ARRAY_NAME}": ${arrayWords(array)}, ${formatBytes(array.byteLength)}, element i is i * 0.5 + 1`);
+  say(`made "${ARRAY_NAME}": ${arrayWords(array)}, ${sizeWords(array.byteLength)}, element i is i * 0.5 + 1`);
   await array.publish();
   say("published it");
   reached("published");
   await told("verify");
   await verifyArray(array, consumedValue);
-  say(`finds every element turned in its own memory: ${formatBytes(array.byteLength)} verified`);
+  say(`finds every element turned in its own memory: ${sizeWords(array.byteLength)} verified`);
   reached("verified");
 });

@@ -1,6 +1,5 @@
 /** Opens the array for reading, holds it, and verifies it when it is told to. */
-import { formatBytes } from "../../../base/bytes.js";
-import { durationWords } from "../../words.js";
+import { durationWords, sizeWords } from "../../words.js";
 import { play } from "../actor.js";
 import { ARRAY_NAME, producedValue } from "../actor-messages.js";
 import { verifyArray } from "../array-content.js";
@@ -14,6 +13,6 @@ await play(async ({ hub, say, reached, told }) => {
   reached("holding");
   await told("read");
   await verifyArray(opened.as("float32"), producedValue);
-  say(`read every element: ${formatBytes(opened.byteLength)} verified`);
+  say(`read every element: ${sizeWords(opened.byteLength)} verified`);
   reached("verified");
 });

@@ -1,0 +1,40 @@
+/** What to do about an error, closer to the commands than the library's table of codes can be. */
+import type { ErrorCode } from "../base/error-codes.js";
+import { type CudaIpcError, SystemError } from "../base/errors.js";
+
+interface Hint {
+  readonly code: ErrorCode;
+  /** Which of the errors with this code; all where it is left out. */
+  readonly message?: RegExp;
+  readonly hint: string;
+}
+
+const hints: readonly Hint[] = [
+  { code: "FILE_EXISTS", message: /: something other than a file is there$/s, hint: "Use another path." },
+  { code: "INVALID_FILE", message: /: its size cannot be known/s, hint: "Copy it to an ordinary file first." },
+  {
+    code: "INVALID_FILE",
+    message: /: it has \d+ bytes, (no whole number of )?\w+(\[.*\] has \d+)?$/s,
+    hint: "Correct --dtype or --shape.",
+  },
+  { code: "NOT_FOUND", message: /^Cannot take array /, hint: "See its arrays with: cuda-ipc inspect NAME --all" },
+  { code: "HUB_GONE", hint: "Run the command again." },
+  {
+    code: "TIMEOUT",
+    // WHY so many words: other limits, as that of the demo, say nothing about the hub.
+    message: /^Cannot (connect to|ask|stop|leave) the hub|^Cannot (list|inspect|remove|open|create|publish) /,
+    hint: "The hub does not answer; if that lasts, end its process with kill -9 (`pgrep -af cuda-ipc` finds it).",
+  },
+];
+
+const hintsByErrno: Readonly<Record<string, string>> = {
+  ENOENT: "Check the path.",
+  ENOTDIR: "Check the path.",
+  EISDIR: "Name a file, not a folder.",
+};
+
+export function hintOf(error: CudaIpcError): string {
+  const special = hints.find(({ code, message }) => code === error.code && (message?.test(error.message) ?? true));
+  const byErrno = error instanceof SystemError ? hintsByErrno[error.errnoName] : undefined;
+  return special?.hint ?? byErrno ?? error.remedy;
+}
