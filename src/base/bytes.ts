@@ -3,7 +3,7 @@
 /** `1536` becomes `1.5 KiB`; for messages and tables, never for parsing. */
 export function formatBytes(byteLength: number): string {
   const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-  if (byteLength < 1024) return `${byteLength} bytes`;
+  if (byteLength < 1024) return byteLength === 1 ? "1 byte" : `${byteLength} bytes`;
   let value = byteLength / 1024;
   let unit = 0;
   while (value >= 1024 && unit < units.length - 1) {

@@ -291,7 +291,7 @@ export class HubCore<Fd> {
     if (!request.force && (this.#objects.size > 0 || others > 0)) {
       throw new CudaIpcError(
         "HUB_IN_USE",
-        `Cannot stop the hub: it keeps ${this.#objects.size} objects and serves ${others} other clients`,
+        `Cannot stop the hub: objects kept: ${this.#objects.size}, other clients: ${others}`,
       );
     }
     return {};
