@@ -2,20 +2,35 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { packageVersion } from "../../../src/base/version.js";
 
 const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
+const SAID_IN_WORDS = /^error\[TOO_MANY_FDS\]: .+\.\n {2}hint: .+ulimit -n.+\n$/;
+
+/** What comes of the command with so few files; the words are wanted wherever Node itself gets as far as our launcher. */
+function outcomeAt(limit: number): "works" | "words" | "Node fails" {
+  const script = `ulimit -n ${limit} && exec "$0" "$1" --version`;
+  const { status, stdout, stderr } = spawnSync("sh", ["-c", script, process.execPath, LAUNCH], {
+    encoding: "utf8",
+    // WHY without what else the runner sets: options of Node could open files before the launcher runs.
+    env: { PATH: process.env.PATH },
+  });
+  if (status === 0) {
+    assert.equal(stdout, `${packageVersion()}\n`);
+    return "works";
+  }
+  if (stderr === "" || /EMFILE[^\n]*launch\.cjs'/.test(stderr)) return "Node fails";
+  assert.match(stderr, SAID_IN_WORDS);
+  assert.deepEqual([status, stdout], [1, ""]);
+  return "words";
+}
 
 describe("cuda-ipc with next to no open files", () => {
-  for (const limit of [20, 24, 32]) {
-    it(`says so in words at ulimit -n ${limit}`, () => {
-      const script = `ulimit -n ${limit} && exec "$0" "$1" --version`;
-      const { status, stdout, stderr } = spawnSync("sh", ["-c", script, process.execPath, LAUNCH], {
-        encoding: "utf8",
-        // WHY without what else the runner sets: options of Node could open files before the launcher runs.
-        env: { PATH: process.env.PATH },
-      });
-      assert.match(stderr, /^error\[TOO_MANY_FDS\]: .+\.\n {2}hint: .+ulimit -n.+\n$/);
-      assert.deepEqual([status, stdout], [1, ""]);
-    });
-  }
+  it("works, or says so in words, wherever Node itself does", (t) => {
+    const outcomes = new Map([16, 20, 24, 32, 48, 64].map((limit) => [limit, outcomeAt(limit)]));
+    t.diagnostic([...outcomes].map(([limit, outcome]) => `${limit}: ${outcome}`).join(", "));
+    assert.equal(outcomes.get(64), "works");
+    // WHY only here: later versions load modules one after the other and hardly ever run out of files.
+    if (Number.parseInt(process.versions.node, 10) < 24) assert.ok([...outcomes.values()].includes("words"));
+  });
 });
