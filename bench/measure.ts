@@ -30,17 +30,6 @@ export async function sampleMicroseconds(count: number, once: () => Promise<void
   return { p50: histogram.percentile(50) / 1000, p99: histogram.percentile(99) / 1000 };
 }
 
-/** The shortest of several runs, in milliseconds: the one with the least of the machine's noise in it. */
-export async function bestMilliseconds(runs: number, once: () => Promise<void>): Promise<number> {
-  let best = Number.POSITIVE_INFINITY;
-  for (let run = 0; run < runs; run += 1) {
-    const start = performance.now();
-    await once();
-    best = Math.min(best, performance.now() - start);
-  }
-  return best;
-}
-
 export function printRows(title: string, rows: readonly Row[]): void {
   console.log(`\n${title}`);
   for (const row of rows) {

@@ -9,7 +9,7 @@ import { readSafetensorsHeader } from "../src/files/safetensors-header.js";
 import { Device } from "../src/gpu/device.js";
 import { DeviceBuffer } from "../src/gpu/device-buffer.js";
 import { readFileInto } from "../src/gpu/file-transfer.js";
-import { bestMilliseconds, type Row } from "./measure.js";
+import type { Row } from "./measure.js";
 
 const MiB = 1024 * 1024;
 const RUNS = 10;
@@ -80,26 +80,42 @@ function againstCat(put: Row, path: string): Row[] {
   ];
 }
 
-/** One copy from pinned memory, the most that the link to the GPU gives. */
+/**
+ * One copy from pinned memory, the most that the link to the GPU gives: into memory made for it, as that of a file is, and, for
+ * comparison, into memory that was written before.
+ */
 async function againstPinned(put: Row, device: Device, byteLength: number): Promise<Row[]> {
   const { driver, ordinal } = device;
   const pinnedBytes = Math.min(byteLength, 1024 * MiB);
   const staging = driver.allocateStaging(ordinal, pinnedBytes);
-  using buffer = DeviceBuffer.allocate(device, pinnedBytes);
   const stream = driver.createStream(ordinal);
   staging.bytes.fill(1);
-  const copyMs = await bestMilliseconds(RUNS, async () => {
+  const copyOnce = async (buffer: DeviceBuffer): Promise<number> => {
+    const start = performance.now();
     driver.copyToDevice(stream, buffer.pointer, staging.address, pinnedBytes);
     while (!driver.isIdle(stream));
-  });
+    return performance.now() - start;
+  };
+  let freshMs = Number.POSITIVE_INFINITY;
+  let writtenMs = Number.POSITIVE_INFINITY;
+  for (let run = 0; run < RUNS; run += 1) {
+    using buffer = DeviceBuffer.allocate(device, pinnedBytes);
+    freshMs = Math.min(freshMs, await copyOnce(buffer));
+    writtenMs = Math.min(writtenMs, await copyOnce(buffer));
+  }
   driver.destroyStream(stream);
   driver.freeStaging(staging);
-  const pinnedMs = (copyMs * byteLength) / pinnedBytes;
-  const share = pinnedMs / put.value;
+  const share = (freshMs * byteLength) / pinnedBytes / put.value;
+  const goal = "at least 0.80 of it";
   return [
-    { what: `one pinned copy of ${pinnedBytes / MiB} MiB, as GB/s`, value: pinnedBytes / copyMs / 1e6, unit: "GB/s" },
-    { what: "the file, as GB/s", value: byteLength / put.value / 1e6, unit: "GB/s" },
-    { ...put, comparedWith: "the pinned copy's rate", ratio: share, goal: "at least 0.80 of it", met: share >= 0.8 },
+    {
+      what: `one pinned copy of ${pinnedBytes / MiB} MiB into new memory`,
+      value: pinnedBytes / freshMs / 1e6,
+      unit: "GB/s",
+    },
+    { what: "the same into memory written before", value: pinnedBytes / writtenMs / 1e6, unit: "GB/s" },
+    { what: "the file", value: byteLength / put.value / 1e6, unit: "GB/s" },
+    { ...put, comparedWith: "the pinned copy's rate", ratio: share, goal, met: share >= 0.8 },
   ];
 }
 
