@@ -37,7 +37,7 @@ const content = v.variant("kind", [
 export const descriptorSchema = v.strictObject({
   version: v.literal(DESCRIPTOR_VERSION),
   device,
-  mechanism: v.picklist(["vmm", "memfd"]),
+  mechanism: v.picklist(["vmm", "memfd", "pool", "legacy"]),
   /** Bytes that belong to the content. */
   byteLength: count,
   /** Bytes of the memory behind the descriptor, which is mapped as a whole: a multiple of the device's granularity. */
@@ -76,7 +76,8 @@ export function descriptorContradiction(descriptor: Descriptor): string | undefi
   if (byteLength > allocationByteLength) {
     return `content of ${byteLength} bytes in memory of ${allocationByteLength}`;
   }
-  if ((mechanism === "memfd") !== (device.kind === "host")) return `mechanism ${mechanism} on device ${device.kind}`;
+  const elsewhere = mechanism === "memfd" ? "cuda" : mechanism === "vmm" ? "host" : undefined;
+  if (device.kind === elsewhere) return `mechanism ${mechanism} on device ${device.kind}`;
   if (content.kind === "array" && content.array.shape.length !== content.array.strides.length) {
     return `${content.array.shape.length} dimensions with ${content.array.strides.length} strides`;
   }
