@@ -30,6 +30,9 @@ describe("links of the documents", () => {
   }
 
   it("would be found dead", () => {
-    assert.deepEqual(deadLinks("# A `b_c`, d\n[1](#a-b_c-d) [2](#none) [3](none.md#x)", exists), ["#none", "none.md#x"]);
+    assert.deepEqual(deadLinks("# A `b_c`, d\n[1](#a-b_c-d) [2](#none) [3](none.md#x)", exists), [
+      "#none",
+      "none.md#x",
+    ]);
   });
 });
