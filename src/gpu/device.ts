@@ -12,6 +12,13 @@ import { Stream } from "./stream.js";
 import type { ImportedTimeline, Timeline, TimelinePlace } from "./timeline.js";
 import { TimelineArena } from "./timeline-arena.js";
 
+export interface TimelineOptions {
+  /** The name in error messages. */
+  readonly label?: string | undefined;
+  /** Called once when it is closed. */
+  readonly onClose?: (() => void) | undefined;
+}
+
 export class Device {
   /** `host` or `cuda:N`; the number is this process's own, see `uuid` for one that holds everywhere. */
   readonly name: string;
@@ -113,20 +120,16 @@ export class Device {
   }
 
   /** A counter that starts at 0, signalled by this process alone. Closed by the caller. */
-  createTimeline(options: { readonly label?: string | undefined } = {}): Timeline {
+  createTimeline(options: TimelineOptions = {}): Timeline {
     this.#checkOpen();
-    return this.#timelines.create(options.label ?? "timeline");
+    return this.#timelines.create(options.label ?? "timeline", options.onClose);
   }
 
   /**
    * A timeline of another process (or of this one) by its descriptor, which stays the caller's, and its place. Closed by the caller.
    * @throws INVALID_DESCRIPTOR
    */
-  importTimeline(
-    fd: OwnedFd,
-    place: TimelinePlace,
-    options: { readonly label?: string | undefined; readonly onClose?: () => void } = {},
-  ): ImportedTimeline {
+  importTimeline(fd: OwnedFd, place: TimelinePlace, options: TimelineOptions = {}): ImportedTimeline {
     this.#checkOpen();
     return this.#timelines.import(options.label ?? "timeline", fd, place, options.onClose);
   }
