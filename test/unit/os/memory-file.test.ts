@@ -18,7 +18,12 @@ describe("createMemoryFile", () => {
   it("makes zeroed memory of exactly the size", () => {
     using fd = createMemoryFile("test", 5000);
     using mapping = Mapping.shared(fd, 5000, "read");
-    assert.deepEqual(inspectMemoryFile(fd), { byteLength: 5000, sizeSealed: true, contentSealed: false, writable: true });
+    assert.deepEqual(inspectMemoryFile(fd), {
+      byteLength: 5000,
+      sizeSealed: true,
+      contentSealed: false,
+      writable: true,
+    });
     assert.ok(mapping.view(0, 5000).every((byte) => byte === 0));
   });
 
@@ -66,7 +71,12 @@ describe("inspectMemoryFile", () => {
 
   it("finds nothing sealed on a file that is no memory file", () => {
     using fd = new OwnedFd(openSync("/dev/null", "r"));
-    assert.deepEqual(inspectMemoryFile(fd), { byteLength: 0, sizeSealed: false, contentSealed: false, writable: false });
+    assert.deepEqual(inspectMemoryFile(fd), {
+      byteLength: 0,
+      sizeSealed: false,
+      contentSealed: false,
+      writable: false,
+    });
   });
 });
 
