@@ -6,7 +6,7 @@ export type { ArrayLayout } from "./array/layout.js";
 export type { SliceRange } from "./array/layout-views.js";
 export { decodeToFloat32, encodeFromFloat32 } from "./array/small-floats.js";
 export type { WaitOptions } from "./base/deadline.js";
-export { type ErrorCode, type ErrorCodeFacts, errorCodes } from "./base/error-codes.js";
+export { type ErrorCode, type ErrorCodeFacts, errorCodes, isErrorCode } from "./base/error-codes.js";
 export { CudaError, CudaIpcError, SystemError } from "./base/errors.js";
 export { type ConnectOptions, connect } from "./client/connect.js";
 export type { CreateBundleOptions, CreateOptions, Hub, Inspection, OpenOptions } from "./client/hub.js";
