@@ -40,7 +40,7 @@ export class Child {
   async hear<T>(): Promise<T> {
     const message = await this.#inbox.next();
     if (isFailure(message)) {
-      const code = isErrorCode(message.code) ? message.code : "VERIFICATION_FAILED";
+      const code = isErrorCode(message.code) ? message.code : "SYSTEM_ERROR";
       throw new CudaIpcError(code, `Process ${this.pid} failed: ${message.message}`);
     }
     return message as T;

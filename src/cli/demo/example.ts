@@ -113,6 +113,6 @@ function failureOf(message: unknown): CudaIpcError | undefined {
   if (typeof message !== "object" || message === null || !("kind" in message) || message.kind !== "failed")
     return undefined;
   const { code, message: text } = message as { code?: unknown; message?: unknown };
-  const known = typeof code === "string" && isErrorCode(code) ? code : "VERIFICATION_FAILED";
+  const known = typeof code === "string" && isErrorCode(code) ? code : "SYSTEM_ERROR";
   return new CudaIpcError(known, String(text));
 }
