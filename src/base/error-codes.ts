@@ -42,6 +42,14 @@ export const errorCodes = {
     "Start it again; what it had published is still readable.",
     true,
   ),
+  STALE_HANDLE: facts(
+    "A handle of what is no longer there: it was withdrawn, or made before the machine was started again.",
+    "Get a fresh handle from the process that shares it.",
+  ),
+  BARRIER_BROKEN: facts(
+    "Another member of the group gave up waiting, or broke its rules; the group meets no more.",
+    "See in the message which member it was; close the group and form a new one.",
+  ),
 
   // Talking to the hub
   HUB_UNAVAILABLE: facts("No hub answers and none could be started.", "Run `cuda-ipc hub serve` to see why.", true),

@@ -14,6 +14,7 @@ import type { Device } from "../gpu/device.js";
 import type { ArrayOptions } from "../gpu/device-array.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
 import { ImportCache } from "../gpu/import-cache.js";
+import { checkArrived, describeBuffer, deviceUuidOf, importBuffer } from "../gpu/sharing.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { Descriptor, DescriptorContent } from "../wire/descriptor.js";
@@ -27,7 +28,6 @@ import type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
 import { SharedHandle } from "./shared-object.js";
-import { checkArrived, describeBuffer, deviceUuidOf, importBuffer } from "./sharing.js";
 
 export type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
 
