@@ -1,6 +1,6 @@
 /** When a barrier of a group is complete, and when it never will be: judged from the members' words and from who has died. */
 import { CudaIpcError } from "../base/errors.js";
-import type { GroupWords } from "./group-words.js";
+import type { End, GroupWords } from "./group-words.js";
 
 export interface Member {
   readonly pid: number;
@@ -13,44 +13,49 @@ export type Verdict =
   | "complete"
   | {
       readonly failure: CudaIpcError;
-      /** Found by this member alone, so that it is the one to tell the others. */
-      readonly tellOthers: boolean;
+      /** What this member writes for the others to see, who may not find it by themselves. */
+      readonly end: Omit<End, "barrier"> | undefined;
     };
 
 /**
- * @param isGone whether the process of a rank has ended
+ * @param firstGone the rank whose process was the first to end, where one has
  * @param attempt in words, for messages
  */
 export function judgeBarrier(
   words: GroupWords,
   barrier: number,
-  group: { readonly members: readonly Member[]; isGone(rank: number): boolean },
+  group: { readonly members: readonly Member[]; firstGone(): number | undefined },
   attempt: string,
 ): Verdict {
-  const nameOf = (rank: number) => `rank ${rank} (process ${group.members[rank]?.pid})`;
-  const fail = (code: "PEER_GONE" | "BARRIER_BROKEN", rank: number, found: string, tellOthers = false): Verdict => ({
-    failure: new CudaIpcError(code, `Cannot ${attempt}: ${nameOf(rank)} ${found}`),
-    tellOthers,
+  const failure = (code: "PEER_GONE" | "BARRIER_BROKEN", rank: number, found: string) =>
+    new CudaIpcError(code, `Cannot ${attempt}: rank ${rank} (process ${group.members[rank]?.pid}) ${found}`);
+  const nonsense = (rank: number): Verdict => ({
+    failure: failure("BARRIER_BROKEN", rank, "wrote what no member writes"),
+    end: { reason: "gaveUp", rank: words.rank },
   });
   // SYNC: who is gone is asked before who has arrived: one that passed this barrier and ended is then seen to have passed it.
-  const gone = group.members.findIndex((_, rank) => group.isGone(rank));
-  let gaveUp = -1;
+  const gone = group.firstGone();
+  let gaveUp: number | undefined;
   for (let rank = 0; rank < words.size; rank += 1) {
     const end = words.ended(rank);
-    if (end === "nonsense") return fail("BARRIER_BROKEN", rank, "wrote what no member writes", true);
+    if (end === "nonsense") return nonsense(rank);
     if (end === undefined || end.barrier > barrier) continue;
-    if (end.reason === "left") return fail("PEER_GONE", rank, "has left the group");
+    if (end.reason === "left") return { failure: failure("PEER_GONE", rank, "has left the group"), end: undefined };
+    if (end.reason === "sawDeath") return { failure: failure("PEER_GONE", end.rank, "has ended"), end: undefined };
     gaveUp = rank;
   }
   let missing = false;
   for (let rank = 0; rank < words.size; rank += 1) {
     const ahead = words.arrived(rank) - BigInt(barrier);
     // Nobody is further than one behind, whom this one has met before, or one ahead, where this one has yet to see the end.
-    if (ahead < -1n || ahead > 1n) return fail("BARRIER_BROKEN", rank, "wrote what no member writes", true);
+    if (ahead < -1n || ahead > 1n) return nonsense(rank);
     if (ahead < 0n) missing = true;
   }
-  if (!missing && gaveUp < 0) return "complete";
-  if (gone >= 0) return fail("PEER_GONE", gone, "has ended");
-  if (gaveUp >= 0) return fail("BARRIER_BROKEN", gaveUp, "gave up waiting");
-  return "waiting";
+  if (!missing && gaveUp === undefined) return "complete";
+  if (gone !== undefined) {
+    // WHY it is told: who comes later, when the dead one is seen to have arrived before its death, must not pass where this one failed.
+    return { failure: failure("PEER_GONE", gone, "has ended"), end: { reason: "sawDeath", rank: gone } };
+  }
+  if (gaveUp === undefined) return "waiting";
+  return { failure: failure("BARRIER_BROKEN", gaveUp, "gave up waiting"), end: undefined };
 }

@@ -4,7 +4,8 @@
  *   header    0: magic   8: version   16: members   24: unused, to 64
  *   rows      one of 64 bytes a rank, from 64 on; each is written by its own rank alone:
  *             0   arrived      barriers that it has entered, 0 before the first
- *             8   ended        0, or (first barrier that will not be) * 4 + why: 1 left, 2 gave up
+ *             8   ended        0, or (first barrier that will not be) * 4096 + (rank concerned) * 4 + why:
+ *                              1 left, 2 gave up, 3 saw that the rank concerned has died
  *             16  gathered     in barriers of even number: barrier * 2^20 + bytes in the slot
  *             24  gathered     in barriers of odd number
  *   slots     two a rank, for barriers of even and odd number, from the next multiple of 4096 on: what it gives to an all-gather
@@ -29,9 +30,10 @@ export const headerWords = { magic: 0, version: 1, size: 2 } as const;
 /** Places of words in a row. */
 const rowWords = { arrived: 0, ended: 1, gatheredEven: 2, gatheredOdd: 3 } as const;
 
-/** In the word `ended`, beside the barrier. */
-export const endReasons = { left: 1n, gaveUp: 2n } as const;
+/** In the word `ended`, beside the barrier and the rank. */
+export const endReasons = { left: 1n, gaveUp: 2n, sawDeath: 3n } as const;
 export const END_REASONS = 4n;
+export const END_RANKS = 1024n;
 
 /** In the words `gathered`, beside the barrier. */
 export const GATHERED_LENGTHS = 1n << 20n;

@@ -13,8 +13,14 @@ import * as layout from "./group-layout.js";
 export interface End {
   /** The first barrier that will not be. */
   readonly barrier: number;
-  readonly reason: keyof typeof layout.endReasons;
+  readonly reason: EndReason;
+  /** Who left, gave up, or died. */
+  readonly rank: number;
 }
+
+type EndReason = keyof typeof layout.endReasons;
+
+const REASONS = Object.keys(layout.endReasons) as EndReason[];
 
 export class GroupWords {
   readonly size: number;
@@ -86,23 +92,24 @@ export class GroupWords {
     return Atomics.load(this.#words, layout.wordIndex(rank, "arrived"));
   }
 
-  /** From this barrier on this rank takes no part. The first word counts. */
-  end({ barrier, reason }: End): void {
+  /** From this barrier on this rank takes no part, for its own reasons or because of another. The first word counts. */
+  end({ barrier, reason, rank }: End): void {
     const index = layout.wordIndex(this.rank, "ended");
     if (Atomics.load(this.#words, index) !== 0n) return;
-    Atomics.store(this.#words, index, BigInt(barrier) * layout.END_REASONS + layout.endReasons[reason]);
+    const why = BigInt(rank) * layout.END_REASONS + layout.endReasons[reason];
+    Atomics.store(this.#words, index, BigInt(barrier) * layout.END_RANKS * layout.END_REASONS + why);
   }
 
-  /** Whether and from where on the rank takes no part; "nonsense" where its word says neither. */
+  /** Whether, from where on and why the rank takes no part; "nonsense" where its word says none of it. */
   ended(rank: number): End | "nonsense" | undefined {
     const word = Atomics.load(this.#words, layout.wordIndex(rank, "ended"));
     if (word === 0n) return undefined;
-    const barrier = word / layout.END_REASONS;
-    const reason = word % layout.END_REASONS;
-    if (barrier < 1n || barrier > BigInt(Number.MAX_SAFE_INTEGER)) return "nonsense";
-    if (reason === layout.endReasons.left) return { barrier: Number(barrier), reason: "left" };
-    if (reason === layout.endReasons.gaveUp) return { barrier: Number(barrier), reason: "gaveUp" };
-    return "nonsense";
+    const reason = REASONS.find((reason) => layout.endReasons[reason] === word % layout.END_REASONS);
+    const concerned = Number((word / layout.END_REASONS) % layout.END_RANKS);
+    const barrier = word / layout.END_REASONS / layout.END_RANKS;
+    if (barrier < 1n || reason === undefined || concerned >= this.size) return "nonsense";
+    if ((reason === "sawDeath") === (concerned === rank)) return "nonsense";
+    return { barrier: Number(barrier), reason, rank: concerned };
   }
 
   /** What this rank gives in this barrier, before it arrives there; at most `limits.gatherBytesMax`. */

@@ -154,18 +154,22 @@ export class Group {
   #isComplete(barrier: number, attempt: string): boolean {
     this.#checkOpen(attempt);
     const { words, members, watches } = this.#held;
-    const group = { members, isGone: (rank: number) => watches.isGone(rank) };
+    const group = { members, firstGone: () => watches.firstGone() };
     const verdict = judgeBarrier(words, barrier, group, attempt);
     if (verdict === "complete") return true;
-    if (verdict === "waiting" && this.#interrupted === undefined) return false;
-    if (verdict === "waiting" || verdict.tellOthers) words.end({ barrier, reason: "gaveUp" });
-    this.#broken = verdict === "waiting" ? this.#interrupted : verdict.failure;
-    throw this.#broken;
+    if (verdict === "waiting") {
+      if (this.#interrupted === undefined) return false;
+      this.#giveUp(barrier, this.#interrupted);
+      throw this.#interrupted;
+    }
+    if (verdict.end !== undefined) words.end({ barrier, ...verdict.end });
+    this.#broken = verdict.failure;
+    throw verdict.failure;
   }
 
   /** Tells the others that this member will not be at this barrier, nor at any later one. */
   #giveUp(barrier: number, cause: unknown): void {
-    this.#held.words.end({ barrier, reason: "gaveUp" });
+    this.#held.words.end({ barrier, reason: "gaveUp", rank: this.rank });
     const message = `Cannot meet at a barrier of ${this.#label}: rank ${this.rank}, this process, gave up waiting before`;
     this.#broken = new CudaIpcError("BARRIER_BROKEN", message, { cause });
   }
@@ -201,7 +205,8 @@ export class Group {
   #leave(): void {
     if (!this.#open) return;
     this.#open = false;
-    this.#held.words.end({ barrier: this.#waiting ? this.#barrier : this.#barrier + 1, reason: "left" });
+    const barrier = this.#waiting ? this.#barrier : this.#barrier + 1;
+    this.#held.words.end({ barrier, reason: "left", rank: this.rank });
   }
 
   #checkUsable(attempt: string): void {

@@ -30,8 +30,9 @@ export class MemberWatches {
     });
   }
 
-  isGone(rank: number): boolean {
-    return this.#gone.has(rank);
+  /** The rank whose process was the first to end; undefined while none has. */
+  firstGone(): number | undefined {
+    return this.#gone.values().next().value;
   }
 
   close(): void {
