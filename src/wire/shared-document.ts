@@ -11,7 +11,7 @@ import { descriptorContradiction, descriptorSchema } from "./descriptor.js";
 export const SHARED_DOCUMENT_VERSION = 1;
 
 /** Which process it is: see os/process-identity.ts. */
-export const exporterSchema = v.strictObject({
+const exporterSchema = v.strictObject({
   pid: v.pipe(v.number(), v.safeInteger(), v.minValue(1)),
   startTicks: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
   bootId: v.pipe(v.string(), v.regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/)),
