@@ -42,14 +42,6 @@ export const errorCodes = {
     "Start it again; what it had published is still readable.",
     true,
   ),
-  STALE_HANDLE: facts(
-    "A handle of what is no longer there: it was withdrawn, or made before the machine was started again.",
-    "Get a fresh handle from the process that shares it.",
-  ),
-  BARRIER_BROKEN: facts(
-    "Another member of the group gave up waiting, or broke its rules; the group meets no more.",
-    "See in the message which member it was; close the group and form a new one.",
-  ),
 
   // Talking to the hub
   HUB_UNAVAILABLE: facts("No hub answers and none could be started.", "Run `cuda-ipc hub serve` to see why.", true),
@@ -79,6 +71,44 @@ export const errorCodes = {
   SOCKET_PATH_TOO_LONG: facts(
     "The socket path is over the system's 107 bytes.",
     "Set CUDA_IPC_SOCKET to a shorter path.",
+  ),
+
+  // Handles, events and groups
+  INVALID_HANDLE: facts(
+    "A handle that the driver does not know: damaged, freed, or of a process that ended.",
+    "Export it again from a process that still runs and holds the memory.",
+  ),
+  OWN_HANDLE: facts(
+    "A handle was opened in the process that exported it.",
+    "Use the object itself there; a handle is for other processes.",
+  ),
+  STALE_HANDLE: facts(
+    "A handle of memory that was freed since, of a process that ended, or of another machine or an earlier boot.",
+    "Export it again; the old one will never be valid.",
+  ),
+  IN_USE: facts("Others still use what was to be freed.", "Close the imports first, then free it.", true),
+  EVENT_NOT_RECORDED: facts(
+    "An event was waited for that has not been announced as recorded; the GPU would not wait at all.",
+    "Send the event's descriptor after recording it, or use a timeline.",
+    true,
+  ),
+  BARRIER_BROKEN: facts("Another member gave up on the barrier, so it can never be complete.", "Join a new group."),
+  PEER_ACCESS_UNSUPPORTED: facts(
+    "One GPU cannot use the memory of another.",
+    "See `nvidia-smi topo -p2p r`; copy between the devices instead.",
+  ),
+
+  // Code for the GPU
+  INVALID_MODULE: facts("PTX or a cubin that the driver does not load.", "The driver's log in the message says where."),
+  KERNEL_NOT_FOUND: facts("The module has no kernel of this name.", 'Declare it extern "C" and check the spelling.'),
+  KERNEL_ARGUMENTS: facts(
+    "The arguments of a launch are not those of the kernel.",
+    "Compare their number and types with the kernel's declaration.",
+  ),
+  COMPILE_FAILED: facts("The source does not compile.", "The compiler's log in the message has the line numbers."),
+  NVRTC_NOT_FOUND: facts(
+    "The run-time compiler's library could not be opened.",
+    "Install it (CUDA toolkit, or pip install nvidia-cuda-nvrtc) and set CUDA_IPC_NVRTC to its path, or load PTX instead.",
   ),
 
   // Files and values

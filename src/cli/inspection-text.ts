@@ -41,6 +41,8 @@ const ARRAYS_SHOWN = 20;
 const mechanismWords: Readonly<Record<Mechanism, string>> = {
   memfd: "memfd: a sealed memory file that each process maps",
   vmm: "vmm: GPU memory that each process maps by a file descriptor",
+  pool: "pool: an allocation of a memory pool, which each process imports by a file descriptor",
+  legacy: "legacy: memory of the process that made it, opened by a 64-byte handle",
 };
 
 export function printInspection(terminal: Terminal, inspection: Inspection, opened: OpenedFacts, all: boolean): void {

@@ -1,18 +1,32 @@
 /**
  * The seam between this project and a device: checked calls on opaque handles, each either done or thrown.
  * Two implementations, `cuda` (libcuda) and `host` (memory files and CPU streams), are held to test/conformance.
- * No policy here: no names, no caching, no waiting for anything but the driver itself.
+ * No policy here: no names, no caching, no waiting for anything but the driver itself. Events, pools, legacy memory, kernels and the
+ * other parts are in the files beside this one.
  *
  * For every function: a driver, handle or stream that was closed, released or destroyed gives CLOSED, one of another driver TypeError,
  * an ordinal that this process does not see DEVICE_NOT_FOUND, and unmapping or unregistering what is not there RangeError.
  */
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import type { EventCalls } from "./event-calls.js";
+import type { KernelCalls } from "./kernel-calls.js";
+import type { LegacyCalls } from "./legacy-calls.js";
+import type { OperationCalls } from "./operation-calls.js";
+import type { PeerCalls } from "./peer-calls.js";
+import type { PoolCalls } from "./pool-calls.js";
+import type { ReservationCalls } from "./reservation-calls.js";
 
 export type DriverKind = "cuda" | "host";
 
 /** How memory of this driver travels between processes; a field of every descriptor. */
-export type Mechanism = "vmm" | "memfd";
+export type Mechanism = "vmm" | "memfd" | "pool" | "legacy";
+
+/**
+ * Where memory lies: in the device, or in the memory of the machine next to it (the NUMA node of the device), which the device and
+ * the CPU then both use at one address.
+ */
+export type MemoryPlace = "device" | "host-numa";
 
 /** An address in a device's address space of this process. On the host device it is an ordinary address. */
 export type DevicePointer = bigint;
@@ -24,6 +38,7 @@ export type HostPointer = bigint;
 export interface DriverMemory {
   readonly ordinal: number;
   readonly byteLength: number;
+  readonly place: MemoryPlace;
 }
 
 /** A queue of work that is done in order. Ended by `destroyStream`. */
@@ -53,8 +68,21 @@ export interface FillPattern {
   readonly value: number;
 }
 
-export interface GpuDriver {
+/** One of several signals and waits that go to a stream at once. */
+export type WordOperation =
+  | { readonly kind: "wait"; readonly pointer: DevicePointer; readonly value: bigint }
+  | { readonly kind: "write"; readonly pointer: DevicePointer; readonly value: bigint };
+
+export interface GpuDriver
+  extends EventCalls,
+    LegacyCalls,
+    PoolCalls,
+    KernelCalls,
+    OperationCalls,
+    ReservationCalls,
+    PeerCalls {
   readonly kind: DriverKind;
+  /** How memory of `createMemory` travels. */
   readonly mechanism: Mechanism;
 
   deviceCount(): number;
@@ -65,9 +93,10 @@ export interface GpuDriver {
   /**
    * Physical memory that can be exported. On `host` its content is zero, on `cuda` undefined.
    * @param byteLength a multiple of the granularity
-   * @throws OUT_OF_MEMORY
+   * @param place "device" by default; on `host` there is no other
+   * @throws OUT_OF_MEMORY, UNSUPPORTED where the device has no memory at that place
    */
-  createMemory(ordinal: number, byteLength: number): DriverMemory;
+  createMemory(ordinal: number, byteLength: number, place?: MemoryPlace): DriverMemory;
   /**
    * A descriptor that keeps the memory alive for as long as it is open, in any process. The caller owns it; close-on-exec is set.
    * For memory that was created here. Of imported memory duplicate the descriptor that it came from: not every driver exports it again.
@@ -77,9 +106,9 @@ export interface GpuDriver {
    * The memory behind a descriptor from anywhere, this process included. The descriptor stays the caller's.
    * On `host` a file smaller than `byteLength`, or one whose size is not sealed, is refused here; on `cuda` the size is first checked
    * by `mapMemory`, since the driver tells it to nobody.
-   * @throws INVALID_DESCRIPTOR
+   * @throws INVALID_DESCRIPTOR, also where the memory is known to lie elsewhere than at `place`
    */
-  importMemory(ordinal: number, fd: OwnedFd, byteLength: number): DriverMemory;
+  importMemory(ordinal: number, fd: OwnedFd, byteLength: number, place?: MemoryPlace): DriverMemory;
   /** Gives up the handle; mappings stay valid. Once: a second time is CLOSED. */
   releaseMemory(memory: DriverMemory): void;
   /**
@@ -135,7 +164,10 @@ export interface GpuDriver {
   /** Enqueues: the word becomes `value` after all earlier work of this stream, which whoever sees the value then sees too. */
   writeWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void;
 
-  /** Device memory as seen by the CPU without a copy: an address on `host`, undefined on `cuda`. */
+  /** Enqueues several waits and writes in their order, with one call of the driver where it takes them all. At most 255. */
+  batchWords(stream: DriverStream, operations: readonly WordOperation[]): void;
+
+  /** Device memory as seen by the CPU without a copy: an address on `host` and of `host-numa` memory, undefined otherwise. */
   cpuAddress(pointer: DevicePointer): HostPointer | undefined;
 
   /** Gives back everything that the driver itself holds (contexts). Handles of the caller are the caller's. */

@@ -3,7 +3,7 @@ import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import type { Access } from "../os/mapping.js";
 import { type AddressRange, formatAddress, rangeEnd } from "./address-table.js";
-import type { DevicePointer, FillPattern } from "./gpu-driver.js";
+import type { DevicePointer, FillPattern, WordOperation } from "./gpu-driver.js";
 
 export function checkFill(to: DevicePointer, pattern: FillPattern, count: number): void {
   const { elementBytes, value } = pattern;
@@ -17,6 +17,11 @@ export function checkFill(to: DevicePointer, pattern: FillPattern, count: number
 
 export function checkWordAddress(pointer: DevicePointer): void {
   checkMultiple("Address of a word", pointer, 8);
+}
+
+/** The driver's own limit is 256 exclusive. */
+export function checkBatch(operations: readonly WordOperation[]): void {
+  checkInteger("Batch of words: count", operations.length, 0, 255);
 }
 
 export function checkMemorySize(byteLength: number, granularityBytes: number): void {

@@ -35,22 +35,65 @@ const accessDesc = {
   offsets: { "location.type": 0, "location.id": 4, flags: 8 },
 } as const satisfies StructLayout;
 
+/*
+ * CUmemPoolProps, 88 bytes
+ *   0            4              8                12             16                       24         32
+ *   | allocType  | handleTypes  | location.type  | location.id  | win32SecurityAttributes | maxSize  | usage, reserved; all 0 here
+ */
+const memPoolProps = {
+  byteLength: 88,
+  offsets: {
+    allocType: 0,
+    handleTypes: 4,
+    "location.type": 8,
+    "location.id": 12,
+    win32SecurityAttributes: 16,
+    maxSize: 24,
+    usage: 32,
+  },
+} as const satisfies StructLayout;
+
+/*
+ * CUstreamBatchMemOpParams, a union of 48 bytes; waits and writes of 64 bits lie alike
+ *   0            8          16        24       28    32                       40
+ *   | operation  | address  | value   | flags  |     | alias, the driver's own |
+ */
+const batchMemOp = {
+  byteLength: 48,
+  offsets: { operation: 0, "waitValue.address": 8, "waitValue.value64": 16, "waitValue.flags": 24 },
+} as const satisfies StructLayout;
+
 /** By the C name of the struct; what the header is compared with. */
 export const structLayouts = {
   CUmemAllocationProp: allocationProp,
   CUmemAccessDesc: accessDesc,
   CUuuid: { byteLength: 16, offsets: { bytes: 0 } },
+  CUmemPoolProps: memPoolProps,
+  CUmemPoolPtrExportData: { byteLength: 64, offsets: { reserved: 0 } },
+  CUipcMemHandle: { byteLength: 64, offsets: { reserved: 0 } },
+  CUipcEventHandle: { byteLength: 64, offsets: { reserved: 0 } },
+  CUstreamBatchMemOpParams: batchMemOp,
 } as const satisfies Record<string, StructLayout>;
 
-/** Pinned memory of one device that can be exported as a file descriptor. */
-export function encodeAllocationProp(device: number): Uint8Array {
+/** Where memory lies: `id` is a device, or a NUMA node of the machine. */
+export interface Location {
+  readonly type: number;
+  readonly id: number;
+}
+
+export function deviceLocation(device: number): Location {
+  return { type: cuValue.CU_MEM_LOCATION_TYPE_DEVICE, id: device };
+}
+
+/** Pinned memory that can be exported as a file descriptor. */
+export function encodeAllocationProp(location: Location): Uint8Array {
   const bytes = new Uint8Array(allocationProp.byteLength);
   const view = new DataView(bytes.buffer);
   const { offsets } = allocationProp;
   view.setInt32(offsets.type, cuValue.CU_MEM_ALLOCATION_TYPE_PINNED, true);
   view.setInt32(offsets.requestedHandleTypes, cuValue.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, true);
-  view.setInt32(offsets["location.type"], cuValue.CU_MEM_LOCATION_TYPE_DEVICE, true);
-  view.setInt32(offsets["location.id"], device, true);
+  view.setInt32(offsets["location.type"], location.type, true);
+  view.setInt32(offsets["location.id"], location.id, true);
   return bytes;
 }
 
@@ -70,13 +113,50 @@ export function decodeAllocationProp(bytes: Uint8Array): AllocationProp {
   };
 }
 
-/** Access of one device to mapped memory; `flags` is one of CU_MEM_ACCESS_FLAGS_*. */
-export function encodeAccessDesc(device: number, flags: number): Uint8Array {
-  const bytes = new Uint8Array(accessDesc.byteLength);
+/** Access of devices (and of the CPU, at a NUMA node) to mapped memory, one after the other; `flags` is one of CU_MEM_ACCESS_FLAGS_*. */
+export function encodeAccessDescs(locations: readonly Location[], flags: number): Uint8Array {
+  const bytes = new Uint8Array(accessDesc.byteLength * locations.length);
   const view = new DataView(bytes.buffer);
-  const { offsets } = accessDesc;
-  view.setInt32(offsets["location.type"], cuValue.CU_MEM_LOCATION_TYPE_DEVICE, true);
-  view.setInt32(offsets["location.id"], device, true);
-  view.setInt32(offsets.flags, flags, true);
+  const { offsets, byteLength } = accessDesc;
+  locations.forEach((location, i) => {
+    view.setInt32(i * byteLength + offsets["location.type"], location.type, true);
+    view.setInt32(i * byteLength + offsets["location.id"], location.id, true);
+    view.setInt32(i * byteLength + offsets.flags, flags, true);
+  });
+  return bytes;
+}
+
+/** A pool of pinned memory; `handleType` is one of CU_MEM_HANDLE_TYPE_*. */
+export function encodeMemPoolProps(location: Location, handleType: number, maxBytes: number): Uint8Array {
+  const bytes = new Uint8Array(memPoolProps.byteLength);
+  const view = new DataView(bytes.buffer);
+  const { offsets } = memPoolProps;
+  view.setInt32(offsets.allocType, cuValue.CU_MEM_ALLOCATION_TYPE_PINNED, true);
+  view.setInt32(offsets.handleTypes, handleType, true);
+  view.setInt32(offsets["location.type"], location.type, true);
+  view.setInt32(offsets["location.id"], location.id, true);
+  view.setBigUint64(offsets.maxSize, BigInt(maxBytes), true);
+  return bytes;
+}
+
+export interface BatchMemOp {
+  /** CU_STREAM_MEM_OP_WAIT_VALUE_64 or CU_STREAM_MEM_OP_WRITE_VALUE_64. */
+  readonly operation: number;
+  readonly address: bigint;
+  readonly value: bigint;
+  readonly flags: number;
+}
+
+export function encodeBatchMemOps(operations: readonly BatchMemOp[]): Uint8Array {
+  const bytes = new Uint8Array(batchMemOp.byteLength * operations.length);
+  const view = new DataView(bytes.buffer);
+  const { offsets, byteLength } = batchMemOp;
+  operations.forEach((it, i) => {
+    const start = i * byteLength;
+    view.setInt32(start + offsets.operation, it.operation, true);
+    view.setBigUint64(start + offsets["waitValue.address"], it.address, true);
+    view.setBigUint64(start + offsets["waitValue.value64"], BigInt.asUintN(64, it.value), true);
+    view.setInt32(start + offsets["waitValue.flags"], it.flags, true);
+  });
   return bytes;
 }

@@ -6,11 +6,20 @@ import { createRequire } from "node:module";
 
 type Koffi = typeof import("koffi");
 
+export type TypeObject = ReturnType<Koffi["struct"]>;
+
 let loaded: Koffi | undefined;
+let ipcHandle: TypeObject | undefined;
 
 export function koffi(): Koffi {
   loaded ??= createRequire(import.meta.url)("koffi") as Koffi;
   return loaded;
+}
+
+/** CUipcMemHandle and CUipcEventHandle, as they are passed by value. */
+export function ipcHandleType(): TypeObject {
+  ipcHandle ??= koffi().struct({ reserved: koffi().array("uint8_t", 64, "Typed") });
+  return ipcHandle;
 }
 
 /** An address in this process's memory, or a value of the same width that C takes for one. */

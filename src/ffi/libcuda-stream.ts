@@ -23,6 +23,7 @@ export interface StreamFunctions {
   // The first versions of these need a module parameter that no system sets; `_v2` works everywhere since CUDA 11.7.
   cuStreamWaitValue64(stream: Handle, pointer: bigint, value: bigint, flags: number): Status;
   cuStreamWriteValue64(stream: Handle, pointer: bigint, value: bigint, flags: number): Status;
+  cuStreamBatchMemOp(stream: Handle, count: number, operations: Uint8Array, flags: 0): Status;
 }
 
 export const streamFunctions: SymbolTable<StreamFunctions> = {
@@ -37,4 +38,5 @@ export const streamFunctions: SymbolTable<StreamFunctions> = {
   cuMemsetD32Async: cuda("cuMemsetD32Async", "uint64", "uint", "size_t", "void*"),
   cuStreamWaitValue64: cuda("cuStreamWaitValue64_v2", "void*", "uint64", "uint64", "uint"),
   cuStreamWriteValue64: cuda("cuStreamWriteValue64_v2", "void*", "uint64", "uint64", "uint"),
+  cuStreamBatchMemOp: cuda("cuStreamBatchMemOp_v2", "void*", "uint", "void*", "uint"),
 };

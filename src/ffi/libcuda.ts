@@ -4,24 +4,45 @@
  */
 import { CudaIpcError } from "../base/errors.js";
 import { cuResult } from "./cuda-constants.js";
-import { koffi } from "./koffi.js";
+import { ipcHandleType, koffi, type TypeObject } from "./koffi.js";
 import { type DeviceFunctions, deviceFunctions } from "./libcuda-device.js";
+import {
+  type EventFunctions,
+  eventFunctions,
+  type LegacyMemoryFunctions,
+  legacyMemoryFunctions,
+} from "./libcuda-ipc.js";
 import {
   type HostMemoryFunctions,
   hostMemoryFunctions,
   type VirtualMemoryFunctions,
   virtualMemoryFunctions,
 } from "./libcuda-memory.js";
-import type { CudaSignature } from "./libcuda-signature.js";
+import { type ModuleFunctions, moduleFunctions } from "./libcuda-module.js";
+import { type PeerFunctions, peerFunctions } from "./libcuda-peer.js";
+import { type PoolFunctions, poolFunctions } from "./libcuda-pool.js";
+import type { CudaParameter, CudaSignature } from "./libcuda-signature.js";
 import { type StreamFunctions, streamFunctions } from "./libcuda-stream.js";
 
-export interface Libcuda extends DeviceFunctions, VirtualMemoryFunctions, HostMemoryFunctions, StreamFunctions {}
+export interface Libcuda
+  extends DeviceFunctions,
+    VirtualMemoryFunctions,
+    HostMemoryFunctions,
+    StreamFunctions,
+    EventFunctions,
+    LegacyMemoryFunctions,
+    PoolFunctions,
+    ModuleFunctions,
+    PeerFunctions {}
 
 /** A shared library of which functions can be asked; what koffi's `load` returns, and what a test puts in its place. */
 export interface SharedLibrary {
   /** Throws where the library has no such symbol. */
-  func(symbol: string, result: string, parameters: string[]): (...values: never[]) => unknown;
+  func(symbol: string, result: string, parameters: ParameterType[]): (...values: never[]) => unknown;
 }
+
+/** A name that koffi knows, or a struct that was made for it. */
+export type ParameterType = string | TypeObject;
 
 export type LoadLibrary = (name: string) => SharedLibrary;
 
@@ -30,6 +51,11 @@ export const libcudaSymbols: Readonly<Record<keyof Libcuda, CudaSignature>> = {
   ...virtualMemoryFunctions,
   ...hostMemoryFunctions,
   ...streamFunctions,
+  ...eventFunctions,
+  ...legacyMemoryFunctions,
+  ...poolFunctions,
+  ...moduleFunctions,
+  ...peerFunctions,
 };
 
 /** The last is where Windows puts it for Linux programs (WSL), which is not on the linker's path everywhere. */
@@ -37,7 +63,7 @@ export const libcudaNames = ["libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/lib
 
 /**
  * WHY all symbols at once and not each at its first use: a driver is then either usable or refused by name at the start, and no
- * undoing of a half-done operation can fail for a missing symbol. It takes less than a millisecond.
+ * undoing of a half-done operation can fail for a missing symbol. It takes a few milliseconds.
  * @throws DRIVER_NOT_FOUND, DRIVER_TOO_OLD
  */
 export function openLibcuda(load: LoadLibrary = (name) => koffi().load(name)): Libcuda {
@@ -73,13 +99,18 @@ function loadFirst(load: LoadLibrary): SharedLibrary {
   });
 }
 
-function resolve(library: SharedLibrary, { symbol, parameters }: CudaSignature): unknown {
+function resolve(library: SharedLibrary, { symbol, parameters, since }: CudaSignature): unknown {
   try {
-    return library.func(symbol, "int", [...parameters]);
+    return library.func(symbol, "int", parameters.map(typeOf));
   } catch (cause) {
+    if (since !== undefined) return undefined;
     const message = `Cannot use the CUDA driver: it is of version ${driverVersion(library)} and lacks ${symbol}`;
     throw new CudaIpcError("DRIVER_TOO_OLD", message, { cause });
   }
+}
+
+function typeOf(parameter: CudaParameter): ParameterType {
+  return parameter === "CUipcHandle" ? ipcHandleType() : parameter;
 }
 
 function driverVersion(library: SharedLibrary): string {

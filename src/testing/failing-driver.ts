@@ -13,6 +13,13 @@ const releases: ReadonlySet<DriverCall> = new Set([
   "freeStaging",
   "unregisterHostMemory",
   "destroyStream",
+  "destroyEvent",
+  "freeLegacy",
+  "closeLegacy",
+  "destroyPool",
+  "freeToPool",
+  "unloadModule",
+  "releaseReservation",
   "close",
 ] as const);
 

@@ -9,6 +9,13 @@ export interface LiveCounts extends ProcessCounts {
   readonly stagings: number;
   readonly registrations: number;
   readonly streams: number;
+  readonly events: number;
+  readonly legacies: number;
+  readonly pools: number;
+  /** Allocations in and imports from pools. */
+  readonly pooled: number;
+  readonly modules: number;
+  readonly reservations: number;
 }
 
 type Counted = Exclude<keyof LiveCounts, keyof ProcessCounts>;
@@ -25,6 +32,23 @@ const changes: Partial<Record<DriverCall, readonly [Counted, 1 | -1]>> = {
   unregisterHostMemory: ["registrations", -1],
   createStream: ["streams", 1],
   destroyStream: ["streams", -1],
+  createEvent: ["events", 1],
+  importEvent: ["events", 1],
+  destroyEvent: ["events", -1],
+  allocateLegacy: ["legacies", 1],
+  freeLegacy: ["legacies", -1],
+  importLegacy: ["legacies", 1],
+  closeLegacy: ["legacies", -1],
+  createPool: ["pools", 1],
+  importPool: ["pools", 1],
+  destroyPool: ["pools", -1],
+  allocateFromPool: ["pooled", 1],
+  importPoolPointer: ["pooled", 1],
+  freeToPool: ["pooled", -1],
+  loadModule: ["modules", 1],
+  unloadModule: ["modules", -1],
+  reserveAddresses: ["reservations", 1],
+  releaseReservation: ["reservations", -1],
 };
 
 export interface CountingDriver {
@@ -34,7 +58,19 @@ export interface CountingDriver {
 }
 
 export function createCountingDriver(driver: GpuDriver): CountingDriver {
-  const live: Record<Counted, number> = { memories: 0, mappings: 0, stagings: 0, registrations: 0, streams: 0 };
+  const live: Record<Counted, number> = {
+    memories: 0,
+    mappings: 0,
+    stagings: 0,
+    registrations: 0,
+    streams: 0,
+    events: 0,
+    legacies: 0,
+    pools: 0,
+    pooled: 0,
+    modules: 0,
+    reservations: 0,
+  };
   const counting = interceptDriver(driver, {
     after(call) {
       const change = changes[call];

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { hasCode } from "../../src/base/errors.js";
 import type { DriverStream } from "../../src/driver/gpu-driver.js";
-import { type ConformanceRig, turns, type Words } from "./conformance-rig.js";
+import { type ConformanceRig, turns, until, type Words } from "./conformance-rig.js";
 import type { Subject } from "./describe-conformance.js";
 
 const INT64_MAX = 2n ** 63n - 1n;
@@ -43,6 +43,41 @@ export function wordPromises({ rig }: Subject): void {
     driver.writeWord(writer, pointer + 8n, 2n);
     await rig().done(waiter);
     assert.deepEqual([...staging.bytes], [2, 0, 0, 0, 0, 0, 0, 0]);
+  });
+
+  it("takes several waits and writes at once, in their order", async () => {
+    const words = rig().words();
+    const { driver } = rig();
+    const stream = rig().stream();
+    driver.batchWords(stream, []);
+    driver.batchWords(stream, [
+      { kind: "write", pointer: words.pointer, value: 1n },
+      { kind: "wait", pointer: words.pointer + 8n, value: 7n },
+      { kind: "wait", pointer: words.pointer, value: 1n },
+      { kind: "write", pointer: words.pointer + 16n, value: -2n },
+    ]);
+    await turns();
+    await until("the first write is done", () => Atomics.load(words.cpu, 0) === 1n);
+    assert.equal(driver.isIdle(stream), false);
+    assert.equal(Atomics.load(words.cpu, 2), 0n);
+    Atomics.store(words.cpu, 1, 7n);
+    await rig().done(stream);
+    assert.deepEqual([...words.cpu.subarray(0, 3)], [1n, 7n, -2n]);
+  });
+
+  it("enqueues nothing of several waits and writes of which one cannot be done", () => {
+    const words = rig().words("read");
+    const { driver } = rig();
+    const stream = rig().stream();
+    const write = { kind: "write", pointer: words.pointer, value: 1n } as const;
+    const wait = { kind: "wait", pointer: words.pointer + 8n, value: 7n } as const;
+    assert.throws(
+      () => driver.batchWords(stream, [wait, write]),
+      (error) => hasCode(error, "READ_ONLY"),
+    );
+    assert.throws(() => driver.batchWords(stream, [wait, { ...wait, pointer: wait.pointer + 1n }]), RangeError);
+    assert.throws(() => driver.batchWords(stream, new Array(256).fill(wait)), RangeError);
+    assert.equal(driver.isIdle(stream), true);
   });
 
   it("does not wait for what has been reached", async () => {

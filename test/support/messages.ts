@@ -32,6 +32,12 @@ export const sharedArray: SharedDocument = {
   fds: { socket: "/run/user/1000/cuda-ipc/peer-4242-0123456789ab.sock", token: "0123456789abcdef0123456789abcdef" },
 };
 
+export const timelineDescriptor: Descriptor = {
+  ...hostArray,
+  byteLength: 4096,
+  content: { kind: "timeline", byteOffset: 128 },
+};
+
 const head = { v: 1, id: 7 } as const;
 
 /** One request of each kind. */

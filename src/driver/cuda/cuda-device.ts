@@ -1,6 +1,6 @@
 /** What the driver tells about its devices. Needs no context but for the free memory, so that listing devices is cheap. */
 import { cuDeviceAttribute, cuResult, cuValue } from "../../ffi/cuda-constants.js";
-import { encodeAllocationProp } from "../../ffi/cuda-structs.js";
+import { deviceLocation, encodeAllocationProp, type Location } from "../../ffi/cuda-structs.js";
 import { formatCudaVersion } from "../../ffi/libcuda.js";
 import type { DeviceFacts } from "../gpu-driver.js";
 import type { CudaSession } from "./cuda-session.js";
@@ -43,9 +43,9 @@ export function memoryInfo(session: CudaSession, ordinal: number): { freeBytes: 
   return { freeBytes: Number(free[0]), totalBytes: Number(total[0]) };
 }
 
-/** The smallest granularity of exportable memory. */
-export function granularity(session: CudaSession, ordinal: number): number {
-  const properties = encodeAllocationProp(session.device(ordinal));
+/** The smallest granularity of exportable memory, by default that of the device itself. */
+export function granularity(session: CudaSession, ordinal: number, location?: Location): number {
+  const properties = encodeAllocationProp(location ?? deviceLocation(session.device(ordinal)));
   const out = new BigUint64Array(1);
   const option = cuValue.CU_MEM_ALLOC_GRANULARITY_MINIMUM;
   let status = session.cuda.cuMemGetAllocationGranularity(out, properties, option);

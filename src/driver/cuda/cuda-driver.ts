@@ -2,9 +2,16 @@
 import type { LoadLibrary } from "../../ffi/libcuda.js";
 import type { GpuDriver } from "../gpu-driver.js";
 import { describeDevice, deviceCount, memoryInfo } from "./cuda-device.js";
+import { createCudaElementOperations } from "./cuda-element-operations.js";
+import { createCudaEvents } from "./cuda-events.js";
 import { CudaHostMemory } from "./cuda-host-memory.js";
+import { createCudaLegacy } from "./cuda-legacy.js";
 import { CudaMappings } from "./cuda-mapping.js";
 import { CudaMemories } from "./cuda-memory.js";
+import { createCudaModules } from "./cuda-modules.js";
+import { createCudaPeers } from "./cuda-peers.js";
+import { createCudaPools } from "./cuda-pools.js";
+import { createCudaReservations } from "./cuda-reservations.js";
 import { CudaSession } from "./cuda-session.js";
 import { CudaStreams } from "./cuda-stream.js";
 
@@ -21,9 +28,11 @@ export interface CudaDriverOptions {
 export function createCudaDriver(options: CudaDriverOptions = {}): GpuDriver {
   const session = CudaSession.open(options.load);
   const memories = new CudaMemories(session);
-  const mappings = new CudaMappings(session);
+  const mappings = new CudaMappings(session, memories);
   const hostMemory = new CudaHostMemory(session);
   const streams = new CudaStreams(session, mappings, hostMemory);
+  const parts = { session, memories, mappings, streams };
+  const modules = createCudaModules(parts);
   return {
     kind: "cuda",
     mechanism: "vmm",
@@ -32,9 +41,9 @@ export function createCudaDriver(options: CudaDriverOptions = {}): GpuDriver {
     describeDevice: (ordinal) => describeDevice(session, ordinal),
     memoryInfo: (ordinal) => memoryInfo(session, ordinal),
 
-    createMemory: (ordinal, byteLength) => memories.create(ordinal, byteLength),
+    createMemory: (ordinal, byteLength, place) => memories.create(ordinal, byteLength, place),
     exportMemory: (memory) => memories.export(memory),
-    importMemory: (ordinal, fd, byteLength) => memories.import(ordinal, fd, byteLength),
+    importMemory: (ordinal, fd, byteLength, place) => memories.import(ordinal, fd, byteLength, place),
     releaseMemory: (memory) => memories.release(memory),
     mapMemory: (memory, access) => mappings.map(memory, access),
     unmapMemory: (ordinal, pointer) => mappings.unmap(ordinal, pointer),
@@ -55,7 +64,25 @@ export function createCudaDriver(options: CudaDriverOptions = {}): GpuDriver {
     waitWord: (stream, pointer, value) => streams.waitWord(stream, pointer, value),
     writeWord: (stream, pointer, value) => streams.writeWord(stream, pointer, value),
 
-    cpuAddress: () => undefined,
+    batchWords: (stream, operations) => streams.batchWords(stream, operations),
+
+    ...createCudaEvents(parts),
+    ...createCudaLegacy(parts),
+    ...createCudaPools(parts),
+    ...createCudaReservations(parts),
+    ...createCudaPeers(parts),
+    ...modules,
+    ...createCudaElementOperations(parts, modules),
+
+    cpuAddress: (pointer) => mappings.cpuAddress(pointer),
     close: () => session.close(),
   };
+}
+
+/** What the parts of the driver share. */
+export interface CudaParts {
+  readonly session: CudaSession;
+  readonly memories: CudaMemories;
+  readonly mappings: CudaMappings;
+  readonly streams: CudaStreams;
 }

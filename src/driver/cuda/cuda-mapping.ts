@@ -5,12 +5,12 @@
 import type { ErrorCode } from "../../base/error-codes.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import { cuResult, cuValue } from "../../ffi/cuda-constants.js";
-import { encodeAccessDesc } from "../../ffi/cuda-structs.js";
+import { deviceLocation, encodeAccessDescs } from "../../ffi/cuda-structs.js";
 import type { Libcuda } from "../../ffi/libcuda.js";
 import type { Access } from "../../os/mapping.js";
 import { type AddressRange, AddressTable, formatAddress } from "../address-table.js";
 import type { DevicePointer, DriverMemory } from "../gpu-driver.js";
-import { type CudaMemory, usableMemory } from "./cuda-memory.js";
+import { type CudaMemories, type CudaMemory, usableMemory } from "./cuda-memory.js";
 import type { CudaSession } from "./cuda-session.js";
 import { errorCodeOf } from "./cuda-status.js";
 
@@ -19,10 +19,14 @@ const sizeRefusals: readonly ErrorCode[] = ["CUDA_ERROR", "UNSUPPORTED"];
 
 export class CudaMappings {
   readonly #session: CudaSession;
+  readonly #memories: CudaMemories;
   readonly #mapped = new AddressTable<AddressRange>("Mapped device memory");
+  /** Starts of mappings that the CPU sees too. */
+  readonly #seenByCpu = new Set<bigint>();
 
-  constructor(session: CudaSession) {
+  constructor(session: CudaSession, memories: CudaMemories) {
     this.#session = session;
+    this.#memories = memories;
   }
 
   /** The mapping that holds this address. */
@@ -30,16 +34,32 @@ export class CudaMappings {
     return this.#mapped.holding(pointer);
   }
 
+  /** Device memory of another mechanism, so that what is enqueued on it is checked too. */
+  addRange(range: AddressRange): void {
+    this.#mapped.add(range);
+  }
+
+  removeRange(start: DevicePointer): AddressRange | undefined {
+    return this.#mapped.remove(start);
+  }
+
+  /** The address for the CPU, of memory that lies in the machine. */
+  cpuAddress(pointer: DevicePointer): bigint | undefined {
+    const range = this.#mapped.holding(pointer);
+    return range !== undefined && this.#seenByCpu.has(range.start) ? pointer : undefined;
+  }
+
   map(memory: DriverMemory, access: Access): DevicePointer {
     const own = usableMemory(memory, "map");
     const { ordinal, byteLength } = own;
     const cuda = this.#session.enter(ordinal);
     return acquireIn((scope) => {
-      const start = scope.own(this.#reserve(cuda, ordinal, byteLength), (it) => this.#unreserve(it, byteLength));
-      this.#attach(cuda, own, start);
-      scope.defer(() => this.#detach(start, byteLength));
-      this.#allow(cuda, own, start, access);
+      const start = scope.own(this.reserve(cuda, ordinal, byteLength), (it) => this.unreserve(it, byteLength));
+      this.attach(cuda, own, start);
+      scope.defer(() => this.detach(start, byteLength));
+      this.allow(cuda, own, start, access);
       this.#mapped.add({ start, byteLength, access });
+      if (own.place === "host-numa") this.#seenByCpu.add(start);
       return start;
     });
   }
@@ -48,10 +68,11 @@ export class CudaMappings {
     this.#session.enter(ordinal);
     const range = this.#mapped.remove(pointer);
     if (range === undefined) throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
-    releaseAll([() => this.#detach(pointer, range.byteLength), () => this.#unreserve(pointer, range.byteLength)]);
+    this.#seenByCpu.delete(pointer);
+    releaseAll([() => this.detach(pointer, range.byteLength), () => this.unreserve(pointer, range.byteLength)]);
   }
 
-  #reserve(cuda: Libcuda, ordinal: number, byteLength: number): bigint {
+  reserve(cuda: Libcuda, ordinal: number, byteLength: number): bigint {
     const out = new BigUint64Array(1);
     const status = cuda.cuMemAddressReserve(out, byteLength, 0, 0n, 0n);
     if (status !== cuResult.CUDA_SUCCESS) {
@@ -60,14 +81,14 @@ export class CudaMappings {
     return out[0] as bigint;
   }
 
-  #unreserve(pointer: bigint, byteLength: number): void {
+  unreserve(pointer: bigint, byteLength: number): void {
     const status = this.#session.cuda.cuMemAddressFree(pointer, byteLength);
     if (status !== cuResult.CUDA_SUCCESS) {
       throw this.#session.failure(status, "cuMemAddressFree", `give back ${byteLength} bytes of addresses`);
     }
   }
 
-  #attach(cuda: Libcuda, memory: CudaMemory, start: bigint): void {
+  attach(cuda: Libcuda, memory: CudaMemory, start: bigint): void {
     const { ordinal, byteLength, handle, imported } = memory;
     // SAFETY: a whole mapping from offset 0, the only one that the driver takes. Where a descriptor claims less than the
     // allocation has, only that prefix is mapped; where it claims more, the driver refuses.
@@ -82,18 +103,20 @@ export class CudaMappings {
     throw this.#session.failure(status, "cuMemMap", attempt);
   }
 
-  #detach(pointer: bigint, byteLength: number): void {
+  detach(pointer: bigint, byteLength: number): void {
     const status = this.#session.cuda.cuMemUnmap(pointer, byteLength);
     if (status !== cuResult.CUDA_SUCCESS) {
       throw this.#session.failure(status, "cuMemUnmap", `unmap ${byteLength} bytes at ${formatAddress(pointer)}`);
     }
   }
 
-  #allow(cuda: Libcuda, memory: CudaMemory, start: bigint, access: Access): void {
-    const { ordinal, byteLength } = memory;
+  allow(cuda: Libcuda, memory: CudaMemory, start: bigint, access: Access): void {
+    const { ordinal, byteLength, place } = memory;
     const flags =
       access === "read" ? cuValue.CU_MEM_ACCESS_FLAGS_PROT_READ : cuValue.CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    const status = cuda.cuMemSetAccess(start, byteLength, encodeAccessDesc(this.#session.device(ordinal), flags), 1);
+    const users = [deviceLocation(this.#session.device(ordinal))];
+    if (place !== "device") users.push(this.#memories.location(ordinal, place));
+    const status = cuda.cuMemSetAccess(start, byteLength, encodeAccessDescs(users, flags), users.length);
     if (status !== cuResult.CUDA_SUCCESS) {
       throw this.#session.failure(status, "cuMemSetAccess", `give cuda:${ordinal} ${access} access`);
     }

@@ -7,12 +7,18 @@
 import { type CudaError, CudaIpcError } from "../../base/errors.js";
 import { acquireIn } from "../../base/scope.js";
 import { cuDeviceAttribute, cuResult, cuValue } from "../../ffi/cuda-constants.js";
-import { decodeAllocationProp, encodeAllocationProp, structLayouts } from "../../ffi/cuda-structs.js";
+import {
+  decodeAllocationProp,
+  deviceLocation,
+  encodeAllocationProp,
+  type Location,
+  structLayouts,
+} from "../../ffi/cuda-structs.js";
 import { libc } from "../../ffi/libc.js";
 import type { Libcuda } from "../../ffi/libcuda.js";
 import { OwnedFd } from "../../os/owned-fd.js";
 import { systemError } from "../../os/system-error.js";
-import type { DriverMemory } from "../gpu-driver.js";
+import type { DriverMemory, MemoryPlace } from "../gpu-driver.js";
 import { checkMemorySize } from "../operation-checks.js";
 import { granularity, readAttribute } from "./cuda-device.js";
 import type { CudaSession } from "./cuda-session.js";
@@ -25,13 +31,15 @@ const POSIX_FD = cuValue.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 export class CudaMemory implements DriverMemory {
   readonly ordinal: number;
   readonly byteLength: number;
+  readonly place: MemoryPlace;
   readonly handle: bigint;
   readonly imported: boolean;
   released = false;
 
-  constructor(ordinal: number, byteLength: number, handle: bigint, imported: boolean) {
+  constructor(ordinal: number, byteLength: number, place: MemoryPlace, handle: bigint, imported: boolean) {
     this.ordinal = ordinal;
     this.byteLength = byteLength;
+    this.place = place;
     this.handle = handle;
     this.imported = imported;
   }
@@ -39,22 +47,38 @@ export class CudaMemory implements DriverMemory {
 
 export class CudaMemories {
   readonly #session: CudaSession;
-  readonly #granularities = new Map<number, number>();
+  readonly #granularities = new Map<string, number>();
 
   constructor(session: CudaSession) {
     this.#session = session;
   }
 
-  create(ordinal: number, byteLength: number): CudaMemory {
+  create(ordinal: number, byteLength: number, place: MemoryPlace = "device"): CudaMemory {
     const cuda = this.#session.enter(ordinal);
-    checkMemorySize(byteLength, this.#granularity(ordinal));
+    const location = this.location(ordinal, place);
+    checkMemorySize(byteLength, this.#granularity(ordinal, place));
     const out = new BigUint64Array(1);
-    const properties = encodeAllocationProp(this.#session.device(ordinal));
-    const status = cuda.cuMemCreate(out, byteLength, properties, 0n);
+    const status = cuda.cuMemCreate(out, byteLength, encodeAllocationProp(location), 0n);
     if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuMemCreate", `create ${byteLength} bytes on cuda:${ordinal}`);
+      const where = place === "device" ? `cuda:${ordinal}` : `NUMA node ${location.id} beside cuda:${ordinal}`;
+      throw this.#session.failure(status, "cuMemCreate", `create ${byteLength} bytes on ${where}`);
     }
-    return new CudaMemory(ordinal, byteLength, out[0] as bigint, false);
+    return new CudaMemory(ordinal, byteLength, place, out[0] as bigint, false);
+  }
+
+  /**
+   * The driver's own name of a place.
+   * @throws UNSUPPORTED where the device has no memory of the machine beside it
+   */
+  location(ordinal: number, place: MemoryPlace): Location {
+    if (place === "device") return deviceLocation(this.#session.device(ordinal));
+    const supported = cuDeviceAttribute.CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+    const node = readAttribute(this.#session, ordinal, cuDeviceAttribute.CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
+    if (readAttribute(this.#session, ordinal, supported) !== 1 || node === undefined || node < 0) {
+      const message = `Cannot use host-numa memory with cuda:${ordinal}: the driver says that it has none to share`;
+      throw new CudaIpcError("UNSUPPORTED", message);
+    }
+    return { type: cuValue.CU_MEM_LOCATION_TYPE_HOST_NUMA, id: node };
   }
 
   export(memory: DriverMemory): OwnedFd {
@@ -75,10 +99,10 @@ export class CudaMemories {
   }
 
   /** Each import is a handle of its own, also of memory that was created or imported here before. */
-  import(ordinal: number, fd: OwnedFd, byteLength: number): CudaMemory {
+  import(ordinal: number, fd: OwnedFd, byteLength: number, place: MemoryPlace = "device"): CudaMemory {
     const cuda = this.#session.enter(ordinal);
     const attempt = `import ${byteLength} bytes on cuda:${ordinal}`;
-    const multiple = this.#granularity(ordinal);
+    const multiple = this.#granularity(ordinal, place);
     if (!Number.isSafeInteger(byteLength) || byteLength <= 0 || byteLength % multiple !== 0) {
       throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: the size is not a multiple of ${multiple}`);
     }
@@ -87,8 +111,9 @@ export class CudaMemories {
     const status = cuda.cuMemImportFromShareableHandle(out, BigInt(fd.number), POSIX_FD);
     if (status !== cuResult.CUDA_SUCCESS) throw this.#importFailure(status, attempt, ordinal);
     return acquireIn((scope) => {
-      const memory = scope.own(new CudaMemory(ordinal, byteLength, out[0] as bigint, true), (it) => this.release(it));
-      this.#refuseHostMemory(cuda, memory, attempt);
+      const imported = new CudaMemory(ordinal, byteLength, place, out[0] as bigint, true);
+      const memory = scope.own(imported, (it) => this.release(it));
+      this.#refuseOtherPlace(cuda, memory, attempt);
       return memory;
     });
   }
@@ -118,22 +143,24 @@ export class CudaMemories {
     return this.#session.failure(status, call, `${attempt} from this descriptor`, "INVALID_DESCRIPTOR");
   }
 
-  #refuseHostMemory(cuda: Libcuda, memory: CudaMemory, attempt: string): void {
+  #refuseOtherPlace(cuda: Libcuda, memory: CudaMemory, attempt: string): void {
     const bytes = new Uint8Array(structLayouts.CUmemAllocationProp.byteLength);
     // WHY a failure is no error: this is a courtesy of newer drivers; where the driver does not tell, nothing is known against it.
     if (cuda.cuMemGetAllocationPropertiesFromHandle(bytes, memory.handle) !== cuResult.CUDA_SUCCESS) return;
     const { locationType } = decodeAllocationProp(bytes);
-    if (hostLocations.includes(locationType)) {
-      const found = `the memory is the host's (location type ${locationType}), not a device's`;
-      throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
+    const found = hostLocations.includes(locationType) ? "host-numa" : "device";
+    if (found !== memory.place) {
+      const message = `Cannot ${attempt}: the memory is ${found} (location type ${locationType}), wanted ${memory.place}`;
+      throw new CudaIpcError("INVALID_DESCRIPTOR", message);
     }
   }
 
-  #granularity(ordinal: number): number {
-    const known = this.#granularities.get(ordinal);
+  #granularity(ordinal: number, place: MemoryPlace): number {
+    const key = `${ordinal} ${place}`;
+    const known = this.#granularities.get(key);
     if (known !== undefined) return known;
-    const bytes = granularity(this.#session, ordinal);
-    this.#granularities.set(ordinal, bytes);
+    const bytes = granularity(this.#session, ordinal, this.location(ordinal, place));
+    this.#granularities.set(key, bytes);
     return bytes;
   }
 }

@@ -32,6 +32,12 @@ const codes = new Map<number, ErrorCode>([
   [cuResult.CUDA_ERROR_INVALID_DEVICE, "DEVICE_NOT_FOUND"],
   [cuResult.CUDA_ERROR_NOT_PERMITTED, "UNSUPPORTED"],
   [cuResult.CUDA_ERROR_NOT_SUPPORTED, "UNSUPPORTED"],
+  [cuResult.CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "PEER_ACCESS_UNSUPPORTED"],
+  [cuResult.CUDA_ERROR_TOO_MANY_PEERS, "PEER_ACCESS_UNSUPPORTED"],
+  [cuResult.CUDA_ERROR_INVALID_IMAGE, "INVALID_MODULE"],
+  [cuResult.CUDA_ERROR_NO_BINARY_FOR_GPU, "INVALID_MODULE"],
+  [cuResult.CUDA_ERROR_INVALID_PTX, "INVALID_MODULE"],
+  [cuResult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "INVALID_MODULE"],
   ...lost.map((status): [number, ErrorCode] => [status, "DEVICE_LOST"]),
 ]);
 
@@ -44,6 +50,12 @@ const hints = new Map<number, string>([
     cuResult.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
     "libcuda and the kernel's driver are of different versions; restart the machine after an update of the driver",
   ],
+  [
+    cuResult.CUDA_ERROR_ILLEGAL_ADDRESS,
+    "a kernel touched memory that is not mapped, or wrote where it may only read; the context of this process is lost: restart it",
+  ],
+  [cuResult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "the PTX was made for a newer driver"],
+  [cuResult.CUDA_ERROR_JIT_COMPILER_NOT_FOUND, "libnvidia-ptxjitcompiler is not installed beside libcuda"],
   [cuResult.CUDA_ERROR_MPS_CONNECTION_FAILED, "the MPS server does not answer"],
   [cuResult.CUDA_ERROR_UNKNOWN, "at start this often means that /dev/nvidia-uvm is missing"],
 ]);

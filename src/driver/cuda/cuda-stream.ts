@@ -9,10 +9,11 @@
 import { checkInteger } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { cuResult, cuValue } from "../../ffi/cuda-constants.js";
+import { encodeBatchMemOps } from "../../ffi/cuda-structs.js";
 import type { Libcuda } from "../../ffi/libcuda.js";
 import type { Access } from "../../os/mapping.js";
-import type { DevicePointer, DriverStream, FillPattern, HostPointer } from "../gpu-driver.js";
-import { checkFill, checkWithin, checkWordAddress } from "../operation-checks.js";
+import type { DevicePointer, DriverStream, FillPattern, HostPointer, WordOperation } from "../gpu-driver.js";
+import { checkBatch, checkFill, checkWithin, checkWordAddress } from "../operation-checks.js";
 import type { CudaHostMemory } from "./cuda-host-memory.js";
 import type { CudaMappings } from "./cuda-mapping.js";
 import type { CudaSession } from "./cuda-session.js";
@@ -28,7 +29,7 @@ class CudaStream implements DriverStream {
   }
 }
 
-interface Entered {
+export interface Entered {
   readonly cuda: Libcuda;
   readonly ordinal: number;
   readonly handle: bigint;
@@ -57,7 +58,7 @@ export class CudaStreams {
   }
 
   destroy(stream: DriverStream): void {
-    const { cuda, handle, ordinal } = this.#enter(stream);
+    const { cuda, handle, ordinal } = this.enter(stream);
     (stream as CudaStream).destroyed = true;
     const status = cuda.cuStreamDestroy(handle);
     if (status !== cuResult.CUDA_SUCCESS) {
@@ -66,7 +67,7 @@ export class CudaStreams {
   }
 
   isIdle(stream: DriverStream): boolean {
-    const { cuda, handle, ordinal } = this.#enter(stream);
+    const { cuda, handle, ordinal } = this.enter(stream);
     const status = cuda.cuStreamQuery(handle);
     if (status === cuResult.CUDA_SUCCESS) return true;
     if (status === cuResult.CUDA_ERROR_NOT_READY) return false;
@@ -74,9 +75,9 @@ export class CudaStreams {
   }
 
   copyToDevice(stream: DriverStream, to: DevicePointer, from: HostPointer, byteLength: number): void {
-    const { cuda, handle, ordinal } = this.#enter(stream);
+    const { cuda, handle, ordinal } = this.enter(stream);
     if (checkInteger("Copy: byteLength", byteLength, 0) === 0) return;
-    this.#check(ordinal, to, byteLength, "read-write");
+    this.check(ordinal, to, byteLength, "read-write");
     // SAFETY: both ranges are the caller's until the stream has passed the copy; the driver checks the device's.
     const status = cuda.cuMemcpyHtoDAsync(to, from, byteLength, handle);
     if (status !== cuResult.CUDA_SUCCESS) {
@@ -85,9 +86,9 @@ export class CudaStreams {
   }
 
   copyToHost(stream: DriverStream, to: HostPointer, from: DevicePointer, byteLength: number): void {
-    const { cuda, handle, ordinal } = this.#enter(stream);
+    const { cuda, handle, ordinal } = this.enter(stream);
     if (checkInteger("Copy: byteLength", byteLength, 0) === 0) return;
-    this.#check(ordinal, from, byteLength, "read");
+    this.check(ordinal, from, byteLength, "read");
     // SAFETY: as in copyToDevice.
     const status = cuda.cuMemcpyDtoHAsync(to, from, byteLength, handle);
     if (status !== cuResult.CUDA_SUCCESS) {
@@ -96,10 +97,10 @@ export class CudaStreams {
   }
 
   copyOnDevice(stream: DriverStream, to: DevicePointer, from: DevicePointer, byteLength: number): void {
-    const { cuda, handle, ordinal } = this.#enter(stream);
+    const { cuda, handle, ordinal } = this.enter(stream);
     if (checkInteger("Copy: byteLength", byteLength, 0) === 0) return;
-    this.#check(ordinal, to, byteLength, "read-write");
-    this.#check(ordinal, from, byteLength, "read");
+    this.check(ordinal, to, byteLength, "read-write");
+    this.check(ordinal, from, byteLength, "read");
     const status = cuda.cuMemcpyDtoDAsync(to, from, byteLength, handle);
     if (status !== cuResult.CUDA_SUCCESS) {
       throw this.#session.failure(status, "cuMemcpyDtoDAsync", `copy ${byteLength} bytes on cuda:${ordinal}`);
@@ -107,11 +108,11 @@ export class CudaStreams {
   }
 
   fill(stream: DriverStream, to: DevicePointer, pattern: FillPattern, count: number): void {
-    const { cuda, handle, ordinal } = this.#enter(stream);
+    const { cuda, handle, ordinal } = this.enter(stream);
     checkFill(to, pattern, count);
     if (count === 0) return;
     const { elementBytes, value } = pattern;
-    this.#check(ordinal, to, count * elementBytes, "read-write");
+    this.check(ordinal, to, count * elementBytes, "read-write");
     const call = memsetCalls[elementBytes];
     const status = cuda[call](to, value, count, handle);
     if (status !== cuResult.CUDA_SUCCESS) {
@@ -120,9 +121,9 @@ export class CudaStreams {
   }
 
   waitWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
-    const { cuda, handle, ordinal } = this.#enter(stream);
+    const { cuda, handle, ordinal } = this.enter(stream);
     checkWordAddress(pointer);
-    this.#check(ordinal, pointer, 8, "read");
+    this.check(ordinal, pointer, 8, "read");
     // SYNC: what the one who wrote the word did before is visible to what this stream does after. Pairs with `writeWord` here
     // and with every Atomics.store to the word.
     const wanted = BigInt.asUintN(64, value);
@@ -133,9 +134,9 @@ export class CudaStreams {
   }
 
   writeWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
-    const { cuda, handle, ordinal } = this.#enter(stream);
+    const { cuda, handle, ordinal } = this.enter(stream);
     checkWordAddress(pointer);
-    this.#check(ordinal, pointer, 8, "read-write");
+    this.check(ordinal, pointer, 8, "read-write");
     // SYNC: the default flag is a fence: all earlier work of this stream is visible to whoever sees the value. Pairs with
     // `waitWord` here and with every Atomics.load of the word.
     const written = BigInt.asUintN(64, value);
@@ -145,7 +146,30 @@ export class CudaStreams {
     }
   }
 
-  #enter(stream: DriverStream): Entered {
+  /** Several waits and writes with one call. WHY each is checked as if alone: see `check`. */
+  batchWords(stream: DriverStream, operations: readonly WordOperation[]): void {
+    const { cuda, handle, ordinal } = this.enter(stream);
+    checkBatch(operations);
+    if (operations.length === 0) return;
+    const encoded = operations.map(({ kind, pointer, value }) => {
+      checkWordAddress(pointer);
+      this.check(ordinal, pointer, 8, kind === "wait" ? "read" : "read-write");
+      // SYNC: as in waitWord and writeWord.
+      const [operation, flags] =
+        kind === "wait"
+          ? [cuValue.CU_STREAM_MEM_OP_WAIT_VALUE_64, cuValue.CU_STREAM_WAIT_VALUE_GEQ]
+          : [cuValue.CU_STREAM_MEM_OP_WRITE_VALUE_64, cuValue.CU_STREAM_WRITE_VALUE_DEFAULT];
+      return { operation, address: pointer, value, flags };
+    });
+    const status = cuda.cuStreamBatchMemOp(handle, encoded.length, encodeBatchMemOps(encoded), 0);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      const attempt = `enqueue ${encoded.length} waits and writes of words on cuda:${ordinal}`;
+      throw this.#session.failure(status, "cuStreamBatchMemOp", attempt);
+    }
+  }
+
+  /** The driver's own handle of a stream, its context made current. */
+  enter(stream: DriverStream): Entered {
     if (!(stream instanceof CudaStream)) throw new TypeError("Cannot use a stream of another driver");
     const cuda = this.#session.enter(stream.ordinal);
     if (stream.destroyed) {
@@ -156,9 +180,9 @@ export class CudaStreams {
 
   /**
    * WHY here and not left to the driver: what it accepts and the GPU then refuses ends the whole context.
-   * Addresses that were not handed out here (memory of other mechanisms) are left to it.
+   * Addresses that were not handed out here are left to it.
    */
-  #check(ordinal: number, address: DevicePointer, byteLength: number, access: Access): void {
+  check(ordinal: number, address: DevicePointer, byteLength: number, access: Access): void {
     const range = this.#mappings.holding(address) ?? this.#hostMemory.holding(ordinal, address);
     if (range !== undefined) checkWithin(range, address, byteLength, access);
   }

@@ -20,6 +20,7 @@ export const HOST_GRANULARITY_BYTES = 4096;
 const CAPACITY_CHECK_BYTES_MIN = 16 * 1024 * 1024;
 
 class HostMemory implements DriverMemory {
+  readonly place = "device";
   readonly ordinal = 0;
   readonly byteLength: number;
   readonly fd: OwnedFd;

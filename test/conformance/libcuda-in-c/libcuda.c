@@ -240,3 +240,25 @@ CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr pointer, cuuint64_
   REQUIRE(flags == CU_STREAM_WRITE_VALUE_DEFAULT && pointer % 8 == 0);
   return enqueue(stream, WRITE, pointer, value, 1);
 }
+
+CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *operations, unsigned int flags) {
+  REQUIRE(count > 0 && count < 256 && flags == 0);
+  for (unsigned int i = 0; i < count; i++) {
+    /* The two structs of the union lie alike. */
+    struct CUstreamMemOpWaitValueParams_st *it = &operations[i].waitValue;
+    REQUIRE(it->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || it->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64);
+    REQUIRE(it->flags == 0 && it->address % 8 == 0);
+  }
+  for (unsigned int i = 0; i < count; i++) {
+    struct CUstreamMemOpWaitValueParams_st *it = &operations[i].waitValue;
+    CUresult status = enqueue(stream, it->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ? WAIT : WRITE, it->address, it->value64, 1);
+    if (status != CUDA_SUCCESS) return status;
+  }
+  return CUDA_SUCCESS;
+}
+
+#include "events.c"
+#include "legacy.c"
+#include "modules.c"
+#include "peers.c"
+#include "pools.c"

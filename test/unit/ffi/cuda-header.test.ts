@@ -23,6 +23,15 @@ const passedAs = new Map<string, string>([
   ["CUmemGenericAllocationHandle", "uint64"],
   ["CUcontext", "void*"],
   ["CUstream", "void*"],
+  ["CUevent", "void*"],
+  ["CUmemoryPool", "void*"],
+  ["CUmodule", "void*"],
+  ["CUfunction", "void*"],
+  ["CUpointer_attribute", "int"],
+  ["CUmemPool_attribute", "int"],
+  ["CUfunction_attribute", "int"],
+  ["CUipcMemHandle", "CUipcHandle"],
+  ["CUipcEventHandle", "CUipcHandle"],
 ]);
 
 const header = findCudaHeader();
@@ -54,7 +63,16 @@ if (typeof header === "string") {
     });
 
     it("in the width of every type that is passed", () => {
-      const widths: Record<string, number> = { int: 4, uint: 4, uint8: 1, uint16: 2, size_t: 8, uint64: 8, "void*": 8 };
+      const widths: Record<string, number> = {
+        int: 4,
+        uint: 4,
+        uint8: 1,
+        uint16: 2,
+        size_t: 8,
+        uint64: 8,
+        "void*": 8,
+        CUipcHandle: 64,
+      };
       const expressions = new Map([...passedAs.keys()].map((type) => [type, `sizeof(${type})`]));
       const expected = new Map([...passedAs].map(([type, as]) => [type, widths[as]]));
       assert.deepEqual(header.evaluate(expressions), expected);
@@ -70,9 +88,10 @@ if (typeof header === "string") {
       for (const [name, { symbol, parameters }] of names) {
         const types = declared.get(symbol);
         assert.ok(types !== undefined, `${name}: ${symbol} is not declared`);
-        const expected = types.map((type) =>
-          type.endsWith("*") ? "void*" : (passedAs.get(type) ?? `unknown ${type}`),
-        );
+        const expected = types.map((type) => {
+          if (type === "const char *") return "str";
+          return type.endsWith("*") ? "void*" : (passedAs.get(type) ?? `unknown ${type}`);
+        });
         assert.deepEqual(parameters, expected, name);
       }
     });

@@ -84,6 +84,7 @@ describe("createCountingDriver", () => {
     driver.registerHostMemory(0, pointer, 4096, "read");
     const stream = driver.createStream(0);
     assert.deepEqual(counts(), {
+      ...before,
       memories: before.memories + 2,
       mappings: before.mappings + 1,
       stagings: before.stagings + 1,

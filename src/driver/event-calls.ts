@@ -1,0 +1,37 @@
+/**
+ * The seam's part on events that other processes can wait for.
+ * An event that was never recorded counts as done, on every driver: who waits for one has to know that it was recorded, by a message.
+ */
+import type { DriverStream } from "./gpu-driver.js";
+
+/** The bytes of a handle that names an event or memory to another process. They are no secret and give no rights of their own. */
+export const IPC_HANDLE_BYTES = 64;
+
+/** Ended by `destroyEvent`. */
+export interface DriverEvent {
+  readonly ordinal: number;
+  readonly imported: boolean;
+}
+
+export interface EventCalls {
+  /** An event without timing that can be exported. */
+  createEvent(ordinal: number): DriverEvent;
+  /**
+   * Enqueues: the event is done once the stream gets here. It then stands for this point and no earlier one.
+   * @throws UNSUPPORTED for an imported event: only the exporter records
+   */
+  recordEvent(event: DriverEvent, stream: DriverStream): void;
+  /** Whether the stream has passed the point of the last recording that was made before this call. */
+  isEventDone(event: DriverEvent): boolean;
+  /** Enqueues: later work of this stream starts when the event is done, as it was last recorded before this call. */
+  waitEvent(stream: DriverStream, event: DriverEvent): void;
+  /** The event's handle, of IPC_HANDLE_BYTES bytes, valid while the event and its process live. */
+  exportEvent(event: DriverEvent): Uint8Array;
+  /**
+   * @throws OWN_HANDLE for a handle of this process, INVALID_HANDLE for one that the driver does not take: of another length, of a
+   * process that ended, or no handle at all
+   */
+  importEvent(ordinal: number, handle: Uint8Array): DriverEvent;
+  /** Destroyed in the exporter, its imports are undefined: whoever exports an event keeps it until nobody uses it. */
+  destroyEvent(event: DriverEvent): void;
+}

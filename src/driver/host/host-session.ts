@@ -1,0 +1,18 @@
+/** Whether the host driver is open, and its one device; asked at the start of every call. */
+import { checkInteger } from "../../base/bytes.js";
+import { CudaIpcError } from "../../base/errors.js";
+
+export class HostSession {
+  #open = true;
+
+  /** @throws CLOSED, DEVICE_NOT_FOUND */
+  use(ordinal = 0): void {
+    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot use the host driver: it was closed");
+    if (checkInteger("ordinal", ordinal, 0) === 0) return;
+    throw new CudaIpcError("DEVICE_NOT_FOUND", `Cannot find host device ${ordinal}: there is only device 0`);
+  }
+
+  close(): void {
+    this.#open = false;
+  }
+}
