@@ -10,13 +10,16 @@ export { type ErrorCode, type ErrorCodeFacts, errorCodes } from "./base/error-co
 export { CudaError, CudaIpcError, SystemError } from "./base/errors.js";
 export { type ConnectOptions, connect } from "./client/connect.js";
 export type { CreateBundleOptions, CreateOptions, Hub, Inspection, OpenOptions } from "./client/hub.js";
+export type { Placement } from "./client/placement.js";
 export type { SharedArray } from "./client/shared-array.js";
 export type { SharedBundle } from "./client/shared-bundle.js";
 export type { DeviceFacts, Mechanism } from "./driver/gpu-driver.js";
-export { Device } from "./gpu/device.js";
+export { endTimelineOfDead } from "./gpu/dead-timeline.js";
+export { Device, type TimelineOptions } from "./gpu/device.js";
 export { type ArrayOptions, DeviceArray } from "./gpu/device-array.js";
 export { DeviceBuffer, type ImportOptions } from "./gpu/device-buffer.js";
-export { Stream } from "./gpu/stream.js";
+export { Stream, type TimelineOperation } from "./gpu/stream.js";
+export { type ImportedTimeline, Timeline, type TimelinePlace, type TimelineWaitOptions } from "./gpu/timeline.js";
 export type { Access } from "./os/mapping.js";
 export { OwnedFd } from "./os/owned-fd.js";
 export { Group, type GroupOptions } from "./peer/group.js";

@@ -3,7 +3,7 @@
  * Owns its driver and what transfers to it need; the driver lives until everything made on the device is gone.
  */
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { acquireIn, Scope } from "../base/scope.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DeviceFacts, GpuDriver } from "../driver/gpu-driver.js";
 import { type DriverOpener, openDriver } from "../driver/open-driver.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -165,11 +165,9 @@ export class Device {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    const scope = new Scope();
-    if (this.#users === 0) scope.defer(() => this.driver.close());
-    scope.defer(() => this.lanes.close());
-    scope.defer(() => this.#timelines.close());
-    scope.close();
+    // WHY counted: what is closed here may hold the last use of the driver, which must outlast all of it.
+    this.#users += 1;
+    releaseAll([() => this.#timelines.close(), () => this.lanes.close(), () => this.release()]);
   }
 
   [Symbol.dispose](): void {
