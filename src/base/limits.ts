@@ -40,6 +40,14 @@ export const limits = {
   stagingBytes: 4 * MiB,
   /** Lanes of one device: pieces of transfers that are under way at a time, and with `stagingBytes` its pinned memory. */
   transferLanes: 24,
+  /** PTX, a cubin or a fatbin that is loaded, and the source that is compiled. */
+  moduleBytesMax: 256 * MiB,
+  /** What is kept of the log of the driver's or the run-time compiler. */
+  compilerLogBytesMax: 16 * KiB,
+  /** Parameters of one kernel. */
+  kernelParametersMax: 1024,
+  /** All parameters of one kernel together: CUDA's own limit since 12.1. */
+  kernelParameterBytesMax: 32_764,
   /** A longer view of memory would end the whole process: Node's own limit of a Buffer, 4 GiB on Node 20. */
   viewBytesMax: constants.MAX_LENGTH,
 } as const;
