@@ -13,9 +13,14 @@ export type { CreateBundleOptions, CreateOptions, Hub, Inspection, OpenOptions }
 export type { SharedArray } from "./client/shared-array.js";
 export type { SharedBundle } from "./client/shared-bundle.js";
 export type { DeviceFacts, Mechanism } from "./driver/gpu-driver.js";
+export type { KernelParameter } from "./driver/kernel-calls.js";
 export { Device } from "./gpu/device.js";
 export { type ArrayOptions, DeviceArray } from "./gpu/device-array.js";
 export { DeviceBuffer, type ImportOptions } from "./gpu/device-buffer.js";
+export { type Extent, Kernel, type KernelLaunchOptions } from "./gpu/kernel.js";
+export { arg, type KernelArgument, TypedArgument } from "./gpu/kernel-arguments.js";
+export { Module, type ModuleOptions } from "./gpu/module.js";
+export { type CompileOptions, Program } from "./gpu/program.js";
 export { Stream } from "./gpu/stream.js";
 export type { Access } from "./os/mapping.js";
 export { OwnedFd } from "./os/owned-fd.js";

@@ -193,6 +193,12 @@ export class DeviceBuffer {
     });
   }
 
+  /** The mapping, which stays until the caller's `release()`, for work that goes on after the call that began it; not for users. */
+  retainMapping(): MappedMemory {
+    this.#checkOpen();
+    return this.#held.mapped.retain();
+  }
+
   /** Called once when the mapping has ended; not for users. */
   onUnmapped(listener: () => void): void {
     this.#held.mapped.onUnmapped(listener);

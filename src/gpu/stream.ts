@@ -6,9 +6,16 @@ import type { DriverStream } from "../driver/gpu-driver.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
 
+/** What work that was enqueued needs until it is done. */
+interface Holdable {
+  retain(): unknown;
+  release(): void;
+}
+
 export class Stream {
   readonly device: Device;
   readonly #handle: DriverStream;
+  readonly #held = new Set<Holdable>();
   #open = true;
 
   /** Use `device.createStream()`. */
@@ -29,7 +36,19 @@ export class Stream {
 
   /** Whether all work given so far is done. Throws what earlier work failed with. */
   isIdle(): boolean {
-    return this.device.driver.isIdle(this.handle);
+    const idle = this.device.driver.isIdle(this.handle);
+    if (idle) this.#letGo();
+    return idle;
+  }
+
+  /**
+   * Keeps something until this stream is next seen idle (`isIdle`, `synchronize`) or closed; not for users.
+   * WHY not until the work is done: that would need somebody who keeps asking.
+   */
+  hold(resource: Holdable): void {
+    if (this.#held.has(resource)) return;
+    resource.retain();
+    this.#held.add(resource);
   }
 
   /**
@@ -45,7 +64,14 @@ export class Stream {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    releaseAll([() => this.device.driver.destroyStream(this.#handle), () => this.device.release()]);
+    const releases = [() => this.device.driver.destroyStream(this.#handle), () => this.#letGo()];
+    releaseAll([...releases, () => this.device.release()]);
+  }
+
+  #letGo(): void {
+    const held = [...this.#held];
+    this.#held.clear();
+    releaseAll(held.map((resource) => () => resource.release()));
   }
 
   [Symbol.dispose](): void {

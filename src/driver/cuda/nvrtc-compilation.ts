@@ -7,6 +7,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
 import type { LoadLibrary } from "../../ffi/libcuda.js";
 import { type Libnvrtc, nvrtcResult, openLibnvrtc } from "../../ffi/libnvrtc.js";
+import { ptxEntries } from "./ptx-entries.js";
 
 export interface CompileRequest {
   readonly source: string;
@@ -19,7 +20,8 @@ export interface CompileRequest {
 }
 
 export interface Compiled {
-  readonly ptx: Uint8Array;
+  readonly ptx: string;
+  readonly kernelNames: readonly string[];
   readonly cubin: Uint8Array | undefined;
   /** Warnings and remarks; empty where there are none. */
   readonly log: string;
@@ -64,9 +66,9 @@ async function compile(nvrtc: Libnvrtc, { source, name, options, cubin }: Compil
     });
     const log = readLog(nvrtc, program, name);
     if (result !== nvrtcResult.NVRTC_SUCCESS) throw compileFailed(nvrtc, result, name, log);
-    const ptx = readOutput(nvrtc, program, name, "nvrtcGetPTXSize", "nvrtcGetPTX");
+    const ptx = textOf(readOutput(nvrtc, program, name, "nvrtcGetPTXSize", "nvrtcGetPTX"));
     const code = cubin ? readOutput(nvrtc, program, name, "nvrtcGetCUBINSize", "nvrtcGetCUBIN") : undefined;
-    return { ptx, cubin: code, log };
+    return { ptx, kernelNames: [...ptxEntries(ptx).keys()], cubin: code, log };
   } finally {
     nvrtc.nvrtcDestroyProgram(holder);
   }
@@ -93,11 +95,15 @@ function readOutput(nvrtc: Libnvrtc, program: bigint, name: string, sizeOf: Size
 /** The log without its zero, cut off after `limits.compilerLogBytesMax`. */
 function readLog(nvrtc: Libnvrtc, program: bigint, name: string): string {
   const bytes = readOutput(nvrtc, program, name, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog");
-  const end = bytes.indexOf(0);
-  const log = end < 0 ? bytes : bytes.subarray(0, end);
-  const text = new TextDecoder().decode(log.subarray(0, limits.compilerLogBytesMax)).trim();
-  const cut = log.byteLength - limits.compilerLogBytesMax;
+  const text = textOf(bytes.subarray(0, limits.compilerLogBytesMax)).trim();
+  const cut = bytes.byteLength - limits.compilerLogBytesMax;
   return cut > 0 ? `${text}\n... (${cut} bytes more)` : text;
+}
+
+/** The text before the zero that ends it. */
+function textOf(bytes: Uint8Array): string {
+  const end = bytes.indexOf(0);
+  return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end));
 }
 
 function readVersion(nvrtc: Libnvrtc): string {
