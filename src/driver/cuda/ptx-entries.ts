@@ -8,9 +8,9 @@ import type { KernelParameter } from "../kernel-calls.js";
 /** By name; undefined parameters where one of them is declared in a way that is not known here. */
 export type KernelTable = ReadonlyMap<string, readonly KernelParameter[] | undefined>;
 
-/** Comments and strings, in which anything may stand. */
-const ASIDE = /"(?:[^"\\\n]|\\.)*"|\/\*[\s\S]*?\*\/|\/\/[^\n]*/g;
-const ENTRY = /\.entry\s+([A-Za-z_$%][\w$%]*)\s*(?:\(([^)]*)\))?/g;
+/** Comments and strings, in which anything may stand. WHY also those that do not end: each is passed over once, and not looked for again. */
+const ASIDE = /"(?:[^"\\\n]|\\.)*"?|\/\*[\s\S]*?(?:\*\/|$)|\/\/[^\n]*/g;
+const ENTRY = /\.entry\s+([A-Za-z_$%][\w$%]*)\s*(?:\(([^(){}]*)\))?/g;
 /** `.param .u64 .ptr .global .align 4 name` or `.param .align 8 .b8 name[24]`. */
 const PARAMETER =
   /^\.param\s+(?:\.align\s+(\d+)\s+)?\.([bsuf](?:8|16|32|64|128)|f16x2)(?:\s+\.ptr(?:\s+\.[a-z]+)?(?:\s+\.align\s+\d+)?)?\s+[A-Za-z_$%][\w$%]*\s*(?:\[\s*(\d+)\s*\])?$/;
