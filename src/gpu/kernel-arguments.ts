@@ -6,7 +6,6 @@ import { encodeFromFloat32 } from "../array/small-floats.js";
 import type { Device } from "./device.js";
 import { DeviceArray } from "./device-array.js";
 import { DeviceBuffer } from "./device-buffer.js";
-import type { MappedMemory } from "./mapped-memory.js";
 
 /** An argument whose type is said; made by `arg`. */
 export class TypedArgument {
@@ -121,15 +120,4 @@ function noArgument(what: string, value: unknown): TypeError {
   return new TypeError(
     `${what} is ${found}, wanted memory, a bigint or a typed argument such as arg.i32(1) or arg.f32(1)`,
   );
-}
-
-/** Runs `use` with the mappings of the buffers, each released after it: whoever needs one for longer retains it. */
-export function withMappings(buffers: readonly DeviceBuffer[], use: (mappings: readonly MappedMemory[]) => void): void {
-  const mappings: MappedMemory[] = [];
-  try {
-    for (const buffer of buffers) mappings.push(buffer.retainMapping());
-    use(mappings);
-  } finally {
-    for (const mapping of mappings) mapping.release();
-  }
 }

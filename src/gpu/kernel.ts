@@ -1,7 +1,7 @@
 /** A function of a module that runs on the GPU, found and loaded, ready to be launched. */
 import { CudaIpcError } from "../base/errors.js";
 import type { Dimensions, DriverKernel, KernelParameter } from "../driver/kernel-calls.js";
-import { encodeArguments, type KernelArgument, withMappings } from "./kernel-arguments.js";
+import { encodeArguments, type KernelArgument } from "./kernel-arguments.js";
 import type { LoadedModule } from "./loaded-module.js";
 import type { Stream } from "./stream.js";
 
@@ -63,10 +63,10 @@ export class Kernel {
     }
     const launch = { grid: dimensions("grid", options.grid), block: dimensions("block", options.block), sharedBytes };
     const { bytes, buffers } = encodeArguments(attempt, args, device);
-    withMappings(buffers, (mappings) => {
-      device.driver.launchKernel(stream.handle, this.#handle, launch, bytes);
-      for (const needed of [this.#module, ...mappings]) stream.hold(needed);
-    });
+    // WHY before the launch: from then on both are needed. Where it fails they are let go of with the next work that is done.
+    stream.hold(this.#module);
+    for (const buffer of buffers) buffer.enqueue("read", stream, () => {});
+    device.driver.launchKernel(stream.handle, this.#handle, launch, bytes);
   }
 }
 

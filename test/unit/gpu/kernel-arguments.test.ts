@@ -70,7 +70,7 @@ describe("encodeArguments", () => {
   checkLeaks();
   let device: Device;
   before(() => {
-    device = Device.open("cuda:0", createFakeGpu);
+    device = Device.open("cuda:0", () => createFakeGpu());
   });
   after(() => device.close());
 
