@@ -50,6 +50,14 @@ export const limits = {
   groupSizeMax: 256,
   /** What one member of a group gives to an all-gather: its JSON text in UTF-8. */
   gatherBytesMax: 64 * KiB,
+  /** PTX, a cubin or a fatbin that is loaded, and the source that is compiled. */
+  moduleBytesMax: 256 * MiB,
+  /** What is kept of the log of the driver's or the run-time compiler. */
+  compilerLogBytesMax: 16 * KiB,
+  /** Parameters of one kernel. */
+  kernelParametersMax: 1024,
+  /** All parameters of one kernel together: CUDA's own limit since 12.1. */
+  kernelParameterBytesMax: 32_764,
   /** One memory file of timelines, 64 bytes each. */
   timelineArenaBytes: 64 * KiB,
   /** Memory in which timelines of others may lie. */
