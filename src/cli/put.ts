@@ -110,7 +110,7 @@ async function createFilled(
   load: Load,
   replaced: boolean,
 ): Promise<SharedArray | SharedBundle> {
-  const buffer = DeviceBuffer.allocate(hub.device(), plan.byteLength, name);
+  const buffer = DeviceBuffer.allocate(hub.device(), plan.byteLength, { label: name });
   try {
     await load(buffer);
     if (replaced) await removeIfThere(hub, name);

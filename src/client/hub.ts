@@ -257,7 +257,7 @@ export class Hub {
     const deadline = new Deadline(`create "${name}"`, options, defaults.requestTimeoutMs);
     const lifetime = checkOneOf("lifetime", options.lifetime ?? "held", ["held", "pinned"]);
     const ownBuffer = typeof memory === "number";
-    const buffer = ownBuffer ? DeviceBuffer.allocate(this.device(options.device), memory, name) : memory;
+    const buffer = ownBuffer ? DeviceBuffer.allocate(this.device(options.device), memory, { label: name }) : memory;
     try {
       using fd = buffer.exportFd();
       const fields = { name, lifetime, descriptor: describeBuffer(buffer, content) };

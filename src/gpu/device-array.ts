@@ -52,7 +52,7 @@ export class DeviceArray<D extends DType = DType> {
   /** A new contiguous array in memory of its own, which `close()` frees. */
   static allocate<D extends DType>(device: Device, options: ArrayOptions<D>, label?: string): DeviceArray<D> {
     const byteLength = arrayByteLength(options.dtype, options.shape);
-    const buffer = DeviceBuffer.allocate(device, byteLength, label);
+    const buffer = DeviceBuffer.allocate(device, byteLength, { label });
     const layout = { ...contiguousLayout(options.dtype, options.shape), dtype: options.dtype };
     return new DeviceArray(buffer, layout, () => buffer.close());
   }

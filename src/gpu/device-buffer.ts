@@ -1,12 +1,12 @@
 /**
- * Memory of a device, allocated here or imported from another process, mapped as a whole. Bytes only; device-array.ts knows
+ * Memory of a device, allocated here or imported from another process, of any mechanism. Bytes only; device-array.ts knows
  * shapes. The mapping goes when the buffer is closed and nothing uses it any more: no transfer, and no view of JavaScript's.
  */
 import { checkInteger, checkRange, roundUp } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
-import type { DevicePointer, DriverMemory, FillPattern, Mechanism } from "../driver/gpu-driver.js";
+import type { DevicePointer, DriverMemory, FillPattern, Mechanism, MemoryPlace } from "../driver/gpu-driver.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { waitUntil } from "./adaptive-wait.js";
@@ -14,11 +14,27 @@ import type { Device } from "./device.js";
 import { MappedMemory } from "./mapped-memory.js";
 import { download, upload } from "./transfer.js";
 
+export interface AllocateOptions {
+  /** The name in error messages; "buffer" by default. */
+  readonly label?: string | undefined;
+  /** "device" by default. Memory of "host-numa" lies in the machine beside the GPU, and the CPU can view it. */
+  readonly place?: MemoryPlace | undefined;
+}
+
 export interface ImportOptions {
   /** The name in error messages. */
   readonly label: string;
   readonly byteLength: number;
   readonly allocationByteLength: number;
+  readonly access: Access;
+  /** Where the memory lies; "device" by default. */
+  readonly place?: MemoryPlace | undefined;
+}
+
+/** A buffer over memory that is mapped already. */
+export interface BufferOptions {
+  readonly label: string;
+  readonly byteLength: number;
   readonly access: Access;
 }
 
@@ -45,18 +61,18 @@ export class DeviceBuffer {
   readonly device: Device;
   readonly label: string;
   readonly byteLength: number;
-  /** What is mapped: `byteLength` rounded up to the device's granularity. */
+  /** What is mapped: `byteLength` rounded up to the granularity of its mechanism. */
   readonly allocationByteLength: number;
   readonly access: Access;
   readonly #held: Held;
   #open = true;
 
   /** Takes over what is held. */
-  private constructor(options: ImportOptions, mapped: MappedMemory, memory: DriverMemory | undefined) {
+  private constructor(options: BufferOptions, mapped: MappedMemory, memory: DriverMemory | undefined) {
     this.device = mapped.device;
     this.label = options.label;
     this.byteLength = options.byteLength;
-    this.allocationByteLength = options.allocationByteLength;
+    this.allocationByteLength = mapped.byteLength;
     this.access = options.access;
     this.#held = { label: options.label, mapped, memory };
     liveCount += 1;
@@ -67,15 +83,22 @@ export class DeviceBuffer {
    * New memory that can be exported. Its content is zero on the host device and undefined on a GPU.
    * @throws OUT_OF_MEMORY
    */
-  static allocate(device: Device, byteLength: number, label = "buffer"): DeviceBuffer {
+  static allocate(device: Device, byteLength: number, options: AllocateOptions = {}): DeviceBuffer {
     checkInteger("byteLength", byteLength, 0);
+    const { label = "buffer", place } = options;
     const allocationByteLength = roundUp(Math.max(1, byteLength), device.facts.granularityBytes);
     return acquireIn((scope) => {
-      const memory = device.driver.createMemory(device.ordinal, allocationByteLength);
+      const memory = device.driver.createMemory(device.ordinal, allocationByteLength, place);
       scope.own(memory, (memory) => device.driver.releaseMemory(memory));
       const mapped = mapMemory(device, memory, "read-write");
-      return new DeviceBuffer({ label, byteLength, allocationByteLength, access: "read-write" }, mapped, memory);
+      return new DeviceBuffer({ label, byteLength, access: "read-write" }, mapped, memory);
     });
+  }
+
+  /** A buffer over memory of any mechanism; takes over one use of it. Not for users. */
+  static over(mapped: MappedMemory, options: BufferOptions): DeviceBuffer {
+    checkRange(`Buffer "${options.label}"`, 0, options.byteLength, mapped.byteLength);
+    return new DeviceBuffer(options, mapped, undefined);
   }
 
   /**
@@ -83,7 +106,7 @@ export class DeviceBuffer {
    * @throws INVALID_DESCRIPTOR where the memory is not what is claimed
    */
   static import(device: Device, fd: OwnedFd, options: ImportOptions): DeviceBuffer {
-    const memory = device.driver.importMemory(device.ordinal, fd, options.allocationByteLength);
+    const memory = device.driver.importMemory(device.ordinal, fd, options.allocationByteLength, options.place);
     return acquireIn((scope) => {
       let mapped: MappedMemory;
       try {
@@ -102,7 +125,7 @@ export class DeviceBuffer {
   }
 
   get mechanism(): Mechanism {
-    return this.device.driver.mechanism;
+    return this.#held.mapped.mechanism;
   }
 
   /** The address for the device's own use. */
@@ -115,7 +138,7 @@ export class DeviceBuffer {
     return this.#open;
   }
 
-  /** Whether `exportFd` gives a descriptor: the memory was allocated here and not imported. */
+  /** Whether `exportFd` gives a descriptor: the memory was allocated here, with a descriptor of its own. */
   get exportable(): boolean {
     return this.#held.memory !== undefined;
   }
@@ -128,7 +151,9 @@ export class DeviceBuffer {
     this.#checkOpen();
     const { memory } = this.#held;
     if (memory === undefined) {
-      throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}": it was imported; share the name instead`);
+      const found =
+        this.mechanism === this.device.driver.mechanism ? "it was imported" : `it is ${this.mechanism} memory`;
+      throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}" as a file descriptor: ${found}`);
     }
     return this.device.driver.exportMemory(memory);
   }
@@ -223,7 +248,10 @@ function mapMemory(device: Device, memory: DriverMemory, access: Access): Mapped
   return acquireIn((scope) => {
     const pointer = device.driver.mapMemory(memory, access);
     scope.own(pointer, (pointer) => device.driver.unmapMemory(device.ordinal, pointer));
-    return new MappedMemory(device, pointer, memory.byteLength);
+    const { driver, ordinal } = device;
+    const { mechanism } = driver;
+    const unmap = () => driver.unmapMemory(ordinal, pointer);
+    return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism, unmap });
   });
 }
 

@@ -6,8 +6,11 @@ import { CudaIpcError, hasCode } from "../base/errors.js";
 import { acquireIn, Scope } from "../base/scope.js";
 import type { DeviceFacts, GpuDriver } from "../driver/gpu-driver.js";
 import { type DriverOpener, openDriver } from "../driver/open-driver.js";
+import type { OwnedFd } from "../os/owned-fd.js";
 import { Lanes } from "./lanes.js";
 import { Stream } from "./stream.js";
+import type { ImportedTimeline, Timeline, TimelinePlace } from "./timeline.js";
+import { TimelineArena } from "./timeline-arena.js";
 
 export class Device {
   /** `host` or `cuda:N`; the number is this process's own, see `uuid` for one that holds everywhere. */
@@ -17,6 +20,7 @@ export class Device {
   readonly reason: string;
   readonly driver: GpuDriver;
   readonly lanes: Lanes;
+  readonly #timelines = new TimelineArena();
   readonly #underWay = new Set<Promise<unknown>>();
   #open = true;
   /** Mappings and streams that need the driver. */
@@ -108,6 +112,25 @@ export class Device {
     return new Stream(this);
   }
 
+  /** A counter that starts at 0, signalled by this process alone. Closed by the caller. */
+  createTimeline(options: { readonly label?: string | undefined } = {}): Timeline {
+    this.#checkOpen();
+    return this.#timelines.create(options.label ?? "timeline");
+  }
+
+  /**
+   * A timeline of another process (or of this one) by its descriptor, which stays the caller's, and its place. Closed by the caller.
+   * @throws INVALID_DESCRIPTOR
+   */
+  importTimeline(
+    fd: OwnedFd,
+    place: TimelinePlace,
+    options: { readonly label?: string | undefined; readonly onClose?: () => void } = {},
+  ): ImportedTimeline {
+    this.#checkOpen();
+    return this.#timelines.import(options.label ?? "timeline", fd, place, options.onClose);
+  }
+
   /** Counts something made on this device, which calls `release` once: the driver is closed after it. */
   retain(): void {
     this.#checkOpen();
@@ -142,6 +165,7 @@ export class Device {
     const scope = new Scope();
     if (this.#users === 0) scope.defer(() => this.driver.close());
     scope.defer(() => this.lanes.close());
+    scope.defer(() => this.#timelines.close());
     scope.close();
   }
 

@@ -1,12 +1,12 @@
 /**
- * A mapping of device memory and a count of those who use it: open buffers, transfers under way, views of JavaScript's.
- * It ends with the last of them, and keeps its device from ending before.
+ * Device memory that this process has an address for, however it came by it, and a count of those who use it: open buffers, transfers
+ * under way, views of JavaScript's. It ends with the last of them, and keeps its device from ending before.
  */
 import { checkRange, formatBytes } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
-import type { DevicePointer } from "../driver/gpu-driver.js";
+import type { DevicePointer, Mechanism } from "../driver/gpu-driver.js";
 import { viewAt } from "../os/host-memory.js";
 import type { Device } from "./device.js";
 
@@ -18,19 +18,40 @@ const collectedViews = new FinalizationRegistry<MappedMemory>((memory) => {
   }
 });
 
+export interface MappedRange {
+  readonly pointer: DevicePointer;
+  readonly byteLength: number;
+  readonly mechanism: Mechanism;
+  /** Ends it; called once. */
+  readonly unmap: () => void;
+}
+
 export class MappedMemory {
   readonly device: Device;
   readonly pointer: DevicePointer;
-  readonly byteLength: number;
+  readonly mechanism: Mechanism;
+  readonly #unmap: () => void;
   readonly #onUnmapped: (() => void)[] = [];
+  #byteLength: number;
   #users = 1;
 
-  /** Takes over the mapping; the first user is the caller. */
-  constructor(device: Device, pointer: DevicePointer, byteLength: number) {
+  /** Takes over the range; the first user is the caller. */
+  constructor(device: Device, range: MappedRange) {
     device.retain();
     this.device = device;
-    this.pointer = pointer;
-    this.byteLength = byteLength;
+    this.pointer = range.pointer;
+    this.mechanism = range.mechanism;
+    this.#byteLength = range.byteLength;
+    this.#unmap = range.unmap;
+  }
+
+  get byteLength(): number {
+    return this.#byteLength;
+  }
+
+  /** From here on there is more of it at the same address. */
+  grownTo(byteLength: number): void {
+    this.#byteLength = byteLength;
   }
 
   /** Counts one more user, who calls `release` once. */
@@ -43,12 +64,7 @@ export class MappedMemory {
   release(): void {
     this.#users -= 1;
     if (this.#users > 0) return;
-    const { device } = this;
-    releaseAll([
-      ...this.#onUnmapped.splice(0),
-      () => device.driver.unmapMemory(device.ordinal, this.pointer),
-      () => device.release(),
-    ]);
+    releaseAll([...this.#onUnmapped.splice(0), this.#unmap, () => this.device.release()]);
   }
 
   /** Called once when the last user is gone. */

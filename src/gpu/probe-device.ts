@@ -32,7 +32,7 @@ const PAGE_BYTES = 4096;
 const PROBE_TIMEOUT_MS = 5_000;
 
 async function probeSharedMemory(device: Device): Promise<string> {
-  using made = DeviceBuffer.allocate(device, PROBE_BYTES, "probe");
+  using made = DeviceBuffer.allocate(device, PROBE_BYTES, { label: "probe" });
   using fd = made.exportFd();
   const { byteLength, allocationByteLength } = made;
   const label = "probe, mapped again";
@@ -50,8 +50,8 @@ async function probeCopies(device: Device): Promise<string> {
   const { driver, ordinal } = device;
   const scope = new Scope();
   try {
-    const from = scope.own(DeviceBuffer.allocate(device, PROBE_BYTES, "probe"), (buffer) => buffer.close());
-    const to = scope.own(DeviceBuffer.allocate(device, PROBE_BYTES, "probe"), (buffer) => buffer.close());
+    const from = scope.own(DeviceBuffer.allocate(device, PROBE_BYTES, { label: "probe" }), (buffer) => buffer.close());
+    const to = scope.own(DeviceBuffer.allocate(device, PROBE_BYTES, { label: "probe" }), (buffer) => buffer.close());
     const release = driver.freeStaging.bind(driver);
     const out = scope.own(driver.allocateStaging(ordinal, PROBE_BYTES), release);
     const back = scope.own(driver.allocateStaging(ordinal, PROBE_BYTES), release);

@@ -39,8 +39,8 @@ describe("file transfers", () => {
 
   /** Memory that was made here, which the kernel fills, and memory of somebody else, which the thread pool fills. */
   function buffers(byteLength = LENGTH): { kind: string; buffer: DeviceBuffer }[] {
-    const own = made.add(DeviceBuffer.allocate(device, byteLength + 10, "own"));
-    const origin = made.add(DeviceBuffer.allocate(device, byteLength + 10, "origin"));
+    const own = made.add(DeviceBuffer.allocate(device, byteLength + 10, { label: "own" }));
+    const origin = made.add(DeviceBuffer.allocate(device, byteLength + 10, { label: "origin" }));
     using fd = origin.exportFd();
     const { allocationByteLength } = origin;
     const sizes = { byteLength: origin.byteLength, allocationByteLength };

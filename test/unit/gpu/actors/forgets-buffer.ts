@@ -7,7 +7,7 @@ import { openFdCount } from "../../../../src/os/owned-fd.js";
 import { say } from "../../../support/actor-side.js";
 
 const device = Device.open("host");
-DeviceBuffer.allocate(device, 4096, "frame");
+DeviceBuffer.allocate(device, 4096, { label: "frame" });
 const warned = once(process, "warning");
 const timer = setInterval(() => globalThis.gc?.(), 5);
 await warned;

@@ -6,7 +6,7 @@ import { say } from "../../../support/actor-side.js";
 import { until } from "../../../support/until.js";
 
 const device = Device.open("host");
-const buffer = DeviceBuffer.allocate(device, 4096, "frame");
+const buffer = DeviceBuffer.allocate(device, 4096, { label: "frame" });
 let view: Uint8Array | undefined = buffer.view();
 view[7] = 42;
 buffer.close();
