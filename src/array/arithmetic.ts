@@ -35,7 +35,12 @@ export const arithmeticDTypes: readonly ArithmeticDType[] = Object.freeze(
 );
 
 /** The bits that every NaN is stored as. */
-export const nanBits = { float16: 0x7e00, bfloat16: 0x7fc0, float32: 0x7fc00000, float64: 0x7ff8000000000000n } as const;
+export const nanBits = {
+  float16: 0x7e00,
+  bfloat16: 0x7fc0,
+  float32: 0x7fc00000,
+  float64: 0x7ff8000000000000n,
+} as const;
 
 export function isArithmetic(dtype: DType): dtype is ArithmeticDType {
   return Object.hasOwn(computeTypes, dtype);
@@ -86,7 +91,9 @@ function checkScalar(what: string, dtype: ArithmeticDType, value: unknown): void
   const isLong = kind !== "float" && byteSize === 8;
   if (typeof value !== "number" && !(isLong && typeof value === "bigint")) {
     const wanted = isLong ? "a bigint or a number" : "a number";
-    throw new TypeError(`${what} must be ${wanted} for ${dtype}, not of type ${value === null ? "null" : typeof value}`);
+    throw new TypeError(
+      `${what} must be ${wanted} for ${dtype}, not of type ${value === null ? "null" : typeof value}`,
+    );
   }
   if (kind === "float") return;
   const bits = BigInt(byteSize * 8);

@@ -2,8 +2,6 @@
  * Operations on elements by this project's own kernels (kernels/), which are compiled by the driver when they are loaded, once for each
  * device and all at once: a kernel that is loaded at its first launch could wait for streams that wait for it.
  */
-import { dtypes } from "../../array/dtype.js";
-import { CudaIpcError } from "../../base/errors.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import type { Access } from "../../os/mapping.js";
 import { checkOperation, checkReduction, type Touched } from "../element-checks.js";
@@ -17,6 +15,9 @@ import type {
   ReductionOf,
   ReductionResults,
 } from "../operation-calls.js";
+import { pendingReduction } from "../pending-reduction.js";
+import { granularity } from "./cuda-device.js";
+import type { CudaParts } from "./cuda-driver.js";
 import { combineResults, planReduction } from "./cuda-reductions.js";
 import { CudaResultAreas, RESULT_BYTES, type ResultMemory } from "./cuda-result-areas.js";
 import { u64 } from "./kernel-bytes.js";
@@ -33,10 +34,15 @@ export type OperationDriver = ResultMemory &
     check(ordinal: number, address: DevicePointer, byteLength: number, access: Access): void;
   };
 
-/** More blocks than a GPU runs at a time; each thread of the grid then has several elements. */
-const MAP_BLOCKS_MAX = 16_384;
-/** About as many blocks as a large GPU runs at a time, each with a result of its own. */
-const REDUCTION_BLOCKS_MAX = 1024;
+/** The most blocks of a launch; with more elements than it has threads, each thread has several. */
+export interface GridLimits {
+  /** More than a GPU runs at a time. */
+  readonly map: number;
+  /** About as many as a large GPU runs at a time, each with a result of its own. */
+  readonly reduction: number;
+}
+
+const usualGrids: GridLimits = { map: 16_384, reduction: 1024 };
 
 interface Loaded {
   readonly module: DriverModule;
@@ -45,11 +51,13 @@ interface Loaded {
 
 export class CudaElementOperations implements OperationCalls {
   readonly #driver: OperationDriver;
+  readonly #grids: GridLimits;
   readonly #areas: CudaResultAreas;
   readonly #loaded = new Map<number, Loaded>();
 
-  constructor(driver: OperationDriver) {
+  constructor(driver: OperationDriver, grids: GridLimits = usualGrids) {
     this.#driver = driver;
+    this.#grids = grids;
     this.#areas = new CudaResultAreas(driver);
   }
 
@@ -65,7 +73,7 @@ export class CudaElementOperations implements OperationCalls {
     }
     const from = kind === "affine" ? [u64(operation.from)] : [];
     const name = `${kind}_${elementKind(dtype)}`;
-    this.#launch(stream, name, blocksFor(count, MAP_BLOCKS_MAX), [u64(to), ...from, u64(count), ...scalars]);
+    this.#launch(stream, name, blocksFor(count, this.#grids.map), [u64(to), ...from, u64(count), ...scalars]);
   }
 
   enqueueReduction<Kind extends ReductionKind>(
@@ -76,17 +84,17 @@ export class CudaElementOperations implements OperationCalls {
     const touched = checkReduction(reduction);
     const { kernel, count, args, resultBytes } = planReduction(reduction);
     const { kind } = reduction;
-    if (count === 0) return pending(kind, () => combineResults<Kind>(reduction, new Uint8Array(0)));
+    if (count === 0) return pendingReduction(kind, () => combineResults<Kind>(reduction, new Uint8Array(0)));
     this.#check(stream, touched);
     this.#kernel(stream.ordinal, kernel);
     const area = this.#areas.take(stream.ordinal);
-    const blocks = blocksFor(count, Math.min(REDUCTION_BLOCKS_MAX, Math.floor(RESULT_BYTES / resultBytes)));
+    const blocks = blocksFor(count, Math.min(this.#grids.reduction, Math.floor(RESULT_BYTES / resultBytes)));
     const byteLength = blocks * resultBytes;
     // WHY the area is not given back where one of these throws: the kernel may be under way, and write to it.
     this.#launch(stream, kernel, blocks, [...args, u64(area.pointer)]);
     this.#driver.copyToHost(stream, area.staging, area.pointer, byteLength);
     const take = () => combineResults<Kind>(reduction, area.bytes.subarray(0, byteLength));
-    return pending(kind, take, () => this.#areas.giveBack(area));
+    return pendingReduction(kind, take, () => this.#areas.giveBack(area));
   }
 
   prepareOperations(ordinal: number): void {
@@ -98,14 +106,21 @@ export class CudaElementOperations implements OperationCalls {
   close(): void {
     const loaded = [...this.#loaded.values()];
     this.#loaded.clear();
-    releaseAll([() => this.#areas.close(), ...loaded.map(({ module }) => () => this.#driver.unloadModule(module))]);
+    releaseAll([
+      () => this.#areas.close(),
+      ...loaded.map(
+        ({ module }) =>
+          () =>
+            this.#driver.unloadModule(module),
+      ),
+    ]);
   }
 
   #fill(stream: DriverStream, to: DevicePointer, value: Uint8Array, count: number): void {
     const { byteLength } = value;
     // WHY the driver's memset: it has all sizes but this one, and needs no kernels to be loaded.
     if (byteLength === 8) {
-      this.#launch(stream, "fill_b64", blocksFor(count, MAP_BLOCKS_MAX), [u64(to), u64(count), value]);
+      this.#launch(stream, "fill_b64", blocksFor(count, this.#grids.map), [u64(to), u64(count), value]);
       return;
     }
     const padded = new Uint8Array(4);
@@ -147,26 +162,24 @@ export class CudaElementOperations implements OperationCalls {
   }
 }
 
-function blocksFor(count: number, max: number): number {
-  return Math.min(Math.ceil(count / BLOCK_THREADS), max);
+export function createCudaElementOperations(parts: CudaParts, modules: KernelCalls): CudaElementOperations {
+  const { session, memories, mappings, hostMemory, streams } = parts;
+  return new CudaElementOperations({
+    ...modules,
+    granularityBytes: (ordinal) => granularity(session, ordinal),
+    createMemory: (ordinal, byteLength) => memories.create(ordinal, byteLength),
+    releaseMemory: (memory) => memories.release(memory),
+    mapMemory: (memory, access) => mappings.map(memory, access),
+    unmapMemory: (ordinal, pointer) => mappings.unmap(ordinal, pointer),
+    allocateStaging: (ordinal, byteLength) => hostMemory.allocateStaging(ordinal, byteLength),
+    freeStaging: (staging) => hostMemory.freeStaging(staging),
+    fill: (stream, to, pattern, count) => streams.fill(stream, to, pattern, count),
+    copyToHost: (stream, to, from, byteLength) => streams.copyToHost(stream, to, from, byteLength),
+    enter: (stream) => void streams.enter(stream),
+    check: (ordinal, address, byteLength, access) => streams.check(ordinal, address, byteLength, access),
+  });
 }
 
-function pending<Result>(kind: ReductionKind, take: () => Result, giveBack = () => {}): PendingReduction<Result> {
-  let taken = false;
-  return {
-    result() {
-      if (taken) throw new CudaIpcError("CLOSED", `Cannot take the result of ${kind}: it was taken or discarded`);
-      taken = true;
-      try {
-        return take();
-      } finally {
-        giveBack();
-      }
-    },
-    discard() {
-      if (taken) return;
-      taken = true;
-      giveBack();
-    },
-  };
+function blocksFor(count: number, max: number): number {
+  return Math.min(Math.ceil(count / BLOCK_THREADS), max);
 }

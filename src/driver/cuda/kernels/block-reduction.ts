@@ -49,8 +49,8 @@ ${each(({ register, type }, index) => `st.shared.${type} [%mine+${index * ROW_BY
   @%idle bra HALVED;
   mad.lo.u32 %partner, %halfBlock, 8, %mine;
 ${each(({ register, type }, index) => `ld.shared.${type} ${register}Other, [%partner+${index * ROW_BYTES}];`)}${each(
-    ({ register, combine }) => `${combine} ${register}, ${register}, ${register}Other;`,
-  )}HALVED:
+  ({ register, combine }) => `${combine} ${register}, ${register}, ${register}Other;`,
+)}HALVED:
   shr.u32 %halfBlock, %halfBlock, 1;
   setp.ne.u32 %again, %halfBlock, 0;
   @%again bra HALVE;
