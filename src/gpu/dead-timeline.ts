@@ -1,5 +1,5 @@
 /** Ends a timeline on behalf of its owner, who died: everybody who waits for it, streams of GPUs included, is released by a plain store. */
-import { Mapping } from "../os/mapping.js";
+import { withWords } from "../os/mapped-words.js";
 import { inspectMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { lineAt, poison } from "../wire/timeline-line.js";
@@ -11,12 +11,6 @@ import { checkPlace, type TimelinePlace } from "./timeline.js";
  * @throws INVALID_DESCRIPTOR, PERMISSION_DENIED where the descriptor is for reading alone
  */
 export function endTimelineOfDead(fd: OwnedFd, place: TimelinePlace): void {
-  const { byteLength } = inspectMemoryFile(fd);
-  checkPlace("of a dead process", place, byteLength);
-  const mapping = Mapping.shared(fd, byteLength, "read-write");
-  try {
-    poison(lineAt(new BigInt64Array(mapping.view(0, byteLength).buffer), place.byteOffset));
-  } finally {
-    mapping.close();
-  }
+  checkPlace("of a dead process", place, inspectMemoryFile(fd).byteLength);
+  withWords(fd, (words) => poison(lineAt(words, place.byteOffset)));
 }

@@ -12,6 +12,7 @@ import type { OwnedFd } from "../os/owned-fd.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
 import { MappedMemory } from "./mapped-memory.js";
+import type { Stream } from "./stream.js";
 import { download, upload } from "./transfer.js";
 
 export interface AllocateOptions {
@@ -216,6 +217,18 @@ export class DeviceBuffer {
         mapped.release();
       }
     });
+  }
+
+  /**
+   * Enqueues work on the memory, which stays mapped until the stream is next seen idle (`isIdle`, `synchronize`) or is closed, even when
+   * the buffer is closed meanwhile.
+   */
+  enqueue(intent: "read" | "write", stream: Stream, work: (mapped: MappedMemory) => void): void {
+    this.#checkOpen();
+    if (intent === "write") this.#checkWritable();
+    const { mapped } = this.#held;
+    stream.hold(mapped);
+    work(mapped);
   }
 
   /** Called once when the mapping has ended; not for users. */

@@ -6,6 +6,7 @@ import type { DriverStream, WordOperation } from "../driver/gpu-driver.js";
 import { checkValue } from "../wire/timeline-line.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
+import type { MappedMemory } from "./mapped-memory.js";
 import type { AnyTimeline, HeldTimeline, Timeline } from "./timeline.js";
 
 /** One of several signals and waits that are enqueued at once. */
@@ -23,6 +24,8 @@ export class Stream {
   readonly #handle: DriverStream;
   /** Timelines that were waited for since the stream was last seen idle, each with the largest value. */
   readonly #waits = new Map<AnyTimeline, { readonly held: HeldTimeline; value: bigint }>();
+  /** Memory of what was enqueued since the stream was last seen idle. */
+  readonly #uses = new Set<MappedMemory>();
   #open = true;
 
   /** Use `device.createStream()`. */
@@ -78,8 +81,14 @@ export class Stream {
    */
   isIdle(): boolean {
     const idle = this.device.driver.isIdle(this.handle);
-    if (idle) this.#endWaits();
+    if (idle) this.#onIdle();
     return idle;
+  }
+
+  /** Keeps memory mapped until the stream is next seen idle, for work that is enqueued on it; not for users. */
+  hold(memory: MappedMemory): void {
+    if (this.#uses.has(memory)) return;
+    this.#uses.add(memory.retain());
   }
 
   /**
@@ -97,6 +106,7 @@ export class Stream {
     this.#open = false;
     releaseAll([
       () => this.device.driver.destroyStream(this.#handle),
+      ...this.#takeUses(),
       ...this.#takeWaits().map(
         ({ held }) =>
           () =>
@@ -127,18 +137,25 @@ export class Stream {
     }
   }
 
-  #endWaits(): void {
-    if (this.#waits.size === 0) return;
+  #onIdle(): void {
+    if (this.#waits.size === 0 && this.#uses.size === 0) return;
     const waits = this.#takeWaits();
-    releaseAll(
-      waits.map(({ held, value }) => () => {
+    releaseAll([
+      ...this.#takeUses(),
+      ...waits.map(({ held, value }) => () => {
         try {
           held.check(value);
         } finally {
           held.release();
         }
       }),
-    );
+    ]);
+  }
+
+  #takeUses(): (() => void)[] {
+    const uses = [...this.#uses];
+    this.#uses.clear();
+    return uses.map((memory) => () => memory.release());
   }
 
   #takeWaits(): { readonly held: HeldTimeline; readonly value: bigint }[] {

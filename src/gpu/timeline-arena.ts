@@ -24,11 +24,11 @@ export class TimelineArena {
   readonly #imports = new Map<string, SharedWords>();
   #area: Area | undefined;
 
-  create(label: string): Timeline {
+  create(label: string, onClose?: () => void): Timeline {
     const area = this.#areaWithRoom();
     const byteOffset = area.linesUsed * LINE_BYTES;
     area.linesUsed += 1;
-    return new Timeline(label, area.words.retain(), byteOffset);
+    return new Timeline(label, area.words.retain(), byteOffset, onClose);
   }
 
   /** @throws INVALID_DESCRIPTOR */

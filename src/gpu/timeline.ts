@@ -9,12 +9,14 @@
  */
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
+import { releaseAll } from "../base/scope.js";
 import type { DevicePointer } from "../driver/gpu-driver.js";
 import { reopenReadOnly } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import {
   checkReached,
   checkValue,
+  isPlace,
   LINE_BYTES,
   type Line,
   lineAt,
@@ -115,8 +117,7 @@ export abstract class AnyTimeline {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    this.end();
-    this.words.release();
+    releaseAll([() => this.end(), () => this.words.release()]);
   }
 
   [Symbol.dispose](): void {
@@ -140,9 +141,12 @@ export interface HeldTimeline {
 
 /** A timeline that this process signals. */
 export class Timeline extends AnyTimeline {
+  readonly #onClose: () => void;
+
   /** Use `device.createTimeline()`. */
-  constructor(label: string, words: SharedWords, byteOffset: number) {
+  constructor(label: string, words: SharedWords, byteOffset: number, onClose: () => void = () => {}) {
     super(label, words, byteOffset);
+    this.#onClose = onClose;
   }
 
   /**
@@ -188,6 +192,7 @@ export class Timeline extends AnyTimeline {
    */
   protected end(): void {
     poison(this.line);
+    this.#onClose();
   }
 
   #export(open: (fd: OwnedFd) => OwnedFd): OwnedFd {
@@ -218,8 +223,7 @@ export class ImportedTimeline extends AnyTimeline {
 
 /** @throws INVALID_DESCRIPTOR where no timeline can lie there */
 export function checkPlace(label: string, { byteOffset }: TimelinePlace, byteLength: number): void {
-  if (Number.isSafeInteger(byteOffset) && byteOffset >= 0 && byteOffset % LINE_BYTES === 0 && byteOffset < byteLength)
-    return;
+  if (isPlace(byteOffset, byteLength)) return;
   throw new CudaIpcError(
     "INVALID_DESCRIPTOR",
     `Cannot import timeline "${label}": it claims byte ${byteOffset} of ${byteLength}, wanted a multiple of ${LINE_BYTES} within`,

@@ -20,6 +20,16 @@ const FINAL = 1;
 export const POISON = 2n ** 63n - 1n;
 export const VALUE_MAX = POISON - 1n;
 
+/** Whether a timeline can lie at this byte of memory of so many bytes. */
+export function isPlace(byteOffset: number, byteLength: number): boolean {
+  return (
+    Number.isSafeInteger(byteOffset) &&
+    byteOffset >= 0 &&
+    byteOffset % LINE_BYTES === 0 &&
+    byteOffset + LINE_BYTES <= byteLength
+  );
+}
+
 export interface Line {
   readonly words: BigInt64Array;
   /** Of the first word. */
