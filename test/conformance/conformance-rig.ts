@@ -185,7 +185,7 @@ export class ConformanceRig {
   }
 
   enqueued<R extends Reduction>(reduction: R): PendingReduction<ReductionResults[R["kind"]]> {
-    return this.driver.enqueueReduction<R["kind"]>(this.sharedStream(), reduction as ReductionOf<R["kind"]>);
+    return this.driver.enqueueReduction<R["kind"]>(this.sharedStream(), reduction as unknown as ReductionOf<R["kind"]>);
   }
 
   /** The result of a reduction by itself. */

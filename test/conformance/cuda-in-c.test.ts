@@ -27,6 +27,8 @@ if (typeof header === "string") {
     header.compile(source, library, ["-shared", "-fPIC", "-O1"]);
     // The child processes of the suite open libcuda by its name.
     process.env.LD_LIBRARY_PATH = folder;
-    describeConformance("the seam", () => createCudaDriver({ load: () => koffi().load(library) }));
+    describeConformance("the seam", () => createCudaDriver({ load: () => koffi().load(library) }), {
+      withoutKernels: "it runs no PTX; test/unit/driver/cuda/ptx-operations.test.ts does",
+    });
   });
 }

@@ -81,8 +81,8 @@ export function arithmetic(name: string, type: Type): Arithmetic | undefined {
     const operations: Readonly<Record<string, Arithmetic>> = {
       add: (a: number, b: number) => round(a + b),
       mul: (a: number, b: number) => round(a * b),
-      min: Math.min as Arithmetic,
-      max: Math.max as Arithmetic,
+      min: (a: number, b: number) => Math.min(a, b),
+      max: (a: number, b: number) => Math.max(a, b),
     };
     return operations[name];
   }
@@ -143,7 +143,7 @@ function encodeHalf(value: number): number {
   const magnitude = Math.abs(value);
   // The largest value that is rounded to 65504 and not to infinity lies below this.
   if (magnitude >= 65520) return sign | 0x7c00;
-  const exponent = Math.max(-14, Math.floor(Math.log2(magnitude || 1)));
+  const exponent = Math.max(-14, Math.floor(Math.log2(magnitude || 2 ** -24)));
   const quantum = 2 ** (exponent - 10);
   const units = roundHalfToEven(magnitude / quantum);
   // Units run on from one exponent into the next, as the bits of the format do.

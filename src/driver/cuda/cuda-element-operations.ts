@@ -34,15 +34,16 @@ export type OperationDriver = ResultMemory &
     check(ordinal: number, address: DevicePointer, byteLength: number, access: Access): void;
   };
 
-/** The most blocks of a launch; with more elements than it has threads, each thread has several. */
-export interface GridLimits {
-  /** More than a GPU runs at a time. */
-  readonly map: number;
-  /** About as many as a large GPU runs at a time, each with a result of its own. */
-  readonly reduction: number;
+export interface OperationSizes {
+  /** The most blocks of a launch: more than a GPU runs at a time. With more elements than threads, each thread has several. */
+  readonly mapBlocks: number;
+  /** The most blocks of a reduction, each with a result of its own: about as many as a large GPU runs at a time. */
+  readonly reductionBlocks: number;
+  /** Areas for results that are made at a time. */
+  readonly areas: number;
 }
 
-const usualGrids: GridLimits = { map: 16_384, reduction: 1024 };
+const usualSizes: OperationSizes = { mapBlocks: 16_384, reductionBlocks: 1024, areas: 16 };
 
 interface Loaded {
   readonly module: DriverModule;
@@ -51,14 +52,14 @@ interface Loaded {
 
 export class CudaElementOperations implements OperationCalls {
   readonly #driver: OperationDriver;
-  readonly #grids: GridLimits;
+  readonly #sizes: OperationSizes;
   readonly #areas: CudaResultAreas;
   readonly #loaded = new Map<number, Loaded>();
 
-  constructor(driver: OperationDriver, grids: GridLimits = usualGrids) {
+  constructor(driver: OperationDriver, sizes: OperationSizes = usualSizes) {
     this.#driver = driver;
-    this.#grids = grids;
-    this.#areas = new CudaResultAreas(driver);
+    this.#sizes = sizes;
+    this.#areas = new CudaResultAreas(driver, sizes.areas);
   }
 
   enqueueOperation(stream: DriverStream, operation: ElementOperation): void {
@@ -73,7 +74,7 @@ export class CudaElementOperations implements OperationCalls {
     }
     const from = kind === "affine" ? [u64(operation.from)] : [];
     const name = `${kind}_${elementKind(dtype)}`;
-    this.#launch(stream, name, blocksFor(count, this.#grids.map), [u64(to), ...from, u64(count), ...scalars]);
+    this.#launch(stream, name, blocksFor(count, this.#sizes.mapBlocks), [u64(to), ...from, u64(count), ...scalars]);
   }
 
   enqueueReduction<Kind extends ReductionKind>(
@@ -88,7 +89,7 @@ export class CudaElementOperations implements OperationCalls {
     this.#check(stream, touched);
     this.#kernel(stream.ordinal, kernel);
     const area = this.#areas.take(stream.ordinal);
-    const blocks = blocksFor(count, Math.min(this.#grids.reduction, Math.floor(RESULT_BYTES / resultBytes)));
+    const blocks = blocksFor(count, Math.min(this.#sizes.reductionBlocks, Math.floor(RESULT_BYTES / resultBytes)));
     const byteLength = blocks * resultBytes;
     // WHY the area is not given back where one of these throws: the kernel may be under way, and write to it.
     this.#launch(stream, kernel, blocks, [...args, u64(area.pointer)]);
@@ -120,7 +121,7 @@ export class CudaElementOperations implements OperationCalls {
     const { byteLength } = value;
     // WHY the driver's memset: it has all sizes but this one, and needs no kernels to be loaded.
     if (byteLength === 8) {
-      this.#launch(stream, "fill_b64", blocksFor(count, this.#grids.map), [u64(to), u64(count), value]);
+      this.#launch(stream, "fill_b64", blocksFor(count, this.#sizes.mapBlocks), [u64(to), u64(count), value]);
       return;
     }
     const padded = new Uint8Array(4);

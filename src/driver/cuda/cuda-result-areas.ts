@@ -7,7 +7,6 @@ import { acquireIn, releaseAll } from "../../base/scope.js";
 import type { DevicePointer, GpuDriver, HostPointer, StagingMemory } from "../gpu-driver.js";
 
 export const RESULT_BYTES = 64 * 1024;
-const AREAS_AT_A_TIME = 16;
 
 export interface ResultArea {
   readonly ordinal: number;
@@ -31,11 +30,13 @@ interface Block {
 
 export class CudaResultAreas {
   readonly #memory: ResultMemory;
+  readonly #areasAtATime: number;
   readonly #blocks: Block[] = [];
   readonly #free = new Map<number, ResultArea[]>();
 
-  constructor(memory: ResultMemory) {
+  constructor(memory: ResultMemory, areasAtATime: number) {
     this.#memory = memory;
+    this.#areasAtATime = areasAtATime;
   }
 
   /** An area that nothing uses, for the caller until `giveBack`. */
@@ -55,7 +56,7 @@ export class CudaResultAreas {
     if (free.length > 0) return;
     const block = this.#create(ordinal);
     this.#blocks.push(block);
-    for (let offset = 0; offset < AREAS_AT_A_TIME * RESULT_BYTES; offset += RESULT_BYTES) {
+    for (let offset = 0; offset < this.#areasAtATime * RESULT_BYTES; offset += RESULT_BYTES) {
       free.push({
         ordinal,
         pointer: block.pointer + BigInt(offset),
@@ -81,7 +82,7 @@ export class CudaResultAreas {
 
   #create(ordinal: number): Block {
     const memory = this.#memory;
-    const byteLength = AREAS_AT_A_TIME * RESULT_BYTES;
+    const byteLength = this.#areasAtATime * RESULT_BYTES;
     return acquireIn((scope) => {
       const physical = memory.createMemory(ordinal, roundUp(byteLength, memory.granularityBytes(ordinal)));
       let pointer: DevicePointer;
