@@ -119,6 +119,15 @@ export class Device {
     return new Stream(this);
   }
 
+  /**
+   * Loads what operations on arrays (`fill`, `statistics` and the others) need, which takes some milliseconds on a GPU. The first operation
+   * does it by itself; where a stream may be waiting for a timeline by then, call this before.
+   */
+  prepareOperations(): void {
+    this.#checkOpen();
+    this.driver.prepareOperations(this.ordinal);
+  }
+
   /** A counter that starts at 0, signalled by this process alone. Closed by the caller. */
   createTimeline(options: TimelineOptions = {}): Timeline {
     this.#checkOpen();
