@@ -93,8 +93,8 @@ export interface PendingReduction<Result> {
 
 export interface OperationCalls {
   /**
-   * Enqueues an operation. The first one on a device loads the kernels, which takes some milliseconds and may wait for streams that
-   * wait: `prepareOperations` does it before.
+   * Enqueues an operation. The first one on a device loads the kernels, which may wait for streams that wait; the driver compiles them
+   * where its cache does not have them, in some tenths of a second. `prepareOperations` does it before.
    */
   enqueueOperation(stream: DriverStream, operation: ElementOperation): void;
   /** Enqueues a reduction; as `enqueueOperation`. */

@@ -120,8 +120,8 @@ export class Device {
   }
 
   /**
-   * Loads what operations on arrays (`fill`, `statistics` and the others) need, which takes some milliseconds on a GPU. The first operation
-   * does it by itself; where a stream may be waiting for a timeline by then, call this before.
+   * Loads what operations on arrays (`fill`, `statistics` and the others) need. The first operation on a GPU does it by itself; where a
+   * stream may be waiting for a timeline by then, or some tenths of a second matter, call this before.
    */
   prepareOperations(): void {
     this.#checkOpen();

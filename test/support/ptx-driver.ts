@@ -80,7 +80,7 @@ function kernelCalls(memory: PtxMemory, held: { modules: number }, fails: (call:
   return {
     loadModule(ordinal, image) {
       fails("loadModule");
-      const module = { ordinal };
+      const module = { ordinal, kernelNames: undefined };
       kernelsOf.set(module, PtxKernel.parse(new TextDecoder().decode(image)));
       held.modules += 1;
       return module;
