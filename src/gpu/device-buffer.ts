@@ -125,6 +125,18 @@ export class DeviceBuffer {
     return new DeviceBuffer(this, this.#held.mapped.retain(), undefined);
   }
 
+  /** This memory for reading alone, in place of this buffer, which is closed. */
+  asReadOnly(): DeviceBuffer {
+    const { mapped } = this.#held;
+    const readOnly = new DeviceBuffer(
+      { label: this.label, byteLength: this.byteLength, access: "read" },
+      mapped.retain(),
+      undefined,
+    );
+    this.close();
+    return readOnly;
+  }
+
   get mechanism(): Mechanism {
     return this.#held.mapped.mechanism;
   }

@@ -56,7 +56,7 @@ export function someElements(dtype: ArithmeticDType, count: number, seed: number
 }
 
 /** The elements as numbers, or as bigints for 64-bit integers. */
-export function valuesOf(dtype: ArithmeticDType, bytes: Uint8Array): Scalar[] {
+function valuesOf(dtype: ArithmeticDType, bytes: Uint8Array): Scalar[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const { byteSize } = dtypes[dtype];
   if (isSmall(dtype)) {

@@ -10,7 +10,7 @@ import { Disposables } from "../../support/disposables.js";
 import { createFakeGpu } from "../../support/fake-gpu.js";
 import { checkLeaks } from "../../support/leak-check.js";
 
-const devices = { host: () => Device.open("host"), "a GPU": () => Device.open("cuda:0", createFakeGpu) };
+const devices = { host: () => Device.open("host"), "a GPU": () => Device.open("cuda:0", () => createFakeGpu()) };
 
 for (const [name, open] of Object.entries(devices)) {
   describe(`operations on arrays on ${name}`, () => {
