@@ -119,6 +119,15 @@ export class Device {
     return new Stream(this);
   }
 
+  /**
+   * Loads what operations on arrays (`fill`, `statistics` and the others) need. The first operation on a GPU does it by itself; where a
+   * stream may be waiting for a timeline by then, or some tenths of a second matter, call this before.
+   */
+  prepareOperations(): void {
+    this.#checkOpen();
+    this.driver.prepareOperations(this.ordinal);
+  }
+
   /** A counter that starts at 0, signalled by this process alone. Closed by the caller. */
   createTimeline(options: TimelineOptions = {}): Timeline {
     this.#checkOpen();

@@ -31,6 +31,7 @@ export class Stream {
   readonly #waits = new Map<AnyTimeline, { readonly held: HeldTimeline; value: bigint }>();
   /** What was enqueued since the stream was last seen idle needs these. */
   readonly #uses = new Set<Holdable>();
+  readonly #afterIdle: (() => void)[] = [];
   #open = true;
 
   /** Use `device.createStream()`. */
@@ -97,6 +98,12 @@ export class Stream {
     this.#uses.add(needed);
   }
 
+  /** Runs once when the stream is next seen idle or is closed, for what the work of a stream still uses; not for users. */
+  afterIdle(release: () => void): void {
+    if (this.#open) this.#afterIdle.push(release);
+    else release();
+  }
+
   /**
    * Waits until all work given so far is done; the work itself goes on when the wait is given up.
    * @throws TIMEOUT, ABORTED, DEVICE_LOST, PEER_GONE as `isIdle`
@@ -144,7 +151,7 @@ export class Stream {
   }
 
   #onIdle(): void {
-    if (this.#waits.size === 0 && this.#uses.size === 0) return;
+    if (this.#waits.size === 0 && this.#uses.size === 0 && this.#afterIdle.length === 0) return;
     const waits = this.#takeWaits();
     releaseAll([
       ...this.#takeUses(),
@@ -161,7 +168,7 @@ export class Stream {
   #takeUses(): (() => void)[] {
     const uses = [...this.#uses];
     this.#uses.clear();
-    return uses.map((needed) => () => needed.release());
+    return [...this.#afterIdle.splice(0), ...uses.map((needed) => () => needed.release())];
   }
 
   #takeWaits(): { readonly held: HeldTimeline; readonly value: bigint }[] {
