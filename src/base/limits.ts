@@ -40,6 +40,10 @@ export const limits = {
   stagingBytes: 4 * MiB,
   /** Lanes of one device: pieces of transfers that are under way at a time, and with `stagingBytes` its pinned memory. */
   transferLanes: 24,
+  /** Events of one device, those in its pool for reuse included. Drivers have room for some 20,000 shared ones in all processes. */
+  eventsPerDeviceMax: 1000,
+  /** Events of one driver of the host device. */
+  hostEventsMax: 1024,
   /** A longer view of memory would end the whole process: Node's own limit of a Buffer, 4 GiB on Node 20. */
   viewBytesMax: constants.MAX_LENGTH,
 } as const;

@@ -3,6 +3,8 @@ import { after, afterEach, before, beforeEach, describe } from "node:test";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { ConformanceRig } from "./conformance-rig.js";
 import { devicePromises } from "./device-promises.js";
+import { eventPromises } from "./event-promises.js";
+import { legacyPromises } from "./legacy-promises.js";
 import { memoryPromises } from "./memory-promises.js";
 import { processPromises } from "./process-promises.js";
 import { streamPromises } from "./stream-promises.js";
@@ -32,6 +34,8 @@ export function describeConformance(name: string, createDriver: () => GpuDriver)
     describe("memory", () => memoryPromises(subject));
     describe("streams", () => streamPromises(subject));
     describe("words", () => wordPromises(subject));
+    describe("an event", () => eventPromises(subject));
+    describe("memory with a handle", () => legacyPromises(subject));
     describe("processes", () => processPromises(subject));
   });
 }
