@@ -42,6 +42,8 @@ export const limits = {
   transferLanes: 24,
   /** Events of one device, those in its pool for reuse included. Drivers have room for some 20,000 shared ones in all processes. */
   eventsPerDeviceMax: 1000,
+  /** Handles of other processes whose newest generation a device remembers. */
+  knownGenerationsMax: 100_000,
   /** Events of one driver of the host device. */
   hostEventsMax: 1024,
   /** A longer view of memory would end the whole process: Node's own limit of a Buffer, 4 GiB on Node 20. */

@@ -5,12 +5,15 @@
 import { checkInteger, checkRange, roundUp } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
+import { checkOneOf } from "../base/one-of.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DevicePointer, DriverMemory, FillPattern, Mechanism, MemoryPlace } from "../driver/gpu-driver.js";
+import type { LegacyExport } from "../driver/legacy-calls.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
+import { allocateLegacy } from "./legacy-memory.js";
 import { MappedMemory } from "./mapped-memory.js";
 import { download, upload } from "./transfer.js";
 
@@ -19,6 +22,17 @@ export interface AllocateOptions {
   readonly label?: string | undefined;
   /** "device" by default. Memory of "host-numa" lies in the machine beside the GPU, and the CPU can view it. */
   readonly place?: MemoryPlace | undefined;
+  /**
+   * How the memory can be shared; by file descriptor unless told otherwise. "legacy" is by a 64-byte handle alone, in blocks of
+   * 2 MiB: see `IpcArrayHandle`. It ends with this buffer, also for those who opened it; on a GPU what they find then is undefined.
+   */
+  readonly mechanism?: "legacy" | undefined;
+}
+
+/** What other processes open memory of the legacy mechanism by. */
+export interface ExportedHandle extends LegacyExport {
+  /** Larger than that of whatever was in the same place before. */
+  readonly generation: number;
 }
 
 export interface ImportOptions {
@@ -85,7 +99,12 @@ export class DeviceBuffer {
    */
   static allocate(device: Device, byteLength: number, options: AllocateOptions = {}): DeviceBuffer {
     checkInteger("byteLength", byteLength, 0);
-    const { label = "buffer", place } = options;
+    const { label = "buffer", place, mechanism } = options;
+    if (mechanism !== undefined) {
+      checkOneOf("mechanism", mechanism, ["legacy"]);
+      if (place !== undefined) checkOneOf("place (with mechanism legacy)", place, ["device"]);
+      return DeviceBuffer.over(allocateLegacy(device, byteLength), { label, byteLength, access: "read-write" });
+    }
     const allocationByteLength = roundUp(Math.max(1, byteLength), device.facts.granularityBytes);
     return acquireIn((scope) => {
       const memory = device.driver.createMemory(device.ordinal, allocationByteLength, place);
@@ -120,8 +139,9 @@ export class DeviceBuffer {
   }
 
   /** A buffer of its own on the same mapping, also where this one was closed but others keep the mapping. */
-  twin(): DeviceBuffer {
-    return new DeviceBuffer(this, this.#held.mapped.retain(), undefined);
+  twin(label = this.label): DeviceBuffer {
+    const { byteLength, access } = this;
+    return new DeviceBuffer({ label, byteLength, access }, this.#held.mapped.retain(), undefined);
   }
 
   get mechanism(): Mechanism {
@@ -156,6 +176,21 @@ export class DeviceBuffer {
       throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}" as a file descriptor: ${found}`);
     }
     return this.device.driver.exportMemory(memory);
+  }
+
+  /**
+   * The handle by which other processes open memory of the legacy mechanism, for as long as it is open here.
+   * @throws UNSUPPORTED for memory of another mechanism, and for what was itself imported
+   */
+  exportHandle(): ExportedHandle {
+    this.#checkOpen();
+    const { mapped } = this.#held;
+    if (mapped.mechanism !== "legacy") {
+      const found = `it is ${mapped.mechanism} memory`;
+      throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}" by handle: ${found}, wanted legacy`);
+    }
+    const { driver, ordinal } = this.device;
+    return { ...driver.exportLegacy(ordinal, mapped.pointer), generation: mapped.generation };
   }
 
   /** Copies bytes to the device. They must not change until this resolves. */

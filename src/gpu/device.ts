@@ -3,10 +3,14 @@
  * Owns its driver and what transfers to it need; the driver lives until everything made on the device is gone.
  */
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { acquireIn, Scope } from "../base/scope.js";
+import { acquireIn, releaseAll, Scope } from "../base/scope.js";
 import type { DeviceFacts, GpuDriver } from "../driver/gpu-driver.js";
 import { type DriverOpener, openDriver } from "../driver/open-driver.js";
+import { Event } from "./event.js";
+import { EventPool } from "./event-pool.js";
+import { Exporters } from "./exporters.js";
 import { Lanes } from "./lanes.js";
+import { LegacyImports } from "./legacy-imports.js";
 import { Stream } from "./stream.js";
 
 export class Device {
@@ -17,6 +21,10 @@ export class Device {
   readonly reason: string;
   readonly driver: GpuDriver;
   readonly lanes: Lanes;
+  /** Not for users, as the two below: see event.ts and ipc-array-handle.ts. */
+  readonly events: EventPool;
+  readonly exporters = new Exporters();
+  readonly legacyImports = new LegacyImports();
   readonly #underWay = new Set<Promise<unknown>>();
   #open = true;
   /** Mappings and streams that need the driver. */
@@ -28,6 +36,7 @@ export class Device {
     this.name = driver.kind === "host" ? "host" : `cuda:${ordinal}`;
     this.reason = reason;
     this.lanes = new Lanes(driver, ordinal);
+    this.events = new EventPool(driver, ordinal);
   }
 
   /**
@@ -108,6 +117,12 @@ export class Device {
     return new Stream(this);
   }
 
+  /** An event to be recorded here and waited for anywhere; the caller closes it. @throws LIMIT_EXCEEDED */
+  createEvent(options: { readonly label?: string } = {}): Event {
+    this.#checkOpen();
+    return Event.create(this, options.label);
+  }
+
   /** Counts something made on this device, which calls `release` once: the driver is closed after it. */
   retain(): void {
     this.#checkOpen();
@@ -116,7 +131,7 @@ export class Device {
 
   release(): void {
     this.#users -= 1;
-    if (!this.#open && this.#users === 0) this.driver.close();
+    if (!this.#open && this.#users === 0) this.#end();
   }
 
   /** Runs work that `idle` waits for. */
@@ -140,13 +155,17 @@ export class Device {
     if (!this.#open) return;
     this.#open = false;
     const scope = new Scope();
-    if (this.#users === 0) scope.defer(() => this.driver.close());
+    if (this.#users === 0) scope.defer(() => this.#end());
     scope.defer(() => this.lanes.close());
     scope.close();
   }
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  #end(): void {
+    releaseAll([() => this.events.close(), () => this.driver.close()]);
   }
 
   #checkOpen(): void {

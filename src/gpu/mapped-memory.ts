@@ -4,6 +4,7 @@
  */
 import { checkRange, formatBytes } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
+import { nextGeneration } from "../base/generation.js";
 import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import type { DevicePointer, Mechanism } from "../driver/gpu-driver.js";
@@ -30,6 +31,8 @@ export class MappedMemory {
   readonly device: Device;
   readonly pointer: DevicePointer;
   readonly mechanism: Mechanism;
+  /** Larger than that of whatever was at the same address before. */
+  readonly generation = nextGeneration();
   readonly #unmap: () => void;
   readonly #onUnmapped: (() => void)[] = [];
   #byteLength: number;

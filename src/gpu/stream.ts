@@ -5,6 +5,7 @@ import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DriverStream } from "../driver/gpu-driver.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
+import type { Event } from "./event.js";
 
 export class Stream {
   readonly device: Device;
@@ -25,6 +26,15 @@ export class Stream {
   get handle(): DriverStream {
     if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot use a stream of ${this.device.name}: it was closed`);
     return this.#handle;
+  }
+
+  /**
+   * What is given to this stream from now on starts when the event is done, as it was last recorded by now. The event stays open
+   * until then.
+   * @throws EVENT_NOT_RECORDED where no recording was made or announced, PEER_GONE where its exporter ended before it was done
+   */
+  wait(event: Event): void {
+    event.holdBack(this.handle);
   }
 
   /** Whether all work given so far is done. Throws what earlier work failed with. */

@@ -61,9 +61,11 @@ export function decodeHostHandle(bytes: Uint8Array, kind: HostHandle["kind"]): H
     Number(view.getBigUint64(offset, true)),
   ) as [number, number, number, number];
   if (![startTicks, fileNumber, generation, byteLength].every(Number.isSafeInteger)) return undefined;
+  const slot = view.getUint16(6, true);
+  if (kind === "memory" && (slot !== 0 || generation !== 0)) return undefined;
   return {
     kind,
-    slot: view.getUint16(6, true),
+    slot,
     pid: view.getUint32(8, true),
     fd: view.getUint32(12, true),
     startTicks,

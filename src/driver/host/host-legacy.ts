@@ -26,6 +26,7 @@ interface Block extends AddressRange {
 }
 
 interface ImportedBlock extends LegacyImport {
+  readonly access: Access;
   readonly key: string;
   users: number;
 }
@@ -60,8 +61,8 @@ class HostLegacy {
   readonly #memories: HostMemories;
   readonly #blocks = new AddressTable<Block>("Memory with a handle");
   readonly #imported = new Map<DevicePointer, ImportedBlock>();
-  /** By access and handle. */
-  readonly #importedByKey = new Map<string, ImportedBlock>();
+  /** By access and then by handle. */
+  readonly #importedByKey: Record<Access, Map<string, ImportedBlock>> = { read: new Map(), "read-write": new Map() };
 
   constructor(memories: HostMemories) {
     this.#memories = memories;
@@ -101,8 +102,8 @@ class HostLegacy {
   import(handle: Uint8Array, access: Access): LegacyImport {
     const what = "memory of the host device";
     checkHandleLength(handle, what);
-    const key = access + handleKey(handle);
-    const known = this.#importedByKey.get(key);
+    const key = handleKey(handle);
+    const known = this.#importedByKey[access].get(key);
     if (known !== undefined) {
       known.users += 1;
       return known;
@@ -114,9 +115,9 @@ class HostLegacy {
     const fd = openExporterFile(decoded, access);
     try {
       const pointer = this.#map(fd, decoded.byteLength, access);
-      const block = { pointer, blockByteLength: decoded.byteLength, key, users: 1 };
+      const block = { pointer, blockByteLength: decoded.byteLength, access, key, users: 1 };
       this.#imported.set(pointer, block);
-      this.#importedByKey.set(key, block);
+      this.#importedByKey[access].set(key, block);
       return block;
     } finally {
       fd.close();
@@ -129,7 +130,7 @@ class HostLegacy {
     block.users -= 1;
     if (block.users > 0) return;
     this.#imported.delete(pointer);
-    this.#importedByKey.delete(block.key);
+    this.#importedByKey[block.access].delete(block.key);
     this.#memories.unmap(pointer);
   }
 
