@@ -8,13 +8,13 @@ import { CudaIpcError } from "../base/errors.js";
 import { checkOneOf } from "../base/one-of.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DevicePointer, DriverMemory, FillPattern, Mechanism, MemoryPlace } from "../driver/gpu-driver.js";
-import type { LegacyExport } from "../driver/legacy-calls.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
-import { allocateLegacy } from "./legacy-memory.js";
-import { MappedMemory } from "./mapped-memory.js";
+import { allocateLegacy, type ExportedHandle, exportLegacy } from "./legacy-memory.js";
+import { type MappedMemory, mapMemory } from "./mapped-memory.js";
+import type { Stream } from "./stream.js";
 import { download, upload } from "./transfer.js";
 
 export interface AllocateOptions {
@@ -27,12 +27,6 @@ export interface AllocateOptions {
    * 2 MiB: see `IpcArrayHandle`. It ends with this buffer, also for those who opened it; on a GPU what they find then is undefined.
    */
   readonly mechanism?: "legacy" | undefined;
-}
-
-/** What other processes open memory of the legacy mechanism by. */
-export interface ExportedHandle extends LegacyExport {
-  /** Larger than that of whatever was in the same place before. */
-  readonly generation: number;
 }
 
 export interface ImportOptions {
@@ -144,6 +138,18 @@ export class DeviceBuffer {
     return new DeviceBuffer({ label, byteLength, access }, this.#held.mapped.retain(), undefined);
   }
 
+  /** This memory for reading alone, in place of this buffer, which is closed. */
+  asReadOnly(): DeviceBuffer {
+    const { mapped } = this.#held;
+    const readOnly = new DeviceBuffer(
+      { label: this.label, byteLength: this.byteLength, access: "read" },
+      mapped.retain(),
+      undefined,
+    );
+    this.close();
+    return readOnly;
+  }
+
   get mechanism(): Mechanism {
     return this.#held.mapped.mechanism;
   }
@@ -184,13 +190,7 @@ export class DeviceBuffer {
    */
   exportHandle(): ExportedHandle {
     this.#checkOpen();
-    const { mapped } = this.#held;
-    if (mapped.mechanism !== "legacy") {
-      const found = `it is ${mapped.mechanism} memory`;
-      throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}" by handle: ${found}, wanted legacy`);
-    }
-    const { driver, ordinal } = this.device;
-    return { ...driver.exportLegacy(ordinal, mapped.pointer), generation: mapped.generation };
+    return exportLegacy(this.#held.mapped, this.label);
   }
 
   /** Copies bytes to the device. They must not change until this resolves. */
@@ -253,6 +253,18 @@ export class DeviceBuffer {
     });
   }
 
+  /**
+   * Enqueues work on the memory, which stays mapped until the stream is next seen idle (`isIdle`, `synchronize`) or is closed, even when
+   * the buffer is closed meanwhile.
+   */
+  enqueue(intent: "read" | "write", stream: Stream, work: (mapped: MappedMemory) => void): void {
+    this.#checkOpen();
+    if (intent === "write") this.#checkWritable();
+    const { mapped } = this.#held;
+    stream.hold(mapped);
+    work(mapped);
+  }
+
   /** Called once when the mapping has ended; not for users. */
   onUnmapped(listener: () => void): void {
     this.#held.mapped.onUnmapped(listener);
@@ -277,17 +289,6 @@ export class DeviceBuffer {
     if (this.access === "read-write") return;
     throw new CudaIpcError("READ_ONLY", `Cannot write to "${this.label}": it was opened for reading`);
   }
-}
-
-function mapMemory(device: Device, memory: DriverMemory, access: Access): MappedMemory {
-  return acquireIn((scope) => {
-    const pointer = device.driver.mapMemory(memory, access);
-    scope.own(pointer, (pointer) => device.driver.unmapMemory(device.ordinal, pointer));
-    const { driver, ordinal } = device;
-    const { mechanism } = driver;
-    const unmap = () => driver.unmapMemory(ordinal, pointer);
-    return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism, unmap });
-  });
 }
 
 function giveBack({ mapped, memory }: Held): void {

@@ -18,34 +18,27 @@ import {
 } from "../wire/ipc-documents.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
-import { type Exporter, exporterKey } from "./exporters.js";
+import { exporterKey } from "./exporters.js";
+import { ImportedEvent } from "./imported-event.js";
 import { checkDeviceKind, refuseOwnProcess, wireDevice } from "./ipc-origin.js";
 import type { Stream } from "./stream.js";
-
-/** What an imported event knows of where it came from. */
-interface Origin {
-  readonly exporter: Exporter;
-  /** Of exporter and handle. */
-  readonly key: string;
-}
 
 export class Event {
   readonly device: Device;
   readonly label: string;
   readonly #handle: DriverEvent;
   readonly #generation: number;
-  readonly #origin: Origin | undefined;
+  readonly #origin: ImportedEvent | undefined;
   #recorded: number;
   #open = true;
 
-  /** Takes over the driver's event. */
+  /** Takes over the driver's event, or the imported one around it. */
   private constructor(
     device: Device,
     label: string,
     handle: DriverEvent,
-    known: { readonly generation: number; readonly recorded: number; readonly origin: Origin | undefined },
+    known: { readonly generation: number; readonly recorded: number; readonly origin: ImportedEvent | undefined },
   ) {
-    device.retain();
     this.device = device;
     this.label = label;
     this.#handle = handle;
@@ -58,12 +51,13 @@ export class Event {
   static create(device: Device, label = "event"): Event {
     return acquireIn((scope) => {
       const handle = scope.own(device.events.take(), (it) => device.events.put(it));
+      device.retain();
       return new Event(device, label, handle, { generation: nextGeneration(), recorded: 0, origin: undefined });
     });
   }
 
   /**
-   * An event of another process, by its descriptor. The caller closes it, when no stream waits for it any more.
+   * An event of another process, by its descriptor. The caller closes it; streams that wait for it keep it until then.
    * @throws INVALID_DESCRIPTOR, INVALID_HANDLE, OWN_HANDLE, STALE_HANDLE where its exporter ended or closed it
    */
   static import(device: Device, descriptor: unknown, options: { readonly label?: string } = {}): Event {
@@ -80,7 +74,8 @@ export class Event {
       const handle = device.driver.importEvent(device.ordinal, decodeHandle(text));
       scope.own(handle, (it) => device.driver.destroyEvent(it));
       exporters.meet(key, generation, what);
-      return new Event(device, label, handle, { generation, recorded, origin: { exporter, key } });
+      const origin = new ImportedEvent(device, label, handle, exporter, key);
+      return new Event(device, label, handle, { generation, recorded, origin });
     });
   }
 
@@ -123,11 +118,12 @@ export class Event {
     await waitUntil(() => this.#isDone(), deadline);
   }
 
-  /** For `stream.wait(event)`. @throws EVENT_NOT_RECORDED, PEER_GONE */
-  holdBack(stream: DriverStream): void {
+  /** For `stream.wait(event)`, which keeps what this returns until then. @throws EVENT_NOT_RECORDED, PEER_GONE */
+  holdBack(stream: DriverStream): ImportedEvent | undefined {
     const handle = this.#recordedHandle();
-    if (this.#origin?.exporter.gone && !this.device.driver.isEventDone(handle)) throw this.#peerGone();
+    this.#origin?.refuseGone();
     this.device.driver.waitEvent(stream, handle);
+    return this.#origin;
   }
 
   /**
@@ -177,13 +173,8 @@ export class Event {
     if (!this.#open) return;
     this.#open = false;
     const { device } = this;
-    const origin = this.#origin;
-    if (origin === undefined) {
-      releaseAll([() => device.events.put(this.#handle), () => device.release()]);
-      return;
-    }
-    const destroy = () => device.driver.destroyEvent(this.#handle);
-    releaseAll([destroy, () => device.exporters.release(origin.exporter), () => device.release()]);
+    if (this.#origin !== undefined) this.#origin.release();
+    else releaseAll([() => device.events.put(this.#handle), () => device.release()]);
   }
 
   [Symbol.dispose](): void {
@@ -191,12 +182,9 @@ export class Event {
   }
 
   #isDone(): boolean {
-    const { driver } = this.device;
-    if (driver.isEventDone(this.#usable("wait for"))) return true;
-    if (this.#origin?.exporter.gone !== true) return false;
-    // WHY asked again: it may have been done just before its exporter ended.
-    if (driver.isEventDone(this.#handle)) return true;
-    throw this.#peerGone();
+    if (this.device.driver.isEventDone(this.#usable("wait for"))) return true;
+    this.#origin?.refuseGone();
+    return false;
   }
 
   #recordedHandle(): DriverEvent {
@@ -212,11 +200,5 @@ export class Event {
       this.device.exporters.refuseOlder(this.#origin.key, this.#generation, `event "${this.label}"`);
     }
     return this.#handle;
-  }
-
-  #peerGone(): CudaIpcError {
-    const pid = this.#origin?.exporter.identity.pid;
-    const found = `process ${pid} ended before it was done`;
-    return new CudaIpcError("PEER_GONE", `Cannot wait for event "${this.label}": ${found}`);
   }
 }
