@@ -58,6 +58,12 @@ export const limits = {
   kernelParametersMax: 1024,
   /** All parameters of one kernel together: CUDA's own limit since 12.1. */
   kernelParameterBytesMax: 32_764,
+  /** Events of one device, those in its pool for reuse included. Drivers have room for some 20,000 shared ones in all processes. */
+  eventsPerDeviceMax: 1000,
+  /** Handles of other processes whose newest generation a device remembers. */
+  knownGenerationsMax: 100_000,
+  /** Events of one driver of the host device. */
+  hostEventsMax: 1024,
   /** One memory file of timelines, 64 bytes each. */
   timelineArenaBytes: 64 * KiB,
   /** Memory in which timelines of others may lie. */

@@ -37,7 +37,7 @@ import {
   type OperationOptions,
 } from "./array-operations.js";
 import type { Device } from "./device.js";
-import { DeviceBuffer } from "./device-buffer.js";
+import { type AllocateOptions, DeviceBuffer } from "./device-buffer.js";
 import type { Stream } from "./stream.js";
 import { readStrided, writeStrided } from "./strided-transfer.js";
 
@@ -45,6 +45,8 @@ export interface ArrayOptions<D extends DType> {
   readonly dtype: D;
   /** Elements along each axis, outermost first; `[]` is one element. */
   readonly shape: readonly number[];
+  /** How the memory can be shared; see `AllocateOptions`. */
+  readonly mechanism?: AllocateOptions["mechanism"];
 }
 
 export class DeviceArray<D extends DType = DType> {
@@ -66,7 +68,7 @@ export class DeviceArray<D extends DType = DType> {
   /** A new contiguous array in memory of its own, which `close()` frees. */
   static allocate<D extends DType>(device: Device, options: ArrayOptions<D>, label?: string): DeviceArray<D> {
     const byteLength = arrayByteLength(options.dtype, options.shape);
-    const buffer = DeviceBuffer.allocate(device, byteLength, { label });
+    const buffer = DeviceBuffer.allocate(device, byteLength, { label, mechanism: options.mechanism });
     const layout = { ...contiguousLayout(options.dtype, options.shape), dtype: options.dtype };
     return new DeviceArray(buffer, layout, () => buffer.close());
   }

@@ -5,13 +5,15 @@
 import { checkInteger, checkRange, roundUp } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
+import { checkOneOf } from "../base/one-of.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DevicePointer, DriverMemory, FillPattern, Mechanism, MemoryPlace } from "../driver/gpu-driver.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
-import { MappedMemory } from "./mapped-memory.js";
+import { allocateLegacy, type ExportedHandle, exportLegacy } from "./legacy-memory.js";
+import { type MappedMemory, mapMemory } from "./mapped-memory.js";
 import type { Stream } from "./stream.js";
 import { download, upload } from "./transfer.js";
 
@@ -20,6 +22,11 @@ export interface AllocateOptions {
   readonly label?: string | undefined;
   /** "device" by default. Memory of "host-numa" lies in the machine beside the GPU, and the CPU can view it. */
   readonly place?: MemoryPlace | undefined;
+  /**
+   * How the memory can be shared; by file descriptor unless told otherwise. "legacy" is by a 64-byte handle alone, in blocks of
+   * 2 MiB: see `IpcArrayHandle`. It ends with this buffer, also for those who opened it; on a GPU what they find then is undefined.
+   */
+  readonly mechanism?: "legacy" | undefined;
 }
 
 export interface ImportOptions {
@@ -86,7 +93,12 @@ export class DeviceBuffer {
    */
   static allocate(device: Device, byteLength: number, options: AllocateOptions = {}): DeviceBuffer {
     checkInteger("byteLength", byteLength, 0);
-    const { label = "buffer", place } = options;
+    const { label = "buffer", place, mechanism } = options;
+    if (mechanism !== undefined) {
+      checkOneOf("mechanism", mechanism, ["legacy"]);
+      if (place !== undefined) checkOneOf("place (with mechanism legacy)", place, ["device"]);
+      return DeviceBuffer.over(allocateLegacy(device, byteLength), { label, byteLength, access: "read-write" });
+    }
     const allocationByteLength = roundUp(Math.max(1, byteLength), device.facts.granularityBytes);
     return acquireIn((scope) => {
       const memory = device.driver.createMemory(device.ordinal, allocationByteLength, place);
@@ -121,8 +133,9 @@ export class DeviceBuffer {
   }
 
   /** A buffer of its own on the same mapping, also where this one was closed but others keep the mapping. */
-  twin(): DeviceBuffer {
-    return new DeviceBuffer(this, this.#held.mapped.retain(), undefined);
+  twin(label = this.label): DeviceBuffer {
+    const { byteLength, access } = this;
+    return new DeviceBuffer({ label, byteLength, access }, this.#held.mapped.retain(), undefined);
   }
 
   /** This memory for reading alone, in place of this buffer, which is closed. */
@@ -169,6 +182,15 @@ export class DeviceBuffer {
       throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}" as a file descriptor: ${found}`);
     }
     return this.device.driver.exportMemory(memory);
+  }
+
+  /**
+   * The handle by which other processes open memory of the legacy mechanism, for as long as it is open here.
+   * @throws UNSUPPORTED for memory of another mechanism, and for what was itself imported
+   */
+  exportHandle(): ExportedHandle {
+    this.#checkOpen();
+    return exportLegacy(this.#held.mapped, this.label);
   }
 
   /** Copies bytes to the device. They must not change until this resolves. */
@@ -267,17 +289,6 @@ export class DeviceBuffer {
     if (this.access === "read-write") return;
     throw new CudaIpcError("READ_ONLY", `Cannot write to "${this.label}": it was opened for reading`);
   }
-}
-
-function mapMemory(device: Device, memory: DriverMemory, access: Access): MappedMemory {
-  return acquireIn((scope) => {
-    const pointer = device.driver.mapMemory(memory, access);
-    scope.own(pointer, (pointer) => device.driver.unmapMemory(device.ordinal, pointer));
-    const { driver, ordinal } = device;
-    const { mechanism } = driver;
-    const unmap = () => driver.unmapMemory(ordinal, pointer);
-    return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism, unmap });
-  });
 }
 
 function giveBack({ mapped, memory }: Held): void {

@@ -4,10 +4,12 @@
  */
 import { checkRange, formatBytes } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
+import { nextGeneration } from "../base/generation.js";
 import { limits } from "../base/limits.js";
-import { releaseAll } from "../base/scope.js";
-import type { DevicePointer, Mechanism } from "../driver/gpu-driver.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
+import type { DevicePointer, DriverMemory, Mechanism } from "../driver/gpu-driver.js";
 import { viewAt } from "../os/host-memory.js";
+import type { Access } from "../os/mapping.js";
 import type { Device } from "./device.js";
 
 const collectedViews = new FinalizationRegistry<MappedMemory>((memory) => {
@@ -30,6 +32,8 @@ export class MappedMemory {
   readonly device: Device;
   readonly pointer: DevicePointer;
   readonly mechanism: Mechanism;
+  /** Larger than that of whatever was at the same address before. */
+  readonly generation = nextGeneration();
   readonly #unmap: () => void;
   readonly #onUnmapped: (() => void)[] = [];
   #byteLength: number;
@@ -102,4 +106,16 @@ export class MappedMemory {
     collectedViews.register(bytes.buffer, this.retain());
     return bytes;
   }
+}
+
+/** Maps the driver's memory as a whole; the caller is the first user. */
+export function mapMemory(device: Device, memory: DriverMemory, access: Access): MappedMemory {
+  const { driver, ordinal } = device;
+  return acquireIn((scope) => {
+    const pointer = driver.mapMemory(memory, access);
+    const unmap = () => driver.unmapMemory(ordinal, pointer);
+    scope.defer(unmap);
+    const { mechanism } = driver;
+    return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism, unmap });
+  });
 }

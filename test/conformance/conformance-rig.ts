@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { roundUp } from "../../src/base/bytes.js";
+import type { DriverEvent } from "../../src/driver/event-calls.js";
 import type {
   DevicePointer,
   DriverMemory,
@@ -11,6 +12,7 @@ import type {
   GpuDriver,
   StagingMemory,
 } from "../../src/driver/gpu-driver.js";
+import { LEGACY_GRANULARITY_BYTES } from "../../src/driver/legacy-calls.js";
 import type { PendingReduction, Reduction, ReductionOf, ReductionResults } from "../../src/driver/operation-calls.js";
 import { type Access, Mapping } from "../../src/os/mapping.js";
 import { createMemoryFile, reopenReadOnly } from "../../src/os/memory-file.js";
@@ -106,6 +108,18 @@ export class ConformanceRig {
 
   staging(byteLength: number): StagingMemory {
     return this.own(this.driver.allocateStaging(0, byteLength), (it) => this.driver.freeStaging(it));
+  }
+
+  event(): DriverEvent {
+    return this.own(this.driver.createEvent(0), (it) => this.driver.destroyEvent(it));
+  }
+
+  importedEvent(handle: Uint8Array): DriverEvent {
+    return this.own(this.driver.importEvent(0, handle), (it) => this.driver.destroyEvent(it));
+  }
+
+  legacy(byteLength = LEGACY_GRANULARITY_BYTES): DevicePointer {
+    return this.own(this.driver.allocateLegacy(0, byteLength), (it) => this.driver.freeLegacy(0, it));
   }
 
   /** Shared words in a memory file, registered. With `read`, streams get a mapping of a read-only descriptor. */

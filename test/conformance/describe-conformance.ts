@@ -3,7 +3,9 @@ import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { ConformanceRig } from "./conformance-rig.js";
 import { devicePromises } from "./device-promises.js";
+import { eventPromises } from "./event-promises.js";
 import { kernelPromises } from "./kernel-promises.js";
+import { legacyPromises } from "./legacy-promises.js";
 import { memoryPromises } from "./memory-promises.js";
 import { operationPromises } from "./operation-promises.js";
 import { processPromises } from "./process-promises.js";
@@ -34,6 +36,8 @@ export function describeConformance(
     describe("memory", () => memoryPromises(subject));
     describe("streams", () => streamPromises(subject));
     describe("words", () => wordPromises(subject));
+    describe("an event", () => eventPromises(subject));
+    describe("memory with a handle", () => legacyPromises(subject));
     describe("kernels", () => kernelPromises(subject));
     describe("processes", () => processPromises(subject));
     if (options.withoutKernels === undefined) operationGroups(subject, options.large);
