@@ -4,7 +4,9 @@ import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { ConformanceRig } from "./conformance-rig.js";
 import { devicePromises } from "./device-promises.js";
 import { memoryPromises } from "./memory-promises.js";
+import { poolPromises } from "./pool-promises.js";
 import { processPromises } from "./process-promises.js";
+import { reservationPromises } from "./reservation-promises.js";
 import { streamPromises } from "./stream-promises.js";
 import { wordPromises } from "./word-promises.js";
 
@@ -32,6 +34,8 @@ export function describeConformance(name: string, createDriver: () => GpuDriver)
     describe("memory", () => memoryPromises(subject));
     describe("streams", () => streamPromises(subject));
     describe("words", () => wordPromises(subject));
+    describe("pools", () => poolPromises(subject));
+    describe("reservations", () => reservationPromises(subject));
     describe("processes", () => processPromises(subject));
   });
 }

@@ -17,10 +17,15 @@ import { errorCodeOf } from "./cuda-status.js";
 /** How drivers refuse to map another size than the memory has. */
 const sizeRefusals: readonly ErrorCode[] = ["CUDA_ERROR", "UNSUPPORTED"];
 
+interface DeviceRange extends AddressRange {
+  /** Not mapped by `map`, so not unmapped by `unmap`. */
+  readonly foreign?: boolean;
+}
+
 export class CudaMappings {
   readonly #session: CudaSession;
   readonly #memories: CudaMemories;
-  readonly #mapped = new AddressTable<AddressRange>("Mapped device memory");
+  readonly #mapped = new AddressTable<DeviceRange>("Mapped device memory");
   /** Starts of mappings that the CPU sees too. */
   readonly #seenByCpu = new Set<bigint>();
 
@@ -36,7 +41,7 @@ export class CudaMappings {
 
   /** Device memory of another mechanism, so that what is enqueued on it is checked too. */
   addRange(range: AddressRange): void {
-    this.#mapped.add(range);
+    this.#mapped.add({ ...range, foreign: true });
   }
 
   removeRange(start: DevicePointer): AddressRange | undefined {
@@ -66,8 +71,11 @@ export class CudaMappings {
 
   unmap(ordinal: number, pointer: DevicePointer): void {
     this.#session.enter(ordinal);
-    const range = this.#mapped.remove(pointer);
-    if (range === undefined) throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
+    const range = this.#mapped.at(pointer);
+    if (range === undefined || range.foreign === true) {
+      throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
+    }
+    this.#mapped.remove(pointer);
     this.#seenByCpu.delete(pointer);
     releaseAll([() => this.detach(pointer, range.byteLength), () => this.unreserve(pointer, range.byteLength)]);
   }

@@ -174,9 +174,13 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_pointer, void *pointer
 
 /* ---- streams ---- */
 
-enum kind { COPY, FILL_8, FILL_16, FILL_32, WAIT, WRITE };
+enum kind { COPY, FILL_8, FILL_16, FILL_32, WAIT, WRITE, FREE_POOLED };
 struct operation { enum kind kind; CUdeviceptr to; uint64_t value; size_t count; };
 struct CUstream_st { struct operation queue[OPERATIONS_MAX]; int head; int tail; };
+
+/* In pools.c. */
+static int free_pooled(CUdeviceptr pointer);
+static int pooled_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer);
 
 /* Whether the operation is done; a wait may not be. */
 static int perform(struct operation *it) {
@@ -187,6 +191,7 @@ static int perform(struct operation *it) {
     case FILL_32: for (size_t i = 0; i < it->count; i++) ((uint32_t *)host(it->to))[i] = (uint32_t)it->value; return 1;
     case WAIT: return (int64_t)(__atomic_load_n((uint64_t *)host(it->to), __ATOMIC_SEQ_CST) - it->value) >= 0;
     case WRITE: __atomic_store_n((uint64_t *)host(it->to), it->value, __ATOMIC_SEQ_CST); return 1;
+    case FREE_POOLED: free_pooled(it->to); return 1;
   }
   return 1;
 }
