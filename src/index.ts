@@ -13,10 +13,30 @@ export type { CreateBundleOptions, CreateOptions, Hub, Inspection, OpenOptions }
 export type { SharedArray } from "./client/shared-array.js";
 export type { SharedBundle } from "./client/shared-bundle.js";
 export type { DeviceFacts, Mechanism } from "./driver/gpu-driver.js";
+export type { PoolStatistics } from "./driver/pool-calls.js";
+export type { AllocateOptions, CloseOptions, ImportOptions } from "./gpu/buffer-options.js";
 export { Device } from "./gpu/device.js";
 export { type ArrayOptions, DeviceArray } from "./gpu/device-array.js";
-export { DeviceBuffer, type ImportOptions } from "./gpu/device-buffer.js";
+export { DeviceBuffer } from "./gpu/device-buffer.js";
+export { GrowingArray, type GrowingArrayOptions } from "./gpu/growing-array.js";
+export {
+  type ExportedGrowing,
+  type ExportedGrowth,
+  GrowingBuffer,
+  type GrowingImportOptions,
+  type GrowingOptions,
+} from "./gpu/growing-memory.js";
+export {
+  type ExportedPool,
+  MemoryPool,
+  type MemoryPoolOptions,
+  type PoolAllocateOptions,
+  type PooledImportOptions,
+  type PoolImportOptions,
+} from "./gpu/memory-pool.js";
 export { Stream } from "./gpu/stream.js";
 export type { Access } from "./os/mapping.js";
 export { OwnedFd } from "./os/owned-fd.js";
+export type { GrowingDescriptor, Growth } from "./wire/growing-descriptor.js";
 export type { Holder, HubStatus, Lifetime, ObjectSummary } from "./wire/messages.js";
+export type { PoolDescriptor, PooledDescriptor } from "./wire/pool-descriptor.js";

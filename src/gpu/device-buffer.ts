@@ -6,37 +6,16 @@ import { checkInteger, checkRange, roundUp } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
-import type { DevicePointer, DriverMemory, FillPattern, Mechanism, MemoryPlace } from "../driver/gpu-driver.js";
+import type { DevicePointer, DriverMemory, FillPattern, Mechanism } from "../driver/gpu-driver.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import type { PooledDescriptor } from "../wire/pool-descriptor.js";
 import { waitUntil } from "./adaptive-wait.js";
+import type { AllocateOptions, BufferOptions, CloseOptions, ImportOptions } from "./buffer-options.js";
 import type { Device } from "./device.js";
 import { MappedMemory } from "./mapped-memory.js";
+import type { Stream } from "./stream.js";
 import { download, upload } from "./transfer.js";
-
-export interface AllocateOptions {
-  /** The name in error messages; "buffer" by default. */
-  readonly label?: string | undefined;
-  /** "device" by default. Memory of "host-numa" lies in the machine beside the GPU, and the CPU can view it. */
-  readonly place?: MemoryPlace | undefined;
-}
-
-export interface ImportOptions {
-  /** The name in error messages. */
-  readonly label: string;
-  readonly byteLength: number;
-  readonly allocationByteLength: number;
-  readonly access: Access;
-  /** Where the memory lies; "device" by default. */
-  readonly place?: MemoryPlace | undefined;
-}
-
-/** A buffer over memory that is mapped already. */
-export interface BufferOptions {
-  readonly label: string;
-  readonly byteLength: number;
-  readonly access: Access;
-}
 
 /** What an open buffer holds, apart from the buffer itself, so that it can be given back when the buffer was forgotten. */
 interface Held {
@@ -60,22 +39,20 @@ const forgotten = new FinalizationRegistry<Held>((held) => {
 export class DeviceBuffer {
   readonly device: Device;
   readonly label: string;
-  readonly byteLength: number;
-  /** What is mapped: `byteLength` rounded up to the granularity of its mechanism. */
-  readonly allocationByteLength: number;
   readonly access: Access;
   readonly #held: Held;
+  #byteLength: number;
   #open = true;
 
   /** Takes over what is held. */
   private constructor(options: BufferOptions, mapped: MappedMemory, memory: DriverMemory | undefined) {
     this.device = mapped.device;
     this.label = options.label;
-    this.byteLength = options.byteLength;
-    this.allocationByteLength = mapped.byteLength;
     this.access = options.access;
+    this.#byteLength = options.byteLength;
     this.#held = { label: options.label, mapped, memory };
     liveCount += 1;
+    mapped.pooled?.bufferOpened();
     forgotten.register(this, this.#held, this);
   }
 
@@ -124,11 +101,21 @@ export class DeviceBuffer {
     return new DeviceBuffer(this, this.#held.mapped.retain(), undefined);
   }
 
+  /** Bytes of the content; more later where the memory grows. */
+  get byteLength(): number {
+    return this.#byteLength;
+  }
+
+  /** What is mapped: `byteLength` rounded up to the granularity of its mechanism. */
+  get allocationByteLength(): number {
+    return this.#held.mapped.byteLength;
+  }
+
   get mechanism(): Mechanism {
     return this.#held.mapped.mechanism;
   }
 
-  /** The address for the device's own use. */
+  /** The address for the device's own use. Of a pool's memory: once `ready()` has resolved, or on the stream that it was made with. */
   get pointer(): DevicePointer {
     this.#checkOpen();
     return this.#held.mapped.pointer;
@@ -156,6 +143,32 @@ export class DeviceBuffer {
       throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}" as a file descriptor: ${found}`);
     }
     return this.device.driver.exportMemory(memory);
+  }
+
+  /**
+   * What names memory of a pool to other processes, once it may be used there; see `MemoryPool.import`. The memory is theirs to use
+   * until this process frees it: it waits with that until they have closed their imports.
+   * @throws UNSUPPORTED for memory of another mechanism, or of a pool that is not shared
+   */
+  async exportPooled(options: WaitOptions = {}): Promise<PooledDescriptor> {
+    this.#checkOpen();
+    const { mapped } = this.#held;
+    const { pooled, byteLength: allocationByteLength } = mapped;
+    if (pooled === undefined) {
+      const found = `it is ${this.mechanism} memory`;
+      throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}" as memory of a pool: ${found}`);
+    }
+    await this.ready(options);
+    this.#checkOpen();
+    return { version: 1, kind: "pooled", ...pooled.name(mapped), byteLength: this.byteLength, allocationByteLength };
+  }
+
+  /**
+   * Resolves once every stream and process may use the memory: at once, but for memory of a pool, whose allocation is work of a stream.
+   * `read`, `write`, `fill` and `exportPooled` wait for it by themselves.
+   */
+  async ready(options: WaitOptions = {}): Promise<void> {
+    await this.use("read", options, async () => {});
   }
 
   /** Copies bytes to the device. They must not change until this resolves. */
@@ -211,6 +224,7 @@ export class DeviceBuffer {
     const mapped = this.#held.mapped.retain();
     return this.device.run(async () => {
       try {
+        await mapped.pooled?.ready(deadline);
         return await work(mapped, deadline);
       } finally {
         mapped.release();
@@ -223,8 +237,16 @@ export class DeviceBuffer {
     this.#held.mapped.onUnmapped(listener);
   }
 
-  close(): void {
+  /** From here on there is more of the memory, at the same address. Not for users. */
+  grownTo(byteLength: number): void {
+    checkRange(`Buffer "${this.label}"`, 0, byteLength, this.allocationByteLength);
+    this.#byteLength = byteLength;
+  }
+
+  /** @throws TypeError for a stream of another device, or memory that is not of a pool, which goes in no stream's order */
+  close(options: CloseOptions = {}): void {
     if (!this.#open) return;
+    if (options.stream !== undefined) this.#freeAfter(options.stream);
     this.#open = false;
     forgotten.unregister(this);
     giveBack(this.#held);
@@ -232,6 +254,15 @@ export class DeviceBuffer {
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  #freeAfter(stream: Stream): void {
+    const { pooled } = this.#held.mapped;
+    const attempt = `Cannot close "${this.label}" in the order of a stream`;
+    if (pooled === undefined)
+      throw new TypeError(`${attempt}: it is ${this.mechanism} memory, wanted memory of a pool`);
+    if (stream.device !== this.device) throw new TypeError(`${attempt}: the stream is of another device`);
+    pooled.freeAfter(stream);
   }
 
   #checkOpen(): void {
@@ -257,6 +288,7 @@ function mapMemory(device: Device, memory: DriverMemory, access: Access): Mapped
 
 function giveBack({ mapped, memory }: Held): void {
   liveCount -= 1;
+  mapped.pooled?.bufferClosed();
   releaseAll([
     () => {
       if (memory !== undefined) mapped.device.driver.releaseMemory(memory);

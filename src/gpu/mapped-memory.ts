@@ -9,6 +9,7 @@ import { releaseAll } from "../base/scope.js";
 import type { DevicePointer, Mechanism } from "../driver/gpu-driver.js";
 import { viewAt } from "../os/host-memory.js";
 import type { Device } from "./device.js";
+import type { PooledMemory } from "./pooled-memory.js";
 
 const collectedViews = new FinalizationRegistry<MappedMemory>((memory) => {
   try {
@@ -24,12 +25,15 @@ export interface MappedRange {
   readonly mechanism: Mechanism;
   /** Ends it; called once. */
   readonly unmap: () => void;
+  /** Of memory of a pool: what its buffers ask of the pool. */
+  readonly pooled?: PooledMemory;
 }
 
 export class MappedMemory {
   readonly device: Device;
   readonly pointer: DevicePointer;
   readonly mechanism: Mechanism;
+  readonly pooled: PooledMemory | undefined;
   readonly #unmap: () => void;
   readonly #onUnmapped: (() => void)[] = [];
   #byteLength: number;
@@ -41,6 +45,7 @@ export class MappedMemory {
     this.device = device;
     this.pointer = range.pointer;
     this.mechanism = range.mechanism;
+    this.pooled = range.pooled;
     this.#byteLength = range.byteLength;
     this.#unmap = range.unmap;
   }

@@ -3,7 +3,7 @@
  * order of its stream, so that its bytes go to nobody else before the work that still uses them is done.
  */
 import { checkInteger, roundUp } from "../../base/bytes.js";
-import { CudaIpcError } from "../../base/errors.js";
+import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { acquireIn } from "../../base/scope.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import { formatAddress } from "../address-table.js";
@@ -159,6 +159,8 @@ class HostPools {
     try {
       queue.enqueue({ byteLength: 0, step, dropped: end });
     } catch (error) {
+      // A stream that failed gets nowhere any more, so that nothing on it is to be waited for; with one that was destroyed, nothing began.
+      if (!hasCode(error, "CLOSED")) end();
       allocation.freed = ended;
       if (!ended) pool.live += 1;
       throw error;

@@ -1,0 +1,67 @@
+/**
+ * One allocation of a pool, or one import from a pool of another process: when it may be used, what names it to others, and the stream in
+ * whose order it goes back.
+ */
+import type { Deadline } from "../base/deadline.js";
+import type { DevicePointer } from "../driver/gpu-driver.js";
+import { waitUntil } from "./adaptive-wait.js";
+import type { MappedMemory } from "./mapped-memory.js";
+import type { PoolCore } from "./pool-core.js";
+import type { Stream } from "./stream.js";
+
+export class PooledMemory {
+  readonly #core: PoolCore;
+  readonly #pointer: DevicePointer;
+  /** What it was allocated by; undefined once that has been reached. */
+  #allocating: Stream | undefined;
+  #freeing: Stream;
+  #data: Uint8Array | undefined;
+
+  /**
+   * @param stream the one that allocated it, and frees it where no other is named; for an import the pool's own
+   * @param data what names it, of an import, which may be used at once
+   */
+  constructor(core: PoolCore, pointer: DevicePointer, stream: Stream, data?: Uint8Array) {
+    this.#core = core;
+    this.#pointer = pointer;
+    this.#allocating = data === undefined ? stream : undefined;
+    this.#freeing = stream;
+    this.#data = data;
+  }
+
+  /** WHY the whole stream: an event for each allocation would cost more than the allocation. A stream that was closed is past it. */
+  async ready(deadline: Deadline): Promise<void> {
+    const stream = this.#allocating;
+    if (stream === undefined) return;
+    await waitUntil(() => !stream.open || stream.isIdle(), deadline);
+    this.#allocating = undefined;
+  }
+
+  freeAfter(stream: Stream): void {
+    // WHY asked for: a stream that was closed is refused before the buffer is.
+    stream.handle;
+    this.#freeing = stream;
+  }
+
+  /** The pool's id, and the driver's bytes in base64, which name the mapping in this process too from here on. */
+  name(mapped: MappedMemory): { readonly pool: string; readonly data: string } {
+    this.#data ??= this.#core.exportPointer(this.#pointer);
+    const data = Buffer.from(this.#data).toString("base64");
+    this.#core.remember(data, mapped);
+    return { pool: this.#core.id, data };
+  }
+
+  bufferOpened(): void {
+    this.#core.openBuffers += 1;
+  }
+
+  bufferClosed(): void {
+    this.#core.openBuffers -= 1;
+  }
+
+  /** Enqueues the free. WHY the pool's own stream where the other was closed: that one's work was done then. */
+  free(): void {
+    const stream = this.#freeing.open ? this.#freeing : this.#core.stream;
+    this.#core.free(this.#pointer, stream, this.#data);
+  }
+}
