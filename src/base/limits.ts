@@ -42,6 +42,12 @@ export const limits = {
   stagingBytes: 4 * MiB,
   /** Lanes of one device: pieces of transfers that are under way at a time, and with `stagingBytes` its pinned memory. */
   transferLanes: 24,
+  /** One memory file of timelines, 64 bytes each. */
+  timelineArenaBytes: 64 * KiB,
+  /** Memory in which timelines of others may lie. */
+  timelineMemoryBytesMax: MiB,
+  /** Signals and waits that go to a stream in one batch; the driver's own limit. */
+  streamBatchMax: 255,
   /** A longer view of memory would end the whole process: Node's own limit of a Buffer, 4 GiB on Node 20. */
   viewBytesMax: constants.MAX_LENGTH,
 } as const;

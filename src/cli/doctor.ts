@@ -2,8 +2,10 @@
 import type { Command } from "commander";
 import type { CommandContext } from "./command-context.js";
 import { allWork, type Check, type CheckState } from "./doctor/check.js";
+import { checkSurroundings } from "./doctor/check-surroundings.js";
 import { checkDevice, type DeviceReport } from "./doctor/device-checks.js";
 import { checkDriver } from "./doctor/driver-check.js";
+import { surroundingsOfProcess } from "./doctor/surroundings.js";
 import { checkSystem } from "./doctor/system-checks.js";
 import type { Style, Terminal } from "./terminal.js";
 
@@ -16,6 +18,8 @@ interface Findings {
   /** Whether what was asked for works: the device, or the host where none was named. */
   readonly ok: boolean;
   readonly system: readonly Check[];
+  /** Where this process runs and what that means for sharing: facts, which decide nothing. */
+  readonly surroundings: readonly Check[];
   readonly driver: Check;
   readonly devices: readonly (DeviceReport & { readonly works: boolean })[];
 }
@@ -39,15 +43,19 @@ async function doctor({ device, json }: DoctorOptions, context: CommandContext):
 
 async function examine(wanted: string | undefined, context: CommandContext): Promise<Findings> {
   const system = await checkSystem(context);
-  const { check: driver, gpus } = checkDriver();
+  const around = surroundingsOfProcess();
+  const surroundings = checkSurroundings(around);
+  const { check: driver, gpus } = checkDriver(around);
   const names = wanted === undefined ? ["host", ...gpus] : [wanted];
   const devices = [];
   for (const name of names) {
     context.signal.throwIfAborted();
-    const report = await (name.startsWith("cuda") && driver.state !== "ok" ? withoutDriver(name) : checkDevice(name));
+    const report = await (name.startsWith("cuda") && driver.state !== "ok"
+      ? withoutDriver(name)
+      : checkDevice(name, around));
     devices.push({ ...report, works: allWork(report.checks) });
   }
-  return { ok: allWork(system) && (devices[0]?.works ?? false), system, driver, devices };
+  return { ok: allWork(system) && (devices[0]?.works ?? false), system, surroundings, driver, devices };
 }
 
 /** WHY not tried: it would fail for the reason that was found before, in the same words. */
@@ -55,8 +63,13 @@ function withoutDriver(name: string): DeviceReport {
   return { name, checks: [{ name: "device", state: "missing", detail: "it needs the CUDA driver, see above" }] };
 }
 
-function print(terminal: Terminal, { system, driver, devices }: Findings, wanted: string | undefined): void {
+function print(
+  terminal: Terminal,
+  { system, surroundings, driver, devices }: Findings,
+  wanted: string | undefined,
+): void {
   printChecks(terminal, "System", [...system, driver]);
+  printChecks(terminal, "Surroundings", surroundings);
   for (const { name, model, checks } of devices) {
     printChecks(terminal, model === undefined ? `Device ${name}` : `Device ${name}: ${model}`, checks);
   }
@@ -81,9 +94,11 @@ const styles: Readonly<Record<CheckState, Style>> = { ok: "green", missing: "yel
 
 function printChecks(terminal: Terminal, title: string, checks: readonly Check[]): void {
   terminal.line(terminal.style("bold", title));
-  for (const { name, state, detail, toDo } of checks) {
+  const indent = " ".repeat(2 + STATE_WIDTH + NAME_WIDTH);
+  for (const { name, state, detail, notes = [], toDo } of checks) {
     const word = state === "fact" ? "" : state;
     terminal.line(`  ${terminal.style(styles[state], word.padEnd(STATE_WIDTH))}${name.padEnd(NAME_WIDTH)}${detail}`);
-    if (toDo !== undefined) terminal.line(`${" ".repeat(2 + STATE_WIDTH + NAME_WIDTH)}to do: ${toDo}`);
+    for (const note of notes) terminal.line(terminal.style("dim", `${indent}- ${note}`));
+    if (toDo !== undefined) terminal.line(`${indent}to do: ${toDo}`);
   }
 }

@@ -10,6 +10,7 @@ export function arrayWords(array: { readonly dtype: string; readonly shape: read
 
 export function contentWords({ content }: Descriptor): string {
   if (content.kind === "array") return arrayWords(content.array);
+  if (content.kind === "timeline") return "timeline";
   return `bundle of ${content.arrayCount}`;
 }
 

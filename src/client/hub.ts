@@ -8,40 +8,35 @@ import { type ArrayLayout, arrayByteLength, checkLayout, contiguousLayout } from
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { checkOneOf } from "../base/one-of.js";
-import { acquireIn, releaseAll } from "../base/scope.js";
 import type { Device } from "../gpu/device.js";
 import type { ArrayOptions } from "../gpu/device-array.js";
-import { DeviceBuffer } from "../gpu/device-buffer.js";
-import { ImportCache } from "../gpu/import-cache.js";
-import type { Access } from "../os/mapping.js";
-import type { OwnedFd } from "../os/owned-fd.js";
-import type { Descriptor, DescriptorContent } from "../wire/descriptor.js";
+import type { DeviceBuffer } from "../gpu/device-buffer.js";
+import type { ImportedTimeline, Timeline } from "../gpu/timeline.js";
 import type { HubStatus, ObjectSummary } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
-import { type BundleContent, readBundleIndex, writeBundleIndex } from "./bundle-index.js";
+import { type BundleContent, writeBundleIndex } from "./bundle-index.js";
 import { packBundle } from "./bundle-packing.js";
 import { Devices } from "./devices.js";
 import type { HubConnection } from "./hub-connection.js";
+import { HubObjects } from "./hub-objects.js";
 import type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
-import { SharedHandle } from "./shared-object.js";
-import { checkArrived, describeBuffer, deviceUuidOf, importBuffer } from "./sharing.js";
+import { createTimeline, type OpenTimelineOptions, openTimeline, type TimelineOptions } from "./shared-timeline.js";
 
 export type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
 
 export class Hub {
   readonly #connection: HubConnection;
   readonly #devices: Devices;
-  readonly #imports = new ImportCache();
-  readonly #handles = new Set<SharedHandle>();
+  readonly #objects: HubObjects;
   #closing: Promise<void> | undefined;
 
   /** Use `connect()`. */
   constructor(connection: HubConnection, defaultDevice: string | undefined) {
     this.#connection = connection;
     this.#devices = new Devices(defaultDevice);
+    this.#objects = new HubObjects(connection, this.#devices, (attempt) => this.#checkOpen(attempt));
   }
 
   get socketPath(): string {
@@ -91,7 +86,7 @@ export class Hub {
     const { dtype, shape, strides, byteOffset } = layout;
     checkLayout(layout, typeof memory === "number" ? memory : memory.byteLength);
     const array = { dtype, shape: [...shape], strides: [...strides], byteOffset };
-    const { buffer, handle } = await this.#create(name, memory, options, { kind: "array", array }, undefined);
+    const { buffer, handle } = await this.#objects.create(name, memory, options, { kind: "array", array }, undefined);
     return new SharedArray(buffer, layout, handle);
   }
 
@@ -124,7 +119,7 @@ export class Hub {
     const index = writeBundleIndex(bundle);
     try {
       const content = { kind: "bundle", arrayCount: layouts.size, indexByteLength: index.byteLength } as const;
-      const { buffer, handle } = await this.#create(name, memory, options, content, index.fd);
+      const { buffer, handle } = await this.#objects.create(name, memory, options, content, index.fd);
       return new SharedBundle(buffer, bundle, handle);
     } finally {
       index.fd.close();
@@ -158,21 +153,24 @@ export class Hub {
 
   /** What has this name, whatever it is. */
   async openAny(name: string, options: OpenOptions = {}): Promise<SharedArray | SharedBundle> {
-    checkName(name);
-    this.#checkOpen(`open "${name}"`);
-    const access = checkOneOf("access", options.access ?? "read", ["read", "read-write"]);
-    const wait = checkOneOf("wait", options.wait ?? true, [true, false]);
-    const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
-    const { result, fds } = await this.#connection.ask("open", { name, access, wait }, deadline);
-    try {
-      this.#checkOpen(`open "${name}"`);
-      return this.#import(name, result, fds, access);
-    } catch (error) {
-      this.#connection.release(result.lease);
-      throw error;
-    } finally {
-      releaseAll(fds.map((fd) => () => fd.close()));
-    }
+    return this.#objects.open(name, options, (opened) => this.#objects.importArrays(opened));
+  }
+
+  /**
+   * A new timeline under a name, which others open at once; this process alone signals it. It ends for everybody when it is closed and
+   * when this process ends, however that happens. Closed by the caller, or with this hub.
+   * @throws NAME_TAKEN, INVALID_NAME
+   */
+  async createTimeline(name: string, options: TimelineOptions = {}): Promise<Timeline> {
+    return createTimeline(this.#objects, name, this.device(options.device), options);
+  }
+
+  /**
+   * The timeline of this name, to be waited for; waits until there is one.
+   * @throws TIMEOUT, NOT_FOUND where `wait` is false, WRONG_KIND for an array or a bundle
+   */
+  async openTimeline(name: string, options: OpenTimelineOptions = {}): Promise<ImportedTimeline> {
+    return openTimeline(this.#objects, name, this.device(options.device), options);
   }
 
   /** Everything that is shared, in order of names. */
@@ -234,7 +232,7 @@ export class Hub {
 
   async #close(): Promise<void> {
     try {
-      releaseAll([...this.#handles].map((handle) => () => handle.close()));
+      this.#objects.close();
       await this.#devices.idle();
     } finally {
       try {
@@ -243,67 +241,6 @@ export class Hub {
         this.#devices.close();
       }
     }
-  }
-
-  async #create(
-    name: string,
-    memory: number | DeviceBuffer,
-    options: CreateOptions,
-    content: DescriptorContent,
-    index: OwnedFd | undefined,
-  ): Promise<{ buffer: DeviceBuffer; handle: SharedHandle }> {
-    checkName(name);
-    this.#checkOpen(`create "${name}"`);
-    const deadline = new Deadline(`create "${name}"`, options, defaults.requestTimeoutMs);
-    const lifetime = checkOneOf("lifetime", options.lifetime ?? "held", ["held", "pinned"]);
-    const ownBuffer = typeof memory === "number";
-    const buffer = ownBuffer ? DeviceBuffer.allocate(this.device(options.device), memory, { label: name }) : memory;
-    try {
-      using fd = buffer.exportFd();
-      const fields = { name, lifetime, descriptor: describeBuffer(buffer, content) };
-      const fds = index === undefined ? [fd] : [fd, index];
-      const { object, lease } = await this.#connection.request("create", fields, deadline, fds);
-      this.#checkOpen(`create "${name}"`);
-      return { buffer, handle: this.#track({ name, object, lease }, () => buffer.close()) };
-    } catch (error) {
-      if (ownBuffer) buffer.close();
-      throw error;
-    }
-  }
-
-  #import(
-    name: string,
-    opened: { readonly object: number; readonly lease: number; readonly descriptor: Descriptor },
-    fds: readonly OwnedFd[],
-    access: Access,
-  ): SharedArray | SharedBundle {
-    const { object, lease, descriptor } = opened;
-    checkArrived(name, descriptor, fds);
-    const [memory, index] = fds;
-    if (memory === undefined) throw new TypeError("an object without memory");
-    return acquireIn((scope) => {
-      const imported = this.#imports.open(`${object} ${access}`, () => {
-        const device = this.#devices.openByUuid(deviceUuidOf(descriptor));
-        return importBuffer(device, name, descriptor, memory, access);
-      });
-      const buffer = scope.own(imported, (buffer) => buffer.close());
-      const track = () => this.#track({ name, object, lease }, () => buffer.close());
-      const { content } = descriptor;
-      if (content.kind === "array") {
-        const layout = { ...content.array, dtype: parseDType(content.array.dtype) };
-        checkLayout(layout, descriptor.byteLength);
-        return new SharedArray(buffer, layout, track());
-      }
-      if (index === undefined) throw new TypeError("a bundle without index");
-      const bundle = readBundleIndex(name, index, content, descriptor.byteLength);
-      return new SharedBundle(buffer, bundle, track());
-    });
-  }
-
-  #track(facts: { name: string; object: number; lease: number }, releaseMemory: () => void): SharedHandle {
-    const handle = new SharedHandle(this.#connection, facts, releaseMemory, (closed) => this.#handles.delete(closed));
-    this.#handles.add(handle);
-    return handle;
   }
 
   #checkOpen(attempt: string): void {

@@ -5,6 +5,12 @@ import { defaults } from "../base/limits.js";
 import { Scope } from "../base/scope.js";
 import type { HubConnection } from "./hub-connection.js";
 
+export interface HandleFacts {
+  readonly name: string;
+  readonly object: number;
+  readonly lease: number;
+}
+
 export class SharedHandle {
   readonly name: string;
   /** The hub's number of this object: another object of the same name has another. */
@@ -17,7 +23,7 @@ export class SharedHandle {
 
   constructor(
     connection: HubConnection,
-    facts: { readonly name: string; readonly object: number; readonly lease: number },
+    facts: HandleFacts,
     releaseMemory: () => void,
     onClose: (handle: SharedHandle) => void,
   ) {

@@ -23,8 +23,10 @@ import {
 import { reshapeLayout, type SliceRange, sliceLayout, transposeLayout } from "../array/layout-views.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
+import { copyArray, enqueueCopy } from "./array-copy.js";
 import type { Device } from "./device.js";
 import { DeviceBuffer } from "./device-buffer.js";
+import type { Stream } from "./stream.js";
 import { readStrided, writeStrided } from "./strided-transfer.js";
 
 export interface ArrayOptions<D extends DType> {
@@ -126,6 +128,15 @@ export class DeviceArray<D extends DType = DType> {
       );
     }
     return fromHostBytes(this.dtype, this.buffer.view(this.layout.byteOffset, this.byteLength));
+  }
+
+  /**
+   * Copies all elements of another array of this process, on whatever device it is. With a stream the copy is enqueued on it.
+   * @throws READ_ONLY, TypeError and RangeError for an array of another dtype or size, UNSUPPORTED where either has gaps
+   */
+  async copyFrom(from: DeviceArray<D>, options: WaitOptions & { readonly stream?: Stream } = {}): Promise<void> {
+    if (options.stream === undefined) await copyArray(this, from, options);
+    else enqueueCopy(options.stream, this, from);
   }
 
   /** Sets every byte to zero, by the device itself. */

@@ -232,6 +232,18 @@ export class DeviceBuffer {
     });
   }
 
+  /**
+   * Enqueues work on the memory, which stays mapped until the stream is next seen idle (`isIdle`, `synchronize`) or is closed, even when
+   * the buffer is closed meanwhile.
+   */
+  enqueue(intent: "read" | "write", stream: Stream, work: (mapped: MappedMemory) => void): void {
+    this.#checkOpen();
+    if (intent === "write") this.#checkWritable();
+    const { mapped } = this.#held;
+    stream.hold(mapped);
+    work(mapped);
+  }
+
   /** Called once when the mapping has ended; not for users. */
   onUnmapped(listener: () => void): void {
     this.#held.mapped.onUnmapped(listener);

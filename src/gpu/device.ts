@@ -3,11 +3,21 @@
  * Owns its driver and what transfers to it need; the driver lives until everything made on the device is gone.
  */
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { acquireIn, Scope } from "../base/scope.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DeviceFacts, GpuDriver } from "../driver/gpu-driver.js";
 import { type DriverOpener, openDriver } from "../driver/open-driver.js";
+import type { OwnedFd } from "../os/owned-fd.js";
 import { Lanes } from "./lanes.js";
 import { Stream } from "./stream.js";
+import type { ImportedTimeline, Timeline, TimelinePlace } from "./timeline.js";
+import { TimelineArena } from "./timeline-arena.js";
+
+export interface TimelineOptions {
+  /** The name in error messages. */
+  readonly label?: string | undefined;
+  /** Called once when it is closed. */
+  readonly onClose?: (() => void) | undefined;
+}
 
 export class Device {
   /** `host` or `cuda:N`; the number is this process's own, see `uuid` for one that holds everywhere. */
@@ -17,6 +27,7 @@ export class Device {
   readonly reason: string;
   readonly driver: GpuDriver;
   readonly lanes: Lanes;
+  readonly #timelines = new TimelineArena();
   readonly #underWay = new Set<Promise<unknown>>();
   #open = true;
   /** Mappings and streams that need the driver. */
@@ -108,6 +119,21 @@ export class Device {
     return new Stream(this);
   }
 
+  /** A counter that starts at 0, signalled by this process alone. Closed by the caller. */
+  createTimeline(options: TimelineOptions = {}): Timeline {
+    this.#checkOpen();
+    return this.#timelines.create(options.label ?? "timeline", options.onClose);
+  }
+
+  /**
+   * A timeline of another process (or of this one) by its descriptor, which stays the caller's, and its place. Closed by the caller.
+   * @throws INVALID_DESCRIPTOR
+   */
+  importTimeline(fd: OwnedFd, place: TimelinePlace, options: TimelineOptions = {}): ImportedTimeline {
+    this.#checkOpen();
+    return this.#timelines.import(options.label ?? "timeline", fd, place, options.onClose);
+  }
+
   /** Counts something made on this device, which calls `release` once: the driver is closed after it. */
   retain(): void {
     this.#checkOpen();
@@ -139,10 +165,9 @@ export class Device {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    const scope = new Scope();
-    if (this.#users === 0) scope.defer(() => this.driver.close());
-    scope.defer(() => this.lanes.close());
-    scope.close();
+    // WHY counted: what is closed here may hold the last use of the driver, which must outlast all of it.
+    this.#users += 1;
+    releaseAll([() => this.#timelines.close(), () => this.lanes.close(), () => this.release()]);
   }
 
   [Symbol.dispose](): void {

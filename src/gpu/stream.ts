@@ -2,13 +2,30 @@
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
-import type { DriverStream } from "../driver/gpu-driver.js";
+import type { DriverStream, WordOperation } from "../driver/gpu-driver.js";
+import { checkValue } from "../wire/timeline-line.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
+import type { MappedMemory } from "./mapped-memory.js";
+import type { AnyTimeline, HeldTimeline, Timeline } from "./timeline.js";
+
+/** One of several signals and waits that are enqueued at once. */
+export type TimelineOperation =
+  | { readonly signal: Timeline; readonly value: number | bigint }
+  | { readonly wait: AnyTimeline; readonly value: number | bigint };
+
+interface Wait {
+  readonly timeline: AnyTimeline;
+  readonly value: bigint;
+}
 
 export class Stream {
   readonly device: Device;
   readonly #handle: DriverStream;
+  /** Timelines that were waited for since the stream was last seen idle, each with the largest value. */
+  readonly #waits = new Map<AnyTimeline, { readonly held: HeldTimeline; value: bigint }>();
+  /** Memory of what was enqueued since the stream was last seen idle. */
+  readonly #uses = new Set<MappedMemory>();
   #open = true;
 
   /** Use `device.createStream()`. */
@@ -31,14 +48,56 @@ export class Stream {
     return this.#handle;
   }
 
-  /** Whether all work given so far is done. Throws what earlier work failed with. */
+  /** Enqueues: the timeline gets this value once all work given before is done, which whoever sees the value then sees. */
+  signal(timeline: Timeline, value: number | bigint): void {
+    const wanted = checkValue("Value of a timeline", value);
+    this.device.driver.writeWord(this.handle, timeline.pointerOn(this.device), wanted);
+  }
+
+  /**
+   * Enqueues: work given later starts once the timeline has reached this value, or has ended; then `synchronize()` throws PEER_GONE.
+   * The CPU does not wait. A stream waits for as long as the timeline's owner lives and neither signals nor closes it: where the owner
+   * may be at fault, await `timeline.wait(value, { timeoutMs })` first.
+   */
+  wait(timeline: AnyTimeline, value: number | bigint): void {
+    const wanted = checkValue("Value of a timeline", value);
+    const handle = this.handle;
+    const pointer = timeline.pointerOn(this.device);
+    this.#holding([{ timeline, value: wanted }], () => this.device.driver.waitWord(handle, pointer, wanted));
+  }
+
+  /** Enqueues several signals and waits in their order, with one call of the driver; at most `limits.streamBatchMax`. */
+  batch(operations: readonly TimelineOperation[]): void {
+    const handle = this.handle;
+    const waits: Wait[] = [];
+    const words = operations.map((operation): WordOperation => {
+      const value = checkValue("Value of a timeline", operation.value);
+      if ("signal" in operation) return { kind: "write", pointer: operation.signal.pointerOn(this.device), value };
+      waits.push({ timeline: operation.wait, value });
+      return { kind: "wait", pointer: operation.wait.pointerOn(this.device), value };
+    });
+    this.#holding(waits, () => this.device.driver.batchWords(handle, words));
+  }
+
+  /**
+   * Whether all work given so far is done. Throws what earlier work failed with.
+   * @throws PEER_GONE where a timeline that was waited for ended before it got there: what was done after it is worthless
+   */
   isIdle(): boolean {
-    return this.device.driver.isIdle(this.handle);
+    const idle = this.device.driver.isIdle(this.handle);
+    if (idle) this.#onIdle();
+    return idle;
+  }
+
+  /** Keeps memory mapped until the stream is next seen idle, for work that is enqueued on it; not for users. */
+  hold(memory: MappedMemory): void {
+    if (this.#uses.has(memory)) return;
+    this.#uses.add(memory.retain());
   }
 
   /**
    * Waits until all work given so far is done; the work itself goes on when the wait is given up.
-   * @throws TIMEOUT, ABORTED, DEVICE_LOST
+   * @throws TIMEOUT, ABORTED, DEVICE_LOST, PEER_GONE as `isIdle`
    */
   async synchronize(options: WaitOptions = {}): Promise<void> {
     const deadline = new Deadline(`synchronize a stream of ${this.device.name}`, options, Number.POSITIVE_INFINITY);
@@ -49,10 +108,63 @@ export class Stream {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    releaseAll([() => this.device.driver.destroyStream(this.#handle), () => this.device.release()]);
+    releaseAll([
+      () => this.device.driver.destroyStream(this.#handle),
+      ...this.#takeUses(),
+      ...this.#takeWaits().map(
+        ({ held }) =>
+          () =>
+            held.release(),
+      ),
+      () => this.device.release(),
+    ]);
   }
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  /** WHY held: the words stay registered while the stream may wait for them, also where the timeline is closed meanwhile. */
+  #holding(waits: readonly Wait[], enqueue: () => void): void {
+    acquireIn((scope) => {
+      for (const { timeline } of waits) {
+        if (this.#waits.has(timeline)) continue;
+        const held = scope.own(timeline.hold(), (it) => it.release());
+        this.#waits.set(timeline, { held, value: 0n });
+        scope.defer(() => this.#waits.delete(timeline));
+      }
+      enqueue();
+    });
+    for (const { timeline, value } of waits) {
+      const entry = this.#waits.get(timeline);
+      if (entry !== undefined && entry.value < value) entry.value = value;
+    }
+  }
+
+  #onIdle(): void {
+    if (this.#waits.size === 0 && this.#uses.size === 0) return;
+    const waits = this.#takeWaits();
+    releaseAll([
+      ...this.#takeUses(),
+      ...waits.map(({ held, value }) => () => {
+        try {
+          held.check(value);
+        } finally {
+          held.release();
+        }
+      }),
+    ]);
+  }
+
+  #takeUses(): (() => void)[] {
+    const uses = [...this.#uses];
+    this.#uses.clear();
+    return uses.map((memory) => () => memory.release());
+  }
+
+  #takeWaits(): { readonly held: HeldTimeline; readonly value: bigint }[] {
+    const waits = [...this.#waits.values()];
+    this.#waits.clear();
+    return waits;
   }
 }

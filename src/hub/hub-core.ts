@@ -8,7 +8,7 @@ import { decodeRequest, idOf } from "../wire/codec.js";
 import { fdsOf } from "../wire/descriptor.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
-import { checkDescriptor } from "./check-descriptor.js";
+import { checkAccess, checkDescriptor } from "./check-descriptor.js";
 import { hubStatus, inspection, listPage } from "./hub-report.js";
 import { ObjectTable, type SharedObject } from "./object-table.js";
 import type { HubIdentity, HubPorts, SessionId } from "./ports.js";
@@ -33,7 +33,7 @@ export class HubCore<Fd> {
   constructor(identity: HubIdentity, ports: HubPorts<Fd>) {
     this.identity = identity;
     this.#ports = ports;
-    this.#objects = new ObjectTable((fd) => ports.closeFd(fd));
+    this.#objects = new ObjectTable(ports);
   }
 
   get sessionCount(): number {
@@ -235,6 +235,7 @@ export class HubCore<Fd> {
 
   #grant(session: Session, request: RequestOf<"open">, object: SharedObject<Fd>): void {
     checkRoom(session, `open "${object.name}"`);
+    checkAccess(object, request.access);
     const readOnly = request.access === "read" && object.descriptor.mechanism === "memfd";
     const twin = readOnly ? this.#ports.reopenReadOnly(object.memory) : undefined;
     const lease = this.#objects.lease(object, session.id, request.access);

@@ -11,6 +11,7 @@ import { acquireIn, releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import { FdWatch } from "../os/fd-watch.js";
 import { tryLockFile } from "../os/file-lock.js";
+import { withWords } from "../os/mapped-words.js";
 import { inspectMemoryFile, reopenReadOnly } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { hubSocketPath, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
@@ -18,6 +19,7 @@ import { type Packet, SeqpacketListener, type SeqpacketSocket } from "../os/seqp
 import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
 import { encodeMessage } from "../wire/codec.js";
 import type { Reply } from "../wire/messages.js";
+import { lineAt, poison } from "../wire/timeline-line.js";
 import { HubCore } from "./hub-core.js";
 import type { HubPorts, SessionId } from "./ports.js";
 import { refusal } from "./refusal.js";
@@ -122,6 +124,7 @@ export class HubServer {
       closeFd: (fd) => fd.close(),
       inspectMemoryFile,
       reopenReadOnly,
+      endTimeline: (memory, byteOffset) => this.#endTimeline(memory, byteOffset),
       now: () => Date.now(),
     };
   }
@@ -134,6 +137,16 @@ export class HubServer {
     } catch (error) {
       // A client that cannot be answered has lost its session; the others must not notice.
       session.hangUp(error);
+    }
+  }
+
+  /** SAFETY: the place was checked against the sealed memory when the timeline was created. */
+  #endTimeline(memory: OwnedFd, byteOffset: number): void {
+    try {
+      withWords(memory, (words) => poison(lineAt(words, byteOffset)));
+    } catch (error) {
+      // WHY not thrown: an owner can have sealed its memory against writing since; that spoils its own timeline and nothing else.
+      this.#log(`cannot end a timeline: ${describe(error)}`);
     }
   }
 

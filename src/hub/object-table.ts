@@ -6,13 +6,15 @@
  *      |                     |                    |
  *      +-- owner's lease     +-- held: last       +-- last lease ends
  *          ends                  lease ends
+ *
+ * A timeline has its name for as long as its owner has it, and ends for everybody when the owner's lease does.
  */
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import type { Descriptor } from "../wire/descriptor.js";
 import type { Lifetime } from "../wire/messages.js";
-import type { SessionId } from "./ports.js";
+import type { HubPorts, SessionId } from "./ports.js";
 
 export type LeaseKind = "owner" | "read" | "read-write";
 
@@ -38,10 +40,12 @@ export interface SharedObject<Fd> {
   named: boolean;
 }
 
+export type ObjectPorts<Fd> = Pick<HubPorts<Fd>, "closeFd" | "endTimeline">;
+
 export type NewObject<Fd> = Omit<SharedObject<Fd>, "id" | "leases" | "published" | "named">;
 
 export class ObjectTable<Fd> {
-  readonly #closeFd: (fd: Fd) => void;
+  readonly #ports: ObjectPorts<Fd>;
   readonly #objects = new Map<number, SharedObject<Fd>>();
   readonly #byName = new Map<string, SharedObject<Fd>>();
   readonly #leases = new Map<number, Lease<Fd>>();
@@ -49,8 +53,8 @@ export class ObjectTable<Fd> {
   /** WHY one counter for both: ids are never reused by one hub, so a stale id can only meet nothing. */
   #lastId = 0;
 
-  constructor(closeFd: (fd: Fd) => void) {
-    this.#closeFd = closeFd;
+  constructor(ports: ObjectPorts<Fd>) {
+    this.#ports = ports;
   }
 
   get size(): number {
@@ -104,10 +108,10 @@ export class ObjectTable<Fd> {
 
   release(lease: Lease<Fd>): void {
     if (!this.#leases.delete(lease.id)) return;
-    lease.object.leases.delete(lease.id);
-    const neverPublished = lease.kind === "owner" && !lease.object.published;
-    if (neverPublished) this.remove(lease.object);
-    this.#endIfUnused(lease.object);
+    const { object } = lease;
+    object.leases.delete(lease.id);
+    if (lease.kind === "owner") this.#ownerLeft(object);
+    else this.#endIfUnused(object);
   }
 
   /** Takes the name away at once; the memory stays until the last lease ends. */
@@ -140,6 +144,18 @@ export class ObjectTable<Fd> {
     releaseAll(objects.map((object) => () => this.#closeDescriptors(object)));
   }
 
+  #ownerLeft(object: SharedObject<Fd>): void {
+    const { content } = object.descriptor;
+    const isTimeline = content.kind === "timeline";
+    releaseAll([
+      () => {
+        // WHY before all else: streams of GPUs wait for it, and their processes with them.
+        if (isTimeline) this.#ports.endTimeline(object.memory, content.byteOffset);
+      },
+      () => (object.published && !isTimeline ? this.#endIfUnused(object) : this.remove(object)),
+    ]);
+  }
+
   #endIfUnused(object: SharedObject<Fd>): void {
     const kept = object.leases.size > 0 || (object.named && object.lifetime === "pinned");
     if (kept || !this.#objects.delete(object.id)) return;
@@ -153,7 +169,7 @@ export class ObjectTable<Fd> {
 
   #closeDescriptors(object: SharedObject<Fd>): void {
     const fds = object.index === undefined ? [object.memory] : [object.memory, object.index];
-    releaseAll(fds.map((fd) => () => this.#closeFd(fd)));
+    releaseAll(fds.map((fd) => () => this.#ports.closeFd(fd)));
   }
 
   #nextId(): number {

@@ -18,6 +18,8 @@ export interface HubPorts<Fd> {
   inspectMemoryFile(fd: Fd): MemoryFileFacts;
   /** A descriptor of the same host memory that cannot be mapped writable; the core owns it. */
   reopenReadOnly(fd: Fd): Fd;
+  /** Ends a timeline in host memory, whose owner is dead or has closed it, for everybody who waits for it. */
+  endTimeline(memory: Fd, byteOffset: number): void;
   /** Wall-clock time in milliseconds. */
   now(): number;
 }

@@ -18,7 +18,12 @@ const F_SEAL_SEAL = 1;
 const F_SEAL_SHRINK = 2;
 const F_SEAL_GROW = 4;
 const F_SEAL_WRITE = 8;
+const F_SEAL_FUTURE_WRITE = 16;
+const F_GETFL = 3;
+const O_ACCMODE = 3;
+const O_RDWR = 2;
 const SIZE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW;
+const WRITE_SEALS = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
 
 /** New zeroed memory of exactly `byteLength` bytes whose size nobody can change. The caller owns the descriptor. */
 export function createMemoryFile(name: string, byteLength: number): OwnedFd {
@@ -54,6 +59,8 @@ export interface MemoryFileFacts {
   readonly sizeSealed: boolean;
   /** Nobody can change its bytes either. */
   readonly contentSealed: boolean;
+  /** Its bytes can be changed by way of this descriptor. */
+  readonly writable: boolean;
 }
 
 /** What holds of a file that somebody else sent; nothing is sealed where it is no memory file. */
@@ -61,7 +68,9 @@ export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
   const byteLength = sizeOf(fd);
   const seals = libc().fcntl(fd.number, F_GET_SEALS, 0);
   const sizeSealed = seals >= 0 && (seals & SIZE_SEALS) === SIZE_SEALS;
-  return { byteLength, sizeSealed, contentSealed: sizeSealed && (seals & F_SEAL_WRITE) !== 0 };
+  const contentSealed = sizeSealed && (seals & F_SEAL_WRITE) !== 0;
+  const writable = (libc().fcntl(fd.number, F_GETFL, 0) & O_ACCMODE) === O_RDWR;
+  return { byteLength, sizeSealed, contentSealed, writable: writable && (seals & WRITE_SEALS) === 0 };
 }
 
 /** A descriptor of the same memory through which nobody can map it writable. The caller owns it. */

@@ -4,6 +4,7 @@
  */
 import * as v from "valibot";
 import { limits } from "../base/limits.js";
+import { isPlace } from "./timeline-line.js";
 
 export const DESCRIPTOR_VERSION = 1;
 
@@ -24,7 +25,7 @@ const arrayLayout = v.strictObject({
   byteOffset: count,
 });
 
-/** What the memory holds: one array, or many, whose layouts are in the index, the second file descriptor. */
+/** What the memory holds: one array; many, whose layouts are in the index, the second file descriptor; or a timeline. */
 const content = v.variant("kind", [
   v.strictObject({ kind: v.literal("array"), array: arrayLayout }),
   v.strictObject({
@@ -32,6 +33,8 @@ const content = v.variant("kind", [
     arrayCount: v.pipe(count, v.maxValue(limits.bundleArraysMax)),
     indexByteLength: v.pipe(count, v.minValue(2), v.maxValue(limits.bundleIndexBytesMax)),
   }),
+  /** A timeline at this byte of the memory, which holds others too; see timeline-line.ts. */
+  v.strictObject({ kind: v.literal("timeline"), byteOffset: count }),
 ]);
 
 export const descriptorSchema = v.strictObject({
@@ -80,6 +83,12 @@ export function descriptorContradiction(descriptor: Descriptor): string | undefi
   if (device.kind === elsewhere) return `mechanism ${mechanism} on device ${device.kind}`;
   if (content.kind === "array" && content.array.shape.length !== content.array.strides.length) {
     return `${content.array.shape.length} dimensions with ${content.array.strides.length} strides`;
+  }
+  if (content.kind === "timeline" && (mechanism !== "memfd" || !isPlace(content.byteOffset, byteLength))) {
+    return `a timeline at byte ${content.byteOffset} of ${byteLength} bytes of ${mechanism} memory`;
+  }
+  if (content.kind === "timeline" && allocationByteLength > limits.timelineMemoryBytesMax) {
+    return `timelines in ${allocationByteLength} bytes, over the limit (timelineMemoryBytesMax)`;
   }
   return undefined;
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { hasCode } from "../../src/base/errors.js";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
+import { noise } from "./conformance-rig.js";
 import type { Subject } from "./describe-conformance.js";
 
 export function devicePromises({ rig, createDriver }: Subject): void {
@@ -38,6 +39,30 @@ export function devicePromises({ rig, createDriver }: Subject): void {
     ];
     for (const attempt of attempts) assert.throws(attempt, (error) => hasCode(error, "DEVICE_NOT_FOUND"));
     assert.throws(() => driver.describeDevice(-1), RangeError);
+  });
+
+  it("reaches its own memory, and copies between devices in the order of a stream", async () => {
+    const { driver } = rig();
+    assert.equal(driver.canAccessPeer(0, 0), true);
+    driver.enablePeerAccess(0, 0);
+    assert.throws(
+      () => driver.canAccessPeer(0, 9),
+      (error) => hasCode(error, "DEVICE_NOT_FOUND"),
+    );
+    const bytes = noise(100_003, 11);
+    const [from, to] = [rig().buffer(bytes.byteLength), rig().buffer(bytes.byteLength)];
+    await rig().write(from.pointer, bytes);
+    const stream = rig().stream();
+    driver.copyBetweenDevices(
+      stream,
+      { ordinal: 0, pointer: to.pointer },
+      { ordinal: 0, pointer: from.pointer },
+      bytes.byteLength,
+    );
+    await rig().done(stream);
+    assert.deepEqual(await rig().read(to.pointer, bytes.byteLength), bytes);
+    const late = { ordinal: 0, pointer: from.pointer + BigInt(from.byteLength - 8) };
+    assert.throws(() => driver.copyBetweenDevices(stream, { ordinal: 0, pointer: to.pointer }, late, 9), RangeError);
   });
 
   it("refuses everything after close with CLOSED", () => {

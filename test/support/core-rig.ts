@@ -28,6 +28,8 @@ export class CoreRig implements HubPorts<number> {
   readonly facts = new Map<number, MemoryFileFacts>();
   readonly answered: Answered[] = [];
   readonly hungUp: SessionId[] = [];
+  /** Timelines that the core ended. */
+  readonly ended: { readonly fd: number; readonly byteOffset: number }[] = [];
   stops = 0;
   /** What `reopenReadOnly` throws, once. */
   reopenFailure: CudaIpcError | undefined;
@@ -39,7 +41,7 @@ export class CoreRig implements HubPorts<number> {
   fd(facts: Partial<MemoryFileFacts> = {}): number {
     this.#lastFd += 1;
     this.open.add(this.#lastFd);
-    this.facts.set(this.#lastFd, { byteLength: 4096, sizeSealed: true, contentSealed: true, ...facts });
+    this.facts.set(this.#lastFd, { byteLength: 4096, sizeSealed: true, contentSealed: true, writable: true, ...facts });
     return this.#lastFd;
   }
 
@@ -127,6 +129,11 @@ export class CoreRig implements HubPorts<number> {
     this.reopenFailure = undefined;
     if (failure !== undefined) throw failure;
     return this.fd(this.facts.get(fd));
+  }
+
+  endTimeline(fd: number, byteOffset: number): void {
+    assert.ok(this.open.has(fd), `a timeline in descriptor ${fd} is ended after it was closed`);
+    this.ended.push({ fd, byteOffset });
   }
 
   now(): number {

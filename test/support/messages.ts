@@ -21,6 +21,12 @@ export function hostBundle(arrayCount: number, indexByteLength: number): Descrip
   return { ...hostArray, content: { kind: "bundle", arrayCount, indexByteLength } };
 }
 
+export const timelineDescriptor: Descriptor = {
+  ...hostArray,
+  byteLength: 4096,
+  content: { kind: "timeline", byteOffset: 128 },
+};
+
 const head = { v: 1, id: 7 } as const;
 
 /** One request of each kind. */

@@ -10,11 +10,14 @@ export interface Check {
   readonly state: CheckState;
   /** What was found, or why it does not work. */
   readonly detail: string;
+  /** What it means here, a sentence each. */
+  readonly notes?: readonly string[];
   readonly toDo?: string;
 }
 
-export function fact(name: string, detail: string): Check {
-  return { name, state: "fact", detail };
+/** Something read and not tried; it never counts as a failure. */
+export function fact(name: string, detail: string, more: Pick<Check, "notes" | "toDo"> = {}): Check {
+  return { name, state: "fact", detail, ...more };
 }
 
 /** Runs a probe that returns what it found and throws why it does not work. */

@@ -7,6 +7,8 @@ import { HubServer } from "../../hub/hub-server.js";
 import { withTemporarySocket } from "../temporary-folder.js";
 import { sizeWords } from "../words.js";
 import { type Check, check, fact, failedCheck } from "./check.js";
+import { gpuSharingChecks } from "./gpu-sharing-checks.js";
+import type { Surroundings } from "./surroundings.js";
 
 export interface DeviceReport {
   /** `host` or `cuda:N`. */
@@ -16,7 +18,7 @@ export interface DeviceReport {
   readonly checks: readonly Check[];
 }
 
-export async function checkDevice(name: string): Promise<DeviceReport> {
+export async function checkDevice(name: string, surroundings: Surroundings): Promise<DeviceReport> {
   let device: Device;
   try {
     device = Device.open(name);
@@ -26,7 +28,7 @@ export async function checkDevice(name: string): Promise<DeviceReport> {
   using open = device;
   const checks: Check[] = [...deviceFacts(open), await check("memory", () => freeMemory(open))];
   for (const { name: probeName, run } of deviceProbes) checks.push(await check(probeName, () => run(open)));
-  checks.push(await check("by name", () => probeByName(open.name)), ...attributeFacts(open));
+  checks.push(await check("by name", () => probeByName(open.name)), ...attributeFacts(open, surroundings));
   return { name: open.name, model: open.facts.name, uuid: open.uuid, checks };
 }
 
@@ -76,7 +78,7 @@ async function shareByName(socket: string, device: string): Promise<string> {
 }
 
 /** What the driver says of itself and what nothing here tries. */
-function attributeFacts({ facts }: Device): Check[] {
+function attributeFacts({ facts }: Device, surroundings: Surroundings): Check[] {
   if (facts.computeCapability === undefined) return [];
   const says = (attribute: string) => {
     const value = facts.attributes[attribute];
@@ -85,6 +87,6 @@ function attributeFacts({ facts }: Device): Check[] {
   return [
     fact("legacy events", `supported by the device: ${says("IPC_EVENT_SUPPORTED")}; not tried`),
     fact("memory pools", `supported by the device: ${says("MEMORY_POOLS_SUPPORTED")}; not tried`),
-    fact("MPS", `in use by this process: ${says("MPS_ENABLED")}`),
+    ...gpuSharingChecks(facts, surroundings),
   ];
 }

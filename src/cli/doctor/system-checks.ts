@@ -1,5 +1,5 @@
 /** What the machine itself can do, without any device. */
-import { readFileSync, statfsSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { arch, release } from "node:os";
 import { dirname, join } from "node:path";
@@ -10,7 +10,7 @@ import { probeRuntimeFolder, systemProbes } from "../../client/probe-system.js";
 import { describeAbsentHub } from "../absent-hub.js";
 import type { CommandContext } from "../command-context.js";
 import { tryJoinHub } from "../join-hub.js";
-import { plural, sizeWords } from "../words.js";
+import { plural } from "../words.js";
 import { type Check, check, fact } from "./check.js";
 
 export async function checkSystem(context: CommandContext): Promise<Check[]> {
@@ -22,7 +22,6 @@ export async function checkSystem(context: CommandContext): Promise<Check[]> {
   for (const { name, run } of systemProbes) checks.push(await check(name, run));
   checks.push(await check("runtime folder", () => `${dirname(socketPath)}: ${probeRuntimeFolder(socketPath)}`));
   checks.push(await check("hub", () => describeHub(context, socketPath)));
-  checks.push(fact("open files", openFilesLimit()), fact("/dev/shm", shmSize()));
   return checks;
 }
 
@@ -44,19 +43,4 @@ function koffiVersion(): string {
   return typeof manifest === "object" && manifest !== null && "version" in manifest
     ? String(manifest.version)
     : "unknown";
-}
-
-function openFilesLimit(): string {
-  const match = /^Max open files\s+(\S+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
-  return `this process may have ${match?.[1] ?? "an unknown number"}; each array made on the host takes one here, and one or two in the hub`;
-}
-
-function shmSize(): string {
-  try {
-    const { bsize, blocks } = statfsSync("/dev/shm");
-    return `${sizeWords(bsize * blocks)}; of no matter: memory files do not live there`;
-  } catch {
-    // Not mounted, or not to be looked at: nothing depends on it.
-    return "not there; of no matter: memory files do not live there";
-  }
 }

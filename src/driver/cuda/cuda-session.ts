@@ -55,11 +55,16 @@ export class CudaSession {
    */
   enter(ordinal: number): Libcuda {
     const cuda = this.cuda;
-    const device = this.#device(ordinal);
-    device.context ??= this.#retain(device, ordinal);
-    const status = cuda.cuCtxSetCurrent(device.context);
+    const status = cuda.cuCtxSetCurrent(this.context(ordinal));
     if (status !== cuResult.CUDA_SUCCESS) throw this.failure(status, "cuCtxSetCurrent", `use cuda:${ordinal}`);
     return cuda;
+  }
+
+  /** The device's context, retained from here on. */
+  context(ordinal: number): bigint {
+    const device = this.#device(ordinal);
+    device.context ??= this.#retain(device, ordinal);
+    return device.context;
   }
 
   /** Releases the contexts. Whatever else in the process retained them keeps them. */

@@ -34,6 +34,17 @@ describe("cuda-ipc on a libcuda in C", { skip }, () => {
     assert.match(absent.stdout, /missing +device +DEVICE_NOT_FOUND/);
   });
 
+  it("says how the GPU is divided among processes, and works on all the same", async () => {
+    await using rig = await openRig();
+    rig.env.CUDA_VISIBLE_DEVICES = "MIG-abababab-abab-abab-abab-abababababab";
+    const text = await rig.ok("doctor", "--device", "cuda:0");
+    const gpu = text.slice(text.indexOf("Device cuda:0"));
+    assert.match(gpu, /^ +MPS +in use: .+\n +- a fault on the GPU/m);
+    assert.match(gpu, /^ +MIG +this device is a MIG instance\n +- CUDA IPC works between compute instances/m);
+    assert.match(gpu, /^ +compute mode +1, unknown to this program .+\n +- .+\n +to do: /m);
+    assert.match(gpu, /^ +integrated +the GPU shares the memory of the CPU/m);
+  });
+
   it("takes the first GPU where it may choose, and says so", async () => {
     await using rig = await openRig();
     for (const demo of ["share", "crash"]) {

@@ -6,6 +6,11 @@ import { CliRig } from "./cli-rig.js";
 interface Findings {
   readonly ok: boolean;
   readonly system: readonly { readonly name: string; readonly state: string; readonly detail: string }[];
+  readonly surroundings: readonly {
+    readonly name: string;
+    readonly state: string;
+    readonly notes?: readonly string[];
+  }[];
   readonly driver: { readonly state: string };
   readonly devices: readonly {
     readonly name: string;
@@ -48,6 +53,30 @@ describe("cuda-ipc doctor", () => {
       Array.from({ length: 5 }, () => "ok"),
     );
     assert.deepEqual([devices[0]?.name, devices[0]?.works], ["host", true]);
+  });
+
+  it("says where it runs and what that means, as facts, in text and in JSON", async () => {
+    await using rig = await CliRig.open();
+    const text = await rig.ok("doctor");
+    const { surroundings } = await rig.json<Findings>("doctor");
+    assert.deepEqual(new Set(surroundings.map(({ state }) => state)), new Set(["fact"]));
+    for (const name of ["container", "/dev/shm", "ptrace scope", "open files", "locked memory"]) {
+      assert.match(text, new RegExp(`^Surroundings$[^]*^ +${name} {2,}\\S[^]*^Device host`, "m"), name);
+      const check = surroundings.find((each) => each.name === name);
+      assert.ok(check !== undefined, name);
+      // WHY without numbers: each run is a process of its own and may say so.
+      const words = (given: string) => given.replace(/\d+/g, "N");
+      for (const note of check.notes ?? []) {
+        assert.ok(words(text).includes(words(`\n${" ".repeat(31)}- ${note}\n`)), note);
+      }
+    }
+  });
+
+  it("shows what the environment says of GPUs, and lets nothing of it move the cursor", async () => {
+    await using rig = await CliRig.open();
+    rig.env.CUDA_VISIBLE_DEVICES = "MIG-\u001b[2J";
+    const { stdout } = await rig.run("doctor", "--device", "host");
+    assert.match(stdout, /visible GPUs +CUDA_VISIBLE_DEVICES=MIG-\\u001b\[2J\n +- it names MIG instances/);
   });
 
   it("says which hub answers", async () => {

@@ -6,7 +6,7 @@ import { encodeMessage } from "../../../src/wire/codec.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Lifetime } from "../../../src/wire/messages.js";
 import { CoreRig } from "../../support/core-rig.js";
-import { gpuArray, hostArray, hostBundle, requests } from "../../support/messages.js";
+import { gpuArray, hostArray, hostBundle, requests, timelineDescriptor } from "../../support/messages.js";
 
 function create(rig: CoreRig, session: number, name: string, lifetime: Lifetime = "held", descriptor = hostArray) {
   const fds = descriptor.content.kind === "bundle" ? [rig.fd(), rig.fd({ byteLength: 200 })] : [rig.fd()];
@@ -465,5 +465,39 @@ describe("a client's leases", () => {
     rig.answered.length = 0;
     assert.equal(rig.failure(2, "open", { name: "gpu", ...READ_NOW }), "LIMIT_EXCEEDED");
     rig.result(1, "open", { name: "gpu", ...READ_NOW });
+  });
+});
+
+describe("a timeline", () => {
+  it("is ended when its owner gives it up or dies, and only then", () => {
+    for (const end of ["release", "die"] as const) {
+      const rig = new CoreRig();
+      rig.greeted(1);
+      rig.greeted(2);
+      const { lease, fds } = published(rig, 1, "steps", "pinned", timelineDescriptor);
+      const opened = rig.result(2, "open", { name: "steps", ...READ_NOW });
+      rig.result(2, "release", { lease: opened.lease as number });
+      rig.result(2, "open", { name: "steps", ...READ_NOW });
+      rig.core.sessionHungUp(1);
+      assert.deepEqual(rig.ended, []);
+      if (end === "release") rig.result(1, "release", { lease });
+      else rig.core.sessionEnded(1);
+      assert.deepEqual(rig.ended, [{ fd: fds[0], byteOffset: 128 }]);
+      assert.deepEqual(names(rig, 2), []);
+      rig.core.sessionEnded(2);
+      assert.deepEqual([rig.ended.length, rig.open.size, rig.core.objectCount], [1, 0, 0]);
+    }
+  });
+
+  it("is given for reading alone, and kept only with a descriptor that allows writing", () => {
+    const rig = new CoreRig();
+    rig.greeted(1);
+    published(rig, 1, "steps", "held", timelineDescriptor);
+    assert.equal(rig.failure(1, "open", { name: "steps", access: "read-write", wait: false }), "READ_ONLY");
+    const { fds } = rig.ask(1, "open", { name: "steps", ...READ_NOW });
+    assert.equal(fds.length, 1);
+    assert.ok(!rig.open.has(fds[0] as number), "the descriptor for reading is closed once it was sent");
+    const create = { name: "other", lifetime: "held", descriptor: timelineDescriptor } as const;
+    assert.equal(rig.failure(1, "create", create, [rig.fd({ writable: false })]), "INVALID_DESCRIPTOR");
   });
 });

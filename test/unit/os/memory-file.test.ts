@@ -18,7 +18,12 @@ describe("createMemoryFile", () => {
   it("makes zeroed memory of exactly the size", () => {
     using fd = createMemoryFile("test", 5000);
     using mapping = Mapping.shared(fd, 5000, "read");
-    assert.deepEqual(inspectMemoryFile(fd), { byteLength: 5000, sizeSealed: true, contentSealed: false });
+    assert.deepEqual(inspectMemoryFile(fd), {
+      byteLength: 5000,
+      sizeSealed: true,
+      contentSealed: false,
+      writable: true,
+    });
     assert.ok(mapping.view(0, 5000).every((byte) => byte === 0));
   });
 
@@ -50,7 +55,7 @@ describe("createConstantFile", () => {
   it("holds the bytes, and nobody can change them, its creator included", () => {
     const content = Buffer.from("constant");
     using fd = createConstantFile("test", content);
-    assert.deepEqual(inspectMemoryFile(fd), { byteLength: 8, sizeSealed: true, contentSealed: true });
+    assert.deepEqual(inspectMemoryFile(fd), { byteLength: 8, sizeSealed: true, contentSealed: true, writable: false });
     assert.equal(readFileSync(`/proc/self/fd/${fd.number}`, "utf8"), "constant");
     assert.throws(() => writeSync(fd.number, content, 0, 1, 0), /EPERM/);
     assert.throws(() => ftruncateSync(fd.number, 0), /EPERM/);
@@ -66,7 +71,12 @@ describe("inspectMemoryFile", () => {
 
   it("finds nothing sealed on a file that is no memory file", () => {
     using fd = new OwnedFd(openSync("/dev/null", "r"));
-    assert.deepEqual(inspectMemoryFile(fd), { byteLength: 0, sizeSealed: false, contentSealed: false });
+    assert.deepEqual(inspectMemoryFile(fd), {
+      byteLength: 0,
+      sizeSealed: false,
+      contentSealed: false,
+      writable: false,
+    });
   });
 });
 

@@ -10,7 +10,7 @@ import {
   descriptorSchema,
   fdsOf,
 } from "../../../src/wire/descriptor.js";
-import { gpuArray, hostArray, hostBundle } from "../../support/messages.js";
+import { gpuArray, hostArray, hostBundle, timelineDescriptor } from "../../support/messages.js";
 
 const array = { dtype: "float32", shape: [2, 3], strides: [3, 1], byteOffset: 0 };
 
@@ -22,7 +22,7 @@ function assertMalformed(value: unknown): void {
 }
 
 describe("descriptorSchema", () => {
-  for (const descriptor of [hostArray, gpuArray, hostBundle(1, 100)]) {
+  for (const descriptor of [hostArray, gpuArray, hostBundle(1, 100), timelineDescriptor]) {
     it(`takes a ${descriptor.content.kind} on ${descriptor.device.kind}`, () => {
       assert.deepEqual(checked("a descriptor", descriptorSchema, descriptor), descriptor);
       assert.equal(descriptorContradiction(descriptor), undefined);
@@ -33,7 +33,7 @@ describe("descriptorSchema", () => {
     "another version": { ...hostArray, version: 2 },
     "a device of no kind": { ...hostArray, device: {} },
     "a UUID that is a path": { ...gpuArray, device: { kind: "cuda", uuid: "GPU-../../../../etc/passwd" } },
-    "a mechanism that is not known": { ...hostArray, mechanism: "legacy" },
+    "a mechanism that is not known": { ...hostArray, mechanism: "fabric" },
     "memory of no bytes": { ...hostArray, allocationByteLength: 0 },
     "a negative size": { ...hostArray, byteLength: -1 },
     "a fractional size": { ...hostArray, byteLength: 0.5 },
@@ -57,6 +57,19 @@ describe("descriptorSchema", () => {
 describe("descriptorContradiction", () => {
   const contradictions: Record<string, [Descriptor, RegExp]> = {
     "content larger than its memory": [{ ...hostArray, byteLength: 4097 }, /4097 bytes in memory of 4096/],
+    "a timeline between two": [
+      { ...timelineDescriptor, content: { kind: "timeline", byteOffset: 72 } },
+      /a timeline at byte 72 of 4096 bytes of memfd memory/,
+    ],
+    "a timeline beyond the end": [
+      { ...timelineDescriptor, content: { kind: "timeline", byteOffset: 4096 } },
+      /a timeline at byte 4096/,
+    ],
+    "a timeline of a GPU": [{ ...gpuArray, content: timelineDescriptor.content }, /a timeline at byte 128/],
+    "timelines in too much memory": [
+      { ...timelineDescriptor, allocationByteLength: 2 ** 30 },
+      /timelines in 1073741824 bytes/,
+    ],
     "host memory on a GPU": [{ ...gpuArray, mechanism: "memfd" }, /mechanism memfd on device cuda/],
     "GPU memory on the host": [{ ...hostArray, mechanism: "vmm" }, /mechanism vmm on device host/],
     "other numbers of dimensions and strides": [

@@ -1,0 +1,79 @@
+/**
+ * Copies between arrays of one process: on one device, between GPUs (directly where they reach each other, by way of the host where
+ * they do not: the driver does it), and between a GPU and the host device.
+ */
+import { isContiguous } from "../array/layout.js";
+import type { WaitOptions } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import type { Device } from "./device.js";
+import type { DeviceArray } from "./device-array.js";
+import type { Stream } from "./stream.js";
+import { download, upload } from "./transfer.js";
+
+/**
+ * Enqueues a copy on a stream of either device. Neither array changes shape; both are contiguous and of one dtype and size.
+ * @throws READ_ONLY, TypeError for arrays that do not match, UNSUPPORTED between a GPU and the host device
+ */
+export function enqueueCopy(stream: Stream, to: DeviceArray, from: DeviceArray): void {
+  checkMatch(to, from);
+  if (to.device.driver.kind !== from.device.driver.kind) {
+    const found = `${from.device.name} and ${to.device.name} are not devices of one driver`;
+    throw new CudaIpcError("UNSUPPORTED", `Cannot enqueue a copy to "${to.buffer.label}": ${found}; use copyFrom`);
+  }
+  const { byteLength } = to;
+  from.buffer.enqueue("read", stream, (source) => {
+    to.buffer.enqueue("write", stream, (target) => {
+      const [toPointer, fromPointer] = [
+        target.pointerAt(to.layout.byteOffset),
+        source.pointerAt(from.layout.byteOffset),
+      ];
+      const { driver } = stream.device;
+      if (to.device.ordinal === from.device.ordinal) {
+        driver.copyOnDevice(stream.handle, toPointer, fromPointer, byteLength);
+        return;
+      }
+      const [toEnd, fromEnd] = [
+        { ordinal: to.device.ordinal, pointer: toPointer },
+        { ordinal: from.device.ordinal, pointer: fromPointer },
+      ];
+      driver.copyBetweenDevices(stream.handle, toEnd, fromEnd, byteLength);
+    });
+  });
+}
+
+/**
+ * Copies all elements and waits until it is done. A copy that was begun is finished, also when the wait is given up.
+ * @throws as `enqueueCopy`, TIMEOUT, ABORTED
+ */
+export async function copyArray(to: DeviceArray, from: DeviceArray, options: WaitOptions = {}): Promise<void> {
+  checkMatch(to, from);
+  const [toOffset, fromOffset] = [to.layout.byteOffset, from.layout.byteOffset];
+  await from.buffer.use("read", options, (source, deadline) =>
+    to.buffer.use("write", options, async (target) => {
+      if (isOnGpu(to.device) && isOnGpu(from.device)) {
+        using stream = to.device.createStream();
+        enqueueCopy(stream, to, from);
+        await stream.synchronize();
+      } else if (isOnGpu(from.device)) {
+        await download(source, fromOffset, target.window(to.buffer.label, toOffset, to.byteLength), deadline);
+      } else {
+        await upload(target, toOffset, source.window(from.buffer.label, fromOffset, from.byteLength), deadline);
+      }
+    }),
+  );
+}
+
+function isOnGpu(device: Device): boolean {
+  return device.driver.kind === "cuda";
+}
+
+function checkMatch(to: DeviceArray, from: DeviceArray): void {
+  const attempt = `Copy from "${from.buffer.label}" to "${to.buffer.label}"`;
+  if (to.dtype !== from.dtype) throw new TypeError(`${attempt}: one is ${from.dtype}, the other ${to.dtype}`);
+  if (to.elementCount !== from.elementCount) {
+    throw new RangeError(`${attempt}: one has ${from.elementCount} elements, the other ${to.elementCount}`);
+  }
+  if (!isContiguous(to.layout) || !isContiguous(from.layout)) {
+    throw new CudaIpcError("UNSUPPORTED", `${attempt}: both must be contiguous; use read() and write()`);
+  }
+}

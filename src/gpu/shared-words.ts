@@ -1,0 +1,112 @@
+/**
+ * 64-bit words in a memory file that CPUs and GPUs of several processes use: mapped once for the CPU, and once more for each device
+ * on which streams wait for or write them. Counts its users (timelines, streams with pending waits) and ends with the last of them.
+ */
+import { CudaIpcError } from "../base/errors.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
+import type { DevicePointer } from "../driver/gpu-driver.js";
+import { type Access, Mapping } from "../os/mapping.js";
+import { createMemoryFile, inspectMemoryFile } from "../os/memory-file.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import type { Device } from "./device.js";
+
+interface Registration {
+  readonly pointer: DevicePointer;
+  readonly mapping: Mapping;
+}
+
+export class SharedWords {
+  readonly byteLength: number;
+  readonly access: Access;
+  /** As the CPU of this process sees them; not to be written where `access` is "read". */
+  readonly cpu: BigInt64Array;
+  readonly #fd: OwnedFd;
+  readonly #mapping: Mapping;
+  readonly #registrations = new Map<Device, Registration>();
+  readonly #onEnd: () => void;
+  #users = 1;
+
+  /** Takes over the descriptor and the mapping. */
+  private constructor(fd: OwnedFd, mapping: Mapping, access: Access, onEnd: () => void) {
+    this.#fd = fd;
+    this.#mapping = mapping;
+    this.#onEnd = onEnd;
+    this.byteLength = mapping.byteLength;
+    this.access = access;
+    this.cpu = new BigInt64Array(mapping.view(0, mapping.byteLength).buffer);
+  }
+
+  /** New words, all zero, that this process writes. */
+  static create(byteLength: number): SharedWords {
+    return acquireIn((scope) => {
+      const fd = scope.own(createMemoryFile("cuda-ipc words", byteLength), (fd) => fd.close());
+      const mapping = scope.own(Mapping.shared(fd, byteLength, "read-write"), (mapping) => mapping.close());
+      return new SharedWords(fd, mapping, "read-write", () => {});
+    });
+  }
+
+  /**
+   * Words of another process, for reading. The descriptor stays the caller's.
+   * @param onEnd called once when the last user is gone
+   * @throws INVALID_DESCRIPTOR where it is no memory file of sealed size
+   */
+  static import(fd: OwnedFd, onEnd: () => void): SharedWords {
+    const { byteLength, sizeSealed } = inspectMemoryFile(fd);
+    if (!sizeSealed || byteLength === 0 || byteLength % 8 !== 0) {
+      const found = sizeSealed ? `it has ${byteLength} bytes` : "its size is not sealed";
+      throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot import words: not a memory file of whole words: ${found}`);
+    }
+    return acquireIn((scope) => {
+      const own = scope.own(fd.duplicate(), (fd) => fd.close());
+      const mapping = scope.own(Mapping.shared(own, byteLength, "read"), (mapping) => mapping.close());
+      return new SharedWords(own, mapping, "read", onEnd);
+    });
+  }
+
+  /** A descriptor as the one that these words came from or were made with; the caller owns it. */
+  duplicateFd(): OwnedFd {
+    return this.#fd.duplicate();
+  }
+
+  retain(): this {
+    if (this.#users === 0) throw new CudaIpcError("CLOSED", "Cannot use words: they were closed");
+    this.#users += 1;
+    return this;
+  }
+
+  release(): void {
+    this.#users -= 1;
+    if (this.#users > 0) return;
+    const registered = [...this.#registrations];
+    this.#registrations.clear();
+    releaseAll([
+      ...registered.flatMap(([device, { mapping }]) => [
+        () => device.driver.unregisterHostMemory(device.ordinal, mapping.address),
+        () => mapping.close(),
+        () => device.release(),
+      ]),
+      () => this.#mapping.close(),
+      () => this.#fd.close(),
+      this.#onEnd,
+    ]);
+  }
+
+  /**
+   * The address of the first word for streams of a device; the words are registered with it at their first use there.
+   * WHY a mapping for each device: a driver registers an address once in a process, and each `Device` has a driver of its own.
+   */
+  pointerOn(device: Device): DevicePointer {
+    const known = this.#registrations.get(device);
+    if (known !== undefined) return known.pointer;
+    if (this.#users === 0) throw new CudaIpcError("CLOSED", "Cannot use words: they were closed");
+    return acquireIn((scope) => {
+      device.retain();
+      scope.defer(() => device.release());
+      const mapping = scope.own(Mapping.shared(this.#fd, this.byteLength, this.access), (mapping) => mapping.close());
+      const { driver, ordinal } = device;
+      const pointer = driver.registerHostMemory(ordinal, mapping.address, this.byteLength, this.access);
+      this.#registrations.set(device, { pointer, mapping });
+      return pointer;
+    });
+  }
+}

@@ -1,0 +1,231 @@
+/**
+ * A 64-bit counter in shared memory that only grows: streams and CPUs of all processes wait for it, and its owner signals it, by a
+ * stream or by the CPU. It orders work between processes at a fraction of what events cost.
+ *
+ * - Values are from 0 to 2^63 - 2, and every signal is larger than the one before: that is the owner's to keep.
+ * - A timeline that ends (closed, or its owner died) releases everybody who waits for it. A wait of the CPU for a value that was not
+ *   reached then throws PEER_GONE; a stream goes on, and its `synchronize()` throws PEER_GONE.
+ * - Make, import and use timelines on a device before its streams wait for anything: their first use registers memory with the driver.
+ */
+import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import { releaseAll } from "../base/scope.js";
+import type { DevicePointer } from "../driver/gpu-driver.js";
+import { reopenReadOnly } from "../os/memory-file.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import {
+  checkReached,
+  checkValue,
+  isPlace,
+  LINE_BYTES,
+  type Line,
+  lineAt,
+  poison,
+  stateOf,
+  storeValue,
+} from "../wire/timeline-line.js";
+import { waitUntil } from "./adaptive-wait.js";
+import type { Device } from "./device.js";
+import type { SharedWords } from "./shared-words.js";
+
+export interface TimelineWaitOptions extends WaitOptions {
+  /** How long to ask without giving the event loop a turn; 20 microseconds by default. */
+  readonly spinMs?: number | undefined;
+}
+
+/** Where a timeline lies in the memory behind its descriptor; travels beside the descriptor. */
+export interface TimelinePlace {
+  readonly byteOffset: number;
+}
+
+/** What can be waited for: a timeline of this process or of another. */
+export abstract class AnyTimeline {
+  readonly label: string;
+  readonly byteOffset: number;
+  protected readonly words: SharedWords;
+  protected readonly line: Line;
+  #open = true;
+
+  /** Takes over one use of the words. */
+  protected constructor(label: string, words: SharedWords, byteOffset: number) {
+    this.label = label;
+    this.words = words;
+    this.byteOffset = byteOffset;
+    this.line = lineAt(words.cpu, byteOffset);
+  }
+
+  get open(): boolean {
+    return this.#open;
+  }
+
+  /** What was reached so far. */
+  get value(): bigint {
+    this.checkOpen();
+    return stateOf(this.line).value;
+  }
+
+  /** Whether it will never grow again. */
+  get ended(): boolean {
+    this.checkOpen();
+    return stateOf(this.line).ended;
+  }
+
+  /**
+   * Whether the value was reached, asked without waiting.
+   * @throws PEER_GONE where it never will be
+   */
+  reached(value: number | bigint): boolean {
+    this.checkOpen();
+    return checkReached(this.label, stateOf(this.line), checkValue("Value of a timeline", value));
+  }
+
+  /**
+   * Waits by the CPU, without a limit unless one is given.
+   * @throws PEER_GONE, TIMEOUT, ABORTED
+   */
+  async wait(value: number | bigint, options: TimelineWaitOptions = {}): Promise<void> {
+    this.checkOpen();
+    const wanted = checkValue("Value of a timeline", value);
+    const deadline = new Deadline(`wait for ${wanted} of timeline "${this.label}"`, options, Number.POSITIVE_INFINITY);
+    const words = this.words.retain();
+    try {
+      await waitUntil(() => checkReached(this.label, stateOf(this.line), wanted), deadline, options.spinMs);
+    } finally {
+      words.release();
+    }
+  }
+
+  /** Registers the timeline with a device now instead of at its first use there. */
+  prepare(device: Device): void {
+    this.pointerOn(device);
+  }
+
+  /** For streams; not for users. */
+  pointerOn(device: Device): DevicePointer {
+    this.checkOpen();
+    return this.words.pointerOn(device) + BigInt(this.byteOffset);
+  }
+
+  /** Keeps the memory until `release`, whatever is closed meanwhile; for streams that wait. Not for users. */
+  hold(): HeldTimeline {
+    this.checkOpen();
+    const words = this.words.retain();
+    const { label, line } = this;
+    return { check: (wanted) => checkReached(label, stateOf(line), wanted), release: () => words.release() };
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    releaseAll([() => this.end(), () => this.words.release()]);
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** What has to be done before the words are given up. */
+  protected abstract end(): void;
+
+  protected checkOpen(): void {
+    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot use timeline "${this.label}": it was closed`);
+  }
+}
+
+/** A timeline that a stream waits for. */
+export interface HeldTimeline {
+  /** @throws PEER_GONE where the value will never be reached */
+  check(wanted: bigint): boolean;
+  release(): void;
+}
+
+/** A timeline that this process signals. */
+export class Timeline extends AnyTimeline {
+  readonly #onClose: () => void;
+
+  /** Use `device.createTimeline()`. */
+  constructor(label: string, words: SharedWords, byteOffset: number, onClose: () => void = () => {}) {
+    super(label, words, byteOffset);
+    this.#onClose = onClose;
+  }
+
+  /**
+   * Signals by the CPU, at once.
+   * @throws RangeError where the value is not larger than the one before
+   */
+  signal(value: number | bigint): void {
+    this.checkOpen();
+    const wanted = checkValue("Value of a timeline", value);
+    const { value: before, ended } = stateOf(this.line);
+    if (ended) throw new CudaIpcError("CLOSED", `Cannot signal timeline "${this.label}": it has ended`);
+    if (wanted <= before) {
+      throw new RangeError(
+        `Signal of timeline "${this.label}": ${wanted} is not larger than ${before}, which it has reached`,
+      );
+    }
+    storeValue(this.line, wanted);
+  }
+
+  /**
+   * A descriptor of the memory, for reading alone, by which others import the timeline; the caller owns it. Send it with `place`.
+   */
+  exportFd(): OwnedFd {
+    return this.#export(reopenReadOnly);
+  }
+
+  /**
+   * A descriptor that also allows writing, for one who is to end the timeline when this process dies (`endTimelineOfDead`).
+   * Its holder can spoil every timeline of this device.
+   */
+  exportWritableFd(): OwnedFd {
+    return this.#export((fd) => fd.duplicate());
+  }
+
+  /** Where it lies behind its descriptor. */
+  get place(): TimelinePlace {
+    return { byteOffset: this.byteOffset };
+  }
+
+  /**
+   * Ends the timeline for everybody: all who wait for a value beyond the one reached get PEER_GONE, streams go on.
+   * The caller has seen to it that no stream has a signal of it to come.
+   */
+  protected end(): void {
+    poison(this.line);
+    this.#onClose();
+  }
+
+  #export(open: (fd: OwnedFd) => OwnedFd): OwnedFd {
+    this.checkOpen();
+    const fd = this.words.duplicateFd();
+    try {
+      return open(fd);
+    } finally {
+      fd.close();
+    }
+  }
+}
+
+/** A timeline of another process. It is waited for and not signalled. */
+export class ImportedTimeline extends AnyTimeline {
+  readonly #onClose: () => void;
+
+  /** Use `device.importTimeline()`. */
+  constructor(label: string, words: SharedWords, byteOffset: number, onClose: () => void = () => {}) {
+    super(label, words, byteOffset);
+    this.#onClose = onClose;
+  }
+
+  protected end(): void {
+    this.#onClose();
+  }
+}
+
+/** @throws INVALID_DESCRIPTOR where no timeline can lie there */
+export function checkPlace(label: string, { byteOffset }: TimelinePlace, byteLength: number): void {
+  if (isPlace(byteOffset, byteLength)) return;
+  throw new CudaIpcError(
+    "INVALID_DESCRIPTOR",
+    `Cannot import timeline "${label}": it claims byte ${byteOffset} of ${byteLength}, wanted a multiple of ${LINE_BYTES} within`,
+  );
+}

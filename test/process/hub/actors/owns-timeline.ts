@@ -1,0 +1,11 @@
+// Creates a timeline and signals its way to a value, says so, and holds it until it is told to go on: then it closes it.
+// Arguments: socket, name, value.
+import { connect } from "../../../../src/client/connect.js";
+import { argument, say, told } from "../../../support/actor-side.js";
+
+const [socket, name, value] = [0, 1, 2].map(argument) as [string, string, string];
+await using hub = await connect({ socket, start: false, device: "host" });
+using timeline = await hub.createTimeline(name);
+timeline.signal(BigInt(value));
+say({ value });
+await told();

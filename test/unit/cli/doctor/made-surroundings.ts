@@ -1,0 +1,36 @@
+/** Surroundings that a test makes up: files in a temporary folder, an environment, and the space of folders. */
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { TestContext } from "node:test";
+import type { Check } from "../../../../src/cli/doctor/check.js";
+import { type Space, type Surroundings, surroundingsUnder } from "../../../../src/cli/doctor/surroundings.js";
+
+interface Made {
+  readonly files?: Readonly<Record<string, string>>;
+  readonly links?: Readonly<Record<string, string>>;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly shm?: Space;
+}
+
+/** Nothing is there but what is named; the folder goes with the test. */
+export function surroundingsOf(t: TestContext, { files = {}, links = {}, env = {}, shm }: Made): Surroundings {
+  const root = mkdtempSync(join(tmpdir(), "cuda-ipc-around-"));
+  t.after(() => rmSync(root, { recursive: true, force: true }));
+  const place = (path: string) => {
+    const at = join(root, path);
+    mkdirSync(dirname(at), { recursive: true });
+    return at;
+  };
+  for (const [path, text] of Object.entries(files)) writeFileSync(place(path), text);
+  for (const [path, target] of Object.entries(links)) symlinkSync(target, place(path));
+  return { ...surroundingsUnder(root, env), space: () => shm };
+}
+
+/** All that people are told by the checks of this name. */
+export function wordsOf(checks: readonly Check[], name: string): string {
+  return checks
+    .filter((check) => check.name === name)
+    .flatMap(({ detail, notes = [], toDo }) => [detail, ...notes, ...(toDo === undefined ? [] : [`to do: ${toDo}`])])
+    .join("\n");
+}
