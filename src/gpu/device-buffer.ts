@@ -240,7 +240,9 @@ export class DeviceBuffer {
     this.#checkOpen();
     if (intent === "write") this.#checkWritable();
     const { mapped } = this.#held;
-    stream.hold(mapped);
+    mapped.pooled?.checkUsableOn(this.label, stream);
+    // WHY not held: the free of a pool's memory comes after this work, and holding it would keep it from being allocated again.
+    if (mapped.pooled?.freedAfter(stream) !== true) stream.hold(mapped);
     work(mapped);
   }
 

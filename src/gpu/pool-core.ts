@@ -9,7 +9,7 @@ import type { DevicePointer } from "../driver/gpu-driver.js";
 import type { DriverPool } from "../driver/pool-calls.js";
 import type { Device } from "./device.js";
 import { MappedMemory } from "./mapped-memory.js";
-import { PooledMemory } from "./pooled-memory.js";
+import { isPast, PooledMemory } from "./pooled-memory.js";
 import { Stream } from "./stream.js";
 
 /**
@@ -153,7 +153,7 @@ export class PoolCore {
   }
 
   #forgetFreed(): void {
-    for (const [key, stream] of this.#freed) if (!stream.open || stream.isIdle()) this.#freed.delete(key);
+    for (const [key, stream] of this.#freed) if (isPast(stream)) this.#freed.delete(key);
   }
 
   #retain(device: Device): PoolCore {

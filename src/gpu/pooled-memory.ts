@@ -33,7 +33,22 @@ export class PooledMemory {
   async ready(deadline: Deadline): Promise<void> {
     const stream = this.#allocating;
     if (stream === undefined) return;
-    await waitUntil(() => !stream.open || stream.isIdle(), deadline);
+    await waitUntil(() => isPast(stream), deadline);
+    this.#allocating = undefined;
+  }
+
+  /** Whether the free comes after all work of this stream, whenever it is enqueued. */
+  freedAfter(stream: Stream): boolean {
+    return this.#freeing === stream;
+  }
+
+  /** @throws TypeError for a stream that might come before the allocation */
+  checkUsableOn(label: string, stream: Stream): void {
+    if (this.#allocating === undefined || this.#allocating === stream) return;
+    if (!isPast(this.#allocating)) {
+      const found = "its allocation is work of another stream, which has not got there";
+      throw new TypeError(`Cannot use "${label}" on this stream: ${found}; await buffer.ready() first`);
+    }
     this.#allocating = undefined;
   }
 
@@ -64,4 +79,9 @@ export class PooledMemory {
     const stream = this.#freeing.open ? this.#freeing : this.#core.stream;
     this.#core.free(this.#pointer, stream, this.#data);
   }
+}
+
+/** WHY not `stream.isIdle()`: what that throws once (a timeline that ended) is for those who wait for the stream's own work. */
+export function isPast(stream: Stream): boolean {
+  return !stream.open || stream.device.driver.isIdle(stream.handle);
 }
