@@ -20,7 +20,16 @@ export interface FakeOptions {
 }
 
 type Values = readonly unknown[];
-type Live = "contexts" | "memories" | "reservations" | "mappings" | "hostAllocations" | "registrations" | "streams";
+type Live =
+  | "contexts"
+  | "memories"
+  | "reservations"
+  | "mappings"
+  | "hostAllocations"
+  | "registrations"
+  | "streams"
+  | "pools"
+  | "pooled";
 
 const MiB = 1024 * 1024;
 const FIRST_DEVICE = 70;
@@ -35,12 +44,15 @@ export class FakeLibcuda {
     hostAllocations: 0,
     registrations: 0,
     streams: 0,
+    pools: 0,
+    pooled: 0,
   };
   currentContext = 0n;
   /** The values that streams were told to wait for and to write. */
   readonly words: bigint[] = [];
   readonly #options: FakeOptions;
   readonly #counts = new Map<string, number>();
+  readonly #pooled = new Set<bigint>();
   #next = 0x7000_0000_0000n;
 
   constructor(options: FakeOptions = {}) {
@@ -122,11 +134,22 @@ export class FakeLibcuda {
       new DataView((out as Uint8Array).buffer).setInt32(8, this.#options.importedLocationType ?? 1, true);
     },
     // Without close-on-exec, as the driver promises nothing about it.
-    cuMemExportToShareableHandle: ([out]) => {
-      const F_SETFD = 2;
-      const fd = openSync("/dev/null", "r");
-      libc().fcntl(fd, F_SETFD, 0);
-      set32(out, fd);
+    cuMemExportToShareableHandle: ([out]) => set32(out, openInherited()),
+    cuMemPoolExportToShareableHandle: ([out]) => set32(out, openInherited()),
+    cuMemPoolCreate: ([out, properties]) => {
+      checkDevice(properties, 12);
+      this.#handle(out, "pools");
+    },
+    cuMemPoolImportFromShareableHandle: ([out]) => this.#handle(out, "pools"),
+    cuMemPoolDestroy: () => this.#drop("pools"),
+    cuMemPoolSetAccess: ([, descriptor]) => checkDevice(descriptor, 4),
+    cuMemAllocFromPoolAsync: ([out]) => this.#pooledMemory(out),
+    cuMemPoolImportPointer: ([out]) => this.#pooledMemory(out),
+    cuMemFreeAsync: ([pointer]) => this.#freePooled(pointer),
+    cuMemFree: ([pointer]) => this.#freePooled(pointer),
+    cuMemGetAddressRange: ([base, byteLength, pointer]) => {
+      set64(base, pointer as bigint);
+      set64(byteLength, BigInt(MiB));
     },
     cuMemRelease: () => this.#drop("memories"),
     cuMemAddressReserve: ([out]) => this.#handle(out, "reservations"),
@@ -146,6 +169,15 @@ export class FakeLibcuda {
     cuStreamDestroy: () => this.#drop("streams"),
   };
 
+  #pooledMemory(out: unknown): void {
+    this.#handle(out, "pooled");
+    this.#pooled.add((out as BigUint64Array)[0] as bigint);
+  }
+
+  #freePooled(pointer: unknown): void {
+    if (this.#pooled.delete(pointer as bigint)) this.#drop("pooled");
+  }
+
   #drop(live: Live): void {
     this.live[live] -= 1;
   }
@@ -154,6 +186,14 @@ export class FakeLibcuda {
 function checkDevice(struct: unknown, offset: number): void {
   const device = new DataView((struct as Uint8Array).buffer).getInt32(offset, true);
   if (device < FIRST_DEVICE) throw new Error(`${device} is an ordinal, not a device`);
+}
+
+/** A descriptor without close-on-exec, as drivers may hand out. */
+function openInherited(): number {
+  const F_SETFD = 2;
+  const fd = openSync("/dev/null", "r");
+  libc().fcntl(fd, F_SETFD, 0);
+  return fd;
 }
 
 function set32(out: unknown, value: number): void {
