@@ -6,7 +6,7 @@ import { MemoryPool } from "../../../../src/gpu/memory-pool.js";
 import { OwnedFd } from "../../../../src/os/owned-fd.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
-using device = Device.open("host");
+using device = Device.open();
 const fd = new OwnedFd(3);
 using pool = MemoryPool.import(device, fd, JSON.parse(argument(0)));
 fd.close();
@@ -22,9 +22,9 @@ for (let i = 1; i + 2 < process.argv.length; i += 1) {
     first.close();
     const values = await second.read();
     await second.write(values.map((_, i) => -i));
-    say({ same, sum: values.reduce((sum, value) => sum + value, 0), usedBytes: pool.statistics().usedBytes });
+    say({ same, sum: values.reduce((sum, value) => sum + value, 0), used: pool.statistics().usedBytes > 0 });
   } catch (error) {
     say({ code: error instanceof CudaIpcError ? error.code : String(error) });
   }
 }
-say({ usedBytes: pool.statistics().usedBytes });
+say({ used: pool.statistics().usedBytes > 0 });

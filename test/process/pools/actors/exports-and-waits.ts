@@ -14,7 +14,7 @@ function send(what: unknown, fds: readonly OwnedFd[]): void {
   for (const fd of fds) fd.close();
 }
 
-const device = Device.open("host");
+const device = Device.open();
 const pool = MemoryPool.create(device, { maxBytes: 1 << 20, shared: true });
 const array = pool.allocateArray({ dtype: "int32", shape: [1024] });
 await array.write(new Int32Array(1024).map((_, i) => i + 100));
