@@ -18,8 +18,8 @@ import { errorCodeOf } from "./cuda-status.js";
 const sizeRefusals: readonly ErrorCode[] = ["CUDA_ERROR", "UNSUPPORTED"];
 
 interface DeviceRange extends AddressRange {
-  /** Not mapped by `map`, so not unmapped by `unmap`. */
-  readonly foreign?: boolean;
+  /** Mapped by `map`; anything else is not for `unmap`. */
+  readonly own?: true;
 }
 
 export class CudaMappings {
@@ -41,7 +41,7 @@ export class CudaMappings {
 
   /** Device memory of another mechanism, so that what is enqueued on it is checked too. */
   addRange(range: AddressRange): void {
-    this.#mapped.add({ ...range, foreign: true });
+    this.#mapped.add(range);
   }
 
   removeRange(start: DevicePointer): AddressRange | undefined {
@@ -63,7 +63,7 @@ export class CudaMappings {
       this.attach(cuda, own, start);
       scope.defer(() => this.detach(start, byteLength));
       this.allow(cuda, own, start, access);
-      this.#mapped.add({ start, byteLength, access });
+      this.#mapped.add({ start, byteLength, access, own: true });
       if (own.place === "host-numa") this.#seenByCpu.add(start);
       return start;
     });
@@ -72,7 +72,7 @@ export class CudaMappings {
   unmap(ordinal: number, pointer: DevicePointer): void {
     this.#session.enter(ordinal);
     const range = this.#mapped.at(pointer);
-    if (range === undefined || range.foreign === true) {
+    if (range?.own === undefined) {
       throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
     }
     this.#mapped.remove(pointer);
