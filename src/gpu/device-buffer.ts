@@ -13,6 +13,7 @@ import type { PooledDescriptor } from "../wire/pool-descriptor.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { AllocateOptions, BufferOptions, CloseOptions, ImportOptions } from "./buffer-options.js";
 import type { Device } from "./device.js";
+import { LeakWatch } from "./leak-watch.js";
 import { MappedMemory } from "./mapped-memory.js";
 import type { Stream } from "./stream.js";
 import { download, upload } from "./transfer.js";
@@ -27,7 +28,7 @@ interface Held {
 
 let liveCount = 0;
 
-const forgotten = new FinalizationRegistry<Held>((held) => {
+const forgotten = new LeakWatch<DeviceBuffer, Held>((held) => {
   process.emitWarning(`Buffer "${held.label}" was never closed; it is now`, "CudaIpcLeak");
   try {
     giveBack(held);
@@ -53,7 +54,7 @@ export class DeviceBuffer {
     this.#held = { label: options.label, mapped, memory };
     liveCount += 1;
     mapped.pooled?.bufferOpened();
-    forgotten.register(this, this.#held, this);
+    forgotten.watch(this, this.#held);
   }
 
   /**
@@ -262,7 +263,7 @@ export class DeviceBuffer {
     if (!this.#open) return;
     if (options.stream !== undefined) this.#freeAfter(options.stream);
     this.#open = false;
-    forgotten.unregister(this);
+    forgotten.unwatch(this);
     giveBack(this.#held);
   }
 
