@@ -6,16 +6,18 @@ export type { ArrayLayout } from "./array/layout.js";
 export type { SliceRange } from "./array/layout-views.js";
 export { decodeToFloat32, encodeFromFloat32 } from "./array/small-floats.js";
 export type { WaitOptions } from "./base/deadline.js";
-export { type ErrorCode, type ErrorCodeFacts, errorCodes } from "./base/error-codes.js";
+export { type ErrorCode, type ErrorCodeFacts, errorCodes, isErrorCode } from "./base/error-codes.js";
 export { CudaError, CudaIpcError, SystemError } from "./base/errors.js";
 export { type ConnectOptions, connect } from "./client/connect.js";
 export type { CreateBundleOptions, CreateOptions, Hub, Inspection, OpenOptions } from "./client/hub.js";
+export type { Placement } from "./client/placement.js";
 export type { SharedArray } from "./client/shared-array.js";
 export type { SharedBundle } from "./client/shared-bundle.js";
 export type { DeviceFacts, Mechanism } from "./driver/gpu-driver.js";
 export type { PoolStatistics } from "./driver/pool-calls.js";
 export type { AllocateOptions, CloseOptions, ImportOptions } from "./gpu/buffer-options.js";
-export { Device } from "./gpu/device.js";
+export { endTimelineOfDead } from "./gpu/dead-timeline.js";
+export { Device, type TimelineOptions } from "./gpu/device.js";
 export { type ArrayOptions, DeviceArray } from "./gpu/device-array.js";
 export { DeviceBuffer } from "./gpu/device-buffer.js";
 export { GrowingArray, type GrowingArrayOptions } from "./gpu/growing-array.js";
@@ -34,7 +36,8 @@ export {
   type PooledImportOptions,
   type PoolImportOptions,
 } from "./gpu/memory-pool.js";
-export { Stream } from "./gpu/stream.js";
+export { Stream, type TimelineOperation } from "./gpu/stream.js";
+export { type ImportedTimeline, Timeline, type TimelinePlace, type TimelineWaitOptions } from "./gpu/timeline.js";
 export type { Access } from "./os/mapping.js";
 export { OwnedFd } from "./os/owned-fd.js";
 export type { GrowingDescriptor, Growth } from "./wire/growing-descriptor.js";

@@ -15,6 +15,7 @@ interface InspectOptions {
   readonly json?: boolean;
   readonly array?: string;
   readonly all?: boolean;
+  readonly device?: string;
 }
 
 export function addInspect(program: Command, context: CommandContext): void {
@@ -23,6 +24,7 @@ export function addInspect(program: Command, context: CommandContext): void {
     .description("print everything about a shared object: layout, holders, device, statistics of its values")
     .argument("<name>", "what to look at")
     .option("-a, --array <array>", "one array of a bundle, with the statistics of its values")
+    .option("-d, --device <device>", "look at it from this GPU instead of the one that its memory is on")
     .option("--all", "print all arrays of a bundle, not just the first ones")
     .option("--json", "print JSON")
     .addHelpText(
@@ -49,16 +51,22 @@ async function look(
   context: CommandContext,
 ): Promise<OpenedFacts> {
   if (!object.published) return { unreadable: "it is not published yet" };
+  const { signal } = context;
+  if (object.descriptor.content.kind === "timeline") {
+    using timeline = await hub.openTimeline(name, { wait: false, signal });
+    return { timeline: { value: String(timeline.value), ended: timeline.ended } };
+  }
   let shared: SharedArray | SharedBundle;
   try {
-    shared = await hub.openAny(name, { wait: false, signal: context.signal });
+    shared = await hub.openAny(name, { wait: false, signal, device: options.device, whenUnreachable: "copy" });
   } catch (error) {
     if (context.signal.aborted || !(error instanceof CudaIpcError)) throw error;
     return { unreadable: `${error.code}: ${withoutLoaderWords(error.message)}` };
   }
   using _ = shared;
-  const { device } = shared.buffer;
-  const facts = { device: { name: device.name, model: device.facts.name, reason: device.reason } };
+  const { placement, buffer } = shared;
+  const { device } = buffer;
+  const facts = { device: { name: device.name, model: device.facts.name, reason: device.reason, placement } };
   if (shared instanceof SharedArray) {
     if (options.array === undefined) return { ...facts, values: await readValues(shared, context) };
     throw new CudaIpcError(

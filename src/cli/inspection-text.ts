@@ -3,6 +3,7 @@ import type { DType } from "../array/dtype.js";
 import { contiguousStrides } from "../array/layout.js";
 import type { Statistics } from "../array/statistics.js";
 import type { Inspection } from "../client/hub.js";
+import type { Placement } from "../client/placement.js";
 import type { ArrayValues } from "./array-values.js";
 import type { Descriptor, Mechanism } from "./hub-facts.js";
 import { printable } from "./printable.js";
@@ -26,7 +27,14 @@ export interface OpenedFacts {
   /** Why this process could not look at the memory. */
   readonly unreadable?: string;
   /** Where this process maps the memory. */
-  readonly device?: { readonly name: string; readonly model: string; readonly reason: string };
+  readonly device?: {
+    readonly name: string;
+    readonly model: string;
+    readonly reason: string;
+    readonly placement: Placement;
+  };
+  /** What a timeline has reached, a number of 64 bits in digits. */
+  readonly timeline?: { readonly value: string; readonly ended: boolean };
   readonly metadata?: Readonly<Record<string, string>>;
   readonly arrays?: readonly ArrayFacts[];
   /** The array of a bundle that was asked for. */
@@ -45,6 +53,12 @@ const mechanismWords: Readonly<Record<Mechanism, string>> = {
   legacy: "legacy: memory of the process that made it, opened by a 64-byte handle",
 };
 
+const placementWords: Readonly<Record<Placement, string>> = {
+  own: "the memory is its own",
+  peer: "it reaches the memory of the other device directly",
+  copy: "a copy made now, since it does not reach the memory of the other device",
+};
+
 export function printInspection(terminal: Terminal, inspection: Inspection, opened: OpenedFacts, all: boolean): void {
   const { object } = inspection;
   terminal.line(`${terminal.style("bold", printable(object.name))}: ${contentWords(object.descriptor)}`);
@@ -54,6 +68,7 @@ export function printInspection(terminal: Terminal, inspection: Inspection, open
     terminal.line(`${terminal.style("bold", printable(opened.array.name))}: ${arrayWords(opened.array)}`);
     printRows(terminal, [...layoutRows(opened.array)]);
   }
+  if (opened.timeline !== undefined) printRows(terminal, [timelineRow(opened.timeline)]);
   if (opened.values !== undefined) printRows(terminal, valueRows(opened.values));
   if (opened.unreadable !== undefined) printRows(terminal, [["values", `not readable here: ${opened.unreadable}`]]);
   if (opened.arrays !== undefined) printArrays(terminal, opened.arrays, all);
@@ -82,8 +97,9 @@ function memoryRows(descriptor: Descriptor, { device, metadata }: OpenedFacts): 
     ["device", uuid],
     ["mechanism", mechanismWords[mechanism]],
   ];
-  if (device !== undefined)
-    rows.push(["opened on", `${device.name} (${device.model}): ${device.reason}, since the memory is its own`]);
+  if (device !== undefined) {
+    rows.push(["opened on", `${device.name} (${device.model}): ${device.reason}; ${placementWords[device.placement]}`]);
+  }
   if (content.kind === "array") rows.push(...layoutRows(content.array));
   for (const [key, text] of Object.entries(metadata ?? {})) rows.push(["metadata", `${key}: ${text}`]);
   return rows;
@@ -114,6 +130,10 @@ function valueRows({ statistics, firstValues }: ArrayValues): Row[] {
     [statistics.of === "magnitude" ? "magnitude" : "range", rangeWords(statistics)],
     ["special", specialWords(statistics)],
   ];
+}
+
+function timelineRow({ value, ended }: NonNullable<OpenedFacts["timeline"]>): Row {
+  return ["value", ended ? `${value}, and no more: it has ended` : value];
 }
 
 function rangeWords({ min, max, mean }: Statistics): string {

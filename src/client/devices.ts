@@ -1,4 +1,5 @@
 /** The devices that one connection uses, each opened once and found again by name or UUID. */
+import { hasCode } from "../base/errors.js";
 import { Scope } from "../base/scope.js";
 import { Device } from "../gpu/device.js";
 
@@ -23,6 +24,16 @@ export class Devices {
 
   openByUuid(uuid: string): Device {
     return this.#byUuid.get(uuid) ?? this.#unique(Device.openByUuid(uuid));
+  }
+
+  /** As `openByUuid`; undefined where this process does not see the device. */
+  findByUuid(uuid: string): Device | undefined {
+    try {
+      return this.openByUuid(uuid);
+    } catch (error) {
+      if (hasCode(error, "DEVICE_NOT_FOUND")) return undefined;
+      throw error;
+    }
   }
 
   /** Resolves once no transfer of any device is under way. */

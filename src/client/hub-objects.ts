@@ -19,10 +19,11 @@ import { readBundleIndex } from "./bundle-index.js";
 import type { Devices } from "./devices.js";
 import type { HubConnection } from "./hub-connection.js";
 import type { CreateOptions, OpenOptions } from "./hub-options.js";
+import { type PlaceOptions, placeBuffer } from "./placement.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
 import { type HandleFacts, SharedHandle } from "./shared-object.js";
-import { checkArrived, describeBuffer, deviceUuidOf, importBuffer } from "./sharing.js";
+import { checkArrived, describeBuffer } from "./sharing.js";
 
 /** What the hub answered to an open. */
 export interface OpenedObject extends HandleFacts {
@@ -88,7 +89,7 @@ export class HubObjects {
   }
 
   /** Opens a name and imports what it is; where that fails, nothing is held. */
-  async open<T>(name: string, options: OpenOptions, importIt: (opened: OpenedObject) => T): Promise<T> {
+  async open<T>(name: string, options: OpenOptions, importIt: (opened: OpenedObject) => T | Promise<T>): Promise<T> {
     checkName(name);
     this.#checkOpen(`open "${name}"`);
     const access = checkOneOf("access", options.access ?? "read", ["read", "read-write"]);
@@ -100,7 +101,7 @@ export class HubObjects {
       checkArrived(name, result.descriptor, fds);
       const [memory, ...others] = fds;
       if (memory === undefined) throw new TypeError("an object without memory");
-      return importIt({ name, ...result, access, fds: [memory, ...others] });
+      return await importIt({ name, ...result, access, fds: [memory, ...others] });
     } catch (error) {
       this.#connection.release(result.lease);
       throw error;
@@ -110,28 +111,26 @@ export class HubObjects {
   }
 
   /** @throws WRONG_KIND for what holds no arrays */
-  importArrays(opened: OpenedObject): SharedArray | SharedBundle {
-    const { name, object, descriptor, access, fds } = opened;
+  async importArrays(opened: OpenedObject, options: PlaceOptions): Promise<SharedArray | SharedBundle> {
+    const { name, descriptor, fds } = opened;
     const { content } = descriptor;
     if (content.kind === "timeline") {
       throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as an array: it is a timeline; use openTimeline`);
     }
-    const [memory, index] = fds;
+    const { buffer, placement } = await placeBuffer(this.#devices, this.#imports, opened, options);
     return acquireIn((scope) => {
-      const imported = this.#imports.open(`${object} ${access}`, () => {
-        const device = this.#devices.openByUuid(deviceUuidOf(descriptor));
-        return importBuffer(device, name, descriptor, memory, access);
-      });
-      const buffer = scope.own(imported, (buffer) => buffer.close());
+      scope.own(buffer, (buffer) => buffer.close());
+      this.#checkOpen(`open "${name}"`);
       const track = () => this.track(opened, () => buffer.close());
       if (content.kind === "array") {
         const layout = { ...content.array, dtype: parseDType(content.array.dtype) };
         checkLayout(layout, descriptor.byteLength);
-        return new SharedArray(buffer, layout, track());
+        return new SharedArray(buffer, layout, track(), placement);
       }
+      const index = fds[1];
       if (index === undefined) throw new TypeError("a bundle without index");
       const bundle = readBundleIndex(name, index, content, descriptor.byteLength);
-      return new SharedBundle(buffer, bundle, track());
+      return new SharedBundle(buffer, bundle, track(), placement);
     });
   }
 

@@ -2,6 +2,7 @@
 import type { WaitOptions } from "../base/deadline.js";
 import type { Access } from "../os/mapping.js";
 import type { Holder, Lifetime, ObjectSummary } from "../wire/messages.js";
+import type { PlaceOptions } from "./placement.js";
 
 export interface CreateOptions extends WaitOptions {
   /** `host`, `cuda:N` or `auto`; default what `connect` was given. */
@@ -12,7 +13,7 @@ export interface CreateOptions extends WaitOptions {
   readonly lifetime?: Lifetime | undefined;
 }
 
-export interface OpenOptions extends WaitOptions {
+export interface OpenOptions extends PlaceOptions {
   /** `read` (default) maps for reading only. */
   readonly access?: Access | undefined;
   /** Wait until the name is published, as long as `timeoutMs` says (default 30 s); false fails at once with NOT_FOUND. */

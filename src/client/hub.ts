@@ -153,7 +153,7 @@ export class Hub {
 
   /** What has this name, whatever it is. */
   async openAny(name: string, options: OpenOptions = {}): Promise<SharedArray | SharedBundle> {
-    return this.#objects.open(name, options, (opened) => this.#objects.importArrays(opened));
+    return this.#objects.open(name, options, (opened) => this.#objects.importArrays(opened, options));
   }
 
   /**

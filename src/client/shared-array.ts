@@ -5,14 +5,23 @@ import type { ArrayLayout } from "../array/layout.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { DeviceArray } from "../gpu/device-array.js";
 import type { DeviceBuffer } from "../gpu/device-buffer.js";
+import type { Placement } from "./placement.js";
 import type { SharedHandle } from "./shared-object.js";
 
 export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
+  /** On which device the memory is used here, and how. */
+  readonly placement: Placement;
   readonly #handle: SharedHandle;
 
   /** Made by `hub.create` and `hub.open`. */
-  constructor(buffer: DeviceBuffer, layout: ArrayLayout & { readonly dtype: D }, handle: SharedHandle) {
+  constructor(
+    buffer: DeviceBuffer,
+    layout: ArrayLayout & { readonly dtype: D },
+    handle: SharedHandle,
+    placement: Placement = "own",
+  ) {
     super(buffer, layout, () => handle.close());
+    this.placement = placement;
     this.#handle = handle;
   }
 

@@ -4,18 +4,22 @@ import { CudaIpcError } from "../base/errors.js";
 import { DeviceArray } from "../gpu/device-array.js";
 import type { DeviceBuffer } from "../gpu/device-buffer.js";
 import type { BundleContent } from "./bundle-index.js";
+import type { Placement } from "./placement.js";
 import type { SharedHandle } from "./shared-object.js";
 
 export class SharedBundle {
   readonly buffer: DeviceBuffer;
   /** Free text by name, as in a safetensors file. */
   readonly metadata: Readonly<Record<string, string>>;
+  /** On which device the memory is used here, and how. */
+  readonly placement: Placement;
   readonly #content: BundleContent;
   readonly #handle: SharedHandle;
 
   /** Made by `hub.createBundle` and `hub.openBundle`. */
-  constructor(buffer: DeviceBuffer, content: BundleContent, handle: SharedHandle) {
+  constructor(buffer: DeviceBuffer, content: BundleContent, handle: SharedHandle, placement: Placement = "own") {
     this.buffer = buffer;
+    this.placement = placement;
     this.metadata = content.metadata;
     this.#content = content;
     this.#handle = handle;

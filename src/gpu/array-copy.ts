@@ -7,6 +7,7 @@ import type { WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import type { Device } from "./device.js";
 import type { DeviceArray } from "./device-array.js";
+import type { DeviceBuffer } from "./device-buffer.js";
 import type { Stream } from "./stream.js";
 import { download, upload } from "./transfer.js";
 
@@ -16,26 +17,41 @@ import { download, upload } from "./transfer.js";
  */
 export function enqueueCopy(stream: Stream, to: DeviceArray, from: DeviceArray): void {
   checkMatch(to, from);
-  if (to.device.driver.kind !== from.device.driver.kind) {
-    const found = `${from.device.name} and ${to.device.name} are not devices of one driver`;
+  enqueueBytes(stream, endOf(to), endOf(from), to.byteLength);
+}
+
+/** Copies all bytes of a buffer into one that is as long, both on GPUs, and waits until it is done. */
+export async function copyBuffer(to: DeviceBuffer, from: DeviceBuffer): Promise<void> {
+  using stream = to.device.createStream();
+  enqueueBytes(stream, { buffer: to, byteOffset: 0 }, { buffer: from, byteOffset: 0 }, from.byteLength);
+  await stream.synchronize();
+}
+
+interface End {
+  readonly buffer: DeviceBuffer;
+  readonly byteOffset: number;
+}
+
+function endOf({ buffer, layout }: DeviceArray): End {
+  return { buffer, byteOffset: layout.byteOffset };
+}
+
+function enqueueBytes(stream: Stream, to: End, from: End, byteLength: number): void {
+  const [toDevice, fromDevice] = [to.buffer.device, from.buffer.device];
+  if (toDevice.driver.kind !== fromDevice.driver.kind) {
+    const found = `${fromDevice.name} and ${toDevice.name} are not devices of one driver`;
     throw new CudaIpcError("UNSUPPORTED", `Cannot enqueue a copy to "${to.buffer.label}": ${found}; use copyFrom`);
   }
-  const { byteLength } = to;
   from.buffer.enqueue("read", stream, (source) => {
     to.buffer.enqueue("write", stream, (target) => {
-      const [toPointer, fromPointer] = [
-        target.pointerAt(to.layout.byteOffset),
-        source.pointerAt(from.layout.byteOffset),
-      ];
+      const [toPointer, fromPointer] = [target.pointerAt(to.byteOffset), source.pointerAt(from.byteOffset)];
       const { driver } = stream.device;
-      if (to.device.ordinal === from.device.ordinal) {
+      if (toDevice.ordinal === fromDevice.ordinal) {
         driver.copyOnDevice(stream.handle, toPointer, fromPointer, byteLength);
         return;
       }
-      const [toEnd, fromEnd] = [
-        { ordinal: to.device.ordinal, pointer: toPointer },
-        { ordinal: from.device.ordinal, pointer: fromPointer },
-      ];
+      const toEnd = { ordinal: toDevice.ordinal, pointer: toPointer };
+      const fromEnd = { ordinal: fromDevice.ordinal, pointer: fromPointer };
       driver.copyBetweenDevices(stream.handle, toEnd, fromEnd, byteLength);
     });
   });

@@ -68,7 +68,7 @@ export class DeviceBuffer {
     return acquireIn((scope) => {
       const memory = device.driver.createMemory(device.ordinal, allocationByteLength, place);
       scope.own(memory, (memory) => device.driver.releaseMemory(memory));
-      const mapped = mapMemory(device, memory, "read-write");
+      const mapped = MappedMemory.map(device, memory, "read-write");
       return new DeviceBuffer({ label, byteLength, access: "read-write" }, mapped, memory);
     });
   }
@@ -88,7 +88,7 @@ export class DeviceBuffer {
     return acquireIn((scope) => {
       let mapped: MappedMemory;
       try {
-        mapped = scope.own(mapMemory(device, memory, options.access), (mapped) => mapped.release());
+        mapped = scope.own(MappedMemory.map(device, memory, options.access), (mapped) => mapped.release());
       } finally {
         // WHY released at once: the mapping keeps the memory, and nothing else is done with an imported handle.
         device.driver.releaseMemory(memory);
@@ -110,6 +110,15 @@ export class DeviceBuffer {
   /** What is mapped: `byteLength` rounded up to the granularity of its mechanism. */
   get allocationByteLength(): number {
     return this.#held.mapped.byteLength;
+  }
+
+  /** This memory for reading alone, in place of this buffer, which is closed. */
+  asReadOnly(): DeviceBuffer {
+    const { mapped } = this.#held;
+    const { label, byteLength } = this;
+    const readOnly = new DeviceBuffer({ label, byteLength, access: "read" }, mapped.retain(), undefined);
+    this.close();
+    return readOnly;
   }
 
   get mechanism(): Mechanism {
@@ -154,14 +163,10 @@ export class DeviceBuffer {
   async exportPooled(options: WaitOptions = {}): Promise<PooledDescriptor> {
     this.#checkOpen();
     const { mapped } = this.#held;
-    const { pooled, byteLength: allocationByteLength } = mapped;
-    if (pooled === undefined) {
-      const found = `it is ${this.mechanism} memory`;
-      throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}" as memory of a pool: ${found}`);
-    }
+    const { pooled } = mapped;
+    if (pooled === undefined) throw this.#notPooled("export");
     await this.ready(options);
-    this.#checkOpen();
-    return { version: 1, kind: "pooled", ...pooled.name(mapped), byteLength: this.byteLength, allocationByteLength };
+    return pooled.describe(mapped, this.byteLength);
   }
 
   /**
@@ -225,7 +230,8 @@ export class DeviceBuffer {
     const mapped = this.#held.mapped.retain();
     return this.device.run(async () => {
       try {
-        await mapped.pooled?.ready(deadline);
+        // WHY asked first: work on other memory begins within this call.
+        if (mapped.pooled !== undefined) await mapped.pooled.ready(deadline);
         return await work(mapped, deadline);
       } finally {
         mapped.release();
@@ -258,10 +264,14 @@ export class DeviceBuffer {
     this.#byteLength = byteLength;
   }
 
-  /** @throws TypeError for a stream of another device, or memory that is not of a pool, which goes in no stream's order */
+  /** With a stream: @throws TypeError for one of another device, UNSUPPORTED for memory that is not of a pool */
   close(options: CloseOptions = {}): void {
     if (!this.#open) return;
-    if (options.stream !== undefined) this.#freeAfter(options.stream);
+    if (options.stream !== undefined) {
+      const { pooled } = this.#held.mapped;
+      if (pooled === undefined) throw this.#notPooled("close");
+      pooled.freeAfter(options.stream);
+    }
     this.#open = false;
     forgotten.unwatch(this);
     giveBack(this.#held);
@@ -271,13 +281,9 @@ export class DeviceBuffer {
     this.close();
   }
 
-  #freeAfter(stream: Stream): void {
-    const { pooled } = this.#held.mapped;
-    const attempt = `Cannot close "${this.label}" in the order of a stream`;
-    if (pooled === undefined)
-      throw new TypeError(`${attempt}: it is ${this.mechanism} memory, wanted memory of a pool`);
-    if (stream.device !== this.device) throw new TypeError(`${attempt}: the stream is of another device`);
-    pooled.freeAfter(stream);
+  #notPooled(verb: string): CudaIpcError {
+    const found = `it is ${this.mechanism} memory`;
+    return new CudaIpcError("UNSUPPORTED", `Cannot ${verb} "${this.label}" as memory of a pool: ${found}`);
   }
 
   #checkOpen(): void {
@@ -288,17 +294,6 @@ export class DeviceBuffer {
     if (this.access === "read-write") return;
     throw new CudaIpcError("READ_ONLY", `Cannot write to "${this.label}": it was opened for reading`);
   }
-}
-
-function mapMemory(device: Device, memory: DriverMemory, access: Access): MappedMemory {
-  return acquireIn((scope) => {
-    const pointer = device.driver.mapMemory(memory, access);
-    scope.own(pointer, (pointer) => device.driver.unmapMemory(device.ordinal, pointer));
-    const { driver, ordinal } = device;
-    const { mechanism } = driver;
-    const unmap = () => driver.unmapMemory(ordinal, pointer);
-    return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism, unmap });
-  });
 }
 
 function giveBack({ mapped, memory }: Held): void {

@@ -5,9 +5,10 @@
 import { checkRange, formatBytes } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
-import { releaseAll } from "../base/scope.js";
-import type { DevicePointer, Mechanism } from "../driver/gpu-driver.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
+import type { DevicePointer, DriverMemory, Mechanism } from "../driver/gpu-driver.js";
 import { viewAt } from "../os/host-memory.js";
+import type { Access } from "../os/mapping.js";
 import type { Device } from "./device.js";
 import type { PooledMemory } from "./pooled-memory.js";
 
@@ -48,6 +49,17 @@ export class MappedMemory {
     this.pooled = range.pooled;
     this.#byteLength = range.byteLength;
     this.#unmap = range.unmap;
+  }
+
+  /** Maps memory as a whole; the first user is the caller. */
+  static map(device: Device, memory: DriverMemory, access: Access): MappedMemory {
+    const { driver, ordinal } = device;
+    return acquireIn((scope) => {
+      const pointer = driver.mapMemory(memory, access);
+      const unmap = () => driver.unmapMemory(ordinal, pointer);
+      scope.defer(unmap);
+      return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism: driver.mechanism, unmap });
+    });
   }
 
   get byteLength(): number {

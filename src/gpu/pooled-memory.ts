@@ -4,6 +4,7 @@
  */
 import type { Deadline } from "../base/deadline.js";
 import type { DevicePointer } from "../driver/gpu-driver.js";
+import { POOL_DESCRIPTOR_VERSION, type PooledDescriptor } from "../wire/pool-descriptor.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { MappedMemory } from "./mapped-memory.js";
 import type { PoolCore } from "./pool-core.js";
@@ -52,18 +53,22 @@ export class PooledMemory {
     this.#allocating = undefined;
   }
 
+  /** From here on this stream's work comes before the free. @throws TypeError, CLOSED */
   freeAfter(stream: Stream): void {
-    // WHY asked for: a stream that was closed is refused before the buffer is.
+    if (stream.device !== this.#core.device)
+      throw new TypeError("Cannot free memory of a pool: the stream is of another device");
+    // WHY asked for: a stream that was closed is refused before anything is.
     stream.handle;
     this.#freeing = stream;
   }
 
-  /** The pool's id, and the driver's bytes in base64, which name the mapping in this process too from here on. */
-  name(mapped: MappedMemory): { readonly pool: string; readonly data: string } {
+  /** What other processes import the memory by; from here on it names the mapping in this process too. */
+  describe(mapped: MappedMemory, byteLength: number): PooledDescriptor {
     this.#data ??= this.#core.exportPointer(this.#pointer);
     const data = Buffer.from(this.#data).toString("base64");
     this.#core.remember(data, mapped);
-    return { pool: this.#core.id, data };
+    const sizes = { byteLength, allocationByteLength: mapped.byteLength };
+    return { version: POOL_DESCRIPTOR_VERSION, kind: "pooled", pool: this.#core.id, data, ...sizes };
   }
 
   bufferOpened(): void {

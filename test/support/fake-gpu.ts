@@ -5,17 +5,25 @@
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../src/driver/host/host-driver.js";
 
-const FAKE_UUID = "GPU-00000000-0000-0000-0000-000000000000";
+export const FAKE_UUID = "GPU-00000000-0000-0000-0000-000000000000";
 
-export function createFakeGpu(): GpuDriver {
-  const host = createHostDriver();
-  return new Proxy(host, {
+export interface FakeGpuOptions {
+  readonly uuid?: string;
+  /** Whether it reaches the memory of other GPUs. */
+  readonly reachesPeers?: boolean;
+  /** What does the work, closed by the caller; two GPUs of one process that copy to each other have one in common. */
+  readonly host?: GpuDriver;
+}
+
+export function createFakeGpu({ uuid = FAKE_UUID, reachesPeers = true, host }: FakeGpuOptions = {}): GpuDriver {
+  return new Proxy(host ?? createHostDriver(), {
     get(target, name) {
       if (name === "kind") return "cuda";
       if (name === "mechanism") return "vmm";
+      if (name === "close" && host !== undefined) return () => {};
+      if (name === "canAccessPeer") return () => reachesPeers;
       if (name === "cpuAddress") return () => undefined;
-      if (name === "describeDevice")
-        return (ordinal: number) => ({ ...target.describeDevice(ordinal), uuid: FAKE_UUID });
+      if (name === "describeDevice") return (ordinal: number) => ({ ...target.describeDevice(ordinal), uuid });
       const member: unknown = Reflect.get(target, name, target);
       return typeof member === "function" ? (...values: unknown[]) => Reflect.apply(member, target, values) : member;
     },

@@ -106,6 +106,19 @@ describe("cuda-ipc inspect", () => {
     assert.equal(told.values.statistics.elementCount, 3);
   });
 
+  it("tells what a timeline has reached", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    using timeline = await hub.createTimeline("steps");
+    timeline.signal(2n ** 60n);
+    const text = await rig.ok("inspect", "steps");
+    assert.match(text, /^steps: timeline\n/);
+    assert.match(text, /value +1152921504606846976\n/);
+    const told = await rig.json<{ timeline: unknown }>("inspect", "steps");
+    assert.deepEqual(told.timeline, { value: String(2n ** 60n), ended: false });
+    assert.match(await rig.ok("ls"), /^steps +timeline /m);
+  });
+
   it("lists the arrays of a bundle, the first ones unless all are asked for", async () => {
     await using rig = await CliRig.open();
     await using hub = await rig.join();

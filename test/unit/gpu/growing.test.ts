@@ -30,7 +30,7 @@ for (const [kind, name, create] of [
     checkLeaks(() => made.end());
     beforeEach(() => {
       made = new Disposables();
-      device = made.add(Device.open(name, create));
+      device = made.add(Device.open(name, () => create()));
     });
 
     function growing(byteLength: number, maxByteLength: number): GrowingBuffer {

@@ -142,7 +142,7 @@ describe("an array on a GPU that is not there", () => {
   });
 
   it("keeps to one time limit through all the copies of a write in parts", async () => {
-    using device = Device.open("cuda:0", createFakeGpu);
+    using device = Device.open("cuda:0", () => createFakeGpu());
     using array = DeviceArray.allocate(device, { dtype: "uint8", shape: [100_000, 2] });
     const column = array.slice({}, 0);
     const controller = new AbortController();
