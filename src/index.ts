@@ -19,7 +19,7 @@ export type { DeviceFacts, Mechanism } from "./driver/gpu-driver.js";
 export type { Comparison } from "./driver/operation-calls.js";
 export type { OperationOptions } from "./gpu/array-operations.js";
 export { endTimelineOfDead } from "./gpu/dead-timeline.js";
-export { Device, Device, type TimelineOptions } from "./gpu/device.js";
+export { Device, type TimelineOptions } from "./gpu/device.js";
 export { type ArrayOptions, DeviceArray } from "./gpu/device-array.js";
 export { DeviceBuffer, type ImportOptions } from "./gpu/device-buffer.js";
 export { Stream, type TimelineOperation } from "./gpu/stream.js";
