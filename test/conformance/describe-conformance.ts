@@ -3,6 +3,7 @@ import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { ConformanceRig } from "./conformance-rig.js";
 import { devicePromises } from "./device-promises.js";
+import { kernelPromises } from "./kernel-promises.js";
 import { memoryPromises } from "./memory-promises.js";
 import { operationPromises } from "./operation-promises.js";
 import { processPromises } from "./process-promises.js";
@@ -17,8 +18,8 @@ export interface Subject {
 }
 
 export interface ConformanceOptions {
-  /** Why this driver runs no kernels. */
-  readonly withoutKernels?: string;
+  /** Why this driver runs no kernels in PTX. */
+  readonly withoutPtx?: string;
   /** Elements of the larger arrays that operations are tried on. */
   readonly large?: number;
 }
@@ -33,9 +34,10 @@ export function describeConformance(
     describe("memory", () => memoryPromises(subject));
     describe("streams", () => streamPromises(subject));
     describe("words", () => wordPromises(subject));
+    describe("kernels", () => kernelPromises(subject));
     describe("processes", () => processPromises(subject));
-    if (options.withoutKernels === undefined) operationGroups(subject, options.large);
-    else it("operations and reductions", { skip: options.withoutKernels }, () => {});
+    if (options.withoutPtx === undefined) operationGroups(subject, options.large);
+    else it("operations and reductions", { skip: options.withoutPtx }, () => {});
   });
 }
 
