@@ -10,6 +10,8 @@ export const limits = {
   messageBytesMax: 64 * KiB,
   /** The kernel's own limit of descriptors in one SCM_RIGHTS control message. */
   scmRightsFdsMax: 253,
+  /** Pieces of memory that grows in place: their descriptors fit into one message. */
+  growingPiecesMax: 253,
   /** The path of a Unix socket, without its terminating zero. */
   socketPathBytesMax: 107,
   /** The name of a shared object, in UTF-8. */

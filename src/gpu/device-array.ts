@@ -36,8 +36,9 @@ import {
   fillArray,
   type OperationOptions,
 } from "./array-operations.js";
+import type { AllocateOptions } from "./buffer-options.js";
 import type { Device } from "./device.js";
-import { type AllocateOptions, DeviceBuffer } from "./device-buffer.js";
+import { DeviceBuffer } from "./device-buffer.js";
 import type { Stream } from "./stream.js";
 import { readStrided, writeStrided } from "./strided-transfer.js";
 

@@ -48,6 +48,10 @@ export class Stream {
     });
   }
 
+  get open(): boolean {
+    return this.#open;
+  }
+
   /** The driver's own handle, for calls on the driver. */
   get handle(): DriverStream {
     if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot use a stream of ${this.device.name}: it was closed`);

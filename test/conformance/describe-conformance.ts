@@ -8,8 +8,10 @@ import { kernelPromises } from "./kernel-promises.js";
 import { legacyPromises } from "./legacy-promises.js";
 import { memoryPromises } from "./memory-promises.js";
 import { operationPromises } from "./operation-promises.js";
+import { poolPromises } from "./pool-promises.js";
 import { processPromises } from "./process-promises.js";
 import { reductionPromises } from "./reduction-promises.js";
+import { reservationPromises } from "./reservation-promises.js";
 import { streamPromises } from "./stream-promises.js";
 import { wordPromises } from "./word-promises.js";
 
@@ -38,6 +40,8 @@ export function describeConformance(
     describe("words", () => wordPromises(subject));
     describe("an event", () => eventPromises(subject));
     describe("memory with a handle", () => legacyPromises(subject));
+    describe("pools", () => poolPromises(subject));
+    describe("reservations", () => reservationPromises(subject));
     describe("kernels", () => kernelPromises(subject));
     describe("processes", () => processPromises(subject));
     if (options.withoutKernels === undefined) operationGroups(subject, options.large);

@@ -49,7 +49,7 @@ class HostStaging implements StagingMemory {
 }
 
 interface HostRange extends AddressRange {
-  /** Ended with the range; undefined where the mapping is the caller's (registered memory). */
+  /** Ended with the range; undefined where the mapping is another's (registered memory, pools, reservations). */
   readonly mapping: Mapping | undefined;
   words: BigInt64Array | undefined;
 }
@@ -89,8 +89,11 @@ export class HostMemories {
   map(memory: DriverMemory, access: Access): DevicePointer {
     const { fd, byteLength } = this.#usable(memory, "map");
     return acquireIn((scope) => {
-      const mapping = scope.own(mapShared(fd, byteLength, access), (mapping) => mapping.close());
-      return this.add(mapping, access);
+      const mapping = mapFile(byteLength, access, () => Mapping.shared(fd, byteLength, access));
+      return this.add(
+        scope.own(mapping, (mapping) => mapping.close()),
+        access,
+      );
     });
   }
 
@@ -102,9 +105,25 @@ export class HostMemories {
   }
 
   unmap(pointer: DevicePointer): void {
-    const range = this.#mapped.remove(pointer);
-    if (range === undefined) throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
-    range.mapping?.close();
+    const mapping = this.#mapped.at(pointer)?.mapping;
+    if (mapping === undefined) throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
+    this.#mapped.remove(pointer);
+    mapping.close();
+  }
+
+  /** Maps memory into addresses that were reserved; who reserved them adds the range and ends it. */
+  place(memory: DriverMemory, into: Mapping, byteOffset: number, access: Access): void {
+    const { fd, byteLength } = this.#usable(memory, "map");
+    mapFile(byteLength, access, () => into.place(byteOffset, fd, byteLength, access));
+  }
+
+  /** Memory of another mechanism, so that what is enqueued on it is checked too. It stays mapped until `removeRange`. */
+  addRange(range: AddressRange): void {
+    this.#mapped.add({ ...range, mapping: undefined, words: undefined });
+  }
+
+  removeRange(start: DevicePointer): AddressRange | undefined {
+    return this.#mapped.remove(start);
   }
 
   allocateStaging(byteLength: number): StagingMemory {
@@ -172,9 +191,9 @@ export class HostMemories {
 }
 
 /** A descriptor through which nothing can be written says so with EACCES, a file that is sealed against it with EPERM. */
-function mapShared(fd: OwnedFd, byteLength: number, access: Access): Mapping {
+function mapFile<T>(byteLength: number, access: Access, map: () => T): T {
   try {
-    return Mapping.shared(fd, byteLength, access);
+    return map();
   } catch (error) {
     if (access === "read" || !hasCode(error, "PERMISSION_DENIED")) throw error;
     const message = `Cannot map ${byteLength} bytes of host memory for writing: the descriptor is for reading only`;

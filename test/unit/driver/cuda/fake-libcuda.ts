@@ -37,6 +37,8 @@ const liveKinds = [
   "events",
   "allocations",
   "imports",
+  "pools",
+  "pooled",
 ] as const;
 type Live = (typeof liveKinds)[number];
 
@@ -53,6 +55,7 @@ export class FakeLibcuda {
   readonly words: bigint[] = [];
   readonly #options: FakeOptions;
   readonly #counts = new Map<string, number>();
+  readonly #pooled = new Set<bigint>();
   #next = 0x7000_0000_0000n;
 
   constructor(options: FakeOptions = {}) {
@@ -137,12 +140,18 @@ export class FakeLibcuda {
       new DataView((out as Uint8Array).buffer).setInt32(8, this.#options.importedLocationType ?? 1, true);
     },
     // Without close-on-exec, as the driver promises nothing about it.
-    cuMemExportToShareableHandle: ([out]) => {
-      const F_SETFD = 2;
-      const fd = openSync("/dev/null", "r");
-      libc().fcntl(fd, F_SETFD, 0);
-      set32(out, fd);
+    cuMemExportToShareableHandle: ([out]) => set32(out, openInherited()),
+    cuMemPoolExportToShareableHandle: ([out]) => set32(out, openInherited()),
+    cuMemPoolCreate: ([out, properties]) => {
+      checkDevice(properties, 12);
+      this.#handle(out, "pools");
     },
+    cuMemPoolImportFromShareableHandle: ([out]) => this.#handle(out, "pools"),
+    cuMemPoolDestroy: () => this.#drop("pools"),
+    cuMemPoolSetAccess: ([, descriptor]) => checkDevice(descriptor, 4),
+    cuMemAllocFromPoolAsync: ([out]) => this.#pooledMemory(out),
+    cuMemPoolImportPointer: ([out]) => this.#pooledMemory(out),
+    cuMemFreeAsync: ([pointer]) => this.#freePooled(pointer),
     cuMemRelease: () => this.#drop("memories"),
     cuMemAddressReserve: ([out]) => this.#handle(out, "reservations"),
     cuMemAddressFree: () => this.#drop("reservations"),
@@ -176,10 +185,15 @@ export class FakeLibcuda {
       this.blocks.set((out as BigUint64Array)[0] as bigint, { byteLength: byteLength as number, handle: undefined });
     },
     cuMemFree: ([pointer]) => {
-      this.blocks.delete(pointer as bigint);
-      this.#drop("allocations");
+      if (this.blocks.delete(pointer as bigint)) this.#drop("allocations");
+      else this.#freePooled(pointer);
     },
     cuMemGetAddressRange: ([start, byteLength, pointer]) => {
+      if (this.#pooled.has(pointer as bigint)) {
+        set64(start, pointer as bigint);
+        set64(byteLength, BigInt(MiB));
+        return;
+      }
       const block = this.#blockAt(pointer as bigint);
       set64(start, block[0]);
       set64(byteLength, BigInt(block[1].byteLength));
@@ -210,6 +224,15 @@ export class FakeLibcuda {
     throw new Error(`no block at ${pointer}`);
   }
 
+  #pooledMemory(out: unknown): void {
+    this.#handle(out, "pooled");
+    this.#pooled.add((out as BigUint64Array)[0] as bigint);
+  }
+
+  #freePooled(pointer: unknown): void {
+    if (this.#pooled.delete(pointer as bigint)) this.#drop("pooled");
+  }
+
   #drop(live: Live): void {
     this.live[live] -= 1;
   }
@@ -226,6 +249,14 @@ function writeHandle(out: unknown, value: bigint): void {
 function checkDevice(struct: unknown, offset: number): void {
   const device = new DataView((struct as Uint8Array).buffer).getInt32(offset, true);
   if (device < FIRST_DEVICE) throw new Error(`${device} is an ordinal, not a device`);
+}
+
+/** A descriptor without close-on-exec, as drivers may hand out. */
+function openInherited(): number {
+  const F_SETFD = 2;
+  const fd = openSync("/dev/null", "r");
+  libc().fcntl(fd, F_SETFD, 0);
+  return fd;
 }
 
 function set32(out: unknown, value: number): void {
