@@ -67,7 +67,7 @@ export function checkWithin(range: AddressRange, address: bigint, byteLength: nu
   }
 }
 
-function checkMultiple(what: string, address: bigint, divisor: number): void {
+export function checkMultiple(what: string, address: bigint, divisor: number): void {
   if (address % BigInt(divisor) !== 0n) {
     throw new RangeError(`${what} must be a multiple of ${divisor}, not ${formatAddress(address)}`);
   }

@@ -8,6 +8,11 @@ export interface AllocateOptions {
   readonly label?: string | undefined;
   /** "device" by default. Memory of "host-numa" lies in the machine beside the GPU, and the CPU can view it. */
   readonly place?: MemoryPlace | undefined;
+  /**
+   * How the memory can be shared; by file descriptor unless told otherwise. "legacy" is by a 64-byte handle alone, in blocks of
+   * 2 MiB: see `IpcArrayHandle`. It ends with this buffer, also for those who opened it; on a GPU what they find then is undefined.
+   */
+  readonly mechanism?: "legacy" | undefined;
 }
 
 export interface ImportOptions {

@@ -5,7 +5,8 @@
 import { checkInteger, checkRange, roundUp } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
-import { acquireIn, releaseAll } from "../base/scope.js";
+import { checkOneOf } from "../base/one-of.js";
+import { acquireIn } from "../base/scope.js";
 import type { DevicePointer, DriverMemory, FillPattern, Mechanism } from "../driver/gpu-driver.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -13,35 +14,17 @@ import type { PooledDescriptor } from "../wire/pool-descriptor.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { AllocateOptions, BufferOptions, CloseOptions, ImportOptions } from "./buffer-options.js";
 import type { Device } from "./device.js";
-import { LeakWatch } from "./leak-watch.js";
-import { MappedMemory } from "./mapped-memory.js";
+import { allocateLegacy, type ExportedHandle, exportLegacy } from "./legacy-memory.js";
+import { type MappedMemory, mapMemory } from "./mapped-memory.js";
+import { closeBuffer, type HeldMemory, openBuffer } from "./open-buffers.js";
 import type { Stream } from "./stream.js";
 import { download, upload } from "./transfer.js";
-
-/** What an open buffer holds, apart from the buffer itself, so that it can be given back when the buffer was forgotten. */
-interface Held {
-  readonly label: string;
-  readonly mapped: MappedMemory;
-  /** The driver's handle, for exporting; undefined for imported memory. */
-  readonly memory: DriverMemory | undefined;
-}
-
-let liveCount = 0;
-
-const forgotten = new LeakWatch<DeviceBuffer, Held>((held) => {
-  process.emitWarning(`Buffer "${held.label}" was never closed; it is now`, "CudaIpcLeak");
-  try {
-    giveBack(held);
-  } catch (error) {
-    process.emitWarning(`Buffer "${held.label}" could not be closed: ${String(error)}`, "CudaIpcLeak");
-  }
-});
 
 export class DeviceBuffer {
   readonly device: Device;
   readonly label: string;
   readonly access: Access;
-  readonly #held: Held;
+  readonly #held: HeldMemory;
   #byteLength: number;
   #open = true;
 
@@ -52,9 +35,7 @@ export class DeviceBuffer {
     this.access = options.access;
     this.#byteLength = options.byteLength;
     this.#held = { label: options.label, mapped, memory };
-    liveCount += 1;
-    mapped.pooled?.bufferOpened();
-    forgotten.watch(this, this.#held);
+    openBuffer(this, this.#held);
   }
 
   /**
@@ -63,12 +44,17 @@ export class DeviceBuffer {
    */
   static allocate(device: Device, byteLength: number, options: AllocateOptions = {}): DeviceBuffer {
     checkInteger("byteLength", byteLength, 0);
-    const { label = "buffer", place } = options;
+    const { label = "buffer", place, mechanism } = options;
+    if (mechanism !== undefined) {
+      checkOneOf("mechanism", mechanism, ["legacy"]);
+      if (place !== undefined) checkOneOf("place (with mechanism legacy)", place, ["device"]);
+      return DeviceBuffer.over(allocateLegacy(device, byteLength), { label, byteLength, access: "read-write" });
+    }
     const allocationByteLength = roundUp(Math.max(1, byteLength), device.facts.granularityBytes);
     return acquireIn((scope) => {
       const memory = device.driver.createMemory(device.ordinal, allocationByteLength, place);
       scope.own(memory, (memory) => device.driver.releaseMemory(memory));
-      const mapped = MappedMemory.map(device, memory, "read-write");
+      const mapped = mapMemory(device, memory, "read-write");
       return new DeviceBuffer({ label, byteLength, access: "read-write" }, mapped, memory);
     });
   }
@@ -88,7 +74,7 @@ export class DeviceBuffer {
     return acquireIn((scope) => {
       let mapped: MappedMemory;
       try {
-        mapped = scope.own(MappedMemory.map(device, memory, options.access), (mapped) => mapped.release());
+        mapped = scope.own(mapMemory(device, memory, options.access), (mapped) => mapped.release());
       } finally {
         // WHY released at once: the mapping keeps the memory, and nothing else is done with an imported handle.
         device.driver.releaseMemory(memory);
@@ -98,8 +84,9 @@ export class DeviceBuffer {
   }
 
   /** A buffer of its own on the same mapping, also where this one was closed but others keep the mapping. */
-  twin(): DeviceBuffer {
-    return new DeviceBuffer(this, this.#held.mapped.retain(), undefined);
+  twin(label = this.label): DeviceBuffer {
+    const { byteLength, access } = this;
+    return new DeviceBuffer({ label, byteLength, access }, this.#held.mapped.retain(), undefined);
   }
 
   /** Bytes of the content; more later where the memory grows. */
@@ -175,6 +162,15 @@ export class DeviceBuffer {
    */
   async ready(options: WaitOptions = {}): Promise<void> {
     await this.use("read", options, async () => {});
+  }
+
+  /**
+   * The handle by which other processes open memory of the legacy mechanism, for as long as it is open here.
+   * @throws UNSUPPORTED for memory of another mechanism, and for what was itself imported
+   */
+  exportHandle(): ExportedHandle {
+    this.#checkOpen();
+    return exportLegacy(this.#held.mapped, this.label);
   }
 
   /** Copies bytes to the device. They must not change until this resolves. */
@@ -273,8 +269,7 @@ export class DeviceBuffer {
       pooled.freeAfter(options.stream);
     }
     this.#open = false;
-    forgotten.unwatch(this);
-    giveBack(this.#held);
+    closeBuffer(this, this.#held);
   }
 
   [Symbol.dispose](): void {
@@ -294,20 +289,4 @@ export class DeviceBuffer {
     if (this.access === "read-write") return;
     throw new CudaIpcError("READ_ONLY", `Cannot write to "${this.label}": it was opened for reading`);
   }
-}
-
-function giveBack({ mapped, memory }: Held): void {
-  liveCount -= 1;
-  mapped.pooled?.bufferClosed();
-  releaseAll([
-    () => {
-      if (memory !== undefined) mapped.device.driver.releaseMemory(memory);
-    },
-    () => mapped.release(),
-  ]);
-}
-
-/** Buffers of this process that are open; what leak checks compare. */
-export function openBufferCount(): number {
-  return liveCount;
 }

@@ -4,6 +4,7 @@
  */
 import { checkRange, formatBytes } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
+import { nextGeneration } from "../base/generation.js";
 import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DevicePointer, DriverMemory, Mechanism } from "../driver/gpu-driver.js";
@@ -35,6 +36,8 @@ export class MappedMemory {
   readonly pointer: DevicePointer;
   readonly mechanism: Mechanism;
   readonly pooled: PooledMemory | undefined;
+  /** Larger than that of whatever was at the same address before. */
+  readonly generation = nextGeneration();
   readonly #unmap: () => void;
   readonly #onUnmapped: (() => void)[] = [];
   #byteLength: number;
@@ -49,17 +52,6 @@ export class MappedMemory {
     this.pooled = range.pooled;
     this.#byteLength = range.byteLength;
     this.#unmap = range.unmap;
-  }
-
-  /** Maps memory as a whole; the first user is the caller. */
-  static map(device: Device, memory: DriverMemory, access: Access): MappedMemory {
-    const { driver, ordinal } = device;
-    return acquireIn((scope) => {
-      const pointer = driver.mapMemory(memory, access);
-      const unmap = () => driver.unmapMemory(ordinal, pointer);
-      scope.defer(unmap);
-      return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism: driver.mechanism, unmap });
-    });
   }
 
   get byteLength(): number {
@@ -119,4 +111,16 @@ export class MappedMemory {
     collectedViews.register(bytes.buffer, this.retain());
     return bytes;
   }
+}
+
+/** Maps the driver's memory as a whole; the caller is the first user. */
+export function mapMemory(device: Device, memory: DriverMemory, access: Access): MappedMemory {
+  const { driver, ordinal } = device;
+  return acquireIn((scope) => {
+    const pointer = driver.mapMemory(memory, access);
+    const unmap = () => driver.unmapMemory(ordinal, pointer);
+    scope.defer(unmap);
+    const { mechanism } = driver;
+    return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism, unmap });
+  });
 }

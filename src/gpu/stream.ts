@@ -6,7 +6,8 @@ import type { DriverStream, WordOperation } from "../driver/gpu-driver.js";
 import { checkValue } from "../wire/timeline-line.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
-import type { MappedMemory } from "./mapped-memory.js";
+import { Event } from "./event.js";
+import type { ImportedEvent } from "./imported-event.js";
 import type { AnyTimeline, HeldTimeline, Timeline } from "./timeline.js";
 
 /** One of several signals and waits that are enqueued at once. */
@@ -19,13 +20,22 @@ interface Wait {
   readonly value: bigint;
 }
 
+/** What enqueued work needs until it is done: mapped memory, a loaded module. */
+interface Holdable {
+  retain(): unknown;
+  release(): void;
+}
+
 export class Stream {
   readonly device: Device;
   readonly #handle: DriverStream;
   /** Timelines that were waited for since the stream was last seen idle, each with the largest value. */
   readonly #waits = new Map<AnyTimeline, { readonly held: HeldTimeline; value: bigint }>();
-  /** Memory of what was enqueued since the stream was last seen idle. */
-  readonly #uses = new Set<MappedMemory>();
+  /** What was enqueued since the stream was last seen idle needs these. */
+  readonly #uses = new Set<Holdable>();
+  /** Events of other processes that were waited for since then. */
+  readonly #events = new Set<ImportedEvent>();
+  readonly #afterIdle: (() => void)[] = [];
   #open = true;
 
   /** Use `device.createStream()`. */
@@ -59,9 +69,22 @@ export class Stream {
    * The CPU does not wait. A stream waits for as long as the timeline's owner lives and neither signals nor closes it: where the owner
    * may be at fault, await `timeline.wait(value, { timeoutMs })` first.
    */
-  wait(timeline: AnyTimeline, value: number | bigint): void {
-    const wanted = checkValue("Value of a timeline", value);
+  wait(timeline: AnyTimeline, value: number | bigint): void;
+  /**
+   * Enqueues: work given later starts once the event is done, as it was last recorded by now. Where the event's exporter ends before,
+   * `synchronize()` throws PEER_GONE; on a GPU the stream itself then waits for good, and is to be closed.
+   * @throws EVENT_NOT_RECORDED where no recording was made or announced, PEER_GONE where its exporter has ended
+   */
+  wait(event: Event): void;
+  wait(awaited: AnyTimeline | Event, value?: number | bigint): void {
     const handle = this.handle;
+    if (awaited instanceof Event) {
+      const imported = awaited.holdBack(handle);
+      if (imported !== undefined && !this.#events.has(imported)) this.#events.add(imported.retain());
+      return;
+    }
+    const timeline = awaited;
+    const wanted = checkValue("Value of a timeline", value as number | bigint);
     const pointer = timeline.pointerOn(this.device);
     this.#holding([{ timeline, value: wanted }], () => this.device.driver.waitWord(handle, pointer, wanted));
   }
@@ -81,18 +104,27 @@ export class Stream {
 
   /**
    * Whether all work given so far is done. Throws what earlier work failed with.
-   * @throws PEER_GONE where a timeline that was waited for ended before it got there: what was done after it is worthless
+   * @throws PEER_GONE where a timeline that was waited for ended before it got there: what was done after it is worthless; and where
+   * the exporter of an event that is waited for ended before it was done
    */
   isIdle(): boolean {
     const idle = this.device.driver.isIdle(this.handle);
     if (idle) this.#onIdle();
+    else for (const event of this.#events) event.refuseGone();
     return idle;
   }
 
-  /** Keeps memory mapped until the stream is next seen idle, for work that is enqueued on it; not for users. */
-  hold(memory: MappedMemory): void {
-    if (this.#uses.has(memory)) return;
-    this.#uses.add(memory.retain());
+  /** Keeps memory mapped (or code loaded) until the stream is next seen idle, for work that is enqueued on it; not for users. */
+  hold(needed: Holdable): void {
+    if (this.#uses.has(needed)) return;
+    needed.retain();
+    this.#uses.add(needed);
+  }
+
+  /** Runs once when the stream is next seen idle or is closed, for what the work of a stream still uses; not for users. */
+  afterIdle(release: () => void): void {
+    if (this.#open) this.#afterIdle.push(release);
+    else release();
   }
 
   /**
@@ -142,7 +174,8 @@ export class Stream {
   }
 
   #onIdle(): void {
-    if (this.#waits.size === 0 && this.#uses.size === 0) return;
+    const pending = this.#waits.size + this.#uses.size + this.#events.size + this.#afterIdle.length;
+    if (pending === 0) return;
     const waits = this.#takeWaits();
     releaseAll([
       ...this.#takeUses(),
@@ -157,9 +190,10 @@ export class Stream {
   }
 
   #takeUses(): (() => void)[] {
-    const uses = [...this.#uses];
+    const uses = [...this.#uses, ...this.#events];
     this.#uses.clear();
-    return uses.map((memory) => () => memory.release());
+    this.#events.clear();
+    return [...this.#afterIdle.splice(0), ...uses.map((needed) => () => needed.release())];
   }
 
   #takeWaits(): { readonly held: HeldTimeline; readonly value: bigint }[] {

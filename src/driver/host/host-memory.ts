@@ -13,11 +13,9 @@ import type { OwnedFd } from "../../os/owned-fd.js";
 import { type AddressRange, AddressTable, formatAddress } from "../address-table.js";
 import type { DevicePointer, DriverMemory, HostPointer, StagingMemory } from "../gpu-driver.js";
 import { checkMemorySize, checkWithin } from "../operation-checks.js";
-import { availableBytes } from "./host-capacity.js";
+import { refuseOverCapacity } from "./host-capacity.js";
 
 export const HOST_GRANULARITY_BYTES = 4096;
-/** The question whether there is memory takes some 0.25 ms, and its answer is not exact to this much. */
-export const CAPACITY_CHECK_BYTES_MIN = 16 * 1024 * 1024;
 
 class HostMemory implements DriverMemory {
   readonly place = "device";
@@ -63,11 +61,7 @@ export class HostMemories {
 
   create(byteLength: number): DriverMemory {
     checkMemorySize(byteLength, HOST_GRANULARITY_BYTES);
-    const available = byteLength < CAPACITY_CHECK_BYTES_MIN ? byteLength : availableBytes();
-    if (byteLength > available) {
-      const found = `${available} bytes are available`;
-      throw new CudaIpcError("OUT_OF_MEMORY", `Cannot create ${byteLength} bytes of host memory: ${found}`);
-    }
+    refuseOverCapacity(byteLength);
     return new HostMemory(createMemoryFile("cuda-ipc", byteLength), byteLength);
   }
 
@@ -97,9 +91,15 @@ export class HostMemories {
     return acquireIn((scope) => {
       const mapping = mapFile(byteLength, access, () => Mapping.shared(fd, byteLength, access));
       scope.own(mapping, (mapping) => mapping.close());
-      this.#mapped.add({ start: mapping.address, byteLength, access, mapping, words: undefined });
-      return mapping.address;
+      return this.add(mapping, access);
     });
+  }
+
+  /** Takes over a mapping, which is memory of this driver from here on until `unmap`. */
+  add(mapping: Mapping, access: Access): DevicePointer {
+    const { address, byteLength } = mapping;
+    this.#mapped.add({ start: address, byteLength, access, mapping, words: undefined });
+    return address;
   }
 
   unmap(pointer: DevicePointer): void {

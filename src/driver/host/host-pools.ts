@@ -10,9 +10,8 @@ import { formatAddress } from "../address-table.js";
 import type { DevicePointer, DriverStream } from "../gpu-driver.js";
 import type { DriverPool, PoolCalls, PoolOptions, PoolStatistics } from "../pool-calls.js";
 import { FirstFit } from "./first-fit.js";
-import { availableBytes } from "./host-capacity.js";
+import { refuseOverCapacity } from "./host-capacity.js";
 import type { HostParts } from "./host-driver.js";
-import { CAPACITY_CHECK_BYTES_MIN } from "./host-memory.js";
 import { HostPoolFile, POOL_UNIT_BYTES, type PoolPlace } from "./host-pool-file.js";
 
 class HostPool implements DriverPool {
@@ -132,7 +131,7 @@ class HostPools {
     return acquireIn((scope) => {
       scope.defer(() => fit.free(offset));
       const place = { offset, byteLength: roundUp(byteLength, POOL_UNIT_BYTES) };
-      checkCapacity(offset + place.byteLength - own.reservedBytes);
+      refuseOverCapacity(Math.max(0, offset + place.byteLength - own.reservedBytes));
       const pointer = this.#add(own, place);
       own.file.begin(place);
       return pointer;
@@ -231,15 +230,6 @@ class HostPools {
     if (pool.destroyed) throw new CudaIpcError("CLOSED", `Cannot ${verb} a pool of host: it was destroyed`);
     return pool;
   }
-}
-
-/** For pages that were never touched, as `createMemory` asks. */
-function checkCapacity(freshBytes: number): void {
-  if (freshBytes < CAPACITY_CHECK_BYTES_MIN) return;
-  const available = availableBytes();
-  if (freshBytes <= available) return;
-  const message = `Cannot allocate from a pool of host: ${freshBytes} fresh bytes are needed, ${available} are available`;
-  throw new CudaIpcError("OUT_OF_MEMORY", message);
 }
 
 function notShared(what: string): CudaIpcError {

@@ -32,7 +32,19 @@ function everything(driver: GpuDriver, scope: Scope): void {
   for (const elementBytes of [1, 2, 4] as const) driver.fill(stream, pointer, { elementBytes, value: 1 }, 16);
   driver.waitWord(stream, words, 1n);
   driver.writeWord(stream, words, 1n);
+  const module = own(driver.loadModule(0, new TextEncoder().encode(".entry k")), (it) => driver.unloadModule(it));
+  const launch = { grid: [1, 1, 1], block: [1, 1, 1], sharedBytes: 0 } as const;
+  driver.launchKernel(stream, driver.findKernel(module, "k"), launch, [new Uint8Array(8)]);
   driver.isIdle(stream);
+  const event = own(driver.createEvent(0), (it) => driver.destroyEvent(it));
+  driver.recordEvent(event, stream);
+  driver.waitEvent(stream, event);
+  driver.isEventDone(event);
+  driver.exportEvent(event);
+  own(driver.importEvent(0, new Uint8Array(64)), (it) => driver.destroyEvent(it));
+  const legacy = own(driver.allocateLegacy(0, 2 * MiB), (it) => driver.freeLegacy(0, it));
+  driver.exportLegacy(0, legacy);
+  own(driver.importLegacy(0, new Uint8Array(64), "read").pointer, (it) => driver.closeLegacy(0, it));
   poolsAndReservations(driver, own, fd);
 }
 
