@@ -14,9 +14,9 @@ import type { PooledDescriptor } from "../wire/pool-descriptor.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { AllocateOptions, BufferOptions, CloseOptions, ImportOptions } from "./buffer-options.js";
 import type { Device } from "./device.js";
+import { giveBackFrom, type HeldMemory, holdFor } from "./held-memory.js";
 import { allocateLegacy, type ExportedHandle, exportLegacy } from "./legacy-memory.js";
-import { type MappedMemory, mapMemory } from "./mapped-memory.js";
-import { closeBuffer, type HeldMemory, openBuffer } from "./open-buffers.js";
+import { MappedMemory } from "./mapped-memory.js";
 import type { Stream } from "./stream.js";
 import { download, upload } from "./transfer.js";
 
@@ -35,7 +35,7 @@ export class DeviceBuffer {
     this.access = options.access;
     this.#byteLength = options.byteLength;
     this.#held = { label: options.label, mapped, memory };
-    openBuffer(this, this.#held);
+    holdFor(this, this.#held);
   }
 
   /**
@@ -54,7 +54,7 @@ export class DeviceBuffer {
     return acquireIn((scope) => {
       const memory = device.driver.createMemory(device.ordinal, allocationByteLength, place);
       scope.own(memory, (memory) => device.driver.releaseMemory(memory));
-      const mapped = mapMemory(device, memory, "read-write");
+      const mapped = MappedMemory.map(device, memory, "read-write");
       return new DeviceBuffer({ label, byteLength, access: "read-write" }, mapped, memory);
     });
   }
@@ -74,7 +74,7 @@ export class DeviceBuffer {
     return acquireIn((scope) => {
       let mapped: MappedMemory;
       try {
-        mapped = scope.own(mapMemory(device, memory, options.access), (mapped) => mapped.release());
+        mapped = scope.own(MappedMemory.map(device, memory, options.access), (mapped) => mapped.release());
       } finally {
         // WHY released at once: the mapping keeps the memory, and nothing else is done with an imported handle.
         device.driver.releaseMemory(memory);
@@ -143,6 +143,15 @@ export class DeviceBuffer {
   }
 
   /**
+   * The handle by which other processes open memory of the legacy mechanism, for as long as it is open here.
+   * @throws UNSUPPORTED for memory of another mechanism, and for what was itself imported
+   */
+  exportHandle(): ExportedHandle {
+    this.#checkOpen();
+    return exportLegacy(this.#held.mapped, this.label);
+  }
+
+  /**
    * What names memory of a pool to other processes, once it may be used there; see `MemoryPool.import`. The memory is theirs to use
    * until this process frees it: it waits with that until they have closed their imports.
    * @throws UNSUPPORTED for memory of another mechanism, or of a pool that is not shared
@@ -162,15 +171,6 @@ export class DeviceBuffer {
    */
   async ready(options: WaitOptions = {}): Promise<void> {
     await this.use("read", options, async () => {});
-  }
-
-  /**
-   * The handle by which other processes open memory of the legacy mechanism, for as long as it is open here.
-   * @throws UNSUPPORTED for memory of another mechanism, and for what was itself imported
-   */
-  exportHandle(): ExportedHandle {
-    this.#checkOpen();
-    return exportLegacy(this.#held.mapped, this.label);
   }
 
   /** Copies bytes to the device. They must not change until this resolves. */
@@ -269,7 +269,7 @@ export class DeviceBuffer {
       pooled.freeAfter(options.stream);
     }
     this.#open = false;
-    closeBuffer(this, this.#held);
+    giveBackFrom(this, this.#held);
   }
 
   [Symbol.dispose](): void {

@@ -35,9 +35,9 @@ export class MappedMemory {
   readonly device: Device;
   readonly pointer: DevicePointer;
   readonly mechanism: Mechanism;
-  readonly pooled: PooledMemory | undefined;
   /** Larger than that of whatever was at the same address before. */
   readonly generation = nextGeneration();
+  readonly pooled: PooledMemory | undefined;
   readonly #unmap: () => void;
   readonly #onUnmapped: (() => void)[] = [];
   #byteLength: number;
@@ -52,6 +52,17 @@ export class MappedMemory {
     this.pooled = range.pooled;
     this.#byteLength = range.byteLength;
     this.#unmap = range.unmap;
+  }
+
+  /** Maps memory as a whole; the first user is the caller. */
+  static map(device: Device, memory: DriverMemory, access: Access): MappedMemory {
+    const { driver, ordinal } = device;
+    return acquireIn((scope) => {
+      const pointer = driver.mapMemory(memory, access);
+      const unmap = () => driver.unmapMemory(ordinal, pointer);
+      scope.defer(unmap);
+      return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism: driver.mechanism, unmap });
+    });
   }
 
   get byteLength(): number {
@@ -111,16 +122,4 @@ export class MappedMemory {
     collectedViews.register(bytes.buffer, this.retain());
     return bytes;
   }
-}
-
-/** Maps the driver's memory as a whole; the caller is the first user. */
-export function mapMemory(device: Device, memory: DriverMemory, access: Access): MappedMemory {
-  const { driver, ordinal } = device;
-  return acquireIn((scope) => {
-    const pointer = driver.mapMemory(memory, access);
-    const unmap = () => driver.unmapMemory(ordinal, pointer);
-    scope.defer(unmap);
-    const { mechanism } = driver;
-    return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism, unmap });
-  });
 }

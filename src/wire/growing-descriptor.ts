@@ -6,7 +6,7 @@ import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { checked } from "./codec.js";
-import { device } from "./descriptor.js";
+import { deviceSchema } from "./descriptor.js";
 
 export const GROWING_DESCRIPTOR_VERSION = 1;
 
@@ -26,7 +26,7 @@ export type Growth = v.InferOutput<typeof growthSchema>;
 export const growingDescriptorSchema = v.strictObject({
   version: v.literal(GROWING_DESCRIPTOR_VERSION),
   kind: v.literal("growing"),
-  device,
+  device: deviceSchema,
   /** What every process reserves addresses for. */
   maxByteLength: v.pipe(bytes, v.minValue(1)),
   growth: growthSchema,

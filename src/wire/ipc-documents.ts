@@ -5,7 +5,7 @@
 import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
 import { checked } from "./codec.js";
-import { arrayLayout, device } from "./descriptor.js";
+import { arrayLayout, deviceSchema } from "./descriptor.js";
 
 export const IPC_DOCUMENT_VERSION = 1;
 const HANDLE_BYTES = 64;
@@ -26,7 +26,7 @@ const head = {
   format: v.literal("cuda-ipc"),
   version: v.literal(IPC_DOCUMENT_VERSION),
   exporter,
-  device,
+  device: deviceSchema,
   /** In base64. */
   handle: v.pipe(v.string(), v.maxLength(HANDLE_TEXT_MAX)),
   /** Larger than that of whatever the exporter had at the same place before; handles alone can repeat. */

@@ -4,7 +4,7 @@
  */
 import * as v from "valibot";
 import { checked } from "./codec.js";
-import { device } from "./descriptor.js";
+import { deviceSchema } from "./descriptor.js";
 
 export const POOL_DESCRIPTOR_VERSION = 1;
 
@@ -15,7 +15,7 @@ const version = v.literal(POOL_DESCRIPTOR_VERSION);
 export const poolDescriptorSchema = v.strictObject({
   version,
   kind: v.literal("pool"),
-  device,
+  device: deviceSchema,
   /** Names the pool to every process that imports it. */
   pool: poolId,
   maxBytes: v.pipe(bytes, v.minValue(1)),

@@ -40,9 +40,9 @@ export function describeConformance(
     describe("words", () => wordPromises(subject));
     describe("an event", () => eventPromises(subject));
     describe("memory with a handle", () => legacyPromises(subject));
-    describe("kernels", () => kernelPromises(subject));
     describe("pools", () => poolPromises(subject));
     describe("reservations", () => reservationPromises(subject));
+    describe("kernels", () => kernelPromises(subject));
     describe("processes", () => processPromises(subject));
     if (options.withoutKernels === undefined) operationGroups(subject, options.large);
     else it("operations and reductions", { skip: options.withoutKernels }, () => {});

@@ -90,8 +90,10 @@ export class HostMemories {
     const { fd, byteLength } = this.#usable(memory, "map");
     return acquireIn((scope) => {
       const mapping = mapFile(byteLength, access, () => Mapping.shared(fd, byteLength, access));
-      scope.own(mapping, (mapping) => mapping.close());
-      return this.add(mapping, access);
+      return this.add(
+        scope.own(mapping, (mapping) => mapping.close()),
+        access,
+      );
     });
   }
 

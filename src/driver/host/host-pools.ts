@@ -131,7 +131,7 @@ class HostPools {
     return acquireIn((scope) => {
       scope.defer(() => fit.free(offset));
       const place = { offset, byteLength: roundUp(byteLength, POOL_UNIT_BYTES) };
-      refuseOverCapacity(Math.max(0, offset + place.byteLength - own.reservedBytes));
+      refuseOverCapacity(offset + place.byteLength - own.reservedBytes);
       const pointer = this.#add(own, place);
       own.file.begin(place);
       return pointer;

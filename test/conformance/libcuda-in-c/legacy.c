@@ -43,16 +43,16 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
-  if (free_pooled(pointer)) return CUDA_SUCCESS;
   struct block *block = block_at(pointer);
+  if (block == NULL && free_pooled(pointer)) return CUDA_SUCCESS;
   REQUIRE_CONTEXT;
   REQUIRE(block != NULL && block->base == pointer && block->from.pid == 0);
   return unmap_block(block);
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {
-  if (pooled_range(base, bytes, pointer)) return CUDA_SUCCESS;
   struct block *block = block_at(pointer);
+  if (block == NULL && pooled_range(base, bytes, pointer)) return CUDA_SUCCESS;
   REQUIRE_CONTEXT;
   REQUIRE(block != NULL);
   *base = block->base;

@@ -185,13 +185,16 @@ export class FakeLibcuda {
       this.blocks.set((out as BigUint64Array)[0] as bigint, { byteLength: byteLength as number, handle: undefined });
     },
     cuMemFree: ([pointer]) => {
-      if (this.#pooled.has(pointer as bigint)) return this.#freePooled(pointer);
-      this.blocks.delete(pointer as bigint);
-      this.#drop("allocations");
+      if (this.blocks.delete(pointer as bigint)) this.#drop("allocations");
+      else this.#freePooled(pointer);
     },
     cuMemGetAddressRange: ([start, byteLength, pointer]) => {
-      const pooled = [pointer as bigint, { byteLength: MiB }] as const;
-      const block = this.#pooled.has(pooled[0]) ? pooled : this.#blockAt(pooled[0]);
+      if (this.#pooled.has(pointer as bigint)) {
+        set64(start, pointer as bigint);
+        set64(byteLength, BigInt(MiB));
+        return;
+      }
+      const block = this.#blockAt(pointer as bigint);
       set64(start, block[0]);
       set64(byteLength, BigInt(block[1].byteLength));
     },

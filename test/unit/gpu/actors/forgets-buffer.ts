@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { Device } from "../../../../src/gpu/device.js";
 import { DeviceBuffer } from "../../../../src/gpu/device-buffer.js";
-import { openBufferCount } from "../../../../src/gpu/open-buffers.js";
+import { openBufferCount } from "../../../../src/gpu/held-memory.js";
 import { mappedBytes } from "../../../../src/os/mapping.js";
 import { openFdCount } from "../../../../src/os/owned-fd.js";
 import { say } from "../../../support/actor-side.js";

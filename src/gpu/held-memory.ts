@@ -1,4 +1,7 @@
-/** The buffers of this process that are open: what each holds, apart from itself, so that one that was forgotten can be given back too. */
+/**
+ * What an open buffer holds, apart from the buffer itself, so that it can be given back when the buffer was forgotten; and a count of
+ * those that are open.
+ */
 import { releaseAll } from "../base/scope.js";
 import type { DriverMemory } from "../driver/gpu-driver.js";
 import { LeakWatch } from "./leak-watch.js";
@@ -11,13 +14,9 @@ export interface HeldMemory {
   readonly memory: DriverMemory | undefined;
 }
 
-interface Owner {
-  readonly open: boolean;
-}
-
 let liveCount = 0;
 
-const forgotten = new LeakWatch<Owner, HeldMemory>((held) => {
+const forgotten = new LeakWatch<{ readonly open: boolean }, HeldMemory>((held) => {
   process.emitWarning(`Buffer "${held.label}" was never closed; it is now`, "CudaIpcLeak");
   try {
     giveBack(held);
@@ -26,18 +25,19 @@ const forgotten = new LeakWatch<Owner, HeldMemory>((held) => {
   }
 });
 
-export function openBuffer(owner: Owner, held: HeldMemory): void {
+/** From here on `holder` owns it, until `giveBackFrom`. */
+export function holdFor(holder: { readonly open: boolean }, held: HeldMemory): void {
   liveCount += 1;
   held.mapped.pooled?.bufferOpened();
-  forgotten.watch(owner, held);
+  forgotten.watch(holder, held);
 }
 
-export function closeBuffer(owner: Owner, held: HeldMemory): void {
-  forgotten.unwatch(owner);
+export function giveBackFrom(holder: { readonly open: boolean }, held: HeldMemory): void {
+  forgotten.unwatch(holder);
   giveBack(held);
 }
 
-/** What leak checks compare. */
+/** Buffers of this process that are open; what leak checks compare. */
 export function openBufferCount(): number {
   return liveCount;
 }
