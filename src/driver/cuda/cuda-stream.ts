@@ -22,6 +22,8 @@ class CudaStream implements DriverStream {
   readonly ordinal: number;
   readonly handle: bigint;
   destroyed = false;
+  /** Memory of a pool was freed on it since it was last synchronised. */
+  freed = false;
 
   constructor(ordinal: number, handle: bigint) {
     this.ordinal = ordinal;
@@ -69,7 +71,10 @@ export class CudaStreams {
   isIdle(stream: DriverStream): boolean {
     const { cuda, handle, ordinal } = this.enter(stream);
     const status = cuda.cuStreamQuery(handle);
-    if (status === cuResult.CUDA_SUCCESS) return true;
+    if (status === cuResult.CUDA_SUCCESS) {
+      this.#noticeFrees(cuda, stream as CudaStream);
+      return true;
+    }
     if (status === cuResult.CUDA_ERROR_NOT_READY) return false;
     throw this.#session.failure(status, "cuStreamQuery", `finish the work of a stream of cuda:${ordinal}`);
   }
@@ -165,6 +170,26 @@ export class CudaStreams {
     if (status !== cuResult.CUDA_SUCCESS) {
       const attempt = `enqueue ${encoded.length} waits and writes of words on cuda:${ordinal}`;
       throw this.#session.failure(status, "cuStreamBatchMemOp", attempt);
+    }
+  }
+
+  /** As `enter`, to free memory of a pool. */
+  enterToFree(stream: DriverStream): Entered {
+    const entered = this.enter(stream);
+    (stream as CudaStream).freed = true;
+    return entered;
+  }
+
+  /**
+   * WHY synchronised, which takes no time on an idle stream: only then does the driver (580) take note that memory of a pool which was
+   * freed on it may be given back; being asked whether it is idle is not enough.
+   */
+  #noticeFrees(cuda: Libcuda, stream: CudaStream): void {
+    if (!stream.freed) return;
+    stream.freed = false;
+    const status = cuda.cuStreamSynchronize(stream.handle);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuStreamSynchronize", `finish the work of a stream of cuda:${stream.ordinal}`);
     }
   }
 
