@@ -5,6 +5,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { compile } from "./compile.mjs";
 
 const NODE_VERSION = "26.10.0";
 const BUNDLE = "gpu-bundle";
@@ -42,7 +43,7 @@ function productionPackages() {
     .filter((path) => existsSync(path));
 }
 
-run(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.json"], { stdio: "inherit" });
+compile();
 rmSync(BUNDLE, { recursive: true, force: true });
 mkdirSync(join(BUNDLE, "scripts"), { recursive: true });
 cpSync(compressedNode(), join(BUNDLE, "node.xz"));

@@ -1,7 +1,6 @@
 // Compiles src and test into build/ and runs test files there: `npm test`, or `npm test -- unit process/hub` for some.
 // --report=FILE writes the counts, failures and skips as JSON.
 // Ends with the line `N passed, N failed, N skipped`. The GPU bundle runs the same script with --prebuilt.
-import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { run } from "node:test";
@@ -12,12 +11,7 @@ const prebuilt = argv.includes("--prebuilt");
 const wanted = argv.filter((argument) => !argument.startsWith("--"));
 const concurrency = Number(process.env.TEST_CONCURRENCY ?? 2);
 
-if (!prebuilt) {
-  const tsc = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.json"], {
-    stdio: "inherit",
-  });
-  if (tsc.status !== 0) process.exit(tsc.status ?? 1);
-}
+if (!prebuilt) (await import("./compile.mjs")).compile();
 
 const root = "build/test";
 const files = readdirSync(root, { recursive: true })

@@ -40,6 +40,24 @@ export const limits = {
   stagingBytes: 4 * MiB,
   /** Lanes of one device: pieces of transfers that are under way at a time, and with `stagingBytes` its pinned memory. */
   transferLanes: 24,
+  /** Clients that one socket between processes (descriptors, an offer, a group) serves at a time. */
+  peerClientsMax: 1024,
+  /** A request on such a socket: its JSON text in UTF-8. */
+  peerRequestBytesMax: 4 * KiB,
+  /** A file with the document of something shared. */
+  handleFileBytesMax: 64 * KiB,
+  /** Members of a group. */
+  groupSizeMax: 256,
+  /** What one member of a group gives to an all-gather: its JSON text in UTF-8. */
+  gatherBytesMax: 64 * KiB,
+  /** PTX, a cubin or a fatbin that is loaded, and the source that is compiled. */
+  moduleBytesMax: 256 * MiB,
+  /** What is kept of the log of the driver's or the run-time compiler. */
+  compilerLogBytesMax: 16 * KiB,
+  /** Parameters of one kernel. */
+  kernelParametersMax: 1024,
+  /** All parameters of one kernel together: CUDA's own limit since 12.1. */
+  kernelParameterBytesMax: 32_764,
   /** One memory file of timelines, 64 bytes each. */
   timelineArenaBytes: 64 * KiB,
   /** Memory in which timelines of others may lie. */
@@ -57,4 +75,8 @@ export const defaults = {
   hubStartTimeoutMs: 10_000,
   /** How long a hub that was started on demand stays without clients and pinned objects. */
   hubIdleMs: 30_000,
+  /** How long another process may take to answer, to appear, or to reach a barrier before the caller is told. */
+  peerTimeoutMs: 30_000,
+  /** How long a client of a socket between processes may be connected without saying what it wants. */
+  peerSilenceMs: 10_000,
 } as const;

@@ -11,6 +11,7 @@ import { checkOneOf } from "../base/one-of.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
 import { ImportCache } from "../gpu/import-cache.js";
+import { checkArrived, describeBuffer } from "../gpu/sharing.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { Descriptor, DescriptorContent } from "../wire/descriptor.js";
@@ -23,7 +24,6 @@ import { type PlaceOptions, placeBuffer } from "./placement.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
 import { type HandleFacts, SharedHandle } from "./shared-object.js";
-import { checkArrived, describeBuffer } from "./sharing.js";
 
 /** What the hub answered to an open. */
 export interface OpenedObject extends HandleFacts {

@@ -8,9 +8,9 @@ import { copyBuffer } from "../gpu/array-copy.js";
 import type { Device } from "../gpu/device.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
 import type { ImportCache } from "../gpu/import-cache.js";
+import { deviceUuidOf, importBuffer } from "../gpu/sharing.js";
 import type { Devices } from "./devices.js";
 import type { OpenedObject } from "./hub-objects.js";
-import { deviceUuidOf, importBuffer } from "./sharing.js";
 
 /**
  * `own`: mapped on the device that the memory lies in. `peer`: mapped on another one, which reaches it by NVLink or PCIe. `copy`: a copy

@@ -4,6 +4,8 @@ import type { DriverStream } from "./gpu-driver.js";
 /** Code that was loaded onto a device. Ended by `unloadModule`. */
 export interface DriverModule {
   readonly ordinal: number;
+  /** The kernels that the code declares; undefined where it does not tell (a fatbin). */
+  readonly kernelNames: readonly string[] | undefined;
 }
 
 /** Usable for as long as its module is. */
@@ -30,16 +32,21 @@ export interface LaunchOptions {
 
 export interface KernelCalls {
   /**
-   * Loads PTX (text) or a cubin, all of it at once: a kernel that is loaded at its first launch could wait for streams that wait for it.
-   * @throws INVALID_MODULE with the driver's own log
+   * Loads PTX (text), a cubin or a fatbin; the driver compiles PTX within this call. Call it before any stream waits for anything.
+   * @throws INVALID_MODULE with the driver's own log, LIMIT_EXCEEDED
    */
   loadModule(ordinal: number, image: Uint8Array): DriverModule;
   /** The caller has seen to it that no stream still runs its kernels. */
   unloadModule(module: DriverModule): void;
-  /** @throws KERNEL_NOT_FOUND */
+  /**
+   * Finds a kernel and loads it. Also to be called before any stream waits: drivers load the code of a kernel here and not with its
+   * module (since CUDA 12.2, unless CUDA_MODULE_LOADING=EAGER), and a launch after it loads nothing.
+   * @throws KERNEL_NOT_FOUND, with the names of those that are there
+   */
   findKernel(module: DriverModule, name: string): DriverKernel;
   /**
-   * Enqueues a kernel. Each argument is its bytes; they are copied before this returns.
+   * Enqueues a kernel. Each argument is its bytes; they are copied before this returns. Where the kernel's parameters are not known,
+   * the arguments are passed unchecked, and parameters beyond them are zero.
    * @throws KERNEL_ARGUMENTS where their count or sizes are not the kernel's, RangeError for sizes beyond the device's
    */
   launchKernel(stream: DriverStream, kernel: DriverKernel, options: LaunchOptions, args: readonly Uint8Array[]): void;

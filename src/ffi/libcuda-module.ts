@@ -33,6 +33,8 @@ export interface ModuleFunctions {
   ): Status;
   /** Absent in drivers before CUDA 12.4. */
   cuFuncGetParamInfo?(kernel: Handle, index: number, byteOffset: BigUint64Array, byteLength: BigUint64Array): Status;
+  /** Absent in drivers before CUDA 12.4; there cuModuleGetFunction alone loads. */
+  cuFuncLoad?(kernel: Handle): Status;
 }
 
 export const moduleFunctions: SymbolTable<ModuleFunctions> = {
@@ -55,4 +57,5 @@ export const moduleFunctions: SymbolTable<ModuleFunctions> = {
     "void*",
   ),
   cuFuncGetParamInfo: cudaSince("12.4", "cuFuncGetParamInfo", "void*", "size_t", "void*", "void*"),
+  cuFuncLoad: cudaSince("12.4", "cuFuncLoad", "void*"),
 };

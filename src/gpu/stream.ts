@@ -6,7 +6,6 @@ import type { DriverStream, WordOperation } from "../driver/gpu-driver.js";
 import { checkValue } from "../wire/timeline-line.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
-import type { MappedMemory } from "./mapped-memory.js";
 import type { AnyTimeline, HeldTimeline, Timeline } from "./timeline.js";
 
 /** One of several signals and waits that are enqueued at once. */
@@ -19,13 +18,19 @@ interface Wait {
   readonly value: bigint;
 }
 
+/** What enqueued work needs until it is done: mapped memory, a loaded module. */
+interface Holdable {
+  retain(): unknown;
+  release(): void;
+}
+
 export class Stream {
   readonly device: Device;
   readonly #handle: DriverStream;
   /** Timelines that were waited for since the stream was last seen idle, each with the largest value. */
   readonly #waits = new Map<AnyTimeline, { readonly held: HeldTimeline; value: bigint }>();
-  /** Memory of what was enqueued since the stream was last seen idle. */
-  readonly #uses = new Set<MappedMemory>();
+  /** What was enqueued since the stream was last seen idle needs these. */
+  readonly #uses = new Set<Holdable>();
   #open = true;
 
   /** Use `device.createStream()`. */
@@ -85,10 +90,11 @@ export class Stream {
     return idle;
   }
 
-  /** Keeps memory mapped until the stream is next seen idle, for work that is enqueued on it; not for users. */
-  hold(memory: MappedMemory): void {
-    if (this.#uses.has(memory)) return;
-    this.#uses.add(memory.retain());
+  /** Keeps memory mapped (or code loaded) until the stream is next seen idle, for work that is enqueued on it; not for users. */
+  hold(needed: Holdable): void {
+    if (this.#uses.has(needed)) return;
+    needed.retain();
+    this.#uses.add(needed);
   }
 
   /**
@@ -155,7 +161,7 @@ export class Stream {
   #takeUses(): (() => void)[] {
     const uses = [...this.#uses];
     this.#uses.clear();
-    return uses.map((memory) => () => memory.release());
+    return uses.map((needed) => () => needed.release());
   }
 
   #takeWaits(): { readonly held: HeldTimeline; readonly value: bigint }[] {

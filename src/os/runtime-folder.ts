@@ -18,6 +18,14 @@ export function hubSocketPath(socket: string | undefined, env: NodeJS.ProcessEnv
   return checkSocketPath(resolve(chosenPath(socket, env)));
 }
 
+/**
+ * A path for another socket in the hub's folder.
+ * @throws SOCKET_PATH_TOO_LONG
+ */
+export function runtimeSocketPath(fileName: string, env: NodeJS.ProcessEnv = process.env): string {
+  return checkSocketPath(join(dirname(hubSocketPath(undefined, env)), fileName));
+}
+
 function chosenPath(socket: string | undefined, env: NodeJS.ProcessEnv): string {
   const chosen = socket ?? env.CUDA_IPC_SOCKET;
   if (chosen !== undefined && chosen !== "") return chosen;

@@ -11,12 +11,13 @@ import {
   requestSchema,
   resultSchemas,
 } from "./messages.js";
+import type { PeerMessage } from "./peer-messages.js";
 
 const decoder = new TextDecoder("utf-8", { fatal: true });
 const encoder = new TextEncoder();
 
 /** @throws MESSAGE_TOO_LARGE */
-export function encodeMessage(message: Request | Reply): Uint8Array {
+export function encodeMessage(message: Request | Reply | PeerMessage): Uint8Array {
   const bytes = encoder.encode(JSON.stringify(message));
   if (bytes.byteLength > limits.messageBytesMax) {
     throw new CudaIpcError(
@@ -40,6 +41,18 @@ export function decodeReply(bytes: Uint8Array): Reply {
 /** @throws INVALID_MESSAGE */
 export function decodeResult<Op extends Request["op"]>(op: Op, result: unknown): ResultOf<Op> {
   return checked(`the hub's answer to "${op}"`, resultSchemas[op], result) as ResultOf<Op>;
+}
+
+/**
+ * A message between processes without a hub.
+ * @throws INVALID_MESSAGE, PROTOCOL_MISMATCH
+ */
+export function decodePeerMessage<Schema extends v.GenericSchema>(
+  what: string,
+  schema: Schema,
+  bytes: Uint8Array,
+): v.InferOutput<Schema> {
+  return checked(what, schema, parse(what, bytes));
 }
 
 /** The id of a request that could not be decoded as a whole, so that the refusal can name it; 0 where it has none. */

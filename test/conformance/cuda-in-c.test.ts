@@ -10,6 +10,7 @@ import { after, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { createCudaDriver } from "../../src/driver/cuda/cuda-driver.js";
 import { koffi } from "../../src/ffi/koffi.js";
+import type { SharedLibrary } from "../../src/ffi/libcuda.js";
 import { findCudaHeader } from "../unit/ffi/cuda-header.js";
 import { describeConformance } from "./describe-conformance.js";
 
@@ -28,5 +29,16 @@ if (typeof header === "string") {
     // The child processes of the suite open libcuda by its name.
     process.env.LD_LIBRARY_PATH = folder;
     describeConformance("the seam", () => createCudaDriver({ load: () => koffi().load(library) }));
+
+    const old = (): SharedLibrary => {
+      const loaded = koffi().load(library);
+      return {
+        func(symbol, result, parameters) {
+          if (symbol === "cuFuncGetParamInfo") throw new Error("as in a driver before CUDA 12.4");
+          return loaded.func(symbol, result, parameters);
+        },
+      };
+    };
+    describeConformance("the seam of a driver that does not tell parameters", () => createCudaDriver({ load: old }));
   });
 }

@@ -3,6 +3,7 @@ import { after, afterEach, before, beforeEach, describe } from "node:test";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { ConformanceRig } from "./conformance-rig.js";
 import { devicePromises } from "./device-promises.js";
+import { kernelPromises } from "./kernel-promises.js";
 import { memoryPromises } from "./memory-promises.js";
 import { processPromises } from "./process-promises.js";
 import { streamPromises } from "./stream-promises.js";
@@ -32,6 +33,7 @@ export function describeConformance(name: string, createDriver: () => GpuDriver)
     describe("memory", () => memoryPromises(subject));
     describe("streams", () => streamPromises(subject));
     describe("words", () => wordPromises(subject));
+    describe("kernels", () => kernelPromises(subject));
     describe("processes", () => processPromises(subject));
   });
 }

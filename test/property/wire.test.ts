@@ -5,6 +5,7 @@ import { CudaIpcError } from "../../src/base/errors.js";
 import { decodeReply, decodeRequest, decodeResult, encodeMessage, idOf } from "../../src/wire/codec.js";
 import type { Request } from "../../src/wire/messages.js";
 import { requests } from "../support/messages.js";
+import { spoiled } from "../support/spoiled.js";
 
 const ALLOWED = new Set(["INVALID_MESSAGE", "PROTOCOL_MISMATCH"]);
 
@@ -18,27 +19,6 @@ function assertJudged(decode: () => unknown): void {
 }
 
 const request = fc.constantFrom(...requests);
-
-/** One value somewhere in a document replaced, removed or added. */
-const spoiled = fc
-  .tuple(request, fc.nat(), fc.option(fc.jsonValue(), { nil: undefined }), fc.boolean())
-  .map(([original, at, value, add]) => {
-    const copy = structuredClone(original) as unknown as Record<string, unknown>;
-    const places: [Record<string, unknown>, string][] = [];
-    const walk = (node: unknown) => {
-      if (typeof node !== "object" || node === null) return;
-      for (const key of Object.keys(node)) {
-        places.push([node as Record<string, unknown>, key]);
-        walk((node as Record<string, unknown>)[key]);
-      }
-    };
-    walk(copy);
-    const [holder, key] = places[at % places.length] as [Record<string, unknown>, string];
-    if (add) holder[`${key}x`] = value ?? 1;
-    else if (value === undefined) delete holder[key];
-    else holder[key] = value;
-    return copy;
-  });
 
 describe("the wire, whatever comes off it", () => {
   it("judges any bytes", () => {
@@ -65,7 +45,7 @@ describe("the wire, whatever comes off it", () => {
 
   it("judges requests that are nearly right, and takes none that is not exactly right", () => {
     fc.assert(
-      fc.property(spoiled, (message) => {
+      fc.property(spoiled(requests), (message) => {
         const bytes = Buffer.from(JSON.stringify(message));
         assertJudged(() => {
           const decoded = decodeRequest(bytes);

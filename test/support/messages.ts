@@ -1,6 +1,7 @@
 /** Well-formed messages and descriptors, for tests that send them or spoil them. */
 import type { Descriptor } from "../../src/wire/descriptor.js";
 import type { Request } from "../../src/wire/messages.js";
+import type { SharedDocument } from "../../src/wire/shared-document.js";
 
 export const hostArray: Descriptor = {
   version: 1,
@@ -20,6 +21,16 @@ export const gpuArray: Descriptor = {
 export function hostBundle(arrayCount: number, indexByteLength: number): Descriptor {
   return { ...hostArray, content: { kind: "bundle", arrayCount, indexByteLength } };
 }
+
+export const sharedArray: SharedDocument = {
+  format: "cuda-ipc",
+  version: 1,
+  kind: "array",
+  exporter: { pid: 4242, startTicks: 987_654, bootId: "01234567-89ab-cdef-0123-456789abcdef" },
+  access: "read-write",
+  descriptor: hostArray,
+  fds: { socket: "/run/user/1000/cuda-ipc/peer-4242-0123456789ab.sock", token: "0123456789abcdef0123456789abcdef" },
+};
 
 export const timelineDescriptor: Descriptor = {
   ...hostArray,

@@ -1,16 +1,212 @@
-/** Stands in until this part of the seam is there. */
-import { CudaIpcError } from "../../base/errors.js";
-import type { KernelCalls } from "../kernel-calls.js";
+/**
+ * Modules, their kernels and launches.
+ * https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
+ *
+ * Trap: a kernel whose code is loaded by its first launch may wait for streams that wait for it. `findKernel` loads it before.
+ */
+import { CudaError, CudaIpcError } from "../../base/errors.js";
+import { limits } from "../../base/limits.js";
+import { cuResult, cuValue } from "../../ffi/cuda-constants.js";
+import type { Libcuda } from "../../ffi/libcuda.js";
+import { addressOf } from "../../os/host-memory.js";
+import type { DriverStream } from "../gpu-driver.js";
+import type { DriverKernel, DriverModule, KernelCalls, KernelParameter, LaunchOptions } from "../kernel-calls.js";
 import type { CudaParts } from "./cuda-driver.js";
+import { ArgumentScratch, checkArguments, checkLaunch, type LaunchLimits, readLaunchLimits } from "./cuda-launch.js";
+import type { CudaSession } from "./cuda-session.js";
+import type { CudaStreams } from "./cuda-stream.js";
+import { readModuleImage } from "./module-image.js";
+import type { KernelTable } from "./ptx-entries.js";
 
-export function createCudaModules(_parts: CudaParts): KernelCalls {
-  const missing = (): never => {
-    throw new CudaIpcError("UNSUPPORTED", "Cannot do this yet");
-  };
+class CudaModule implements DriverModule {
+  readonly ordinal: number;
+  readonly handle: bigint;
+  readonly kernels: KernelTable | undefined;
+  unloaded = false;
+
+  constructor(ordinal: number, handle: bigint, kernels: KernelTable | undefined) {
+    this.ordinal = ordinal;
+    this.handle = handle;
+    this.kernels = kernels;
+  }
+
+  get kernelNames(): readonly string[] | undefined {
+    return this.kernels === undefined ? undefined : [...this.kernels.keys()];
+  }
+}
+
+class CudaKernel implements DriverKernel {
+  readonly module: CudaModule;
+  readonly handle: bigint;
+  readonly name: string;
+  readonly parameters: readonly KernelParameter[] | undefined;
+  readonly threadsPerBlockMax: number;
+
+  constructor(module: CudaModule, handle: bigint, facts: DriverKernel) {
+    this.module = module;
+    this.handle = handle;
+    this.name = facts.name;
+    this.parameters = facts.parameters;
+    this.threadsPerBlockMax = facts.threadsPerBlockMax;
+  }
+}
+
+export function createCudaModules({ session, streams }: CudaParts): KernelCalls {
+  const modules = new CudaModules(session, streams);
   return {
-    loadModule: missing,
-    unloadModule: missing,
-    findKernel: missing,
-    launchKernel: missing,
+    loadModule: (ordinal, image) => modules.load(ordinal, image),
+    unloadModule: (module) => modules.unload(module),
+    findKernel: (module, name) => modules.find(module, name),
+    launchKernel: (stream, kernel, options, args) => modules.launch(stream, kernel, options, args),
   };
+}
+
+class CudaModules {
+  readonly #session: CudaSession;
+  readonly #streams: CudaStreams;
+  readonly #limits = new Map<number, LaunchLimits>();
+  /** WHY made at the first launch: most drivers launch nothing. */
+  #scratch: ArgumentScratch | undefined;
+
+  constructor(session: CudaSession, streams: CudaStreams) {
+    this.#session = session;
+    this.#streams = streams;
+  }
+
+  load(ordinal: number, image: Uint8Array): CudaModule {
+    const cuda = this.#session.enter(ordinal);
+    const { bytes, kernels } = readModuleImage(image);
+    const out = new BigUint64Array(1);
+    const log = new Uint8Array(limits.compilerLogBytesMax);
+    const options = Int32Array.of(cuValue.CU_JIT_ERROR_LOG_BUFFER, cuValue.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+    // SAFETY: the driver reads the image to the end that it names itself (see module-image.ts), and writes at most this many bytes
+    // of its log, all within the call, during which both are reachable here.
+    const values = BigUint64Array.of(addressOf(log), BigInt(log.byteLength));
+    const status = cuda.cuModuleLoadDataEx(out, bytes, options.length, options, values);
+    if (status === cuResult.CUDA_SUCCESS) return new CudaModule(ordinal, out[0] as bigint, kernels);
+    const failure = this.#session.failure(status, "cuModuleLoadDataEx", `load a module on cuda:${ordinal}`);
+    const words = logText(log);
+    throw words === "" ? failure : new CudaError(failure.code, `${failure.message}\n${words}`, failure);
+  }
+
+  unload(module: DriverModule): void {
+    const { cuda, handle, ordinal } = this.#enter(module, "unload a module");
+    (module as CudaModule).unloaded = true;
+    const status = cuda.cuModuleUnload(handle);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuModuleUnload", `unload a module of cuda:${ordinal}`);
+    }
+  }
+
+  find(module: DriverModule, name: string): CudaKernel {
+    const attempt = `find kernel ${JSON.stringify(name)}`;
+    // WHY the zero: C would look for what stands before it.
+    if (typeof name !== "string" || name.includes("\0")) throw new TypeError(`Cannot ${attempt}: it is not a name`);
+    const { cuda, ordinal, loaded } = this.#enter(module, attempt);
+    const out = new BigUint64Array(1);
+    const status = cuda.cuModuleGetFunction(out, loaded.handle, name);
+    if (status === cuResult.CUDA_ERROR_NOT_FOUND) throw notFound(attempt, loaded);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuModuleGetFunction", `${attempt} on cuda:${ordinal}`);
+    }
+    const handle = out[0] as bigint;
+    const statusOfLoad = cuda.cuFuncLoad?.(handle) ?? cuResult.CUDA_SUCCESS;
+    if (statusOfLoad !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(statusOfLoad, "cuFuncLoad", `load kernel ${name} on cuda:${ordinal}`);
+    }
+    return new CudaKernel(loaded, handle, {
+      name,
+      parameters: this.#parameters(cuda, handle, name) ?? loaded.kernels?.get(name),
+      threadsPerBlockMax: this.#threadsPerBlockMax(cuda, handle, name),
+    });
+  }
+
+  launch(stream: DriverStream, kernel: DriverKernel, options: LaunchOptions, args: readonly Uint8Array[]): void {
+    const { cuda, handle, ordinal } = this.#streams.enter(stream);
+    if (!(kernel instanceof CudaKernel)) throw new TypeError("Cannot launch a kernel of another driver");
+    const attempt = `launch ${kernel.name}`;
+    if (kernel.module.unloaded) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: its module was unloaded`);
+    if (kernel.module.ordinal !== ordinal) {
+      throw new TypeError(
+        `Cannot ${attempt} on cuda:${ordinal}: its module is loaded on cuda:${kernel.module.ordinal}`,
+      );
+    }
+    checkLaunch(attempt, options, this.#limitsOf(ordinal), kernel.threadsPerBlockMax);
+    checkArguments(attempt, kernel.parameters, args);
+    this.#scratch ??= new ArgumentScratch();
+    // SAFETY: the table has an address for every parameter of the kernel, with as many readable bytes behind it as the parameter has:
+    // counts and sizes were compared, or, where they are not known, the rest of the table leads to zeros.
+    const table = this.#scratch.fill(args);
+    const { grid, block, sharedBytes } = options;
+    const status = cuda.cuLaunchKernel(kernel.handle, ...grid, ...block, sharedBytes, handle, table, null);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuLaunchKernel", `${attempt} on cuda:${ordinal}`);
+    }
+  }
+
+  #enter(
+    module: DriverModule,
+    attempt: string,
+  ): { cuda: Libcuda; ordinal: number; handle: bigint; loaded: CudaModule } {
+    if (!(module instanceof CudaModule)) throw new TypeError(`Cannot ${attempt} with a module of another driver`);
+    const cuda = this.#session.enter(module.ordinal);
+    if (module.unloaded) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the module was unloaded`);
+    return { cuda, ordinal: module.ordinal, handle: module.handle, loaded: module };
+  }
+
+  /** What the driver says of the parameters; undefined where it is too old to. */
+  #parameters(cuda: Libcuda, handle: bigint, name: string): KernelParameter[] | undefined {
+    if (cuda.cuFuncGetParamInfo === undefined) return undefined;
+    const offset = new BigUint64Array(1);
+    const size = new BigUint64Array(1);
+    const parameters: KernelParameter[] = [];
+    while (parameters.length <= limits.kernelParametersMax) {
+      const status = cuda.cuFuncGetParamInfo(handle, parameters.length, offset, size);
+      // The driver's answer to an index after the last.
+      if (status === cuResult.CUDA_ERROR_INVALID_VALUE) return parameters;
+      if (status !== cuResult.CUDA_SUCCESS) {
+        throw this.#session.failure(status, "cuFuncGetParamInfo", `read the parameters of kernel ${name}`);
+      }
+      parameters.push({ byteOffset: Number(offset[0]), byteLength: Number(size[0]) });
+    }
+    throw new CudaIpcError(
+      "LIMIT_EXCEEDED",
+      `Cannot use kernel ${name}: it has more than ${limits.kernelParametersMax} parameters (kernelParametersMax)`,
+    );
+  }
+
+  #threadsPerBlockMax(cuda: Libcuda, handle: bigint, name: string): number {
+    const out = new Int32Array(1);
+    const status = cuda.cuFuncGetAttribute(out, cuValue.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, handle);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuFuncGetAttribute", `read the limits of kernel ${name}`);
+    }
+    return out[0] as number;
+  }
+
+  #limitsOf(ordinal: number): LaunchLimits {
+    let known = this.#limits.get(ordinal);
+    if (known === undefined) {
+      known = readLaunchLimits(this.#session, ordinal);
+      this.#limits.set(ordinal, known);
+    }
+    return known;
+  }
+}
+
+const NAMES_SHOWN_MAX = 20;
+
+function notFound(attempt: string, { kernelNames }: CudaModule): CudaIpcError {
+  let there = "";
+  if (kernelNames !== undefined) {
+    const more = kernelNames.length > NAMES_SHOWN_MAX ? `, and ${kernelNames.length - NAMES_SHOWN_MAX} more` : "";
+    const shown = kernelNames.slice(0, NAMES_SHOWN_MAX).join(", ");
+    there = kernelNames.length === 0 ? "; it has no kernel" : `; it has ${shown}${more}`;
+  }
+  return new CudaIpcError("KERNEL_NOT_FOUND", `Cannot ${attempt}: not in the module${there}`);
+}
+
+function logText(log: Uint8Array): string {
+  const end = log.indexOf(0);
+  return new TextDecoder().decode(end < 0 ? log : log.subarray(0, end)).trim();
 }

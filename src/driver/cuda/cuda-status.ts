@@ -24,6 +24,10 @@ const lost = [
   cuResult.CUDA_ERROR_EXTERNAL_DEVICE,
 ];
 
+const lostAdvice =
+  "this process's context on the device is lost, and every later call fails alike: restart this process; " +
+  "memory that it shared with others is unharmed";
+
 const codes = new Map<number, ErrorCode>([
   [cuResult.CUDA_ERROR_OUT_OF_MEMORY, "OUT_OF_MEMORY"],
   [cuResult.CUDA_ERROR_STUB_LIBRARY, "DRIVER_NOT_FOUND"],
@@ -50,11 +54,22 @@ const hints = new Map<number, string>([
     cuResult.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
     "libcuda and the kernel's driver are of different versions; restart the machine after an update of the driver",
   ],
+  [cuResult.CUDA_ERROR_ILLEGAL_ADDRESS, "a kernel touched memory that is not mapped, or wrote where it may only read"],
   [
-    cuResult.CUDA_ERROR_ILLEGAL_ADDRESS,
-    "a kernel touched memory that is not mapped, or wrote where it may only read; the context of this process is lost: restart it",
+    cuResult.CUDA_ERROR_MISALIGNED_ADDRESS,
+    "a kernel used an address that is no multiple of the size of what it accessed",
   ],
-  [cuResult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "the PTX was made for a newer driver"],
+  [cuResult.CUDA_ERROR_ASSERT, "an assert() of a kernel failed"],
+  [
+    cuResult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+    "the PTX is of a newer version than this driver knows; compile for the device itself (Program.compile with a device " +
+      "gives a cubin), with an older compiler, or install a newer driver",
+  ],
+  [cuResult.CUDA_ERROR_NO_BINARY_FOR_GPU, "the code was compiled for another architecture than this device's"],
+  [
+    cuResult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+    "the block has more threads than the kernel's registers and shared memory suffice for",
+  ],
   [cuResult.CUDA_ERROR_JIT_COMPILER_NOT_FOUND, "libnvidia-ptxjitcompiler is not installed beside libcuda"],
   [cuResult.CUDA_ERROR_MPS_CONNECTION_FAILED, "the MPS server does not answer"],
   [cuResult.CUDA_ERROR_UNKNOWN, "at start this often means that /dev/nvidia-uvm is missing"],
@@ -74,8 +89,9 @@ export function cudaError(
   code: ErrorCode = errorCodeOf(status),
 ): CudaError {
   const statusName = nameOf(cuda, status);
-  const hint = hints.get(status);
-  const message = `Cannot ${attempt}: ${call} failed with ${statusName} (${status})${hint === undefined ? "" : `; ${hint}`}`;
+  const words = [hints.get(status), lost.some((it) => it === status) ? lostAdvice : undefined];
+  const hint = words.map((it) => (it === undefined ? "" : `; ${it}`)).join("");
+  const message = `Cannot ${attempt}: ${call} failed with ${statusName} (${status})${hint}`;
   return new CudaError(code, message, { status, statusName, call });
 }
 

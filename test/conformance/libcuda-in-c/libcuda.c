@@ -52,7 +52,11 @@ CUresult cuDeviceGetCount(int *count) { *count = 1; return CUDA_SUCCESS; }
 CUresult cuDeviceGetName(char *name, int length, CUdevice device) { snprintf(name, length, "libcuda in C %d", device); return CUDA_SUCCESS; }
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) { memset(uuid->bytes, 0xAB, sizeof uuid->bytes); return device; }
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) { *bytes = TOTAL_BYTES; return device; }
-CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) { *value = attribute > 0; return device; }
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+  static const int launch_limits[] = {0, 1024, 1024, 1024, 64, 2147483647, 65535, 65535, 49152};
+  *value = attribute >= 1 && attribute <= 8 ? launch_limits[attribute] : attribute > 0;
+  return device;
+}
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *retained, CUdevice device) { *retained = &context; return device; }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { return device; }
@@ -174,9 +178,12 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_pointer, void *pointer
 
 /* ---- streams ---- */
 
-enum kind { COPY, FILL_8, FILL_16, FILL_32, WAIT, WRITE };
+enum kind { COPY, FILL_8, FILL_16, FILL_32, WAIT, WRITE, KERNEL };
 struct operation { enum kind kind; CUdeviceptr to; uint64_t value; size_t count; };
 struct CUstream_st { struct operation queue[OPERATIONS_MAX]; int head; int tail; };
+
+/* Runs a launch and frees it; in modules.c. */
+static void run_kernel(void *launch);
 
 /* Whether the operation is done; a wait may not be. */
 static int perform(struct operation *it) {
@@ -187,6 +194,7 @@ static int perform(struct operation *it) {
     case FILL_32: for (size_t i = 0; i < it->count; i++) ((uint32_t *)host(it->to))[i] = (uint32_t)it->value; return 1;
     case WAIT: return (int64_t)(__atomic_load_n((uint64_t *)host(it->to), __ATOMIC_SEQ_CST) - it->value) >= 0;
     case WRITE: __atomic_store_n((uint64_t *)host(it->to), it->value, __ATOMIC_SEQ_CST); return 1;
+    case KERNEL: run_kernel((void *)(uintptr_t)it->value); return 1;
   }
   return 1;
 }

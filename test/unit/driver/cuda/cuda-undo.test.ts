@@ -32,6 +32,9 @@ function everything(driver: GpuDriver, scope: Scope): void {
   for (const elementBytes of [1, 2, 4] as const) driver.fill(stream, pointer, { elementBytes, value: 1 }, 16);
   driver.waitWord(stream, words, 1n);
   driver.writeWord(stream, words, 1n);
+  const module = own(driver.loadModule(0, new TextEncoder().encode(".entry k")), (it) => driver.unloadModule(it));
+  const launch = { grid: [1, 1, 1], block: [1, 1, 1], sharedBytes: 0 } as const;
+  driver.launchKernel(stream, driver.findKernel(module, "k"), launch, [new Uint8Array(8)]);
   driver.isIdle(stream);
 }
 

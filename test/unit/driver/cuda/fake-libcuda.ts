@@ -20,7 +20,15 @@ export interface FakeOptions {
 }
 
 type Values = readonly unknown[];
-type Live = "contexts" | "memories" | "reservations" | "mappings" | "hostAllocations" | "registrations" | "streams";
+type Live =
+  | "contexts"
+  | "memories"
+  | "reservations"
+  | "mappings"
+  | "hostAllocations"
+  | "registrations"
+  | "streams"
+  | "modules";
 
 const MiB = 1024 * 1024;
 const FIRST_DEVICE = 70;
@@ -35,6 +43,7 @@ export class FakeLibcuda {
     hostAllocations: 0,
     registrations: 0,
     streams: 0,
+    modules: 0,
   };
   currentContext = 0n;
   /** The values that streams were told to wait for and to write. */
@@ -65,8 +74,11 @@ export class FakeLibcuda {
     const nth = (this.#counts.get(name) ?? 0) + 1;
     this.#counts.set(name, nth);
     const status = this.#options.status?.(name, nth, this.calls.length);
-    const releases = /Free|Release|Unmap|Unregister|Destroy/.test(name);
+    const releases = /Free|Release|Unmap|Unregister|Destroy|Unload/.test(name);
     if (status === undefined || releases) this.#do(name, values);
+    // Every kernel has one parameter.
+    if (status === undefined && name === "cuFuncGetParamInfo" && values[1] !== 0)
+      return cuResult.CUDA_ERROR_INVALID_VALUE;
     return status ?? cuResult.CUDA_SUCCESS;
   }
 
@@ -144,6 +156,14 @@ export class FakeLibcuda {
     cuMemHostGetDevicePointer: ([out, pointer]) => set64(out, (pointer as bigint) + 0x1_0000_0000n),
     cuStreamCreate: ([out]) => this.#handle(out, "streams"),
     cuStreamDestroy: () => this.#drop("streams"),
+    cuModuleLoadDataEx: ([out]) => this.#handle(out, "modules"),
+    cuModuleUnload: () => this.#drop("modules"),
+    cuModuleGetFunction: ([out]) => set64(out, 0x1234n),
+    cuFuncGetAttribute: ([out]) => set32(out, 64),
+    cuFuncGetParamInfo: ([, , offset, size]) => {
+      set64(offset, 0n);
+      set64(size, 8n);
+    },
   };
 
   #drop(live: Live): void {

@@ -1,9 +1,7 @@
 /**
- * From memory to descriptor and back: what is sent to the hub for a buffer, and a buffer from what the hub sent.
+ * From memory to descriptor and back: what is sent to others for a buffer, and a buffer from what they sent.
  */
 import { CudaIpcError } from "../base/errors.js";
-import type { Device } from "../gpu/device.js";
-import { DeviceBuffer } from "../gpu/device-buffer.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import {
@@ -13,6 +11,8 @@ import {
   descriptorContradiction,
   fdsOf,
 } from "../wire/descriptor.js";
+import type { Device } from "./device.js";
+import { DeviceBuffer } from "./device-buffer.js";
 
 export function describeBuffer(buffer: DeviceBuffer, content: DescriptorContent): Descriptor {
   const { device } = buffer;

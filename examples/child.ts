@@ -1,0 +1,123 @@
+/** A child process of an example, and the messages between it and its parent; no message is lost, and no wait is without a limit. */
+import { type ChildProcess, fork } from "node:child_process";
+import { type EventEmitter, once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { CudaIpcError, isErrorCode } from "cuda-ipc";
+import { LIMIT, type Options } from "./program.ts";
+
+interface Failure {
+  readonly kind: "failed";
+  readonly code: string;
+  readonly message: string;
+}
+
+export class Child {
+  readonly process: ChildProcess;
+  readonly #inbox: Inbox;
+
+  /** Runs the same example (`import.meta.url`) in another role, with the options of this process. */
+  constructor(example: string, role: string, options: Options, ...args: readonly string[]) {
+    const device = options.device === undefined ? [] : ["--device", options.device];
+    const counts = ["--elements", String(options.elements), "--processes", String(options.processes)];
+    this.process = fork(fileURLToPath(example), [role, ...args, ...counts, ...device], {
+      stdio: ["ignore", "inherit", "inherit", "ipc"],
+    });
+    this.#inbox = new Inbox(this.process);
+  }
+
+  get pid(): number {
+    return this.process.pid ?? 0;
+  }
+
+  tell(message: object | string): void {
+    this.process.send(message);
+  }
+
+  /**
+   * The next message of the child.
+   * @throws what the child failed with, PEER_GONE where it ended without a word
+   */
+  async hear<T>(): Promise<T> {
+    const message = await this.#inbox.next();
+    if (isFailure(message)) {
+      const code = isErrorCode(message.code) ? message.code : "SYSTEM_ERROR";
+      throw new CudaIpcError(code, `Process ${this.pid} failed: ${message.message}`);
+    }
+    return message as T;
+  }
+
+  /** Waits until the child has ended by itself, without an error. */
+  async finished(): Promise<void> {
+    if (this.#isRunning()) await once(this.process, "exit", { signal: AbortSignal.timeout(LIMIT.timeoutMs) });
+    if (this.process.exitCode === 0) return;
+    // Where it said what was wrong, that is the error.
+    if (this.#inbox.hasMessage) await this.hear();
+    const how = this.process.signalCode ?? this.process.exitCode;
+    throw new CudaIpcError("PEER_GONE", `Process ${this.pid} ended with ${how}`);
+  }
+
+  async kill(): Promise<void> {
+    if (!this.#isRunning()) return;
+    this.process.kill("SIGKILL");
+    await once(this.process, "exit");
+  }
+
+  #isRunning(): boolean {
+    return this.process.exitCode === null && this.process.signalCode === null;
+  }
+}
+
+let fromParent: Inbox | undefined;
+
+/** The next message of the process that started this one. Listens from its first call on; what was sent before is kept by Node. */
+export async function heard<T>(): Promise<T> {
+  fromParent ??= new Inbox(process);
+  return (await fromParent.next()) as T;
+}
+
+/** Tells the process that started this one. */
+export function tellParent(message: object | string): void {
+  process.send?.(message);
+}
+
+class Inbox {
+  readonly #messages: unknown[] = [];
+  #waiting: (() => void) | undefined;
+  #ended = false;
+
+  constructor(from: EventEmitter) {
+    from.on("message", (message: unknown) => {
+      this.#messages.push(message);
+      this.#waiting?.();
+    });
+    from.on("exit", () => {
+      this.#ended = true;
+      // WHY later: what it said last may still be on its way.
+      setTimeout(() => this.#waiting?.(), 100);
+    });
+  }
+
+  get hasMessage(): boolean {
+    return this.#messages.length > 0;
+  }
+
+  async next(): Promise<unknown> {
+    const signal = AbortSignal.timeout(LIMIT.timeoutMs);
+    const endMs = performance.now() + LIMIT.timeoutMs;
+    while (this.#messages.length === 0) {
+      if (this.#ended) throw new CudaIpcError("PEER_GONE", "The other process ended without an answer");
+      if (performance.now() >= endMs) {
+        throw new CudaIpcError("TIMEOUT", `The other process was silent for ${LIMIT.timeoutMs / 1000} s`);
+      }
+      await new Promise<void>((resolve) => {
+        this.#waiting = resolve;
+        signal.addEventListener("abort", () => resolve(), { once: true });
+      });
+    }
+    return this.#messages.shift();
+  }
+}
+
+function isFailure(message: unknown): message is Failure {
+  return typeof message === "object" && message !== null && "kind" in message && message.kind === "failed";
+}

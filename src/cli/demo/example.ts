@@ -1,0 +1,118 @@
+/**
+ * Runs one of the examples as a process of its own, whose children end with it, in a temporary folder, within a time limit. Its lines
+ * are printed as they come; what it failed with is thrown here.
+ */
+import { type ChildProcess, fork } from "node:child_process";
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { isErrorCode } from "../../base/error-codes.js";
+import { CudaIpcError } from "../../base/errors.js";
+import type { CommandContext } from "../command-context.js";
+import { withTemporarySocket } from "../temporary-folder.js";
+
+export interface ExampleOptions {
+  readonly device?: string | undefined;
+  readonly elements?: number | undefined;
+  readonly processes?: number | undefined;
+}
+
+const TIME_LIMIT_MS = 120_000;
+/** How long an example that was told to stop may take before it is ended by force. */
+const GRACE_MS = 2_000;
+
+export async function runExample(name: string, options: ExampleOptions, context: CommandContext): Promise<void> {
+  await withTemporarySocket("cuda-ipc-demo-", async (socket) => {
+    const folder = dirname(socket);
+    // WHY all three: whatever the example and the package put somewhere then lies in the folder that is removed afterwards.
+    const env = { ...process.env, TMPDIR: folder, XDG_RUNTIME_DIR: folder, CUDA_IPC_SOCKET: socket };
+    const child = fork(fileOf(name), argumentsOf(options), {
+      env,
+      execArgv: [],
+      stdio: ["ignore", "pipe", "inherit", "ipc"],
+    });
+    await new RunningExample(child, name, context).done();
+  });
+}
+
+/** WHY two places: compiled for the package they lie in dist/examples, for tests in build/examples. */
+function fileOf(name: string): string {
+  const places = ["../../examples/", "../../../examples/"].map((place) =>
+    fileURLToPath(new URL(`${place}${name}.js`, import.meta.url)),
+  );
+  const file = places.find((place) => existsSync(place));
+  if (file === undefined) {
+    throw new CudaIpcError("INVALID_FILE", `Cannot run example "${name}": looked for ${places.join(" and ")}`);
+  }
+  return file;
+}
+
+function argumentsOf({ device, elements, processes }: ExampleOptions): string[] {
+  return [
+    ...(device === undefined ? [] : ["--device", device]),
+    ...(elements === undefined ? [] : ["--elements", String(elements)]),
+    ...(processes === undefined ? [] : ["--processes", String(processes)]),
+  ];
+}
+
+class RunningExample {
+  readonly #child: ChildProcess;
+  readonly #name: string;
+  readonly #context: CommandContext;
+  #failure: CudaIpcError | undefined;
+
+  constructor(child: ChildProcess, name: string, context: CommandContext) {
+    this.#child = child;
+    this.#name = name;
+    this.#context = context;
+  }
+
+  async done(): Promise<void> {
+    const { signal, terminal } = this.#context;
+    const child = this.#child;
+    child.on("message", (message) => {
+      this.#failure ??= failureOf(message);
+    });
+    const lines = createInterface({ input: child.stdout ?? process.stdin });
+    lines.on("line", (line) => terminal.line(`  ${line}`));
+    const timer = setTimeout(() => {
+      this.#failure = new CudaIpcError("TIMEOUT", `The example was not done within ${TIME_LIMIT_MS / 1000} s`);
+      this.#end();
+    }, TIME_LIMIT_MS);
+    const onInterrupt = () => this.#end();
+    signal.addEventListener("abort", onInterrupt);
+    if (signal.aborted) onInterrupt();
+    try {
+      const [code, byName] = await new Promise<[number | null, string | null]>((resolve) => {
+        child.once("error", () => resolve([null, null]));
+        child.once("close", (...how) => resolve(how as [number | null, string | null]));
+      });
+      signal.throwIfAborted();
+      if (this.#failure !== undefined) throw this.#failure;
+      if (code === 0) return;
+      throw new CudaIpcError(
+        "PEER_GONE",
+        `The example "${this.#name}" ended too early: ${byName ?? `exit code ${code}`}`,
+      );
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", onInterrupt);
+      lines.close();
+    }
+  }
+
+  /** Hanging up makes it end by itself, and its children with it. */
+  #end(): void {
+    if (this.#child.connected) this.#child.disconnect();
+    setTimeout(() => this.#child.kill("SIGKILL"), GRACE_MS).unref();
+  }
+}
+
+function failureOf(message: unknown): CudaIpcError | undefined {
+  if (typeof message !== "object" || message === null || !("kind" in message) || message.kind !== "failed")
+    return undefined;
+  const { code, message: text } = message as { code?: unknown; message?: unknown };
+  const known = typeof code === "string" && isErrorCode(code) ? code : "SYSTEM_ERROR";
+  return new CudaIpcError(known, String(text));
+}

@@ -1,0 +1,123 @@
+/**
+ * The arguments of a kernel as the bytes that it gets. Drivers tell the size of a parameter and not its type, so a number has to say
+ * which it is: `arg.f32(1.5)`, `arg.i32(-1)`.
+ */
+import { encodeFromFloat32 } from "../array/small-floats.js";
+import type { Device } from "./device.js";
+import { DeviceArray } from "./device-array.js";
+import { DeviceBuffer } from "./device-buffer.js";
+
+/** An argument whose type is said; made by `arg`. */
+export class TypedArgument {
+  readonly type: string;
+  readonly bytes: Uint8Array;
+
+  /** Use `arg`. */
+  constructor(type: string, bytes: Uint8Array) {
+    this.type = type;
+    this.bytes = bytes;
+  }
+}
+
+/**
+ * What `kernel.launch` takes for a parameter:
+ * - memory (DeviceBuffer, DeviceArray): the address of its first byte or element, for a pointer. Strides do not travel;
+ * - a bigint: 8 bytes, for a pointer or a 64-bit integer, signed or not;
+ * - what `arg` makes, for everything else. A plain number is a TypeError: nobody could tell an int from a float.
+ */
+export type KernelArgument = TypedArgument | DeviceBuffer | DeviceArray | bigint;
+
+function integer(type: string, byteLength: 1 | 2 | 4 | 8, signed: boolean): (value: number | bigint) => TypedArgument {
+  const bits = BigInt(8 * byteLength);
+  const min = signed ? -(2n ** (bits - 1n)) : 0n;
+  const max = signed ? 2n ** (bits - 1n) - 1n : 2n ** bits - 1n;
+  return (value) => new TypedArgument(type, integerBytes(`arg.${type}`, value, byteLength, min, max));
+}
+
+function integerBytes(what: string, value: number | bigint, byteLength: number, min: bigint, max: bigint): Uint8Array {
+  if (typeof value !== "number" && typeof value !== "bigint") {
+    throw new TypeError(`${what} must be a number or a bigint, not ${typeof value}`);
+  }
+  if (typeof value === "number" && !Number.isSafeInteger(value)) {
+    throw new RangeError(`${what} must be an exact integer (a bigint beyond 2^53), not ${value}`);
+  }
+  const exact = BigInt(value);
+  if (exact < min || exact > max) throw new RangeError(`${what} must be from ${min} to ${max}, not ${exact}`);
+  const whole = new DataView(new ArrayBuffer(8));
+  whole.setBigUint64(0, BigInt.asUintN(64, exact), true);
+  return new Uint8Array(whole.buffer, 0, byteLength);
+}
+
+function float(type: string, encode: (value: number) => Uint8Array | Uint16Array | Float32Array | Float64Array) {
+  return (value: number): TypedArgument => {
+    if (typeof value !== "number") throw new TypeError(`arg.${type} must be a number, not ${typeof value}`);
+    const encoded = encode(value);
+    return new TypedArgument(type, new Uint8Array(encoded.buffer, encoded.byteOffset, encoded.byteLength));
+  };
+}
+
+/**
+ * Arguments by type, named as in PTX. Integers are checked for their range (RangeError); floats are rounded to the nearest value.
+ *
+ * @example
+ * kernel.launch({ grid: 64, block: 256, args: [array, arg.u32(array.elementCount), arg.f32(1.5)], stream });
+ */
+export const arg = {
+  i8: integer("i8", 1, true),
+  u8: integer("u8", 1, false),
+  i16: integer("i16", 2, true),
+  u16: integer("u16", 2, false),
+  i32: integer("i32", 4, true),
+  u32: integer("u32", 4, false),
+  i64: integer("i64", 8, true),
+  u64: integer("u64", 8, false),
+  f16: float("f16", (value) => encodeFromFloat32("float16", [value])),
+  bf16: float("bf16", (value) => encodeFromFloat32("bfloat16", [value])),
+  f32: float("f32", (value) => Float32Array.of(value)),
+  f64: float("f64", (value) => Float64Array.of(value)),
+  /** C++'s bool: one byte. */
+  bool(value: boolean): TypedArgument {
+    if (typeof value !== "boolean") throw new TypeError(`arg.bool must be a boolean, not ${typeof value}`);
+    return new TypedArgument("bool", Uint8Array.of(value ? 1 : 0));
+  },
+  /** An address on the device, of memory that the caller keeps. */
+  pointer: integer("pointer", 8, false),
+  /** A struct by value: its bytes with their gaps, copied here. */
+  bytes(value: Uint8Array): TypedArgument {
+    if (!(value instanceof Uint8Array)) throw new TypeError(`arg.bytes must be a Uint8Array, not ${typeof value}`);
+    return new TypedArgument("bytes", Uint8Array.from(value));
+  },
+} as const;
+
+export interface EncodedArguments {
+  readonly bytes: readonly Uint8Array[];
+  /** The buffers that the kernel gets addresses of. */
+  readonly buffers: readonly DeviceBuffer[];
+}
+
+/** @throws TypeError for something that is no argument, and memory of another device; CLOSED, RangeError */
+export function encodeArguments(attempt: string, args: readonly KernelArgument[], device: Device): EncodedArguments {
+  const buffers: DeviceBuffer[] = [];
+  const bytes = args.map((value, index) => {
+    const what = `Cannot ${attempt}: argument ${index}`;
+    if (value instanceof TypedArgument) return value.bytes;
+    if (typeof value === "bigint") return integerBytes(what, value, 8, -(2n ** 63n), 2n ** 64n - 1n);
+    if (!(value instanceof DeviceBuffer) && !(value instanceof DeviceArray)) throw noArgument(what, value);
+    const [buffer, byteOffset] = value instanceof DeviceArray ? [value.buffer, value.layout.byteOffset] : [value, 0];
+    if (buffer.device.uuid !== device.uuid) {
+      throw new TypeError(
+        `${what} is memory of ${buffer.device.name}, wanted memory of ${device.name}; where that one has access to it, pass its address (arg.pointer)`,
+      );
+    }
+    buffers.push(buffer);
+    return arg.pointer(buffer.pointer + BigInt(byteOffset)).bytes;
+  });
+  return { bytes, buffers };
+}
+
+function noArgument(what: string, value: unknown): TypeError {
+  const found = typeof value === "number" ? `the number ${value}` : value === null ? "null" : `of type ${typeof value}`;
+  return new TypeError(
+    `${what} is ${found}, wanted memory, a bigint or a typed argument such as arg.i32(1) or arg.f32(1)`,
+  );
+}

@@ -1,0 +1,100 @@
+/**
+ * Which process it was, for those who meet its traces later: numbers are given to other processes again, and start again with
+ * the machine, so an identity is the number, the time of its start, and the boot in which both hold.
+ */
+import { readFileSync } from "node:fs";
+import { CudaIpcError } from "../base/errors.js";
+import type { OwnedFd } from "./owned-fd.js";
+import { openPidfd } from "./process-watch.js";
+import { fromNodeError } from "./system-error.js";
+
+export interface ProcessIdentity {
+  readonly pid: number;
+  /** Clock ticks from the boot to the start of the process. */
+  readonly startTicks: number;
+  /** The machine's own id of its present boot. */
+  readonly bootId: string;
+}
+
+/** `alive`: it runs, here and now; `gone`: it ended; `other-boot`: it was of another machine, or of this one before it was started again. */
+export type Whereabouts = "alive" | "gone" | "other-boot";
+
+let knownBootId: string | undefined;
+let own: ProcessIdentity | undefined;
+
+export function ownIdentity(): ProcessIdentity {
+  own ??= identityOf(process.pid);
+  if (own === undefined) {
+    throw new CudaIpcError("UNSUPPORTED", `Cannot find process ${process.pid} itself: /proc is of other processes`);
+  }
+  return own;
+}
+
+/** The process that has this number now; undefined where none has, or one that has ended and is only not reaped yet. */
+export function identityOf(pid: number): ProcessIdentity | undefined {
+  const startTicks = startTicksOf(pid);
+  return startTicks === undefined ? undefined : { pid, startTicks, bootId: bootId() };
+}
+
+/** Processes of another PID namespace are seen as gone. */
+export function whereaboutsOf(identity: ProcessIdentity): Whereabouts {
+  if (identity.bootId !== bootId()) return "other-boot";
+  return startTicksOf(identity.pid) === identity.startTicks ? "alive" : "gone";
+}
+
+/**
+ * A pidfd of exactly this process, for a ProcessWatch; undefined where it is gone. The caller owns it.
+ * @throws TOO_MANY_FDS
+ */
+export function openProcess(identity: ProcessIdentity): OwnedFd | undefined {
+  if (identity.bootId !== bootId()) return undefined;
+  const pidfd = openPidfd(identity.pid);
+  if (pidfd === undefined) return undefined;
+  try {
+    // WHY after the pidfd was opened: it stays with the process that had the number then, which this shows to be the right one.
+    if (whereaboutsOf(identity) === "alive") return pidfd;
+  } catch (error) {
+    pidfd.close();
+    throw error;
+  }
+  pidfd.close();
+  return undefined;
+}
+
+/**
+ * The start of a process from the text of its /proc/PID/stat: `42 (name) S 1 ...`, field 22. Undefined for one that has ended.
+ * The name is the program's own choice and may hold spaces and parentheses; nothing after it does.
+ */
+export function parseStartTicks(stat: string): number | undefined {
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  const [state] = fields;
+  // WHY: what has ended and was not reaped by its parent (a zombie) keeps its number, and does nothing any more.
+  if (state === "Z" || state === "X") return undefined;
+  const startTicks = Number(fields[19]);
+  if (Number.isSafeInteger(startTicks) && startTicks >= 0 && fields.length > 19) return startTicks;
+  throw new CudaIpcError("UNSUPPORTED", "Cannot find the start of a process: /proc/PID/stat is not as on Linux");
+}
+
+function startTicksOf(pid: number): number | undefined {
+  if (!Number.isSafeInteger(pid) || pid < 1) return undefined;
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  } catch (error) {
+    // WHY ESRCH: the process ended between the opening of the file and the reading.
+    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ESRCH"))
+      return undefined;
+    throw fromNodeError(`look at process ${pid}`, error);
+  }
+  return parseStartTicks(stat);
+}
+
+function bootId(): string {
+  if (knownBootId !== undefined) return knownBootId;
+  try {
+    knownBootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  } catch (error) {
+    throw fromNodeError("find the id of this boot", error);
+  }
+  return knownBootId;
+}

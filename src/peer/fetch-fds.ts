@@ -1,0 +1,74 @@
+/** Gets the file descriptors of a shared document from the process that shares it, and says what became of it where that fails. */
+import type { Deadline } from "../base/deadline.js";
+import { CudaIpcError, SystemError } from "../base/errors.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import { whereaboutsOf } from "../os/process-identity.js";
+import { decodePeerMessage } from "../wire/codec.js";
+import { fetchedSchema, PEER_VERSION } from "../wire/peer-messages.js";
+import type { SharedMemoryDocument } from "../wire/shared-document.js";
+import { closeFds, PeerLink } from "./peer-link.js";
+import { refusedBy } from "./refusal.js";
+import { retryPause } from "./retry-pause.js";
+
+/**
+ * The caller owns the descriptors.
+ * @throws PEER_GONE where the exporter has ended, STALE_HANDLE for another boot or what was withdrawn, UNTRUSTED_PEER, TIMEOUT, ABORTED
+ */
+export async function fetchFds(document: SharedMemoryDocument, deadline: Deadline): Promise<readonly OwnedFd[]> {
+  checkExporter("open what was shared", document, ["other-boot"]);
+  using link = await connect(document, deadline);
+  const request = { v: PEER_VERSION, op: "fetch", token: document.fds.token } as const;
+  const { bytes, fds } = await link.request(request, deadline);
+  try {
+    const reply = decodePeerMessage("an answer with file descriptors", fetchedSchema, bytes);
+    if (!reply.ok) throw refusedBy(reply);
+    return fds;
+  } catch (error) {
+    closeFds(fds);
+    throw error;
+  }
+}
+
+/**
+ * Fails where the exporter is one of these.
+ * @param attempt in words, for the message
+ * @throws PEER_GONE, STALE_HANDLE
+ */
+export function checkExporter(
+  attempt: string,
+  { exporter }: Pick<SharedMemoryDocument, "exporter">,
+  refused: readonly ("gone" | "other-boot")[] = ["gone", "other-boot"],
+): void {
+  const found = whereaboutsOf(exporter);
+  if (found === "alive" || !refused.includes(found)) return;
+  if (found === "gone") {
+    throw new CudaIpcError("PEER_GONE", `Cannot ${attempt}: process ${exporter.pid}, which shared it, has ended`);
+  }
+  const message = `Cannot ${attempt}: it is of another machine, or of this one before it was started again`;
+  throw new CudaIpcError("STALE_HANDLE", message);
+}
+
+async function connect(document: SharedMemoryDocument, deadline: Deadline): Promise<PeerLink> {
+  for (;;) {
+    deadline.check();
+    try {
+      return PeerLink.connect(document.fds.socket);
+    } catch (error) {
+      if (!(error instanceof SystemError)) throw error;
+      if (error.errnoName !== "EAGAIN") throw absent(document, error);
+    }
+    await retryPause(deadline);
+  }
+}
+
+/** Why nobody listens. An exporter that withdraws removes its socket's file, so one that is there still was left by a death. */
+function absent(document: SharedMemoryDocument, error: SystemError): unknown {
+  if (error.errnoName !== "ENOENT" && error.errnoName !== "ECONNREFUSED") return error;
+  const { pid } = document.exporter;
+  if (error.errnoName === "ECONNREFUSED" || whereaboutsOf(document.exporter) !== "alive") {
+    const message = `Cannot open what was shared: process ${pid}, which shared it, has ended`;
+    return new CudaIpcError("PEER_GONE", message, { cause: error });
+  }
+  const message = `Cannot open what was shared: process ${pid} shares it no longer`;
+  return new CudaIpcError("STALE_HANDLE", message, { cause: error });
+}

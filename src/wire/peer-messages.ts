@@ -1,0 +1,66 @@
+/**
+ * The messages between processes that share without a hub. Each is one JSON document in one SEQPACKET packet, on a connection
+ * that serves one purpose: fetching descriptors by their token, receiving an offer, or joining a group.
+ */
+import * as v from "valibot";
+import { limits } from "../base/limits.js";
+import { descriptorSchema } from "./descriptor.js";
+
+export const PEER_VERSION = 1;
+
+const head = { v: v.literal(PEER_VERSION) };
+const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+
+export const refusalSchema = v.strictObject({
+  ...head,
+  ok: v.literal(false),
+  error: v.strictObject({
+    code: v.pipe(v.string(), v.maxLength(64)),
+    message: v.pipe(v.string(), v.maxLength(4 * 1024)),
+  }),
+});
+
+/** To an exporter: the descriptors that are registered under a token. Answered with them, or with a refusal. */
+export const fetchSchema = v.strictObject({
+  ...head,
+  op: v.literal("fetch"),
+  token: v.pipe(v.string(), v.maxLength(64)),
+});
+export const fetchedSchema = v.variant("ok", [v.strictObject({ ...head, ok: v.literal(true) }), refusalSchema]);
+
+/** From a producer to each that connects, with the descriptor of the memory; or a refusal. */
+export const offeredSchema = v.variant("ok", [
+  v.strictObject({
+    ...head,
+    ok: v.literal(true),
+    access: v.picklist(["read", "read-write"]),
+    descriptor: descriptorSchema,
+  }),
+  refusalSchema,
+]);
+/** From a consumer that has done with what was offered. */
+export const acknowledgeSchema = v.strictObject({ ...head, op: v.literal("acknowledge") });
+
+/** To rank 0 of a group. Answered, once all have come, with who they are in order of ranks, and the group's memory; or with a refusal. */
+export const joinSchema = v.strictObject({ ...head, op: v.literal("join"), rank: count, size: count });
+export const joinedSchema = v.variant("ok", [
+  v.strictObject({
+    ...head,
+    ok: v.literal(true),
+    members: v.pipe(
+      v.array(v.strictObject({ pid: v.pipe(count, v.minValue(1)), startTicks: count })),
+      v.maxLength(limits.groupSizeMax),
+    ),
+  }),
+  refusalSchema,
+]);
+
+export type Refusal = v.InferOutput<typeof refusalSchema>;
+
+export type PeerMessage =
+  | v.InferOutput<typeof fetchSchema>
+  | v.InferOutput<typeof fetchedSchema>
+  | v.InferOutput<typeof offeredSchema>
+  | v.InferOutput<typeof acknowledgeSchema>
+  | v.InferOutput<typeof joinSchema>
+  | v.InferOutput<typeof joinedSchema>;

@@ -1,0 +1,86 @@
+/** Two GPUs: memory of one used on the other, whichever the processes see and in whatever order. */
+import assert from "node:assert/strict";
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { createCudaDriver } from "../../src/driver/cuda/cuda-driver.js";
+import { connect, DeviceArray, type Hub } from "../../src/index.js";
+import { whyNoGpu } from "../conformance/gpu-presence.js";
+
+function whyNotTwo(): string | undefined {
+  const absence = whyNoGpu();
+  if (absence !== undefined) return absence;
+  const driver = createCudaDriver();
+  try {
+    return driver.deviceCount() < 2 ? "one GPU only" : undefined;
+  } finally {
+    driver.close();
+  }
+}
+
+describe("two GPUs", { skip: whyNotTwo() ?? false }, () => {
+  let folder: string;
+  let hub: Hub;
+
+  before(async () => {
+    folder = mkdtempSync(join(tmpdir(), "cuda-ipc-gpu-"));
+    hub = await connect({ socket: join(folder, "hub.sock"), device: "cuda:0", hubIdleMs: 1000 });
+  });
+
+  after(async () => {
+    await hub.stop({ force: true });
+    await hub.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  for (const [visible, what] of [
+    ["1,0", "both seen in another order"],
+    ["1", "the exporter's not seen at all"],
+  ] as const) {
+    it(`map memory of the other one: ${what}`, async () => {
+      const count = 1_000_003;
+      using array = await hub.create("far", { dtype: "int32", shape: [count] });
+      await array.write(Int32Array.from({ length: count }, (_, index) => index * 3 + 5));
+      await array.publish();
+      const child = fork(fileURLToPath(new URL("actors/other-gpu.js", import.meta.url)), [hub.socketPath, "far", "5"], {
+        env: { ...process.env, CUDA_VISIBLE_DEVICES: visible },
+      });
+      const [found] = await once(child, "message", { signal: AbortSignal.timeout(60_000) });
+      assert.deepEqual(found, { wrong: -1, placement: "peer", uuid: hub.device("cuda:1").uuid });
+      if (child.exitCode === null) await once(child, "exit");
+      const back = await array.read();
+      assert.equal(
+        back.findIndex((value, index) => value !== -(index * 3 + 5)),
+        -1,
+      );
+    });
+  }
+
+  it("copy between each other in the order of a stream", async () => {
+    using one = DeviceArray.allocate(hub.device("cuda:0"), { dtype: "float32", shape: [1_000_000] });
+    using other = DeviceArray.allocate(hub.device("cuda:1"), { dtype: "float32", shape: [1_000_000] });
+    const values = Float32Array.from({ length: 1_000_000 }, (_, index) => index / 7);
+    await one.write(values);
+    await other.copyFrom(one);
+    assert.deepEqual(await other.read(), values);
+    await one.clear();
+    using stream = hub.device("cuda:1").createStream();
+    await one.copyFrom(other, { stream });
+    await stream.synchronize({ timeoutMs: 30_000 });
+    assert.deepEqual(await one.read(), values);
+  });
+
+  it("wait for each other's timelines", async () => {
+    using timeline = hub.device("cuda:0").createTimeline();
+    using writer = hub.device("cuda:0").createStream();
+    using reader = hub.device("cuda:1").createStream();
+    reader.wait(timeline, 1);
+    assert.equal(reader.isIdle(), false);
+    writer.signal(timeline, 1);
+    await reader.synchronize({ timeoutMs: 30_000 });
+  });
+});

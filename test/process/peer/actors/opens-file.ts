@@ -1,0 +1,15 @@
+// Opens the array of a file, which may come later, and says its first value; then, once told, that it still can be read.
+// Arguments: file, what to do about a stale one.
+import { CudaIpcError, openShared, readHandleFile } from "../../../../src/index.js";
+import { argument, say, told } from "../../../support/actor-side.js";
+
+say("here");
+try {
+  const document = await readHandleFile(argument(0), { stale: argument(1) as "refuse" | "wait" });
+  using array = (await openShared(document)).as("int32");
+  say((await array.read())[0]);
+  await told();
+  say((await array.read())[999]);
+} catch (error) {
+  say(error instanceof CudaIpcError ? error.code : String(error));
+}

@@ -1,0 +1,14 @@
+// Receives an offered array, verifies it, acknowledges where told to, and says what came of it. Arguments: socket, acknowledge.
+import { CudaIpcError, receiveOffer } from "../../../../src/index.js";
+import { argument, say } from "../../../support/actor-side.js";
+
+say("here");
+try {
+  using received = await receiveOffer(argument(0));
+  const values = await received.array.as("int32").read();
+  const wrong = values.filter((value, i) => value !== ((i * 2 + 1337) ^ 0xdeadbeef)).length;
+  if (argument(1) === "acknowledge") received.acknowledge();
+  say({ elements: values.length, wrong });
+} catch (error) {
+  say({ code: error instanceof CudaIpcError ? error.code : String(error) });
+}

@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { hasCode } from "../../src/base/errors.js";
+import { parseSharedDocument, type SharedDocument } from "../../src/wire/shared-document.js";
+import { gpuArray, sharedArray } from "../support/messages.js";
+import { spoiled } from "../support/spoiled.js";
+
+const documents: readonly SharedDocument[] = [
+  sharedArray,
+  { ...sharedArray, kind: "buffer" },
+  { ...sharedArray, descriptor: gpuArray, access: "read" },
+];
+
+/** A document that is exactly what was given, or the one error. */
+function assertJudged(given: unknown): void {
+  // WHY through JSON: as it travels; a list with a name beside its elements is none there.
+  const value: unknown = JSON.parse(JSON.stringify(given));
+  try {
+    assert.deepEqual(parseSharedDocument("a document", value), value);
+  } catch (error) {
+    assert.ok(hasCode(error, "INVALID_DESCRIPTOR"), `found ${String(error)}`);
+  }
+}
+
+describe("documents of what is shared, whatever they are", () => {
+  it("are judged when they are any value", () => {
+    fc.assert(fc.property(fc.jsonValue(), assertJudged), { numRuns: 1000 });
+  });
+
+  it("are judged when they are nearly right, and none is taken that is not exactly right", () => {
+    fc.assert(fc.property(spoiled(documents), assertJudged), { numRuns: 3000 });
+  });
+});

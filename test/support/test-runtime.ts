@@ -1,0 +1,27 @@
+/** A runtime folder of a test's own, for this process and those that it starts. */
+import { readdirSync } from "node:fs";
+import { TestFolder } from "./test-folder.js";
+
+export class TestRuntime {
+  readonly folder = new TestFolder();
+  readonly #before = process.env.CUDA_IPC_SOCKET;
+
+  constructor() {
+    process.env.CUDA_IPC_SOCKET = this.folder.socket;
+  }
+
+  file(name: string): string {
+    return this.folder.file(name);
+  }
+
+  /** What is in the folder. */
+  names(): string[] {
+    return readdirSync(this.folder.path).sort();
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#before === undefined) delete process.env.CUDA_IPC_SOCKET;
+    else process.env.CUDA_IPC_SOCKET = this.#before;
+    this.folder[Symbol.dispose]();
+  }
+}

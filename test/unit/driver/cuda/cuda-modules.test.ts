@@ -1,0 +1,141 @@
+/** What the driver is called with for modules and launches, and what its failures become. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { CudaError } from "../../../../src/base/errors.js";
+import { createCudaDriver } from "../../../../src/driver/cuda/cuda-driver.js";
+import type { DriverKernel, LaunchOptions } from "../../../../src/driver/kernel-calls.js";
+import { cuDeviceAttribute } from "../../../../src/ffi/cuda-constants.js";
+import type { LoadLibrary } from "../../../../src/ffi/libcuda.js";
+import { viewAt } from "../../../../src/os/host-memory.js";
+import { FakeLibcuda, type FakeOptions } from "./fake-libcuda.js";
+
+const one: LaunchOptions = { grid: [1, 1, 1], block: [1, 1, 1], sharedBytes: 0 };
+const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+interface Rig {
+  readonly fake: FakeLibcuda;
+  readonly driver: ReturnType<typeof createCudaDriver>;
+  readonly kernel: DriverKernel;
+  /** The values of the last call of each function of libcuda. */
+  readonly last: Map<string, unknown[]>;
+}
+
+/** A driver on a libcuda whose calls are seen, with a kernel `k` of an image. */
+function open(options: FakeOptions = {}, image = ".entry k(.param .u64 a)"): Rig {
+  const attributes = { [cuDeviceAttribute.CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X]: 1024, ...options.attributes };
+  const fake = new FakeLibcuda({ ...options, attributes });
+  const last = new Map<string, unknown[]>();
+  const load: LoadLibrary = (name) => ({
+    func: (symbol, ...types) => {
+      const call = fake.load(name).func(symbol, ...types) as (...values: unknown[]) => unknown;
+      return (...values: unknown[]) => {
+        last.set(symbol, values);
+        return call(...values);
+      };
+    },
+  });
+  const driver = createCudaDriver({ load });
+  const kernel = driver.findKernel(driver.loadModule(0, bytesOf(image)), "k");
+  return { fake, driver, kernel, last };
+}
+
+const failing = (call: string, status: number): FakeOptions => ({
+  status: (name) => (name === call ? status : undefined),
+});
+/** As in a driver before CUDA 12.4. */
+const old: FakeOptions = { missing: ["cuFuncGetParamInfo", "cuFuncLoad"] };
+
+describe("modules of the CUDA driver", () => {
+  it("takes the parameters from the driver, else from the PTX, else does not know them", () => {
+    const [eight, four] = [
+      { byteOffset: 0, byteLength: 8 },
+      { byteOffset: 0, byteLength: 4 },
+    ];
+    assert.deepEqual(open({}, ".entry k(.param .u32 a)").kernel.parameters, [eight]);
+    assert.deepEqual(open(old, ".entry k(.param .u32 a)").kernel.parameters, [four]);
+    assert.equal(open(old, ".entry k(.param .texref a)").kernel.parameters, undefined);
+    assert.equal(open(old, ".entry other()").kernel.parameters, undefined);
+  });
+
+  it("loads a kernel with finding it, where the driver has a call for that", () => {
+    assert.ok(open().fake.calls.includes("cuFuncLoad"));
+    const { fake, driver } = open(old);
+    const stream = driver.createStream(0);
+    assert.ok(fake.calls.includes("cuModuleGetFunction"));
+    assert.equal(driver.isIdle(stream), true);
+  });
+
+  it("gives a kernel of unknown parameters zeros beyond the arguments, whatever was launched before", () => {
+    const { driver, kernel, last } = open(old, ".entry other()");
+    const stream = driver.createStream(0);
+    driver.launchKernel(
+      stream,
+      kernel,
+      one,
+      Array.from({ length: 5 }, () => new Uint8Array(8).fill(0xee)),
+    );
+    driver.launchKernel(stream, kernel, one, [Uint8Array.of(1, 2, 3)]);
+    const table = new BigUint64Array(viewAt(last.get("cuLaunchKernel")?.[9] as bigint, 8 * 1024).buffer);
+    assert.deepEqual([...viewAt(table[0] as bigint, 3)], [1, 2, 3]);
+    for (const address of table.subarray(1)) assert.deepEqual([...viewAt(address, 8)], [0, 0, 0, 0, 0, 0, 0, 0]);
+  });
+
+  it("refuses more arguments than any kernel has", () => {
+    const { driver, kernel } = open(old, ".entry other()");
+    const stream = driver.createStream(0);
+    const most = Array.from({ length: 1024 }, () => new Uint8Array(31));
+    driver.launchKernel(stream, kernel, one, most);
+    const tooMany = [[...most, Uint8Array.of(1)], [new Uint8Array(32_765)]];
+    for (const args of tooMany)
+      assert.throws(() => driver.launchKernel(stream, kernel, one, args), { code: "LIMIT_EXCEEDED" });
+    assert.throws(() => driver.launchKernel(stream, kernel, one, [1 as never]), TypeError);
+  });
+
+  it("holds a block to what the kernel takes, before the driver is asked", () => {
+    const { fake, driver, kernel } = open();
+    const stream = driver.createStream(0);
+    const args = [new Uint8Array(8)];
+    driver.launchKernel(stream, kernel, { ...one, block: [64, 1, 1] }, args);
+    assert.throws(() => driver.launchKernel(stream, kernel, { ...one, block: [65, 1, 1] }, args), {
+      name: "RangeError",
+      message: "Cannot launch k: found a block of 65 threads, wanted at most 64 for this kernel",
+    });
+    assert.equal(fake.calls.filter((name) => name === "cuLaunchKernel").length, 1);
+  });
+
+  it("refuses a stream of another device than the module's", () => {
+    const { driver, kernel } = open();
+    const stream = driver.createStream(1);
+    const message = "Cannot launch k on cuda:1: its module is loaded on cuda:0";
+    assert.throws(() => driver.launchKernel(stream, kernel, one, [new Uint8Array(8)]), { name: "TypeError", message });
+  });
+
+  const refused: readonly [status: number, code: string, words: RegExp][] = [
+    [200, "INVALID_MODULE", /CUDA_ERROR_INVALID_IMAGE/],
+    [209, "INVALID_MODULE", /another architecture than this device's/],
+    [218, "INVALID_MODULE", /CUDA_ERROR_INVALID_PTX/],
+    [222, "INVALID_MODULE", /newer version than this driver knows; compile for the device itself/],
+    [221, "CUDA_ERROR", /libnvidia-ptxjitcompiler is not installed/],
+    [2, "OUT_OF_MEMORY", /CUDA_ERROR_OUT_OF_MEMORY/],
+  ];
+  for (const [status, code, words] of refused) {
+    it(`says what ${status} from loading means`, () => {
+      const attempt = () => open(failing("cuModuleLoadDataEx", status));
+      assert.throws(attempt, (error: CudaError) => error.code === code && words.test(error.message));
+    });
+  }
+
+  it("says of every status that ends the context that it did, and what to do", () => {
+    const lost = [214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 806, 810, 911];
+    for (const status of lost) {
+      const { driver } = open(failing("cuStreamQuery", status));
+      const stream = driver.createStream(0);
+      assert.throws(
+        () => driver.isIdle(stream),
+        (error: CudaError) =>
+          error.code === "DEVICE_LOST" && /context on the device is lost.* restart this process/.test(error.message),
+        String(status),
+      );
+    }
+  });
+});

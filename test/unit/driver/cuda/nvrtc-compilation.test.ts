@@ -1,0 +1,101 @@
+/** What is held of the run-time compiler while it works, on one that is made of JavaScript and ends when it is told to. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Deadline } from "../../../../src/base/deadline.js";
+import { openCompiler } from "../../../../src/driver/cuda/nvrtc-compilation.js";
+import type { LoadLibrary } from "../../../../src/ffi/libcuda.js";
+
+type Finish = (failure: unknown, result: number) => void;
+
+class FakeNvrtc {
+  live = 0;
+  options: readonly string[] = [];
+  /** Ends the compilation that is under way. */
+  finish: Finish = () => assert.fail("nothing is under way");
+  readonly #fail: string | undefined;
+
+  constructor(fail?: string) {
+    this.#fail = fail;
+  }
+
+  readonly load: LoadLibrary = () => ({
+    func: (symbol) => {
+      const call = (...values: unknown[]): unknown => {
+        if (symbol === "nvrtcGetErrorString") return `words of ${values[0]}`;
+        if (symbol === "nvrtcDestroyProgram") this.live -= 1;
+        if (symbol === this.#fail) return 11;
+        if (symbol === "nvrtcCreateProgram") this.live += 1;
+        if (symbol === "nvrtcGetNumSupportedArchs") (values[0] as Int32Array)[0] = 2;
+        if (symbol === "nvrtcGetSupportedArchs") (values[0] as Int32Array).set([90, 75]);
+        if (symbol.endsWith("Size")) (values[1] as BigUint64Array)[0] = 4n;
+        return 0;
+      };
+      const start = (_program: bigint, _count: number, options: string[], finish: Finish): void => {
+        this.options = options;
+        this.finish = finish;
+      };
+      return Object.assign(call, { async: start });
+    },
+  });
+}
+
+const request = { source: "", name: "k.cu", options: ["-a", "-b"], cubin: true };
+const unlimited = () => new Deadline("compile k.cu", {}, Number.POSITIVE_INFINITY);
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+describe("openCompiler", () => {
+  it("tells version and architectures, oldest first", () => {
+    const { version, architectures } = openCompiler(new FakeNvrtc().load);
+    assert.deepEqual([version, architectures], ["0.0", [75, 90]]);
+  });
+
+  it("ends what it began when it succeeds, and when it fails", async () => {
+    for (const result of [0, 6]) {
+      const fake = new FakeNvrtc();
+      const compiled = openCompiler(fake.load).compile(request, unlimited());
+      assert.deepEqual([fake.live, fake.options], [1, ["-a", "-b"]]);
+      fake.finish(null, result);
+      if (result === 0) await compiled;
+      else await assert.rejects(compiled, { code: "COMPILE_FAILED", message: /failed with words of 6$/ });
+      assert.equal(fake.live, 0);
+    }
+  });
+
+  for (const call of [
+    "nvrtcCreateProgram",
+    "nvrtcGetProgramLogSize",
+    "nvrtcGetProgramLog",
+    "nvrtcGetPTX",
+    "nvrtcGetCUBIN",
+  ]) {
+    it(`holds nothing after ${call} failed`, async () => {
+      const fake = new FakeNvrtc(call);
+      const compiled = openCompiler(fake.load).compile(request, unlimited());
+      if (call !== "nvrtcCreateProgram") fake.finish(null, 0);
+      await assert.rejects(compiled, { message: `Cannot compile k.cu: ${call} failed with words of 11 (11)` });
+      assert.equal(fake.live, 0);
+    });
+  }
+
+  it("holds what was given up until the compiler has let go of it, and ends it then", async () => {
+    for (const result of [0, 6]) {
+      const fake = new FakeNvrtc();
+      const controller = new AbortController();
+      const deadline = new Deadline("compile k.cu", { signal: controller.signal }, Number.POSITIVE_INFINITY);
+      const compiled = openCompiler(fake.load).compile(request, deadline);
+      controller.abort();
+      await assert.rejects(compiled, { code: "ABORTED" });
+      assert.equal(fake.live, 1);
+      fake.finish(null, result);
+      await turn();
+      assert.equal(fake.live, 0);
+    }
+  });
+
+  it("begins nothing after the deadline", async () => {
+    const fake = new FakeNvrtc();
+    const late = new Deadline("compile k.cu", { timeoutMs: 0 }, 0);
+    await assert.rejects(openCompiler(fake.load).compile(request, late), { code: "TIMEOUT" });
+    assert.equal(fake.live, 0);
+  });
+});

@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { describe, it } from "node:test";
+import { hasCode } from "../../../src/base/errors.js";
+import {
+  identityOf,
+  openProcess,
+  ownIdentity,
+  parseStartTicks,
+  whereaboutsOf,
+} from "../../../src/os/process-identity.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { until } from "../../support/until.js";
+
+const OTHER_BOOT = "00000000-0000-4000-8000-000000000000";
+
+describe("the identity of a process", () => {
+  checkLeaks();
+
+  it("is the same each time it is asked for, and that of a process that is alive", () => {
+    const own = ownIdentity();
+    assert.equal(own.pid, process.pid);
+    assert.deepEqual(identityOf(process.pid), own);
+    assert.equal(whereaboutsOf(own), "alive");
+  });
+
+  it("is of another boot where the boot differs, and of a process that is gone where the start differs", () => {
+    const own = ownIdentity();
+    assert.equal(whereaboutsOf({ ...own, bootId: OTHER_BOOT }), "other-boot");
+    assert.equal(whereaboutsOf({ ...own, startTicks: own.startTicks + 1 }), "gone");
+    assert.equal(openProcess({ ...own, startTicks: own.startTicks + 1 }), undefined);
+    assert.equal(openProcess({ ...own, bootId: OTHER_BOOT }), undefined);
+  });
+
+  it("ends with the process", async () => {
+    const child = spawn("sleep", ["1000"], { stdio: "ignore" });
+    const identity = identityOf(child.pid ?? 0);
+    assert.ok(identity !== undefined);
+    assert.equal(whereaboutsOf(identity), "alive");
+    openProcess(identity)?.close();
+    const closed = once(child, "close");
+    child.kill("SIGKILL");
+    await closed;
+    assert.equal(whereaboutsOf(identity), "gone");
+    assert.equal(identityOf(identity.pid), undefined);
+    assert.equal(openProcess(identity), undefined);
+  });
+
+  it("is gone also where the process has ended and its parent has not asked for it", async () => {
+    // The shell becomes a program that never asks for the child which it was given.
+    const parent = spawn("sh", ["-c", "sleep 0.05 & echo $!; exec sleep 1000"], {
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    try {
+      const [text] = (await once(parent.stdout, "data")) as [Buffer];
+      const pid = Number(text.toString());
+      assert.ok(pid > 0);
+      await until("the child has ended", () => identityOf(pid) === undefined);
+      process.kill(pid, 0);
+    } finally {
+      const closed = once(parent, "close");
+      parent.kill("SIGKILL");
+      await closed;
+    }
+  });
+
+  it("is none where no process can be", () => {
+    for (const pid of [0, -1, 0.5, 2 ** 31, Number.NaN]) assert.equal(identityOf(pid), undefined);
+  });
+});
+
+describe("parseStartTicks", () => {
+  const after = (state: string) =>
+    `${state} 1 1 1 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 7 0 987654 1000 200 18446744073709551615`;
+
+  for (const name of ["node", "a b", "a) R 1", "((", ")", ") Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"]) {
+    it(`reads past the name ${JSON.stringify(name)}`, () => {
+      assert.equal(parseStartTicks(`42 (${name}) ${after("S")}\n`), 987654);
+      assert.equal(parseStartTicks(`42 (${name}) ${after("Z")}\n`), undefined);
+    });
+  }
+
+  it("refuses a text that is no such line", () => {
+    for (const text of ["", "42", "42 (node) S 1 1", `42 (node) ${after("S").replace("987654", "x")}`]) {
+      assert.throws(
+        () => parseStartTicks(text),
+        (error) => hasCode(error, "UNSUPPORTED"),
+      );
+    }
+  });
+});

@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { existsSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { hasCode } from "../../../src/base/errors.js";
+import { SeqpacketListener } from "../../../src/os/seqpacket.js";
+import { SocketClaim } from "../../../src/os/socket-claim.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { TestFolder } from "../../support/test-folder.js";
+
+describe("SocketClaim", () => {
+  checkLeaks();
+
+  it("is had by one at a time, and leaves nothing behind", () => {
+    using folder = new TestFolder();
+    const path = folder.file("x.sock");
+    const claim = SocketClaim.tryMake(path);
+    assert.ok(claim !== undefined);
+    assert.equal(SocketClaim.tryMake(path), undefined);
+    claim.release();
+    claim.release();
+    assert.equal(existsSync(`${path}.lock`), false);
+    const next = SocketClaim.tryMake(path);
+    assert.ok(next !== undefined);
+    next.release();
+  });
+
+  it("removes a socket that its maker left, and no other file", () => {
+    using folder = new TestFolder();
+    const path = folder.file("x.sock");
+    SeqpacketListener.listen(path).close();
+    assert.ok(existsSync(path));
+    SocketClaim.tryMake(path)?.release();
+    assert.equal(existsSync(path), false);
+    writeFileSync(path, "precious");
+    assert.throws(
+      () => SocketClaim.tryMake(path),
+      (error) => hasCode(error, "FILE_EXISTS"),
+    );
+    assert.ok(existsSync(path));
+  });
+
+  it("does not lock what a link leads to", () => {
+    using folder = new TestFolder();
+    writeFileSync(folder.file("elsewhere"), "");
+    symlinkSync(folder.file("elsewhere"), folder.file("x.sock.lock"));
+    assert.throws(
+      () => SocketClaim.tryMake(folder.file("x.sock")),
+      (error) => hasCode(error, "UNTRUSTED_PEER"),
+    );
+  });
+
+  it("can be made again where somebody removed the lock of a claim", () => {
+    using folder = new TestFolder();
+    const path = folder.file("x.sock");
+    const claim = SocketClaim.tryMake(path);
+    unlinkSync(`${path}.lock`);
+    claim?.release();
+    SocketClaim.tryMake(path)?.release();
+    assert.equal(existsSync(`${path}.lock`), false);
+  });
+});

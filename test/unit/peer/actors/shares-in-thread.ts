@@ -1,0 +1,13 @@
+// A worker thread that opens the array of its document, adds it up, and shares twice its values until it is told that it is done.
+import { parentPort, workerData } from "node:worker_threads";
+import { Device, DeviceArray, openShared, share } from "../../../../src/index.js";
+
+using opened = (await openShared(workerData)).as("int32");
+const values = await opened.read();
+using device = Device.open("host");
+using doubled = DeviceArray.allocate(device, { dtype: "int32", shape: [values.length] });
+await doubled.write(values.map((value) => value * 2));
+using shared = share(doubled);
+const done = new Promise((resolve) => parentPort?.once("message", resolve));
+parentPort?.postMessage({ sum: values.reduce((sum, value) => sum + value, 0), document: shared.document });
+await done;

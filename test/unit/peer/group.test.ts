@@ -1,0 +1,245 @@
+/** Groups whose members are all in this process; test/process/peer/group.test.ts has real ones. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { Deadline } from "../../../src/base/deadline.js";
+import type { ErrorCode } from "../../../src/base/error-codes.js";
+import { hasCode } from "../../../src/base/errors.js";
+import { limits } from "../../../src/base/limits.js";
+import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { Group, type GroupOptions } from "../../../src/peer/group.js";
+import { joinHost } from "../../../src/peer/group-join.js";
+import { Disposables } from "../../support/disposables.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { TestRuntime } from "../../support/test-runtime.js";
+import { soon, until } from "../../support/until.js";
+
+function code(wanted: ErrorCode, words = /./) {
+  return (error: unknown) => hasCode(error, wanted) && words.test(error.message);
+}
+
+describe("Group", () => {
+  let made = new Disposables();
+  let runtime: TestRuntime;
+  checkLeaks(() => made.end());
+  beforeEach(() => {
+    made = new Disposables();
+    runtime = made.add(new TestRuntime());
+  });
+
+  async function join(rank: number, size: number, more: Partial<GroupOptions> = {}): Promise<Group> {
+    return made.add(await Group.join({ name: "test", rank, size, ...more }));
+  }
+
+  function form(size: number): Promise<Group[]> {
+    return soon(
+      "the group forms",
+      Promise.all(Array.from({ length: size }, (_, rank) => join(size - 1 - rank, size))),
+    ).then((groups) => groups.reverse());
+  }
+
+  it("forms whatever the order in which its members come, and leaves nothing behind", async () => {
+    const groups = await form(4);
+    assert.deepEqual(
+      groups.map(({ rank, size }) => [rank, size]),
+      [0, 1, 2, 3].map((rank) => [rank, 4]),
+    );
+    for (const group of groups) group.close();
+    for (const group of groups) group.close();
+    assert.deepEqual(runtime.names(), []);
+  });
+
+  it("forms of one member, and at a path", async () => {
+    const path = runtime.file("mine.sock");
+    const group = await join(0, 1, { name: undefined, path });
+    await group.barrier();
+    assert.deepEqual(await group.allGather("x"), ["x"]);
+  });
+
+  it("lets nobody pass a barrier before all have come", async () => {
+    const [zero, one, two] = (await form(3)) as [Group, Group, Group];
+    const passed: number[] = [];
+    const waiting = [zero, one].map(async (group) => {
+      await group.barrier();
+      passed.push(group.rank);
+    });
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.deepEqual(passed, []);
+    await Promise.all([two.barrier(), ...waiting]);
+    assert.equal(passed.length, 2);
+  });
+
+  it("gathers the values of all in order of ranks, again and again, between barriers", async () => {
+    const groups = await form(3);
+    for (let round = 0; round < 20; round += 1) {
+      const values = await Promise.all(groups.map((group) => group.allGather({ round, rank: group.rank })));
+      for (const found of values)
+        assert.deepEqual(
+          found,
+          [0, 1, 2].map((rank) => ({ round, rank })),
+        );
+      if (round % 3 === 0) await Promise.all(groups.map((group) => group.barrier()));
+    }
+    const texts = ["\u0000\ud83d\ude00", "x".repeat(limits.gatherBytesMax - 2), ""];
+    const found = await Promise.all(groups.map((group) => group.allGather(texts[group.rank])));
+    assert.deepEqual(found, [texts, texts, texts]);
+  });
+
+  it("refuses what cannot be given before anything is waited for, and is none the worse", async () => {
+    const groups = (await form(2)) as [Group, Group];
+    await assert.rejects(groups[0].allGather("x".repeat(limits.gatherBytesMax - 1)), code("MESSAGE_TOO_LARGE"));
+    for (const value of [undefined, () => {}, 1n]) await assert.rejects(groups[0].allGather(value), TypeError);
+    assert.deepEqual(await Promise.all(groups.map((group) => group.allGather(group.rank))), [
+      [0, 1],
+      [0, 1],
+    ]);
+  });
+
+  it("refuses ranks and sizes that cannot be", async () => {
+    for (const [rank, size] of [
+      [-1, 2],
+      [2, 2],
+      [0.5, 2],
+      [0, 0],
+      [0, limits.groupSizeMax + 1],
+    ] as const) {
+      await assert.rejects(join(rank, size), RangeError);
+    }
+    await assert.rejects(join(0, 1, { name: undefined }), TypeError);
+    await assert.rejects(join(0, 1, { path: "/tmp/x" }), TypeError);
+    await assert.rejects(join(0, 1, { name: "../x" }), code("INVALID_NAME"));
+    assert.deepEqual(runtime.names(), []);
+  });
+
+  it("refuses a second member of one rank, another size, and a name that is in use, and forms all the same", async () => {
+    const zero = join(0, 3);
+    const one = join(1, 3);
+    await assert.rejects(join(1, 2), code("WRONG_KIND", /it is a group of 3/));
+    await assert.rejects(join(0, 3), code("NAME_TAKEN"));
+    await assert.rejects(join(1, 3), code("NAME_TAKEN", new RegExp(`process ${process.pid} is rank 1`)));
+    const groups = await soon("the group forms", Promise.all([zero, one, join(2, 3)]));
+    await assert.rejects(join(2, 3), code("NAME_TAKEN"));
+    await Promise.all(groups.map((group) => group.barrier()));
+  });
+
+  it("refuses requests to join that are none, and forms all the same", async () => {
+    const zero = join(0, 2);
+    const requests = ['{"v":1,"op":"join","rank":2,"size":2}', '{"v":1,"op":"join","rank":-1,"size":2}', "x"];
+    for (const request of requests) {
+      const socket = SeqpacketSocket.connect(runtime.file("group-test.sock"));
+      socket.trySend(Buffer.from(request));
+      const replies: string[] = [];
+      await until("it is turned away", () => {
+        const packet = socket.tryReceive();
+        if (packet !== undefined && packet !== "end") replies.push(Buffer.from(packet.bytes).toString());
+        return packet === "end";
+      });
+      socket.close();
+      assert.match(replies.join(), /INVALID_MESSAGE/);
+    }
+    await soon("the group forms", Promise.all([zero, join(1, 2)]));
+  });
+
+  it("does not wait for members beyond the time limit, and leaves nothing behind", async () => {
+    await assert.rejects(join(0, 2, { timeoutMs: 5 }), code("TIMEOUT"));
+    await assert.rejects(join(1, 2, { timeoutMs: 5 }), code("TIMEOUT", /no such socket/));
+    await assert.rejects(join(0, 2, { signal: AbortSignal.abort() }), code("ABORTED"));
+    const controller = new AbortController();
+    const joining = join(0, 2, { signal: controller.signal });
+    const other = join(1, 2);
+    controller.abort();
+    await assert.rejects(joining, code("ABORTED"));
+    await assert.rejects(other, (error) => hasCode(error, "BARRIER_BROKEN") || hasCode(error, "PEER_GONE"));
+    assert.deepEqual(runtime.names(), []);
+  });
+
+  it("gives the place of one who gave up before all had come to another", async () => {
+    const zero = join(0, 3);
+    await assert.rejects(join(1, 3, { timeoutMs: 30 }), code("TIMEOUT"));
+    await soon("the group forms", Promise.all([zero, join(1, 3), join(2, 3)]));
+  });
+
+  it("breaks for all where a member's time runs out or its signal is aborted, and stays broken", async () => {
+    for (const limit of ["time", "signal"]) {
+      const [zero, one, two] = (await form(3)) as [Group, Group, Group];
+      const waiting = zero.barrier();
+      const options = limit === "time" ? { timeoutMs: 5 } : { signal: AbortSignal.timeout(5) };
+      await assert.rejects(one.barrier(options), code(limit === "time" ? "TIMEOUT" : "ABORTED"));
+      const broken = code("BARRIER_BROKEN", /rank 1 .*gave up waiting/);
+      await assert.rejects(waiting, broken);
+      await assert.rejects(two.barrier(), broken);
+      await assert.rejects(zero.allGather(1), broken);
+      await assert.rejects(one.barrier(), code("BARRIER_BROKEN", /this process, gave up/));
+      for (const group of [zero, one, two]) group.close();
+    }
+  });
+
+  it("is none the worse for a wait that never began", async () => {
+    const groups = (await form(2)) as [Group, Group];
+    await assert.rejects(groups[0].barrier({ timeoutMs: 0 }), code("TIMEOUT"));
+    await assert.rejects(groups[0].barrier({ signal: AbortSignal.abort() }), code("ABORTED"));
+    await assert.rejects(groups[0].barrier({ timeoutMs: -1 }), RangeError);
+    await Promise.all(groups.map((group) => group.barrier()));
+  });
+
+  it("is left by a member: who passed the same barrier is not harmed, who waits for it is told", async () => {
+    const [zero, one, two] = (await form(3)) as [Group, Group, Group];
+    await Promise.all([zero.barrier(), two.barrier(), one.barrier().then(() => one.close())]);
+    const left = code("PEER_GONE", new RegExp(`rank 1 \\(process ${process.pid}\\) has left`));
+    await assert.rejects(zero.barrier(), left);
+    await assert.rejects(two.allGather(1), left);
+    await assert.rejects(one.barrier(), code("CLOSED"));
+  });
+
+  it("ends the waits of a member that is closed meanwhile", async () => {
+    const [zero, one] = (await form(2)) as [Group, Group];
+    const waiting = zero.barrier();
+    zero.close();
+    await assert.rejects(waiting, code("CLOSED"));
+    await assert.rejects(one.barrier(), code("PEER_GONE", /rank 0/));
+  });
+
+  it("refuses a second wait of one member at a time", async () => {
+    const [zero, one] = (await form(2)) as [Group, Group];
+    const waiting = zero.barrier();
+    await assert.rejects(zero.barrier(), TypeError);
+    await Promise.all([one.barrier(), waiting]);
+  });
+
+  it("breaks where one gathers and another only meets", async () => {
+    const [zero, one] = (await form(2)) as [Group, Group];
+    const broken = code("BARRIER_BROKEN", /rank 1 .*nothing to give/);
+    await Promise.all([assert.rejects(zero.allGather("x"), broken), one.barrier()]);
+    await assert.rejects(one.barrier(), code("BARRIER_BROKEN", /rank 0/));
+  });
+
+  it("is broken, and nothing worse, by a member that breaks the rules", async () => {
+    const path = runtime.file("group-test.sock");
+    for (const misdeed of ["arrives where nobody is", "gives what is not JSON"]) {
+      const joining = [join(0, 3), join(1, 3)];
+      const place = { path, size: 3, label: "the group" };
+      const { link, words } = await joinHost(place, 2, new Deadline("join", {}, 30_000));
+      words.arrive(1);
+      const [zero, one] = (await soon("the others join", Promise.all(joining))) as [Group, Group];
+      if (misdeed === "gives what is not JSON") words.give(2, Buffer.from("{"));
+      words.arrive(misdeed === "gives what is not JSON" ? 2 : 77);
+      const broken = code("BARRIER_BROKEN", /rank 2/);
+      await Promise.all([assert.rejects(zero.allGather(1), broken), assert.rejects(one.allGather(2), broken)]);
+      for (const group of [zero, one]) group.close();
+      words.close();
+      link.close();
+    }
+  });
+
+  it("does not form where one that was told of it gives up on the way", async () => {
+    const joining = [join(0, 3), join(1, 3)];
+    const place = { path: runtime.file("group-test.sock"), size: 3, label: "the group" };
+    const { link, words } = await joinHost(place, 2, new Deadline("join", {}, 30_000));
+    words.close();
+    link.close();
+    const outcomes = await soon("all are told", Promise.allSettled(joining));
+    for (const outcome of outcomes) {
+      assert.ok(outcome.status === "rejected" && hasCode(outcome.reason, "BARRIER_BROKEN"), String(outcome.status));
+    }
+    assert.deepEqual(runtime.names(), []);
+  });
+});

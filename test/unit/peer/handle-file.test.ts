@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { beforeEach, describe, it } from "node:test";
+import type { ErrorCode } from "../../../src/base/error-codes.js";
+import { hasCode } from "../../../src/base/errors.js";
+import { limits } from "../../../src/base/limits.js";
+import { ownIdentity } from "../../../src/os/process-identity.js";
+import { readHandleFile, writeHandleFile } from "../../../src/peer/handle-file.js";
+import type { SharedDocument } from "../../../src/wire/shared-document.js";
+import { Disposables } from "../../support/disposables.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { sharedArray } from "../../support/messages.js";
+import { TestFolder } from "../../support/test-folder.js";
+import { soon } from "../../support/until.js";
+
+const code = (wanted: ErrorCode) => (error: unknown) => hasCode(error, wanted);
+
+describe("handle files", () => {
+  let made = new Disposables();
+  let folder: TestFolder;
+  let path: string;
+  checkLeaks(() => made.end());
+  beforeEach(() => {
+    made = new Disposables();
+    folder = made.add(new TestFolder());
+    path = folder.file("frame.json");
+  });
+
+  const alive: SharedDocument = { ...sharedArray, exporter: ownIdentity() };
+  const gone: SharedDocument = { ...alive, exporter: { ...ownIdentity(), startTicks: 0 } };
+  const rebooted: SharedDocument = { ...alive, exporter: { ...ownIdentity(), bootId: sharedArray.exporter.bootId } };
+
+  it("are read as they were written, for this user alone, and leave nothing beside them", async () => {
+    await writeHandleFile(path, alive);
+    assert.deepEqual(await readHandleFile(path), alive);
+    assert.equal(statSync(path).mode & 0o777, 0o600);
+    await writeHandleFile(path, { ...alive, access: "read" });
+    assert.equal((await readHandleFile(path)).access, "read");
+    assert.deepEqual(spawnSync("ls", ["-A", folder.path], { encoding: "utf8" }).stdout, "frame.json\n");
+  });
+
+  it("replace a link and not what it leads to", async () => {
+    writeFileSync(folder.file("other"), "precious");
+    symlinkSync(folder.file("other"), path);
+    await writeHandleFile(path, alive);
+    assert.equal(readFileSync(folder.file("other"), "utf8"), "precious");
+  });
+
+  it("are not written where they cannot be, or what is no document", async () => {
+    await assert.rejects(writeHandleFile(folder.file("no/frame.json"), alive), code("SYSTEM_ERROR"));
+    await assert.rejects(writeHandleFile(path, {} as SharedDocument), code("INVALID_DESCRIPTOR"));
+    mkdirSync(path);
+    await assert.rejects(writeHandleFile(path, alive), code("SYSTEM_ERROR"));
+    assert.deepEqual(spawnSync("ls", ["-A", folder.path], { encoding: "utf8" }).stdout, "frame.json\n");
+  });
+
+  it("are waited for where they are not there yet", async () => {
+    const reading = readHandleFile(path);
+    await writeHandleFile(folder.file("other.json"), alive);
+    await writeHandleFile(path, alive);
+    assert.deepEqual(await soon("the file is read", reading), alive);
+  });
+
+  it("are waited for also where their folder is not there yet", async () => {
+    const reading = readHandleFile(folder.file("later/frame.json"));
+    mkdirSync(folder.file("later"));
+    await writeHandleFile(folder.file("later/frame.json"), alive);
+    assert.deepEqual(await soon("the file is read", reading), alive);
+  });
+
+  it("are not waited for beyond the time limit, which says what was found at last", async () => {
+    const missing = (error: unknown) => hasCode(error, "TIMEOUT") && /ENOENT/.test(error.message);
+    await assert.rejects(readHandleFile(path, { timeoutMs: 1 }), missing);
+    await assert.rejects(readHandleFile(path, { timeoutMs: 0 }), missing);
+    await writeHandleFile(path, gone);
+    await assert.rejects(
+      readHandleFile(path, { timeoutMs: 1, stale: "wait" }),
+      (error) => hasCode(error, "TIMEOUT") && /has ended/.test(error.message) && hasCode(error.cause, "PEER_GONE"),
+    );
+  });
+
+  it("are not waited for once the signal is aborted", async () => {
+    await assert.rejects(readHandleFile(path, { signal: AbortSignal.abort() }), code("ABORTED"));
+    const controller = new AbortController();
+    const reading = readHandleFile(path, { signal: controller.signal });
+    controller.abort();
+    await assert.rejects(reading, code("ABORTED"));
+  });
+
+  it("are refused where their exporter is gone or of another boot, or waited for until there is another", async () => {
+    for (const [document, wanted] of [
+      [gone, "PEER_GONE"],
+      [rebooted, "STALE_HANDLE"],
+    ] as const) {
+      await writeHandleFile(path, document);
+      await assert.rejects(readHandleFile(path), code(wanted));
+      const reading = readHandleFile(path, { stale: "wait" });
+      await writeHandleFile(path, alive);
+      assert.deepEqual(await soon("the fresh file is read", reading), alive);
+    }
+    await assert.rejects(readHandleFile(path, { stale: "ignore" as "wait" }), TypeError);
+  });
+
+  it("are refused where others may write to them", async () => {
+    for (const mode of [0o620, 0o602, 0o666, 0o777]) {
+      await writeHandleFile(path, alive);
+      chmodSync(path, mode);
+      await assert.rejects(readHandleFile(path), code("UNSAFE_RUNTIME_DIR"));
+    }
+    chmodSync(path, 0o644);
+    assert.deepEqual(await readHandleFile(path), alive);
+  });
+
+  const skip = process.geteuid?.() !== 0 && "only root can give a file away";
+  it("are refused where they are of another user", { skip }, async () => {
+    await writeHandleFile(path, alive);
+    chownSync(path, 12345, 12345);
+    await assert.rejects(readHandleFile(path), code("UNTRUSTED_PEER"));
+  });
+
+  it("are refused where they are anything else, and never waited for", async () => {
+    const others: Record<string, () => void> = {
+      "an empty file": () => writeFileSync(path, "", { mode: 0o600 }),
+      "half a document": () => writeFileSync(path, JSON.stringify(alive).slice(0, 100), { mode: 0o600 }),
+      "another JSON": () => writeFileSync(path, "[1, 2]", { mode: 0o600 }),
+      "bytes that are no text": () => writeFileSync(path, Buffer.alloc(64, 0xff), { mode: 0o600 }),
+      "a file over the limit": () =>
+        writeFileSync(path, `${JSON.stringify(alive)}${" ".repeat(limits.handleFileBytesMax)}`, { mode: 0o600 }),
+      "a folder": () => mkdirSync(path),
+      "a pipe that nobody writes to": () => assert.equal(spawnSync("mkfifo", ["-m", "600", path]).status, 0),
+    };
+    for (const [what, make] of Object.entries(others)) {
+      make();
+      const refused = (error: unknown) => hasCode(error, "INVALID_DESCRIPTOR");
+      await assert.rejects(soon(what, readHandleFile(path, { timeoutMs: 20_000, stale: "wait" })), refused, what);
+      rmSync(path, { recursive: true });
+    }
+  });
+
+  it("are never seen half: each look finds one whole document or another", async () => {
+    await writeHandleFile(path, alive);
+    let writing = true;
+    const writer = (async () => {
+      for (let i = 0; i < 100; i += 1)
+        await writeHandleFile(path, { ...alive, access: i % 2 === 0 ? "read" : "read-write" });
+      writing = false;
+    })();
+    while (writing) assert.ok(["read", "read-write"].includes((await readHandleFile(path)).access));
+    await writer;
+  });
+
+  it("keep no watch on a folder that goes away", async () => {
+    mkdirSync(folder.file("later"));
+    const reading = readHandleFile(folder.file("later/frame.json"));
+    renameSync(folder.file("later"), folder.file("gone"));
+    mkdirSync(folder.file("later"));
+    await writeHandleFile(folder.file("later/frame.json"), alive);
+    assert.deepEqual(await soon("the file is read", reading), alive);
+    assert.ok(existsSync(folder.file("gone")));
+  });
+});

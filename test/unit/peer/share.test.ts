@@ -1,0 +1,256 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { beforeEach, describe, it } from "node:test";
+import { Worker } from "node:worker_threads";
+import type { ErrorCode } from "../../../src/base/error-codes.js";
+import { hasCode } from "../../../src/base/errors.js";
+import { Device } from "../../../src/gpu/device.js";
+import { DeviceArray } from "../../../src/gpu/device-array.js";
+import { DeviceBuffer } from "../../../src/gpu/device-buffer.js";
+import { openFdCount } from "../../../src/os/owned-fd.js";
+import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { openShared, openSharedBuffer } from "../../../src/peer/open-shared.js";
+import { share } from "../../../src/peer/share.js";
+import { Disposables } from "../../support/disposables.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { hostBundle, sharedArray } from "../../support/messages.js";
+import { TestRuntime } from "../../support/test-runtime.js";
+import { soon, until } from "../../support/until.js";
+
+const code = (wanted: ErrorCode) => (error: unknown) => hasCode(error, wanted);
+
+describe("sharing without a hub", () => {
+  let made = new Disposables();
+  let runtime: TestRuntime;
+  let device: Device;
+  checkLeaks(() => made.end());
+  beforeEach(() => {
+    made = new Disposables();
+    runtime = made.add(new TestRuntime());
+    device = made.add(Device.open("host"));
+  });
+
+  function newArray(): DeviceArray<"int32"> {
+    return made.add(DeviceArray.allocate(device, { dtype: "int32", shape: [2, 3] }));
+  }
+
+  it("opens an array where its document came, for reading unless asked otherwise", async () => {
+    const array = newArray();
+    await array.write([1, 2, 3, 4, 5, 6]);
+    using shared = share(array);
+    using opened = await openShared(JSON.parse(JSON.stringify(shared)));
+    assert.deepEqual([opened.dtype, opened.shape, opened.strides], ["int32", [2, 3], [3, 1]]);
+    assert.deepEqual([...(await opened.as("int32").read())], [1, 2, 3, 4, 5, 6]);
+    await assert.rejects(opened.write([0, 0, 0, 0, 0, 0]), code("READ_ONLY"));
+    using writable = (await openShared(shared.document, { access: "read-write" })).as("int32");
+    await writable.write([6, 5, 4, 3, 2, 1]);
+    assert.deepEqual([...(await array.read())], [6, 5, 4, 3, 2, 1]);
+  });
+
+  it("opens a part of an array as that part", async () => {
+    const array = newArray();
+    await array.write([1, 2, 3, 4, 5, 6]);
+    using shared = share(array.slice({}, { start: 2, step: -1 }).transpose());
+    using opened = await openShared(shared.document);
+    assert.deepEqual([...(await opened.as("int32").read())], [3, 6, 2, 5, 1, 4]);
+  });
+
+  it("opens a buffer as a buffer and as bytes, and an array as the buffer that it lies in", async () => {
+    const buffer = made.add(DeviceBuffer.allocate(device, 5));
+    await buffer.write(0, Uint8Array.of(1, 2, 3, 4, 5));
+    using shared = share(buffer);
+    assert.equal(shared.document.kind, "buffer");
+    using opened = await openSharedBuffer(shared.document);
+    assert.deepEqual([opened.byteLength, ...opened.view()], [5, 1, 2, 3, 4, 5]);
+    using bytes = (await openShared(shared.document)).as("uint8");
+    assert.deepEqual([...(await bytes.read())], [1, 2, 3, 4, 5]);
+    using sharedArray = share(newArray());
+    using whole = await openSharedBuffer(sharedArray.document);
+    assert.equal(whole.byteLength, 24);
+  });
+
+  it("keeps the memory for those who come later, and with them, whatever is closed meanwhile", async () => {
+    const array = newArray();
+    await array.write([1, 2, 3, 4, 5, 6]);
+    const shared = share(array);
+    array.close();
+    using opened = (await openShared(shared.document)).as("int32");
+    shared.close();
+    shared.close();
+    assert.deepEqual([...(await opened.read())], [1, 2, 3, 4, 5, 6]);
+  });
+
+  it("refuses what was withdrawn, whether or not anything else is shared", async () => {
+    const [array, other] = [newArray(), newArray()];
+    const shared = share(array);
+    const kept = share(other);
+    shared.close();
+    await assert.rejects(openShared(shared.document), code("STALE_HANDLE"));
+    kept.close();
+    await assert.rejects(openShared(shared.document), code("STALE_HANDLE"));
+    await assert.rejects(openShared(kept.document), code("STALE_HANDLE"));
+  });
+
+  it("tells those whose question is under way that it was withdrawn", async () => {
+    const shared = share(newArray());
+    const opening = openShared(shared.document);
+    shared.close();
+    await assert.rejects(opening, code("STALE_HANDLE"));
+  });
+
+  it("refuses a guess, and who comes from another boot or a process that is gone", async () => {
+    using shared = share(newArray());
+    const { document } = shared;
+    const guessed = { ...document, fds: { ...document.fds, token: "0".repeat(32) } };
+    await assert.rejects(openShared(guessed), code("STALE_HANDLE"));
+    const rebooted = { ...document, exporter: { ...document.exporter, bootId: sharedArray.exporter.bootId } };
+    await assert.rejects(openShared(rebooted), code("STALE_HANDLE"));
+    const gone = {
+      ...document,
+      exporter: { ...document.exporter, startTicks: 1 },
+      fds: { ...document.fds, socket: runtime.file("peer-1-00.sock") },
+    };
+    await assert.rejects(openShared(gone), code("PEER_GONE"));
+  });
+
+  it("grants no more than was shared: the kernel refuses a document that was changed", async () => {
+    using shared = share(newArray(), { access: "read" });
+    await assert.rejects(openShared(shared.document, { access: "read-write" }), code("READ_ONLY"));
+    const changed = { ...shared.document, access: "read-write" };
+    await assert.rejects(openShared(changed, { access: "read-write" }), code("READ_ONLY"));
+    (await openShared(shared.document)).close();
+  });
+
+  const lies: Record<string, (document: typeof sharedArray) => unknown> = {
+    "claims more memory than there is": ({ descriptor, ...rest }) => ({
+      ...rest,
+      descriptor: { ...descriptor, allocationByteLength: 1 << 20, byteLength: 1 << 20 },
+    }),
+    "has an array that leaves its memory": ({ descriptor, ...rest }) => ({
+      ...rest,
+      descriptor: {
+        ...descriptor,
+        content: { kind: "array", array: { dtype: "int32", shape: [2, 4], strides: [4, 1], byteOffset: 0 } },
+      },
+    }),
+    "has strides into what lies before": ({ descriptor, ...rest }) => ({
+      ...rest,
+      descriptor: {
+        ...descriptor,
+        content: { kind: "array", array: { dtype: "int32", shape: [2, 3], strides: [-3, 1], byteOffset: 0 } },
+      },
+    }),
+    "speaks of a bundle": ({ descriptor, ...rest }) => ({
+      ...rest,
+      descriptor: { ...descriptor, content: hostBundle(1, 10).content },
+    }),
+    "is no document": () => ({ hello: "world" }),
+    "is nothing": () => null,
+  };
+  for (const [what, spoil] of Object.entries(lies)) {
+    it(`refuses a document that ${what}, and leaves nothing open`, async () => {
+      using shared = share(newArray());
+      await assert.rejects(openShared(spoil(shared.document)), code("INVALID_DESCRIPTOR"));
+    });
+  }
+
+  it("opens on the device that is given, which stays the caller's, or is named, and on no device of another kind", async () => {
+    using shared = share(newArray());
+    using given = await openShared(shared.document, { device });
+    assert.equal(given.device, device);
+    using named = await openShared(shared.document, { device: "host" });
+    using again = await openShared(shared.document, { device: "host" });
+    assert.equal(named.device, again.device);
+    assert.notEqual(named.device, device);
+    named.close();
+    assert.ok(again.device.open);
+    again.close();
+    await until("the device is closed after the last", () => !again.device.open);
+    assert.ok(device.open);
+    await assert.rejects(openShared(shared.document, { device: 3 as unknown as string }), TypeError);
+    await assert.rejects(openShared(shared.document, { access: "write" as "read" }), TypeError);
+  });
+
+  it("keeps to the time limit and the signal, and leaves nothing open", async () => {
+    using shared = share(newArray());
+    await assert.rejects(openShared(shared.document, { timeoutMs: 0 }), code("TIMEOUT"));
+    await assert.rejects(openShared(shared.document, { signal: AbortSignal.abort() }), code("ABORTED"));
+    const controller = new AbortController();
+    const opening = openShared(shared.document, { signal: controller.signal });
+    controller.abort();
+    await assert.rejects(opening, code("ABORTED"));
+  });
+
+  it("shares nothing else", () => {
+    assert.throws(() => share({} as DeviceArray), TypeError);
+    assert.throws(() => share(newArray(), { access: "all" as "read" }), TypeError);
+    assert.deepEqual(runtime.names(), []);
+  });
+
+  it("does not share on what it has opened", async () => {
+    using shared = share(newArray());
+    using opened = await openShared(shared.document);
+    assert.throws(() => share(opened), code("UNSUPPORTED"));
+  });
+
+  it("listens on one socket for this user alone while anything is shared, and not longer", () => {
+    const shared = [share(newArray()), share(newArray())];
+    assert.equal(readdirSync(runtime.folder.path).length, 1);
+    const path = shared[0]?.document.fds.socket ?? "";
+    assert.match(path, new RegExp(`/peer-${process.pid}-[0-9a-f]+\\.sock$`));
+    assert.equal(statSync(path).mode & 0o777, 0o600);
+    for (const one of shared) one.close();
+    assert.equal(existsSync(path), false);
+  });
+
+  it("refuses requests that are none, and goes on serving others", async () => {
+    using shared = share(newArray());
+    for (const request of ["", "{", "{}", '{"v":1,"op":"fetch"}', '{"v":2}', "x".repeat(5000)]) {
+      const socket = SeqpacketSocket.connect(shared.document.fds.socket);
+      if (request !== "") socket.trySend(Buffer.from(request));
+      else socket.close();
+      if (request === "") continue;
+      const replies: string[] = [];
+      await until("it hangs up", () => {
+        const packet = socket.tryReceive();
+        if (packet !== undefined && packet !== "end") replies.push(Buffer.from(packet.bytes).toString());
+        return packet === "end";
+      });
+      socket.close();
+      assert.match(replies.join(), /"ok":false.*"(INVALID_MESSAGE|PROTOCOL_MISMATCH|MESSAGE_TOO_LARGE)"/);
+    }
+    (await openShared(shared.document)).close();
+  });
+
+  it("closes descriptors that are sent with a request", async () => {
+    using shared = share(newArray());
+    const socket = SeqpacketSocket.connect(shared.document.fds.socket);
+    const before = openFdCount();
+    socket.trySend(Buffer.from("{}"), [socket.fd, socket.fd]);
+    await until("it hangs up", () => {
+      const packet = socket.tryReceive();
+      return packet === "end";
+    });
+    assert.equal(openFdCount(), before);
+    socket.close();
+  });
+
+  it("opens in a worker thread what the main thread shares, and the other way round", async () => {
+    const array = newArray();
+    await array.write([1, 2, 3, 4, 5, 6]);
+    using shared = share(array);
+    const worker = new Worker(new URL("./actors/shares-in-thread.js", import.meta.url), {
+      workerData: shared.document,
+    });
+    const exited = once(worker, "exit");
+    const [message] = (await soon("the thread answers", once(worker, "message"))) as [
+      { sum: number; document: unknown },
+    ];
+    assert.equal(message.sum, 21);
+    using opened = (await openShared(message.document)).as("int32");
+    assert.deepEqual([...(await opened.read())], [2, 4, 6, 8, 10, 12]);
+    worker.postMessage("done");
+    await soon("the thread ends", exited);
+  });
+});
