@@ -49,7 +49,7 @@ export class AddressTable<Range extends AddressRange> {
   /** The range that holds this address. */
   holding(address: bigint): Range | undefined {
     const range = this.#ranges[this.#indexAfter(address) - 1];
-    return range !== undefined && address < rangeEnd(range) ? range : undefined;
+    return range !== undefined && bytesInto(range, address) < range.byteLength ? range : undefined;
   }
 
   /** How many ranges start at or before the address. */
@@ -67,6 +67,14 @@ export class AddressTable<Range extends AddressRange> {
   #overlap(range: Range, other: Range): RangeError {
     return new RangeError(`${this.#what}: ${formatRange(range)} overlaps ${formatRange(other)}`);
   }
+}
+
+/**
+ * How far an address at or after the start of a range is from it. WHY a number: every operation on a device asks, and numbers are
+ * cheaper than bigints; a distance that is too large to be exact is larger than any range all the same.
+ */
+export function bytesInto(range: AddressRange, address: bigint): number {
+  return Number(address - range.start);
 }
 
 /** The first address after a range. */
