@@ -79,13 +79,15 @@ export class Peer {
     this.send(Buffer.from(JSON.stringify(value)), fds);
   }
 
-  receive(): Message {
+  /** @param pump a stream of the host device that goes on meanwhile */
+  receive(pump?: Stream): Message {
     const limit = new Limit("a message of the other process");
     for (;;) {
       const packet = this.#socket.tryReceive();
       if (packet === "end") throw new Error("The other process hung up");
       if (packet?.damage !== undefined) throw packet.damage;
       if (packet !== undefined) return packet;
+      if (pump !== undefined) pump.isIdle();
       limit.check();
     }
   }
@@ -112,9 +114,9 @@ export class Peer {
   }
 
   /** Returns when both have got here. */
-  meet(): void {
+  meet(pump?: Stream): void {
     this.sendJson("here");
-    this.receive();
+    this.receive(pump);
   }
 }
 
