@@ -2,6 +2,7 @@
 import type { Benchmark } from "./side-by-side.js";
 
 const PING_PONG = { ratioMax: 1.15 };
+const TWO_US = { usMax: 2 };
 
 export const benchmarks: readonly Benchmark[] = [
   {
@@ -15,6 +16,24 @@ export const benchmarks: readonly Benchmark[] = [
     roles: ["first", "second"],
     iterations: 20_000,
     rows: { "signal-to-cpu": { what: "stream to the other's CPU, which replies", goal: PING_PONG } },
+  },
+  {
+    name: "event-ping-pong",
+    roles: ["first", "second"],
+    iterations: 5_000,
+    rows: { "event-ping-pong": { what: "event, message and wait, both ways", goal: PING_PONG } },
+  },
+  {
+    name: "pool-alloc-free",
+    roles: ["only"],
+    iterations: 20_000,
+    rows: { "pool-alloc-free": { what: "1 MiB of a pool, allocated and freed", goal: TWO_US } },
+  },
+  {
+    name: "legacy-reopen",
+    roles: ["first", "second"],
+    iterations: 20_000,
+    rows: { "legacy-reopen": { what: "memory by handle, opened again and closed", goal: TWO_US } },
   },
   {
     name: "enqueue",

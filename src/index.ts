@@ -1,10 +1,12 @@
 /** The package's one door. Importing it opens no library and touches no driver. */
 
+export type { Scalar } from "./array/arithmetic.js";
 export { type DType, dtypes } from "./array/dtype.js";
 export type { HostArray, HostValues } from "./array/host-values.js";
 export type { ArrayLayout } from "./array/layout.js";
 export type { SliceRange } from "./array/layout-views.js";
 export { decodeToFloat32, encodeFromFloat32 } from "./array/small-floats.js";
+export type { Statistics } from "./array/statistics.js";
 export type { WaitOptions } from "./base/deadline.js";
 export { type ErrorCode, type ErrorCodeFacts, errorCodes, isErrorCode } from "./base/error-codes.js";
 export { CudaError, CudaIpcError, SystemError } from "./base/errors.js";
@@ -15,13 +17,37 @@ export type { SharedArray } from "./client/shared-array.js";
 export type { SharedBundle } from "./client/shared-bundle.js";
 export type { DeviceFacts, Mechanism } from "./driver/gpu-driver.js";
 export type { KernelParameter } from "./driver/kernel-calls.js";
+export type { Comparison } from "./driver/operation-calls.js";
+export type { PoolStatistics } from "./driver/pool-calls.js";
+export type { OperationOptions } from "./gpu/array-operations.js";
+export type { AllocateOptions, CloseOptions, ImportOptions } from "./gpu/buffer-options.js";
 export { endTimelineOfDead } from "./gpu/dead-timeline.js";
 export { Device, type TimelineOptions } from "./gpu/device.js";
 export { type ArrayOptions, DeviceArray } from "./gpu/device-array.js";
-export { DeviceBuffer, type ImportOptions } from "./gpu/device-buffer.js";
+export { DeviceBuffer } from "./gpu/device-buffer.js";
+export { Event } from "./gpu/event.js";
+export { GrowingArray, type GrowingArrayOptions } from "./gpu/growing-array.js";
+export {
+  type ExportedGrowing,
+  type ExportedGrowth,
+  GrowingBuffer,
+  type GrowingImportOptions,
+  type GrowingOptions,
+} from "./gpu/growing-memory.js";
+export { IpcArrayHandle, type OpenHandleOptions } from "./gpu/ipc-array-handle.js";
 export { type Extent, Kernel, type KernelLaunchOptions } from "./gpu/kernel.js";
 export { arg, type KernelArgument, TypedArgument } from "./gpu/kernel-arguments.js";
+export type { ExportedHandle } from "./gpu/legacy-memory.js";
+export {
+  type ExportedPool,
+  MemoryPool,
+  type MemoryPoolOptions,
+  type PoolAllocateOptions,
+  type PooledImportOptions,
+  type PoolImportOptions,
+} from "./gpu/memory-pool.js";
 export { Module, type ModuleOptions } from "./gpu/module.js";
+export { openIpcHandle, type RawHandleOptions } from "./gpu/open-ipc-handle.js";
 export { type CompileOptions, Program } from "./gpu/program.js";
 export { Stream, type TimelineOperation } from "./gpu/stream.js";
 export { type ImportedTimeline, Timeline, type TimelinePlace, type TimelineWaitOptions } from "./gpu/timeline.js";
@@ -33,5 +59,8 @@ export { type Offer, offer } from "./peer/offer.js";
 export { type OpenSharedOptions, openShared, openSharedBuffer } from "./peer/open-shared.js";
 export { type ReceivedOffer, receiveOffer } from "./peer/receive-offer.js";
 export { type Shared, type ShareOptions, share } from "./peer/share.js";
+export type { GrowingDescriptor, Growth } from "./wire/growing-descriptor.js";
+export type { ArrayHandleDocument, EventDescriptor } from "./wire/ipc-documents.js";
 export type { Holder, HubStatus, Lifetime, ObjectSummary } from "./wire/messages.js";
+export type { PoolDescriptor, PooledDescriptor } from "./wire/pool-descriptor.js";
 export type { SharedDocument } from "./wire/shared-document.js";

@@ -10,6 +10,8 @@ export const limits = {
   messageBytesMax: 64 * KiB,
   /** The kernel's own limit of descriptors in one SCM_RIGHTS control message. */
   scmRightsFdsMax: 253,
+  /** Pieces of memory that grows in place: their descriptors fit into one message. */
+  growingPiecesMax: 253,
   /** The path of a Unix socket, without its terminating zero. */
   socketPathBytesMax: 107,
   /** The name of a shared object, in UTF-8. */
@@ -58,6 +60,12 @@ export const limits = {
   kernelParametersMax: 1024,
   /** All parameters of one kernel together: CUDA's own limit since 12.1. */
   kernelParameterBytesMax: 32_764,
+  /** Events of one device, those in its pool for reuse included. Drivers have room for some 20,000 shared ones in all processes. */
+  eventsPerDeviceMax: 1000,
+  /** Handles of other processes whose newest generation a device remembers. */
+  knownGenerationsMax: 100_000,
+  /** Events of one driver of the host device. */
+  hostEventsMax: 1024,
   /** One memory file of timelines, 64 bytes each. */
   timelineArenaBytes: 64 * KiB,
   /** Memory in which timelines of others may lie. */

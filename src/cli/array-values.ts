@@ -1,4 +1,5 @@
 /** What an array holds, in a few numbers and its first values, found without ever holding all of it. */
+import { isArithmetic } from "../array/arithmetic.js";
 import { type Statistics, StatisticsAccumulator } from "../array/statistics.js";
 import type { DeviceArray } from "../gpu/device-array.js";
 import { readFirst, readPiecesInAnyOrder } from "./array-pieces.js";
@@ -13,10 +14,27 @@ export interface ArrayValues {
 }
 
 const FIRST_VALUES = 8;
+/** Reading less than this takes no longer than loading the kernels that find the statistics on a GPU. */
+const ON_GPU_BYTES_MIN = 256 * 1024 * 1024;
 
-export async function readValues(array: DeviceArray, { terminal, signal }: CommandContext): Promise<ArrayValues> {
-  const accumulator = new StatisticsAccumulator(array.dtype);
+export async function readValues(
+  array: DeviceArray,
+  context: Pick<CommandContext, "terminal" | "signal">,
+  onGpuBytesMin: number = ON_GPU_BYTES_MIN,
+): Promise<ArrayValues> {
+  const { signal } = context;
   const firstValues = valueTexts(array.dtype, await readFirst(array, FIRST_VALUES, { signal }));
+  const isForGpu = array.device.driver.kind === "cuda" && array.byteLength >= onGpuBytesMin;
+  const onGpu = isForGpu && array.isContiguous && isArithmetic(array.dtype);
+  const statistics = onGpu ? await array.statistics({ signal }) : await readStatistics(array, context);
+  return { statistics, firstValues };
+}
+
+async function readStatistics(
+  array: DeviceArray,
+  { terminal, signal }: Pick<CommandContext, "terminal" | "signal">,
+): Promise<Statistics> {
+  const accumulator = new StatisticsAccumulator(array.dtype);
   const progress = startProgress(terminal, "Reading", array.byteLength);
   let done = 0;
   try {
@@ -28,5 +46,5 @@ export async function readValues(array: DeviceArray, { terminal, signal }: Comma
   } finally {
     progress.stop();
   }
-  return { statistics: accumulator.result(), firstValues };
+  return accumulator.result();
 }

@@ -14,24 +14,33 @@ export interface DriverEvent {
 }
 
 export interface EventCalls {
-  /** An event without timing that can be exported. */
+  /**
+   * An event without timing that can be exported.
+   * @throws LIMIT_EXCEEDED on `host` for more than `limits.hostEventsMax`
+   */
   createEvent(ordinal: number): DriverEvent;
   /**
    * Enqueues: the event is done once the stream gets here. It then stands for this point and no earlier one.
-   * @throws UNSUPPORTED for an imported event: only the exporter records
+   * @throws UNSUPPORTED for an imported event: only the exporter records; RangeError for a stream of another device
    */
   recordEvent(event: DriverEvent, stream: DriverStream): void;
   /** Whether the stream has passed the point of the last recording that was made before this call. */
   isEventDone(event: DriverEvent): boolean;
-  /** Enqueues: later work of this stream starts when the event is done, as it was last recorded before this call. */
+  /**
+   * Enqueues: later work of this stream starts when the event is done, as it was last recorded before this call.
+   * Where the exporter of an imported event ends before that, the stream fails with PEER_GONE on `host`; on `cuda` nothing is promised.
+   */
   waitEvent(stream: DriverStream, event: DriverEvent): void;
-  /** The event's handle, of IPC_HANDLE_BYTES bytes, valid while the event and its process live. */
+  /** The event's handle, of IPC_HANDLE_BYTES bytes, valid while the event and its process live. @throws UNSUPPORTED for an imported event */
   exportEvent(event: DriverEvent): Uint8Array;
   /**
    * @throws OWN_HANDLE for a handle of this process, INVALID_HANDLE for one that the driver does not take: of another length, of a
-   * process that ended, or no handle at all
+   * process that ended, or no handle at all; STALE_HANDLE where the driver can tell that the process ended or destroyed the event
    */
   importEvent(ordinal: number, handle: Uint8Array): DriverEvent;
-  /** Destroyed in the exporter, its imports are undefined: whoever exports an event keeps it until nobody uses it. */
+  /**
+   * The caller has seen to it that no stream of this process still waits for the event.
+   * Destroyed in the exporter, its imports are undefined: whoever exports an event keeps it until nobody uses it.
+   */
   destroyEvent(event: DriverEvent): void;
 }

@@ -1,18 +1,20 @@
 /**
  * The seam's part on computing: a few operations on elements, done by kernels of this project on `cuda` and by the CPU on `host`,
- * with the same results. Elements lie without gaps.
+ * with the same bits as results. Elements lie without gaps. A count of 0 does nothing.
+ *
+ * Floats: products and sums are rounded to nearest one after the other, subnormal numbers are kept, and a result that is NaN is the
+ * one pattern of `nanBits`. 16-bit floats are computed in float32 and rounded once more when stored. Integers wrap around.
+ *
+ * All throw RangeError for addresses outside of their memory and for counts and values that cannot be, READ_ONLY where the target
+ * is there for reading, UNSUPPORTED_DTYPE for a dtype without arithmetic; nothing is enqueued then.
  */
-import type { DType } from "../array/dtype.js";
+import type { ArithmeticDType, Scalar } from "../array/arithmetic.js";
+import type { Statistics } from "../array/statistics.js";
 import type { DevicePointer, DriverStream } from "./gpu-driver.js";
 
-/** Element types with arithmetic: those of `src/array/dtype.ts` without bool, float8 and complex. */
-export type ArithmeticDType = Exclude<DType, "bool" | "float8_e4m3fn" | "float8_e5m2" | "complex64" | "complex128">;
-
-/** A number; for 64-bit integers a bigint. */
-export type Scalar = number | bigint;
-
+/** Addresses are multiples of the element. */
 export type ElementOperation =
-  /** Every element becomes `value`. */
+  /** Every element becomes `value`, rounded to the dtype. */
   | {
       readonly kind: "fill";
       readonly dtype: ArithmeticDType;
@@ -20,7 +22,7 @@ export type ElementOperation =
       readonly count: number;
       readonly value: Scalar;
     }
-  /** Element i becomes `start + i * step`, computed in the dtype (16-bit floats in float32) and wrapping for integers. */
+  /** Element i becomes `i * step + start`. */
   | {
       readonly kind: "iota";
       readonly dtype: ArithmeticDType;
@@ -29,7 +31,7 @@ export type ElementOperation =
       readonly start: Scalar;
       readonly step: Scalar;
     }
-  /** Element i becomes `a * from[i] + b`, product and sum rounded one after the other; `from` may be `to`. */
+  /** Element i becomes `a * from[i] + b`; `from` may be `to`, and ranges that overlap in part give an undefined result. */
   | {
       readonly kind: "affine";
       readonly dtype: ArithmeticDType;
@@ -47,16 +49,8 @@ export interface Comparison {
   readonly first: number | undefined;
 }
 
-export interface ElementStatistics {
-  readonly nanCount: number;
-  /** Of the elements that are not NaN; undefined where there is none. A bigint for 64-bit integers. */
-  readonly min: Scalar | undefined;
-  readonly max: Scalar | undefined;
-  /** Of the finite elements; undefined where there is none. Summed in float64, in an order of the device's own. */
-  readonly mean: number | undefined;
-}
-
 export type Reduction =
+  /** At any addresses. */
   | {
       readonly kind: "compare";
       readonly elementBytes: 1 | 2 | 4 | 8 | 16;
@@ -64,8 +58,15 @@ export type Reduction =
       readonly b: DevicePointer;
       readonly count: number;
     }
-  /** The sum modulo 2^64 of mix32(word[i] + i * 0x9E3779B1) over little-endian 32-bit words, the last one padded with zeros. */
+  /**
+   * The sum modulo 2^64 of mix32(word[i] + i * 0x9E3779B1) over little-endian 32-bit words, the last one padded with zeros;
+   * mix32 is the last step of MurmurHash3. At any address. It finds accidents, not forgery.
+   */
   | { readonly kind: "checksum"; readonly from: DevicePointer; readonly byteLength: number }
+  /**
+   * The extremes and counts are exact. The mean is summed in float64, in an order of the device's own: its last digits may differ
+   * between devices. A zero among the extremes is +0. The address is a multiple of the element.
+   */
   | {
       readonly kind: "statistics";
       readonly dtype: ArithmeticDType;
@@ -73,27 +74,34 @@ export type Reduction =
       readonly count: number;
     };
 
-export type ReductionResult<Kind extends Reduction["kind"]> = {
-  compare: Comparison;
-  checksum: bigint;
-  statistics: ElementStatistics;
-}[Kind];
+export interface ReductionResults {
+  readonly compare: Comparison;
+  readonly checksum: bigint;
+  readonly statistics: Statistics;
+}
 
-/** A reduction under way: `result` once the stream is idle. */
-export interface PendingReduction<Kind extends Reduction["kind"]> {
-  /** Call once, after the stream has passed it; gives back what the reduction used. */
-  result(): ReductionResult<Kind>;
-  /** Gives back what the reduction used where the result is not wanted any more; the stream has passed it. */
+export type ReductionKind = Reduction["kind"];
+export type ReductionOf<Kind extends ReductionKind> = Extract<Reduction, { kind: Kind }>;
+
+/** A reduction under way. One of the two is called, once the stream has passed it: it holds memory until then. */
+export interface PendingReduction<Result> {
+  /** Gives back what the reduction used. A second time is CLOSED. */
+  result(): Result;
+  /** Gives back what the reduction used where the result is not wanted; nothing after `result`. */
   discard(): void;
 }
 
 export interface OperationCalls {
-  /** Enqueues an operation. The first one on a device loads the kernels, which takes some milliseconds: `prepareOperations` does it before. */
+  /**
+   * Enqueues an operation. The first one on a device loads the kernels, which may wait for streams that wait; the driver compiles them
+   * where its cache does not have them, in some tenths of a second. `prepareOperations` does it before.
+   */
   enqueueOperation(stream: DriverStream, operation: ElementOperation): void;
-  enqueueReduction<Kind extends Reduction["kind"]>(
+  /** Enqueues a reduction; as `enqueueOperation`. */
+  enqueueReduction<Kind extends ReductionKind>(
     stream: DriverStream,
-    reduction: Extract<Reduction, { kind: Kind }>,
-  ): PendingReduction<Kind>;
-  /** Loads what operations need, before any stream waits for anything. */
+    reduction: ReductionOf<Kind>,
+  ): PendingReduction<ReductionResults[Kind]>;
+  /** Loads and allocates what operations need, before any stream waits for anything. A second time it does nothing. */
   prepareOperations(ordinal: number): void;
 }

@@ -3,7 +3,8 @@ import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import type { Access } from "../os/mapping.js";
 import { type AddressRange, bytesInto, formatAddress } from "./address-table.js";
-import type { DevicePointer, FillPattern, WordOperation } from "./gpu-driver.js";
+import type { DevicePointer, DriverMemory, FillPattern, WordOperation } from "./gpu-driver.js";
+import type { DriverReservation } from "./reservation-calls.js";
 
 export function checkFill(to: DevicePointer, pattern: FillPattern, count: number): void {
   const { elementBytes, value } = pattern;
@@ -32,6 +33,26 @@ export function checkMemorySize(byteLength: number, granularityBytes: number): v
   }
 }
 
+/** What a reservation takes behind what is mapped in it; all of it has one access, since it is one range for every operation. */
+export function checkExtension(
+  reservation: DriverReservation & { readonly access: Access | undefined },
+  memory: DriverMemory,
+  access: Access,
+): void {
+  if (memory.ordinal !== reservation.ordinal) {
+    throw new TypeError(
+      `Cannot map memory of device ${memory.ordinal} into addresses of device ${reservation.ordinal}`,
+    );
+  }
+  if (reservation.access !== undefined && reservation.access !== access) {
+    throw new TypeError(`Cannot map memory for ${access} behind memory for ${reservation.access}`);
+  }
+  const room = reservation.byteLength - reservation.mappedBytes;
+  if (memory.byteLength <= room) return;
+  const attempt = `Cannot map ${memory.byteLength} bytes more`;
+  throw new CudaIpcError("LIMIT_EXCEEDED", `${attempt}: ${room} of ${reservation.byteLength} reserved bytes are left`);
+}
+
 /**
  * An operation within a range that was handed out.
  * @throws RangeError where it goes beyond the end, READ_ONLY where it writes to memory that is there for reading only
@@ -48,7 +69,7 @@ export function checkWithin(range: AddressRange, address: bigint, byteLength: nu
   }
 }
 
-function checkMultiple(what: string, address: bigint, divisor: number): void {
+export function checkMultiple(what: string, address: bigint, divisor: number): void {
   if (address % BigInt(divisor) !== 0n) throw notMultiple(what, address, divisor);
 }
 

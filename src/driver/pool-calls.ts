@@ -12,7 +12,7 @@ export interface DriverPool {
 }
 
 export interface PoolOptions {
-  /** The most that the pool ever holds; the driver rounds it up. */
+  /** The most that the pool ever holds; the driver rounds it up. CUDA drivers before 12.2 know no such limit. */
   readonly maxBytes: number;
   /** What a pool that is not shared keeps for later allocations when its memory is freed; the rest goes back. */
   readonly releaseThresholdBytes: number;
@@ -30,14 +30,22 @@ export interface PoolStatistics {
 export interface PoolCalls {
   /** @throws UNSUPPORTED where the device has no pools, or none that can be shared */
   createPool(ordinal: number, options: PoolOptions): DriverPool;
-  /** Its allocations have been freed. On `cuda` imports elsewhere keep the memory until they are freed. */
+  /**
+   * Ends a pool whose allocations, or whose imports here, have been freed; their streams need not have got there. Imports elsewhere
+   * keep the memory until they are freed.
+   * @throws IN_USE where some have not been freed
+   */
   destroyPool(pool: DriverPool): void;
-  /** A descriptor by which other processes import the pool. The caller owns it; close-on-exec is set. @throws UNSUPPORTED where not shared */
+  /**
+   * A descriptor by which other processes import the pool. The caller owns it; close-on-exec is set.
+   * @throws UNSUPPORTED for a pool that is not shared, or was imported
+   */
   exportPool(pool: DriverPool): OwnedFd;
   /** The descriptor stays the caller's. @throws INVALID_DESCRIPTOR for what is no pool */
   importPool(ordinal: number, fd: OwnedFd): DriverPool;
   /**
-   * Enqueues an allocation; other streams may use the memory after a point of this stream that is later.
+   * Enqueues an allocation; other streams may use the memory after a point of this stream that is later. Its content is undefined.
+   * Memory whose free was enqueued but not reached may be given out again by `cuda`, later in order, and is not by `host`.
    * @throws OUT_OF_MEMORY beyond `maxBytes`, UNSUPPORTED from an imported pool
    */
   allocateFromPool(pool: DriverPool, byteLength: number, stream: DriverStream): DevicePointer;
@@ -46,12 +54,16 @@ export interface PoolCalls {
    * @throws RangeError for what is not allocated in or imported from a pool
    */
   freeToPool(pointer: DevicePointer, stream: DriverStream): void;
-  /** IPC_HANDLE_BYTES bytes that name an allocation to a process that has imported its pool. */
+  /**
+   * IPC_HANDLE_BYTES bytes that name an allocation to a process that has imported its pool.
+   * @throws UNSUPPORTED for memory of a pool that is not shared, or was imported; RangeError for what is not of a pool
+   */
   exportPoolPointer(pointer: DevicePointer): Uint8Array;
   /**
    * The allocation behind exported bytes. The allocation has been done by the exporter's stream before this memory is touched.
-   * Once at a time for the same bytes: freeing one import of two unmaps both on today's drivers.
-   * @throws INVALID_HANDLE for bytes of another pool, another length or freed memory
+   * Once at a time for the same bytes, by one driver of a process: freeing one import of two unmaps both on today's CUDA drivers.
+   * @throws INVALID_HANDLE for bytes of another pool or another length, and of freed memory where the driver knows (`host` always does);
+   * IN_USE while it is imported already, OWN_HANDLE where this driver created the pool
    */
   importPoolPointer(
     pool: DriverPool,
@@ -59,6 +71,6 @@ export interface PoolCalls {
   ): { readonly pointer: DevicePointer; readonly byteLength: number };
   /** Of an imported pool: what this process alone did with it. */
   poolStatistics(pool: DriverPool): PoolStatistics;
-  /** Gives memory back down to `keepBytes`. Without effect on shared pools of today's drivers. */
+  /** Gives memory back down to `keepBytes`. Without effect on shared pools of today's CUDA drivers, and on imported ones. */
   trimPool(pool: DriverPool, keepBytes: number): void;
 }

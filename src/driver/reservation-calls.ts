@@ -15,7 +15,8 @@ export interface ReservationCalls {
   /** @param byteLength a multiple of the granularity */
   reserveAddresses(ordinal: number, byteLength: number): DriverReservation;
   /**
-   * Maps the whole memory behind what is mapped already; addresses that are in use stay as they are.
+   * Maps the whole memory behind what is mapped already, with the same access; addresses that are in use stay as they are, and what
+   * is enqueued may go across the pieces. The mapping keeps the memory when its handle is released.
    * @throws LIMIT_EXCEEDED where the reservation has no room for it, and what `mapMemory` throws
    */
   extendMapping(reservation: DriverReservation, memory: DriverMemory, access: Access): void;

@@ -10,7 +10,7 @@ export interface Libc {
   memfd_create(name: string, flags: number): number;
   ftruncate(fd: number, length: number): number;
   fallocate(fd: number, mode: number, offset: number, length: number): number;
-  mmap(address: null, length: number, protection: number, flags: number, fd: number, offset: number): Address;
+  mmap(address: Address | null, length: number, protection: number, flags: number, fd: number, offset: number): Address;
   munmap(address: Address, length: number): number;
   memmove: {
     (to: PointerArgument, from: PointerArgument, length: number): Address;

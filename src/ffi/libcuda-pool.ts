@@ -7,6 +7,8 @@ export interface PoolFunctions {
   cuMemPoolCreate(pool: BigUint64Array, properties: Uint8Array): Status;
   cuMemPoolDestroy(pool: Handle): Status;
   cuMemPoolSetAccess(pool: Handle, descriptors: Uint8Array, count: number): Status;
+  /** The location is the two numbers of a CUmemLocation: type and id. */
+  cuMemPoolGetAccess(flags: Int32Array, pool: Handle, location: Int32Array): Status;
   cuMemPoolSetAttribute(pool: Handle, attribute: number, value: PointerArgument): Status;
   cuMemPoolGetAttribute(pool: Handle, attribute: number, value: PointerArgument): Status;
   cuMemPoolTrimTo(pool: Handle, byteLength: number): Status;
@@ -28,6 +30,7 @@ export const poolFunctions: SymbolTable<PoolFunctions> = {
   cuMemPoolCreate: cuda("cuMemPoolCreate", "void*", "void*"),
   cuMemPoolDestroy: cuda("cuMemPoolDestroy", "void*"),
   cuMemPoolSetAccess: cuda("cuMemPoolSetAccess", "void*", "void*", "size_t"),
+  cuMemPoolGetAccess: cuda("cuMemPoolGetAccess", "void*", "void*", "void*"),
   cuMemPoolSetAttribute: cuda("cuMemPoolSetAttribute", "void*", "int", "void*"),
   cuMemPoolGetAttribute: cuda("cuMemPoolGetAttribute", "void*", "int", "void*"),
   cuMemPoolTrimTo: cuda("cuMemPoolTrimTo", "void*", "size_t"),

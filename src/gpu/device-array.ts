@@ -3,6 +3,7 @@
  * on the same memory; they are usable for as long as the array that owns the memory is open.
  */
 
+import type { Scalar } from "../array/arithmetic.js";
 import { type DType, isDType } from "../array/dtype.js";
 import {
   fromHostBytes,
@@ -21,9 +22,21 @@ import {
   isContiguous,
 } from "../array/layout.js";
 import { reshapeLayout, type SliceRange, sliceLayout, transposeLayout } from "../array/layout-views.js";
+import type { Statistics } from "../array/statistics.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
+import type { Comparison } from "../driver/operation-calls.js";
 import { copyArray, enqueueCopy } from "./array-copy.js";
+import {
+  affineArray,
+  arrayStatistics,
+  checksumArray,
+  compareArrays,
+  countUp,
+  fillArray,
+  type OperationOptions,
+} from "./array-operations.js";
+import type { AllocateOptions } from "./buffer-options.js";
 import type { Device } from "./device.js";
 import { DeviceBuffer } from "./device-buffer.js";
 import type { Stream } from "./stream.js";
@@ -33,6 +46,8 @@ export interface ArrayOptions<D extends DType> {
   readonly dtype: D;
   /** Elements along each axis, outermost first; `[]` is one element. */
   readonly shape: readonly number[];
+  /** How the memory can be shared; see `AllocateOptions`. */
+  readonly mechanism?: AllocateOptions["mechanism"];
 }
 
 export class DeviceArray<D extends DType = DType> {
@@ -54,7 +69,7 @@ export class DeviceArray<D extends DType = DType> {
   /** A new contiguous array in memory of its own, which `close()` frees. */
   static allocate<D extends DType>(device: Device, options: ArrayOptions<D>, label?: string): DeviceArray<D> {
     const byteLength = arrayByteLength(options.dtype, options.shape);
-    const buffer = DeviceBuffer.allocate(device, byteLength, { label });
+    const buffer = DeviceBuffer.allocate(device, byteLength, { label, mechanism: options.mechanism });
     const layout = { ...contiguousLayout(options.dtype, options.shape), dtype: options.dtype };
     return new DeviceArray(buffer, layout, () => buffer.close());
   }
@@ -147,6 +162,59 @@ export class DeviceArray<D extends DType = DType> {
         options,
       );
     await this.buffer.fill(this.layout.byteOffset, { elementBytes: 1, value: 0 }, this.byteLength, options);
+  }
+
+  /**
+   * Sets every element to the value, rounded to the dtype. As the other operations: by the device, for dtypes with arithmetic (all but
+   * bool, float8 and complex) and arrays without gaps; integers wrap around, 16-bit floats are computed in float32 and rounded once;
+   * the bits are the same on every device.
+   * @throws READ_ONLY, UNSUPPORTED_DTYPE, UNSUPPORTED for an array with gaps, TypeError and RangeError for a value that the dtype
+   * cannot have
+   */
+  async fill(value: Scalar, options: OperationOptions = {}): Promise<void> {
+    await fillArray(this, value, options);
+  }
+
+  /** Sets element i, in C order, to `start + i * step`. Throws as `fill`. */
+  async iota(start: Scalar = 0, step: Scalar = 1, options: OperationOptions = {}): Promise<void> {
+    await countUp(this, { start, step }, options);
+  }
+
+  /**
+   * Sets every element to `a * x + b`, rounded after the product and after the sum, where x is the element itself or that of `from`, an
+   * array of this dtype and size. Throws as `fill`.
+   */
+  async affine(
+    a: Scalar,
+    b: Scalar,
+    options: OperationOptions & { readonly from?: DeviceArray<D> | undefined } = {},
+  ): Promise<void> {
+    await affineArray(this, { a, b, from: options.from ?? this }, options);
+  }
+
+  /**
+   * How many elements differ from those of an array of the same dtype and size, and the first that does, in C order. Compared by their
+   * bits, whatever the dtype: a NaN is like itself, and 0 is not like -0.
+   * @throws UNSUPPORTED for an array with gaps, TypeError and RangeError for an array that does not match
+   */
+  async compare(other: DeviceArray<D>, options: OperationOptions = {}): Promise<Comparison> {
+    return compareArrays(this, other, options);
+  }
+
+  /**
+   * A 64-bit checksum of the bytes, the same on every device: to find accidents, not forgery.
+   * @throws UNSUPPORTED for an array with gaps
+   */
+  async checksum(options: OperationOptions = {}): Promise<bigint> {
+    return checksumArray(this, options);
+  }
+
+  /**
+   * Extremes, mean and counts of the elements. All but the mean are exact; its last digits may differ between devices.
+   * @throws UNSUPPORTED_DTYPE, UNSUPPORTED for an array with gaps
+   */
+  async statistics(options: OperationOptions = {}): Promise<Statistics> {
+    return arrayStatistics(this, options);
   }
 
   /** Part of the array as numpy slices it: `slice(3, { start: 0, stop: 10, step: 2 })`; a number drops its axis. */

@@ -5,39 +5,20 @@
 import { checkInteger, checkRange, roundUp } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
+import { checkOneOf } from "../base/one-of.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
-import type { DevicePointer, DriverMemory, FillPattern, Mechanism, MemoryPlace } from "../driver/gpu-driver.js";
+import type { DevicePointer, DriverMemory, FillPattern, Mechanism } from "../driver/gpu-driver.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import type { PooledDescriptor } from "../wire/pool-descriptor.js";
 import { waitUntil } from "./adaptive-wait.js";
+import type { AllocateOptions, BufferOptions, CloseOptions, ImportOptions } from "./buffer-options.js";
 import type { Device } from "./device.js";
+import { LeakWatch } from "./leak-watch.js";
+import { allocateLegacy, type ExportedHandle, exportLegacy } from "./legacy-memory.js";
 import { MappedMemory } from "./mapped-memory.js";
 import type { Stream } from "./stream.js";
 import { download, upload } from "./transfer.js";
-
-export interface AllocateOptions {
-  /** The name in error messages; "buffer" by default. */
-  readonly label?: string | undefined;
-  /** "device" by default. Memory of "host-numa" lies in the machine beside the GPU, and the CPU can view it. */
-  readonly place?: MemoryPlace | undefined;
-}
-
-export interface ImportOptions {
-  /** The name in error messages. */
-  readonly label: string;
-  readonly byteLength: number;
-  readonly allocationByteLength: number;
-  readonly access: Access;
-  /** Where the memory lies; "device" by default. */
-  readonly place?: MemoryPlace | undefined;
-}
-
-/** A buffer over memory that is mapped already. */
-export interface BufferOptions {
-  readonly label: string;
-  readonly byteLength: number;
-  readonly access: Access;
-}
 
 /** What an open buffer holds, apart from the buffer itself, so that it can be given back when the buffer was forgotten. */
 interface Held {
@@ -49,7 +30,7 @@ interface Held {
 
 let liveCount = 0;
 
-const forgotten = new FinalizationRegistry<Held>((held) => {
+const forgotten = new LeakWatch<DeviceBuffer, Held>((held) => {
   process.emitWarning(`Buffer "${held.label}" was never closed; it is now`, "CudaIpcLeak");
   try {
     giveBack(held);
@@ -61,23 +42,21 @@ const forgotten = new FinalizationRegistry<Held>((held) => {
 export class DeviceBuffer {
   readonly device: Device;
   readonly label: string;
-  readonly byteLength: number;
-  /** What is mapped: `byteLength` rounded up to the granularity of its mechanism. */
-  readonly allocationByteLength: number;
   readonly access: Access;
   readonly #held: Held;
+  #byteLength: number;
   #open = true;
 
   /** Takes over what is held. */
   private constructor(options: BufferOptions, mapped: MappedMemory, memory: DriverMemory | undefined) {
     this.device = mapped.device;
     this.label = options.label;
-    this.byteLength = options.byteLength;
-    this.allocationByteLength = mapped.byteLength;
     this.access = options.access;
+    this.#byteLength = options.byteLength;
     this.#held = { label: options.label, mapped, memory };
     liveCount += 1;
-    forgotten.register(this, this.#held, this);
+    mapped.pooled?.bufferOpened();
+    forgotten.watch(this, this.#held);
   }
 
   /**
@@ -86,12 +65,17 @@ export class DeviceBuffer {
    */
   static allocate(device: Device, byteLength: number, options: AllocateOptions = {}): DeviceBuffer {
     checkInteger("byteLength", byteLength, 0);
-    const { label = "buffer", place } = options;
+    const { label = "buffer", place, mechanism } = options;
+    if (mechanism !== undefined) {
+      checkOneOf("mechanism", mechanism, ["legacy"]);
+      if (place !== undefined) checkOneOf("place (with mechanism legacy)", place, ["device"]);
+      return DeviceBuffer.over(allocateLegacy(device, byteLength), { label, byteLength, access: "read-write" });
+    }
     const allocationByteLength = roundUp(Math.max(1, byteLength), device.facts.granularityBytes);
     return acquireIn((scope) => {
       const memory = device.driver.createMemory(device.ordinal, allocationByteLength, place);
       scope.own(memory, (memory) => device.driver.releaseMemory(memory));
-      const mapped = mapMemory(device, memory, "read-write");
+      const mapped = MappedMemory.map(device, memory, "read-write");
       return new DeviceBuffer({ label, byteLength, access: "read-write" }, mapped, memory);
     });
   }
@@ -111,7 +95,7 @@ export class DeviceBuffer {
     return acquireIn((scope) => {
       let mapped: MappedMemory;
       try {
-        mapped = scope.own(mapMemory(device, memory, options.access), (mapped) => mapped.release());
+        mapped = scope.own(MappedMemory.map(device, memory, options.access), (mapped) => mapped.release());
       } finally {
         // WHY released at once: the mapping keeps the memory, and nothing else is done with an imported handle.
         device.driver.releaseMemory(memory);
@@ -121,18 +105,26 @@ export class DeviceBuffer {
   }
 
   /** A buffer of its own on the same mapping, also where this one was closed but others keep the mapping. */
-  twin(): DeviceBuffer {
-    return new DeviceBuffer(this, this.#held.mapped.retain(), undefined);
+  twin(label = this.label): DeviceBuffer {
+    const { byteLength, access } = this;
+    return new DeviceBuffer({ label, byteLength, access }, this.#held.mapped.retain(), undefined);
+  }
+
+  /** Bytes of the content; more later where the memory grows. */
+  get byteLength(): number {
+    return this.#byteLength;
+  }
+
+  /** What is mapped: `byteLength` rounded up to the granularity of its mechanism. */
+  get allocationByteLength(): number {
+    return this.#held.mapped.byteLength;
   }
 
   /** This memory for reading alone, in place of this buffer, which is closed. */
   asReadOnly(): DeviceBuffer {
     const { mapped } = this.#held;
-    const readOnly = new DeviceBuffer(
-      { label: this.label, byteLength: this.byteLength, access: "read" },
-      mapped.retain(),
-      undefined,
-    );
+    const { label, byteLength } = this;
+    const readOnly = new DeviceBuffer({ label, byteLength, access: "read" }, mapped.retain(), undefined);
     this.close();
     return readOnly;
   }
@@ -141,7 +133,7 @@ export class DeviceBuffer {
     return this.#held.mapped.mechanism;
   }
 
-  /** The address for the device's own use. */
+  /** The address for the device's own use. Of a pool's memory: once `ready()` has resolved, or on the stream that it was made with. */
   get pointer(): DevicePointer {
     this.#checkOpen();
     return this.#held.mapped.pointer;
@@ -169,6 +161,37 @@ export class DeviceBuffer {
       throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}" as a file descriptor: ${found}`);
     }
     return this.device.driver.exportMemory(memory);
+  }
+
+  /**
+   * The handle by which other processes open memory of the legacy mechanism, for as long as it is open here.
+   * @throws UNSUPPORTED for memory of another mechanism, and for what was itself imported
+   */
+  exportHandle(): ExportedHandle {
+    this.#checkOpen();
+    return exportLegacy(this.#held.mapped, this.label);
+  }
+
+  /**
+   * What names memory of a pool to other processes, once it may be used there; see `MemoryPool.import`. The memory is theirs to use
+   * until this process frees it: it waits with that until they have closed their imports.
+   * @throws UNSUPPORTED for memory of another mechanism, or of a pool that is not shared
+   */
+  async exportPooled(options: WaitOptions = {}): Promise<PooledDescriptor> {
+    this.#checkOpen();
+    const { mapped } = this.#held;
+    const { pooled } = mapped;
+    if (pooled === undefined) throw this.#notPooled("export");
+    await this.ready(options);
+    return pooled.describe(mapped, this.byteLength);
+  }
+
+  /**
+   * Resolves once every stream and process may use the memory: at once, but for memory of a pool, whose allocation is work of a stream.
+   * `read`, `write`, `fill` and `exportPooled` wait for it by themselves.
+   */
+  async ready(options: WaitOptions = {}): Promise<void> {
+    await this.use("read", options, async () => {});
   }
 
   /** Copies bytes to the device. They must not change until this resolves. */
@@ -224,6 +247,8 @@ export class DeviceBuffer {
     const mapped = this.#held.mapped.retain();
     return this.device.run(async () => {
       try {
+        // WHY asked first: work on other memory begins within this call.
+        if (mapped.pooled !== undefined) await mapped.pooled.ready(deadline);
         return await work(mapped, deadline);
       } finally {
         mapped.release();
@@ -239,7 +264,9 @@ export class DeviceBuffer {
     this.#checkOpen();
     if (intent === "write") this.#checkWritable();
     const { mapped } = this.#held;
-    stream.hold(mapped);
+    mapped.pooled?.checkUsableOn(this.label, stream);
+    // WHY not held: the free of a pool's memory comes after this work, and holding it would keep it from being allocated again.
+    if (mapped.pooled?.freedAfter(stream) !== true) stream.hold(mapped);
     work(mapped);
   }
 
@@ -248,15 +275,32 @@ export class DeviceBuffer {
     this.#held.mapped.onUnmapped(listener);
   }
 
-  close(): void {
+  /** From here on there is more of the memory, at the same address. Not for users. */
+  grownTo(byteLength: number): void {
+    checkRange(`Buffer "${this.label}"`, 0, byteLength, this.allocationByteLength);
+    this.#byteLength = byteLength;
+  }
+
+  /** With a stream: @throws TypeError for one of another device, UNSUPPORTED for memory that is not of a pool */
+  close(options: CloseOptions = {}): void {
     if (!this.#open) return;
+    if (options.stream !== undefined) {
+      const { pooled } = this.#held.mapped;
+      if (pooled === undefined) throw this.#notPooled("close");
+      pooled.freeAfter(options.stream);
+    }
     this.#open = false;
-    forgotten.unregister(this);
+    forgotten.unwatch(this);
     giveBack(this.#held);
   }
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  #notPooled(verb: string): CudaIpcError {
+    const found = `it is ${this.mechanism} memory`;
+    return new CudaIpcError("UNSUPPORTED", `Cannot ${verb} "${this.label}" as memory of a pool: ${found}`);
   }
 
   #checkOpen(): void {
@@ -269,19 +313,9 @@ export class DeviceBuffer {
   }
 }
 
-function mapMemory(device: Device, memory: DriverMemory, access: Access): MappedMemory {
-  return acquireIn((scope) => {
-    const pointer = device.driver.mapMemory(memory, access);
-    scope.own(pointer, (pointer) => device.driver.unmapMemory(device.ordinal, pointer));
-    const { driver, ordinal } = device;
-    const { mechanism } = driver;
-    const unmap = () => driver.unmapMemory(ordinal, pointer);
-    return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism, unmap });
-  });
-}
-
 function giveBack({ mapped, memory }: Held): void {
   liveCount -= 1;
+  mapped.pooled?.bufferClosed();
   releaseAll([
     () => {
       if (memory !== undefined) mapped.device.driver.releaseMemory(memory);

@@ -7,7 +7,11 @@ import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DeviceFacts, GpuDriver } from "../driver/gpu-driver.js";
 import { type DriverOpener, openDriver } from "../driver/open-driver.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import { Event } from "./event.js";
+import { EventPool } from "./event-pool.js";
+import { Exporters } from "./exporters.js";
 import { Lanes } from "./lanes.js";
+import { LegacyImports } from "./legacy-imports.js";
 import { Stream } from "./stream.js";
 import type { ImportedTimeline, Timeline, TimelinePlace } from "./timeline.js";
 import { TimelineArena } from "./timeline-arena.js";
@@ -27,6 +31,10 @@ export class Device {
   readonly reason: string;
   readonly driver: GpuDriver;
   readonly lanes: Lanes;
+  /** Not for users, as the two below: see event.ts and ipc-array-handle.ts. */
+  readonly events: EventPool;
+  readonly exporters = new Exporters();
+  readonly legacyImports = new LegacyImports();
   readonly #timelines = new TimelineArena();
   readonly #underWay = new Set<Promise<unknown>>();
   #open = true;
@@ -39,6 +47,7 @@ export class Device {
     this.name = driver.kind === "host" ? "host" : `cuda:${ordinal}`;
     this.reason = reason;
     this.lanes = new Lanes(driver, ordinal);
+    this.events = new EventPool(driver, ordinal);
   }
 
   /**
@@ -119,6 +128,21 @@ export class Device {
     return new Stream(this);
   }
 
+  /**
+   * Loads what operations on arrays (`fill`, `statistics` and the others) need. The first operation on a GPU does it by itself; where a
+   * stream may be waiting for a timeline by then, or some tenths of a second matter, call this before.
+   */
+  prepareOperations(): void {
+    this.#checkOpen();
+    this.driver.prepareOperations(this.ordinal);
+  }
+
+  /** An event to be recorded here and waited for anywhere; the caller closes it. @throws LIMIT_EXCEEDED */
+  createEvent(options: { readonly label?: string } = {}): Event {
+    this.#checkOpen();
+    return Event.create(this, options.label);
+  }
+
   /** A counter that starts at 0, signalled by this process alone. Closed by the caller. */
   createTimeline(options: TimelineOptions = {}): Timeline {
     this.#checkOpen();
@@ -142,7 +166,7 @@ export class Device {
 
   release(): void {
     this.#users -= 1;
-    if (!this.#open && this.#users === 0) this.driver.close();
+    if (!this.#open && this.#users === 0) this.#end();
   }
 
   /** Runs work that `idle` waits for. */
@@ -172,6 +196,10 @@ export class Device {
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  #end(): void {
+    releaseAll([() => this.events.close(), () => this.driver.close()]);
   }
 
   #checkOpen(): void {

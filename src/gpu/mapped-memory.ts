@@ -4,11 +4,14 @@
  */
 import { checkRange, formatBytes } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
+import { nextGeneration } from "../base/generation.js";
 import { limits } from "../base/limits.js";
-import { releaseAll } from "../base/scope.js";
-import type { DevicePointer, Mechanism } from "../driver/gpu-driver.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
+import type { DevicePointer, DriverMemory, Mechanism } from "../driver/gpu-driver.js";
 import { viewAt } from "../os/host-memory.js";
+import type { Access } from "../os/mapping.js";
 import type { Device } from "./device.js";
+import type { PooledMemory } from "./pooled-memory.js";
 
 const collectedViews = new FinalizationRegistry<MappedMemory>((memory) => {
   try {
@@ -24,12 +27,17 @@ export interface MappedRange {
   readonly mechanism: Mechanism;
   /** Ends it; called once. */
   readonly unmap: () => void;
+  /** Of memory of a pool: what its buffers ask of the pool. */
+  readonly pooled?: PooledMemory;
 }
 
 export class MappedMemory {
   readonly device: Device;
   readonly pointer: DevicePointer;
   readonly mechanism: Mechanism;
+  /** Larger than that of whatever was at the same address before. */
+  readonly generation = nextGeneration();
+  readonly pooled: PooledMemory | undefined;
   readonly #unmap: () => void;
   readonly #onUnmapped: (() => void)[] = [];
   #byteLength: number;
@@ -41,8 +49,20 @@ export class MappedMemory {
     this.device = device;
     this.pointer = range.pointer;
     this.mechanism = range.mechanism;
+    this.pooled = range.pooled;
     this.#byteLength = range.byteLength;
     this.#unmap = range.unmap;
+  }
+
+  /** Maps memory as a whole; the first user is the caller. */
+  static map(device: Device, memory: DriverMemory, access: Access): MappedMemory {
+    const { driver, ordinal } = device;
+    return acquireIn((scope) => {
+      const pointer = driver.mapMemory(memory, access);
+      const unmap = () => driver.unmapMemory(ordinal, pointer);
+      scope.defer(unmap);
+      return new MappedMemory(device, { pointer, byteLength: memory.byteLength, mechanism: driver.mechanism, unmap });
+    });
   }
 
   get byteLength(): number {

@@ -6,6 +6,8 @@ import type { DriverStream, WordOperation } from "../driver/gpu-driver.js";
 import { checkValue } from "../wire/timeline-line.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
+import { Event } from "./event.js";
+import type { ImportedEvent } from "./imported-event.js";
 import type { AnyTimeline, HeldTimeline, Timeline } from "./timeline.js";
 
 /** One of several signals and waits that are enqueued at once. */
@@ -31,6 +33,9 @@ export class Stream {
   readonly #waits = new Map<AnyTimeline, { readonly held: HeldTimeline; value: bigint }>();
   /** What was enqueued since the stream was last seen idle needs these. */
   readonly #uses = new Set<Holdable>();
+  /** Events of other processes that were waited for since then. */
+  readonly #events = new Set<ImportedEvent>();
+  readonly #afterIdle: (() => void)[] = [];
   #open = true;
 
   /** Use `device.createStream()`. */
@@ -41,6 +46,10 @@ export class Stream {
       scope.defer(() => device.release());
       return device.driver.createStream(device.ordinal);
     });
+  }
+
+  get open(): boolean {
+    return this.#open;
   }
 
   /** The driver's own handle, for calls on the driver. */
@@ -60,9 +69,22 @@ export class Stream {
    * The CPU does not wait. A stream waits for as long as the timeline's owner lives and neither signals nor closes it: where the owner
    * may be at fault, await `timeline.wait(value, { timeoutMs })` first.
    */
-  wait(timeline: AnyTimeline, value: number | bigint): void {
-    const wanted = checkValue("Value of a timeline", value);
+  wait(timeline: AnyTimeline, value: number | bigint): void;
+  /**
+   * Enqueues: work given later starts once the event is done, as it was last recorded by now. Where the event's exporter ends before,
+   * `synchronize()` throws PEER_GONE; on a GPU the stream itself then waits for good, and is to be closed.
+   * @throws EVENT_NOT_RECORDED where no recording was made or announced, PEER_GONE where its exporter has ended
+   */
+  wait(event: Event): void;
+  wait(awaited: AnyTimeline | Event, value?: number | bigint): void {
     const handle = this.handle;
+    if (awaited instanceof Event) {
+      const imported = awaited.holdBack(handle);
+      if (imported !== undefined && !this.#events.has(imported)) this.#events.add(imported.retain());
+      return;
+    }
+    const timeline = awaited;
+    const wanted = checkValue("Value of a timeline", value as number | bigint);
     const pointer = timeline.pointerOn(this.device);
     const known = this.#waits.get(timeline);
     if (known === undefined) {
@@ -89,11 +111,13 @@ export class Stream {
 
   /**
    * Whether all work given so far is done. Throws what earlier work failed with.
-   * @throws PEER_GONE where a timeline that was waited for ended before it got there: what was done after it is worthless
+   * @throws PEER_GONE where a timeline that was waited for ended before it got there: what was done after it is worthless; and where
+   * the exporter of an event that is waited for ended before it was done
    */
   isIdle(): boolean {
     const idle = this.device.driver.isIdle(this.handle);
     if (idle) this.#onIdle();
+    else for (const event of this.#events) event.refuseGone();
     return idle;
   }
 
@@ -102,6 +126,12 @@ export class Stream {
     if (this.#uses.has(needed)) return;
     needed.retain();
     this.#uses.add(needed);
+  }
+
+  /** Runs once when the stream is next seen idle or is closed, for what the work of a stream still uses; not for users. */
+  afterIdle(release: () => void): void {
+    if (this.#open) this.#afterIdle.push(release);
+    else release();
   }
 
   /**
@@ -156,7 +186,8 @@ export class Stream {
   }
 
   #onIdle(): void {
-    if (this.#waits.size === 0 && this.#uses.size === 0) return;
+    const pending = this.#waits.size + this.#uses.size + this.#events.size + this.#afterIdle.length;
+    if (pending === 0) return;
     const waits = this.#takeWaits();
     releaseAll([
       ...this.#takeUses(),
@@ -171,9 +202,10 @@ export class Stream {
   }
 
   #takeUses(): (() => void)[] {
-    const uses = [...this.#uses];
+    const uses = [...this.#uses, ...this.#events];
     this.#uses.clear();
-    return uses.map((needed) => () => needed.release());
+    this.#events.clear();
+    return [...this.#afterIdle.splice(0), ...uses.map((needed) => () => needed.release())];
   }
 
   #takeWaits(): { readonly held: HeldTimeline; readonly value: bigint }[] {

@@ -7,11 +7,14 @@ import { libc } from "../ffi/libc.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { systemError } from "./system-error.js";
 
+const PROT_NONE = 0;
 const PROT_READ = 1;
 const PROT_WRITE = 2;
 const MAP_SHARED = 1;
 const MAP_PRIVATE = 2;
+const MAP_FIXED = 0x10;
 const MAP_ANONYMOUS = 0x20;
+const MAP_NORESERVE = 0x4000;
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 
 export type Access = "read" | "read-write";
@@ -31,8 +34,7 @@ export class Mapping {
 
   /** Maps the first `byteLength` bytes of a file that other processes map too. The descriptor may be closed afterwards. */
   static shared(fd: OwnedFd, byteLength: number, access: Access): Mapping {
-    const protection = access === "read" ? PROT_READ : PROT_READ | PROT_WRITE;
-    return Mapping.#map(byteLength, protection, MAP_SHARED, fd.number);
+    return Mapping.#map(byteLength, protectionOf(access), MAP_SHARED, fd.number);
   }
 
   /** Maps fresh zeroed memory of this process alone. */
@@ -40,10 +42,28 @@ export class Mapping {
     return Mapping.#map(byteLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   }
 
+  /** Addresses without memory, for `place`. Touching one before ends the process (SIGSEGV). */
+  static reserved(byteLength: number): Mapping {
+    return Mapping.#map(byteLength, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+  }
+
   static #map(byteLength: number, protection: number, flags: number, fd: number): Mapping {
     const address = libc().mmap(null, byteLength, protection, flags, fd, 0);
     if (address === MAP_FAILED) throw systemError(`map ${byteLength} bytes`, "mmap");
     return new Mapping(address, byteLength);
+  }
+
+  /**
+   * Maps the first `byteLength` bytes of a file into this mapping, in the place of what is there. Both numbers are multiples of the page.
+   * It ends with this mapping; the descriptor may be closed afterwards.
+   */
+  place(byteOffset: number, fd: OwnedFd, byteLength: number, access: Access): void {
+    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot map into a mapping: it was closed");
+    checkRange("Part of a mapping", byteOffset, byteLength, this.byteLength);
+    // SAFETY: MAP_FIXED replaces what is mapped there, which is this mapping's own: the range was checked just now.
+    const at = this.address + BigInt(byteOffset);
+    const address = libc().mmap(at, byteLength, protectionOf(access), MAP_SHARED | MAP_FIXED, fd.number, 0);
+    if (address === MAP_FAILED) throw systemError(`map ${byteLength} bytes`, "mmap");
   }
 
   /**
@@ -71,6 +91,10 @@ export class Mapping {
   [Symbol.dispose](): void {
     this.close();
   }
+}
+
+function protectionOf(access: Access): number {
+  return access === "read" ? PROT_READ : PROT_READ | PROT_WRITE;
 }
 
 /** Bytes that this project has mapped in this process; what leak checks compare. */

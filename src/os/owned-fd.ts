@@ -3,6 +3,8 @@ import { CudaIpcError } from "../base/errors.js";
 import { libc } from "../ffi/libc.js";
 import { systemError } from "./system-error.js";
 
+const F_SETFD = 2;
+const FD_CLOEXEC = 1;
 const F_DUPFD_CLOEXEC = 1030;
 
 let openCount = 0;
@@ -24,6 +26,18 @@ export class OwnedFd {
     this.#fd = fd;
     openCount += 1;
     forgotten.register(this, fd, this);
+  }
+
+  /**
+   * Takes over a descriptor that a library made, and sets close-on-exec, which nothing promises of it: a child that inherits the
+   * descriptor would keep what it stands for alive for as long as it runs. Closed where that fails.
+   */
+  static adopt(fd: number): OwnedFd {
+    const adopted = new OwnedFd(fd);
+    if (libc().fcntl(fd, F_SETFD, FD_CLOEXEC) >= 0) return adopted;
+    const failure = systemError("set close-on-exec", "fcntl");
+    adopted.close();
+    throw failure;
   }
 
   get number(): number {

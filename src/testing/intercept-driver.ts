@@ -11,6 +11,8 @@ export interface DriverInterceptor {
   before?(call: DriverCall, values: readonly unknown[]): void;
   /** Runs after a call that returned. What is thrown here is thrown by the call. */
   after?(call: DriverCall, values: readonly unknown[], result: unknown): void;
+  /** What the caller gets in the place of the result. */
+  result?(call: DriverCall, result: unknown): unknown;
 }
 
 export function interceptDriver(driver: GpuDriver, interceptor: DriverInterceptor): GpuDriver {
@@ -23,7 +25,7 @@ export function interceptDriver(driver: GpuDriver, interceptor: DriverIntercepto
         interceptor.before?.(call, values);
         const result: unknown = Reflect.apply(member, target, values);
         interceptor.after?.(call, values, result);
-        return result;
+        return interceptor.result === undefined ? result : interceptor.result(call, result);
       };
     },
   });

@@ -1,5 +1,6 @@
 /** A driver that counts what was acquired through it and not yet released: equal counts before and after mean that nothing leaked. */
 import type { GpuDriver } from "../driver/gpu-driver.js";
+import type { PendingReduction } from "../driver/operation-calls.js";
 import { type ProcessCounts, processCounts } from "../driver/process-counts.js";
 import { type DriverCall, interceptDriver } from "./intercept-driver.js";
 
@@ -16,6 +17,8 @@ export interface LiveCounts extends ProcessCounts {
   readonly pooled: number;
   readonly modules: number;
   readonly reservations: number;
+  /** Reductions whose result was neither taken nor discarded. */
+  readonly reductions: number;
 }
 
 type Counted = Exclude<keyof LiveCounts, keyof ProcessCounts>;
@@ -70,12 +73,40 @@ export function createCountingDriver(driver: GpuDriver): CountingDriver {
     pooled: 0,
     modules: 0,
     reservations: 0,
+    reductions: 0,
   };
   const counting = interceptDriver(driver, {
     after(call) {
       const change = changes[call];
       if (change !== undefined) live[change[0]] += change[1];
     },
+    result(call, result) {
+      if (call !== "enqueueReduction") return result;
+      live.reductions += 1;
+      return counted(result as PendingReduction<unknown>, () => {
+        live.reductions -= 1;
+      });
+    },
   });
   return { driver: counting, counts: () => ({ ...live, ...processCounts() }) };
+}
+
+/** Tells once that the reduction has ended. */
+function counted(pending: PendingReduction<unknown>, onEnd: () => void): PendingReduction<unknown> {
+  let ended = false;
+  const end = () => {
+    if (ended) return;
+    ended = true;
+    onEnd();
+  };
+  return {
+    result() {
+      end();
+      return pending.result();
+    },
+    discard() {
+      end();
+      pending.discard();
+    },
+  };
 }

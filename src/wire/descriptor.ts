@@ -12,13 +12,13 @@ const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const integer = v.pipe(v.number(), v.safeInteger());
 
 /** Device memory travels as `vmm` (CUDA virtual memory management, POSIX descriptor), host memory as `memfd`. */
-const device = v.variant("kind", [
+export const deviceSchema = v.variant("kind", [
   v.strictObject({ kind: v.literal("cuda"), uuid: v.pipe(v.string(), v.regex(/^(GPU|MIG)-[0-9a-f-]{36}$/)) }),
   v.strictObject({ kind: v.literal("host") }),
 ]);
 
 /** One array in memory: strides in elements, as DLPack and numpy count them; offset in bytes from the start of the memory. */
-const arrayLayout = v.strictObject({
+export const arrayLayout = v.strictObject({
   dtype: v.pipe(v.string(), v.maxLength(32)),
   shape: v.pipe(v.array(count), v.maxLength(limits.dimensionsMax)),
   strides: v.pipe(v.array(integer), v.maxLength(limits.dimensionsMax)),
@@ -39,7 +39,7 @@ const content = v.variant("kind", [
 
 export const descriptorSchema = v.strictObject({
   version: v.literal(DESCRIPTOR_VERSION),
-  device,
+  device: deviceSchema,
   mechanism: v.picklist(["vmm", "memfd", "pool", "legacy"]),
   /** Bytes that belong to the content. */
   byteLength: count,

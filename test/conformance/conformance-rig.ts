@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { roundUp } from "../../src/base/bytes.js";
+import type { DriverEvent } from "../../src/driver/event-calls.js";
 import type {
   DevicePointer,
   DriverMemory,
@@ -11,6 +12,8 @@ import type {
   GpuDriver,
   StagingMemory,
 } from "../../src/driver/gpu-driver.js";
+import { LEGACY_GRANULARITY_BYTES } from "../../src/driver/legacy-calls.js";
+import type { PendingReduction, Reduction, ReductionOf, ReductionResults } from "../../src/driver/operation-calls.js";
 import { type Access, Mapping } from "../../src/os/mapping.js";
 import { createMemoryFile, reopenReadOnly } from "../../src/os/memory-file.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
@@ -40,6 +43,9 @@ export class ConformanceRig {
   readonly #before: LiveCounts;
   readonly #cleanups: (() => void | Promise<void>)[] = [];
   readonly #waits: (() => void | Promise<void>)[] = [];
+  readonly #scratch = new Map<number, Buffer>();
+  #sharedStream: DriverStream | undefined;
+  #staging: StagingMemory | undefined;
 
   constructor(driver: GpuDriver) {
     this.#counting = createCountingDriver(driver);
@@ -104,6 +110,18 @@ export class ConformanceRig {
     return this.own(this.driver.allocateStaging(0, byteLength), (it) => this.driver.freeStaging(it));
   }
 
+  event(): DriverEvent {
+    return this.own(this.driver.createEvent(0), (it) => this.driver.destroyEvent(it));
+  }
+
+  importedEvent(handle: Uint8Array): DriverEvent {
+    return this.own(this.driver.importEvent(0, handle), (it) => this.driver.destroyEvent(it));
+  }
+
+  legacy(byteLength = LEGACY_GRANULARITY_BYTES): DevicePointer {
+    return this.own(this.driver.allocateLegacy(0, byteLength), (it) => this.driver.freeLegacy(0, it));
+  }
+
   /** Shared words in a memory file, registered. With `read`, streams get a mapping of a read-only descriptor. */
   words(access: Access = "read-write"): Words {
     const fd = this.own(createMemoryFile("words", WORDS_BYTES), (it) => it.close());
@@ -146,6 +164,54 @@ export class ConformanceRig {
     this.driver.copyToHost(stream, staging.address, pointer, byteLength);
     await this.done(stream);
     return Uint8Array.from(staging.bytes);
+  }
+
+  /** Memory for tests with many rounds: that of the number given, made anew where it is too small. */
+  scratch(byteLength: number, number: number): Buffer {
+    let found = this.#scratch.get(number);
+    if (found === undefined || found.byteLength < byteLength) {
+      found = this.buffer(byteLength);
+      this.#scratch.set(number, found);
+    }
+    return found;
+  }
+
+  sharedStream(): DriverStream {
+    this.#sharedStream ??= this.stream();
+    return this.#sharedStream;
+  }
+
+  /** As `write` and `read`, through staging memory that the test keeps. */
+  async put(pointer: DevicePointer, bytes: Uint8Array): Promise<void> {
+    if (bytes.byteLength === 0) return;
+    const staging = this.#sharedStaging(bytes.byteLength);
+    staging.bytes.set(bytes);
+    this.driver.copyToDevice(this.sharedStream(), pointer, staging.address, bytes.byteLength);
+    await this.done(this.sharedStream());
+  }
+
+  async get(pointer: DevicePointer, byteLength: number): Promise<Uint8Array> {
+    if (byteLength === 0) return new Uint8Array(0);
+    const staging = this.#sharedStaging(byteLength);
+    this.driver.copyToHost(this.sharedStream(), staging.address, pointer, byteLength);
+    await this.done(this.sharedStream());
+    return staging.bytes.slice(0, byteLength);
+  }
+
+  enqueued<R extends Reduction>(reduction: R): PendingReduction<ReductionResults[R["kind"]]> {
+    return this.driver.enqueueReduction<R["kind"]>(this.sharedStream(), reduction as unknown as ReductionOf<R["kind"]>);
+  }
+
+  /** The result of a reduction by itself. */
+  async reduced<R extends Reduction>(reduction: R): Promise<ReductionResults[R["kind"]]> {
+    const pending = this.enqueued(reduction);
+    await this.done(this.sharedStream());
+    return pending.result();
+  }
+
+  #sharedStaging(byteLength: number): StagingMemory {
+    if (this.#staging === undefined || this.#staging.byteLength < byteLength) this.#staging = this.staging(byteLength);
+    return this.#staging;
   }
 
   #readOnlyMapping(fd: OwnedFd): Mapping {

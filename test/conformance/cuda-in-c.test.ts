@@ -28,7 +28,8 @@ if (typeof header === "string") {
     header.compile(source, library, ["-shared", "-fPIC", "-O1"]);
     // The child processes of the suite open libcuda by its name.
     process.env.LD_LIBRARY_PATH = folder;
-    describeConformance("the seam", () => createCudaDriver({ load: () => koffi().load(library) }));
+    const withoutKernels = "it runs no PTX; test/unit/driver/cuda/ptx-operations.test.ts does";
+    describeConformance("the seam", () => createCudaDriver({ load: () => koffi().load(library) }), { withoutKernels });
 
     const old = (): SharedLibrary => {
       const loaded = koffi().load(library);
@@ -39,6 +40,8 @@ if (typeof header === "string") {
         },
       };
     };
-    describeConformance("the seam of a driver that does not tell parameters", () => createCudaDriver({ load: old }));
+    describeConformance("the seam of a driver that does not tell parameters", () => createCudaDriver({ load: old }), {
+      withoutKernels,
+    });
   });
 }

@@ -105,5 +105,12 @@ function callsOnClosed(
     () => driver.fill(stream, 4096n, { elementBytes: 1, value: 0 }, 8),
     () => driver.waitWord(stream, 4096n, 1n),
     () => driver.writeWord(stream, 4096n, 1n),
+    () => driver.createEvent(0),
+    () => driver.importEvent(0, new Uint8Array(64)),
+    () => driver.allocateLegacy(0, 2 ** 21),
+    () => driver.freeLegacy(0, 4096n),
+    () => driver.exportLegacy(0, 4096n),
+    () => driver.importLegacy(0, new Uint8Array(64), "read"),
+    () => driver.closeLegacy(0, 4096n),
   ];
 }

@@ -12,6 +12,8 @@ export interface ActorOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** The most descriptors that it may have open. */
   readonly fdsMax?: number;
+  /** Descriptors that it gets, from number 3 on. */
+  readonly fds?: readonly number[];
 }
 
 export class Actor {
@@ -28,7 +30,12 @@ export class Actor {
     const [command = process.execPath, ...args] = [...limit, ...program];
     const env = { ...process.env, ...options.env };
     delete env.NODE_TEST_CONTEXT;
-    this.#child = spawn(command, args, { env, stdio: ["pipe", "pipe", "pipe"] });
+    const child = spawn(command, args, { env, stdio: ["pipe", "pipe", "pipe", ...(options.fds ?? [])] });
+    this.#child = child as ChildProcess & {
+      readonly stdin: Writable;
+      readonly stdout: Readable;
+      readonly stderr: Readable;
+    };
     this.#child.stdin.on("error", () => {});
     this.#child.stderr.setEncoding("utf8").on("data", (text: string) => {
       this.#complaint += text;

@@ -1,4 +1,5 @@
 /** The seam's implementation on libcuda: binds devices, memory, host memory and streams, which are in the files beside this one. */
+import { releaseAll } from "../../base/scope.js";
 import type { LoadLibrary } from "../../ffi/libcuda.js";
 import type { GpuDriver } from "../gpu-driver.js";
 import { describeDevice, deviceCount, memoryInfo } from "./cuda-device.js";
@@ -31,8 +32,9 @@ export function createCudaDriver(options: CudaDriverOptions = {}): GpuDriver {
   const mappings = new CudaMappings(session, memories);
   const hostMemory = new CudaHostMemory(session);
   const streams = new CudaStreams(session, mappings, hostMemory);
-  const parts = { session, memories, mappings, streams };
+  const parts = { session, memories, mappings, hostMemory, streams };
   const modules = createCudaModules(parts);
+  const operations = createCudaElementOperations(parts, modules);
   return {
     kind: "cuda",
     mechanism: "vmm",
@@ -72,10 +74,12 @@ export function createCudaDriver(options: CudaDriverOptions = {}): GpuDriver {
     ...createCudaReservations(parts),
     ...createCudaPeers(parts),
     ...modules,
-    ...createCudaElementOperations(parts, modules),
+    enqueueOperation: (stream, operation) => operations.enqueueOperation(stream, operation),
+    enqueueReduction: (stream, reduction) => operations.enqueueReduction(stream, reduction),
+    prepareOperations: (ordinal) => operations.prepareOperations(ordinal),
 
     cpuAddress: (pointer) => mappings.cpuAddress(pointer),
-    close: () => session.close(),
+    close: () => releaseAll([() => operations.close(), () => session.close()]),
   };
 }
 
@@ -84,5 +88,6 @@ export interface CudaParts {
   readonly session: CudaSession;
   readonly memories: CudaMemories;
   readonly mappings: CudaMappings;
+  readonly hostMemory: CudaHostMemory;
   readonly streams: CudaStreams;
 }

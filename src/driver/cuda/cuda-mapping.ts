@@ -17,10 +17,15 @@ import { errorCodeOf } from "./cuda-status.js";
 /** How drivers refuse to map another size than the memory has. */
 const sizeRefusals: readonly ErrorCode[] = ["CUDA_ERROR", "UNSUPPORTED"];
 
+interface DeviceRange extends AddressRange {
+  /** Mapped by `map`; anything else is not for `unmap`. */
+  readonly own?: true;
+}
+
 export class CudaMappings {
   readonly #session: CudaSession;
   readonly #memories: CudaMemories;
-  readonly #mapped = new AddressTable<AddressRange>("Mapped device memory");
+  readonly #mapped = new AddressTable<DeviceRange>("Mapped device memory");
   /** Starts of mappings that the CPU sees too. */
   readonly #seenByCpu = new Set<bigint>();
 
@@ -58,7 +63,7 @@ export class CudaMappings {
       this.attach(cuda, own, start);
       scope.defer(() => this.detach(start, byteLength));
       this.allow(cuda, own, start, access);
-      this.#mapped.add({ start, byteLength, access });
+      this.#mapped.add({ start, byteLength, access, own: true });
       if (own.place === "host-numa") this.#seenByCpu.add(start);
       return start;
     });
@@ -66,8 +71,11 @@ export class CudaMappings {
 
   unmap(ordinal: number, pointer: DevicePointer): void {
     this.#session.enter(ordinal);
-    const range = this.#mapped.remove(pointer);
-    if (range === undefined) throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
+    const range = this.#mapped.at(pointer);
+    if (range?.own === undefined) {
+      throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
+    }
+    this.#mapped.remove(pointer);
     this.#seenByCpu.delete(pointer);
     releaseAll([() => this.detach(pointer, range.byteLength), () => this.unreserve(pointer, range.byteLength)]);
   }

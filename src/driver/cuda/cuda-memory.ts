@@ -14,18 +14,14 @@ import {
   type Location,
   structLayouts,
 } from "../../ffi/cuda-structs.js";
-import { libc } from "../../ffi/libc.js";
 import type { Libcuda } from "../../ffi/libcuda.js";
 import { OwnedFd } from "../../os/owned-fd.js";
-import { systemError } from "../../os/system-error.js";
 import type { DriverMemory, MemoryPlace } from "../gpu-driver.js";
 import { checkMemorySize } from "../operation-checks.js";
 import { granularity, readAttribute } from "./cuda-device.js";
 import type { CudaSession } from "./cuda-session.js";
 import { errorCodeOf } from "./cuda-status.js";
 
-const F_SETFD = 2;
-const FD_CLOEXEC = 1;
 const POSIX_FD = cuValue.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 export class CudaMemory implements DriverMemory {
@@ -89,13 +85,7 @@ export class CudaMemories {
     if (status !== cuResult.CUDA_SUCCESS) {
       throw this.#session.failure(status, "cuMemExportToShareableHandle", `export memory of cuda:${ordinal}`);
     }
-    return acquireIn((scope) => {
-      const fd = scope.own(new OwnedFd(out[0] as number), (fd) => fd.close());
-      // SAFETY: driver 580 sets close-on-exec by itself, but nothing promises it; a child that inherits the descriptor
-      // would keep the memory alive for as long as it runs.
-      if (libc().fcntl(fd.number, F_SETFD, FD_CLOEXEC) < 0) throw systemError("set close-on-exec", "fcntl");
-      return fd;
-    });
+    return OwnedFd.adopt(out[0] as number);
   }
 
   /** Each import is a handle of its own, also of memory that was created or imported here before. */

@@ -9,6 +9,7 @@
 import { readFileSync } from "node:fs";
 import { freemem } from "node:os";
 import { posix } from "node:path";
+import { CudaIpcError } from "../../base/errors.js";
 
 const CGROUP_ROOT = "/sys/fs/cgroup";
 
@@ -17,6 +18,17 @@ const versions = {
   v1: { root: `${CGROUP_ROOT}/memory`, limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes" },
   v2: { root: CGROUP_ROOT, limit: "memory.max", used: "memory.current" },
 } as const;
+
+/** The question whether there is memory takes some 0.25 ms, and its answer is not exact to this much. */
+const CAPACITY_CHECK_BYTES_MIN = 16 * 1024 * 1024;
+
+/** @throws OUT_OF_MEMORY */
+export function refuseOverCapacity(byteLength: number): void {
+  const available = byteLength < CAPACITY_CHECK_BYTES_MIN ? byteLength : availableBytes();
+  if (byteLength <= available) return;
+  const found = `${available} bytes are available`;
+  throw new CudaIpcError("OUT_OF_MEMORY", `Cannot create ${byteLength} bytes of host memory: ${found}`);
+}
 
 export function availableBytes(): number {
   return Math.min(availableOnMachine(), availableInGroups());

@@ -13,11 +13,9 @@ import type { OwnedFd } from "../../os/owned-fd.js";
 import { type AddressRange, AddressTable, formatAddress } from "../address-table.js";
 import type { DevicePointer, DriverMemory, HostPointer, StagingMemory } from "../gpu-driver.js";
 import { checkMemorySize, checkWithin } from "../operation-checks.js";
-import { availableBytes } from "./host-capacity.js";
+import { refuseOverCapacity } from "./host-capacity.js";
 
 export const HOST_GRANULARITY_BYTES = 4096;
-/** The question whether there is memory takes some 0.25 ms, and its answer is not exact to this much. */
-const CAPACITY_CHECK_BYTES_MIN = 16 * 1024 * 1024;
 
 class HostMemory implements DriverMemory {
   readonly place = "device";
@@ -51,7 +49,7 @@ class HostStaging implements StagingMemory {
 }
 
 interface HostRange extends AddressRange {
-  /** Ended with the range; undefined where the mapping is the caller's (registered memory). */
+  /** Ended with the range; undefined where the mapping is another's (registered memory, pools, reservations). */
   readonly mapping: Mapping | undefined;
   words: BigInt64Array | undefined;
 }
@@ -63,11 +61,7 @@ export class HostMemories {
 
   create(byteLength: number): DriverMemory {
     checkMemorySize(byteLength, HOST_GRANULARITY_BYTES);
-    const available = byteLength < CAPACITY_CHECK_BYTES_MIN ? byteLength : availableBytes();
-    if (byteLength > available) {
-      const found = `${available} bytes are available`;
-      throw new CudaIpcError("OUT_OF_MEMORY", `Cannot create ${byteLength} bytes of host memory: ${found}`);
-    }
+    refuseOverCapacity(byteLength);
     return new HostMemory(createMemoryFile("cuda-ipc", byteLength), byteLength);
   }
 
@@ -95,16 +89,41 @@ export class HostMemories {
   map(memory: DriverMemory, access: Access): DevicePointer {
     const { fd, byteLength } = this.#usable(memory, "map");
     return acquireIn((scope) => {
-      const mapping = scope.own(mapShared(fd, byteLength, access), (mapping) => mapping.close());
-      this.#mapped.add({ start: mapping.address, byteLength, access, mapping, words: undefined });
-      return mapping.address;
+      const mapping = mapFile(byteLength, access, () => Mapping.shared(fd, byteLength, access));
+      return this.add(
+        scope.own(mapping, (mapping) => mapping.close()),
+        access,
+      );
     });
   }
 
+  /** Takes over a mapping, which is memory of this driver from here on until `unmap`. */
+  add(mapping: Mapping, access: Access): DevicePointer {
+    const { address, byteLength } = mapping;
+    this.#mapped.add({ start: address, byteLength, access, mapping, words: undefined });
+    return address;
+  }
+
   unmap(pointer: DevicePointer): void {
-    const range = this.#mapped.remove(pointer);
-    if (range === undefined) throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
-    range.mapping?.close();
+    const mapping = this.#mapped.at(pointer)?.mapping;
+    if (mapping === undefined) throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
+    this.#mapped.remove(pointer);
+    mapping.close();
+  }
+
+  /** Maps memory into addresses that were reserved; who reserved them adds the range and ends it. */
+  place(memory: DriverMemory, into: Mapping, byteOffset: number, access: Access): void {
+    const { fd, byteLength } = this.#usable(memory, "map");
+    mapFile(byteLength, access, () => into.place(byteOffset, fd, byteLength, access));
+  }
+
+  /** Memory of another mechanism, so that what is enqueued on it is checked too. It stays mapped until `removeRange`. */
+  addRange(range: AddressRange): void {
+    this.#mapped.add({ ...range, mapping: undefined, words: undefined });
+  }
+
+  removeRange(start: DevicePointer): AddressRange | undefined {
+    return this.#mapped.remove(start);
   }
 
   allocateStaging(byteLength: number): StagingMemory {
@@ -172,9 +191,9 @@ export class HostMemories {
 }
 
 /** A descriptor through which nothing can be written says so with EACCES, a file that is sealed against it with EPERM. */
-function mapShared(fd: OwnedFd, byteLength: number, access: Access): Mapping {
+function mapFile<T>(byteLength: number, access: Access, map: () => T): T {
   try {
-    return Mapping.shared(fd, byteLength, access);
+    return map();
   } catch (error) {
     if (access === "read" || !hasCode(error, "PERMISSION_DENIED")) throw error;
     const message = `Cannot map ${byteLength} bytes of host memory for writing: the descriptor is for reading only`;

@@ -16,6 +16,8 @@ export interface HostOperation {
   /** How much memory is touched in all; small operations on an idle stream are done at once. */
   readonly byteLength: number;
   step(): StepResult;
+  /** Instead of further steps, where the stream ends or fails before this is done. */
+  dropped?(): void;
 }
 
 /** As on a GPU, the result where the two ranges overlap is undefined. */

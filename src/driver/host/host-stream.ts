@@ -20,7 +20,7 @@ type TimerPending = { readonly kind: "timer"; readonly handle: NodeJS.Timeout };
 
 export class HostStream implements DriverStream {
   readonly ordinal = 0;
-  #queue: HostOperation[] = [];
+  readonly #queue: HostOperation[] = [];
   #failure: { readonly error: unknown } | undefined;
   #destroyed = false;
   #pending: Pending | undefined;
@@ -54,7 +54,7 @@ export class HostStream implements DriverStream {
   /** As `destroy`, for a driver that is closed; a second time it does nothing. */
   abandon(): void {
     this.#destroyed = true;
-    this.#queue = [];
+    this.#drop();
     this.#cancel();
   }
 
@@ -80,9 +80,13 @@ export class HostStream implements DriverStream {
       }
     } catch (error) {
       this.#failure = { error };
-      this.#queue = [];
+      this.#drop();
       this.#waitingSinceMs = undefined;
     }
+  }
+
+  #drop(): void {
+    for (const operation of this.#queue.splice(0)) operation.dropped?.();
   }
 
   #schedule(): void {

@@ -178,12 +178,15 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_pointer, void *pointer
 
 /* ---- streams ---- */
 
-enum kind { COPY, FILL_8, FILL_16, FILL_32, WAIT, WRITE, KERNEL };
+enum kind { COPY, FILL_8, FILL_16, FILL_32, WAIT, WRITE, KERNEL, FREE_POOLED };
 struct operation { enum kind kind; CUdeviceptr to; uint64_t value; size_t count; };
 struct CUstream_st { struct operation queue[OPERATIONS_MAX]; int head; int tail; };
 
 /* Runs a launch and frees it; in modules.c. */
 static void run_kernel(void *launch);
+/* In pools.c. */
+static int free_pooled(CUdeviceptr pointer);
+static int pooled_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer);
 
 /* Whether the operation is done; a wait may not be. */
 static int perform(struct operation *it) {
@@ -195,6 +198,7 @@ static int perform(struct operation *it) {
     case WAIT: return (int64_t)(__atomic_load_n((uint64_t *)host(it->to), __ATOMIC_SEQ_CST) - it->value) >= 0;
     case WRITE: __atomic_store_n((uint64_t *)host(it->to), it->value, __ATOMIC_SEQ_CST); return 1;
     case KERNEL: run_kernel((void *)(uintptr_t)it->value); return 1;
+    case FREE_POOLED: free_pooled(it->to); return 1;
   }
   return 1;
 }

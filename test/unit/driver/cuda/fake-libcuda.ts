@@ -7,6 +7,7 @@ import { CudaIpcError } from "../../../../src/base/errors.js";
 import { cuDeviceAttribute, cuResult } from "../../../../src/ffi/cuda-constants.js";
 import { libc } from "../../../../src/ffi/libc.js";
 import { type LoadLibrary, libcudaSymbols, type SharedLibrary } from "../../../../src/ffi/libcuda.js";
+import type { IpcHandleStruct } from "../../../../src/ffi/libcuda-ipc.js";
 
 export interface FakeOptions {
   readonly version?: number;
@@ -17,39 +18,44 @@ export interface FakeOptions {
   readonly attributes?: Readonly<Record<number, number>>;
   /** What an imported handle says about where its memory is. */
   readonly importedLocationType?: number;
+  /** What the driver says of memory that is to be shared by handle; 1 where it can be. */
+  readonly legacyCapable?: number;
+  /** All handles open one block. */
+  readonly oneBlock?: boolean;
 }
 
 type Values = readonly unknown[];
-type Live =
-  | "contexts"
-  | "memories"
-  | "reservations"
-  | "mappings"
-  | "hostAllocations"
-  | "registrations"
-  | "streams"
-  | "modules";
+const liveKinds = [
+  "contexts",
+  "memories",
+  "reservations",
+  "mappings",
+  "hostAllocations",
+  "registrations",
+  "streams",
+  "modules",
+  "events",
+  "allocations",
+  "imports",
+  "pools",
+  "pooled",
+] as const;
+type Live = (typeof liveKinds)[number];
 
 const MiB = 1024 * 1024;
 const FIRST_DEVICE = 70;
 
 export class FakeLibcuda {
   readonly calls: string[] = [];
-  readonly live: Record<Live, number> = {
-    contexts: 0,
-    memories: 0,
-    reservations: 0,
-    mappings: 0,
-    hostAllocations: 0,
-    registrations: 0,
-    streams: 0,
-    modules: 0,
-  };
+  readonly live = Object.fromEntries(liveKinds.map((kind) => [kind, 0])) as Record<Live, number>;
+  /** Where and how large memory of the legacy kind is: allocated, or imported under a handle. */
+  readonly blocks = new Map<bigint, { readonly byteLength: number; readonly handle: string | undefined }>();
   currentContext = 0n;
   /** The values that streams were told to wait for and to write. */
   readonly words: bigint[] = [];
   readonly #options: FakeOptions;
   readonly #counts = new Map<string, number>();
+  readonly #pooled = new Set<bigint>();
   #next = 0x7000_0000_0000n;
 
   constructor(options: FakeOptions = {}) {
@@ -74,7 +80,7 @@ export class FakeLibcuda {
     const nth = (this.#counts.get(name) ?? 0) + 1;
     this.#counts.set(name, nth);
     const status = this.#options.status?.(name, nth, this.calls.length);
-    const releases = /Free|Release|Unmap|Unregister|Destroy|Unload/.test(name);
+    const releases = /Free|Release|Unmap|Unregister|Destroy|Unload|Close/.test(name);
     if (status === undefined || releases) this.#do(name, values);
     // Every kernel has one parameter.
     if (status === undefined && name === "cuFuncGetParamInfo" && values[1] !== 0)
@@ -134,12 +140,18 @@ export class FakeLibcuda {
       new DataView((out as Uint8Array).buffer).setInt32(8, this.#options.importedLocationType ?? 1, true);
     },
     // Without close-on-exec, as the driver promises nothing about it.
-    cuMemExportToShareableHandle: ([out]) => {
-      const F_SETFD = 2;
-      const fd = openSync("/dev/null", "r");
-      libc().fcntl(fd, F_SETFD, 0);
-      set32(out, fd);
+    cuMemExportToShareableHandle: ([out]) => set32(out, openInherited()),
+    cuMemPoolExportToShareableHandle: ([out]) => set32(out, openInherited()),
+    cuMemPoolCreate: ([out, properties]) => {
+      checkDevice(properties, 12);
+      this.#handle(out, "pools");
     },
+    cuMemPoolImportFromShareableHandle: ([out]) => this.#handle(out, "pools"),
+    cuMemPoolDestroy: () => this.#drop("pools"),
+    cuMemPoolSetAccess: ([, descriptor]) => checkDevice(descriptor, 4),
+    cuMemAllocFromPoolAsync: ([out]) => this.#pooledMemory(out),
+    cuMemPoolImportPointer: ([out]) => this.#pooledMemory(out),
+    cuMemFreeAsync: ([pointer]) => this.#freePooled(pointer),
     cuMemRelease: () => this.#drop("memories"),
     cuMemAddressReserve: ([out]) => this.#handle(out, "reservations"),
     cuMemAddressFree: () => this.#drop("reservations"),
@@ -164,16 +176,87 @@ export class FakeLibcuda {
       set64(offset, 0n);
       set64(size, 8n);
     },
+    cuEventCreate: ([out]) => this.#handle(out, "events"),
+    cuEventDestroy: () => this.#drop("events"),
+    cuIpcGetEventHandle: ([out, event]) => writeHandle(out, event as bigint),
+    cuIpcOpenEventHandle: ([out]) => this.#handle(out, "events"),
+    cuMemAlloc: ([out, byteLength]) => {
+      this.#handle(out, "allocations");
+      this.blocks.set((out as BigUint64Array)[0] as bigint, { byteLength: byteLength as number, handle: undefined });
+    },
+    cuMemFree: ([pointer]) => {
+      if (this.blocks.delete(pointer as bigint)) this.#drop("allocations");
+      else this.#freePooled(pointer);
+    },
+    cuMemGetAddressRange: ([start, byteLength, pointer]) => {
+      if (this.#pooled.has(pointer as bigint)) {
+        set64(start, pointer as bigint);
+        set64(byteLength, BigInt(MiB));
+        return;
+      }
+      const block = this.#blockAt(pointer as bigint);
+      set64(start, block[0]);
+      set64(byteLength, BigInt(block[1].byteLength));
+    },
+    cuPointerGetAttribute: ([out]) => {
+      (out as Uint32Array)[0] = this.#options.legacyCapable ?? 1;
+    },
+    cuIpcGetMemHandle: ([out, pointer]) => writeHandle(out, pointer as bigint),
+    cuIpcOpenMemHandle: ([out, handle]) => {
+      const text = Buffer.from((handle as IpcHandleStruct).reserved).toString("hex");
+      const known = [...this.blocks].find(([, block]) => this.#options.oneBlock || block.handle === text);
+      this.live.imports += 1;
+      if (known !== undefined) {
+        set64(out, known[0]);
+        return;
+      }
+      set64(out, this.#next);
+      this.blocks.set(this.#next, { byteLength: 4 * MiB, handle: text });
+      this.#next += BigInt(64 * MiB);
+    },
+    cuIpcCloseMemHandle: () => this.#drop("imports"),
   };
+
+  #blockAt(pointer: bigint): [bigint, { readonly byteLength: number }] {
+    for (const [start, block] of this.blocks) {
+      if (pointer >= start && pointer < start + BigInt(block.byteLength)) return [start, block];
+    }
+    throw new Error(`no block at ${pointer}`);
+  }
+
+  #pooledMemory(out: unknown): void {
+    this.#handle(out, "pooled");
+    this.#pooled.add((out as BigUint64Array)[0] as bigint);
+  }
+
+  #freePooled(pointer: unknown): void {
+    if (this.#pooled.delete(pointer as bigint)) this.#drop("pooled");
+  }
 
   #drop(live: Live): void {
     this.live[live] -= 1;
   }
 }
 
+/** As a driver's: the number of the process is at byte 8. */
+function writeHandle(out: unknown, value: bigint): void {
+  const bytes = out as Uint8Array;
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  view.setUint32(8, process.pid, true);
+  view.setBigUint64(16, value, true);
+}
+
 function checkDevice(struct: unknown, offset: number): void {
   const device = new DataView((struct as Uint8Array).buffer).getInt32(offset, true);
   if (device < FIRST_DEVICE) throw new Error(`${device} is an ordinal, not a device`);
+}
+
+/** A descriptor without close-on-exec, as drivers may hand out. */
+function openInherited(): number {
+  const F_SETFD = 2;
+  const fd = openSync("/dev/null", "r");
+  libc().fcntl(fd, F_SETFD, 0);
+  return fd;
 }
 
 function set32(out: unknown, value: number): void {

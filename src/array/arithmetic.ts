@@ -1,0 +1,115 @@
+/**
+ * The dtypes that are computed with, and single values of them: checked, and as bytes. What all devices agree on:
+ * integers wrap around; 16-bit floats are computed in float32 and rounded once when stored; NaN is stored as one pattern.
+ */
+import { CudaIpcError } from "../base/errors.js";
+import { type DType, dtypeFacts } from "./dtype.js";
+import { toHostBytes } from "./host-values.js";
+
+/** Element types with arithmetic: those of dtype.ts without bool, float8 and complex. */
+export type ArithmeticDType = Exclude<DType, "bool" | "float8_e4m3fn" | "float8_e5m2" | "complex64" | "complex128">;
+
+/** A number; for 64-bit integers a bigint, or a number that is an exact integer. */
+export type Scalar = number | bigint;
+
+/** What an element is computed in. WHY no signed integers: sums and products modulo 2^n have the same bits. */
+export type ComputeType = "u32" | "u64" | "f32" | "f64";
+
+const computeTypes: Readonly<Record<ArithmeticDType, ComputeType>> = {
+  uint8: "u32",
+  int8: "u32",
+  uint16: "u32",
+  int16: "u32",
+  uint32: "u32",
+  int32: "u32",
+  uint64: "u64",
+  int64: "u64",
+  float16: "f32",
+  bfloat16: "f32",
+  float32: "f32",
+  float64: "f64",
+};
+
+export const arithmeticDTypes: readonly ArithmeticDType[] = Object.freeze(
+  Object.keys(computeTypes) as ArithmeticDType[],
+);
+
+/** The bits that every NaN is stored as. */
+export const nanBits = {
+  float16: 0x7e00,
+  bfloat16: 0x7fc0,
+  float32: 0x7fc00000,
+  float64: 0x7ff8000000000000n,
+} as const;
+
+export function isArithmetic(dtype: DType): dtype is ArithmeticDType {
+  return Object.hasOwn(computeTypes, dtype);
+}
+
+/** @throws UNSUPPORTED_DTYPE */
+export function checkArithmetic(attempt: string, dtype: DType): ArithmeticDType {
+  dtypeFacts(dtype);
+  if (isArithmetic(dtype)) return dtype;
+  const wanted = arithmeticDTypes.join(", ");
+  throw new CudaIpcError("UNSUPPORTED_DTYPE", `Cannot ${attempt}: found elements of ${dtype}, wanted one of ${wanted}`);
+}
+
+export function computeType(dtype: ArithmeticDType): ComputeType {
+  return computeTypes[dtype];
+}
+
+/**
+ * A value as bytes of the dtype, rounded to nearest where it is a float.
+ * @throws TypeError for a value of another type, RangeError for an integer outside of the dtype
+ */
+export function elementBytes(what: string, dtype: ArithmeticDType, value: Scalar): Uint8Array {
+  checkScalar(what, dtype, value);
+  if (dtypeFacts(dtype).byteSize === 8 && dtype !== "float64") {
+    return bytesOf(BigUint64Array.of(BigInt.asUintN(64, BigInt(value))));
+  }
+  if (Number.isNaN(value)) return nanBytes(dtype as keyof typeof nanBits);
+  return toHostBytes(dtype, [Number(value)], 1);
+}
+
+/** A value as bytes of the type that elements of the dtype are computed in. Throws as `elementBytes`. */
+export function computeBytes(what: string, dtype: ArithmeticDType, value: Scalar): Uint8Array {
+  checkScalar(what, dtype, value);
+  switch (computeTypes[dtype]) {
+    case "u32":
+      return bytesOf(Uint32Array.of(Number(value)));
+    case "u64":
+      return elementBytes(what, dtype, value);
+    case "f32":
+      return elementBytes(what, "float32", value);
+    case "f64":
+      return elementBytes(what, "float64", value);
+  }
+}
+
+function checkScalar(what: string, dtype: ArithmeticDType, value: unknown): void {
+  const { kind, byteSize } = dtypeFacts(dtype);
+  const isLong = kind !== "float" && byteSize === 8;
+  if (typeof value !== "number" && !(isLong && typeof value === "bigint")) {
+    const wanted = isLong ? "a bigint or a number" : "a number";
+    throw new TypeError(
+      `${what} must be ${wanted} for ${dtype}, not of type ${value === null ? "null" : typeof value}`,
+    );
+  }
+  if (kind === "float") return;
+  const bits = BigInt(byteSize * 8);
+  const [min, max] = kind === "uint" ? [0n, 2n ** bits - 1n] : [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n];
+  const isExact = typeof value === "bigint" || Number.isSafeInteger(value);
+  if (!isExact || BigInt(value) < min || BigInt(value) > max) {
+    const exact = isLong ? ", exact or as a bigint" : "";
+    throw new RangeError(`${what} must be an integer from ${min} to ${max}${exact} for ${dtype}, not ${value}`);
+  }
+}
+
+function nanBytes(dtype: keyof typeof nanBits): Uint8Array {
+  if (dtype === "float64") return bytesOf(BigUint64Array.of(nanBits.float64));
+  return dtype === "float32" ? bytesOf(Uint32Array.of(nanBits.float32)) : bytesOf(Uint16Array.of(nanBits[dtype]));
+}
+
+function bytesOf(view: ArrayBufferView): Uint8Array {
+  return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+}

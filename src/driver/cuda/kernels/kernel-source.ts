@@ -1,0 +1,26 @@
+/** The PTX of all operations as one module, and the names of its kernels. */
+import { arithmeticDTypes } from "../../../array/arithmetic.js";
+import { checksumKernel } from "./checksum-kernel.js";
+import { compareKernel, compareUnits } from "./compare-kernels.js";
+import { elementKinds } from "./element-access.js";
+import { moduleHead } from "./grid-loop.js";
+import { affineKernel, fillKernel, iotaKernel } from "./map-kernels.js";
+import { statisticsKernel } from "./statistics-kernels.js";
+
+/** The module's text; about 80 KiB, made anew each time. */
+export function kernelSource(): string {
+  return [
+    moduleHead,
+    fillKernel,
+    ...elementKinds.map(iotaKernel),
+    ...elementKinds.map(affineKernel),
+    ...compareUnits.map(compareKernel),
+    checksumKernel,
+    ...arithmeticDTypes.map(statisticsKernel),
+  ].join("");
+}
+
+/** The names of the kernels in a module's text. */
+export function kernelNames(source: string): string[] {
+  return [...source.matchAll(/^\.visible \.entry (\w+)\(/gm)].map((match) => match[1] as string);
+}

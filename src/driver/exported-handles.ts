@@ -1,0 +1,44 @@
+/**
+ * Which handles this process has exported, by whichever driver of it, so that its own handle is known before a driver is asked:
+ * what drivers answer to one has other causes too.
+ */
+import { CudaIpcError } from "../base/errors.js";
+import { IPC_HANDLE_BYTES } from "./event-calls.js";
+
+/** How many exporters in this process still hold what the handle names. */
+const exported = new Map<string, number>();
+
+/** A handle as a key of a Map. WHY latin1: one byte a character, the shortest way from bytes to a string. */
+export function handleKey(handle: Uint8Array): string {
+  return Buffer.from(handle.buffer, handle.byteOffset, handle.byteLength).toString("latin1");
+}
+
+/** @throws INVALID_HANDLE; TypeError for what is no bytes at all */
+export function checkHandleLength(handle: Uint8Array, what: string): void {
+  if (!(handle instanceof Uint8Array)) throw new TypeError(`A handle of ${what} is a Uint8Array, not ${typeof handle}`);
+  if (handle.byteLength === IPC_HANDLE_BYTES) return;
+  const found = `the handle has ${handle.byteLength} bytes, wanted ${IPC_HANDLE_BYTES}`;
+  throw new CudaIpcError("INVALID_HANDLE", `Cannot import ${what}: ${found}`);
+}
+
+export function rememberExported(key: string): void {
+  exported.set(key, (exported.get(key) ?? 0) + 1);
+}
+
+export function forgetExported(key: string): void {
+  const count = exported.get(key) ?? 0;
+  if (count > 1) exported.set(key, count - 1);
+  else exported.delete(key);
+}
+
+/** @throws OWN_HANDLE */
+export function refuseOwnHandle(key: string, what: string): void {
+  if (exported.has(key)) throw ownHandle(what);
+}
+
+export function ownHandle(what: string): CudaIpcError {
+  return new CudaIpcError(
+    "OWN_HANDLE",
+    `Cannot import ${what}: the handle was exported by this process (${process.pid})`,
+  );
+}

@@ -1,0 +1,82 @@
+/**
+ * The 64 bytes by which memory and events of the host device travel, as a CUDA handle does: they say in which process which open file
+ * is meant, and enough of both to know them again. Layout only; exporter-file.ts opens the file.
+ *
+ *      0         4       5      6      8         12        16                24
+ *     +---------+-------+------+------+---------+---------+-----------------+
+ *     | magic   |version| kind | slot | pid     | fd      | startTicks      |
+ *     +---------+-------+------+------+---------+---------+-----------------+
+ *     24                32               40               48               64
+ *     +-----------------+----------------+----------------+----------------+
+ *     | fileNumber      | generation     | byteLength     | bootId         |
+ *     +-----------------+----------------+----------------+----------------+
+ *
+ * Little-endian. `slot` and `generation` are those of an event in its arena, and 0 for memory. The process number is where CUDA has it.
+ */
+import { IPC_HANDLE_BYTES } from "../event-calls.js";
+
+const MAGIC = 0x43504948; // "HIPC"
+const VERSION = 1;
+const KINDS = ["memory", "event"] as const;
+
+export interface HostHandle {
+  readonly kind: (typeof KINDS)[number];
+  readonly slot: number;
+  readonly pid: number;
+  /** The descriptor's number in the exporter. */
+  readonly fd: number;
+  readonly startTicks: number;
+  /** In the file's name, and given to no other file of the exporter. */
+  readonly fileNumber: number;
+  readonly generation: number;
+  /** Of the file. */
+  readonly byteLength: number;
+  readonly bootId: string;
+}
+
+export function encodeHostHandle(handle: HostHandle): Uint8Array {
+  const bytes = new Uint8Array(IPC_HANDLE_BYTES);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, MAGIC, true);
+  view.setUint8(4, VERSION);
+  view.setUint8(5, KINDS.indexOf(handle.kind));
+  view.setUint16(6, handle.slot, true);
+  view.setUint32(8, handle.pid, true);
+  view.setUint32(12, handle.fd, true);
+  view.setBigUint64(16, BigInt(handle.startTicks), true);
+  view.setBigUint64(24, BigInt(handle.fileNumber), true);
+  view.setBigUint64(32, BigInt(handle.generation), true);
+  view.setBigUint64(40, BigInt(handle.byteLength), true);
+  bytes.set(Buffer.from(handle.bootId.replaceAll("-", ""), "hex"), 48);
+  return bytes;
+}
+
+/** A handle of the wanted kind; undefined for bytes that are none. Nothing in it is true because it is well-formed. */
+export function decodeHostHandle(bytes: Uint8Array, kind: HostHandle["kind"]): HostHandle | undefined {
+  if (bytes.byteLength !== IPC_HANDLE_BYTES) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (view.getUint32(0, true) !== MAGIC || view.getUint8(4) !== VERSION) return undefined;
+  if (KINDS[view.getUint8(5)] !== kind) return undefined;
+  const [startTicks, fileNumber, generation, byteLength] = [16, 24, 32, 40].map((offset) =>
+    Number(view.getBigUint64(offset, true)),
+  ) as [number, number, number, number];
+  if (![startTicks, fileNumber, generation, byteLength].every(Number.isSafeInteger)) return undefined;
+  const slot = view.getUint16(6, true);
+  if (kind === "memory" && (slot !== 0 || generation !== 0)) return undefined;
+  return {
+    kind,
+    slot,
+    pid: view.getUint32(8, true),
+    fd: view.getUint32(12, true),
+    startTicks,
+    fileNumber,
+    generation,
+    byteLength,
+    bootId: formatBootId(bytes.subarray(48)),
+  };
+}
+
+function formatBootId(bytes: Uint8Array): string {
+  const hex = Buffer.from(bytes).toString("hex");
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
+}

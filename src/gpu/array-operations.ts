@@ -1,0 +1,230 @@
+/**
+ * Computing on the elements of arrays, by the device itself: on a stream of the caller's, or on one of its own that is waited for.
+ * The arrays are contiguous and of one device. The memory stays mapped until the stream has passed the work.
+ */
+import { checkArithmetic, type Scalar } from "../array/arithmetic.js";
+import { dtypeFacts } from "../array/dtype.js";
+import type { Statistics } from "../array/statistics.js";
+import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import type { DevicePointer, DriverStream, GpuDriver } from "../driver/gpu-driver.js";
+import type { Comparison, PendingReduction } from "../driver/operation-calls.js";
+import { waitUntil } from "./adaptive-wait.js";
+import type { DeviceArray } from "./device-array.js";
+import type { Stream } from "./stream.js";
+
+/**
+ * With a stream the work is enqueued on it before the call returns, and operations resolve at once; reductions resolve when the
+ * stream is next idle, or end with TIMEOUT or ABORTED while the work goes on. Without a stream everything that was begun is finished.
+ */
+export interface OperationOptions extends WaitOptions {
+  readonly stream?: Stream | undefined;
+}
+
+interface Use {
+  readonly array: DeviceArray;
+  readonly intent: "read" | "write";
+}
+
+type Enqueue<Result> = (
+  driver: GpuDriver,
+  stream: DriverStream,
+  pointers: readonly DevicePointer[],
+) => PendingReduction<Result>;
+
+interface Task<Result> {
+  /** All arrays that it uses, the first of them the one that was called. */
+  readonly uses: readonly [Use, ...Use[]];
+  readonly enqueue: Enqueue<Result>;
+}
+
+export async function fillArray(to: DeviceArray, value: Scalar, options: OperationOptions): Promise<void> {
+  await operate("fill", [{ array: to, intent: "write" }], options, (driver, stream, [pointer = 0n]) => {
+    const { dtype, elementCount: count } = to;
+    driver.enqueueOperation(stream, { kind: "fill", dtype: checkArithmetic("fill", dtype), to: pointer, count, value });
+  });
+}
+
+export async function countUp(
+  to: DeviceArray,
+  { start, step }: { readonly start: Scalar; readonly step: Scalar },
+  options: OperationOptions,
+): Promise<void> {
+  await operate("count up in", [{ array: to, intent: "write" }], options, (driver, stream, [pointer = 0n]) => {
+    const { dtype, elementCount: count } = to;
+    driver.enqueueOperation(stream, {
+      kind: "iota",
+      dtype: checkArithmetic("count up", dtype),
+      to: pointer,
+      count,
+      start,
+      step,
+    });
+  });
+}
+
+export async function affineArray(
+  to: DeviceArray,
+  { a, b, from }: { readonly a: Scalar; readonly b: Scalar; readonly from: DeviceArray },
+  options: OperationOptions,
+): Promise<void> {
+  checkAlike("compute", to, from);
+  const uses = [{ array: to, intent: "write" } as const, { array: from, intent: "read" } as const] as const;
+  await operate("compute", uses, options, (driver, stream, [pointer = 0n, source = 0n]) => {
+    const { dtype, elementCount: count } = to;
+    const operation = {
+      kind: "affine",
+      dtype: checkArithmetic("compute", dtype),
+      to: pointer,
+      from: source,
+      count,
+      a,
+      b,
+    } as const;
+    driver.enqueueOperation(stream, operation);
+  });
+}
+
+export async function compareArrays(
+  one: DeviceArray,
+  other: DeviceArray,
+  options: OperationOptions,
+): Promise<Comparison> {
+  checkAlike("compare", one, other);
+  const uses = [{ array: one, intent: "read" } as const, { array: other, intent: "read" } as const] as const;
+  const { byteSize: elementBytes } = dtypeFacts(one.dtype);
+  return reduce("compare", uses, options, (driver, stream, [a = 0n, b = 0n]) =>
+    driver.enqueueReduction<"compare">(stream, { kind: "compare", elementBytes, a, b, count: one.elementCount }),
+  );
+}
+
+export async function checksumArray(array: DeviceArray, options: OperationOptions): Promise<bigint> {
+  return reduce("checksum", [{ array, intent: "read" }], options, (driver, stream, [from = 0n]) =>
+    driver.enqueueReduction<"checksum">(stream, { kind: "checksum", from, byteLength: array.byteLength }),
+  );
+}
+
+export async function arrayStatistics(array: DeviceArray, options: OperationOptions): Promise<Statistics> {
+  return reduce("find the statistics of", [{ array, intent: "read" }], options, (driver, stream, [from = 0n]) => {
+    const { dtype, elementCount: count } = array;
+    return driver.enqueueReduction<"statistics">(stream, {
+      kind: "statistics",
+      dtype: checkArithmetic("find statistics", dtype),
+      from,
+      count,
+    });
+  });
+}
+
+const UNLIMITED = new Deadline("finish an operation", {}, Number.POSITIVE_INFINITY);
+
+/** What an operation leaves to be taken: nothing. */
+const nothing: PendingReduction<void> = { result() {}, discard() {} };
+
+async function operate(
+  verb: string,
+  uses: Task<void>["uses"],
+  options: OperationOptions,
+  enqueue: (...values: Parameters<Enqueue<void>>) => void,
+): Promise<void> {
+  const task: Task<void> = {
+    uses,
+    enqueue(...values) {
+      enqueue(...values);
+      return nothing;
+    },
+  };
+  checkTask(verb, task, options);
+  if (options.stream === undefined) await onOwnStream(task, options);
+  else enqueueOn(options.stream, task);
+}
+
+async function reduce<Result>(
+  verb: string,
+  uses: Task<Result>["uses"],
+  options: OperationOptions,
+  enqueue: Enqueue<Result>,
+): Promise<Result> {
+  const task: Task<Result> = { uses, enqueue };
+  checkTask(verb, task, options);
+  const { stream } = options;
+  if (stream === undefined) return onOwnStream(task, options);
+  const pending = enqueueOn(stream, task);
+  try {
+    await stream.synchronize(options);
+  } catch (error) {
+    // WHY not at once: the stream may still be on its way there.
+    stream.afterIdle(() => pending.discard());
+    throw error;
+  }
+  return pending.result();
+}
+
+function checkTask<Result>(verb: string, { uses }: Task<Result>, options: OperationOptions): void {
+  const { stream } = options;
+  const [{ array: first }] = uses;
+  new Deadline(`${verb} "${first.buffer.label}"`, options, Number.POSITIVE_INFINITY).check();
+  const attempt = `Cannot ${verb} "${first.buffer.label}"`;
+  for (const { array } of uses) {
+    if (!array.isContiguous) {
+      const found = `the elements of "${array.buffer.label}" are not contiguous`;
+      throw new CudaIpcError("UNSUPPORTED", `${attempt}: ${found}; use read() and write(), or an array without gaps`);
+    }
+    if (array.device !== first.device) {
+      throw new TypeError(`${attempt}: "${array.buffer.label}" was opened on another device; use copyFrom`);
+    }
+  }
+  if (stream !== undefined && stream.device !== first.device) {
+    throw new TypeError(`${attempt}: the stream is one of ${stream.device.name} that was opened apart from it`);
+  }
+}
+
+function enqueueOn<Result>(stream: Stream, { uses, enqueue }: Task<Result>): PendingReduction<Result> {
+  const { handle } = stream;
+  const pointers: DevicePointer[] = [];
+  for (const { array, intent } of uses) {
+    array.buffer.enqueue(intent, stream, (mapped) => {
+      pointers.push(mapped.pointerAt(array.layout.byteOffset));
+    });
+  }
+  return enqueue(stream.device.driver, handle, pointers);
+}
+
+/** A reduction or operation that was begun is finished: it takes as long as reading the memory once. */
+async function onOwnStream<Result>(task: Task<Result>, options: WaitOptions): Promise<Result> {
+  const pointers: DevicePointer[] = [];
+  const useFrom = async (index: number): Promise<Result> => {
+    const use = task.uses[index];
+    if (use === undefined) return finish(task, pointers);
+    const { array, intent } = use;
+    return array.buffer.use(intent, options, (mapped) => {
+      pointers.push(mapped.pointerAt(array.layout.byteOffset));
+      return useFrom(index + 1);
+    });
+  };
+  return useFrom(0);
+}
+
+async function finish<Result>({ uses, enqueue }: Task<Result>, pointers: readonly DevicePointer[]): Promise<Result> {
+  const { driver, ordinal } = uses[0].array.device;
+  const stream = driver.createStream(ordinal);
+  try {
+    const pending = enqueue(driver, stream, pointers);
+    try {
+      await waitUntil(() => driver.isIdle(stream), UNLIMITED);
+      return pending.result();
+    } finally {
+      pending.discard();
+    }
+  } finally {
+    driver.destroyStream(stream);
+  }
+}
+
+/** @throws TypeError for another dtype, RangeError for another number of elements */
+function checkAlike(verb: string, one: DeviceArray, other: DeviceArray): void {
+  const attempt = `Cannot ${verb} "${one.buffer.label}" and "${other.buffer.label}"`;
+  if (one.dtype !== other.dtype) throw new TypeError(`${attempt}: one is ${one.dtype}, the other ${other.dtype}`);
+  if (one.elementCount === other.elementCount) return;
+  throw new RangeError(`${attempt}: one has ${one.elementCount} elements, the other ${other.elementCount}`);
+}

@@ -1,0 +1,55 @@
+/**
+ * What travels of memory that grows in place, beside the file descriptors of its pieces: at first all that there is, later the pieces that
+ * came since. Checked here for its form and against itself, and against the memory by whoever imports it.
+ */
+import * as v from "valibot";
+import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+import { checked } from "./codec.js";
+import { deviceSchema } from "./descriptor.js";
+
+export const GROWING_DESCRIPTOR_VERSION = 1;
+
+const bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const pieces = v.pipe(v.array(v.pipe(bytes, v.minValue(1))), v.maxLength(limits.growingPiecesMax));
+
+/** Pieces from number `from` on, in order; with them come as many file descriptors. */
+export const growthSchema = v.strictObject({
+  from: v.pipe(bytes, v.maxValue(limits.growingPiecesMax)),
+  byteLengths: pieces,
+  /** Bytes of the content, once these pieces are mapped. */
+  byteLength: bytes,
+});
+
+export type Growth = v.InferOutput<typeof growthSchema>;
+
+export const growingDescriptorSchema = v.strictObject({
+  version: v.literal(GROWING_DESCRIPTOR_VERSION),
+  kind: v.literal("growing"),
+  device: deviceSchema,
+  /** What every process reserves addresses for. */
+  maxByteLength: v.pipe(bytes, v.minValue(1)),
+  growth: growthSchema,
+});
+
+export type GrowingDescriptor = v.InferOutput<typeof growingDescriptorSchema>;
+
+/** @throws INVALID_DESCRIPTOR */
+export function checkGrowingDescriptor(value: unknown): GrowingDescriptor {
+  const descriptor = checked("the descriptor of growing memory", growingDescriptorSchema, value, "INVALID_DESCRIPTOR");
+  const { growth, maxByteLength } = descriptor;
+  if (growth.from !== 0) throw invalid(`its first piece is number ${growth.from}, wanted 0`);
+  const total = growth.byteLengths.reduce((sum, length) => sum + length, 0);
+  if (total > maxByteLength) throw invalid(`pieces of ${total} bytes in ${maxByteLength} bytes of addresses`);
+  if (growth.byteLength > total) throw invalid(`content of ${growth.byteLength} bytes in pieces of ${total}`);
+  return descriptor;
+}
+
+/** @throws INVALID_DESCRIPTOR */
+export function checkGrowth(value: unknown): Growth {
+  return checked("the growth of memory", growthSchema, value, "INVALID_DESCRIPTOR");
+}
+
+function invalid(found: string): CudaIpcError {
+  return new CudaIpcError("INVALID_DESCRIPTOR", `Cannot read the descriptor of growing memory: ${found}`);
+}

@@ -1,0 +1,88 @@
+/**
+ * The documents of what is shared by a 64-byte handle: an array in memory of the legacy mechanism, and an event. JSON that travels by
+ * any way; there is no file descriptor to go with it. Every field is checked here for its form, and against the memory by who opens it.
+ */
+import * as v from "valibot";
+import { CudaIpcError } from "../base/errors.js";
+import { checked } from "./codec.js";
+import { arrayLayout, deviceSchema } from "./descriptor.js";
+
+export const IPC_DOCUMENT_VERSION = 1;
+const HANDLE_BYTES = 64;
+/** So much and no more is decoded; a longer text is no handle of anything. */
+const HANDLE_TEXT_MAX = 1024;
+
+const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const positive = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
+
+/** Which process it is: see os/process-identity.ts. */
+const exporter = v.strictObject({
+  pid: positive,
+  startTicks: count,
+  bootId: v.pipe(v.string(), v.regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/)),
+});
+
+const head = {
+  format: v.literal("cuda-ipc"),
+  version: v.literal(IPC_DOCUMENT_VERSION),
+  exporter,
+  device: deviceSchema,
+  /** In base64. */
+  handle: v.pipe(v.string(), v.maxLength(HANDLE_TEXT_MAX)),
+  /** Larger than that of whatever the exporter had at the same place before; handles alone can repeat. */
+  generation: positive,
+};
+
+const arrayHandleSchema = v.strictObject({
+  ...head,
+  kind: v.literal("array-handle"),
+  /** Bytes of the block that the handle opens. */
+  blockByteLength: positive,
+  /** The offset counts from the start of the block. */
+  array: arrayLayout,
+});
+
+const eventSchema = v.strictObject({
+  ...head,
+  kind: v.literal("event"),
+  /** How often the event had been recorded when the document was made; 0 is never. */
+  recorded: count,
+});
+
+export type ArrayHandleDocument = v.InferOutput<typeof arrayHandleSchema>;
+export type EventDescriptor = v.InferOutput<typeof eventSchema>;
+
+/** @throws INVALID_DESCRIPTOR, INVALID_HANDLE */
+export function parseArrayHandle(value: unknown): ArrayHandleDocument {
+  return withHandle(checked("the handle of an array", arrayHandleSchema, value, "INVALID_DESCRIPTOR"));
+}
+
+/** @throws INVALID_DESCRIPTOR, INVALID_HANDLE */
+export function parseEventDescriptor(value: unknown): EventDescriptor {
+  return withHandle(checked("the descriptor of an event", eventSchema, value, "INVALID_DESCRIPTOR"));
+}
+
+export function encodeHandle(handle: Uint8Array): string {
+  return Buffer.from(handle.buffer, handle.byteOffset, handle.byteLength).toString("base64");
+}
+
+/** The 64 bytes of a handle. @throws INVALID_HANDLE */
+export function decodeHandle(text: string): Uint8Array {
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
+    throw new CudaIpcError("INVALID_HANDLE", "Cannot read a handle: the text is not base64");
+  }
+  return checkHandle(new Uint8Array(Buffer.from(text, "base64")));
+}
+
+/** @throws INVALID_HANDLE */
+export function checkHandle(handle: Uint8Array): Uint8Array {
+  if (handle.byteLength === HANDLE_BYTES) return handle;
+  const hint = handle.byteLength === HANDLE_BYTES + 2 ? "; PyTorch puts 2 bytes of its own before the handle" : "";
+  const found = `it has ${handle.byteLength} bytes, wanted ${HANDLE_BYTES}${hint}`;
+  throw new CudaIpcError("INVALID_HANDLE", `Cannot read a handle: ${found}`);
+}
+
+function withHandle<Document extends { readonly handle: string }>(document: Document): Document {
+  decodeHandle(document.handle);
+  return document;
+}

@@ -1,0 +1,162 @@
+/** Events between processes on the host device: never done before they were recorded, and never waited for when nobody will record them. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import type { ErrorCode } from "../../../src/base/error-codes.js";
+import { hasCode } from "../../../src/base/errors.js";
+import { Device, Event, type EventDescriptor } from "../../../src/index.js";
+import { Actor } from "../../support/actor.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { soon } from "../../support/until.js";
+
+const RECORDS = new URL("./actors/records-event.js", import.meta.url);
+
+let device: Device;
+checkLeaks(() => device.close());
+beforeEach(() => {
+  device = Device.open("host");
+});
+
+class Recorder {
+  readonly actor = new Actor(RECORDS, { args: ["host"] });
+
+  async describes(): Promise<EventDescriptor> {
+    return (await this.actor.says()) as EventDescriptor;
+  }
+
+  async next(): Promise<EventDescriptor> {
+    this.actor.goOn();
+    return this.describes();
+  }
+
+  async kill(): Promise<void> {
+    this.actor.kill("SIGKILL");
+    await this.actor.exited();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.actor[Symbol.asyncDispose]();
+  }
+}
+
+function refused(code: ErrorCode, attempt: () => unknown): void {
+  assert.throws(attempt, (error) => {
+    assert.ok(hasCode(error, code), `wanted ${code}: ${String(error)}`);
+    return true;
+  });
+}
+
+async function rejected(code: ErrorCode, promise: Promise<unknown>): Promise<void> {
+  await assert.rejects(soon(`it fails with ${code}`, promise), (error) => {
+    assert.ok(hasCode(error, code), `wanted ${code}: ${String(error)}`);
+    return true;
+  });
+}
+
+describe("an event of another process", () => {
+  it("is not done, and not waited for, before its recording is announced", async () => {
+    await using recorder = new Recorder();
+    using event = Event.import(device, await recorder.describes());
+    using stream = device.createStream();
+    assert.deepEqual([event.imported, event.recorded, event.done], [true, 0, false]);
+    await rejected("EVENT_NOT_RECORDED", event.synchronize());
+    refused("EVENT_NOT_RECORDED", () => stream.wait(event));
+    event.announce(await recorder.next());
+    assert.deepEqual([event.recorded, event.done], [1, false]);
+    stream.wait(event);
+    assert.equal(stream.isIdle(), false);
+    recorder.actor.goOn();
+    await soon("the event is done", event.synchronize());
+    await soon("the stream is idle", stream.synchronize());
+    assert.equal(event.done, true);
+    refused("UNSUPPORTED", () => event.record(stream));
+    refused("UNSUPPORTED", () => event.export());
+  });
+
+  it("that is never done is waited for until the time is up, or the signal", async () => {
+    await using recorder = new Recorder();
+    await recorder.describes();
+    using event = Event.import(device, await recorder.next());
+    await rejected("TIMEOUT", event.synchronize({ timeoutMs: 1 }));
+    const controller = new AbortController();
+    const waiting = event.synchronize({ signal: controller.signal });
+    controller.abort();
+    await rejected("ABORTED", waiting);
+  });
+
+  it("whose process is killed ends the waits of CPUs and streams with PEER_GONE, and is imported no more", async () => {
+    await using recorder = new Recorder();
+    await recorder.describes();
+    const descriptor = await recorder.next();
+    using event = Event.import(device, descriptor);
+    using stream = device.createStream();
+    stream.wait(event);
+    const waits = [rejected("PEER_GONE", event.synchronize()), rejected("PEER_GONE", stream.synchronize())];
+    await Promise.all([...waits, recorder.kill()]);
+    using later = device.createStream();
+    refused("PEER_GONE", () => later.wait(event));
+    refused("STALE_HANDLE", () => Event.import(device, descriptor));
+  });
+
+  it("that was done when its process ended stays done", async () => {
+    await using recorder = new Recorder();
+    await recorder.describes();
+    using event = Event.import(device, await recorder.next());
+    recorder.actor.goOn();
+    await recorder.actor.says();
+    await recorder.kill();
+    await soon("the event is done", event.synchronize());
+    assert.equal(event.done, true);
+  });
+
+  it("is told from the one that its exporter made of it later", async () => {
+    await using recorder = new Recorder();
+    const unrecorded = await recorder.describes();
+    const first = await recorder.next();
+    using event = Event.import(device, first);
+    recorder.actor.goOn();
+    await recorder.actor.says();
+    const second = await recorder.next();
+    assert.equal(second.handle, first.handle);
+    assert.ok(second.generation > first.generation);
+    refused("STALE_HANDLE", () => event.announce(unrecorded));
+    using newer = Event.import(device, second);
+    assert.equal(newer.done, true);
+    await rejected("STALE_HANDLE", event.synchronize());
+    refused("STALE_HANDLE", () => Event.import(device, first));
+    refused("STALE_HANDLE", () => newer.announce(first));
+    newer.announce(second);
+  });
+
+  it("is refused where it is of this process, of another, or no event", async () => {
+    await using recorder = new Recorder();
+    const theirs = await recorder.describes();
+    using own = device.createEvent();
+    refused("OWN_HANDLE", () => Event.import(device, own.export()));
+    refused("UNSUPPORTED", () => own.announce(own.export()));
+    using event = Event.import(device, theirs);
+    refused("INVALID_DESCRIPTOR", () => event.announce(own.export()));
+    const { exporter } = theirs;
+    const bytes = Buffer.from(theirs.handle, "base64");
+    const wrong: [ErrorCode, unknown][] = [
+      ["STALE_HANDLE", { ...theirs, exporter: { ...exporter, startTicks: exporter.startTicks - 1 } }],
+      ["INVALID_HANDLE", { ...theirs, handle: bytes.subarray(1).toString("base64") }],
+      ["INVALID_HANDLE", { ...theirs, handle: Buffer.alloc(65).toString("base64") }],
+      ["INVALID_HANDLE", { ...theirs, handle: Buffer.alloc(64).toString("base64") }],
+      ["INVALID_HANDLE", { ...theirs, handle: "?" }],
+      ["INVALID_DESCRIPTOR", { ...theirs, recorded: -1 }],
+      ["INVALID_DESCRIPTOR", { ...theirs, kind: "array-handle" }],
+      ["INVALID_DESCRIPTOR", { ...theirs, more: 1 }],
+      ["INVALID_DESCRIPTOR", undefined],
+    ];
+    for (const [code, descriptor] of wrong) refused(code, () => Event.import(device, descriptor));
+  });
+
+  it("opened as often as one likes needs one mapping and one watch", async () => {
+    await using recorder = new Recorder();
+    const descriptor = await recorder.describes();
+    const events = Array.from({ length: 300 }, () => Event.import(device, descriptor));
+    for (const event of events) event.close();
+    using again = Event.import(device, descriptor);
+    assert.equal(again.recorded, 0);
+  });
+});

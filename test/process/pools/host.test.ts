@@ -1,0 +1,3 @@
+import { describePools } from "./describe-pools.js";
+
+describePools({ device: "host" });

@@ -1,0 +1,165 @@
+/**
+ * The host driver with the CUDA driver's own operations on elements: their kernels run in the PTX machine, in the order of the stream.
+ * What is left out of it is the driver of CUDA itself.
+ */
+import { CudaElementOperations, type OperationSizes } from "../../src/driver/cuda/cuda-element-operations.js";
+import type { GpuDriver } from "../../src/driver/gpu-driver.js";
+import { createHostDriver } from "../../src/driver/host/host-driver.js";
+import { HostStream } from "../../src/driver/host/host-stream.js";
+import type { DriverKernel, KernelCalls } from "../../src/driver/kernel-calls.js";
+import { checkWithin } from "../../src/driver/operation-checks.js";
+import { viewAt } from "../../src/os/host-memory.js";
+import type { Access } from "../../src/os/mapping.js";
+import { interceptDriver } from "../../src/testing/intercept-driver.js";
+import { PtxKernel, type PtxMemory } from "./ptx-machine.js";
+
+interface LoadedKernel extends DriverKernel {
+  readonly ptx: PtxKernel;
+}
+
+export interface PtxDriver {
+  readonly driver: GpuDriver;
+  /** Modules that are loaded, and what operations hold of the driver beneath. */
+  readonly held: { modules: number; memories: number; mappings: number; stagings: number };
+}
+
+/** They release and then fail, so that what is left shows the mistakes of others. */
+const releases: readonly string[] = ["releaseMemory", "unmapMemory", "freeStaging"];
+
+/** @param fails throws where a call of the operations on the rest of the driver is to fail */
+export function createPtxDriver(sizes?: OperationSizes, fails: (call: string) => void = () => {}): PtxDriver {
+  const memory = new MappedRanges();
+  const held = { modules: 0, memories: 0, mappings: 0, stagings: 0 };
+  const host = memory.watch(createHostDriver());
+  const calls = interceptDriver(host, {
+    before: (call) => {
+      if (!releases.includes(call)) fails(call);
+    },
+    after: (call) => {
+      if (call === "createMemory") held.memories += 1;
+      if (call === "releaseMemory") held.memories -= 1;
+      if (call === "mapMemory") held.mappings += 1;
+      if (call === "unmapMemory") held.mappings -= 1;
+      if (call === "allocateStaging") held.stagings += 1;
+      if (call === "freeStaging") held.stagings -= 1;
+      if (releases.includes(call)) fails(call);
+    },
+  });
+  const operations = new CudaElementOperations(
+    {
+      ...kernelCalls(memory, held, fails),
+      granularityBytes: (ordinal) => calls.describeDevice(ordinal).granularityBytes,
+      createMemory: (ordinal, byteLength) => calls.createMemory(ordinal, byteLength),
+      releaseMemory: (it) => calls.releaseMemory(it),
+      mapMemory: (it, access) => calls.mapMemory(it, access),
+      unmapMemory: (ordinal, pointer) => calls.unmapMemory(ordinal, pointer),
+      allocateStaging: (ordinal, byteLength) => calls.allocateStaging(ordinal, byteLength),
+      freeStaging: (staging) => calls.freeStaging(staging),
+      fill: (stream, to, pattern, count) => calls.fill(stream, to, pattern, count),
+      copyToHost: (stream, to, from, byteLength) => calls.copyToHost(stream, to, from, byteLength),
+      enter: (stream) => void host.isIdle(stream),
+      check: (_, address, byteLength, access) => memory.check(address, byteLength, access),
+    },
+    sizes,
+  );
+  const driver: GpuDriver = {
+    ...host,
+    enqueueOperation: (stream, operation) => operations.enqueueOperation(stream, operation),
+    enqueueReduction: (stream, reduction) => operations.enqueueReduction(stream, reduction),
+    prepareOperations: (ordinal) => operations.prepareOperations(ordinal),
+    close: () => {
+      operations.close();
+      host.close();
+    },
+  };
+  return { driver, held };
+}
+
+function kernelCalls(memory: PtxMemory, held: { modules: number }, fails: (call: string) => void): KernelCalls {
+  const kernelsOf = new Map<object, Map<string, PtxKernel>>();
+  return {
+    loadModule(ordinal, image) {
+      fails("loadModule");
+      const module = { ordinal, kernelNames: undefined };
+      kernelsOf.set(module, PtxKernel.parse(new TextDecoder().decode(image)));
+      held.modules += 1;
+      return module;
+    },
+    unloadModule(module) {
+      if (!kernelsOf.delete(module)) throw new Error("no such module");
+      held.modules -= 1;
+      fails("unloadModule");
+    },
+    findKernel(module, name): LoadedKernel {
+      fails("findKernel");
+      const ptx = kernelsOf.get(module)?.get(name);
+      if (ptx === undefined) throw new Error(`no kernel ${name}`);
+      return { name, ptx, parameters: undefined, threadsPerBlockMax: 1024 };
+    },
+    launchKernel(stream, kernel, { grid, block }, args) {
+      fails("launchKernel");
+      const { ptx, name } = kernel as LoadedKernel;
+      const sizes = ptx.parameters.map((it) => it.byteLength);
+      const given = args.map((it) => it.byteLength);
+      if (sizes.join() !== given.join()) throw new Error(`${name} has parameters of ${sizes}, and was given ${given}`);
+      if (!(stream instanceof HostStream)) throw new Error("no stream of the host");
+      const step = () => {
+        ptx.run(grid[0], block[0], args, memory);
+        return "done" as const;
+      };
+      stream.enqueue({ byteLength: 1, step });
+    },
+  };
+}
+
+/** The ranges that the driver has mapped, as a GPU's page tables have them. */
+class MappedRanges implements PtxMemory {
+  readonly #ranges: { readonly start: bigint; readonly bytes: Uint8Array; readonly writable: boolean }[] = [];
+
+  watch(driver: GpuDriver): GpuDriver {
+    return {
+      ...driver,
+      mapMemory: (memory, access) => {
+        const start = driver.mapMemory(memory, access);
+        this.#ranges.unshift({ start, bytes: viewAt(start, memory.byteLength), writable: access === "read-write" });
+        return start;
+      },
+      unmapMemory: (ordinal, pointer) => {
+        const index = this.#ranges.findIndex(({ start }) => start === pointer);
+        if (index >= 0) this.#ranges.splice(index, 1);
+        driver.unmapMemory(ordinal, pointer);
+      },
+    };
+  }
+
+  /** As the CUDA driver checks what is enqueued. */
+  check(address: bigint, byteLength: number, access: Access): void {
+    const { start, bytes, writable } = this.#holding(address) ?? {};
+    if (start === undefined || bytes === undefined) return;
+    const range = { start, byteLength: bytes.byteLength, access: writable ? "read-write" : "read" } as const;
+    checkWithin(range, address, byteLength, access);
+  }
+
+  at(address: bigint, byteLength: number, access: "read" | "write"): { view: DataView; offset: number } {
+    if (address % BigInt(byteLength) !== 0n) throw new Error(`misaligned: ${byteLength} bytes at ${address}`);
+    const range = this.#holding(address);
+    if (range === undefined) throw new Error(`illegal address ${address}`);
+    if (access === "write" && !range.writable) throw new Error(`write to read-only memory at ${address}`);
+    return { view: viewOf(range.bytes), offset: Number(address - range.start) };
+  }
+
+  #holding(address: bigint) {
+    return this.#ranges.find((it) => address >= it.start && address - it.start < it.bytes.byteLength);
+  }
+}
+
+const views = new WeakMap<Uint8Array, DataView>();
+
+function viewOf(bytes: Uint8Array): DataView {
+  let view = views.get(bytes);
+  if (view === undefined) {
+    view = new DataView(bytes.buffer);
+    views.set(bytes, view);
+  }
+  return view;
+}
