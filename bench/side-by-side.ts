@@ -32,15 +32,21 @@ export async function sideBySide(benchmark: Benchmark, c: CPrograms, options: Ro
   const ours = benchmark.roles.map(
     (role): Program => ({ command: process.execPath, args: [actor, options.device, String(iterations), role] }),
   );
-  const theirs = c.program(benchmark.name, iterations);
+  let theirs = c.program(benchmark.name, iterations);
   const measured: { readonly ts: Measurement[]; readonly c: Measurement[] } = { ts: [], c: [] };
   for (let round = 0; round < options.rounds; round += 1) {
     measured.ts.push(...(await runTogether(ours)));
-    if (typeof theirs !== "string") measured.c.push(...(await runTogether([theirs])));
+    if (typeof theirs === "string") continue;
+    try {
+      measured.c.push(...(await runTogether([theirs])));
+    } catch (error) {
+      // WHY not thrown: an older driver may lack what the program in C asks for, and our figure stands without it.
+      theirs = `failed: ${error instanceof Error ? error.message : String(error)}`;
+    }
   }
   return Object.entries(benchmark.rows).map(([name, { what, goal }]) => {
     const ts = figureOf(name, measured.ts);
-    const inC = typeof theirs === "string" ? theirs : figureOf(name, measured.c);
+    const inC = typeof theirs === "string" ? `${name}: ${theirs}` : figureOf(name, measured.c);
     return row({ name, what, ts, inC, goal: options.device === "host" ? undefined : goal });
   });
 }
@@ -60,8 +66,9 @@ function row(found: {
   if (goal?.usMax !== undefined) {
     return { ...compared, goal: `under ${goal.usMax} us`, met: ts.median < goal.usMax };
   }
-  if (goal?.ratioMax === undefined || ratio === undefined) return compared;
-  return { ...compared, goal: `within ${goal.ratioMax} times C`, met: ratio <= goal.ratioMax };
+  if (goal?.ratioMax === undefined) return compared;
+  // A goal that could not be judged was not met.
+  return { ...compared, goal: `within ${goal.ratioMax} times C`, met: ratio !== undefined && ratio <= goal.ratioMax };
 }
 
 /** Of the medians of the rounds: the best, and the one in the middle, with its 99th percentile. */
