@@ -28,8 +28,8 @@ export class AddressTable<Range extends AddressRange> {
     const index = this.#indexAfter(range.start);
     const before = this.#ranges[index - 1];
     const after = this.#ranges[index];
-    if (before !== undefined && rangeEnd(before) > range.start) throw this.#overlap(range, before);
-    if (after !== undefined && rangeEnd(range) > after.start) throw this.#overlap(range, after);
+    if (before !== undefined && bytesInto(before, range.start) < before.byteLength) throw this.#overlap(range, before);
+    if (after !== undefined && bytesInto(range, after.start) < range.byteLength) throw this.#overlap(range, after);
     this.#ranges.splice(index, 0, range);
   }
 
@@ -75,11 +75,6 @@ export class AddressTable<Range extends AddressRange> {
  */
 export function bytesInto(range: AddressRange, address: bigint): number {
   return Number(address - range.start);
-}
-
-/** The first address after a range. */
-export function rangeEnd(range: AddressRange): bigint {
-  return range.start + BigInt(range.byteLength);
 }
 
 export function formatAddress(address: bigint): string {

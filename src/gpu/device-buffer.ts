@@ -316,12 +316,8 @@ export class DeviceBuffer {
 function giveBack({ mapped, memory }: Held): void {
   liveCount -= 1;
   mapped.pooled?.bufferClosed();
-  releaseAll([
-    () => {
-      if (memory !== undefined) mapped.device.driver.releaseMemory(memory);
-    },
-    () => mapped.release(),
-  ]);
+  if (memory === undefined) mapped.release();
+  else releaseAll([() => mapped.device.driver.releaseMemory(memory), () => mapped.release()]);
 }
 
 /** Buffers of this process that are open; what leak checks compare. */
