@@ -186,7 +186,11 @@ export class CudaStreams {
     stream.freed = false;
     const status = cuda.cuStreamSynchronize(stream.handle);
     if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuStreamSynchronize", `finish the work of a stream of cuda:${stream.ordinal}`);
+      throw this.#session.failure(
+        status,
+        "cuStreamSynchronize",
+        `finish the work of a stream of cuda:${stream.ordinal}`,
+      );
     }
   }
 
