@@ -33,7 +33,7 @@ const head = {
   generation: positive,
 };
 
-const arrayHandleSchema = v.strictObject({
+export const arrayHandleSchema = v.strictObject({
   ...head,
   kind: v.literal("array-handle"),
   /** Bytes of the block that the handle opens. */
@@ -42,7 +42,7 @@ const arrayHandleSchema = v.strictObject({
   array: arrayLayout,
 });
 
-const eventSchema = v.strictObject({
+export const eventSchema = v.strictObject({
   ...head,
   kind: v.literal("event"),
   /** How often the event had been recorded when the document was made; 0 is never. */
