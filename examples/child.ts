@@ -11,16 +11,24 @@ interface Failure {
   readonly message: string;
 }
 
+interface ChildOptions {
+  /** Plain arguments after the role. */
+  readonly args?: readonly string[];
+  /** File descriptors of this process, which the child has as 4, 5 and so on. */
+  readonly fds?: readonly number[];
+}
+
+/** Closing it ends a child that is still running. */
 export class Child {
   readonly process: ChildProcess;
   readonly #inbox: Inbox;
 
   /** Runs the same example (`import.meta.url`) in another role, with the options of this process. */
-  constructor(example: string, role: string, options: Options, ...args: readonly string[]) {
+  constructor(example: string, role: string, options: Options, { args = [], fds = [] }: ChildOptions = {}) {
     const device = options.device === undefined ? [] : ["--device", options.device];
     const counts = ["--elements", String(options.elements), "--processes", String(options.processes)];
     this.process = fork(fileURLToPath(example), [role, ...args, ...counts, ...device], {
-      stdio: ["ignore", "inherit", "inherit", "ipc"],
+      stdio: ["ignore", "inherit", "inherit", "ipc", ...fds],
     });
     this.#inbox = new Inbox(this.process);
   }
@@ -48,7 +56,7 @@ export class Child {
 
   /** Waits until the child has ended by itself, without an error. */
   async finished(): Promise<void> {
-    if (this.#isRunning()) await once(this.process, "exit", { signal: AbortSignal.timeout(LIMIT.timeoutMs) });
+    await this.#ended();
     if (this.process.exitCode === 0) return;
     // Where it said what was wrong, that is the error.
     if (this.#inbox.hasMessage) await this.hear();
@@ -59,7 +67,22 @@ export class Child {
   async kill(): Promise<void> {
     if (!this.#isRunning()) return;
     this.process.kill("SIGKILL");
-    await once(this.process, "exit");
+    await this.#ended();
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#isRunning()) this.process.kill("SIGKILL");
+  }
+
+  async #ended(): Promise<void> {
+    const signal = AbortSignal.timeout(LIMIT.timeoutMs);
+    try {
+      if (this.#isRunning()) await once(this.process, "exit", { signal });
+      if (this.process.connected) await once(this.process, "disconnect", { signal });
+    } catch (cause) {
+      const message = `Process ${this.pid} was not done after ${LIMIT.timeoutMs / 1000} s`;
+      throw new CudaIpcError("TIMEOUT", message, { cause });
+    }
   }
 
   #isRunning(): boolean {
@@ -90,10 +113,10 @@ class Inbox {
       this.#messages.push(message);
       this.#waiting?.();
     });
-    from.on("exit", () => {
+    // WHY not "exit": what the other process said last may still be on its way then.
+    from.on("disconnect", () => {
       this.#ended = true;
-      // WHY later: what it said last may still be on its way.
-      setTimeout(() => this.#waiting?.(), 100);
+      this.#waiting?.();
     });
   }
 

@@ -22,8 +22,13 @@ const TIME_LIMIT_MS = 120_000;
 /** How long an example that was told to stop may take before it is ended by force. */
 const GRACE_MS = 2_000;
 
-export async function runExample(name: string, options: ExampleOptions, context: CommandContext): Promise<void> {
-  await withTemporarySocket("cuda-ipc-demo-", async (socket) => {
+/** Resolves to why the example cannot be run on this device, where that is so. */
+export async function runExample(
+  name: string,
+  options: ExampleOptions,
+  context: CommandContext,
+): Promise<string | undefined> {
+  return withTemporarySocket("cuda-ipc-demo-", async (socket) => {
     const folder = dirname(socket);
     // WHY all three: whatever the example and the package put somewhere then lies in the folder that is removed afterwards.
     const env = { ...process.env, TMPDIR: folder, XDG_RUNTIME_DIR: folder, CUDA_IPC_SOCKET: socket };
@@ -32,7 +37,7 @@ export async function runExample(name: string, options: ExampleOptions, context:
       execArgv: [],
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
-    await new RunningExample(child, name, context).done();
+    return new RunningExample(child, name, context).done();
   });
 }
 
@@ -61,6 +66,7 @@ class RunningExample {
   readonly #name: string;
   readonly #context: CommandContext;
   #failure: CudaIpcError | undefined;
+  #skipped: string | undefined;
 
   constructor(child: ChildProcess, name: string, context: CommandContext) {
     this.#child = child;
@@ -68,11 +74,12 @@ class RunningExample {
     this.#context = context;
   }
 
-  async done(): Promise<void> {
+  async done(): Promise<string | undefined> {
     const { signal, terminal } = this.#context;
     const child = this.#child;
     child.on("message", (message) => {
       this.#failure ??= failureOf(message);
+      this.#skipped ??= textOf("skipped", message);
     });
     const lines = createInterface({ input: child.stdout ?? process.stdin });
     lines.on("line", (line) => terminal.line(`  ${line}`));
@@ -90,7 +97,7 @@ class RunningExample {
       });
       signal.throwIfAborted();
       if (this.#failure !== undefined) throw this.#failure;
-      if (code === 0) return;
+      if (code === 0) return this.#skipped;
       throw new CudaIpcError(
         "PEER_GONE",
         `The example "${this.#name}" ended too early: ${byName ?? `exit code ${code}`}`,
@@ -110,9 +117,16 @@ class RunningExample {
 }
 
 function failureOf(message: unknown): CudaIpcError | undefined {
-  if (typeof message !== "object" || message === null || !("kind" in message) || message.kind !== "failed")
-    return undefined;
-  const { code, message: text } = message as { code?: unknown; message?: unknown };
+  const text = textOf("failed", message);
+  if (text === undefined) return undefined;
+  const { code } = message as { readonly code?: unknown };
   const known = typeof code === "string" && isErrorCode(code) ? code : "SYSTEM_ERROR";
-  return new CudaIpcError(known, String(text));
+  return new CudaIpcError(known, text);
+}
+
+/** What a message of this kind says. */
+function textOf(kind: "failed" | "skipped", message: unknown): string | undefined {
+  if (typeof message !== "object" || message === null || !("kind" in message) || message.kind !== kind)
+    return undefined;
+  return "message" in message ? String(message.message) : "";
 }
