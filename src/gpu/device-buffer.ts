@@ -6,7 +6,7 @@ import { checkInteger, checkRange, roundUp } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { checkOneOf } from "../base/one-of.js";
-import { acquireIn, releaseAll } from "../base/scope.js";
+import { acquireIn } from "../base/scope.js";
 import type { DevicePointer, DriverMemory, FillPattern, Mechanism } from "../driver/gpu-driver.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -14,36 +14,17 @@ import type { PooledDescriptor } from "../wire/pool-descriptor.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { AllocateOptions, BufferOptions, CloseOptions, ImportOptions } from "./buffer-options.js";
 import type { Device } from "./device.js";
-import { LeakWatch } from "./leak-watch.js";
+import { giveBackFrom, type HeldMemory, holdFor } from "./held-memory.js";
 import { allocateLegacy, type ExportedHandle, exportLegacy } from "./legacy-memory.js";
 import { MappedMemory } from "./mapped-memory.js";
 import type { Stream } from "./stream.js";
 import { download, upload } from "./transfer.js";
 
-/** What an open buffer holds, apart from the buffer itself, so that it can be given back when the buffer was forgotten. */
-interface Held {
-  readonly label: string;
-  readonly mapped: MappedMemory;
-  /** The driver's handle, for exporting; undefined for imported memory. */
-  readonly memory: DriverMemory | undefined;
-}
-
-let liveCount = 0;
-
-const forgotten = new LeakWatch<DeviceBuffer, Held>((held) => {
-  process.emitWarning(`Buffer "${held.label}" was never closed; it is now`, "CudaIpcLeak");
-  try {
-    giveBack(held);
-  } catch (error) {
-    process.emitWarning(`Buffer "${held.label}" could not be closed: ${String(error)}`, "CudaIpcLeak");
-  }
-});
-
 export class DeviceBuffer {
   readonly device: Device;
   readonly label: string;
   readonly access: Access;
-  readonly #held: Held;
+  readonly #held: HeldMemory;
   #byteLength: number;
   #open = true;
 
@@ -54,9 +35,7 @@ export class DeviceBuffer {
     this.access = options.access;
     this.#byteLength = options.byteLength;
     this.#held = { label: options.label, mapped, memory };
-    liveCount += 1;
-    mapped.pooled?.bufferOpened();
-    forgotten.watch(this, this.#held);
+    holdFor(this, this.#held);
   }
 
   /**
@@ -290,8 +269,7 @@ export class DeviceBuffer {
       pooled.freeAfter(options.stream);
     }
     this.#open = false;
-    forgotten.unwatch(this);
-    giveBack(this.#held);
+    giveBackFrom(this, this.#held);
   }
 
   [Symbol.dispose](): void {
@@ -311,20 +289,4 @@ export class DeviceBuffer {
     if (this.access === "read-write") return;
     throw new CudaIpcError("READ_ONLY", `Cannot write to "${this.label}": it was opened for reading`);
   }
-}
-
-function giveBack({ mapped, memory }: Held): void {
-  liveCount -= 1;
-  mapped.pooled?.bufferClosed();
-  releaseAll([
-    () => {
-      if (memory !== undefined) mapped.device.driver.releaseMemory(memory);
-    },
-    () => mapped.release(),
-  ]);
-}
-
-/** Buffers of this process that are open; what leak checks compare. */
-export function openBufferCount(): number {
-  return liveCount;
 }

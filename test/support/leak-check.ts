@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { afterEach, beforeEach } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { openBufferCount } from "../../src/gpu/device-buffer.js";
+import { openBufferCount } from "../../src/gpu/held-memory.js";
 import { FdWatch } from "../../src/os/fd-watch.js";
 import { mappedBytes } from "../../src/os/mapping.js";
 import { openFdCount } from "../../src/os/owned-fd.js";

@@ -8,7 +8,7 @@
 #define POOL_PAGE ((size_t)4096)
 #define POOL_MAGIC 0x4C4F4F504E492D43ull
 #define POINTER_MAGIC 0x50544E494F502D43ull
-#define BLOCKS_MAX 1024
+#define POOLED_MAX 1024
 
 struct pool_header { uint64_t magic, id, bytes; };
 struct pointer_data { uint64_t magic, id, offset, bytes, unused[4]; };
@@ -20,38 +20,38 @@ struct CUmemPoolHandle_st {
   char *base;
   cuuint64_t threshold, used, used_high, reserved, reserved_high;
 };
-struct block { CUmemoryPool pool; size_t offset, bytes; CUdeviceptr pointer; int ending; };
-static struct block blocks[BLOCKS_MAX];
+struct pooled_block { CUmemoryPool pool; size_t offset, bytes; CUdeviceptr pointer; int ending; };
+static struct pooled_block pooled_blocks[POOLED_MAX];
 
 static size_t whole_pages(size_t bytes) { return (bytes + POOL_PAGE - 1) / POOL_PAGE * POOL_PAGE; }
 
-static struct block *block_holding(CUdeviceptr pointer) {
-  for (int i = 0; i < BLOCKS_MAX; i++) {
-    if (blocks[i].pool != NULL && pointer >= blocks[i].pointer && pointer < blocks[i].pointer + blocks[i].bytes) return &blocks[i];
+static struct pooled_block *block_holding(CUdeviceptr pointer) {
+  for (int i = 0; i < POOLED_MAX; i++) {
+    if (pooled_blocks[i].pool != NULL && pointer >= pooled_blocks[i].pointer && pointer < pooled_blocks[i].pointer + pooled_blocks[i].bytes) return &pooled_blocks[i];
   }
   return NULL;
 }
 
-static struct block *block_at(CUdeviceptr pointer) {
-  struct block *found = block_holding(pointer);
+static struct pooled_block *pooled_block_at(CUdeviceptr pointer) {
+  struct pooled_block *found = block_holding(pointer);
   return found != NULL && found->pointer == pointer && !found->ending ? found : NULL;
 }
 
 static int blocks_of(CUmemoryPool pool) {
   int count = 0;
-  for (int i = 0; i < BLOCKS_MAX; i++) count += blocks[i].pool == pool;
+  for (int i = 0; i < POOLED_MAX; i++) count += pooled_blocks[i].pool == pool;
   return count;
 }
 
-static struct block *add_block(CUmemoryPool pool, size_t offset, size_t bytes, CUdeviceptr pointer) {
-  for (int i = 0; i < BLOCKS_MAX; i++) {
-    if (blocks[i].pool != NULL) continue;
-    blocks[i] = (struct block){pool, offset, bytes, pointer, 0};
+static struct pooled_block *add_block(CUmemoryPool pool, size_t offset, size_t bytes, CUdeviceptr pointer) {
+  for (int i = 0; i < POOLED_MAX; i++) {
+    if (pooled_blocks[i].pool != NULL) continue;
+    pooled_blocks[i] = (struct pooled_block){pool, offset, bytes, pointer, 0};
     pool->used += bytes;
     if (pool->used > pool->used_high) pool->used_high = pool->used;
     if (offset + bytes - POOL_PAGE > pool->reserved) pool->reserved = offset + bytes - POOL_PAGE;
     if (pool->reserved > pool->reserved_high) pool->reserved_high = pool->reserved;
-    return &blocks[i];
+    return &pooled_blocks[i];
   }
   return NULL;
 }
@@ -65,7 +65,7 @@ static void end_pool(CUmemoryPool pool) {
 
 /* Whether there was such a block. Called when a stream gets to the free. */
 static int free_pooled(CUdeviceptr pointer) {
-  struct block *it = block_holding(pointer);
+  struct pooled_block *it = block_holding(pointer);
   if (it == NULL || it->pointer != pointer) return 0;
   CUmemoryPool pool = it->pool;
   if (pool->imported) munmap(host(pointer), it->bytes);
@@ -77,7 +77,7 @@ static int free_pooled(CUdeviceptr pointer) {
 
 /* For cuMemGetAddressRange. */
 static int pooled_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {
-  struct block *it = block_holding(pointer);
+  struct pooled_block *it = block_holding(pointer);
   if (it == NULL) return 0;
   *base = it->pointer;
   *bytes = it->bytes;
@@ -150,9 +150,9 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes) {
   REQUIRE(!pool->imported);
   if (pool->exportable) return CUDA_SUCCESS;
   size_t kept = bytes;
-  for (int i = 0; i < BLOCKS_MAX; i++) {
-    size_t end = blocks[i].offset + blocks[i].bytes - POOL_PAGE;
-    if (blocks[i].pool == pool && end > kept) kept = end;
+  for (int i = 0; i < POOLED_MAX; i++) {
+    size_t end = pooled_blocks[i].offset + pooled_blocks[i].bytes - POOL_PAGE;
+    if (pooled_blocks[i].pool == pool && end > kept) kept = end;
   }
   if (kept < pool->reserved) pool->reserved = kept;
   return CUDA_SUCCESS;
@@ -162,21 +162,21 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemoryPoo
   REQUIRE_CONTEXT;
   REQUIRE(bytes > 0 && stream != NULL && !pool->imported && !pool->destroyed);
   size_t length = whole_pages(bytes), offset = POOL_PAGE;
-  for (int i = 0; i < BLOCKS_MAX; i++) {
-    struct block *it = &blocks[i];
+  for (int i = 0; i < POOLED_MAX; i++) {
+    struct pooled_block *it = &pooled_blocks[i];
     if (it->pool != pool || it->offset >= offset + length || it->offset + it->bytes <= offset) continue;
     offset = it->offset + it->bytes;
     i = -1;
   }
   if (offset + length > POOL_PAGE + pool->bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  struct block *it = add_block(pool, offset, length, (CUdeviceptr)(uintptr_t)(pool->base + offset));
+  struct pooled_block *it = add_block(pool, offset, length, (CUdeviceptr)(uintptr_t)(pool->base + offset));
   if (it == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
   *pointer = it->pointer;
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
-  struct block *it = block_at(pointer);
+  struct pooled_block *it = pooled_block_at(pointer);
   REQUIRE(it != NULL && stream != NULL);
   it->ending = 1;
   return enqueue(stream, FREE_POOLED, pointer, 0, 0);
@@ -203,7 +203,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *fd, CUmemA
 }
 
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr pointer) {
-  struct block *it = block_at(pointer);
+  struct pooled_block *it = pooled_block_at(pointer);
   REQUIRE_CONTEXT;
   REQUIRE(it != NULL && it->pool->exportable && !it->pool->imported);
   struct pointer_data out = {POINTER_MAGIC, it->pool->id, it->offset, it->bytes, {0}};
@@ -216,15 +216,15 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *pointer, CUmemoryPool pool, CUmemPo
   memcpy(&in, data, sizeof in);
   REQUIRE_CONTEXT;
   REQUIRE(pool->imported && in.magic == POINTER_MAGIC && in.id == pool->id && in.offset + in.bytes <= POOL_PAGE + pool->bytes);
-  for (int i = 0; i < BLOCKS_MAX; i++) {
-    struct block *it = &blocks[i];
+  for (int i = 0; i < POOLED_MAX; i++) {
+    struct pooled_block *it = &pooled_blocks[i];
     if (it->pool == NULL || !it->pool->imported || it->pool->id != in.id || it->offset != in.offset) continue;
     *pointer = it->pointer;
     return CUDA_SUCCESS;
   }
   void *start = mmap(NULL, in.bytes, pool->accessible ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, pool->fd, (off_t)in.offset);
   if (start == MAP_FAILED) return CUDA_ERROR_MAP_FAILED;
-  struct block *it = add_block(pool, in.offset, in.bytes, (CUdeviceptr)(uintptr_t)start);
+  struct pooled_block *it = add_block(pool, in.offset, in.bytes, (CUdeviceptr)(uintptr_t)start);
   if (it == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
   *pointer = it->pointer;
   return CUDA_SUCCESS;

@@ -1,7 +1,8 @@
 // Forgets a buffer and says what is held once it was collected. Run with --expose-gc.
 import { once } from "node:events";
 import { Device } from "../../../../src/gpu/device.js";
-import { DeviceBuffer, openBufferCount } from "../../../../src/gpu/device-buffer.js";
+import { DeviceBuffer } from "../../../../src/gpu/device-buffer.js";
+import { openBufferCount } from "../../../../src/gpu/held-memory.js";
 import { mappedBytes } from "../../../../src/os/mapping.js";
 import { openFdCount } from "../../../../src/os/owned-fd.js";
 import { say } from "../../../support/actor-side.js";

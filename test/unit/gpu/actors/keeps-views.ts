@@ -1,6 +1,7 @@
 // Keeps a view of memory whose buffer and device are closed, reads it, drops it, and says when it is unmapped. Run with --expose-gc.
 import { Device } from "../../../../src/gpu/device.js";
-import { DeviceBuffer, openBufferCount } from "../../../../src/gpu/device-buffer.js";
+import { DeviceBuffer } from "../../../../src/gpu/device-buffer.js";
+import { openBufferCount } from "../../../../src/gpu/held-memory.js";
 import { mappedBytes } from "../../../../src/os/mapping.js";
 import { say } from "../../../support/actor-side.js";
 import { until } from "../../../support/until.js";
