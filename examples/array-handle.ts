@@ -6,8 +6,8 @@
  *   --elements 1024 --device cuda:0
  *
  * The output (the numbers are processes):
- *   4711  opening it in its own process is refused: OWN_HANDLE: Cannot open ...
- *   4712  opened int32[256,4], strides [4,1], by its handle: verified
+ *   4711  opening it in its own process is refused: OWN_HANDLE: ...
+ *   4712  opened int32[256,4], strides [4,1] by its handle: verified
  *   4712  opened a slice, int32[128,2], strides [8,1], by its own: verified
  *   4712  opened 64 bytes as int32[256,4]: verified; doubled every element
  *   4711  finds every element doubled: verified

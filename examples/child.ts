@@ -22,6 +22,7 @@ interface ChildOptions {
 export class Child {
   readonly process: ChildProcess;
   readonly #inbox: Inbox;
+  readonly #failure: Promise<never>;
 
   /** Runs the same example (`import.meta.url`) in another role, with the options of this process. */
   constructor(example: string, role: string, options: Options, { args = [], fds = [] }: ChildOptions = {}) {
@@ -31,6 +32,9 @@ export class Child {
       stdio: ["ignore", "inherit", "inherit", "ipc", ...fds],
     });
     this.#inbox = new Inbox(this.process);
+    this.#failure = failureOf(this.process);
+    // Whoever asks for it is told; nobody has to.
+    this.#failure.catch(() => {});
   }
 
   get pid(): number {
@@ -47,11 +51,13 @@ export class Child {
    */
   async hear<T>(): Promise<T> {
     const message = await this.#inbox.next();
-    if (isFailure(message)) {
-      const code = isErrorCode(message.code) ? message.code : "SYSTEM_ERROR";
-      throw new CudaIpcError(code, `Process ${this.pid} failed: ${message.message}`);
-    }
+    if (isFailure(message)) throw errorOf(this.pid, message);
     return message as T;
+  }
+
+  /** What this process does meanwhile; it ends at once with what the child fails with. */
+  during<T>(work: Promise<T>): Promise<T> {
+    return Promise.race([work, this.#failure]);
   }
 
   /** Waits until the child has ended by itself, without an error. */
@@ -60,8 +66,7 @@ export class Child {
     if (this.process.exitCode === 0) return;
     // Where it said what was wrong, that is the error.
     if (this.#inbox.hasMessage) await this.hear();
-    const how = this.process.signalCode ?? this.process.exitCode;
-    throw new CudaIpcError("PEER_GONE", `Process ${this.pid} ended with ${how}`);
+    throw goneError(this.process);
   }
 
   async kill(): Promise<void> {
@@ -139,6 +144,30 @@ class Inbox {
     }
     return this.#messages.shift();
   }
+}
+
+/** Rejects once the child says that it failed, or ends as if it had. */
+function failureOf(child: ChildProcess): Promise<never> {
+  return new Promise((_, reject) => {
+    child.on("message", (message) => {
+      if (isFailure(message)) reject(errorOf(child.pid, message));
+    });
+    child.once("exit", (code) => {
+      if (code === 0) return;
+      const tell = () => reject(goneError(child));
+      if (child.connected) child.once("disconnect", tell);
+      else tell();
+    });
+  });
+}
+
+function goneError({ pid, signalCode, exitCode }: ChildProcess): CudaIpcError {
+  return new CudaIpcError("PEER_GONE", `Process ${pid} ended with ${signalCode ?? exitCode}`);
+}
+
+function errorOf(pid: number | undefined, { code, message }: Failure): CudaIpcError {
+  const known = isErrorCode(code) ? code : "SYSTEM_ERROR";
+  return new CudaIpcError(known, `Process ${pid} failed: ${message}`);
 }
 
 function isFailure(message: unknown): message is Failure {

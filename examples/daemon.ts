@@ -58,6 +58,12 @@ async function serve(options: Options): Promise<void> {
 async function parent(options: Options): Promise<void> {
   using daemon = new Child(import.meta.url, "serve", options);
   await daemon.hear();
+  await daemon.during(lookAndChange(options));
+  daemon.tell("end");
+  await daemon.finished();
+}
+
+async function lookAndChange(options: Options): Promise<void> {
   await using hub = await join(options);
   using steps = await hub.openTimeline("daemon-steps", LIMIT);
   using field = await hub.open("daemon-field", LIMIT);
@@ -76,8 +82,6 @@ async function parent(options: Options): Promise<void> {
   verify("the growth", [to.value - from.value], () => (to.step - from.step) * wanted);
   const after = `after step ${from.step} with ${from.value}`;
   say(`sees step ${to.step}: every element is ${to.value}; ${after}: every element verified`);
-  daemon.tell("end");
-  await daemon.finished();
 }
 
 /** All elements of one step: read between steps, and read again where a step was taken meanwhile. */

@@ -16,7 +16,7 @@
 import { join } from "node:path";
 import { DeviceArray, Group, openShared, share } from "cuda-ipc";
 import { Child } from "./child.ts";
-import { LIMIT, type Options, openDevice, run, say, temporaryFolder, verify } from "./program.ts";
+import { LIMIT, type Options, openDevice, run, say, temporaryFolder, verify, WrongOption } from "./program.ts";
 
 await run({ elements: 2 ** 20, processes: 4 }, (options) =>
   options.role === "rank" ? member(options) : parent(options),
@@ -24,7 +24,7 @@ await run({ elements: 2 ** 20, processes: 4 }, (options) =>
 
 async function parent(options: Options): Promise<void> {
   const { elements, processes } = options;
-  if (processes % 2 !== 0) throw new RangeError(`--processes must be even: ${processes} ranks are no pairs`);
+  if (processes % 2 !== 0) throw new WrongOption(`--processes must be even: ${processes} ranks are no pairs`);
   const path = join(temporaryFolder(), "group.sock");
   say(`starts ${processes} ranks with float32[${elements}] each`);
   const children = Array.from({ length: processes }, (_, rank) => {

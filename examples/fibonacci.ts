@@ -14,7 +14,7 @@
  */
 import { connect, type Hub } from "cuda-ipc";
 import { Child, heard, tellParent } from "./child.ts";
-import { LIMIT, type Options, run, say, verify } from "./program.ts";
+import { LIMIT, type Options, run, say, verify, WrongOption } from "./program.ts";
 
 await run({ elements: 94, processes: 3 }, (options) => (options.role === "rank" ? rank(options) : parent(options)));
 
@@ -25,7 +25,7 @@ function join({ device }: Options): Promise<Hub> {
 
 async function parent(options: Options): Promise<void> {
   const { elements, processes } = options;
-  if (processes < 2) throw new RangeError("--processes must be at least 2: they take turns");
+  if (processes < 2) throw new WrongOption("--processes must be at least 2: they take turns");
   const name = `fibonacci-${process.pid}`;
   await using hub = await join(options);
   using sequence = await hub.create(name, { dtype: "uint64", shape: [elements] });

@@ -24,8 +24,14 @@ export const LIMIT = { timeoutMs: 30_000 } as const;
 
 const commands = { elements: { type: "string" }, device: { type: "string" }, processes: { type: "string" } } as const;
 
+/** WHY asked now: a process that was started by another goes on being one when that has hung up. */
+const isChild = process.send !== undefined;
+
 /** Thrown by an example that this device cannot run: it ends without an error, and says why. */
 class Skipped extends Error {}
+
+/** Thrown for an option that the example cannot do anything with. */
+export class WrongOption extends Error {}
 
 /** Runs an example; what it throws is told in one line, or to the process that started it. */
 export async function run(
@@ -34,6 +40,8 @@ export async function run(
 ): Promise<void> {
   // WHY: a child ends with the process that started it, whatever it is waiting for.
   process.on("disconnect", () => process.exit());
+  // That one may have ended before this line was reached.
+  if (process.connected === false) process.exit();
   // WHY: by itself a signal would end this process without its `exit` handlers, which remove its folders.
   process.once("SIGINT", () => process.exit(130)).once("SIGTERM", () => process.exit(143));
   try {
@@ -43,22 +51,30 @@ export async function run(
     const processes = count("--processes", values.processes, defaults.processes ?? 2);
     await main({ elements, processes, device: values.device, role, args });
   } catch (error) {
-    tell(error);
+    await tell(error);
+    // WHY at once: what is still open, children above all, ends with this process.
+    process.exit();
   }
   if (process.connected) process.disconnect();
 }
 
-function tell(error: unknown): void {
+async function tell(error: unknown): Promise<void> {
   const message = error instanceof Error ? error.message : String(error);
-  if (error instanceof Skipped) {
-    if (process.send === undefined) say(`Skipped: ${message}`);
-    else process.send({ kind: "skipped", message });
-    return;
-  }
-  process.exitCode = 1;
-  const code = error instanceof CudaIpcError ? error.code : "INTERNAL";
-  if (process.send === undefined) console.error(`error[${code}]: ${message}`);
-  else process.send({ kind: "failed", code, message });
+  const kind = error instanceof Skipped ? "skipped" : "failed";
+  const code = codeOf(error);
+  if (kind === "failed") process.exitCode = code === "USAGE" ? 2 : 1;
+  if (isChild) {
+    if (process.connected) await new Promise<unknown>((resolve) => process.send?.({ kind, code, message }, resolve));
+  } else if (kind === "skipped") say(`Skipped: ${message}`);
+  else console.error(`error[${code}]: ${message}`);
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof CudaIpcError) return error.code;
+  if (error instanceof WrongOption) return "USAGE";
+  // What parseArgs throws.
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  return code.startsWith("ERR_PARSE_ARGS") ? "USAGE" : "INTERNAL";
 }
 
 /** The device of this name; of several GPUs, where none is named, each rank takes the next one. */
@@ -120,5 +136,5 @@ function count(option: string, text: string | undefined, otherwise: number): num
   if (text === undefined) return otherwise;
   const value = Number(text);
   if (Number.isSafeInteger(value) && value > 0) return value;
-  throw new RangeError(`${option} must be a positive integer, not ${text}`);
+  throw new WrongOption(`${option} must be a positive integer, not ${text}`);
 }

@@ -8,10 +8,11 @@
  *
  * The output (the numbers are processes):
  *   4711  made a ring of 4 slots of int32[65536] on cuda:0
+ *   4712  joins as the producer
  *   4712  produced 100 frames
  *   4711  consumed 100 frames in order, 26214400 bytes: every element verified
  */
-import { connect, DeviceArray, type Hub } from "cuda-ipc";
+import { connect, DeviceArray, type Hub, type ImportedTimeline, type Timeline } from "cuda-ipc";
 import { Child, heard, tellParent } from "./child.ts";
 import { LIMIT, type Options, run, say, verify } from "./program.ts";
 
@@ -36,23 +37,27 @@ async function consumer(options: Options): Promise<void> {
   using other = new Child(import.meta.url, "producer", options, { args: [name] });
   await other.hear();
   using produced = await hub.openTimeline(`${name}-produced`, LIMIT);
+  const byteLength = await other.during(consume(ring, consumed, produced));
+  other.tell("end");
+  await other.finished();
+  say(`consumed ${FRAMES} frames in order, ${byteLength} bytes: every element verified`);
+}
 
+async function consume(ring: DeviceArray<"int32">, consumed: Timeline, produced: ImportedTimeline): Promise<number> {
   const { device } = ring;
   // A timeline's first use on a device registers memory, which a stream that waits could hold up.
   for (const timeline of [consumed, produced]) timeline.prepare(device);
-  using frame = DeviceArray.allocate(device, { dtype: "int32", shape: [elements] });
+  using frame = DeviceArray.allocate(device, { dtype: "int32", shape: ring.shape.slice(1) });
   using stream = device.createStream();
   for (let f = 0; f < FRAMES; f += 1) {
     stream.wait(produced, f + 1);
     await frame.copyFrom(ring.slice(f % SLOTS), { stream });
     stream.signal(consumed, f + 1);
-    // By now the slot is the producer's again, as soon as the copy is done; the frame is looked at in peace.
+    // From here on the slot is the producer's again, once the copy is done; the frame is looked at in peace.
     await stream.synchronize(LIMIT);
     verify(`frame ${f}`, await frame.read(), (i) => (f * 1000 + i) | 0);
   }
-  other.tell("end");
-  await other.finished();
-  say(`consumed ${FRAMES} frames in order, ${FRAMES * frame.byteLength} bytes: every element verified`);
+  return FRAMES * frame.byteLength;
 }
 
 async function producer(options: Options): Promise<void> {
@@ -66,6 +71,7 @@ async function producer(options: Options): Promise<void> {
   for (const timeline of [consumed, produced]) timeline.prepare(device);
   device.prepareOperations();
   using stream = device.createStream();
+  say("joins as the producer");
   tellParent("ready");
   for (let f = 0; f < FRAMES; f += 1) {
     // Free once the frame that was in this slot before has been consumed.

@@ -24,7 +24,7 @@ import {
   share,
 } from "cuda-ipc";
 import { Child } from "./child.ts";
-import { LIMIT, type Options, openDevice, run, say, temporaryFolder, verify } from "./program.ts";
+import { LIMIT, type Options, openDevice, run, say, temporaryFolder, verify, WrongOption } from "./program.ts";
 
 /** What each gives to all. */
 interface Given {
@@ -38,7 +38,7 @@ await run({ elements: 65_536, processes: 3 }, (options) =>
 
 async function parent(options: Options): Promise<void> {
   const { processes } = options;
-  if (processes < 2) throw new RangeError("--processes must be at least 2: each works on its neighbour's array");
+  if (processes < 2) throw new WrongOption("--processes must be at least 2: each works on its neighbour's array");
   const path = join(temporaryFolder(), "group.sock");
   say(`starts ${processes} processes`);
   const children = Array.from({ length: processes }, (_, rank) => {

@@ -3,6 +3,7 @@
  * are printed as they come; what it failed with is thrown here.
  */
 import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { createInterface } from "node:readline";
@@ -10,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import type { CommandContext } from "../command-context.js";
+import { UsageError } from "../error-report.js";
 import { withTemporarySocket } from "../temporary-folder.js";
 
 export interface ExampleOptions {
@@ -65,7 +67,7 @@ class RunningExample {
   readonly #child: ChildProcess;
   readonly #name: string;
   readonly #context: CommandContext;
-  #failure: CudaIpcError | undefined;
+  #failure: Error | undefined;
   #skipped: string | undefined;
 
   constructor(child: ChildProcess, name: string, context: CommandContext) {
@@ -91,10 +93,7 @@ class RunningExample {
     signal.addEventListener("abort", onInterrupt);
     if (signal.aborted) onInterrupt();
     try {
-      const [code, byName] = await new Promise<[number | null, string | null]>((resolve) => {
-        child.once("error", () => resolve([null, null]));
-        child.once("close", (...how) => resolve(how as [number | null, string | null]));
-      });
+      const [code, byName] = await endOf(child);
       signal.throwIfAborted();
       if (this.#failure !== undefined) throw this.#failure;
       if (code === 0) return this.#skipped;
@@ -116,10 +115,23 @@ class RunningExample {
   }
 }
 
-function failureOf(message: unknown): CudaIpcError | undefined {
+/** How it ended, once all that it said has arrived. WHY not "close": that never comes where this side hung up. */
+async function endOf(child: ChildProcess): Promise<readonly [number | null, string | null]> {
+  try {
+    const all = [once(child, "exit"), once(child, "disconnect"), once(child.stdout ?? process.stdin, "close")];
+    const [how] = await Promise.all(all);
+    return how as [number | null, string | null];
+  } catch {
+    // It could not be started.
+    return [null, null];
+  }
+}
+
+function failureOf(message: unknown): Error | undefined {
   const text = textOf("failed", message);
   if (text === undefined) return undefined;
   const { code } = message as { readonly code?: unknown };
+  if (code === "USAGE") return new UsageError(text);
   const known = typeof code === "string" && isErrorCode(code) ? code : "SYSTEM_ERROR";
   return new CudaIpcError(known, text);
 }
