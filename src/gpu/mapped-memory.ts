@@ -35,13 +35,12 @@ export class MappedMemory {
   readonly device: Device;
   readonly pointer: DevicePointer;
   readonly mechanism: Mechanism;
-  /** Larger than that of whatever was at the same address before. */
-  readonly generation = nextGeneration();
   readonly pooled: PooledMemory | undefined;
   readonly #unmap: () => void;
   readonly #onUnmapped: (() => void)[] = [];
   #byteLength: number;
   #users = 1;
+  #generation: number | undefined;
 
   /** Takes over the range; the first user is the caller. */
   constructor(device: Device, range: MappedRange) {
@@ -72,6 +71,15 @@ export class MappedMemory {
   /** From here on there is more of it at the same address. */
   grownTo(byteLength: number): void {
     this.#byteLength = byteLength;
+  }
+
+  /**
+   * Larger than that of whatever was at the same address before. WHY only when asked for: it takes a look at the clock, and most memory
+   * is never exported. What was there before got its number, if any, before this memory was made.
+   */
+  get generation(): number {
+    this.#generation ??= nextGeneration();
+    return this.#generation;
   }
 
   /** Counts one more user, who calls `release` once. */

@@ -11,6 +11,7 @@ import {
   IpcArrayHandle,
   openIpcHandle,
 } from "../../../src/index.js";
+import { openFdCount } from "../../../src/os/owned-fd.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 
@@ -87,12 +88,14 @@ describe("the handle of an array", () => {
   it("gives two arrays on one mapping when it is opened twice, each closed for itself", async () => {
     const { actor, shared } = await sharer();
     await using _ = actor;
+    const fds = openFdCount();
     const [first, second] = [open(shared.whole), open(shared.part)];
     assert.equal(first.buffer.pointer, second.buffer.pointer);
     first.close();
     refused("CLOSED", () => first.buffer.pointer);
     assert.equal((await second.read())[0], 11);
     second.close();
+    assert.equal(openFdCount(), fds, "the exporter is watched no longer");
     using again = open(shared.whole);
     assert.equal((await again.read())[1], 1);
   });

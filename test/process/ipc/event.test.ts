@@ -4,6 +4,7 @@ import { beforeEach, describe, it } from "node:test";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
 import { Device, Event, type EventDescriptor } from "../../../src/index.js";
+import { openFdCount } from "../../../src/os/owned-fd.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { soon } from "../../support/until.js";
@@ -154,8 +155,11 @@ describe("an event of another process", () => {
   it("opened as often as one likes needs one mapping and one watch", async () => {
     await using recorder = new Recorder();
     const descriptor = await recorder.describes();
+    const fds = openFdCount();
     const events = Array.from({ length: 300 }, () => Event.import(device, descriptor));
+    assert.equal(openFdCount(), fds + 2, "a watch of the device, and one of its driver");
     for (const event of events) event.close();
+    assert.equal(openFdCount(), fds);
     using again = Event.import(device, descriptor);
     assert.equal(again.recorded, 0);
   });

@@ -207,6 +207,17 @@ for (const [kind, name, create] of [
       assert.throws(() => GrowingArray.create(device, { dtype: "int32", shape: [3], maxLength: 2 }), RangeError);
     });
 
+    it("counts no rows that could not be written", async () => {
+      const only = [kind === "host" ? "cpuAddress" : "copyToDevice"] as const;
+      const failing = createFailingDriver(create(), { failAt: 1, only });
+      const broken = made.add(Device.open(name, () => failing.driver));
+      const it = made.add(GrowingArray.create(broken, { dtype: "int32", shape: [0], maxLength: 100 }));
+      await assert.rejects(it.append([1, 2, 3]), isCode("CUDA_ERROR"));
+      assert.equal(it.length, 0);
+      await it.append([4, 5]);
+      assert.deepEqual(await it.array.read(), Int32Array.of(4, 5));
+    });
+
     it("leaves nothing of a piece that could not be mapped", () => {
       const failing = createFailingDriver(create(), { failAt: 2, only: ["extendMapping"] });
       const broken = made.add(Device.open(name, () => failing.driver));

@@ -1,0 +1,20 @@
+// Says the handle of an event of the host driver; told to, it destroys it, makes another in its slot, and says that handle.
+import { createHostDriver } from "../../../../src/driver/host/host-driver.js";
+import { say, told } from "../../../support/actor-side.js";
+
+const driver = createHostDriver();
+const handleOf = (event: ReturnType<typeof driver.createEvent>) =>
+  Buffer.from(driver.exportEvent(event)).toString("base64");
+
+// WHY one more: with the last event the arena would end, and the slot not be used again.
+const kept = driver.createEvent(0);
+const first = driver.createEvent(0);
+say(handleOf(first));
+await told();
+driver.destroyEvent(first);
+const second = driver.createEvent(0);
+say(handleOf(second));
+await told();
+driver.destroyEvent(second);
+driver.destroyEvent(kept);
+driver.close();
