@@ -39,7 +39,8 @@ async function parent(options: Options): Promise<void> {
   device.prepareOperations();
   using array = DeviceArray.allocate(device, { dtype: "float32", shape: [elements] });
   using shared = share(array);
-  using event = orSkip(() => device.createEvent());
+  using event = device.createEvent();
+  orSkip(() => event.export());
   // Holds the stream back until everything is in place, so that there is something to see.
   using start = device.createTimeline();
   using stream = device.createStream();

@@ -30,16 +30,14 @@ function content({ elements }: Options): Float32Array {
 async function producer(options: Options): Promise<void> {
   const path = join(temporaryFolder(), "handle.json");
   using device = openDevice(options);
-  const array = orSkip(() => {
-    return DeviceArray.allocate(device, { dtype: "float32", shape: [options.elements], mechanism: "legacy" });
-  });
-  using _ = array;
+  using array = DeviceArray.allocate(device, { dtype: "float32", shape: [options.elements], mechanism: "legacy" });
+  const handle = orSkip(() => IpcArrayHandle.of(array));
   using other = new Child(import.meta.url, "consumer", options, { args: [path] });
   await other.hear();
 
   await array.write(content(options));
   // Written beside it and renamed, so that nobody reads half a file; and readable for this user alone.
-  await writeFile(`${path}.part`, JSON.stringify(IpcArrayHandle.of(array)), { mode: 0o600 });
+  await writeFile(`${path}.part`, JSON.stringify(handle), { mode: 0o600 });
   await rename(`${path}.part`, path);
   say(`wrote float32[${options.elements}] and its handle to handle.json`);
   // The handle keeps nothing alive: the array stays open until the consumer is done.
