@@ -17,8 +17,8 @@ const VALUE = 0;
 const FINAL = 1;
 
 /** The largest value that satisfies every wait, since GPUs compare cyclically: -1 would satisfy none. */
-export const POISON = 2n ** 63n - 1n;
-export const VALUE_MAX = POISON - 1n;
+const POISON = 2n ** 63n - 1n;
+const VALUE_MAX = POISON - 1n;
 
 /** Whether a timeline can lie at this byte of memory of so many bytes. */
 export function isPlace(byteOffset: number, byteLength: number): boolean {

@@ -5,7 +5,7 @@
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../src/driver/host/host-driver.js";
 
-export const FAKE_UUID = "GPU-00000000-0000-0000-0000-000000000000";
+const FAKE_UUID = "GPU-00000000-0000-0000-0000-000000000000";
 
 export interface FakeGpuOptions {
   readonly uuid?: string;
