@@ -13,14 +13,16 @@ import { createCudaDriver } from "../../../src/driver/cuda/cuda-driver.js";
 import type { GpuDriver } from "../../../src/driver/gpu-driver.js";
 import { koffi } from "../../../src/ffi/koffi.js";
 import { ImportedMarks } from "../../../src/gpu/export-marks.js";
-import { type ArrayHandleDocument, Device, IpcArrayHandle } from "../../../src/index.js";
+import { type ArrayHandleDocument, Device, Event, IpcArrayHandle } from "../../../src/index.js";
 import { interceptDriver } from "../../../src/testing/intercept-driver.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { soon } from "../../support/until.js";
 import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
 import { givenUpPromises } from "./given-up-promises.js";
 
 const SHARES = new URL("./actors/shares-array.js", import.meta.url);
+const RECORDS = new URL("./actors/records-event.js", import.meta.url);
 const source = fileURLToPath(new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
 const header = findCudaHeader();
 const GPU = "cuda:0";
@@ -68,6 +70,23 @@ if (typeof header === "string") {
       array.close();
       using newer = open(later.whole);
       assert.equal((await newer.read())[0], 100);
+    });
+
+    it("ends the waits of CPUs and streams with PEER_GONE where it is an event of a process that was killed", async () => {
+      await using actor = new Actor(RECORDS, { args: [GPU], env });
+      await actor.says();
+      actor.goOn();
+      const descriptor = await actor.says();
+      using event = Event.import(device, descriptor);
+      using stream = device.createStream();
+      stream.wait(event);
+      const gone = { code: "PEER_GONE" };
+      const waits = [event.synchronize(), stream.synchronize()].map((it) => assert.rejects(soon("it fails", it), gone));
+      actor.kill("SIGKILL");
+      await Promise.all([...waits, actor.exited()]);
+      using later = device.createStream();
+      assert.throws(() => later.wait(event), gone);
+      assert.throws(() => Event.import(device, descriptor), stale);
     });
 
     it("is refused where it is freed while it is opened", async () => {
