@@ -8,7 +8,7 @@ import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { connect } from "../../src/index.js";
-import { type CodeBlock, codeBlocks, runnable } from "./code-blocks.js";
+import { type CodeBlock, codeBlocks, promisedLines, runnable, typeFaults } from "./code-blocks.js";
 
 const packageFile = fileURLToPath(new URL("../../src/index.js", import.meta.url));
 const run = promisify(execFile);
@@ -44,14 +44,25 @@ describe("examples in the documents", () => {
     assert.match(await runBlock(consumer), /\[ 1080, 1920, 3 \] 0\.5 5760/);
   });
 
-  for (const block of codeBlocks("docs/guide.md")) {
+  for (const block of codeBlocks("docs/guide.md").filter(({ needsGpu }) => !needsGpu)) {
     it(`${block.place} runs`, async () => {
-      await runBlock(block);
+      const said = (await runBlock(block)).split("\n");
+      for (const line of promisedLines(block)) assert.ok(said.includes(line), `"${line}" is not in ${said.join("\n")}`);
     });
   }
 
-  it("finds examples to run, and notices one that fails", async () => {
-    assert.ok(codeBlocks("docs/guide.md").length >= 3);
-    await assert.rejects(runBlock({ place: "nowhere.md:1", typescript: 'throw new Error("no");' }));
+  it("all of them fit the API, those for a GPU too", () => {
+    assert.deepEqual(typeFaults([...codeBlocks("README.md"), ...codeBlocks("docs/guide.md")]), []);
+  });
+
+  it("finds examples to run, and notices one that fails or does not fit", async () => {
+    const blocks = codeBlocks("docs/guide.md");
+    assert.ok(blocks.filter(({ needsGpu }) => !needsGpu).length >= 10);
+    assert.ok(blocks.some(({ needsGpu }) => needsGpu));
+    assert.ok(blocks.flatMap(promisedLines).length >= 8);
+    const nowhere = (typescript: string): CodeBlock => ({ place: "nowhere.md:1", typescript, needsGpu: false });
+    await assert.rejects(runBlock(nowhere('throw new Error("no");')));
+    const wrong = 'import { Device } from "cuda-ipc";\nDevice.open(1);\n';
+    assert.match(typeFaults([nowhere(wrong)]).join(), /^nowhere\.md:1: Argument of type 'number'/);
   });
 });
