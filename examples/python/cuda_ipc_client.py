@@ -57,6 +57,10 @@ class InvalidDescriptor(ValueError):
     """A descriptor or an index claims what cannot be."""
 
 
+class NotOpenedHere(TypeError):
+    """A good object of a kind that this client does not open: memory of a pool, a timeline."""
+
+
 # ---------------------------------------------------------------- arrays and what is checked about them
 
 
@@ -251,13 +255,17 @@ def _parse(descriptor, fds, readonly):
     _check(used <= whole, f"byteLength {used} is more than allocationByteLength {whole}")
     device, content = descriptor.get("device"), descriptor.get("content")
     _check(isinstance(device, dict) and isinstance(content, dict), "device and content are objects")
+    kind = content.get("kind")
+    if kind == "timeline":
+        raise NotOpenedHere("it is a timeline; this client opens arrays and bundles (docs/protocol.md, Timelines)")
     where = (device.get("kind"), descriptor.get("mechanism"))
+    if where[1] == "pool":
+        raise NotOpenedHere("it is memory of a pool; this client opens memory files and VMM memory")
     _check(where in (("host", "memfd"), ("cuda", "vmm")), f"device and mechanism are {where}")
     if where[0] == "cuda":
         text = device.get("uuid")
         _check(isinstance(text, str) and re.fullmatch(r"(GPU|MIG)-\w{8}(-\w{4}){3}-\w{12}", text), f"uuid is {text!r}")
 
-    kind = content.get("kind")
     _check(kind in ("array", "bundle"), f"content is of kind {kind!r}")
     _check(len(fds) == (2 if kind == "bundle" else 1), f"{len(fds)} descriptors came for content of kind {kind}")
     index = _read_index(content, fds[1]) if kind == "bundle" else {"arrays": [content.get("array")]}

@@ -52,6 +52,15 @@ def read(hub):
     say([target for target in map(link, os.listdir("/proc/self/fd")) if target.startswith("/memfd:")])
 
 
+def refuse(hub):
+    for name in names:
+        try:
+            hub.open(name)
+        except client.NotOpenedHere as error:
+            say(str(error))
+    say(len([entry for entry in hub.list() if entry["leases"] > 1]))
+
+
 def link(fd):
     """What a descriptor stands for; the listing's own is closed by now."""
     path = f"/proc/self/fd/{fd}"

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { connect, type Hub } from "../../../src/index.js";
+import { connect, type Hub, MemoryPool } from "../../../src/index.js";
 
 const python = process.env.PYTHON ?? "python3";
 const root = new URL("../../../../", import.meta.url);
@@ -204,6 +204,20 @@ test("Node reads what Python publishes, and writes where Python sees it", { skip
   await weights.close();
   const left = (await hub.list()).map(({ name }) => name).filter((name) => name.startsWith("py:"));
   assert.deepEqual(left, [], "bye gave back the leases, and the pinned object was removed");
+});
+
+test("Python says of a timeline and of memory of a pool that it does not open them, and keeps no lease", {
+  skip,
+}, async () => {
+  using _timeline = await hub.createTimeline("node:timeline");
+  using pool = MemoryPool.create(hub.device(), { maxBytes: 1 << 20, shared: true });
+  using array = await hub.create("node:pooled", { dtype: "int8", shape: [4], pool });
+  await array.publish();
+  await using reader = new Peer("refuse", "node:timeline", "node:pooled");
+  assert.match(String(await reader.said()), /^it is a timeline/);
+  assert.match(String(await reader.said()), /^it is memory of a pool/);
+  assert.equal(await reader.said(), 0);
+  await reader.finish();
 });
 
 test("Python waits for a name until Node publishes it", { skip }, async () => {
