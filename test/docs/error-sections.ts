@@ -21,15 +21,22 @@ export function faultsOfPage(page: string): string[] {
   return faults;
 }
 
-/** Links within the page, and to its neighbours, that lead nowhere. */
-export function deadLinks(page: string, exists: (file: string) => boolean): string[] {
-  const anchors = new Set([...page.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) => anchorOf(title)));
+/**
+ * Links within the page, and to other files of the repository, that lead nowhere.
+ * @param textOf a file, by its path from the page; undefined where there is none
+ */
+export function deadLinks(page: string, textOf: (file: string) => string | undefined): string[] {
   const targets = [...page.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
   return targets.filter((target) => {
     if (/^https?:/.test(target)) return false;
     const [file = "", anchor] = target.split("#");
-    return file === "" ? !anchors.has(anchor ?? "") : !exists(file);
+    const text = file === "" ? page : textOf(file);
+    return text === undefined || (anchor !== undefined && !anchorsOf(text).has(anchor));
   });
+}
+
+function anchorsOf(page: string): Set<string> {
+  return new Set([...page.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) => anchorOf(title)));
 }
 
 /** As GitHub makes them: lower case, spaces to hyphens, other signs left out. */

@@ -1,11 +1,17 @@
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { deadLinks, faultsOfPage } from "./error-sections.js";
 
 const read = (name: string) => readFileSync(join("docs", name), "utf8");
-const exists = (file: string) => existsSync(join("docs", file));
+
+/** What is there beside a page: the text of a file, nothing of a folder. */
+const beside = (page: string) => (file: string) => {
+  const path = join(dirname(page), file);
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found?.isFile() ? readFileSync(path, "utf8") : found && "";
+};
 
 describe("docs/troubleshooting.md", () => {
   it("has cause and remedy of every error code, and of nothing else", () => {
@@ -23,16 +29,25 @@ describe("docs/troubleshooting.md", () => {
 });
 
 describe("links of the documents", () => {
-  for (const name of ["troubleshooting.md", "mechanisms.md", "guide.md"]) {
-    it(`${name}: lead somewhere`, () => {
-      assert.deepEqual(deadLinks(read(name), exists), []);
+  const docs = ["guide", "mechanisms", "performance", "protocol", "reference", "reliability", "troubleshooting"];
+  const pages = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "examples/README.md",
+  ];
+  for (const page of [...pages, ...docs.map((name) => `docs/${name}.md`)]) {
+    it(`${page}: lead somewhere`, () => {
+      assert.deepEqual(deadLinks(readFileSync(page, "utf8"), beside(page)), []);
     });
   }
 
   it("would be found dead", () => {
-    assert.deepEqual(deadLinks("# A `b_c`, d\n[1](#a-b_c-d) [2](#none) [3](none.md#x)", exists), [
-      "#none",
-      "none.md#x",
-    ]);
+    const page =
+      "# A `b_c`, d\n[1](#a-b_c-d) [2](#none) [3](none.md#x) [4](other.md#there) [5](other.md#none) [6](other.md)";
+    const textOf = (file: string) => (file === "other.md" ? "## There\n" : undefined);
+    assert.deepEqual(deadLinks(page, textOf), ["#none", "none.md#x", "other.md#none"]);
   });
 });
