@@ -4,13 +4,13 @@
  */
 import { checkRange, formatBytes } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
-import { nextGeneration } from "../base/generation.js";
 import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DevicePointer, DriverMemory, Mechanism } from "../driver/gpu-driver.js";
 import { viewAt } from "../os/host-memory.js";
 import type { Access } from "../os/mapping.js";
 import type { Device } from "./device.js";
+import type { ExportMark } from "./export-marks.js";
 import type { PooledMemory } from "./pooled-memory.js";
 
 const collectedViews = new FinalizationRegistry<MappedMemory>((memory) => {
@@ -29,14 +29,15 @@ export interface MappedRange {
   readonly unmap: () => void;
   /** Of memory of a pool: what its buffers ask of the pool. */
   readonly pooled?: PooledMemory;
+  /** Of memory that can be exported by handle. */
+  readonly mark?: ExportMark;
 }
 
 export class MappedMemory {
   readonly device: Device;
   readonly pointer: DevicePointer;
   readonly mechanism: Mechanism;
-  /** Larger than that of whatever was at the same address before. */
-  readonly generation = nextGeneration();
+  readonly mark: ExportMark | undefined;
   readonly pooled: PooledMemory | undefined;
   readonly #unmap: () => void;
   readonly #onUnmapped: (() => void)[] = [];
@@ -50,6 +51,7 @@ export class MappedMemory {
     this.pointer = range.pointer;
     this.mechanism = range.mechanism;
     this.pooled = range.pooled;
+    this.mark = range.mark;
     this.#byteLength = range.byteLength;
     this.#unmap = range.unmap;
   }
