@@ -28,7 +28,7 @@ export function held(): Held {
 
 /** WHY through flags: views of memory are unmapped when they are collected, and tests are not run with --expose-gc. */
 setFlagsFromString("--expose-gc");
-const collect = runInNewContext("gc") as () => void;
+export const collect = runInNewContext("gc") as () => void;
 
 /** What finalizers found forgotten: an object that ends only by being collected is a leak too. */
 const reported: string[] = [];
