@@ -6,7 +6,11 @@ import type { OwnedFd } from "./owned-fd.js";
 
 type PollHandle = ReturnType<ReturnType<typeof koffi>["node"]["poll"]>;
 
-const watches = new Set<FdWatch>();
+/**
+ * The watches that are open, with what they watch. WHY that too: a descriptor that is collected is closed, and libuv ends the process
+ * where it is to poll one that is closed.
+ */
+const watches = new Map<FdWatch, OwnedFd>();
 let ended = false;
 
 /**
@@ -16,7 +20,7 @@ let ended = false;
  */
 function closeAll(): void {
   ended = true;
-  for (const watch of watches) watch.close();
+  for (const watch of watches.keys()) watch.close();
 }
 
 export class FdWatch {
@@ -35,7 +39,7 @@ export class FdWatch {
     this.#onReady = onReady;
     this.#handle = koffi().node.poll(fd.number, { readable: true, disconnect: true }, this.#hop);
     if (watches.size === 0) process.on("exit", closeAll);
-    watches.add(this);
+    watches.set(this, fd);
     // Made by somebody else's code for the end of the process, after `closeAll` has run.
     if (ended) this.close();
   }
