@@ -2,6 +2,8 @@
 import { createHistogram } from "node:perf_hooks";
 
 export interface Row {
+  /** Of a row that stands beside a program in C, which has the same name. */
+  readonly name?: string;
   readonly what: string;
   readonly value: number;
   readonly unit: string;
@@ -11,6 +13,17 @@ export interface Row {
   /** What was promised, in words, and whether it was kept. */
   readonly goal?: string;
   readonly met?: boolean;
+  /** Of several rounds, where `value` is the median. */
+  readonly rounds?: Figure;
+  /** The same in C, or why there is none. */
+  readonly inC?: Figure | string;
+}
+
+/** Of several rounds: their best median, the one in the middle, and the 99th percentile of that round. */
+export interface Figure {
+  readonly best: number;
+  readonly median: number;
+  readonly p99: number;
 }
 
 export interface Percentiles {
@@ -33,9 +46,37 @@ export async function sampleMicroseconds(count: number, once: () => Promise<void
 export function printRows(title: string, rows: readonly Row[]): void {
   console.log(`\n${title}`);
   for (const row of rows) {
-    const value = row.value >= 100 ? row.value.toFixed(0) : row.value.toPrecision(3);
     const ratio = row.ratio === undefined ? "" : `  ${row.ratio.toFixed(2)} x ${row.comparedWith}`;
     const goal = row.goal === undefined ? "" : `  [${row.met ? "met" : "MISSED"}: ${row.goal}]`;
-    console.log(`  ${row.what.padEnd(58)} ${value.padStart(8)} ${row.unit}${ratio}${goal}`);
+    console.log(`  ${row.what.padEnd(58)} ${format(row.value).padStart(8)} ${row.unit}${ratio}${goal}`);
   }
+}
+
+/** Rows that stand beside C: medians of the rounds, the best in brackets. */
+export function printSideBySide(title: string, rows: readonly Row[]): void {
+  const lines = rows.map((row) => [
+    row.name ?? "",
+    row.what,
+    ofRounds(row.rounds),
+    typeof row.inC === "string" ? "-" : ofRounds(row.inC),
+    row.ratio === undefined ? "-" : row.ratio.toFixed(2),
+    row.goal === undefined ? "-" : `${row.met ? "met" : "MISSED"}: ${row.goal}`,
+  ]);
+  const table = [["name", "what", `TypeScript ${rows[0]?.unit ?? ""}`, "C", "ratio", "goal"], ...lines];
+  const widths = table[0]?.map((_, column) => Math.max(...table.map((cells) => cells[column]?.length ?? 0))) ?? [];
+  console.log(`\n${title}`);
+  for (const cells of table) {
+    console.log(`  ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ")}`.trimEnd());
+  }
+  for (const reason of new Set(rows.map((row) => row.inC).filter((it) => typeof it === "string"))) {
+    console.log(`  Not in C: ${reason}`);
+  }
+}
+
+function ofRounds(figure: Figure | undefined): string {
+  return figure === undefined ? "-" : `${format(figure.median)} (${format(figure.best)})`;
+}
+
+function format(value: number): string {
+  return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }

@@ -11,18 +11,30 @@ interface Failure {
   readonly message: string;
 }
 
+interface ChildOptions {
+  /** Plain arguments after the role. */
+  readonly args?: readonly string[];
+  /** File descriptors of this process, which the child has as 4, 5 and so on. */
+  readonly fds?: readonly number[];
+}
+
+/** Closing it ends a child that is still running. */
 export class Child {
   readonly process: ChildProcess;
   readonly #inbox: Inbox;
+  readonly #failure: Promise<never>;
 
   /** Runs the same example (`import.meta.url`) in another role, with the options of this process. */
-  constructor(example: string, role: string, options: Options, ...args: readonly string[]) {
+  constructor(example: string, role: string, options: Options, { args = [], fds = [] }: ChildOptions = {}) {
     const device = options.device === undefined ? [] : ["--device", options.device];
     const counts = ["--elements", String(options.elements), "--processes", String(options.processes)];
     this.process = fork(fileURLToPath(example), [role, ...args, ...counts, ...device], {
-      stdio: ["ignore", "inherit", "inherit", "ipc"],
+      stdio: ["ignore", "inherit", "inherit", "ipc", ...fds],
     });
     this.#inbox = new Inbox(this.process);
+    this.#failure = failureOf(this.process);
+    // Whoever asks for it is told; nobody has to.
+    this.#failure.catch(() => {});
   }
 
   get pid(): number {
@@ -39,27 +51,43 @@ export class Child {
    */
   async hear<T>(): Promise<T> {
     const message = await this.#inbox.next();
-    if (isFailure(message)) {
-      const code = isErrorCode(message.code) ? message.code : "SYSTEM_ERROR";
-      throw new CudaIpcError(code, `Process ${this.pid} failed: ${message.message}`);
-    }
+    if (isFailure(message)) throw errorOf(this.pid, message);
     return message as T;
+  }
+
+  /** What this process does meanwhile; it ends at once with what the child fails with. */
+  during<T>(work: Promise<T>): Promise<T> {
+    return Promise.race([work, this.#failure]);
   }
 
   /** Waits until the child has ended by itself, without an error. */
   async finished(): Promise<void> {
-    if (this.#isRunning()) await once(this.process, "exit", { signal: AbortSignal.timeout(LIMIT.timeoutMs) });
+    await this.#ended();
     if (this.process.exitCode === 0) return;
     // Where it said what was wrong, that is the error.
     if (this.#inbox.hasMessage) await this.hear();
-    const how = this.process.signalCode ?? this.process.exitCode;
-    throw new CudaIpcError("PEER_GONE", `Process ${this.pid} ended with ${how}`);
+    throw goneError(this.process);
   }
 
   async kill(): Promise<void> {
     if (!this.#isRunning()) return;
     this.process.kill("SIGKILL");
-    await once(this.process, "exit");
+    await this.#ended();
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#isRunning()) this.process.kill("SIGKILL");
+  }
+
+  async #ended(): Promise<void> {
+    const signal = AbortSignal.timeout(LIMIT.timeoutMs);
+    try {
+      if (this.#isRunning()) await once(this.process, "exit", { signal });
+      if (this.process.connected) await once(this.process, "disconnect", { signal });
+    } catch (cause) {
+      const message = `Process ${this.pid} was not done after ${LIMIT.timeoutMs / 1000} s`;
+      throw new CudaIpcError("TIMEOUT", message, { cause });
+    }
   }
 
   #isRunning(): boolean {
@@ -90,10 +118,10 @@ class Inbox {
       this.#messages.push(message);
       this.#waiting?.();
     });
-    from.on("exit", () => {
+    // WHY not "exit": what the other process said last may still be on its way then.
+    from.on("disconnect", () => {
       this.#ended = true;
-      // WHY later: what it said last may still be on its way.
-      setTimeout(() => this.#waiting?.(), 100);
+      this.#waiting?.();
     });
   }
 
@@ -116,6 +144,30 @@ class Inbox {
     }
     return this.#messages.shift();
   }
+}
+
+/** Rejects once the child says that it failed, or ends as if it had. */
+function failureOf(child: ChildProcess): Promise<never> {
+  return new Promise((_, reject) => {
+    child.on("message", (message) => {
+      if (isFailure(message)) reject(errorOf(child.pid, message));
+    });
+    child.once("exit", (code) => {
+      if (code === 0) return;
+      const tell = () => reject(goneError(child));
+      if (child.connected) child.once("disconnect", tell);
+      else tell();
+    });
+  });
+}
+
+function goneError({ pid, signalCode, exitCode }: ChildProcess): CudaIpcError {
+  return new CudaIpcError("PEER_GONE", `Process ${pid} ended with ${signalCode ?? exitCode}`);
+}
+
+function errorOf(pid: number | undefined, { code, message }: Failure): CudaIpcError {
+  const known = isErrorCode(code) ? code : "SYSTEM_ERROR";
+  return new CudaIpcError(known, `Process ${pid} failed: ${message}`);
 }
 
 function isFailure(message: unknown): message is Failure {

@@ -1,6 +1,12 @@
-/** What the examples have in common: their options, a line of text for each step, and errors in words. */
+/**
+ * What the examples have in common: their options, their device, a line of text for each step, checks, and errors in words. What an
+ * example is about is in its own file.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { CudaIpcError } from "cuda-ipc";
+import { CudaIpcError, Device, type ErrorCode } from "cuda-ipc";
 
 export interface Options {
   readonly elements: number;
@@ -18,6 +24,15 @@ export const LIMIT = { timeoutMs: 30_000 } as const;
 
 const commands = { elements: { type: "string" }, device: { type: "string" }, processes: { type: "string" } } as const;
 
+/** WHY asked now: a process that was started by another goes on being one when that has hung up. */
+const isChild = process.send !== undefined;
+
+/** Thrown by an example that this device cannot run: it ends without an error, and says why. */
+class Skipped extends Error {}
+
+/** Thrown for an option that the example cannot do anything with. */
+export class WrongOption extends Error {}
+
 /** Runs an example; what it throws is told in one line, or to the process that started it. */
 export async function run(
   defaults: { readonly elements?: number; readonly processes?: number },
@@ -25,6 +40,10 @@ export async function run(
 ): Promise<void> {
   // WHY: a child ends with the process that started it, whatever it is waiting for.
   process.on("disconnect", () => process.exit());
+  // That one may have ended before this line was reached.
+  if (process.connected === false) process.exit();
+  // WHY: by itself a signal would end this process without its `exit` handlers, which remove its folders.
+  process.once("SIGINT", () => process.exit(130)).once("SIGTERM", () => process.exit(143));
   try {
     const { values, positionals } = parseArgs({ options: commands, allowPositionals: true });
     const [role = "parent", ...args] = positionals;
@@ -32,13 +51,57 @@ export async function run(
     const processes = count("--processes", values.processes, defaults.processes ?? 2);
     await main({ elements, processes, device: values.device, role, args });
   } catch (error) {
-    process.exitCode = 1;
-    const code = error instanceof CudaIpcError ? error.code : "INTERNAL";
-    const message = error instanceof Error ? error.message : String(error);
-    if (process.send === undefined) console.error(`error[${code}]: ${message}`);
-    else process.send({ kind: "failed", code, message });
+    await tell(error);
+    // WHY at once: what is still open, children above all, ends with this process.
+    process.exit();
   }
   if (process.connected) process.disconnect();
+}
+
+async function tell(error: unknown): Promise<void> {
+  const message = error instanceof Error ? error.message : String(error);
+  const kind = error instanceof Skipped ? "skipped" : "failed";
+  const code = codeOf(error);
+  if (kind === "failed") process.exitCode = code === "USAGE" ? 2 : 1;
+  if (isChild) {
+    if (process.connected) await new Promise<unknown>((resolve) => process.send?.({ kind, code, message }, resolve));
+  } else if (kind === "skipped") say(`Skipped: ${message}`);
+  else console.error(`error[${code}]: ${message}`);
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof CudaIpcError) return error.code;
+  if (error instanceof WrongOption) return "USAGE";
+  // What parseArgs throws.
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  return code.startsWith("ERR_PARSE_ARGS") ? "USAGE" : "INTERNAL";
+}
+
+/** The device of this name; of several GPUs, where none is named, each rank takes the next one. */
+export function openDevice({ device: name }: Options, rank = 0): Device {
+  const first = Device.open(name);
+  const named = (name ?? process.env.CUDA_IPC_DEVICE ?? "auto") !== "auto";
+  const ordinal = named || first.driver.kind === "host" ? 0 : rank % first.driver.deviceCount();
+  if (ordinal === 0) return first;
+  first.close();
+  return Device.open(`cuda:${ordinal}`);
+}
+
+/** What is made, or the end of the example where this device cannot make it at all. */
+export function orSkip<T>(make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof CudaIpcError && error.code === "UNSUPPORTED") throw new Skipped(error.message);
+    throw error;
+  }
+}
+
+/** A folder for sockets and files, removed when this process ends. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-example-"));
+  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
 }
 
 /** A step that was done, for people. */
@@ -47,16 +110,31 @@ export function say(text: string): void {
 }
 
 /** @throws VERIFICATION_FAILED with the first element that is not as it should be */
-export function verify(what: string, values: ArrayLike<number>, expected: (i: number) => number): void {
+export function verify<T extends number | bigint>(
+  what: string,
+  values: ArrayLike<T>,
+  expected: (i: number) => T,
+): void {
   for (let i = 0; i < values.length; i += 1) {
     if (Object.is(values[i], expected(i))) continue;
     throw new CudaIpcError("VERIFICATION_FAILED", `${what}: element ${i} is ${values[i]}, wanted ${expected(i)}`);
   }
 }
 
+/** What is attempted must end in an error of this code, which is shown. */
+export async function refused(what: string, code: ErrorCode, attempt: () => unknown): Promise<void> {
+  try {
+    await attempt();
+  } catch (error) {
+    if (!(error instanceof CudaIpcError) || error.code !== code) throw error;
+    return say(`${what} is refused: ${code}: ${error.message}`);
+  }
+  throw new CudaIpcError("VERIFICATION_FAILED", `${what} was done, wanted ${code}`);
+}
+
 function count(option: string, text: string | undefined, otherwise: number): number {
   if (text === undefined) return otherwise;
   const value = Number(text);
   if (Number.isSafeInteger(value) && value > 0) return value;
-  throw new RangeError(`${option} must be a positive integer, not ${text}`);
+  throw new WrongOption(`${option} must be a positive integer, not ${text}`);
 }

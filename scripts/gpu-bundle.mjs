@@ -50,6 +50,7 @@ cpSync(compressedNode(), join(BUNDLE, "node.xz"));
 const withoutMaps = { recursive: true, filter: (path) => !path.endsWith(".map") };
 cpSync("build", join(BUNDLE, "build"), withoutMaps);
 cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
+cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
 cpSync("examples/python", join(BUNDLE, "examples/python"), { recursive: true });
 for (const file of ["package.json", "scripts/test.mjs", "scripts/gpu-report.mjs"]) cpSync(file, join(BUNDLE, file));
 // WHY: koffi carries its manual, headers of Node and a binary for musl, which this bundle has no use for.

@@ -74,6 +74,10 @@ function gpus() {
     });
 }
 
+/** Those in examples/; each prints a few lines. */
+const examples =
+  "pool array-handle vmm legacy fork events fibonacci ring simple-ipc exchange consumer-first daemon".split(" ");
+
 const report = {
   date: started.toISOString().slice(0, 10),
   gpus: gpus(),
@@ -84,6 +88,7 @@ const report = {
     command(["doctor", "--device", "cuda:0"]),
     command(["demo", "--device", "cuda:0"]),
     command(["demo", "crash", "--device", "cuda:0"]),
+    ...examples.map((name) => command(["demo", name, "--device", "cuda:0"])),
   ],
   benchmarks: benchmarks(),
   seconds: 0,

@@ -59,16 +59,18 @@ export async function acquireInAsync<T>(acquire: (scope: Scope) => Promise<T>): 
 
 /** Runs all releases in order, then throws the first failure with the others attached. */
 export function releaseAll(releases: readonly (() => void)[]): void {
-  const failures: unknown[] = [];
+  let failures: unknown[] | undefined;
   for (const release of releases) {
     try {
       release();
     } catch (error) {
+      failures ??= [];
       failures.push(error);
     }
   }
+  if (failures === undefined) return;
   if (failures.length === 1) throw failures[0];
-  if (failures.length > 1) throw new AggregateError(failures, `${failures.length} releases failed`);
+  throw new AggregateError(failures, `${failures.length} releases failed`);
 }
 
 function withUndoFailure(error: unknown, undo: () => void): unknown {

@@ -32,6 +32,7 @@ const demos: Readonly<Record<string, Demo>> = {
   ring: { title: "a ring of buffers streams data between two processes" },
   "simple-ipc": { title: "every process works on its neighbour's buffer" },
   exchange: { title: "ranks swap their buffers without a copy through the host" },
+  daemon: { title: "a process owns data and changes them, others look and turn its knob" },
   "consumer-first": { title: "a consumer that starts first waits, or is told why not" },
 };
 
@@ -77,7 +78,12 @@ async function run(name: string, options: DemoOptions, context: CommandContext):
   if (play === undefined) {
     terminal.line(title);
     terminal.line();
-    await runExample(name, options, context);
+    const skipped = await runExample(name, options, context);
+    if (skipped !== undefined) {
+      terminal.line();
+      terminal.line(`${terminal.style("yellow", "Skipped:")} ${skipped}`);
+      return;
+    }
   } else {
     await Stage.run({ ...options, elements: options.elements ?? DEFAULT_ELEMENTS }, context, async (stage) => {
       terminal.line(title);

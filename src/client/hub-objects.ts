@@ -58,9 +58,9 @@ export class HubObjects {
     checkName(name);
     this.#checkOpen(`create "${name}"`);
     const ownBuffer = typeof memory === "number";
-    const device = ownBuffer ? this.#devices.open(options.device) : memory.device;
-    const buffer = ownBuffer ? DeviceBuffer.allocate(device, memory, { label: name }) : memory;
+    const buffer = ownBuffer ? this.#allocate(name, memory, options) : memory;
     try {
+      await buffer.ready(options);
       using fd = buffer.exportFd();
       const fds = index === undefined ? [fd] : [fd, index];
       const facts = await this.register(name, describeBuffer(buffer, content), fds, options);
@@ -69,6 +69,14 @@ export class HubObjects {
       if (ownBuffer) buffer.close();
       throw error;
     }
+  }
+
+  #allocate(name: string, byteLength: number, { device, pool }: CreateOptions): DeviceBuffer {
+    if (pool === undefined) return DeviceBuffer.allocate(this.#devices.open(device), byteLength, { label: name });
+    if (device !== undefined && this.#devices.open(device).uuid !== pool.device.uuid) {
+      throw new TypeError(`Cannot create "${name}" on ${device}: its pool is on ${pool.device.name}`);
+    }
+    return pool.allocate(byteLength, { label: name });
   }
 
   /** Makes memory known to the hub under a name. */

@@ -1,5 +1,6 @@
 /** What the functions of a hub take and give. */
 import type { WaitOptions } from "../base/deadline.js";
+import type { MemoryPool } from "../gpu/memory-pool.js";
 import type { Access } from "../os/mapping.js";
 import type { Holder, Lifetime, ObjectSummary } from "../wire/messages.js";
 import type { PlaceOptions } from "./placement.js";
@@ -11,6 +12,11 @@ export interface CreateOptions extends WaitOptions {
    * `held` (default): the object ends with its last holder. `pinned`: it stays until it is removed, also when nobody holds it.
    */
   readonly lifetime?: Lifetime | undefined;
+  /**
+   * Allocate in this pool, which was created to be shared, instead of by itself. The memory goes back to the pool when the array is closed
+   * here: close it after those who opened it, who would find there what comes next.
+   */
+  readonly pool?: MemoryPool | undefined;
 }
 
 export interface OpenOptions extends PlaceOptions {

@@ -28,8 +28,8 @@ export class AddressTable<Range extends AddressRange> {
     const index = this.#indexAfter(range.start);
     const before = this.#ranges[index - 1];
     const after = this.#ranges[index];
-    if (before !== undefined && rangeEnd(before) > range.start) throw this.#overlap(range, before);
-    if (after !== undefined && rangeEnd(range) > after.start) throw this.#overlap(range, after);
+    if (before !== undefined && bytesInto(before, range.start) < before.byteLength) throw this.#overlap(range, before);
+    if (after !== undefined && bytesInto(range, after.start) < range.byteLength) throw this.#overlap(range, after);
     this.#ranges.splice(index, 0, range);
   }
 
@@ -49,7 +49,7 @@ export class AddressTable<Range extends AddressRange> {
   /** The range that holds this address. */
   holding(address: bigint): Range | undefined {
     const range = this.#ranges[this.#indexAfter(address) - 1];
-    return range !== undefined && address < rangeEnd(range) ? range : undefined;
+    return range !== undefined && bytesInto(range, address) < range.byteLength ? range : undefined;
   }
 
   /** How many ranges start at or before the address. */
@@ -69,9 +69,12 @@ export class AddressTable<Range extends AddressRange> {
   }
 }
 
-/** The first address after a range. */
-export function rangeEnd(range: AddressRange): bigint {
-  return range.start + BigInt(range.byteLength);
+/**
+ * How far an address at or after the start of a range is from it. WHY a number: every operation on a device asks, and numbers are
+ * cheaper than bigints; a distance that is too large to be exact is larger than any range all the same.
+ */
+export function bytesInto(range: AddressRange, address: bigint): number {
+  return Number(address - range.start);
 }
 
 export function formatAddress(address: bigint): string {

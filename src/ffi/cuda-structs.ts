@@ -147,16 +147,24 @@ export interface BatchMemOp {
   readonly flags: number;
 }
 
+/** The driver's own limit of operations in one call. */
+const BATCH_MAX = 255;
+let batchMemory: DataView<ArrayBuffer> | undefined;
+
+/**
+ * At most 255 operations. The memory is the same in every call: it is good for the one call of the driver that comes next.
+ * WHY: new memory for each batch cost more than the driver's call.
+ */
 export function encodeBatchMemOps(operations: readonly BatchMemOp[]): Uint8Array {
-  const bytes = new Uint8Array(batchMemOp.byteLength * operations.length);
-  const view = new DataView(bytes.buffer);
   const { offsets, byteLength } = batchMemOp;
-  operations.forEach((it, i) => {
-    const start = i * byteLength;
-    view.setInt32(start + offsets.operation, it.operation, true);
-    view.setBigUint64(start + offsets["waitValue.address"], it.address, true);
-    view.setBigUint64(start + offsets["waitValue.value64"], BigInt.asUintN(64, it.value), true);
-    view.setInt32(start + offsets["waitValue.flags"], it.flags, true);
-  });
-  return bytes;
+  batchMemory ??= new DataView(new ArrayBuffer(byteLength * BATCH_MAX));
+  let start = 0;
+  for (const { operation, address, value, flags } of operations) {
+    batchMemory.setInt32(start + offsets.operation, operation, true);
+    batchMemory.setBigUint64(start + offsets["waitValue.address"], address, true);
+    batchMemory.setBigUint64(start + offsets["waitValue.value64"], BigInt.asUintN(64, value), true);
+    batchMemory.setInt32(start + offsets["waitValue.flags"], flags, true);
+    start += byteLength;
+  }
+  return new Uint8Array(batchMemory.buffer, 0, start);
 }

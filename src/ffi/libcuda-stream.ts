@@ -10,6 +10,7 @@ export interface StreamFunctions {
   cuStreamCreate(stream: BigUint64Array, flags: number): Status;
   cuStreamDestroy(stream: Handle): Status;
   cuStreamQuery(stream: Handle): Status;
+  cuStreamSynchronize(stream: Handle): Status;
 
   // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
   cuMemcpyHtoDAsync(to: bigint, from: PointerArgument, byteLength: number, stream: Handle): Status;
@@ -30,6 +31,7 @@ export const streamFunctions: SymbolTable<StreamFunctions> = {
   cuStreamCreate: cuda("cuStreamCreate", "void*", "uint"),
   cuStreamDestroy: cuda("cuStreamDestroy_v2", "void*"),
   cuStreamQuery: cuda("cuStreamQuery", "void*"),
+  cuStreamSynchronize: cuda("cuStreamSynchronize", "void*"),
   cuMemcpyHtoDAsync: cuda("cuMemcpyHtoDAsync_v2", "uint64", "void*", "size_t", "void*"),
   cuMemcpyDtoHAsync: cuda("cuMemcpyDtoHAsync_v2", "void*", "uint64", "size_t", "void*"),
   cuMemcpyDtoDAsync: cuda("cuMemcpyDtoDAsync_v2", "uint64", "uint64", "size_t", "void*"),

@@ -128,18 +128,25 @@ export class DeviceBuffer {
   }
 
   /**
-   * A descriptor by which other processes import this memory; the memory lives for as long as it is open. The caller owns it.
-   * @throws UNSUPPORTED for memory that was itself imported
+   * A descriptor by which other processes import this memory, or of memory of a pool the pool; the memory lives for as long as it is open.
+   * The caller owns it.
+   * @throws UNSUPPORTED for memory that was itself imported, and of the legacy mechanism
    */
   exportFd(): OwnedFd {
     this.#checkOpen();
-    const { memory } = this.#held;
-    if (memory === undefined) {
-      const found =
-        this.mechanism === this.device.driver.mechanism ? "it was imported" : `it is ${this.mechanism} memory`;
-      throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}" as a file descriptor: ${found}`);
-    }
-    return this.device.driver.exportMemory(memory);
+    const { memory, mapped } = this.#held;
+    if (mapped.pooled !== undefined) return mapped.pooled.exportPoolFd();
+    if (memory !== undefined) return this.device.driver.exportMemory(memory);
+    const found =
+      this.mechanism === this.device.driver.mechanism ? "it was imported" : `it is ${this.mechanism} memory`;
+    throw new CudaIpcError("UNSUPPORTED", `Cannot export "${this.label}" as a file descriptor: ${found}`);
+  }
+
+  /** Of memory of a pool: what names it beside the pool's descriptor. @throws TypeError where it is not `ready` */
+  get pooledName(): { readonly pool: string; readonly maxBytes: number; readonly data: string } | undefined {
+    this.#checkOpen();
+    const { mapped } = this.#held;
+    return mapped.pooled?.name(mapped, this.label);
   }
 
   /**

@@ -45,10 +45,6 @@ export function openBufferCount(): number {
 function giveBack({ mapped, memory }: HeldMemory): void {
   liveCount -= 1;
   mapped.pooled?.bufferClosed();
-  releaseAll([
-    () => {
-      if (memory !== undefined) mapped.device.driver.releaseMemory(memory);
-    },
-    () => mapped.release(),
-  ]);
+  if (memory === undefined) mapped.release();
+  else releaseAll([() => mapped.device.driver.releaseMemory(memory), () => mapped.release()]);
 }

@@ -91,7 +91,7 @@ export class MemoryPool {
     const { maxBytes, releaseThresholdBytes = maxBytes, shared = false, label = "pool" } = options;
     checkInteger("maxBytes", maxBytes, 1);
     const { driver, ordinal } = device;
-    const core = PoolCore.open(device, randomUUID(), () =>
+    const core = PoolCore.open(device, { id: randomUUID(), maxBytes }, () =>
       driver.createPool(ordinal, { maxBytes, releaseThresholdBytes, shared }),
     );
     return new MemoryPool(core, label, maxBytes);
@@ -115,7 +115,8 @@ export class MemoryPool {
       const message = `Cannot import pool "${label}" on ${device.name}: it is a pool of device ${checked.device.kind}`;
       throw new CudaIpcError("INVALID_DESCRIPTOR", message);
     }
-    const core = PoolCore.open(device, checked.pool, () => driver.importPool(ordinal, fd));
+    const facts = { id: checked.pool, maxBytes: checked.maxBytes };
+    const core = PoolCore.open(device, facts, () => driver.importPool(ordinal, fd));
     return new MemoryPool(core, label, checked.maxBytes);
   }
 
@@ -209,7 +210,7 @@ export class MemoryPool {
   export(): ExportedPool {
     this.#checkOpen();
     const { kind } = this.device.driver;
-    const fd = this.device.driver.exportPool(this.#core.pool);
+    const fd = this.#core.exportFd();
     const device = kind === "host" ? ({ kind } as const) : ({ kind, uuid: this.device.uuid } as const);
     const { id, maxBytes } = this;
     return { fd, descriptor: { version: POOL_DESCRIPTOR_VERSION, kind: "pool", device, pool: id, maxBytes } };

@@ -7,6 +7,7 @@ import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DevicePointer } from "../driver/gpu-driver.js";
 import type { DriverPool } from "../driver/pool-calls.js";
+import type { OwnedFd } from "../os/owned-fd.js";
 import type { Device } from "./device.js";
 import { MappedMemory } from "./mapped-memory.js";
 import { isPast, PooledMemory } from "./pooled-memory.js";
@@ -18,10 +19,16 @@ import { Stream } from "./stream.js";
  */
 const cores = new Map<string, PoolCore>();
 
+export interface PoolFacts {
+  readonly id: string;
+  readonly maxBytes: number;
+}
+
 export class PoolCore {
   readonly device: Device;
   readonly id: string;
   readonly imported: boolean;
+  readonly maxBytes: number;
   /** In which memory is allocated and freed where no other stream is named; there is no other work on it. */
   readonly stream: Stream;
   readonly pool: DriverPool;
@@ -34,24 +41,25 @@ export class PoolCore {
   /** Imports that were freed in the order of a stream, until it is seen to have got there. */
   readonly #freed = new Map<string, Stream>();
 
-  private constructor(device: Device, id: string, pool: DriverPool, stream: Stream) {
+  private constructor(device: Device, facts: PoolFacts, pool: DriverPool, stream: Stream) {
     this.device = device;
-    this.id = id;
+    this.id = facts.id;
+    this.maxBytes = facts.maxBytes;
     this.imported = pool.imported;
     this.pool = pool;
     this.stream = stream;
   }
 
   /** The pool of this id, opened now where this process has it not open. The caller gives one handle back with `release`. */
-  static open(device: Device, id: string, openPool: () => DriverPool): PoolCore {
-    const known = cores.get(id);
+  static open(device: Device, facts: PoolFacts, openPool: () => DriverPool): PoolCore {
+    const known = cores.get(facts.id);
     if (known !== undefined) return known.#retain(device);
     return acquireIn((scope) => {
       const stream = scope.own(new Stream(device), (it) => it.close());
       const pool = scope.own(openPool(), (it) => device.driver.destroyPool(it));
-      const core = new PoolCore(device, id, pool, stream);
+      const core = new PoolCore(device, facts, pool, stream);
       core.#handles = 1;
-      cores.set(id, core);
+      cores.set(core.id, core);
       return core;
     });
   }
@@ -82,6 +90,11 @@ export class PoolCore {
     const error = `Cannot import memory of pool ${this.id}: the descriptor claims ${byteLengthMin} bytes, it has ${mapped.byteLength}`;
     mapped.release();
     throw new CudaIpcError("INVALID_DESCRIPTOR", error);
+  }
+
+  /** What other processes import the pool by; the caller owns it. @throws UNSUPPORTED */
+  exportFd(): OwnedFd {
+    return this.device.driver.exportPool(this.pool);
   }
 
   /** The driver's bytes of an allocation. */

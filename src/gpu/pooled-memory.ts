@@ -4,6 +4,7 @@
  */
 import type { Deadline } from "../base/deadline.js";
 import type { DevicePointer } from "../driver/gpu-driver.js";
+import type { OwnedFd } from "../os/owned-fd.js";
 import { POOL_DESCRIPTOR_VERSION, type PooledDescriptor } from "../wire/pool-descriptor.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { MappedMemory } from "./mapped-memory.js";
@@ -69,6 +70,29 @@ export class PooledMemory {
     this.#core.remember(data, mapped);
     const sizes = { byteLength, allocationByteLength: mapped.byteLength };
     return { version: POOL_DESCRIPTOR_VERSION, kind: "pooled", pool: this.#core.id, data, ...sizes };
+  }
+
+  /**
+   * As `describe`, for the descriptor of a shared object.
+   * @throws TypeError where the allocation was not reached yet
+   */
+  name(
+    mapped: MappedMemory,
+    label: string,
+  ): { readonly pool: string; readonly maxBytes: number; readonly data: string } {
+    if (this.#allocating !== undefined && !isPast(this.#allocating)) {
+      throw new TypeError(
+        `Cannot share "${label}": a stream has still to get to its allocation; await buffer.ready() first`,
+      );
+    }
+    this.#allocating = undefined;
+    const { pool, data } = this.describe(mapped, mapped.byteLength);
+    return { pool, maxBytes: this.#core.maxBytes, data };
+  }
+
+  /** What other processes import the pool by; the caller owns it. */
+  exportPoolFd(): OwnedFd {
+    return this.#core.exportFd();
   }
 
   bufferOpened(): void {

@@ -2,6 +2,7 @@
  * From memory to descriptor and back: what is sent to others for a buffer, and a buffer from what they sent.
  */
 import { CudaIpcError } from "../base/errors.js";
+import { acquireIn } from "../base/scope.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import {
@@ -11,15 +12,22 @@ import {
   descriptorContradiction,
   fdsOf,
 } from "../wire/descriptor.js";
+import { POOL_DESCRIPTOR_VERSION } from "../wire/pool-descriptor.js";
 import type { Device } from "./device.js";
 import { DeviceBuffer } from "./device-buffer.js";
+import { MemoryPool } from "./memory-pool.js";
 
 export function describeBuffer(buffer: DeviceBuffer, content: DescriptorContent): Descriptor {
-  const { device } = buffer;
+  const { device, mechanism, pooledName } = buffer;
+  if (mechanism === "legacy") {
+    const found = "memory of the legacy mechanism has no file descriptor";
+    throw new CudaIpcError("UNSUPPORTED", `Cannot describe "${buffer.label}": ${found}; see IpcArrayHandle`);
+  }
   return {
     version: DESCRIPTOR_VERSION,
     device: device.driver.kind === "host" ? { kind: "host" } : { kind: "cuda", uuid: device.uuid },
-    mechanism: buffer.mechanism,
+    mechanism,
+    ...(pooledName === undefined ? {} : { pooled: pooledName }),
     byteLength: buffer.byteLength,
     allocationByteLength: buffer.allocationByteLength,
     content,
@@ -51,6 +59,33 @@ export function importBuffer(
   memory: OwnedFd,
   access: Access,
 ): DeviceBuffer {
-  const { byteLength, allocationByteLength } = descriptor;
+  const { byteLength, allocationByteLength, pooled } = descriptor;
+  if (pooled !== undefined) return importPooled(device, name, descriptor, pooled, memory, access);
   return DeviceBuffer.import(device, memory, { label: name, byteLength, allocationByteLength, access });
+}
+
+/** The pool is open here for as long as the buffer is mapped. */
+function importPooled(
+  device: Device,
+  label: string,
+  descriptor: Descriptor,
+  { pool: id, maxBytes, data }: NonNullable<Descriptor["pooled"]>,
+  fd: OwnedFd,
+  access: Access,
+): DeviceBuffer {
+  const { byteLength, allocationByteLength } = descriptor;
+  const version = POOL_DESCRIPTOR_VERSION;
+  const pool = MemoryPool.import(
+    device,
+    fd,
+    { version, kind: "pool", device: descriptor.device, pool: id, maxBytes },
+    { label },
+  );
+  return acquireIn((scope) => {
+    scope.defer(() => pool.close());
+    const named = { version, kind: "pooled", pool: id, data, byteLength, allocationByteLength } as const;
+    const buffer = pool.import(named, { access, label });
+    buffer.onUnmapped(() => pool.close());
+    return buffer;
+  });
 }

@@ -88,7 +88,14 @@ export class Stream {
     const timeline = awaited;
     const wanted = checkValue("Value of a timeline", value as number | bigint);
     const pointer = timeline.pointerOn(this.device);
-    this.#holding([{ timeline, value: wanted }], () => this.device.driver.waitWord(handle, pointer, wanted));
+    const known = this.#waits.get(timeline);
+    if (known === undefined) {
+      this.#holding([{ timeline, value: wanted }], () => this.device.driver.waitWord(handle, pointer, wanted));
+      return;
+    }
+    // WHY apart: most waits of a stream are for a timeline that it holds already, and there is nothing to acquire then.
+    this.device.driver.waitWord(handle, pointer, wanted);
+    if (known.value < wanted) known.value = wanted;
   }
 
   /** Enqueues several signals and waits in their order, with one call of the driver; at most `limits.streamBatchMax`. */
@@ -160,6 +167,15 @@ export class Stream {
 
   /** WHY held: the words stay registered while the stream may wait for them, also where the timeline is closed meanwhile. */
   #holding(waits: readonly Wait[], enqueue: () => void): void {
+    if (waits.every(({ timeline }) => this.#waits.has(timeline))) enqueue();
+    else this.#acquiring(waits, enqueue);
+    for (const { timeline, value } of waits) {
+      const entry = this.#waits.get(timeline);
+      if (entry !== undefined && entry.value < value) entry.value = value;
+    }
+  }
+
+  #acquiring(waits: readonly Wait[], enqueue: () => void): void {
     acquireIn((scope) => {
       for (const { timeline } of waits) {
         if (this.#waits.has(timeline)) continue;
@@ -169,10 +185,6 @@ export class Stream {
       }
       enqueue();
     });
-    for (const { timeline, value } of waits) {
-      const entry = this.#waits.get(timeline);
-      if (entry !== undefined && entry.value < value) entry.value = value;
-    }
   }
 
   #onIdle(): void {

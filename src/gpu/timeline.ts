@@ -44,6 +44,9 @@ export abstract class AnyTimeline {
   readonly byteOffset: number;
   protected readonly words: SharedWords;
   protected readonly line: Line;
+  /** The device that asked last for the address there, and the address: most timelines are used on one device. */
+  #device: Device | undefined;
+  #pointer = 0n;
   #open = true;
 
   /** Takes over one use of the words. */
@@ -103,7 +106,11 @@ export abstract class AnyTimeline {
   /** For streams; not for users. */
   pointerOn(device: Device): DevicePointer {
     this.checkOpen();
-    return this.words.pointerOn(device) + BigInt(this.byteOffset);
+    if (device !== this.#device) {
+      this.#pointer = this.words.pointerOn(device) + BigInt(this.byteOffset);
+      this.#device = device;
+    }
+    return this.#pointer;
   }
 
   /** Keeps the memory until `release`, whatever is closed meanwhile; for streams that wait. Not for users. */

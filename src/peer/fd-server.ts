@@ -6,6 +6,7 @@ import { randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { CudaIpcError, SystemError } from "../base/errors.js";
+import type { GrowingBuffer } from "../gpu/growing-memory.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { identityOf } from "../os/process-identity.js";
 import { prepareRuntimeFolder, runtimeSocketPath } from "../os/runtime-folder.js";
@@ -28,15 +29,30 @@ export interface FdRegistration {
 
 /** Takes over the descriptors, unless it throws, until the registration is withdrawn. */
 export function registerFds(fds: readonly OwnedFd[]): FdRegistration {
+  return register({ fds });
+}
+
+/** Hands out the pieces of memory that grows, as many as there are by then. The memory stays the caller's, who withdraws before closing it. */
+export function registerGrowing(memory: GrowingBuffer): FdRegistration {
+  return register({ fds: [], memory });
+}
+
+interface Registered {
+  /** Closed when they are withdrawn. */
+  readonly fds: readonly OwnedFd[];
+  readonly memory?: GrowingBuffer;
+}
+
+function register(registered: Registered): FdRegistration {
   running ??= FdServer.start();
-  return running.register(fds);
+  return running.register(registered);
 }
 
 let running: FdServer | undefined;
 
 class FdServer {
   readonly #listener: PeerListener;
-  readonly #registered = new Map<string, readonly OwnedFd[]>();
+  readonly #registered = new Map<string, Registered>();
   readonly #onExit = () => this.#listener.removeFile();
 
   private constructor(path: string) {
@@ -54,20 +70,20 @@ class FdServer {
     return new FdServer(path);
   }
 
-  register(fds: readonly OwnedFd[]): FdRegistration {
+  register(registered: Registered): FdRegistration {
     const token = randomBytes(TOKEN_BYTES).toString("hex");
-    this.#registered.set(token, fds);
+    this.#registered.set(token, registered);
     return { fds: { socket: this.#listener.path, token }, withdraw: () => this.#withdraw(token) };
   }
 
   #withdraw(token: string): void {
-    const fds = this.#registered.get(token);
-    if (fds === undefined) return;
+    const registered = this.#registered.get(token);
+    if (registered === undefined) return;
     this.#registered.delete(token);
     try {
       if (this.#registered.size === 0) this.#close();
     } finally {
-      closeFds(fds);
+      closeFds(registered.fds);
     }
   }
 
@@ -78,10 +94,22 @@ class FdServer {
   }
 
   #answer(client: PeerClient, bytes: Uint8Array): void {
-    const { token } = decodePeerMessage("a request for file descriptors", fetchSchema, bytes);
-    const fds = this.#registered.get(token);
-    if (fds === undefined) throw withdrawn();
-    client.send({ v: PEER_VERSION, ok: true }, fds);
+    const request = decodePeerMessage("a request for file descriptors", fetchSchema, bytes);
+    const registered = this.#registered.get(request.token);
+    if (registered === undefined) throw withdrawn();
+    const { fds, memory } = registered;
+    if (memory === undefined) {
+      if (request.op !== "fetch")
+        throw new CudaIpcError("WRONG_KIND", "Cannot fetch pieces: what is shared does not grow");
+      client.send({ v: PEER_VERSION, ok: true }, fds);
+      return;
+    }
+    const grown = memory.exportGrowth(request.op === "grow" ? Math.min(request.from, memory.pieceCount) : 0);
+    try {
+      client.send({ v: PEER_VERSION, ok: true, growth: grown.growth }, grown.fds);
+    } finally {
+      closeFds(grown.fds);
+    }
   }
 }
 

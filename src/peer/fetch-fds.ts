@@ -1,11 +1,12 @@
 /** Gets the file descriptors of a shared document from the process that shares it, and says what became of it where that fails. */
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, SystemError } from "../base/errors.js";
+import type { ExportedGrowth } from "../gpu/growing-memory.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { whereaboutsOf } from "../os/process-identity.js";
 import { decodePeerMessage } from "../wire/codec.js";
-import { fetchedSchema, PEER_VERSION } from "../wire/peer-messages.js";
-import type { SharedMemoryDocument } from "../wire/shared-document.js";
+import { fetchedSchema, grownSchema, PEER_VERSION, type PeerMessage } from "../wire/peer-messages.js";
+import type { SharedDocument } from "../wire/shared-document.js";
 import { closeFds, PeerLink } from "./peer-link.js";
 import { refusedBy } from "./refusal.js";
 import { retryPause } from "./retry-pause.js";
@@ -14,15 +15,44 @@ import { retryPause } from "./retry-pause.js";
  * The caller owns the descriptors.
  * @throws PEER_GONE where the exporter has ended, STALE_HANDLE for another boot or what was withdrawn, UNTRUSTED_PEER, TIMEOUT, ABORTED
  */
-export async function fetchFds(document: SharedMemoryDocument, deadline: Deadline): Promise<readonly OwnedFd[]> {
-  checkExporter("open what was shared", document, ["other-boot"]);
-  using link = await connect(document, deadline);
+export async function fetchFds(document: FetchableDocument, deadline: Deadline): Promise<readonly OwnedFd[]> {
   const request = { v: PEER_VERSION, op: "fetch", token: document.fds.token } as const;
-  const { bytes, fds } = await link.request(request, deadline);
-  try {
+  return ask(document, request, deadline, (bytes, fds) => {
     const reply = decodePeerMessage("an answer with file descriptors", fetchedSchema, bytes);
     if (!reply.ok) throw refusedBy(reply);
     return fds;
+  });
+}
+
+/** The pieces of memory that grows from number `from` on. The caller owns the descriptors. @throws as `fetchFds` */
+export async function fetchGrowth(
+  document: FetchableDocument,
+  from: number,
+  deadline: Deadline,
+): Promise<ExportedGrowth> {
+  const request = { v: PEER_VERSION, op: "grow", token: document.fds.token, from } as const;
+  return ask(document, request, deadline, (bytes, fds) => {
+    const reply = decodePeerMessage("an answer with pieces of memory", grownSchema, bytes);
+    if (!reply.ok) throw refusedBy(reply);
+    return { fds, growth: reply.growth };
+  });
+}
+
+/** What has descriptors to be fetched. */
+export type FetchableDocument = Extract<SharedDocument, { readonly fds: object }>;
+
+/** The descriptors that came are the result's, or closed where `take` throws. */
+async function ask<T>(
+  document: FetchableDocument,
+  request: PeerMessage,
+  deadline: Deadline,
+  take: (bytes: Uint8Array, fds: readonly OwnedFd[]) => T,
+): Promise<T> {
+  checkExporter("open what was shared", document, ["other-boot"]);
+  using link = await connect(document, deadline);
+  const { bytes, fds } = await link.request(request, deadline);
+  try {
+    return take(bytes, fds);
   } catch (error) {
     closeFds(fds);
     throw error;
@@ -36,7 +66,7 @@ export async function fetchFds(document: SharedMemoryDocument, deadline: Deadlin
  */
 export function checkExporter(
   attempt: string,
-  { exporter }: Pick<SharedMemoryDocument, "exporter">,
+  { exporter }: Pick<SharedDocument, "exporter">,
   refused: readonly ("gone" | "other-boot")[] = ["gone", "other-boot"],
 ): void {
   const found = whereaboutsOf(exporter);
@@ -48,7 +78,7 @@ export function checkExporter(
   throw new CudaIpcError("STALE_HANDLE", message);
 }
 
-async function connect(document: SharedMemoryDocument, deadline: Deadline): Promise<PeerLink> {
+async function connect(document: FetchableDocument, deadline: Deadline): Promise<PeerLink> {
   for (;;) {
     deadline.check();
     try {
@@ -62,7 +92,7 @@ async function connect(document: SharedMemoryDocument, deadline: Deadline): Prom
 }
 
 /** Why nobody listens. An exporter that withdraws removes its socket's file, so one that is there still was left by a death. */
-function absent(document: SharedMemoryDocument, error: SystemError): unknown {
+function absent(document: FetchableDocument, error: SystemError): unknown {
   if (error.errnoName !== "ENOENT" && error.errnoName !== "ECONNREFUSED") return error;
   const { pid } = document.exporter;
   if (error.errnoName === "ECONNREFUSED" || whereaboutsOf(document.exporter) !== "alive") {

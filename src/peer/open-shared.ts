@@ -3,13 +3,16 @@ import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { checkOneOf } from "../base/one-of.js";
+import { acquireIn } from "../base/scope.js";
 import { Device } from "../gpu/device.js";
 import type { DeviceArray } from "../gpu/device-array.js";
 import type { DeviceBuffer } from "../gpu/device-buffer.js";
+import { IpcArrayHandle } from "../gpu/ipc-array-handle.js";
 import type { Access } from "../os/mapping.js";
 import type { Descriptor } from "../wire/descriptor.js";
-import { parseSharedDocument } from "../wire/shared-document.js";
+import { parseSharedDocument, type SharedDocumentOf, type SharedKind } from "../wire/shared-document.js";
 import { fetchFds } from "./fetch-fds.js";
+import { lendDevice } from "./lent-devices.js";
 import { arrayOn, mapArrived } from "./map-arrived.js";
 import { closeFds } from "./peer-link.js";
 
@@ -31,6 +34,8 @@ export interface OpenSharedOptions extends WaitOptions {
  * });
  */
 export async function openShared(document: unknown, options: OpenSharedOptions = {}): Promise<DeviceArray> {
+  const parsed = parseSharedDocument(WHAT, document);
+  if (parsed.kind === "array-handle") return openHandle(parsed, options);
   const { buffer, descriptor } = await open(document, options);
   return arrayOn(buffer, descriptor);
 }
@@ -46,7 +51,7 @@ async function open(
 ): Promise<{ readonly buffer: DeviceBuffer; readonly descriptor: Descriptor }> {
   const access = checkAccess(options);
   const deadline = new Deadline("open what was shared", options, defaults.peerTimeoutMs);
-  const document = parseSharedDocument("the document of something shared", value);
+  const document = parseKind(value, ["array", "buffer"]);
   const { descriptor, exporter } = document;
   checkGranted(document.access, access);
   deadline.check();
@@ -57,6 +62,32 @@ async function open(
   } finally {
     closeFds(fds);
   }
+}
+
+/** What is shared by a handle alone is of the device that it lies on. */
+function openHandle(document: SharedDocumentOf<"array-handle">, options: OpenSharedOptions): DeviceArray {
+  const access = checkAccess(options);
+  const handle = IpcArrayHandle.from(document);
+  if (options.device instanceof Device) return handle.open(options.device, { access });
+  return acquireIn((scope) => {
+    const uuid = document.device.kind === "host" ? "host" : document.device.uuid;
+    const lent = scope.own(lendDevice(options.device as string | undefined, uuid), (lent) => lent.giveBack());
+    const array = handle.open(lent.device, { access });
+    array.buffer.onUnmapped(() => lent.giveBack());
+    return array;
+  });
+}
+
+const WHAT = "the document of something shared";
+
+/** @throws INVALID_DESCRIPTOR, WRONG_KIND */
+export function parseKind<Kind extends SharedKind>(value: unknown, kinds: readonly Kind[]): SharedDocumentOf<Kind> {
+  const document = parseSharedDocument(WHAT, value);
+  if ((kinds as readonly SharedKind[]).includes(document.kind)) return document as SharedDocumentOf<Kind>;
+  throw new CudaIpcError(
+    "WRONG_KIND",
+    `Cannot open what was shared: it is of kind ${document.kind}, wanted ${kinds.join(" or ")}`,
+  );
 }
 
 /** @throws TypeError for what no device or access is */

@@ -40,7 +40,18 @@ const content = v.variant("kind", [
 export const descriptorSchema = v.strictObject({
   version: v.literal(DESCRIPTOR_VERSION),
   device: deviceSchema,
-  mechanism: v.picklist(["vmm", "memfd", "pool", "legacy"]),
+  mechanism: v.picklist(["vmm", "memfd", "pool"]),
+  /**
+   * Of memory of a pool: which pool, whose descriptor then comes in the place of the memory's, and the driver's 64 bytes (in base64) that
+   * name the allocation in it.
+   */
+  pooled: v.optional(
+    v.strictObject({
+      pool: v.pipe(v.string(), v.uuid()),
+      maxBytes: v.pipe(count, v.minValue(1)),
+      data: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]{86}==$/)),
+    }),
+  ),
   /** Bytes that belong to the content. */
   byteLength: count,
   /** Bytes of the memory behind the descriptor, which is mapped as a whole: a multiple of the device's granularity. */
@@ -81,6 +92,9 @@ export function descriptorContradiction(descriptor: Descriptor): string | undefi
   }
   const elsewhere = mechanism === "memfd" ? "cuda" : mechanism === "vmm" ? "host" : undefined;
   if (device.kind === elsewhere) return `mechanism ${mechanism} on device ${device.kind}`;
+  if ((mechanism === "pool") !== (descriptor.pooled !== undefined)) {
+    return `mechanism ${mechanism} ${mechanism === "pool" ? "without" : "with"} the name of an allocation in a pool`;
+  }
   if (content.kind === "array" && content.array.shape.length !== content.array.strides.length) {
     return `${content.array.shape.length} dimensions with ${content.array.strides.length} strides`;
   }

@@ -44,7 +44,7 @@ const head = {
   mark,
 };
 
-const arrayHandleSchema = v.strictObject({
+export const arrayHandleSchema = v.strictObject({
   ...head,
   kind: v.literal("array-handle"),
   /** Bytes of the block that the handle opens. */
@@ -53,7 +53,7 @@ const arrayHandleSchema = v.strictObject({
   array: arrayLayout,
 });
 
-const eventSchema = v.strictObject({
+export const eventSchema = v.strictObject({
   ...head,
   kind: v.literal("event"),
   /** How often the event had been recorded when the document was made; 0 is never. */

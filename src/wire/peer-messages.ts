@@ -5,6 +5,7 @@
 import * as v from "valibot";
 import { limits } from "../base/limits.js";
 import { descriptorSchema } from "./descriptor.js";
+import { growthSchema } from "./growing-descriptor.js";
 
 export const PEER_VERSION = 1;
 
@@ -20,13 +21,22 @@ export const refusalSchema = v.strictObject({
   }),
 });
 
-/** To an exporter: the descriptors that are registered under a token. Answered with them, or with a refusal. */
-export const fetchSchema = v.strictObject({
-  ...head,
-  op: v.literal("fetch"),
-  token: v.pipe(v.string(), v.maxLength(64)),
-});
+const token = v.pipe(v.string(), v.maxLength(64));
+
+/**
+ * To an exporter: the descriptors that are registered under a token, answered with them; or of memory that grows the pieces from this
+ * number on, answered with them and their sizes; or with a refusal.
+ */
+export const fetchSchema = v.variant("op", [
+  v.strictObject({ ...head, op: v.literal("fetch"), token }),
+  v.strictObject({ ...head, op: v.literal("grow"), token, from: count }),
+]);
 export const fetchedSchema = v.variant("ok", [v.strictObject({ ...head, ok: v.literal(true) }), refusalSchema]);
+
+export const grownSchema = v.variant("ok", [
+  v.strictObject({ ...head, ok: v.literal(true), growth: growthSchema }),
+  refusalSchema,
+]);
 
 /** From a producer to each that connects, with the descriptor of the memory; or a refusal. */
 export const offeredSchema = v.variant("ok", [
@@ -60,6 +70,7 @@ export type Refusal = v.InferOutput<typeof refusalSchema>;
 export type PeerMessage =
   | v.InferOutput<typeof fetchSchema>
   | v.InferOutput<typeof fetchedSchema>
+  | v.InferOutput<typeof grownSchema>
   | v.InferOutput<typeof offeredSchema>
   | v.InferOutput<typeof acknowledgeSchema>
   | v.InferOutput<typeof joinSchema>

@@ -7,6 +7,8 @@ import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { checked } from "./codec.js";
 import { descriptorContradiction, descriptorSchema } from "./descriptor.js";
+import { growingDescriptorSchema } from "./growing-descriptor.js";
+import { arrayHandleSchema, eventSchema } from "./ipc-documents.js";
 
 export const SHARED_DOCUMENT_VERSION = 1;
 
@@ -42,11 +44,24 @@ const mappable = {
 export const sharedDocumentSchema = v.variant("kind", [
   v.strictObject({ ...mappable, kind: v.literal("array") }),
   v.strictObject({ ...mappable, kind: v.literal("buffer") }),
+  /** A timeline at this byte of its exporter's memory; see timeline-line.ts. */
+  v.strictObject({
+    ...head,
+    kind: v.literal("timeline"),
+    byteOffset: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
+    fds,
+  }),
+  /** Memory that grows; the descriptors that are fetched are of the pieces, and later ones are asked for by their number. */
+  v.strictObject({ ...head, kind: v.literal("growing"), descriptor: growingDescriptorSchema, fds }),
+  arrayHandleSchema,
+  eventSchema,
 ]);
 
 export type SharedDocument = v.InferOutput<typeof sharedDocumentSchema>;
+export type SharedKind = SharedDocument["kind"];
+export type SharedDocumentOf<Kind extends SharedKind> = Extract<SharedDocument, { kind: Kind }>;
 /** The kinds that are memory with a file descriptor. */
-export type SharedMemoryDocument = Extract<SharedDocument, { kind: "array" | "buffer" }>;
+export type SharedMemoryDocument = SharedDocumentOf<"array" | "buffer">;
 
 /**
  * Checks what came from elsewhere, form and contradictions.
@@ -55,9 +70,14 @@ export type SharedMemoryDocument = Extract<SharedDocument, { kind: "array" | "bu
  */
 export function parseSharedDocument(what: string, value: unknown): SharedDocument {
   const document = checked(what, sharedDocumentSchema, value, "INVALID_DESCRIPTOR");
-  const contradiction = descriptorContradiction(document.descriptor) ?? kindContradiction(document);
+  const contradiction = contradictionOf(document);
   if (contradiction === undefined) return document;
   throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot read ${what}: the descriptor claims ${contradiction}`);
+}
+
+function contradictionOf(document: SharedDocument): string | undefined {
+  if (document.kind !== "array" && document.kind !== "buffer") return undefined;
+  return descriptorContradiction(document.descriptor) ?? kindContradiction(document);
 }
 
 /** A bundle's index is a second descriptor, which these kinds have not. */

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { hasCode } from "../../src/base/errors.js";
-import { parseSharedDocument, type SharedDocument } from "../../src/wire/shared-document.js";
+import { parseSharedDocument, type SharedMemoryDocument } from "../../src/wire/shared-document.js";
 import { gpuArray, sharedArray } from "../support/messages.js";
 import { spoiled } from "../support/spoiled.js";
 
-const documents: readonly SharedDocument[] = [
+const documents: readonly SharedMemoryDocument[] = [
   sharedArray,
   { ...sharedArray, kind: "buffer" },
   { ...sharedArray, descriptor: gpuArray, access: "read" },

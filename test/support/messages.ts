@@ -1,7 +1,7 @@
 /** Well-formed messages and descriptors, for tests that send them or spoil them. */
 import type { Descriptor } from "../../src/wire/descriptor.js";
 import type { Request } from "../../src/wire/messages.js";
-import type { SharedDocument } from "../../src/wire/shared-document.js";
+import type { SharedMemoryDocument } from "../../src/wire/shared-document.js";
 
 export const hostArray: Descriptor = {
   version: 1,
@@ -22,7 +22,7 @@ export function hostBundle(arrayCount: number, indexByteLength: number): Descrip
   return { ...hostArray, content: { kind: "bundle", arrayCount, indexByteLength } };
 }
 
-export const sharedArray: SharedDocument = {
+export const sharedArray: SharedMemoryDocument = {
   format: "cuda-ipc",
   version: 1,
   kind: "array",

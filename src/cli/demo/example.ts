@@ -3,6 +3,7 @@
  * are printed as they come; what it failed with is thrown here.
  */
 import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { createInterface } from "node:readline";
@@ -10,6 +11,7 @@ import { fileURLToPath } from "node:url";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import type { CommandContext } from "../command-context.js";
+import { UsageError } from "../error-report.js";
 import { withTemporarySocket } from "../temporary-folder.js";
 
 export interface ExampleOptions {
@@ -22,8 +24,13 @@ const TIME_LIMIT_MS = 120_000;
 /** How long an example that was told to stop may take before it is ended by force. */
 const GRACE_MS = 2_000;
 
-export async function runExample(name: string, options: ExampleOptions, context: CommandContext): Promise<void> {
-  await withTemporarySocket("cuda-ipc-demo-", async (socket) => {
+/** Resolves to why the example cannot be run on this device, where that is so. */
+export async function runExample(
+  name: string,
+  options: ExampleOptions,
+  context: CommandContext,
+): Promise<string | undefined> {
+  return withTemporarySocket("cuda-ipc-demo-", async (socket) => {
     const folder = dirname(socket);
     // WHY all three: whatever the example and the package put somewhere then lies in the folder that is removed afterwards.
     const env = { ...process.env, TMPDIR: folder, XDG_RUNTIME_DIR: folder, CUDA_IPC_SOCKET: socket };
@@ -32,7 +39,7 @@ export async function runExample(name: string, options: ExampleOptions, context:
       execArgv: [],
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
-    await new RunningExample(child, name, context).done();
+    return new RunningExample(child, name, context).done();
   });
 }
 
@@ -60,7 +67,8 @@ class RunningExample {
   readonly #child: ChildProcess;
   readonly #name: string;
   readonly #context: CommandContext;
-  #failure: CudaIpcError | undefined;
+  #failure: Error | undefined;
+  #skipped: string | undefined;
 
   constructor(child: ChildProcess, name: string, context: CommandContext) {
     this.#child = child;
@@ -68,11 +76,12 @@ class RunningExample {
     this.#context = context;
   }
 
-  async done(): Promise<void> {
+  async done(): Promise<string | undefined> {
     const { signal, terminal } = this.#context;
     const child = this.#child;
     child.on("message", (message) => {
       this.#failure ??= failureOf(message);
+      this.#skipped ??= textOf("skipped", message);
     });
     const lines = createInterface({ input: child.stdout ?? process.stdin });
     lines.on("line", (line) => terminal.line(`  ${line}`));
@@ -84,13 +93,10 @@ class RunningExample {
     signal.addEventListener("abort", onInterrupt);
     if (signal.aborted) onInterrupt();
     try {
-      const [code, byName] = await new Promise<[number | null, string | null]>((resolve) => {
-        child.once("error", () => resolve([null, null]));
-        child.once("close", (...how) => resolve(how as [number | null, string | null]));
-      });
+      const [code, byName] = await endOf(child);
       signal.throwIfAborted();
       if (this.#failure !== undefined) throw this.#failure;
-      if (code === 0) return;
+      if (code === 0) return this.#skipped;
       throw new CudaIpcError(
         "PEER_GONE",
         `The example "${this.#name}" ended too early: ${byName ?? `exit code ${code}`}`,
@@ -109,10 +115,30 @@ class RunningExample {
   }
 }
 
-function failureOf(message: unknown): CudaIpcError | undefined {
-  if (typeof message !== "object" || message === null || !("kind" in message) || message.kind !== "failed")
-    return undefined;
-  const { code, message: text } = message as { code?: unknown; message?: unknown };
+/** How it ended, once all that it said has arrived. WHY not "close": that never comes where this side hung up. */
+async function endOf(child: ChildProcess): Promise<readonly [number | null, string | null]> {
+  try {
+    const all = [once(child, "exit"), once(child, "disconnect"), once(child.stdout ?? process.stdin, "close")];
+    const [how] = await Promise.all(all);
+    return how as [number | null, string | null];
+  } catch {
+    // It could not be started.
+    return [null, null];
+  }
+}
+
+function failureOf(message: unknown): Error | undefined {
+  const text = textOf("failed", message);
+  if (text === undefined) return undefined;
+  const { code } = message as { readonly code?: unknown };
+  if (code === "USAGE") return new UsageError(text);
   const known = typeof code === "string" && isErrorCode(code) ? code : "SYSTEM_ERROR";
-  return new CudaIpcError(known, String(text));
+  return new CudaIpcError(known, text);
+}
+
+/** What a message of this kind says. */
+function textOf(kind: "failed" | "skipped", message: unknown): string | undefined {
+  if (typeof message !== "object" || message === null || !("kind" in message) || message.kind !== kind)
+    return undefined;
+  return "message" in message ? String(message.message) : "";
 }

@@ -22,7 +22,30 @@ import { errorCodeOf } from "./cuda-status.js";
 
 const POSIX_FD = cuValue.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
+/** What is imported from a pool, and how much it was at most. */
+class ImportedBytes {
+  #used = 0;
+  #high = 0;
+
+  add(byteLength: number): void {
+    this.#used += byteLength;
+    this.#high = Math.max(this.#high, this.#used);
+  }
+
+  remove(byteLength: number): void {
+    this.#used -= byteLength;
+  }
+
+  statistics(): PoolStatistics {
+    const [used, high] = [this.#used, this.#high];
+    return { reservedBytes: used, reservedHighBytes: high, usedBytes: used, usedHighBytes: high };
+  }
+}
+
 class CudaPool implements DriverPool {
+  readonly importedBytes = new ImportedBytes();
+  /** Whether the pool itself was exported so far. */
+  exported = false;
   readonly ordinal: number;
   readonly handle: bigint;
   readonly imported: boolean;
@@ -103,6 +126,7 @@ class CudaPools {
     const out = new Int32Array(1);
     const status = cuda.cuMemPoolExportToShareableHandle(out, own.handle, POSIX_FD, 0n);
     this.#must(status, "cuMemPoolExportToShareableHandle", `export a pool of cuda:${own.ordinal}`);
+    own.exported = true;
     return OwnedFd.adopt(out[0] as number);
   }
 
@@ -142,7 +166,7 @@ class CudaPools {
 
   /** WHY the range ends here and not when the stream gets there: what is enqueued from here on would come too late. */
   free(pointer: DevicePointer, stream: DriverStream): void {
-    const { cuda, handle } = this.#parts.streams.enter(stream);
+    const { cuda, handle } = this.#parts.streams.enterToFree(stream);
     const pool = this.#pool(pointer, "free");
     this.#forget(pointer, pool);
     const status = cuda.cuMemFreeAsync(pointer, handle);
@@ -157,6 +181,8 @@ class CudaPools {
     session.cuda;
     const pool = this.#pool(pointer, "export");
     checkShared(pool, "memory of a pool");
+    // WHY: the driver (580) refuses the memory of a pool that was not exported itself before.
+    if (!pool.exported) this.export(pool).close();
     const data = new Uint8Array(IPC_HANDLE_BYTES);
     const status = session.enter(pool.ordinal).cuMemPoolExportPointer(data, pointer);
     this.#must(status, "cuMemPoolExportPointer", `export memory of a pool of cuda:${pool.ordinal}`);
@@ -185,12 +211,15 @@ class CudaPools {
       this.#parts.mappings.addRange({ start: pointer, byteLength, access: "read-write" });
       this.#pools.set(pointer, own);
       own.live += 1;
+      own.importedBytes.add(byteLength);
       return { pointer, byteLength };
     });
   }
 
   statistics(pool: DriverPool): PoolStatistics {
     const own = this.#usable(pool, "inspect");
+    // WHY counted here: the driver (580) tells nothing of imported pools.
+    if (own.imported) return own.importedBytes.statistics();
     const cuda = this.#parts.session.enter(own.ordinal);
     const read = (attribute: number): number => {
       const status = cuda.cuMemPoolGetAttribute(own.handle, attribute, this.#out);
@@ -233,7 +262,8 @@ class CudaPools {
 
   #forget(pointer: DevicePointer, pool: CudaPool): void {
     this.#pools.delete(pointer);
-    this.#parts.mappings.removeRange(pointer);
+    const range = this.#parts.mappings.removeRange(pointer);
+    if (pool.imported && range !== undefined) pool.importedBytes.remove(range.byteLength);
     pool.live -= 1;
   }
 

@@ -9,7 +9,7 @@
 import { checkInteger } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { cuResult, cuValue } from "../../ffi/cuda-constants.js";
-import { encodeBatchMemOps } from "../../ffi/cuda-structs.js";
+import { type BatchMemOp, encodeBatchMemOps } from "../../ffi/cuda-structs.js";
 import type { Libcuda } from "../../ffi/libcuda.js";
 import type { Access } from "../../os/mapping.js";
 import type { DevicePointer, DriverStream, FillPattern, HostPointer, WordOperation } from "../gpu-driver.js";
@@ -18,10 +18,14 @@ import type { CudaHostMemory } from "./cuda-host-memory.js";
 import type { CudaMappings } from "./cuda-mapping.js";
 import type { CudaSession } from "./cuda-session.js";
 
+const { CU_STREAM_MEM_OP_WAIT_VALUE_64: WAIT_VALUE_64, CU_STREAM_MEM_OP_WRITE_VALUE_64: WRITE_VALUE_64 } = cuValue;
+
 class CudaStream implements DriverStream {
   readonly ordinal: number;
   readonly handle: bigint;
   destroyed = false;
+  /** Memory of a pool was freed on it since it was last synchronised. */
+  freed = false;
 
   constructor(ordinal: number, handle: bigint) {
     this.ordinal = ordinal;
@@ -69,7 +73,10 @@ export class CudaStreams {
   isIdle(stream: DriverStream): boolean {
     const { cuda, handle, ordinal } = this.enter(stream);
     const status = cuda.cuStreamQuery(handle);
-    if (status === cuResult.CUDA_SUCCESS) return true;
+    if (status === cuResult.CUDA_SUCCESS) {
+      this.#noticeFrees(cuda, stream as CudaStream);
+      return true;
+    }
     if (status === cuResult.CUDA_ERROR_NOT_READY) return false;
     throw this.#session.failure(status, "cuStreamQuery", `finish the work of a stream of cuda:${ordinal}`);
   }
@@ -122,8 +129,7 @@ export class CudaStreams {
 
   waitWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
     const { cuda, handle, ordinal } = this.enter(stream);
-    checkWordAddress(pointer);
-    this.check(ordinal, pointer, 8, "read");
+    this.#checkWord(ordinal, pointer, "read");
     // SYNC: what the one who wrote the word did before is visible to what this stream does after. Pairs with `writeWord` here
     // and with every Atomics.store to the word.
     const wanted = BigInt.asUintN(64, value);
@@ -135,8 +141,7 @@ export class CudaStreams {
 
   writeWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
     const { cuda, handle, ordinal } = this.enter(stream);
-    checkWordAddress(pointer);
-    this.check(ordinal, pointer, 8, "read-write");
+    this.#checkWord(ordinal, pointer, "read-write");
     // SYNC: the default flag is a fence: all earlier work of this stream is visible to whoever sees the value. Pairs with
     // `waitWord` here and with every Atomics.load of the word.
     const written = BigInt.asUintN(64, value);
@@ -151,20 +156,41 @@ export class CudaStreams {
     const { cuda, handle, ordinal } = this.enter(stream);
     checkBatch(operations);
     if (operations.length === 0) return;
-    const encoded = operations.map(({ kind, pointer, value }) => {
-      checkWordAddress(pointer);
-      this.check(ordinal, pointer, 8, kind === "wait" ? "read" : "read-write");
+    const encoded = operations.map(({ kind, pointer, value }): BatchMemOp => {
+      this.#checkWord(ordinal, pointer, kind === "wait" ? "read" : "read-write");
       // SYNC: as in waitWord and writeWord.
-      const [operation, flags] =
-        kind === "wait"
-          ? [cuValue.CU_STREAM_MEM_OP_WAIT_VALUE_64, cuValue.CU_STREAM_WAIT_VALUE_GEQ]
-          : [cuValue.CU_STREAM_MEM_OP_WRITE_VALUE_64, cuValue.CU_STREAM_WRITE_VALUE_DEFAULT];
-      return { operation, address: pointer, value, flags };
+      return kind === "wait"
+        ? { operation: WAIT_VALUE_64, address: pointer, value, flags: cuValue.CU_STREAM_WAIT_VALUE_GEQ }
+        : { operation: WRITE_VALUE_64, address: pointer, value, flags: cuValue.CU_STREAM_WRITE_VALUE_DEFAULT };
     });
     const status = cuda.cuStreamBatchMemOp(handle, encoded.length, encodeBatchMemOps(encoded), 0);
     if (status !== cuResult.CUDA_SUCCESS) {
       const attempt = `enqueue ${encoded.length} waits and writes of words on cuda:${ordinal}`;
       throw this.#session.failure(status, "cuStreamBatchMemOp", attempt);
+    }
+  }
+
+  /** As `enter`, to free memory of a pool. */
+  enterToFree(stream: DriverStream): Entered {
+    const entered = this.enter(stream);
+    (stream as CudaStream).freed = true;
+    return entered;
+  }
+
+  /**
+   * WHY synchronised, which takes no time on an idle stream: only then does the driver (580) take note that memory of a pool which was
+   * freed on it may be given back; being asked whether it is idle is not enough.
+   */
+  #noticeFrees(cuda: Libcuda, stream: CudaStream): void {
+    if (!stream.freed) return;
+    stream.freed = false;
+    const status = cuda.cuStreamSynchronize(stream.handle);
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(
+        status,
+        "cuStreamSynchronize",
+        `finish the work of a stream of cuda:${stream.ordinal}`,
+      );
     }
   }
 
@@ -185,6 +211,13 @@ export class CudaStreams {
   check(ordinal: number, address: DevicePointer, byteLength: number, access: Access): void {
     const range = this.#mappings.holding(address) ?? this.#hostMemory.holding(ordinal, address);
     if (range !== undefined) checkWithin(range, address, byteLength, access);
+  }
+
+  /** As `check`; words lie in registered memory most of the time. */
+  #checkWord(ordinal: number, address: DevicePointer, access: Access): void {
+    checkWordAddress(address);
+    const range = this.#hostMemory.holding(ordinal, address) ?? this.#mappings.holding(address);
+    if (range !== undefined) checkWithin(range, address, 8, access);
   }
 }
 

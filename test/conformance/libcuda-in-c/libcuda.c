@@ -218,6 +218,9 @@ CUresult cuStreamQuery(CUstream stream) {
   return stream->head < stream->tail ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
+/* Only asked of a stream that is idle. */
+CUresult cuStreamSynchronize(CUstream stream) { return cuStreamQuery(stream) == CUDA_SUCCESS ? CUDA_SUCCESS : INVALID; }
+
 static CUresult enqueue(CUstream stream, enum kind kind, CUdeviceptr to, uint64_t value, size_t count) {
   REQUIRE_CONTEXT;
   if (stream->tail == OPERATIONS_MAX) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -1,7 +1,8 @@
 /*
  * Memory pools. Part of libcuda.c, which includes it. A pool is a memory file: a page that names it, then its blocks, each of whole pages.
  * The exporter maps the file once, an importer each block. It does what the real driver does, faults included: a block that is imported
- * twice is one mapping that the first free ends, the descriptor of a pool has no close-on-exec, and an importer at first has no access.
+ * twice is one mapping that the first free ends, the descriptor of a pool has no close-on-exec, an importer at first has no access, an
+ * imported pool tells nothing of itself, and memory of a pool is exported only after the pool.
  */
 #include <fcntl.h>
 
@@ -14,7 +15,7 @@ struct pool_header { uint64_t magic, id, bytes; };
 struct pointer_data { uint64_t magic, id, offset, bytes, unused[4]; };
 
 struct CUmemPoolHandle_st {
-  int fd, imported, exportable, accessible, destroyed;
+  int fd, imported, exportable, exported, accessible, destroyed;
   uint64_t id;
   size_t bytes;
   char *base;
@@ -136,6 +137,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value) {
   cuuint64_t *out = value;
+  REQUIRE(!pool->imported);
   switch (attribute) {
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: *out = pool->threshold; return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: *out = pool->reserved; return CUDA_SUCCESS;
@@ -185,6 +187,7 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
 CUresult cuMemPoolExportToShareableHandle(void *fd, CUmemoryPool pool, CUmemAllocationHandleType type, unsigned long long flags) {
   REQUIRE(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && flags == 0 && pool->exportable && !pool->imported);
   *(int *)fd = dup(pool->fd);
+  pool->exported = 1;
   return CUDA_SUCCESS;
 }
 
@@ -205,7 +208,7 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *fd, CUmemA
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr pointer) {
   struct pooled_block *it = pooled_block_at(pointer);
   REQUIRE_CONTEXT;
-  REQUIRE(it != NULL && it->pool->exportable && !it->pool->imported);
+  REQUIRE(it != NULL && it->pool->exported && !it->pool->imported);
   struct pointer_data out = {POINTER_MAGIC, it->pool->id, it->offset, it->bytes, {0}};
   memcpy(data, &out, sizeof *data);
   return CUDA_SUCCESS;

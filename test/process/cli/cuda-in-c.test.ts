@@ -52,6 +52,13 @@ describe("cuda-ipc on a libcuda in C", { skip }, () => {
     }
   });
 
+  it("runs the demos that need no kernels", async () => {
+    await using rig = await openRig();
+    for (const demo of ["pool", "fibonacci", "consumer-first"]) {
+      assert.match(await rig.ok("demo", demo, "-n", "50", "--device", "cuda:0"), /\nDone: every byte was verified/);
+    }
+  });
+
   it("brings files through the device and back", async () => {
     await using rig = await openRig();
     const data = Uint8Array.from({ length: 24_000_000 }, (_, i) => i % 251);

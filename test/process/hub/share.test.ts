@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import type { Hub } from "../../../src/client/hub.js";
+import { MemoryPool } from "../../../src/gpu/memory-pool.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestHub } from "../../support/test-hub.js";
@@ -14,6 +15,41 @@ const CONSUMES = new URL("./actors/consumes.js", import.meta.url);
 async function roundTrips(hub: Hub): Promise<void> {
   for (let i = 0; i < 5; i += 1) await hub.status();
 }
+
+describe("arrays of a pool", () => {
+  checkLeaks();
+
+  it("are opened by name like any others, and say how they travel", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    using pool = MemoryPool.create(hub.device(), { maxBytes: 1 << 20, shared: true });
+    using one = await hub.create("one", { dtype: "float32", shape: [1000], pool });
+    using other = await hub.create("other", { dtype: "float32", shape: [1000], pool });
+    await one.write(Float32Array.from({ length: 1000 }, (_, i) => i + 100));
+    await other.write(new Float32Array(1000).fill(7));
+    await one.publish();
+    await other.publish();
+    assert.equal(one.buffer.mechanism, "pool");
+    await using actor = new Actor(CONSUMES, { args: [testHub.socket, "one"] });
+    const { bits } = (await actor.says()) as { bits: string };
+    const values = await one.read();
+    assert.equal(bits, Buffer.from(values.buffer).toString("base64"));
+    using opened = (await hub.open("other")).as("float32");
+    assert.deepEqual([opened.buffer.mechanism, (await opened.read())[999]], ["pool", 7]);
+    const [summary] = await hub.list();
+    assert.deepEqual([summary?.descriptor.mechanism, summary?.descriptor.pooled?.pool], ["pool", pool.id]);
+  });
+
+  it("need a pool that can be shared", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    using pool = MemoryPool.create(hub.device(), { maxBytes: 1 << 20 });
+    await assert.rejects(hub.create("one", { dtype: "int8", shape: [4], pool }), (error) =>
+      hasCode(error, "UNSUPPORTED"),
+    );
+    assert.deepEqual(await hub.list(), []);
+  });
+});
 
 describe("an array shared through the hub", () => {
   checkLeaks();

@@ -118,8 +118,7 @@ describe("the end of a timeline", () => {
     timeline.signal(1);
     stream.wait(theirs, 1);
     await stream.synchronize({ timeoutMs: LATE_MS });
-    stream.wait(theirs, 2);
-    stream.wait(theirs, 1);
+    for (const value of [1, 2, 1]) stream.wait(theirs, value);
     timeline.close();
     await assert.rejects(stream.synchronize({ timeoutMs: LATE_MS }), gone);
     await stream.synchronize({ timeoutMs: LATE_MS });

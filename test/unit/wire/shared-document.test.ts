@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
-import { parseSharedDocument, type SharedDocument } from "../../../src/wire/shared-document.js";
+import { parseSharedDocument, type SharedMemoryDocument } from "../../../src/wire/shared-document.js";
 import { gpuArray, hostArray, hostBundle, sharedArray } from "../../support/messages.js";
 
 const { exporter, fds } = sharedArray;
 
 describe("parseSharedDocument", () => {
-  const good: Record<string, SharedDocument> = {
+  const good: Record<string, SharedMemoryDocument> = {
     "an array on the host": sharedArray,
     "an array on a GPU": { ...sharedArray, descriptor: gpuArray },
     "a buffer": { ...sharedArray, kind: "buffer" },

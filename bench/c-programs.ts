@@ -1,0 +1,63 @@
+/** The programs of bench/c, compiled at their first use; or why there are none on this machine. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { findCudaHeader } from "../test/unit/ffi/cuda-header.js";
+import type { Program } from "./processes.js";
+
+const sources = fileURLToPath(new URL("../../bench/c/", import.meta.url));
+const FLAGS = ["-O2", "-Wall"];
+/** Those that need no GPU: the CPU does there what a stream would do. */
+const onHost: ReadonlySet<string> = new Set(["timeline-ping-pong", "signal-to-cpu"]);
+
+export class CPrograms {
+  readonly #device: string;
+  readonly #folder = mkdtempSync(join(tmpdir(), "cuda-ipc-bench-c-"));
+  readonly #compiled = new Map<string, string>();
+  readonly #compile: ((source: string, result: string) => void) | string;
+
+  /** @param device as the name of a `Device`: `host` or `cuda:N` */
+  constructor(device: string) {
+    this.#device = device;
+    this.#compile = device === "host" ? hostCompiler() : cudaCompiler();
+  }
+
+  /** How to start a program, or the reason why it cannot be. */
+  program(name: string, iterations: number): Program | string {
+    const host = this.#device === "host";
+    if (typeof this.#compile === "string") return this.#compile;
+    if (host && !onHost.has(name)) return "the loop in C needs a GPU";
+    const ordinal = host ? "0" : this.#device.slice("cuda:".length);
+    return { command: this.#binary(name, this.#compile), args: [String(iterations), ordinal] };
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #binary(name: string, compile: (source: string, result: string) => void): string {
+    const known = this.#compiled.get(name);
+    if (known !== undefined) return known;
+    const binary = join(this.#folder, name);
+    compile(join(sources, `${name}.c`), binary);
+    this.#compiled.set(name, binary);
+    return binary;
+  }
+}
+
+function cudaCompiler(): ((source: string, result: string) => void) | string {
+  const header = findCudaHeader();
+  if (typeof header === "string") return header;
+  return (source, result) => header.compile(source, result, [...FLAGS, "-Wl,--no-as-needed", "-ldl"]);
+}
+
+function hostCompiler(): ((source: string, result: string) => void) | string {
+  const compiler = ["cc", "gcc", "clang"].find((name) => spawnSync(name, ["--version"]).status === 0);
+  if (compiler === undefined) return "no C compiler (cc, gcc, clang)";
+  return (source, result) => {
+    const { status, stderr } = spawnSync(compiler, [...FLAGS, "-DHOST", "-o", result, source], { encoding: "utf8" });
+    if (status !== 0) throw new Error(`${compiler} ended with ${status}: ${stderr}`);
+  };
+}

@@ -1,0 +1,81 @@
+/** The same loop in TypeScript and in C, in turns in one run, as rows: medians of the rounds, compared with each other and with a goal. */
+import { fileURLToPath } from "node:url";
+import type { CPrograms } from "./c-programs.js";
+import type { Figure, Row } from "./measure.js";
+import { type Measurement, type Program, runTogether } from "./processes.js";
+
+export interface Goal {
+  /** Of the median of TypeScript to that of C. */
+  readonly ratioMax?: number;
+  readonly usMax?: number;
+}
+
+/** One benchmark: a program in C and an actor of the same name. */
+export interface Benchmark {
+  readonly name: string;
+  readonly roles: readonly string[];
+  readonly iterations: number;
+  /** The measurements that it prints, in words, with their goals. */
+  readonly rows: Readonly<Record<string, { readonly what: string; readonly goal?: Goal }>>;
+}
+
+export interface RoundOptions {
+  readonly device: string;
+  readonly rounds: number;
+  /** In place of the benchmark's own. */
+  readonly iterations?: number | undefined;
+}
+
+export async function sideBySide(benchmark: Benchmark, c: CPrograms, options: RoundOptions): Promise<Row[]> {
+  const iterations = options.iterations ?? benchmark.iterations;
+  const actor = fileURLToPath(new URL(`./actors/${benchmark.name}.js`, import.meta.url));
+  const ours = benchmark.roles.map(
+    (role): Program => ({ command: process.execPath, args: [actor, options.device, String(iterations), role] }),
+  );
+  let theirs = c.program(benchmark.name, iterations);
+  const measured: { readonly ts: Measurement[]; readonly c: Measurement[] } = { ts: [], c: [] };
+  for (let round = 0; round < options.rounds; round += 1) {
+    measured.ts.push(...(await runTogether(ours)));
+    if (typeof theirs === "string") continue;
+    try {
+      measured.c.push(...(await runTogether([theirs])));
+    } catch (error) {
+      // WHY not thrown: an older driver may lack what the program in C asks for, and our figure stands without it.
+      theirs = `failed: ${error instanceof Error ? error.message : String(error)}`;
+    }
+  }
+  return Object.entries(benchmark.rows).map(([name, { what, goal }]) => {
+    const ts = figureOf(name, measured.ts);
+    const inC = typeof theirs === "string" ? `${name}: ${theirs}` : figureOf(name, measured.c);
+    return row({ name, what, ts, inC, goal: options.device === "host" ? undefined : goal });
+  });
+}
+
+/** WHY no goal on the host device: its streams are queues on the event loop, and the loop in C has none. */
+function row(found: {
+  readonly name: string;
+  readonly what: string;
+  readonly ts: Figure;
+  readonly inC: Figure | string;
+  readonly goal: Goal | undefined;
+}): Row {
+  const { name, what, ts, inC, goal } = found;
+  const measured: Row = { name, what, value: ts.median, unit: "us", rounds: ts, inC };
+  const ratio = typeof inC === "string" ? undefined : ts.median / inC.median;
+  const compared = ratio === undefined ? measured : { ...measured, comparedWith: "C", ratio };
+  if (goal?.usMax !== undefined) {
+    return { ...compared, goal: `under ${goal.usMax} us`, met: ts.median < goal.usMax };
+  }
+  if (goal?.ratioMax === undefined) return compared;
+  // A goal that could not be judged was not met.
+  return { ...compared, goal: `within ${goal.ratioMax} times C`, met: ratio !== undefined && ratio <= goal.ratioMax };
+}
+
+/** Of the medians of the rounds: the best, and the one in the middle, with its 99th percentile. */
+function figureOf(name: string, measurements: readonly Measurement[]): Figure {
+  const rounds = measurements.filter((it) => it.name === name).sort((a, b) => a.us.p50 - b.us.p50);
+  const best = rounds[0];
+  const middle = rounds[Math.floor((rounds.length - 1) / 2)];
+  if (best === undefined || middle === undefined) throw new Error(`Nothing was measured for ${name}`);
+  return { best: best.us.p50, median: middle.us.p50, p99: middle.us.p99 };
+}

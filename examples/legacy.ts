@@ -1,0 +1,80 @@
+/**
+ * System S4: a handle of the oldest mechanism of CUDA goes through a file. The consumer is started first and waits for the file; it
+ * counts on the device how many elements are not as they should be.
+ *
+ *   npx cuda-ipc demo legacy           or, in a clone after `npm install`, with Node 24 or newer: node examples/legacy.ts
+ *   --elements 1024 --device cuda:0
+ *
+ * The output (the numbers are processes):
+ *   4712  waits for the handle of the producer
+ *   4711  wrote float32[1024] and its handle to handle.json
+ *   4712  opened it; elements that differ: 0
+ *   4712  the first 5: 42.0000, 42.0010, 42.0020, 42.0030, 42.0040
+ *   4712  closed it
+ *   4711  was told that the consumer is done: every element verified
+ */
+import { existsSync } from "node:fs";
+import { readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { CudaIpcError, DeviceArray, IpcArrayHandle } from "cuda-ipc";
+import { Child, tellParent } from "./child.ts";
+import { LIMIT, type Options, openDevice, orSkip, run, say, temporaryFolder } from "./program.ts";
+
+await run({ elements: 1024 }, (options) => (options.role === "consumer" ? consumer(options) : producer(options)));
+
+function content({ elements }: Options): Float32Array {
+  return Float32Array.from({ length: elements }, (_, i) => 42 + i * 0.001);
+}
+
+async function producer(options: Options): Promise<void> {
+  const path = join(temporaryFolder(), "handle.json");
+  using device = openDevice(options);
+  using array = DeviceArray.allocate(device, { dtype: "float32", shape: [options.elements], mechanism: "legacy" });
+  const handle = orSkip(() => IpcArrayHandle.of(array));
+  using other = new Child(import.meta.url, "consumer", options, { args: [path] });
+  await other.hear();
+
+  await array.write(content(options));
+  // Written beside it and renamed, so that nobody reads half a file; and readable for this user alone.
+  await writeFile(`${path}.part`, JSON.stringify(handle), { mode: 0o600 });
+  await rename(`${path}.part`, path);
+  say(`wrote float32[${options.elements}] and its handle to handle.json`);
+  // The handle keeps nothing alive: the array stays open until the consumer is done.
+  await other.hear();
+  await other.finished();
+  say("was told that the consumer is done: every element verified");
+}
+
+async function consumer(options: Options): Promise<void> {
+  const [path = ""] = options.args;
+  using device = openDevice(options);
+  say("waits for the handle of the producer");
+  tellParent("waiting");
+  await appeared(path);
+  {
+    // A handle whose process has ended is refused with STALE_HANDLE or PEER_GONE, not opened on whatever is there now.
+    using array = IpcArrayHandle.from(JSON.parse(await readFile(path, "utf8")))
+      .open(device)
+      .as("float32");
+    using expected = DeviceArray.allocate(device, { dtype: "float32", shape: array.shape });
+    await expected.write(content(options));
+    const { differences, first } = await array.compare(expected, LIMIT);
+    say(`opened it; elements that differ: ${differences}`);
+    if (differences > 0) {
+      throw new CudaIpcError("VERIFICATION_FAILED", `${differences} elements differ, the first is element ${first}`);
+    }
+    const values = await array.slice({ stop: 5 }).read();
+    say(`the first ${values.length}: ${[...values].map((value) => value.toFixed(4)).join(", ")}`);
+  }
+  say("closed it");
+  tellParent("done");
+}
+
+async function appeared(path: string): Promise<void> {
+  const endMs = performance.now() + LIMIT.timeoutMs;
+  while (!existsSync(path)) {
+    if (performance.now() >= endMs) throw new CudaIpcError("TIMEOUT", `No producer wrote ${path} in time`);
+    await setTimeout(10);
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * System S8: N processes, each on the next GPU where there are several. All hand their arrays to all, each works on its neighbour's
+ * array, and barriers lie between the phases. Events order the GPUs: from the first work to the last check no CPU waits for a GPU.
+ *
+ *   npx cuda-ipc demo simple-ipc       or, in a clone after `npm install`, with Node 24 or newer: node examples/simple-ipc.ts
+ *   --elements 65536 --processes 3; with --device cuda:0 all are on that one
+ *
+ * The output (the numbers are processes):
+ *   4711  starts 3 processes
+ *   4712  rank 0 on cuda:0: worked on the array of rank 1, and found the work of rank 2 in its own: every element verified
+ *   4713  rank 1 on cuda:1: worked on the array of rank 2, and found the work of rank 0 in its own: every element verified
+ *   4714  rank 2 on cuda:0: worked on the array of rank 0, and found the work of rank 1 in its own: every element verified
+ *   4711  all 3 are done
+ */
+import { join } from "node:path";
+import {
+  DeviceArray,
+  Event,
+  type EventDescriptor,
+  Group,
+  openShared,
+  type SharedDocument,
+  type Stream,
+  share,
+} from "cuda-ipc";
+import { Child } from "./child.ts";
+import { LIMIT, type Options, openDevice, run, say, temporaryFolder, verify, WrongOption } from "./program.ts";
+
+/** What each gives to all. */
+interface Given {
+  readonly array: SharedDocument;
+  readonly filled: EventDescriptor;
+}
+
+await run({ elements: 65_536, processes: 3 }, (options) =>
+  options.role === "rank" ? member(options) : parent(options),
+);
+
+async function parent(options: Options): Promise<void> {
+  const { processes } = options;
+  if (processes < 2) throw new WrongOption("--processes must be at least 2: each works on its neighbour's array");
+  const path = join(temporaryFolder(), "group.sock");
+  say(`starts ${processes} processes`);
+  const children = Array.from({ length: processes }, (_, rank) => {
+    return new Child(import.meta.url, "rank", options, { args: [path, String(rank)] });
+  });
+  await Promise.all(children.map((child) => child.finished()));
+  say(`all ${processes} are done`);
+}
+
+async function member(options: Options): Promise<void> {
+  const { elements, processes: size } = options;
+  const [path = "", text = ""] = options.args;
+  const rank = Number(text);
+  const [next, previous] = [(rank + 1) % size, (rank + size - 1) % size];
+  using device = openDevice(options, rank);
+  device.prepareOperations();
+  using mine = DeviceArray.allocate(device, { dtype: "int32", shape: [elements] });
+  using shared = share(mine);
+  using stream = device.createStream();
+  using group = await Group.join({ path, rank, size, ...LIMIT });
+
+  await mine.iota(rank * 1000, 1, { stream });
+  using filled = recorded(stream);
+  const given = (await group.allGather({ array: shared.document, filled: filled.export() }, LIMIT)) as Given[];
+
+  using theirs = await openShared(given[next]?.array, { device, access: "read-write", ...LIMIT });
+  using theyFilled = Event.import(device, given[next]?.filled);
+  stream.wait(theyFilled);
+  await theirs.affine(10, rank, { stream });
+  using worked = recorded(stream);
+  const events = await group.allGather(worked.export(), LIMIT);
+
+  using previousWorked = Event.import(device, events[previous]);
+  stream.wait(previousWorked);
+  using result = DeviceArray.allocate(device, { dtype: "int32", shape: [elements] });
+  await result.copyFrom(mine, { stream });
+  await stream.synchronize(LIMIT);
+  verify(`the array of rank ${rank}`, await result.read(), (i) => ((rank * 1000 + i) * 10 + previous) | 0);
+  const found = `worked on the array of rank ${next}, and found the work of rank ${previous} in its own`;
+  say(`rank ${rank} on ${device.name}: ${found}: every element verified`);
+  // Nobody takes its array and events away while another uses them.
+  await group.barrier(LIMIT);
+}
+
+function recorded(stream: Stream): Event {
+  const event = stream.device.createEvent();
+  event.record(stream);
+  return event;
+}

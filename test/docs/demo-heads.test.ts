@@ -1,0 +1,45 @@
+/** The first comment of each example says which system it is, how it is run, and what it prints; the table names them all. */
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { exampleHead } from "./example-output.js";
+
+/** What the examples have in common is in these. */
+const SHARED = ["program", "child"];
+const examples = readdirSync("examples")
+  .filter((file) => file.endsWith(".ts"))
+  .map((file) => file.slice(0, -3))
+  .filter((name) => !SHARED.includes(name));
+
+describe("the examples", () => {
+  for (const name of examples) {
+    it(`${name} says what it is, how it is run and what it prints`, () => {
+      const { text, lines } = exampleHead(name);
+      assert.match(text, /^\/\*\*\n \* Systems? S\d+/);
+      assert.match(text, new RegExp(`npx cuda-ipc demo ${name} `));
+      assert.match(text, new RegExp(`node examples/${name}\\.ts`));
+      assert.ok(lines.length >= 3);
+    });
+
+    it(`${name} uses the package by its name, and is short`, () => {
+      const source = readFileSync(`examples/${name}.ts`, "utf8");
+      const imported = [...source.matchAll(/ from "([^"]+)"/g)].map(([, from = ""]) => from);
+      const allowed = imported.filter((from) => /^(cuda-ipc|node:.+|\.\/(program|child)\.ts)$/.test(from));
+      assert.deepEqual(imported, allowed);
+      assert.ok(source.split("\n").length <= 130);
+    });
+
+    it(`${name} is in the table of examples/README.md and among the demos`, () => {
+      assert.match(
+        readFileSync("examples/README.md", "utf8"),
+        new RegExp(`\\(${name}\\.ts\\).*\`npx cuda-ipc demo ${name}\``),
+      );
+      assert.match(readFileSync("src/cli/demo.ts", "utf8"), new RegExp(`^ {2}"?${name}"?: \\{`, "m"));
+    });
+  }
+
+  it("has one for every demo but the two on the hub", () => {
+    const demos = readFileSync("src/cli/demo.ts", "utf8").matchAll(/^ {2}"?([\w-]+)"?: \{ title: .+" \},$/gm);
+    assert.deepEqual([...demos].map(([, name]) => name).sort(), [...examples].sort());
+  });
+});

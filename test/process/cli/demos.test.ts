@@ -1,0 +1,150 @@
+/** The demos that are programs in examples/, on the host device: what they print is what their first comment says. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import { describe, it } from "node:test";
+import { exampleHead, saidIn } from "../../docs/example-output.js";
+import { CliRig, eventually } from "./cli-rig.js";
+
+const demos: Readonly<Record<string, readonly string[]>> = {
+  pool: ["-n", "100"],
+  "array-handle": ["-n", "101"],
+  vmm: ["-n", "1001"],
+  legacy: ["-n", "10"],
+  fork: ["-n", "10"],
+  events: ["-n", "1000"],
+  fibonacci: ["-n", "20"],
+  ring: ["-n", "100"],
+  "simple-ipc": ["-n", "100"],
+  exchange: ["-n", "100"],
+  "consumer-first": ["-n", "10"],
+  daemon: ["-n", "10"],
+};
+
+/** Processes that were started in the rig's environment: also those that nobody named, such as hubs. */
+function processesOf(rig: CliRig): string[] {
+  return readdirSync("/proc").filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, "latin1").includes(`TMPDIR=${rig.folder}`);
+    } catch {
+      // It has ended, or is another user's.
+      return false;
+    }
+  });
+}
+
+async function assertNothingLeft(rig: CliRig): Promise<void> {
+  await eventually("all processes end", () => (processesOf(rig).length === 0 ? true : undefined));
+  assert.deepEqual(await readdir(rig.folder), []);
+}
+
+/** The process that said a line that matches, while its demo runs. */
+async function sayer(lines: AsyncIterable<string>, said: RegExp): Promise<number> {
+  for await (const line of lines) {
+    const [, pid, text = ""] = /^ +(\d+) {2}(.+)$/.exec(line) ?? [];
+    if (said.test(text)) return Number(pid);
+  }
+  assert.fail(`the demo ended without ${said}`);
+}
+
+describe("cuda-ipc demo of a program in examples/", () => {
+  for (const [name, options] of Object.entries(demos)) {
+    it(`${name} prints what its first comment says, and leaves nothing behind`, async () => {
+      await using rig = await CliRig.open();
+      const text = await rig.ok("demo", name, ...options);
+      const lines = saidIn(text);
+      const patterns = exampleHead(name).lines;
+      for (const line of lines)
+        assert.ok(
+          patterns.some((it) => it.test(line)),
+          `not in the comment: ${line}`,
+        );
+      for (const it of patterns)
+        assert.ok(
+          lines.some((line) => it.test(line)),
+          `not printed: ${it}`,
+        );
+      assert.equal(lines.length, patterns.length, text);
+      assert.match(text, /\nDone: every byte was verified, in .+\.\n$/);
+      await assertNothingLeft(rig);
+    });
+  }
+
+  it("runs with one element, and with another number of processes", async () => {
+    await using rig = await CliRig.open();
+    for (const name of ["pool", "array-handle", "vmm", "ring"]) await rig.ok("demo", name, "--elements", "1");
+    assert.match(await rig.ok("demo", "simple-ipc", "-n", "10", "--processes", "2"), /all 2 are done/);
+    assert.match(await rig.ok("demo", "exchange", "-n", "10", "--processes", "2"), /all 2 are done/);
+    const text = await rig.ok("demo", "fibonacci", "-n", "2", "--processes", "4");
+    assert.match(text, /finds 0, 1, \.\.\. 1:/);
+  });
+
+  it("fails for options that it cannot do anything with", async () => {
+    await using rig = await CliRig.open();
+    assert.match(await rig.fails("USAGE", "demo", "exchange", "--processes", "3"), /--processes must be even: 3/);
+    for (const name of ["fibonacci", "simple-ipc"]) {
+      assert.match(await rig.fails("USAGE", "demo", name, "--processes", "1"), /--processes must be at least 2/);
+    }
+    await rig.fails("USAGE", "demo", "pool", "--elements", "0");
+    await rig.fails("INVALID_DEVICE", "demo", "pool", "--device", "gpu");
+    await rig.fails("OUT_OF_MEMORY", "demo", "fork", "--elements", String(2 ** 39));
+    await assertNothingLeft(rig);
+  });
+});
+
+describe("a demo that is ended in the middle", () => {
+  const long = {
+    events: { elements: "8000000", at: /^imported the event/ },
+    ring: { elements: "1000000", at: /^joins as the producer/ },
+    "simple-ipc": { elements: "50000000", at: /^starts 3 processes/ },
+  } as const;
+
+  for (const [name, { elements, at }] of Object.entries(long)) {
+    it(`${name} leaves no process and no file behind after SIGINT`, async () => {
+      await using rig = await CliRig.open();
+      const { child, outcome } = rig.start("demo", name, "--elements", elements);
+      assert.ok(child.stdout !== null);
+      await sayer(createInterface({ input: child.stdout }), at);
+      child.kill("SIGINT");
+      const { code, stderr } = await outcome;
+      assert.deepEqual([code, stderr], [130, "Interrupted.\n"]);
+      await assertNothingLeft(rig);
+    });
+  }
+
+  for (const name of ["events", "ring"] as const) {
+    it(`${name} fails where a child is killed`, async () => {
+      await using rig = await CliRig.open();
+      const { elements, at } = long[name];
+      const { child, outcome } = rig.start("demo", name, "--elements", elements);
+      assert.ok(child.stdout !== null);
+      process.kill(await sayer(createInterface({ input: child.stdout }), at), "SIGKILL");
+      const { code, stdout, stderr } = await outcome;
+      assert.equal(code, 1);
+      assert.match(stderr, /^error\[PEER_GONE\]: /);
+      assert.doesNotMatch(stdout, /Done/);
+      await assertNothingLeft(rig);
+    });
+  }
+
+  it("ends with all its processes where the program itself is killed", async () => {
+    await using rig = await CliRig.open();
+    const { child, outcome } = rig.start("demo", "ring", "--elements", long.ring.elements);
+    assert.ok(child.stdout !== null);
+    process.kill(await sayer(createInterface({ input: child.stdout }), /^made a ring/), "SIGKILL");
+    assert.match((await outcome).stderr, /^error\[PEER_GONE\]: The example "ring" ended too early: SIGKILL/);
+    await assertNothingLeft(rig);
+  });
+
+  it("ends with all its processes where the command is killed", async () => {
+    await using rig = await CliRig.open();
+    const { child } = rig.start("demo", "ring", "--elements", long.ring.elements);
+    assert.ok(child.stdout !== null);
+    await sayer(createInterface({ input: child.stdout }), /^joins as the producer/);
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    await eventually("all processes end", () => (processesOf(rig).length === 0 ? true : undefined));
+  });
+});
