@@ -86,7 +86,10 @@ export class MappedMemory {
   release(): void {
     this.#users -= 1;
     if (this.#users > 0) return;
-    releaseAll([...this.#onUnmapped.splice(0), this.#unmap, () => this.device.release()]);
+    const release = () => this.device.release();
+    // WHY apart: what has no listeners, as memory of pools that comes and goes, is given back the short way.
+    if (this.#onUnmapped.length === 0) releaseAll([this.#unmap, release]);
+    else releaseAll([...this.#onUnmapped.splice(0), this.#unmap, release]);
   }
 
   /** Called once when the last user is gone. */

@@ -146,12 +146,12 @@ describe("arrays by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
     assert.equal((await array.read())[1], 1);
   });
 
-  it("are refused once their process was killed, and go on where they are open", async () => {
+  it("are refused once their process was killed", async () => {
     const { actor, shared } = await sharer();
     using array = open(shared.whole);
     await kill(actor);
-    refused(["STALE_HANDLE"], () => open(shared.whole));
     array.close();
+    refused(["STALE_HANDLE"], () => open(shared.whole));
     refused(["INVALID_HANDLE"], () => openIpcHandle(device, shared.whole.handle, { dtype: "int32", shape: [24] }));
   });
 
