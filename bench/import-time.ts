@@ -7,7 +7,7 @@ const RUNS = 15;
 const GOAL_MS = 60;
 
 export function importTime(): Row[] {
-  const door = fileURLToPath(new URL("../src/index.js", import.meta.url));
+  const door = fileURLToPath(new URL("../../dist/index.js", import.meta.url));
   const program = "const t = performance.now(); await import(process.argv[1]); console.log(performance.now() - t);";
   let best = Number.POSITIVE_INFINITY;
   for (let run = 0; run < RUNS; run += 1) {

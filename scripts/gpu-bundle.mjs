@@ -44,11 +44,13 @@ function productionPackages() {
 }
 
 compile();
+run(process.execPath, ["scripts/build.mjs"]);
 rmSync(BUNDLE, { recursive: true, force: true });
 mkdirSync(join(BUNDLE, "scripts"), { recursive: true });
 cpSync(compressedNode(), join(BUNDLE, "node.xz"));
 const withoutMaps = { recursive: true, filter: (path) => !path.endsWith(".map") };
 cpSync("build", join(BUNDLE, "build"), withoutMaps);
+cpSync("dist", join(BUNDLE, "dist"), { recursive: true, filter: (path) => !path.endsWith(".d.ts") });
 cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
 cpSync("examples/python", join(BUNDLE, "examples/python"), { recursive: true });

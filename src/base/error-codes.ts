@@ -86,7 +86,11 @@ export const errorCodes = {
     "A handle of memory that was freed since, of a process that ended, or of another machine or an earlier boot.",
     "Export it again; the old one will never be valid.",
   ),
-  IN_USE: facts("Others still use what was to be freed.", "Close the imports first, then free it.", true),
+  IN_USE: facts(
+    "Something older is still open: imports of what was to be freed, or freed memory under the handle that was to be imported.",
+    "Close what the message names first.",
+    true,
+  ),
   EVENT_NOT_RECORDED: facts(
     "An event was waited for that has not been announced as recorded; the GPU would not wait at all.",
     "Send the event's descriptor after recording it, or use a timeline.",

@@ -62,8 +62,8 @@ export const limits = {
   kernelParameterBytesMax: 32_764,
   /** Events of one device, those in its pool for reuse included. Drivers have room for some 20,000 shared ones in all processes. */
   eventsPerDeviceMax: 1000,
-  /** Handles of other processes whose newest generation a device remembers. */
-  knownGenerationsMax: 100_000,
+  /** Memory of the legacy mechanism and exported events that one device has at a time. */
+  exportsPerDeviceMax: 131_072,
   /** Events of one driver of the host device. */
   hostEventsMax: 1024,
   /** One memory file of timelines, 64 bytes each. */

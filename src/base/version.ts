@@ -9,8 +9,8 @@ export function packageVersion(): string {
 }
 
 function readVersion(): string {
-  // WHY two places: dist/base and build/src/base lie at different depths below package.json.
-  for (const place of ["../../package.json", "../../../package.json"]) {
+  // WHY three places: dist/index.js, dist/base and build/src/base lie at different depths below package.json.
+  for (const place of ["../package.json", "../../package.json", "../../../package.json"]) {
     const version = tryRead(new URL(place, import.meta.url));
     if (version !== undefined) return version;
   }

@@ -1,6 +1,6 @@
 /** Starts a hub as a process of its own that outlives this one, and waits until it listens. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, existsSync, openSync } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -10,7 +10,11 @@ import { CudaIpcError } from "../base/errors.js";
 import { prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { fromNodeError } from "../os/system-error.js";
 
-const HUB_MAIN = fileURLToPath(new URL("../hub/main.js", import.meta.url));
+/** WHY two places: this file as it is lies in a folder beside the hub's, and as part of the package's one door above it. */
+function hubMain(): string {
+  const places = ["../hub/main.js", "./hub/main.js"].map((place) => fileURLToPath(new URL(place, import.meta.url)));
+  return places.find((place) => existsSync(place)) ?? (places[0] as string);
+}
 
 /**
  * Resolves once a hub listens at the path, this one or another that was quicker.
@@ -49,7 +53,7 @@ function spawnHub(
   try {
     const options = { detached: true, cwd: "/", env, stdio: ["ignore", "pipe", log] as const };
     // WHY the cast: the types know no file descriptor in this place, which leaves `stderr` null like "ignore".
-    const child = spawn(process.execPath, [HUB_MAIN, "--socket", socketPath, ...idle], {
+    const child = spawn(process.execPath, [hubMain(), "--socket", socketPath, ...idle], {
       ...options,
       stdio: [...options.stdio],
     });

@@ -20,11 +20,13 @@ export interface EventCalls {
    */
   createEvent(ordinal: number): DriverEvent;
   /**
-   * Enqueues: the event is done once the stream gets here. It then stands for this point and no earlier one.
+   * Enqueues: the event is done once the stream gets here, and not before: it stands for its last recording. What an earlier recording
+   * that is still pending does to this one is the driver's affair: `cuda` holds the stream back until that is done (measured), `host`
+   * does not. Where that matters, take an event for each recording that is under way.
    * @throws UNSUPPORTED for an imported event: only the exporter records; RangeError for a stream of another device
    */
   recordEvent(event: DriverEvent, stream: DriverStream): void;
-  /** Whether the stream has passed the point of the last recording that was made before this call. */
+  /** Whether the stream has passed the last recording that was made before this call. */
   isEventDone(event: DriverEvent): boolean;
   /**
    * Enqueues: later work of this stream starts when the event is done, as it was last recorded before this call.
@@ -35,7 +37,8 @@ export interface EventCalls {
   exportEvent(event: DriverEvent): Uint8Array;
   /**
    * @throws OWN_HANDLE for a handle of this process, INVALID_HANDLE for one that the driver does not take: of another length, of a
-   * process that ended, or no handle at all; STALE_HANDLE where the driver can tell that the process ended or destroyed the event
+   * process that ended, or no handle at all; STALE_HANDLE where the driver can tell that the process ended or destroyed the event.
+   * `cuda` may take the handle of a process that was killed (measured): who needs to know looks at the process itself
    */
   importEvent(ordinal: number, handle: Uint8Array): DriverEvent;
   /**

@@ -3,6 +3,7 @@
  * what drivers answer to one has other causes too.
  */
 import { CudaIpcError } from "../base/errors.js";
+import { ownHandle } from "../os/exporter-file.js";
 import { IPC_HANDLE_BYTES } from "./event-calls.js";
 
 /** How many exporters in this process still hold what the handle names. */
@@ -34,11 +35,4 @@ export function forgetExported(key: string): void {
 /** @throws OWN_HANDLE */
 export function refuseOwnHandle(key: string, what: string): void {
   if (exported.has(key)) throw ownHandle(what);
-}
-
-export function ownHandle(what: string): CudaIpcError {
-  return new CudaIpcError(
-    "OWN_HANDLE",
-    `Cannot import ${what}: the handle was exported by this process (${process.pid})`,
-  );
 }

@@ -43,6 +43,8 @@ export interface LegacyCalls {
   /**
    * Maps the block of a handle of another process. Each import is ended by its own `closeLegacy`; imports of one handle with one access
    * give one address. `host` maps for `access`; on `cuda` the memory can always be written, and who asked to read has to keep to it.
+   * On `cuda` the handle of memory that was freed opens what its exporter has in that place since, without an error (measured): who
+   * needs to know has to be told by the exporter.
    * @throws OWN_HANDLE for a handle of this process, INVALID_HANDLE for what is none, of a process that ended, or freed; STALE_HANDLE
    * for the last two where the driver can tell
    */

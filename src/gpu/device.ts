@@ -9,6 +9,7 @@ import { type DriverOpener, openDriver } from "../driver/open-driver.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { Event } from "./event.js";
 import { EventPool } from "./event-pool.js";
+import { ExportMarks } from "./export-marks.js";
 import { Exporters } from "./exporters.js";
 import { Lanes } from "./lanes.js";
 import { LegacyImports } from "./legacy-imports.js";
@@ -31,8 +32,9 @@ export class Device {
   readonly reason: string;
   readonly driver: GpuDriver;
   readonly lanes: Lanes;
-  /** Not for users, as the two below: see event.ts and ipc-array-handle.ts. */
+  /** Not for users, as the three below: see event.ts and ipc-array-handle.ts. */
   readonly events: EventPool;
+  readonly exportMarks = new ExportMarks();
   readonly exporters = new Exporters();
   readonly legacyImports = new LegacyImports();
   readonly #timelines = new TimelineArena();
@@ -199,7 +201,7 @@ export class Device {
   }
 
   #end(): void {
-    releaseAll([() => this.events.close(), () => this.driver.close()]);
+    releaseAll([() => this.events.close(), () => this.driver.close(), () => this.exportMarks.close()]);
   }
 
   #checkOpen(): void {

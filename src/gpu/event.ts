@@ -4,7 +4,6 @@
  */
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
-import { nextGeneration } from "../base/generation.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DriverEvent } from "../driver/event-calls.js";
 import type { DriverStream } from "../driver/gpu-driver.js";
@@ -18,6 +17,7 @@ import {
 } from "../wire/ipc-documents.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
+import type { ExportMark } from "./export-marks.js";
 import { exporterKey } from "./exporters.js";
 import { ImportedEvent } from "./imported-event.js";
 import { checkDeviceKind, refuseOwnProcess, wireDevice } from "./ipc-origin.js";
@@ -27,8 +27,9 @@ export class Event {
   readonly device: Device;
   readonly label: string;
   readonly #handle: DriverEvent;
-  readonly #generation: number;
   readonly #origin: ImportedEvent | undefined;
+  /** From the first export on. */
+  #mark: ExportMark | undefined;
   #recorded: number;
   #open = true;
 
@@ -37,12 +38,11 @@ export class Event {
     device: Device,
     label: string,
     handle: DriverEvent,
-    known: { readonly generation: number; readonly recorded: number; readonly origin: ImportedEvent | undefined },
+    known: { readonly recorded: number; readonly origin: ImportedEvent | undefined },
   ) {
     this.device = device;
     this.label = label;
     this.#handle = handle;
-    this.#generation = known.generation;
     this.#recorded = known.recorded;
     this.#origin = known.origin;
   }
@@ -52,7 +52,7 @@ export class Event {
     return acquireIn((scope) => {
       const handle = scope.own(device.events.take(), (it) => device.events.put(it));
       device.retain();
-      return new Event(device, label, handle, { generation: nextGeneration(), recorded: 0, origin: undefined });
+      return new Event(device, label, handle, { recorded: 0, origin: undefined });
     });
   }
 
@@ -63,19 +63,21 @@ export class Event {
   static import(device: Device, descriptor: unknown, options: { readonly label?: string } = {}): Event {
     const { label = "imported event" } = options;
     const what = `event "${label}"`;
-    const { exporter: identity, generation, recorded, handle: text, device: origin } = parseEventDescriptor(descriptor);
-    checkDeviceKind(device, origin, what);
+    const document = parseEventDescriptor(descriptor);
+    const { exporter: identity, recorded, handle: text } = document;
+    checkDeviceKind(device, document.device, what);
     refuseOwnProcess(identity, what);
     return acquireIn((scope) => {
       const { exporters } = device;
       const exporter = scope.own(exporters.retain(identity, what), (it) => exporters.release(it));
+      const { driver, ordinal } = device;
+      const mark = exporter.mark(document.mark, document.generation, what);
+      const destroy = (it: DriverEvent) => driver.destroyEvent(it);
+      const handle = mark.guard(`import ${what}`, () => driver.importEvent(ordinal, decodeHandle(text)), destroy);
+      scope.own(handle, destroy);
       const key = `${exporterKey(identity)} ${text}`;
-      exporters.refuseOlder(key, generation, what);
-      const handle = device.driver.importEvent(device.ordinal, decodeHandle(text));
-      scope.own(handle, (it) => device.driver.destroyEvent(it));
-      exporters.meet(key, generation, what);
-      const origin = new ImportedEvent(device, label, handle, exporter, key);
-      return new Event(device, label, handle, { generation, recorded, origin });
+      const origin = new ImportedEvent(device, label, handle, { exporter, key, mark });
+      return new Event(device, label, handle, { recorded, origin });
     });
   }
 
@@ -93,7 +95,9 @@ export class Event {
   }
 
   /**
-   * The event is done once the stream has done all work given to it so far. It then stands for this point and no earlier one.
+   * The event is done once the stream has done all work given to it so far, and no earlier: it stands for its last recording. While
+   * an earlier one is not done yet, recorded again on another stream of a GPU it may hold that stream back until then: better to have
+   * an event for each recording that is under way. `device.createEvent` is cheap, closed events being used again.
    * @throws UNSUPPORTED for an imported event
    */
   record(stream: Stream): void {
@@ -103,8 +107,7 @@ export class Event {
 
   /** Whether the stream has passed the last recording; false while there is none. Throws what the work before it failed with. */
   get done(): boolean {
-    const handle = this.#usable("ask");
-    return this.#recorded > 0 && this.device.driver.isEventDone(handle);
+    return this.#recorded > 0 && this.#passed("ask");
   }
 
   /**
@@ -118,12 +121,15 @@ export class Event {
     await waitUntil(() => this.#isDone(), deadline);
   }
 
-  /** For `stream.wait(event)`, which keeps what this returns until then. @throws EVENT_NOT_RECORDED, PEER_GONE */
-  holdBack(stream: DriverStream): ImportedEvent | undefined {
+  /** For `stream.wait(event)`, which keeps an imported event until then. @throws EVENT_NOT_RECORDED, PEER_GONE, STALE_HANDLE */
+  holdBack(stream: DriverStream, keep: (event: ImportedEvent) => void): void {
     const handle = this.#recordedHandle();
     this.#origin?.refuseGone();
     this.device.driver.waitEvent(stream, handle);
-    return this.#origin;
+    if (this.#origin === undefined) return;
+    keep(this.#origin);
+    // WHY again: where the exporter closed it meanwhile, the stream may wait for the next event with this handle.
+    this.#usable("wait for");
   }
 
   /**
@@ -133,6 +139,8 @@ export class Event {
    */
   export(): EventDescriptor {
     const handle = this.device.driver.exportEvent(this.#usable("export"));
+    this.#mark ??= this.device.exportMarks.add();
+    const { generation, place } = this.#mark;
     return {
       format: "cuda-ipc",
       version: IPC_DOCUMENT_VERSION,
@@ -140,7 +148,8 @@ export class Event {
       exporter: { ...ownIdentity() },
       device: wireDevice(this.device),
       handle: encodeHandle(handle),
-      generation: this.#generation,
+      generation,
+      mark: place,
       recorded: this.#recorded,
     };
   }
@@ -150,17 +159,20 @@ export class Event {
    * @throws INVALID_DESCRIPTOR for that of another event, STALE_HANDLE for an older one than is known
    */
   announce(descriptor: unknown): void {
-    this.#usable("announce a recording of");
+    const verb = "announce a recording of";
+    this.#usable(verb);
     const { exporter, handle, generation, recorded } = parseEventDescriptor(descriptor);
-    const attempt = `Cannot announce a recording of event "${this.label}"`;
+    const attempt = `Cannot ${verb} event "${this.label}"`;
     if (this.#origin === undefined) {
       throw new CudaIpcError("UNSUPPORTED", `${attempt}: it is of this process, which knows its recordings`);
     }
     if (`${exporterKey(exporter)} ${handle}` !== this.#origin.key) {
       throw new CudaIpcError("INVALID_DESCRIPTOR", `${attempt}: the descriptor is of another event`);
     }
-    this.device.exporters.meet(this.#origin.key, generation, `event "${this.label}"`);
-    this.#usable("announce a recording of");
+    if (generation !== this.#origin.mark.generation) {
+      const found = `the descriptor is of another event with this handle (generation ${generation})`;
+      throw new CudaIpcError("STALE_HANDLE", `${attempt}: ${found}`);
+    }
     if (recorded < this.#recorded) {
       const found = `the descriptor tells of ${recorded} recordings, ${this.#recorded} are known`;
       throw new CudaIpcError("STALE_HANDLE", `${attempt}: ${found}`);
@@ -174,7 +186,7 @@ export class Event {
     this.#open = false;
     const { device } = this;
     if (this.#origin !== undefined) this.#origin.release();
-    else releaseAll([() => device.events.put(this.#handle), () => device.release()]);
+    else releaseAll([() => this.#mark?.end(), () => device.events.put(this.#handle), () => device.release()]);
   }
 
   [Symbol.dispose](): void {
@@ -182,9 +194,16 @@ export class Event {
   }
 
   #isDone(): boolean {
-    if (this.device.driver.isEventDone(this.#usable("wait for"))) return true;
+    if (this.#passed("wait for")) return true;
     this.#origin?.refuseGone();
     return false;
+  }
+
+  #passed(verb: string): boolean {
+    const done = this.device.driver.isEventDone(this.#usable(verb));
+    // WHY again: where the exporter closed it meanwhile, the driver may have answered for the next event with this handle.
+    if (done) this.#usable(verb);
+    return done;
   }
 
   #recordedHandle(): DriverEvent {
@@ -196,9 +215,7 @@ export class Event {
 
   #usable(verb: string): DriverEvent {
     if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot ${verb} event "${this.label}": it was closed`);
-    if (this.#origin !== undefined) {
-      this.device.exporters.refuseOlder(this.#origin.key, this.#generation, `event "${this.label}"`);
-    }
+    this.#origin?.mark.refuseEnded(`${verb} event "${this.label}"`);
     return this.#handle;
   }
 }

@@ -1,16 +1,20 @@
 /**
- * Processes whose memory or events are used here, each watched once until nothing of it is used any more, and what was learned of
- * them: the newest generation of each handle. Drivers hand out handles of the same bytes for what was freed and what came after it.
+ * Processes whose memory or events are used here, each watched once until nothing of it is used any more, together with the marks by
+ * which they tell what they have given up.
  */
 import { CudaIpcError } from "../base/errors.js";
-import { limits } from "../base/limits.js";
+import { releaseAll } from "../base/scope.js";
 import { openProcess, type ProcessIdentity, whereaboutsOf } from "../os/process-identity.js";
 import { ProcessWatch } from "../os/process-watch.js";
+import type { MarkPlace } from "../wire/ipc-documents.js";
+import { type ImportedMark, ImportedMarks } from "./export-marks.js";
 
 /** A process that exported something which is used here. Given back by `Exporters.release`. */
 export class Exporter {
   readonly identity: ProcessIdentity;
   readonly #watch: ProcessWatch;
+  /** By their place in the exporter, which has a file of them for each device. */
+  readonly #marks = new Map<string, ImportedMarks>();
   #gone = false;
   users = 0;
 
@@ -38,14 +42,27 @@ export class Exporter {
     return this.#watch.exited;
   }
 
+  /**
+   * The mark of something that the process exported, to be looked at for as long as the exporter is retained.
+   * @throws STALE_HANDLE where process or device are gone, INVALID_HANDLE, PERMISSION_DENIED
+   */
+  mark(place: MarkPlace, generation: number, what: string): ImportedMark {
+    const key = `${place.fd} ${place.fileNumber}`;
+    let marks = this.#marks.get(key);
+    if (marks === undefined) {
+      marks = ImportedMarks.open(this.identity, place, what);
+      this.#marks.set(key, marks);
+    }
+    return marks.at(place, generation);
+  }
+
   close(): void {
-    this.#watch.close();
+    releaseAll([() => this.#watch.close(), ...[...this.#marks.values()].map((marks) => () => marks.close())]);
   }
 }
 
 export class Exporters {
   readonly #exporters = new Map<string, Exporter>();
-  readonly #newest = new Map<string, number>();
 
   /** @throws STALE_HANDLE where the process has ended */
   retain(identity: ProcessIdentity, what: string): Exporter {
@@ -67,30 +84,6 @@ export class Exporters {
     if (exporter.users > 0) return;
     this.#exporters.delete(exporterKey(exporter.identity));
     exporter.close();
-  }
-
-  /**
-   * Learns of a generation from what was imported. The key is that of exporter and handle.
-   * @throws STALE_HANDLE where a newer one is known
-   */
-  meet(key: string, generation: number, what: string): void {
-    this.refuseOlder(key, generation, what);
-    // WHY taken out first: the map's order is then that of the last meeting, and the oldest is forgotten.
-    this.#newest.delete(key);
-    this.#newest.set(key, generation);
-    if (this.#newest.size <= limits.knownGenerationsMax) return;
-    for (const oldest of this.#newest.keys()) {
-      this.#newest.delete(oldest);
-      return;
-    }
-  }
-
-  /** @throws STALE_HANDLE where a newer one is known */
-  refuseOlder(key: string, generation: number, what: string): void {
-    const newest = this.#newest.get(key) ?? 0;
-    if (generation >= newest) return;
-    const found = `its exporter has given it up since, and the handle to something newer (generation ${newest})`;
-    throw new CudaIpcError("STALE_HANDLE", `Cannot use ${what} of generation ${generation}: ${found}`);
   }
 }
 

@@ -33,11 +33,11 @@ export class IpcArrayHandle {
 
   /** Takes a document of checked form and layout. */
   private constructor(document: ArrayHandleDocument) {
-    const { exporter, generation, handle, blockByteLength, array } = document;
+    const { exporter, generation, mark, handle, blockByteLength, array } = document;
     // The dtype was found to be one by whoever checked the layout.
     this.#layout = array as ArrayLayout & { readonly dtype: DType };
     this.#document = document;
-    this.#wanted = { exporter, generation, handle, blockByteLength, key: `${exporterKey(exporter)} ${handle}` };
+    this.#wanted = { exporter, generation, mark, handle, blockByteLength, key: `${exporterKey(exporter)} ${handle}` };
   }
 
   /**
@@ -45,7 +45,7 @@ export class IpcArrayHandle {
    * @throws UNSUPPORTED for an array in memory that has no such handle
    */
   static of(array: DeviceArray): IpcArrayHandle {
-    const { handle, blockByteLength, byteOffset, generation } = array.buffer.exportHandle();
+    const { handle, blockByteLength, byteOffset, mark } = array.buffer.exportHandle();
     const { dtype, shape, strides, byteOffset: arrayByteOffset } = array.layout;
     return new IpcArrayHandle({
       format: "cuda-ipc",
@@ -54,7 +54,8 @@ export class IpcArrayHandle {
       exporter: { ...ownIdentity() },
       device: wireDevice(array.device),
       handle: encodeHandle(handle),
-      generation,
+      generation: mark.generation,
+      mark: mark.place,
       blockByteLength,
       array: { dtype, shape: [...shape], strides: [...strides], byteOffset: byteOffset + arrayByteOffset },
     });
@@ -90,8 +91,8 @@ export class IpcArrayHandle {
   /**
    * The array in the memory of its process, without a copy. The caller closes it, before the exporter frees it. Opened again it is
    * another array on the same mapping.
-   * @throws OWN_HANDLE in the process that exported it, STALE_HANDLE where that ended or (where it can be told) freed the memory,
-   * INVALID_HANDLE, INVALID_DESCRIPTOR, IN_USE
+   * @throws OWN_HANDLE in the process that exported it, STALE_HANDLE where that ended or freed the memory, IN_USE where memory
+   * that it freed before is still open here under the same handle, INVALID_HANDLE, INVALID_DESCRIPTOR, PERMISSION_DENIED
    */
   open(device: Device, options: OpenHandleOptions = {}): DeviceArray {
     const { access = "read", label = "array" } = options;

@@ -1,6 +1,6 @@
 /** What is checked of the origin of a handle, before a driver sees it. */
 import { CudaIpcError } from "../base/errors.js";
-import { ownIdentity, type ProcessIdentity } from "../os/process-identity.js";
+import { isOwnIdentity, type ProcessIdentity } from "../os/process-identity.js";
 import type { ArrayHandleDocument } from "../wire/ipc-documents.js";
 import type { Device } from "./device.js";
 
@@ -20,8 +20,7 @@ export function checkDeviceKind(device: Device, origin: WireDevice, what: string
 
 /** @throws OWN_HANDLE */
 export function refuseOwnProcess(identity: ProcessIdentity, what: string): void {
-  const own = ownIdentity();
-  if (identity.pid !== own.pid || identity.startTicks !== own.startTicks || identity.bootId !== own.bootId) return;
-  const found = `it was exported by this process (${own.pid}), which has it`;
+  if (!isOwnIdentity(identity)) return;
+  const found = `it was exported by this process (${identity.pid}), which has it`;
   throw new CudaIpcError("OWN_HANDLE", `Cannot import ${what}: ${found}`);
 }

@@ -8,18 +8,20 @@ import type { Access } from "../os/mapping.js";
 import { type ArrayHandleDocument, decodeHandle } from "../wire/ipc-documents.js";
 import type { Device } from "./device.js";
 import { DeviceBuffer } from "./device-buffer.js";
+import type { ImportedMark } from "./export-marks.js";
 import type { Exporter } from "./exporters.js";
 import { importLegacy } from "./legacy-memory.js";
 
 interface OpenBlock {
   readonly exporter: Exporter;
-  readonly generation: number;
+  /** Whether the exporter still has it, under which generation. */
+  readonly mark: ImportedMark;
   /** The buffer with which the mapping began; it may be closed while others use the mapping. */
   readonly buffer: DeviceBuffer;
 }
 
 /** What is opened, with the key of exporter and handle. */
-export interface WantedBlock extends Pick<ArrayHandleDocument, "exporter" | "generation" | "handle"> {
+export interface WantedBlock extends Pick<ArrayHandleDocument, "exporter" | "generation" | "handle" | "mark"> {
   readonly key: string;
   readonly blockByteLength: number;
 }
@@ -33,23 +35,25 @@ export class LegacyImports {
    */
   open(device: Device, wanted: WantedBlock, access: Access, label: string): DeviceBuffer {
     const known = this.#open[access].get(wanted.key);
-    if (known !== undefined && known.generation === wanted.generation && !known.exporter.gone) {
+    if (known?.mark.generation === wanted.generation && !known.mark.ended && !known.exporter.gone) {
       return known.buffer.twin(label);
     }
     const what = `array "${label}"`;
     const { exporters } = device;
     return acquireIn((scope) => {
       const exporter = scope.own(exporters.retain(wanted.exporter, what), (it) => exporters.release(it));
-      exporters.refuseOlder(wanted.key, wanted.generation, what);
+      const mark = exporter.mark(wanted.mark, wanted.generation, what);
+      mark.refuseEnded(`import ${what}`);
       this.#refuseMixed(wanted, what);
-      const mapped = scope.own(importLegacy(device, decodeHandle(wanted.handle), access), (it) => it.release());
+      const open = () => importLegacy(device, decodeHandle(wanted.handle), access);
+      const mapped = mark.guard(`import ${what}`, open, (it) => it.release());
+      scope.defer(() => mapped.release());
       if (wanted.blockByteLength > mapped.byteLength) {
         const found = `the descriptor claims a block of ${wanted.blockByteLength} bytes, it has ${mapped.byteLength}`;
         throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot import ${what}: ${found}`);
       }
-      exporters.meet(wanted.key, wanted.generation, what);
       const buffer = DeviceBuffer.over(mapped, { label, byteLength: mapped.byteLength, access });
-      this.#open[access].set(wanted.key, { exporter, generation: wanted.generation, buffer });
+      this.#open[access].set(wanted.key, { exporter, mark, buffer });
       mapped.onUnmapped(() => {
         this.#open[access].delete(wanted.key);
         exporters.release(exporter);
@@ -62,7 +66,7 @@ export class LegacyImports {
   #refuseMixed(wanted: WantedBlock, what: string): void {
     for (const open of Object.values(this.#open)) {
       const older = open.get(wanted.key);
-      if (older === undefined || older.generation === wanted.generation) continue;
+      if (older === undefined || older.mark.generation === wanted.generation) continue;
       const found = `memory that its exporter freed since is still open here under the same handle`;
       throw new CudaIpcError("IN_USE", `Cannot import ${what}: ${found}; close that first`);
     }

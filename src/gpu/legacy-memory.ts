@@ -1,16 +1,16 @@
 /** Memory that is shared by a 64-byte handle alone, allocated here or imported, as mapped memory. */
 import { roundUp } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
-import { acquireIn } from "../base/scope.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
 import { LEGACY_GRANULARITY_BYTES, type LegacyExport } from "../driver/legacy-calls.js";
 import type { Access } from "../os/mapping.js";
 import type { Device } from "./device.js";
+import type { ExportMark } from "./export-marks.js";
 import { MappedMemory } from "./mapped-memory.js";
 
 /** What other processes open memory of the legacy mechanism by. */
 export interface ExportedHandle extends LegacyExport {
-  /** Larger than that of whatever was in the same place before. */
-  readonly generation: number;
+  readonly mark: ExportMark;
 }
 
 /** New memory of at least so many bytes. Who imported it has closed it before it ends here: on a GPU, what they find then is undefined. */
@@ -19,9 +19,12 @@ export function allocateLegacy(device: Device, byteLength: number): MappedMemory
   const blockByteLength = roundUp(Math.max(1, byteLength), LEGACY_GRANULARITY_BYTES);
   return acquireIn((scope) => {
     const pointer = driver.allocateLegacy(ordinal, blockByteLength);
-    const unmap = () => driver.freeLegacy(ordinal, pointer);
-    scope.defer(unmap);
-    return new MappedMemory(device, { pointer, byteLength: blockByteLength, mechanism: "legacy", unmap });
+    const free = () => driver.freeLegacy(ordinal, pointer);
+    scope.defer(free);
+    const mark = device.exportMarks.add();
+    scope.defer(() => mark.end());
+    const unmap = () => releaseAll([() => mark.end(), free]);
+    return new MappedMemory(device, { pointer, byteLength: blockByteLength, mechanism: "legacy", unmap, mark });
   });
 }
 
@@ -37,10 +40,13 @@ export function importLegacy(device: Device, handle: Uint8Array, access: Access)
 }
 
 /** @throws UNSUPPORTED for memory of another mechanism, and for what was itself imported */
-export function exportLegacy({ device, pointer, mechanism, generation }: MappedMemory, label: string): ExportedHandle {
-  if (mechanism !== "legacy") {
-    const found = `it is ${mechanism} memory`;
-    throw new CudaIpcError("UNSUPPORTED", `Cannot export "${label}" by handle: ${found}, wanted legacy`);
+export function exportLegacy({ device, pointer, mechanism, mark }: MappedMemory, label: string): ExportedHandle {
+  if (mark === undefined) {
+    const found =
+      mechanism === "legacy"
+        ? "it was imported, and only its exporter exports it"
+        : `it is ${mechanism} memory, wanted legacy`;
+    throw new CudaIpcError("UNSUPPORTED", `Cannot export "${label}" by handle: ${found}`);
   }
-  return { ...device.driver.exportLegacy(device.ordinal, pointer), generation };
+  return { ...device.driver.exportLegacy(device.ordinal, pointer), mark };
 }

@@ -4,13 +4,13 @@
  */
 import { checkRange, formatBytes } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
-import { nextGeneration } from "../base/generation.js";
 import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DevicePointer, DriverMemory, Mechanism } from "../driver/gpu-driver.js";
 import { viewAt } from "../os/host-memory.js";
 import type { Access } from "../os/mapping.js";
 import type { Device } from "./device.js";
+import type { ExportMark } from "./export-marks.js";
 import type { PooledMemory } from "./pooled-memory.js";
 
 const collectedViews = new FinalizationRegistry<MappedMemory>((memory) => {
@@ -29,18 +29,20 @@ export interface MappedRange {
   readonly unmap: () => void;
   /** Of memory of a pool: what its buffers ask of the pool. */
   readonly pooled?: PooledMemory;
+  /** Of memory that can be exported by handle. */
+  readonly mark?: ExportMark;
 }
 
 export class MappedMemory {
   readonly device: Device;
   readonly pointer: DevicePointer;
   readonly mechanism: Mechanism;
+  readonly mark: ExportMark | undefined;
   readonly pooled: PooledMemory | undefined;
   readonly #unmap: () => void;
   readonly #onUnmapped: (() => void)[] = [];
   #byteLength: number;
   #users = 1;
-  #generation: number | undefined;
 
   /** Takes over the range; the first user is the caller. */
   constructor(device: Device, range: MappedRange) {
@@ -49,6 +51,7 @@ export class MappedMemory {
     this.pointer = range.pointer;
     this.mechanism = range.mechanism;
     this.pooled = range.pooled;
+    this.mark = range.mark;
     this.#byteLength = range.byteLength;
     this.#unmap = range.unmap;
   }
@@ -73,15 +76,6 @@ export class MappedMemory {
     this.#byteLength = byteLength;
   }
 
-  /**
-   * Larger than that of whatever was at the same address before. WHY only when asked for: it takes a look at the clock, and most memory
-   * is never exported. What was there before got its number, if any, before this memory was made.
-   */
-  get generation(): number {
-    this.#generation ??= nextGeneration();
-    return this.#generation;
-  }
-
   /** Counts one more user, who calls `release` once. */
   retain(): this {
     if (this.#users === 0) throw new CudaIpcError("CLOSED", "Cannot use memory: it was unmapped");
@@ -92,7 +86,10 @@ export class MappedMemory {
   release(): void {
     this.#users -= 1;
     if (this.#users > 0) return;
-    releaseAll([...this.#onUnmapped.splice(0), this.#unmap, () => this.device.release()]);
+    const release = () => this.device.release();
+    // WHY apart: what has no listeners, as memory of pools that comes and goes, is given back the short way.
+    if (this.#onUnmapped.length === 0) releaseAll([this.#unmap, release]);
+    else releaseAll([...this.#onUnmapped.splice(0), this.#unmap, release]);
   }
 
   /** Called once when the last user is gone. */

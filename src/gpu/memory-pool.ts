@@ -22,6 +22,7 @@ import type { Device } from "./device.js";
 import { type ArrayOptions, DeviceArray } from "./device-array.js";
 import { DeviceBuffer } from "./device-buffer.js";
 import { PoolCore } from "./pool-core.js";
+import { isPast } from "./pooled-memory.js";
 import type { Stream } from "./stream.js";
 
 export interface MemoryPoolOptions {
@@ -203,6 +204,8 @@ export class MemoryPool {
   /** Gives back what is kept for later allocations, down to `keepBytes`. Without effect on a shared pool of a GPU. */
   trim(keepBytes = 0): void {
     this.#checkOpen();
+    // WHY asked: what was freed in the order of a stream can go back once the stream is seen to have got there.
+    isPast(this.#core.stream);
     this.device.driver.trimPool(this.#core.pool, keepBytes);
   }
 

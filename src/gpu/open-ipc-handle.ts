@@ -25,7 +25,7 @@ export interface RawHandleOptions<D extends DType> extends OpenHandleOptions {
 
 /**
  * Opens a handle that says nothing of what lies behind it: 64 bytes as they are, as numbers, or in base64. Nothing tells whether its
- * exporter has freed the memory and given the handle to other memory since; with handles of this package `IpcArrayHandle` does.
+ * exporter has freed the memory since: a GPU's driver opens what is in its place now. With handles of this package `IpcArrayHandle` tells.
  * The caller closes the array before its exporter frees it.
  * @throws INVALID_HANDLE, also for 63 or 65 bytes; OWN_HANDLE, STALE_HANDLE (host device), INVALID_DESCRIPTOR where the array leaves the block
  */

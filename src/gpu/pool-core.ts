@@ -75,8 +75,8 @@ export class PoolCore {
   }
 
   allocate(byteLength: number, stream: Stream): MappedMemory {
-    const { driver } = this.device;
-    return this.#map(byteLength, stream, () => driver.allocateFromPool(this.pool, byteLength, stream.handle));
+    const pointer = this.device.driver.allocateFromPool(this.pool, byteLength, stream.handle);
+    return this.#mapped(pointer, byteLength, stream, undefined);
   }
 
   /**
@@ -128,36 +128,32 @@ export class PoolCore {
       const found = "an earlier import of it waits to be freed by a stream that has not got there";
       throw new CudaIpcError("IN_USE", `Cannot import memory of pool ${this.id}: ${found}`);
     }
-    let byteLength = 0;
-    const importPointer = () => {
-      const found = this.device.driver.importPoolPointer(this.pool, data);
-      byteLength = found.byteLength;
-      return found.pointer;
-    };
-    const mapped = this.#map(() => byteLength, this.stream, importPointer, data);
+    const { pointer, byteLength } = this.device.driver.importPoolPointer(this.pool, data);
+    const mapped = this.#mapped(pointer, byteLength, this.stream, data);
     this.remember(key, mapped);
     return mapped;
   }
 
-  #map(
-    byteLength: number | (() => number),
-    stream: Stream,
-    take: () => DevicePointer,
-    data?: Uint8Array,
-  ): MappedMemory {
-    return acquireIn((scope) => {
-      const pointer = scope.own(take(), (it) => this.device.driver.freeToPool(it, stream.handle));
+  /** Takes over memory of the pool. WHY without a scope: it is the shortest way between an allocation and its use, taken very often. */
+  #mapped(pointer: DevicePointer, byteLength: number, stream: Stream, data: Uint8Array | undefined): MappedMemory {
+    try {
       const pooled = new PooledMemory(this, pointer, stream, data);
-      const mapped = new MappedMemory(this.device, {
-        pointer,
-        byteLength: typeof byteLength === "number" ? byteLength : byteLength(),
-        mechanism: "pool",
-        unmap: () => releaseAll([() => pooled.free(), () => this.#mappingEnded()]),
-        pooled,
-      });
+      const unmap = () => this.#unmap(pooled);
+      const mapped = new MappedMemory(this.device, { pointer, byteLength, mechanism: "pool", unmap, pooled });
       this.#mappings += 1;
       return mapped;
-    });
+    } catch (error) {
+      this.device.driver.freeToPool(pointer, stream.handle);
+      throw error;
+    }
+  }
+
+  #unmap(pooled: PooledMemory): void {
+    try {
+      pooled.free();
+    } finally {
+      this.#mappingEnded();
+    }
   }
 
   #mappingEnded(): void {

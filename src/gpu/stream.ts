@@ -73,14 +73,16 @@ export class Stream {
   /**
    * Enqueues: work given later starts once the event is done, as it was last recorded by now. Where the event's exporter ends before,
    * `synchronize()` throws PEER_GONE; on a GPU the stream itself then waits for good, and is to be closed.
-   * @throws EVENT_NOT_RECORDED where no recording was made or announced, PEER_GONE where its exporter has ended
+   * @throws EVENT_NOT_RECORDED where no recording was made or announced, PEER_GONE where its exporter has ended, STALE_HANDLE where it
+   * has closed the event
    */
   wait(event: Event): void;
   wait(awaited: AnyTimeline | Event, value?: number | bigint): void {
     const handle = this.handle;
     if (awaited instanceof Event) {
-      const imported = awaited.holdBack(handle);
-      if (imported !== undefined && !this.#events.has(imported)) this.#events.add(imported.retain());
+      awaited.holdBack(handle, (imported) => {
+        if (!this.#events.has(imported)) this.#events.add(imported.retain());
+      });
       return;
     }
     const timeline = awaited;

@@ -6,6 +6,23 @@ import type { OwnedFd } from "./owned-fd.js";
 
 type PollHandle = ReturnType<ReturnType<typeof koffi>["node"]["poll"]>;
 
+/**
+ * The watches that are open, with what they watch. WHY that too: a descriptor that is collected is closed, and libuv ends the process
+ * where it is to poll one that is closed.
+ */
+const watches = new Map<FdWatch, OwnedFd>();
+let ended = false;
+
+/**
+ * Closes every watch once no more JavaScript will run.
+ * WHY: while Node ends a process or a thread it runs the event loop once more, without JavaScript. koffi calls back then too for what
+ * is ready, cannot, and ends the process with SIGABRT: for instance when a peer that is watched ends at the same moment.
+ */
+function closeAll(): void {
+  ended = true;
+  for (const watch of watches.keys()) watch.close();
+}
+
 export class FdWatch {
   readonly #handle: PollHandle;
   readonly #onReady: () => void;
@@ -21,6 +38,10 @@ export class FdWatch {
   constructor(fd: OwnedFd, onReady: () => void) {
     this.#onReady = onReady;
     this.#handle = koffi().node.poll(fd.number, { readable: true, disconnect: true }, this.#hop);
+    if (watches.size === 0) process.on("exit", closeAll);
+    watches.set(this, fd);
+    // Made by somebody else's code for the end of the process, after `closeAll` has run.
+    if (ended) this.close();
   }
 
   /** Whether to call back for writability as well. */
@@ -53,6 +74,8 @@ export class FdWatch {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
+    watches.delete(this);
+    if (watches.size === 0) process.off("exit", closeAll);
     this.#handle.stop();
     this.#handle.close();
   }

@@ -30,6 +30,11 @@ export function ownIdentity(): ProcessIdentity {
   return own;
 }
 
+export function isOwnIdentity({ pid, startTicks, bootId }: ProcessIdentity): boolean {
+  const own = ownIdentity();
+  return pid === own.pid && startTicks === own.startTicks && bootId === own.bootId;
+}
+
 /** The process that has this number now; undefined where none has, or one that has ended and is only not reaped yet. */
 export function identityOf(pid: number): ProcessIdentity | undefined {
   const startTicks = startTicksOf(pid);

@@ -4,6 +4,7 @@
  */
 import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
 import { checked } from "./codec.js";
 import { arrayLayout, deviceSchema } from "./descriptor.js";
 
@@ -11,6 +12,7 @@ export const IPC_DOCUMENT_VERSION = 1;
 const HANDLE_BYTES = 64;
 /** So much and no more is decoded; a longer text is no handle of anything. */
 const HANDLE_TEXT_MAX = 1024;
+const FD_MAX = 2 ** 31 - 1;
 
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const positive = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
@@ -22,6 +24,14 @@ const exporter = v.strictObject({
   bootId: v.pipe(v.string(), v.regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/)),
 });
 
+/** Where the exporter's mark is that says whether it still has what it exported: see gpu/export-marks.ts. */
+const mark = v.strictObject({
+  /** A descriptor of the exporter's, and the number of the file behind it. */
+  fd: v.pipe(count, v.maxValue(FD_MAX)),
+  fileNumber: positive,
+  slot: v.pipe(count, v.maxValue(limits.exportsPerDeviceMax - 1)),
+});
+
 const head = {
   format: v.literal("cuda-ipc"),
   version: v.literal(IPC_DOCUMENT_VERSION),
@@ -31,6 +41,7 @@ const head = {
   handle: v.pipe(v.string(), v.maxLength(HANDLE_TEXT_MAX)),
   /** Larger than that of whatever the exporter had at the same place before; handles alone can repeat. */
   generation: positive,
+  mark,
 };
 
 export const arrayHandleSchema = v.strictObject({
@@ -49,6 +60,7 @@ export const eventSchema = v.strictObject({
   recorded: count,
 });
 
+export type MarkPlace = v.InferOutput<typeof mark>;
 export type ArrayHandleDocument = v.InferOutput<typeof arrayHandleSchema>;
 export type EventDescriptor = v.InferOutput<typeof eventSchema>;
 

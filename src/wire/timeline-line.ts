@@ -55,6 +55,13 @@ export function stateOf({ words, index }: Line): LineState {
   return { value: Atomics.load(words, index + FINAL), ended: true };
 }
 
+/** As `stateOf`, for a loop: undefined where it has ended, and `stateOf` tells how. */
+export function liveValue({ words, index }: Line): bigint | undefined {
+  // SYNC: as in `stateOf`.
+  const value = Atomics.load(words, index + VALUE);
+  return value === POISON ? undefined : value;
+}
+
 export function storeValue({ words, index }: Line, value: bigint): void {
   // SYNC: everything done before is visible to whoever sees the value. Pairs with the load in `stateOf` and the driver's `waitWord`.
   Atomics.store(words, index + VALUE, value);
@@ -75,6 +82,8 @@ export function checkValue(what: string, value: number | bigint): bigint {
     throw new TypeError(`${what} must be an integer, not ${String(value)}`);
   }
   const checked = BigInt(value);
+  // WHY apart: every integer that a number is exact for lies below VALUE_MAX, and spinning loops come here each time.
+  if (typeof value === "number" && value >= 0) return checked;
   if (checked < 0n || checked > VALUE_MAX) {
     throw new RangeError(`${what} must be from 0 to 2^63 - 2, not ${checked}`);
   }

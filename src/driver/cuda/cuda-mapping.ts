@@ -44,6 +44,11 @@ export class CudaMappings {
     this.#mapped.add(range);
   }
 
+  /** What starts at exactly this address, of whatever mechanism. */
+  rangeAt(start: DevicePointer): AddressRange | undefined {
+    return this.#mapped.at(start);
+  }
+
   removeRange(start: DevicePointer): AddressRange | undefined {
     return this.#mapped.remove(start);
   }

@@ -18,49 +18,10 @@ import type { DevicePointer, DriverStream } from "../gpu-driver.js";
 import type { DriverPool, PoolCalls, PoolOptions, PoolStatistics } from "../pool-calls.js";
 import { readAttribute } from "./cuda-device.js";
 import type { CudaParts } from "./cuda-driver.js";
+import { CudaPool, PooledRange } from "./cuda-pool.js";
 import { errorCodeOf } from "./cuda-status.js";
 
 const POSIX_FD = cuValue.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-
-/** What is imported from a pool, and how much it was at most. */
-class ImportedBytes {
-  #used = 0;
-  #high = 0;
-
-  add(byteLength: number): void {
-    this.#used += byteLength;
-    this.#high = Math.max(this.#high, this.#used);
-  }
-
-  remove(byteLength: number): void {
-    this.#used -= byteLength;
-  }
-
-  statistics(): PoolStatistics {
-    const [used, high] = [this.#used, this.#high];
-    return { reservedBytes: used, reservedHighBytes: high, usedBytes: used, usedHighBytes: high };
-  }
-}
-
-class CudaPool implements DriverPool {
-  readonly importedBytes = new ImportedBytes();
-  /** Whether the pool itself was exported so far. */
-  exported = false;
-  readonly ordinal: number;
-  readonly handle: bigint;
-  readonly imported: boolean;
-  readonly shared: boolean;
-  /** Allocations and imports that were not freed. */
-  live = 0;
-  destroyed = false;
-
-  constructor(ordinal: number, handle: bigint, kind: { readonly imported: boolean; readonly shared: boolean }) {
-    this.ordinal = ordinal;
-    this.handle = handle;
-    this.imported = kind.imported;
-    this.shared = kind.shared;
-  }
-}
 
 export function createCudaPools(parts: CudaParts): PoolCalls {
   const pools = new CudaPools(parts);
@@ -80,7 +41,6 @@ export function createCudaPools(parts: CudaParts): PoolCalls {
 
 class CudaPools {
   readonly #parts: CudaParts;
-  readonly #pools = new Map<DevicePointer, CudaPool>();
   readonly #out = new BigUint64Array(1);
 
   constructor(parts: CudaParts) {
@@ -158,8 +118,7 @@ class CudaPools {
       throw this.#parts.session.failure(status, "cuMemAllocFromPoolAsync", attempt);
     }
     const start = this.#out[0] as bigint;
-    this.#parts.mappings.addRange({ start, byteLength, access: "read-write" });
-    this.#pools.set(start, own);
+    this.#parts.mappings.addRange(new PooledRange(start, byteLength, own));
     own.live += 1;
     return start;
   }
@@ -204,12 +163,11 @@ class CudaPools {
     this.#must(status, "cuMemPoolImportPointer", attempt, "INVALID_HANDLE");
     const pointer = this.#out[0] as bigint;
     // WHY not freed again: the driver gives the same address for the same bytes, and the first free ends both (nvbug 5570902).
-    if (this.#pools.has(pointer)) throw inUse(attempt);
+    if (this.#parts.mappings.rangeAt(pointer) instanceof PooledRange) throw inUse(attempt);
     return acquireIn((scope) => {
       scope.defer(() => this.#must(cuda.cuMemFree(pointer), "cuMemFree", "free imported memory of a pool"));
       const byteLength = this.#extent(cuda, pointer, attempt);
-      this.#parts.mappings.addRange({ start: pointer, byteLength, access: "read-write" });
-      this.#pools.set(pointer, own);
+      this.#parts.mappings.addRange(new PooledRange(pointer, byteLength, own));
       own.live += 1;
       own.importedBytes.add(byteLength);
       return { pointer, byteLength };
@@ -261,7 +219,6 @@ class CudaPools {
   }
 
   #forget(pointer: DevicePointer, pool: CudaPool): void {
-    this.#pools.delete(pointer);
     const range = this.#parts.mappings.removeRange(pointer);
     if (pool.imported && range !== undefined) pool.importedBytes.remove(range.byteLength);
     pool.live -= 1;
@@ -291,8 +248,8 @@ class CudaPools {
   }
 
   #pool(pointer: DevicePointer, verb: string): CudaPool {
-    const pool = this.#pools.get(pointer);
-    if (pool !== undefined) return pool;
+    const range = this.#parts.mappings.rangeAt(pointer);
+    if (range instanceof PooledRange) return range.pool;
     throw new RangeError(`Cannot ${verb} ${formatAddress(pointer)}: no memory of a pool starts there`);
   }
 

@@ -15,11 +15,11 @@ import { CudaIpcError } from "../../base/errors.js";
 import { nextGeneration } from "../../base/generation.js";
 import { limits } from "../../base/limits.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
+import { createExporterFile, openExporterFile } from "../../os/exporter-file.js";
 import { Mapping } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
-import { openProcess } from "../../os/process-identity.js";
+import { openProcess, ownIdentity } from "../../os/process-identity.js";
 import { ProcessWatch } from "../../os/process-watch.js";
-import { createExporterFile, describeExporterFile, openExporterFile } from "./exporter-file.js";
 import { encodeHostHandle, type HostHandle } from "./host-handle.js";
 
 const SLOT_WORDS = 8;
@@ -70,7 +70,7 @@ export class EventArena {
       throw new CudaIpcError("INVALID_HANDLE", `Cannot import an event of the host device: ${found}`);
     }
     return acquireIn((scope) => {
-      const fd = scope.own(openExporterFile(handle, "read"), (it) => it.close());
+      const fd = scope.own(openExporterFile(handle, "read", "an event of the host device"), (it) => it.close());
       const pidfd = openProcess(handle);
       if (pidfd === undefined) {
         const found = `process ${handle.pid} ended`;
@@ -152,8 +152,8 @@ export class EventArena {
   handle(slot: number, generation: number): Uint8Array {
     const file = this.#file;
     if (file === undefined) throw new CudaIpcError("UNSUPPORTED", "Cannot export an event of host: it was imported");
-    const described = describeExporterFile("event", file.fd, file.number, ARENA_BYTES);
-    return encodeHostHandle({ ...described, slot, generation });
+    const place = { fd: file.fd.number, fileNumber: file.number, byteLength: ARENA_BYTES };
+    return encodeHostHandle({ kind: "event", ...place, ...ownIdentity(), slot, generation });
   }
 }
 

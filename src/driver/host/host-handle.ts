@@ -1,6 +1,6 @@
 /**
  * The 64 bytes by which memory and events of the host device travel, as a CUDA handle does: they say in which process which open file
- * is meant, and enough of both to know them again. Layout only; exporter-file.ts opens the file.
+ * is meant, and enough of both to know them again. Layout only; os/exporter-file.ts opens the file.
  *
  *      0         4       5      6      8         12        16                24
  *     +---------+-------+------+------+---------+---------+-----------------+
@@ -13,25 +13,17 @@
  *
  * Little-endian. `slot` and `generation` are those of an event in its arena, and 0 for memory. The process number is where CUDA has it.
  */
+import type { ExporterFile } from "../../os/exporter-file.js";
 import { IPC_HANDLE_BYTES } from "../event-calls.js";
 
 const MAGIC = 0x43504948; // "HIPC"
 const VERSION = 1;
 const KINDS = ["memory", "event"] as const;
 
-export interface HostHandle {
+export interface HostHandle extends ExporterFile {
   readonly kind: (typeof KINDS)[number];
   readonly slot: number;
-  readonly pid: number;
-  /** The descriptor's number in the exporter. */
-  readonly fd: number;
-  readonly startTicks: number;
-  /** In the file's name, and given to no other file of the exporter. */
-  readonly fileNumber: number;
   readonly generation: number;
-  /** Of the file. */
-  readonly byteLength: number;
-  readonly bootId: string;
 }
 
 export function encodeHostHandle(handle: HostHandle): Uint8Array {

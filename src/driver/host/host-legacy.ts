@@ -5,15 +5,16 @@
 import { CudaIpcError } from "../../base/errors.js";
 import { nextGeneration } from "../../base/generation.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
+import { createExporterFile, openExporterFile } from "../../os/exporter-file.js";
 import type { Access } from "../../os/mapping.js";
 import { Mapping } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
+import { ownIdentity } from "../../os/process-identity.js";
 import { type AddressRange, AddressTable, formatAddress } from "../address-table.js";
 import { checkHandleLength, handleKey } from "../exported-handles.js";
 import type { DevicePointer } from "../gpu-driver.js";
 import { LEGACY_GRANULARITY_BYTES, type LegacyCalls, type LegacyExport, type LegacyImport } from "../legacy-calls.js";
 import { checkMemorySize } from "../operation-checks.js";
-import { createExporterFile, describeExporterFile, openExporterFile } from "./exporter-file.js";
 import { refuseOverCapacity } from "./host-capacity.js";
 import type { HostParts } from "./host-driver.js";
 import { decodeHostHandle, encodeHostHandle } from "./host-handle.js";
@@ -94,8 +95,8 @@ class HostLegacy {
       throw new CudaIpcError("UNSUPPORTED", `Cannot export ${formatAddress(pointer)} by handle: ${found}`);
     }
     const { fd, fileNumber, byteLength } = block;
-    const file = describeExporterFile("memory", fd, fileNumber, byteLength);
-    const handle = encodeHostHandle({ ...file, slot: 0, generation: 0 });
+    const place = { fd: fd.number, fileNumber, byteLength };
+    const handle = encodeHostHandle({ kind: "memory", ...place, ...ownIdentity(), slot: 0, generation: 0 });
     return { handle, blockByteLength: byteLength, byteOffset: Number(pointer - block.start) };
   }
 
@@ -112,7 +113,7 @@ class HostLegacy {
     if (decoded === undefined || decoded.byteLength === 0) {
       throw new CudaIpcError("INVALID_HANDLE", `Cannot import ${what}: these 64 bytes are no handle of such memory`);
     }
-    const fd = openExporterFile(decoded, access);
+    const fd = openExporterFile(decoded, access, what);
     try {
       const pointer = this.#map(fd, decoded.byteLength, access);
       const block = { pointer, blockByteLength: decoded.byteLength, access, key, users: 1 };

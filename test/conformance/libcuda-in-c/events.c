@@ -46,7 +46,12 @@ CUresult cuEventDestroy_v2(CUevent event) {
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   REQUIRE_CONTEXT;
   REQUIRE(event->fd >= 0);
-  uint64_t number = __atomic_add_fetch(&event->page->recorded, 1, __ATOMIC_SEQ_CST);
+  uint64_t number = __atomic_add_fetch(&event->page->recorded, 1, __ATOMIC_SEQ_CST), earlier = number - 1;
+  /* As the real driver does: the stream waits for the recording before. */
+  if (earlier > 0) {
+    CUresult waited = enqueue(stream, WAIT, (CUdeviceptr)(uintptr_t)&event->page->done[earlier % RECORDINGS_MAX], earlier, 1);
+    if (waited != CUDA_SUCCESS) return waited;
+  }
   return enqueue(stream, WRITE, (CUdeviceptr)(uintptr_t)&event->page->done[number % RECORDINGS_MAX], number, 1);
 }
 

@@ -215,7 +215,9 @@ CUresult cuStreamDestroy_v2(CUstream stream) { free(stream); return CUDA_SUCCESS
 CUresult cuStreamQuery(CUstream stream) {
   REQUIRE_CONTEXT;
   while (stream->head < stream->tail && perform(&stream->queue[stream->head])) stream->head++;
-  return stream->head < stream->tail ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+  if (stream->head < stream->tail) return CUDA_ERROR_NOT_READY;
+  stream->head = stream->tail = 0;
+  return CUDA_SUCCESS;
 }
 
 /* Only asked of a stream that is idle. */

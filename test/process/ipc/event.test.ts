@@ -3,18 +3,22 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
+import { createHostDriver } from "../../../src/driver/host/host-driver.js";
 import { Device, Event, type EventDescriptor } from "../../../src/index.js";
 import { openFdCount } from "../../../src/os/owned-fd.js";
+import { type CountingDriver, createCountingDriver } from "../../../src/testing/index.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { soon } from "../../support/until.js";
 
 const RECORDS = new URL("./actors/records-event.js", import.meta.url);
 
+let counting: CountingDriver;
 let device: Device;
 checkLeaks(() => device.close());
 beforeEach(() => {
-  device = Device.open("host");
+  counting = createCountingDriver(createHostDriver());
+  device = Device.open("host", () => counting.driver);
 });
 
 class Recorder {
@@ -109,23 +113,36 @@ describe("an event of another process", () => {
     assert.equal(event.done, true);
   });
 
-  it("is told from the one that its exporter made of it later", async () => {
+  it("is not announced anew by what was known before", async () => {
     await using recorder = new Recorder();
     const unrecorded = await recorder.describes();
-    const first = await recorder.next();
-    using event = Event.import(device, first);
-    recorder.actor.goOn();
-    await recorder.actor.says();
-    const second = await recorder.next();
-    assert.equal(second.handle, first.handle);
-    assert.ok(second.generation > first.generation);
+    using event = Event.import(device, await recorder.next());
     refused("STALE_HANDLE", () => event.announce(unrecorded));
-    using newer = Event.import(device, second);
-    assert.equal(newer.done, true);
-    await rejected("STALE_HANDLE", event.synchronize());
-    refused("STALE_HANDLE", () => Event.import(device, first));
-    refused("STALE_HANDLE", () => newer.announce(first));
-    newer.announce(second);
+  });
+
+  it("that was closed meanwhile is kept by streams that wait for it", async () => {
+    await using recorder = new Recorder();
+    await recorder.describes();
+    const event = Event.import(device, await recorder.next());
+    using stream = device.createStream();
+    stream.wait(event);
+    const events = counting.counts().events;
+    event.close();
+    assert.deepEqual([stream.isIdle(), counting.counts().events], [false, events]);
+    recorder.actor.goOn();
+    await soon("the stream is idle", stream.synchronize());
+    assert.equal(counting.counts().events, events - 1);
+  });
+
+  it("that was closed meanwhile is given back by a stream that is closed", async () => {
+    await using recorder = new Recorder();
+    await recorder.describes();
+    const event = Event.import(device, await recorder.next());
+    const stream = device.createStream();
+    stream.wait(event);
+    event.close();
+    stream.close();
+    assert.equal(counting.counts().events, 0);
   });
 
   it("is refused where it is of this process, of another, or no event", async () => {

@@ -116,6 +116,21 @@ describe("offer and receiveOffer", () => {
     await offered.acknowledged(2);
   });
 
+  it("count a consumer once that says so again and again", async () => {
+    await using offered = offer(path, array);
+    const eager = SeqpacketSocket.connect(path);
+    for (let i = 0; i < 3; i += 1) eager.trySend(Buffer.from('{"v":1,"op":"acknowledge"}'));
+    await soon("it has acknowledged", offered.acknowledged());
+    using other = await receiveOffer(path);
+    other.acknowledge();
+    await soon("two have", offered.acknowledged(2));
+    assert.equal(offered.acknowledgedCount, 2);
+    for (let packet = eager.tryReceive(); packet !== undefined && packet !== "end"; packet = eager.tryReceive()) {
+      for (const fd of packet.fds) fd.close();
+    }
+    eager.close();
+  });
+
   it("are for reading only where they are offered so", async () => {
     await using _offered = offer(path, array, { access: "read" });
     await assert.rejects(receiveOffer(path, { access: "read-write" }), code("READ_ONLY"));

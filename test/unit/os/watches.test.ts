@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { FdWatch } from "../../../src/os/fd-watch.js";
 import { openPidfd, ProcessWatch } from "../../../src/os/process-watch.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
-import { checkLeaks } from "../../support/leak-check.js";
+import { checkLeaks, collect } from "../../support/leak-check.js";
 import { soon, until } from "../../support/until.js";
 
 /** Long enough for a call that would wrongly be made: each turn polls descriptors once. */
@@ -92,6 +92,28 @@ describe("FdWatch", () => {
     assert.equal(calls, before);
     watch.close();
     one.close();
+    other.close();
+  });
+
+  it("keeps open what it watches, also where nobody else holds it", async () => {
+    let calls = 0;
+    const { watch, fd, other } = (() => {
+      const [one, other] = SeqpacketSocket.pair();
+      const fd = new WeakRef(one.fd);
+      const watch = new FdWatch(one.fd, () => {
+        calls += 1;
+        watch.pause();
+      });
+      return { watch, fd, other };
+    })();
+    await turns();
+    collect();
+    await turns();
+    assert.equal(fd.deref()?.closed, false);
+    other.trySend(Buffer.from("x"));
+    await until("it was called", () => calls > 0);
+    watch.close();
+    fd.deref()?.close();
     other.close();
   });
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
+import { limits } from "../../../src/base/limits.js";
 import {
   type ArrayHandleDocument,
   checkHandle,
@@ -20,6 +21,7 @@ const head = {
   device: { kind: "host" },
   handle,
   generation: 5,
+  mark: { fd: 20, fileNumber: 77, slot: 0 },
 } as const;
 const array: ArrayHandleDocument = {
   ...head,
@@ -49,6 +51,11 @@ describe("the documents of handles", () => {
     "a process without a number": { exporter: { ...head.exporter, pid: 0 } },
     "a process that is a path": { exporter: { ...head.exporter, bootId: "../../../../../../../etc/passwd-000000" } },
     "a process and more": { exporter: { ...head.exporter, uid: 0 } },
+    "no mark": { mark: undefined },
+    "a mark of no descriptor": { mark: { ...head.mark, fd: -1 } },
+    "a mark of no file": { mark: { ...head.mark, fileNumber: 0 } },
+    "a mark outside its file": { mark: { ...head.mark, slot: limits.exportsPerDeviceMax } },
+    "a mark and more": { mark: { ...head.mark, path: "/etc/passwd" } },
     "a handle of endless length": { handle: "A".repeat(2000) },
     "a handle of bytes": { handle: [1, 2, 3] },
     "a surplus field": { surplus: true },

@@ -21,12 +21,15 @@ event.record(stream);
 say(event.export());
 await told();
 Atomics.store(words, 0, 1n);
+// WHY the stream too: the libcuda in C goes on with a stream when it is asked for it.
+await stream.synchronize();
 await event.synchronize();
 say("done");
 await told();
 event.close();
 const next = device.createEvent();
 next.record(stream);
+await stream.synchronize();
 say(next.export());
 await told();
 next.close();

@@ -1,5 +1,5 @@
 // Shares an array and a slice of it by handle. Told to, it frees it and shares another; told again, it says what the first row is then.
-// Argument: device.
+// Told a third time, it frees that too, closes the device, says so and waits. Argument: device.
 import { Device, DeviceArray, IpcArrayHandle } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
@@ -22,3 +22,5 @@ say([...(await second.slice(0).read())]);
 await told();
 second.close();
 device.close();
+say("closed");
+await told();

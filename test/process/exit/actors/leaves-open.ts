@@ -1,0 +1,143 @@
+// Opens one thing, and ends without closing it; at the very end, when it can no longer be called back, what it watches becomes ready.
+// Arguments: what, `process` or `thread` to open it in, and for some a socket's path and the process at its other end.
+import { spawn } from "node:child_process";
+import { writeSync } from "node:fs";
+import { isMainThread, Worker } from "node:worker_threads";
+import { libc } from "../../../../src/ffi/libc.js";
+import {
+  connect,
+  Device,
+  DeviceArray,
+  Group,
+  GrowingArray,
+  MemoryPool,
+  offer,
+  openShared,
+  share,
+} from "../../../../src/index.js";
+import { FdWatch } from "../../../../src/os/fd-watch.js";
+import type { OwnedFd } from "../../../../src/os/owned-fd.js";
+import { PacketChannel } from "../../../../src/os/packet-channel.js";
+import { openPidfd, ProcessWatch } from "../../../../src/os/process-watch.js";
+import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
+
+/** Makes ready what is watched, without giving the event loop a turn. */
+type Stir = () => void;
+
+const [what = "", where, path = "", pid] = process.argv.slice(2);
+const POLLIN = 1;
+/** What keeps a process from ending until it is told to. */
+const KEEPS_ALIVE = ["an offer", "its connection to a hub"];
+const kept: unknown[] = [];
+
+const things: Record<string, () => Stir | Promise<Stir>> = {
+  "a watch of a descriptor": () => {
+    const [one, other] = SeqpacketSocket.pair();
+    watch(one.fd);
+    return () => other.trySend(Buffer.from("x"));
+  },
+  "a watch that was begun at the very end": () => {
+    const [one, other] = SeqpacketSocket.pair();
+    // WHY two: the first one's end comes before this listener, which comes after it.
+    watch(one.fd);
+    const [late, sender] = SeqpacketSocket.pair();
+    sender.trySend(Buffer.from("x"));
+    process.on("exit", () => watch(late.fd));
+    return () => other.trySend(Buffer.from("x"));
+  },
+  "a watch of a process": () => {
+    const child = spawn("sleep", ["1000"], { stdio: "ignore" });
+    child.unref();
+    kept.push(new ProcessWatch(openPidfd(child.pid as number) as OwnedFd, () => {}));
+    return () => kill(child.pid as number);
+  },
+  "a connection": () => {
+    const [one, other] = SeqpacketSocket.pair();
+    const channel = new PacketChannel(one, { onPacket: () => {}, onEnd: () => {} });
+    channel.setReferenced(false);
+    kept.push(channel);
+    return () => other.close();
+  },
+  "what it shares": () => {
+    const { document } = share(array());
+    return () => kept.push(SeqpacketSocket.connect(document.fds.socket));
+  },
+  "what it opened": async () => {
+    kept.push(await openShared(share(array()).document));
+    return () => {};
+  },
+  "an offer": () => {
+    kept.push(offer(path, array()));
+    return () => kept.push(SeqpacketSocket.connect(path));
+  },
+  "a group": async () => {
+    kept.push(await Group.join({ path, rank: 0, size: 2 }));
+    return () => kill(Number(pid));
+  },
+  "its connection to a hub": async () => {
+    const hub = await connect({ socket: path, start: false, device: "host" });
+    const frame = await hub.create("frame", { dtype: "uint8", shape: [3] });
+    await frame.publish();
+    kept.push(hub, frame, await hub.open("frame"), await hub.createTimeline("steps"));
+    return () => kill(Number(pid));
+  },
+  "a timeline that a stream waits for": () => {
+    const device = Device.open("host");
+    const [timeline, stream] = [device.createTimeline(), device.createStream()];
+    stream.wait(timeline, 1n);
+    kept.push(timeline, stream);
+    return () => timeline.signal(1n);
+  },
+  "a pool": () => {
+    const pool = MemoryPool.create(Device.open("host"), { maxBytes: 1 << 20, shared: true });
+    kept.push(pool, pool.allocateArray({ dtype: "int32", shape: [4] }).view());
+    return () => {};
+  },
+  "an event that is recorded": () => {
+    const device = Device.open("host");
+    const [event, stream] = [device.createEvent(), device.createStream()];
+    event.record(stream);
+    kept.push(event, stream);
+    return () => {};
+  },
+  "memory that grows": async () => {
+    const growing = GrowingArray.create(Device.open("host"), { dtype: "int32", shape: [0], maxLength: 1 << 20 });
+    await growing.append(new Int32Array(4));
+    kept.push(growing);
+    return () => {};
+  },
+};
+
+function watch(fd: OwnedFd): void {
+  const made = new FdWatch(fd, () => {});
+  made.setReferenced(false);
+  kept.push(made);
+}
+
+function array(): DeviceArray<"int32"> {
+  return DeviceArray.allocate(Device.open("host"), { dtype: "int32", shape: [4] });
+}
+
+/** Returns once the process has ended, so that all its connections have hung up too. */
+function kill(pid: number): void {
+  const pidfd = openPidfd(pid) as OwnedFd;
+  process.kill(pid, "SIGKILL");
+  const entry = new Uint8Array(8);
+  const view = new DataView(entry.buffer);
+  view.setInt32(0, pidfd.number, true);
+  view.setInt16(4, POLLIN, true);
+  if (libc().poll(entry, 1, 30_000) !== 1) throw new Error(`process ${pid} has not ended`);
+}
+
+if (isMainThread && where === "thread") {
+  new Worker(new URL(import.meta.url), { argv: process.argv.slice(2) });
+} else {
+  // WHY before the thing is opened: this listener is to be called before any of the project's.
+  let stir: Stir | undefined;
+  process.on("exit", () => {
+    stir?.();
+    writeSync(1, `${JSON.stringify(stir === undefined ? "not open" : "stirred")}\n`);
+  });
+  stir = await things[what]?.();
+  if (KEEPS_ALIVE.includes(what)) process.exit(0);
+}

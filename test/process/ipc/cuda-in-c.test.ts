@@ -1,0 +1,116 @@
+/**
+ * What its exporter gave up, on a GPU that is none: the libcuda in C of the conformance suite, in all processes. As a real driver it
+ * gives handles of the same bytes to what comes later, and opens them.
+ */
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, beforeEach, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { hasCode } from "../../../src/base/errors.js";
+import { createCudaDriver } from "../../../src/driver/cuda/cuda-driver.js";
+import type { GpuDriver } from "../../../src/driver/gpu-driver.js";
+import { koffi } from "../../../src/ffi/koffi.js";
+import { ImportedMarks } from "../../../src/gpu/export-marks.js";
+import { type ArrayHandleDocument, Device, Event, IpcArrayHandle } from "../../../src/index.js";
+import { interceptDriver } from "../../../src/testing/intercept-driver.js";
+import { Actor } from "../../support/actor.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { soon } from "../../support/until.js";
+import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
+import { givenUpPromises } from "./given-up-promises.js";
+
+const SHARES = new URL("./actors/shares-array.js", import.meta.url);
+const RECORDS = new URL("./actors/records-event.js", import.meta.url);
+const source = fileURLToPath(new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const header = findCudaHeader();
+const GPU = "cuda:0";
+const DEADLINE_MS = 30_000;
+
+interface Shared {
+  readonly whole: ArrayHandleDocument;
+}
+
+const stale = (error: unknown) => hasCode(error, "STALE_HANDLE");
+
+if (typeof header === "string") {
+  const skip = process.env.REQUIRE_CUDA_HEADER === "1" ? false : header;
+  it("what its exporter gave up on a libcuda in C", { skip }, () => assert.fail(header));
+} else {
+  const folder = mkdtempSync(join(tmpdir(), "libcuda-in-c-"));
+  after(() => rmSync(folder, { recursive: true }));
+  const library = join(folder, "libcuda.so.1");
+  header.compile(source, library, ["-shared", "-fPIC", "-O1"]);
+  const openDriver = () => createCudaDriver({ load: () => koffi().load(library) });
+  // WHY once before any test: what the stand-in opens for the life of the process is then no leak of a test.
+  openDriver().close();
+  const env = { LD_LIBRARY_PATH: folder };
+
+  describe("what its exporter gave up on a libcuda in C", () => {
+    let device: Device;
+    checkLeaks(() => device.close());
+    beforeEach(() => {
+      device = Device.open(GPU, openDriver);
+    });
+
+    givenUpPromises({ name: GPU, device: () => device, env });
+
+    it("is refused while it is still open here, and what has its handle since is IN_USE until that is closed", async () => {
+      await using actor = new Actor(SHARES, { args: [GPU], env });
+      const { whole } = (await actor.says()) as Shared;
+      const open = (json: unknown) => IpcArrayHandle.from(json).open(device);
+      const array = open(whole);
+      open(whole).close();
+      actor.goOn();
+      const later = (await actor.says()) as Shared;
+      assert.equal(later.whole.handle, whole.handle);
+      assert.throws(() => open(whole), stale);
+      assert.throws(() => open(later.whole), { code: "IN_USE" });
+      array.close();
+      using newer = open(later.whole);
+      assert.equal((await newer.read())[0], 100);
+    });
+
+    it("ends the waits of CPUs and streams with PEER_GONE where it is an event of a process that was killed", async () => {
+      await using actor = new Actor(RECORDS, { args: [GPU], env });
+      await actor.says();
+      actor.goOn();
+      const descriptor = await actor.says();
+      using event = Event.import(device, descriptor);
+      using stream = device.createStream();
+      stream.wait(event);
+      const gone = { code: "PEER_GONE" };
+      const waits = [event.synchronize(), stream.synchronize()].map((it) => assert.rejects(soon("it fails", it), gone));
+      actor.kill("SIGKILL");
+      await Promise.all([...waits, actor.exited()]);
+      using later = device.createStream();
+      assert.throws(() => later.wait(event), gone);
+      assert.throws(() => Event.import(device, descriptor), stale);
+    });
+
+    it("is refused where it is freed while it is opened", async () => {
+      await using actor = new Actor(SHARES, { args: [GPU], env });
+      const { whole } = (await actor.says()) as Shared;
+      let opened = 0;
+      const after = (call: keyof GpuDriver) => {
+        if (call !== "importLegacy") return;
+        opened += 1;
+        actor.goOn();
+        waitForEnd(whole);
+      };
+      using slow = Device.open(GPU, () => interceptDriver(openDriver(), { after }));
+      assert.throws(() => IpcArrayHandle.from(whole).open(slow), stale);
+      assert.equal(opened, 1);
+    });
+  });
+}
+
+/** WHY without the event loop: what is tested happens within one call. */
+function waitForEnd({ exporter, mark, generation }: ArrayHandleDocument): void {
+  const marks = ImportedMarks.open(exporter, mark, "the mark of a test");
+  const endMs = performance.now() + DEADLINE_MS;
+  const found = marks.at(mark, generation);
+  while (!found.ended) assert.ok(performance.now() < endMs, "the exporter did not free its array");
+  marks.close();
+}
