@@ -14,8 +14,6 @@ interface Failure {
 interface ChildOptions {
   /** Plain arguments after the role. */
   readonly args?: readonly string[];
-  /** File descriptors of this process, which the child has as 4, 5 and so on. */
-  readonly fds?: readonly number[];
 }
 
 /** Closing it ends a child that is still running. */
@@ -25,11 +23,11 @@ export class Child {
   readonly #failure: Promise<never>;
 
   /** Runs the same example (`import.meta.url`) in another role, with the options of this process. */
-  constructor(example: string, role: string, options: Options, { args = [], fds = [] }: ChildOptions = {}) {
+  constructor(example: string, role: string, options: Options, { args = [] }: ChildOptions = {}) {
     const device = options.device === undefined ? [] : ["--device", options.device];
     const counts = ["--elements", String(options.elements), "--processes", String(options.processes)];
     this.process = fork(fileURLToPath(example), [role, ...args, ...counts, ...device], {
-      stdio: ["ignore", "inherit", "inherit", "ipc", ...fds],
+      stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
     this.#inbox = new Inbox(this.process);
     this.#failure = failureOf(this.process);

@@ -13,11 +13,8 @@
  *   4712  closed it
  *   4711  was told that the consumer is done: every element verified
  */
-import { existsSync } from "node:fs";
-import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
-import { CudaIpcError, DeviceArray, IpcArrayHandle } from "cuda-ipc";
+import { CudaIpcError, DeviceArray, IpcArrayHandle, openShared, readHandleFile, writeHandleFile } from "cuda-ipc";
 import { Child, tellParent } from "./child.ts";
 import { LIMIT, type Options, openDevice, orSkip, run, say, temporaryFolder } from "./program.ts";
 
@@ -36,9 +33,8 @@ async function producer(options: Options): Promise<void> {
   await other.hear();
 
   await array.write(content(options));
-  // Written beside it and renamed, so that nobody reads half a file; and readable for this user alone.
-  await writeFile(`${path}.part`, JSON.stringify(handle), { mode: 0o600 });
-  await rename(`${path}.part`, path);
+  // It appears whole or not at all, and for this user alone.
+  await writeHandleFile(path, handle.toJSON());
   say(`wrote float32[${options.elements}] and its handle to handle.json`);
   // The handle keeps nothing alive: the array stays open until the consumer is done.
   await other.hear();
@@ -51,12 +47,10 @@ async function consumer(options: Options): Promise<void> {
   using device = openDevice(options);
   say("waits for the handle of the producer");
   tellParent("waiting");
-  await appeared(path);
+  // Waits until it is there. A handle whose process has ended is refused with PEER_GONE, not opened on whatever is there now.
+  const document = await readHandleFile(path, LIMIT);
   {
-    // A handle whose process has ended is refused with STALE_HANDLE or PEER_GONE, not opened on whatever is there now.
-    using array = IpcArrayHandle.from(JSON.parse(await readFile(path, "utf8")))
-      .open(device)
-      .as("float32");
+    using array = (await openShared(document, { device, ...LIMIT })).as("float32");
     using expected = DeviceArray.allocate(device, { dtype: "float32", shape: array.shape });
     await expected.write(content(options));
     const { differences, first } = await array.compare(expected, LIMIT);
@@ -69,12 +63,4 @@ async function consumer(options: Options): Promise<void> {
   }
   say("closed it");
   tellParent("done");
-}
-
-async function appeared(path: string): Promise<void> {
-  const endMs = performance.now() + LIMIT.timeoutMs;
-  while (!existsSync(path)) {
-    if (performance.now() >= endMs) throw new CudaIpcError("TIMEOUT", `No producer wrote ${path} in time`);
-    await setTimeout(10);
-  }
 }

@@ -1,6 +1,6 @@
 /**
- * System S1: a buffer of a memory pool goes to a child process and back. The pool travels as a file descriptor, once; a buffer of it as
- * some bytes in a message, as often as one likes. Of all ways to share this has the cheapest allocation.
+ * System S1: a buffer of a memory pool goes to a child process and back, by a document in a message. Of all ways to share this has the
+ * cheapest allocation.
  *
  *   npx cuda-ipc demo pool             or, in a clone after `npm install`, with Node 24 or newer: node examples/pool.ts
  *   --elements 1024 --device cuda:0
@@ -8,18 +8,13 @@
  * The output (the numbers are processes):
  *   4711  made a pool on cuda:0 and in it float32[1024]: 100, 101, 102, ...
  *   4711  sent the buffer to process 4712
- *   4712  imported it (imported: true), without a copy, and found 100, 101, 102, ...
+ *   4712  opened it (mechanism: pool), without a copy, and found 100, 101, 102, ...
  *   4712  wrote i * -1 and closed it
  *   4711  finds -0, -1, -2, ... in its own buffer: every element verified
  */
-import { MemoryPool, OwnedFd, type PoolDescriptor, type PooledDescriptor } from "cuda-ipc";
+import { MemoryPool, openShared, share } from "cuda-ipc";
 import { Child, heard, tellParent } from "./child.ts";
-import { type Options, openDevice, orSkip, run, say, verify } from "./program.ts";
-
-interface Sent {
-  readonly pool: PoolDescriptor;
-  readonly buffer: PooledDescriptor;
-}
+import { LIMIT, type Options, openDevice, orSkip, run, say, verify } from "./program.ts";
 
 await run({ elements: 1024 }, (options) => (options.role === "child" ? child(options) : parent(options)));
 
@@ -33,10 +28,9 @@ async function parent(options: Options): Promise<void> {
   await array.write(Float32Array.from({ length: elements }, (_, i) => i + 100));
   say(`made a pool on ${device.name} and in it float32[${elements}]: 100, 101, 102, ...`);
 
-  const exported = pool.export();
-  using fd = exported.fd;
-  using other = new Child(import.meta.url, "child", options, { fds: [fd.number] });
-  other.tell({ pool: exported.descriptor, buffer: await array.buffer.exportPooled() } satisfies Sent);
+  using shared = share(array);
+  using other = new Child(import.meta.url, "child", options);
+  other.tell(shared.document);
   say(`sent the buffer to process ${other.pid}`);
   // A child that is silent for 30 seconds, or that ends, is an error here.
   await other.hear();
@@ -46,16 +40,13 @@ async function parent(options: Options): Promise<void> {
 }
 
 async function child(options: Options): Promise<void> {
-  const sent = await heard<Sent>();
   using device = openDevice(options);
-  using fd = new OwnedFd(4);
-  using pool = MemoryPool.import(device, fd, sent.pool);
   {
-    using array = pool.importArray(sent.buffer, { dtype: "float32", shape: [options.elements] });
+    using array = (await openShared(await heard(), { device, access: "read-write", ...LIMIT })).as("float32");
     // On the host device this is the memory itself; a GPU's memory is not the CPU's to see, so it is read.
     const values = device.name === "host" ? array.view() : await array.read();
     verify("the buffer in the child", values, (i) => Math.fround(i + 100));
-    say(`imported it (imported: ${pool.imported}), without a copy, and found 100, 101, 102, ...`);
+    say(`opened it (mechanism: ${array.buffer.mechanism}), without a copy, and found 100, 101, 102, ...`);
     await array.write(Float32Array.from(values, (_, i) => i * -1));
   }
   say("wrote i * -1 and closed it");

@@ -36,7 +36,7 @@ async function consumer(options: Options): Promise<void> {
   using consumed = await hub.createTimeline(`${name}-consumed`);
   using other = new Child(import.meta.url, "producer", options, { args: [name] });
   await other.hear();
-  using produced = await hub.openTimeline(`${name}-produced`, LIMIT);
+  using produced = await other.during(hub.openTimeline(`${name}-produced`, LIMIT));
   const byteLength = await other.during(consume(ring, consumed, produced));
   other.tell("end");
   await other.finished();

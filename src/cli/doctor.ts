@@ -52,7 +52,7 @@ async function examine(wanted: string | undefined, context: CommandContext): Pro
     context.signal.throwIfAborted();
     const report = await (name.startsWith("cuda") && driver.state !== "ok"
       ? withoutDriver(name)
-      : checkDevice(name, around));
+      : checkDevice(name, around, context.signal));
     devices.push({ ...report, works: allWork(report.checks) });
   }
   return { ok: allWork(system) && (devices[0]?.works ?? false), system, surroundings, driver, devices };
@@ -88,9 +88,15 @@ function print(
 }
 
 const NAME_WIDTH = 20;
-const STATE_WIDTH = 9;
+const STATE_WIDTH = 15;
 
-const styles: Readonly<Record<CheckState, Style>> = { ok: "green", missing: "yellow", failed: "red", fact: "dim" };
+const styles: Readonly<Record<CheckState, Style>> = {
+  ok: "green",
+  missing: "yellow",
+  "not supported": "yellow",
+  failed: "red",
+  fact: "dim",
+};
 
 function printChecks(terminal: Terminal, title: string, checks: readonly Check[]): void {
   terminal.line(terminal.style("bold", title));

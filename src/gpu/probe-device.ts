@@ -1,6 +1,6 @@
 /**
  * Tries on a device what this project needs of it, each for real: what is moved is compared byte for byte, what waits is seen
- * to wait. For `doctor`, which must not claim what was not tried.
+ * to wait. For `doctor`, which must not claim what was not tried. What takes a second process is in the doctor's own folder.
  */
 import { formatBytes } from "../base/bytes.js";
 import { Deadline } from "../base/deadline.js";
@@ -12,10 +12,14 @@ import { createMemoryFile, reopenReadOnly } from "../os/memory-file.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
 import { DeviceBuffer } from "./device-buffer.js";
+import { probeHostNuma, probeOperations } from "./probe-mechanisms.js";
+import { PROBE_BYTES, PROBE_TIMEOUT_MS, probePattern, verifyPattern } from "./probe-pattern.js";
 import type { Stream } from "./stream.js";
 
 export interface DeviceProbe {
   readonly name: string;
+  /** Whether a device may be without it. */
+  readonly optional?: boolean;
   /** Resolves with what was found, in words; rejects with why it does not work. */
   run(device: Device): Promise<string>;
 }
@@ -25,11 +29,11 @@ export const deviceProbes: readonly DeviceProbe[] = [
   { name: "copies", run: probeCopies },
   { name: "waiting", run: (device) => probeWaiting(device, "read-write") },
   { name: "waiting, read-only", run: (device) => probeWaiting(device, "read") },
+  { name: "element operations", run: probeOperations },
+  { name: "host-numa memory", optional: true, run: probeHostNuma },
 ];
 
-const PROBE_BYTES = 1024 * 1024;
 const PAGE_BYTES = 4096;
-const PROBE_TIMEOUT_MS = 5_000;
 
 async function probeSharedMemory(device: Device): Promise<string> {
   using made = DeviceBuffer.allocate(device, PROBE_BYTES, { label: "probe" });
@@ -37,11 +41,10 @@ async function probeSharedMemory(device: Device): Promise<string> {
   const { byteLength, allocationByteLength } = made;
   const label = "probe, mapped again";
   using mapped = DeviceBuffer.import(device, fd, { label, byteLength, allocationByteLength, access: "read" });
-  const sent = pattern(byteLength);
-  await made.write(0, sent);
+  await made.write(0, probePattern(byteLength));
   const received = new Uint8Array(byteLength);
   await mapped.read(0, received);
-  verify(sent, received, "memory that was mapped a second time");
+  verifyPattern(received, "memory that was mapped a second time");
   const size = formatBytes(byteLength);
   return `${size} allocated, exported as a file descriptor, mapped again for reading, verified (${made.mechanism})`;
 }
@@ -56,12 +59,12 @@ async function probeCopies(device: Device): Promise<string> {
     const out = scope.own(driver.allocateStaging(ordinal, PROBE_BYTES), release);
     const back = scope.own(driver.allocateStaging(ordinal, PROBE_BYTES), release);
     const stream = scope.own(device.createStream(), (stream) => stream.close());
-    out.bytes.set(pattern(PROBE_BYTES));
+    out.bytes.set(probePattern(PROBE_BYTES));
     driver.copyToDevice(stream.handle, from.pointer, out.address, PROBE_BYTES);
     driver.copyOnDevice(stream.handle, to.pointer, from.pointer, PROBE_BYTES);
     driver.copyToHost(stream.handle, back.address, to.pointer, PROBE_BYTES);
     await stream.synchronize({ timeoutMs: PROBE_TIMEOUT_MS });
-    verify(out.bytes, back.bytes, "a copy");
+    verifyPattern(back.bytes, "a copy");
   } finally {
     scope.close();
   }
@@ -133,15 +136,4 @@ class WaitableWord {
   close(): void {
     this.#scope.close();
   }
-}
-
-/** Bytes that repeat with a period that no power of two divides, so that a piece at a wrong place shows. */
-function pattern(byteLength: number): Uint8Array {
-  return Uint8Array.from({ length: byteLength }, (_, i) => i % 251);
-}
-
-function verify(sent: Uint8Array, received: Uint8Array, what: string): void {
-  if (Buffer.compare(sent, received) === 0) return;
-  const at = sent.findIndex((byte, i) => byte !== received[i]);
-  throw new CudaIpcError("VERIFICATION_FAILED", `Byte ${at} of ${what} is ${received[at]}, wanted ${sent[at]}`);
 }

@@ -3,11 +3,13 @@ import { CudaIpcError } from "../../base/errors.js";
 import { connect } from "../../client/connect.js";
 import { Device } from "../../gpu/device.js";
 import { deviceProbes } from "../../gpu/probe-device.js";
+import { probeCompiler, probePeerAccess } from "../../gpu/probe-mechanisms.js";
 import { HubServer } from "../../hub/hub-server.js";
 import { withTemporarySocket } from "../temporary-folder.js";
 import { sizeWords } from "../words.js";
-import { type Check, check, fact, failedCheck } from "./check.js";
+import { type Check, check, checkMechanism, fact, failedCheck } from "./check.js";
 import { gpuSharingChecks } from "./gpu-sharing-checks.js";
+import { PROCESS_PROBE_TIMEOUT_MS, processProbes } from "./process-probes.js";
 import type { Surroundings } from "./surroundings.js";
 
 export interface DeviceReport {
@@ -18,7 +20,12 @@ export interface DeviceReport {
   readonly checks: readonly Check[];
 }
 
-export async function checkDevice(name: string, surroundings: Surroundings): Promise<DeviceReport> {
+/** Tries everything, whatever fails on the way. @param signal ends it, at the latest with the probe under way */
+export async function checkDevice(
+  name: string,
+  surroundings: Surroundings,
+  signal: AbortSignal,
+): Promise<DeviceReport> {
   let device: Device;
   try {
     device = Device.open(name);
@@ -27,9 +34,52 @@ export async function checkDevice(name: string, surroundings: Surroundings): Pro
   }
   using open = device;
   const checks: Check[] = [...deviceFacts(open), await check("memory", () => freeMemory(open))];
-  for (const { name: probeName, run } of deviceProbes) checks.push(await check(probeName, () => run(open)));
-  checks.push(await check("by name", () => probeByName(open.name)), ...attributeFacts(open, surroundings));
+  for (const probe of probesOf(open, surroundings, signal)) {
+    signal.throwIfAborted();
+    checks.push(await probe());
+  }
+  checks.push(...(open.facts.computeCapability === undefined ? [] : gpuSharingChecks(open.facts, surroundings)));
   return { name: open.name, model: open.facts.name, uuid: open.uuid, checks };
+}
+
+/** In the order in which they are told. What every device must do is a `check`, what it may do without a `checkMechanism`. */
+function probesOf(device: Device, surroundings: Surroundings, signal: AbortSignal): (() => Promise<Check>)[] {
+  const options = { signal, timeoutMs: PROCESS_PROBE_TIMEOUT_MS };
+  return [
+    ...deviceProbes.map(
+      ({ name, optional, run }) =>
+        () =>
+          (optional ? checkMechanism : check)(name, () => run(device)),
+    ),
+    ...processProbes.map(({ name, attribute, run }) => () => {
+      const lacking = attribute !== undefined && device.facts.attributes[attribute] === 0;
+      return checkMechanism(name, () => run(device, options), lacking);
+    }),
+    ...peerProbes(device),
+    () => checkMechanism("NVRTC", () => findCompiler(device, surroundings)),
+    () => check("by name", () => probeByName(device.name)),
+  ];
+}
+
+/** One for each other GPU. */
+function peerProbes(device: Device): (() => Promise<Check>)[] {
+  const others = Array.from({ length: device.driver.deviceCount() }, (_, ordinal) => ordinal).filter(
+    (ordinal) => ordinal !== device.ordinal,
+  );
+  if (others.length === 0) return [async () => fact("peer access", "there is no other GPU here")];
+  return others.map((ordinal) => () => {
+    return checkMechanism("peer access", async () => {
+      using other = Device.open(`cuda:${ordinal}`);
+      return await probePeerAccess(device, other);
+    });
+  });
+}
+
+/** Which library it is tells the table of what this process has mapped. */
+async function findCompiler(device: Device, surroundings: Surroundings): Promise<string> {
+  const found = await probeCompiler(device);
+  const library = /\S*\/libnvrtc\.so\S*/.exec(surroundings.text("/proc/self/maps") ?? "")?.[0];
+  return library === undefined ? found : `${found} with ${library}`;
 }
 
 /** The GPUs that this process sees; throws why it sees none. */
@@ -75,18 +125,4 @@ async function shareByName(socket: string, device: string): Promise<string> {
   if (wrong < 0) return `shared an array of ${sizeWords(made.byteLength)} through a hub, opened and verified it`;
   const found = `element ${wrong} is ${values[wrong]}, wanted ${wrong * 3}`;
   throw new CudaIpcError("VERIFICATION_FAILED", `An array that was opened by name is not what was written: ${found}`);
-}
-
-/** What the driver says of itself and what nothing here tries. */
-function attributeFacts({ facts }: Device, surroundings: Surroundings): Check[] {
-  if (facts.computeCapability === undefined) return [];
-  const says = (attribute: string) => {
-    const value = facts.attributes[attribute];
-    return `${value === undefined ? "unknown to this driver" : value === 0 ? "no" : "yes"} (${attribute})`;
-  };
-  return [
-    fact("legacy events", `supported by the device: ${says("IPC_EVENT_SUPPORTED")}; not tried`),
-    fact("memory pools", `supported by the device: ${says("MEMORY_POOLS_SUPPORTED")}; not tried`),
-    ...gpuSharingChecks(facts, surroundings),
-  ];
 }

@@ -29,6 +29,13 @@ describe("cuda-ipc doctor", () => {
     for (const check of ["memory", "shared memory", "copies", "waiting", "waiting, read-only", "by name"]) {
       assert.match(text, new RegExp(`^ {2}ok +${check} {2,}\\S`, "m"), check);
     }
+    for (const check of ["element operations", "legacy handles", "events", "memory pools"]) {
+      assert.match(text, new RegExp(`^ {2}ok +${check} {2,}\\S.*(verified|results|done)`, "m"), check);
+    }
+    assert.match(text, /^ {2}not supported {2}host-numa memory {4}UNSUPPORTED: /m);
+    assert.match(text, /^ {2}(ok|not supported) +NVRTC {2,}(compiled a kernel for |NVRTC_NOT_FOUND: )/m);
+    assert.match(text, /^ +peer access +there is no other GPU here$/m);
+    assert.doesNotMatch(text.slice(text.indexOf("Device host")), /not tried/);
     assert.match(text, /^Device host works\.$/m);
     assert.ok(text.includes(`no hub runs at ${rig.socket}; one is started`), "it starts no hub of the user's");
   });
@@ -67,7 +74,7 @@ describe("cuda-ipc doctor", () => {
       // WHY without numbers: each run is a process of its own and may say so.
       const words = (given: string) => given.replace(/\d+/g, "N");
       for (const note of check.notes ?? []) {
-        assert.ok(words(text).includes(words(`\n${" ".repeat(31)}- ${note}\n`)), note);
+        assert.ok(words(text).includes(words(`\n${" ".repeat(37)}- ${note}\n`)), note);
       }
     }
   });

@@ -157,6 +157,7 @@ describe("an event of another process", () => {
     const bytes = Buffer.from(theirs.handle, "base64");
     const wrong: [ErrorCode, unknown][] = [
       ["STALE_HANDLE", { ...theirs, exporter: { ...exporter, startTicks: exporter.startTicks - 1 } }],
+      ["STALE_HANDLE", { ...theirs, exporter: { ...exporter, bootId: "01234567-89ab-4cde-8f01-23456789abcd" } }],
       ["INVALID_HANDLE", { ...theirs, handle: bytes.subarray(1).toString("base64") }],
       ["INVALID_HANDLE", { ...theirs, handle: Buffer.alloc(65).toString("base64") }],
       ["INVALID_HANDLE", { ...theirs, handle: Buffer.alloc(64).toString("base64") }],

@@ -5,7 +5,9 @@ import type { GpuDriver } from "../../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../../src/driver/host/host-driver.js";
 import { Device } from "../../../src/gpu/device.js";
 import { deviceProbes } from "../../../src/gpu/probe-device.js";
+import { probeCompiler, probePeerAccess } from "../../../src/gpu/probe-mechanisms.js";
 import { createCountingDriver } from "../../../src/testing/live-counts.js";
+import { whyNoNvrtc } from "../../support/nvrtc.js";
 
 /** The host device with some calls done otherwise. */
 function lyingDevice(changes: (honest: GpuDriver) => Partial<GpuDriver>): Device {
@@ -21,6 +23,15 @@ function lyingDevice(changes: (honest: GpuDriver) => Partial<GpuDriver>): Device
   return Device.open("host", () => driver);
 }
 
+/** The host device as if it had memory at several places, which for it are one. */
+function deviceWithPlaces(changes: (honest: GpuDriver) => Partial<GpuDriver> = () => ({})): Device {
+  return lyingDevice((honest) => ({
+    createMemory: (ordinal, byteLength) => honest.createMemory(ordinal, byteLength),
+    importMemory: (ordinal, fd, byteLength) => honest.importMemory(ordinal, fd, byteLength),
+    ...changes(honest),
+  }));
+}
+
 function probe(name: string): (device: Device) => Promise<string> {
   const found = deviceProbes.find((each) => each.name === name);
   assert.ok(found !== undefined, name);
@@ -28,7 +39,7 @@ function probe(name: string): (device: Device) => Promise<string> {
 }
 
 describe("deviceProbes", () => {
-  for (const { name, run } of deviceProbes) {
+  for (const { name, run } of deviceProbes.filter(({ name }) => name !== "host-numa memory")) {
     it(`pass on the host device and leave nothing behind: ${name}`, async () => {
       const { driver, counts } = createCountingDriver(createHostDriver());
       using device = Device.open("host", () => driver);
@@ -38,6 +49,38 @@ describe("deviceProbes", () => {
       assert.deepEqual([memories, mappings, stagings, registrations, streams], [0, 0, 0, 0, 0]);
     });
   }
+
+  it("say that the host device has no memory beside itself", async () => {
+    using device = Device.open("host");
+    await assert.rejects(probe("host-numa memory")(device), { code: "UNSUPPORTED" });
+  });
+
+  it("find memory beside a GPU that the CPU and the device both write, and leave nothing behind", async () => {
+    using device = deviceWithPlaces();
+    assert.match(await probe("host-numa memory")(device), /^1 MiB beside the GPU, .+ verified$/);
+  });
+
+  it("see memory beside a GPU that is not the one that was exported", async () => {
+    using device = deviceWithPlaces((honest) => ({
+      importMemory: (ordinal, _fd, byteLength) => honest.createMemory(ordinal, byteLength),
+    }));
+    await assert.rejects(probe("host-numa memory")(device), {
+      code: "VERIFICATION_FAILED",
+      message: /^Byte 1 of memory that the CPU wrote is 0/,
+    });
+  });
+
+  it("see operations that compute something else", async () => {
+    for (const kind of ["iota", "affine"] as const) {
+      using device = lyingDevice((honest) => ({
+        enqueueOperation: (stream, operation) => {
+          const wrong = operation.kind === kind ? { ...operation, count: operation.count - 1 } : operation;
+          honest.enqueueOperation(stream, wrong);
+        },
+      }));
+      await assert.rejects(probe("element operations")(device), { code: "VERIFICATION_FAILED" });
+    }
+  });
 
   it("see a copy that copies nothing", async () => {
     using device = lyingDevice(() => ({ copyOnDevice: () => {} }));
@@ -63,6 +106,31 @@ describe("deviceProbes", () => {
       writeWord: (stream, pointer) => honest.writeWord(stream, pointer, 3n),
     }));
     await assert.rejects(probe("waiting")(device), { code: "TIMEOUT" });
+  });
+});
+
+describe("probePeerAccess", () => {
+  it("uses memory of another device and copies both ways", async () => {
+    using device = Device.open("host");
+    using other = Device.open("host");
+    assert.match(
+      await probePeerAccess(device, other),
+      /^memory of host mapped on host, and copies both ways, verified$/,
+    );
+  });
+
+  it("says that the copies work where the one cannot use memory of the other", async () => {
+    using device = lyingDevice(() => ({ canAccessPeer: () => false }));
+    using other = Device.open("host");
+    const code = "PEER_ACCESS_UNSUPPORTED";
+    await assert.rejects(probePeerAccess(device, other), { code, message: /by way of the host, verified$/ });
+  });
+});
+
+describe("probeCompiler", () => {
+  it("tells for what it compiled, where there is a compiler", { skip: whyNoNvrtc() ?? false }, async () => {
+    using device = Device.open("host");
+    assert.match(await probeCompiler(device), /^compiled a kernel for compute_\d+$/);
   });
 });
 

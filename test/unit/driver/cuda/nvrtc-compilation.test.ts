@@ -10,6 +10,7 @@ type Finish = (failure: unknown, result: number) => void;
 class FakeNvrtc {
   live = 0;
   options: readonly string[] = [];
+  log = "";
   /** Ends the compilation that is under way. */
   finish: Finish = () => assert.fail("nothing is under way");
   readonly #fail: string | undefined;
@@ -28,6 +29,8 @@ class FakeNvrtc {
         if (symbol === "nvrtcGetNumSupportedArchs") (values[0] as Int32Array)[0] = 2;
         if (symbol === "nvrtcGetSupportedArchs") (values[0] as Int32Array).set([90, 75]);
         if (symbol.endsWith("Size")) (values[1] as BigUint64Array)[0] = 4n;
+        if (symbol === "nvrtcGetProgramLogSize") (values[1] as BigUint64Array)[0] = BigInt(this.log.length + 1);
+        if (symbol === "nvrtcGetProgramLog") new TextEncoder().encodeInto(this.log, values[1] as Uint8Array);
         return 0;
       };
       const start = (_program: bigint, _count: number, options: string[], finish: Finish): void => {
@@ -59,6 +62,16 @@ describe("openCompiler", () => {
       else await assert.rejects(compiled, { code: "COMPILE_FAILED", message: /failed with words of 6$/ });
       assert.equal(fake.live, 0);
     }
+  });
+
+  it("has the compiler's log, with its line numbers, in the error", async () => {
+    const fake = new FakeNvrtc();
+    fake.log = 'k.cu(2): error: identifier "missing" is undefined\n';
+    const compiled = openCompiler(fake.load).compile(request, unlimited());
+    fake.finish(null, 6);
+    const message = `Cannot compile k.cu: nvrtcCompileProgram failed with words of 6\n${fake.log.trim()}`;
+    await assert.rejects(compiled, { code: "COMPILE_FAILED", message });
+    assert.equal(fake.live, 0);
   });
 
   for (const call of [

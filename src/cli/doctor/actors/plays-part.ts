@@ -1,0 +1,80 @@
+/** The second process of the doctor's probes: plays the part that it is started for, and says what it failed with. */
+import { CudaIpcError } from "../../../base/errors.js";
+import { Device } from "../../../gpu/device.js";
+import { DeviceArray } from "../../../gpu/device-array.js";
+import { IpcArrayHandle } from "../../../gpu/ipc-array-handle.js";
+import { PROBE_BYTES, PROBE_TIMEOUT_MS, probePattern, verifyPattern } from "../../../gpu/probe-pattern.js";
+import { openShared } from "../../../peer/open-shared.js";
+import { share } from "../../../peer/share.js";
+import type { ProbePart } from "../probe-peer.js";
+
+const WAIT = { timeoutMs: PROBE_TIMEOUT_MS } as const;
+
+/** Shares memory by its handle, and finds what the other process wrote there. */
+async function legacy(device: Device): Promise<void> {
+  using array = DeviceArray.allocate(device, { dtype: "uint8", shape: [PROBE_BYTES], mechanism: "legacy" });
+  await array.write(probePattern(PROBE_BYTES));
+  say(IpcArrayHandle.of(array).toJSON());
+  await told();
+  verifyPattern(await array.read(), "memory that was opened by its handle", 100);
+}
+
+/** Records an event behind a wait, which ends when this is told so; the event stays until the other process is done with it. */
+async function event(device: Device): Promise<void> {
+  using timeline = device.createTimeline();
+  using stream = device.createStream();
+  using event = device.createEvent();
+  stream.wait(timeline, 1);
+  event.record(stream);
+  say(share(event).document);
+  await told();
+  timeline.signal(1);
+  await stream.synchronize(WAIT);
+  await told();
+}
+
+/** Opens memory of a pool of the other process, and writes to it. */
+async function pool(device: Device): Promise<void> {
+  using array = (await openShared(await told(), { device, access: "read-write", ...WAIT })).as("uint8");
+  verifyPattern(await array.read(), "memory of a pool");
+  await array.write(probePattern(PROBE_BYTES, 100));
+}
+
+const parts: Readonly<Record<ProbePart, (device: Device) => Promise<void>>> = { legacy, event, pool };
+
+function say(message: object): void {
+  process.send?.(message);
+}
+
+const heard: unknown[] = [];
+let wake = () => {};
+
+/** The next message of the process that started this one. */
+async function told(): Promise<unknown> {
+  while (heard.length === 0) {
+    await new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+  }
+  return heard.shift();
+}
+
+process.on("message", (message) => {
+  heard.push(message);
+  wake();
+});
+// WHY: Ctrl-C reaches all processes of a terminal; the doctor ends this one itself.
+process.on("SIGINT", () => {});
+process.on("disconnect", () => process.exit(1));
+
+try {
+  const [part, name] = process.argv.slice(2);
+  using device = Device.open(name);
+  await parts[part as ProbePart](device);
+} catch (error) {
+  const code = error instanceof CudaIpcError ? error.code : "INTERNAL";
+  say({ kind: "failed", code, message: error instanceof Error ? error.message : String(error) });
+  process.exitCode = 1;
+}
+process.removeAllListeners("disconnect");
+process.disconnect();
