@@ -107,12 +107,13 @@ class CudaPools {
 
   allocate(pool: DriverPool, byteLength: number, stream: DriverStream): DevicePointer {
     const own = this.#usable(pool, "allocate from");
-    const { cuda, handle } = this.#parts.streams.enter(stream);
     if (own.imported) {
       throw new CudaIpcError("UNSUPPORTED", `Cannot allocate from a pool of cuda:${own.ordinal}: it was imported`);
     }
     checkInteger("Allocation: byteLength", byteLength, 1);
-    const status = cuda.cuMemAllocFromPoolAsync(this.#out, byteLength, own.handle, handle);
+    const status = this.#parts.streams.inContextOf(stream, (cuda, handle) =>
+      cuda.cuMemAllocFromPoolAsync(this.#out, byteLength, own.handle, handle),
+    );
     if (status !== cuResult.CUDA_SUCCESS) {
       const attempt = `allocate ${byteLength} bytes from a pool of cuda:${own.ordinal}`;
       throw this.#parts.session.failure(status, "cuMemAllocFromPoolAsync", attempt);
@@ -125,10 +126,10 @@ class CudaPools {
 
   /** WHY the range ends here and not when the stream gets there: what is enqueued from here on would come too late. */
   free(pointer: DevicePointer, stream: DriverStream): void {
-    const { cuda, handle } = this.#parts.streams.enterToFree(stream);
+    this.#parts.streams.willFree(stream);
     const pool = this.#pool(pointer, "free");
     this.#forget(pointer, pool);
-    const status = cuda.cuMemFreeAsync(pointer, handle);
+    const status = this.#parts.streams.inContextOf(stream, (cuda, handle) => cuda.cuMemFreeAsync(pointer, handle));
     if (status !== cuResult.CUDA_SUCCESS) {
       const attempt = `free memory of a pool of cuda:${pool.ordinal}`;
       throw this.#parts.session.failure(status, "cuMemFreeAsync", attempt);

@@ -170,11 +170,20 @@ export class CudaStreams {
     }
   }
 
-  /** As `enter`, to free memory of a pool. */
-  enterToFree(stream: DriverStream): Entered {
-    const entered = this.enter(stream);
-    (stream as CudaStream).freed = true;
-    return entered;
+  /**
+   * As `enter`, for a call that finds its context by the stream, without making it current.
+   * WHY the retry: a driver that wants it current all the same (580 does not, with none or another one) says so.
+   */
+  inContextOf(stream: DriverStream, call: (cuda: Libcuda, handle: bigint) => number): number {
+    const own = this.#usable(stream);
+    const status = call(this.#session.cuda, own.handle);
+    if (status !== cuResult.CUDA_ERROR_INVALID_CONTEXT) return status;
+    return call(this.#session.enter(own.ordinal), own.handle);
+  }
+
+  /** Memory of a pool is freed on this stream. */
+  willFree(stream: DriverStream): void {
+    this.#usable(stream).freed = true;
   }
 
   /**
@@ -196,12 +205,16 @@ export class CudaStreams {
 
   /** The driver's own handle of a stream, its context made current. */
   enter(stream: DriverStream): Entered {
+    const { ordinal, handle } = this.#usable(stream);
+    return { cuda: this.#session.enter(ordinal), ordinal, handle };
+  }
+
+  #usable(stream: DriverStream): CudaStream {
     if (!(stream instanceof CudaStream)) throw new TypeError("Cannot use a stream of another driver");
-    const cuda = this.#session.enter(stream.ordinal);
-    if (stream.destroyed) {
-      throw new CudaIpcError("CLOSED", `Cannot use a stream of cuda:${stream.ordinal}: it was destroyed`);
-    }
-    return { cuda, ordinal: stream.ordinal, handle: stream.handle };
+    // WHY asked for: a driver that was closed says so first.
+    this.#session.cuda;
+    if (!stream.destroyed) return stream;
+    throw new CudaIpcError("CLOSED", `Cannot use a stream of cuda:${stream.ordinal}: it was destroyed`);
   }
 
   /**
