@@ -78,6 +78,10 @@ function gpus() {
 const examples =
   "pool array-handle vmm legacy fork events fibonacci ring simple-ipc exchange consumer-first daemon".split(" ");
 
+/** Without a device their processes are spread over all GPUs. */
+const onAllGpus = ["simple-ipc", "exchange"];
+const severalGpus = gpus().length > 1;
+
 const report = {
   date: started.toISOString().slice(0, 10),
   gpus: gpus(),
@@ -89,6 +93,7 @@ const report = {
     command(["demo", "--device", "cuda:0"]),
     command(["demo", "crash", "--device", "cuda:0"]),
     ...examples.map((name) => command(["demo", name, "--device", "cuda:0"])),
+    ...(severalGpus ? onAllGpus.map((name) => command(["demo", name, "--processes", "4"])) : []),
   ],
   benchmarks: benchmarks(),
   seconds: 0,

@@ -1,0 +1,26 @@
+// Prints the tables of docs/performance.md from the JSON of a benchmark run: node scripts/performance-tables.mjs bench.json
+import { readFileSync } from "node:fs";
+
+const { machine, date, sections } = JSON.parse(readFileSync(process.argv[2] ?? "bench.json", "utf8"));
+
+const number = (value) => Number(value.toPrecision(3));
+const figure = ({ value, unit }) => `${number(value)} ${unit}`;
+const goal = ({ goal, met }) => (goal === undefined ? "" : `${goal}: ${met ? "met" : "missed"}`);
+const compared = ({ ratio, comparedWith }) => (ratio === undefined ? "" : `${number(ratio)} x ${comparedWith}`);
+const inC = (found) => (typeof found === "object" ? `${number(found.median)} us` : (found ?? ""));
+
+console.log(`Measured on ${machine}, ${date}\n`);
+for (const [title, rows] of Object.entries(sections)) {
+  console.log(`**${title}**\n`);
+  if (rows.some((row) => row.inC !== undefined)) {
+    console.log("| what | TypeScript | C | ratio | goal |\n|---|---|---|---|---|");
+    for (const row of rows) {
+      const ratio = row.ratio === undefined ? "" : row.ratio.toFixed(2);
+      console.log(`| \`${row.name}\`: ${row.what} | ${figure(row)} | ${inC(row.inC)} | ${ratio} | ${goal(row)} |`);
+    }
+  } else {
+    console.log("| what | measured | compared | goal |\n|---|---|---|---|");
+    for (const row of rows) console.log(`| ${row.what} | ${figure(row)} | ${compared(row)} | ${goal(row)} |`);
+  }
+  console.log();
+}
