@@ -128,24 +128,28 @@ export class CudaStreams {
   }
 
   waitWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
-    const { cuda, handle, ordinal } = this.enter(stream);
+    const { ordinal } = this.#usable(stream);
     this.#checkWord(ordinal, pointer, "read");
     // SYNC: what the one who wrote the word did before is visible to what this stream does after. Pairs with `writeWord` here
     // and with every Atomics.store to the word.
-    const wanted = BigInt.asUintN(64, value);
-    const status = cuda.cuStreamWaitValue64(handle, pointer, wanted, cuValue.CU_STREAM_WAIT_VALUE_GEQ);
+    const wanted = unsigned(value);
+    const status = this.inContextOf(stream, (cuda, handle) =>
+      cuda.cuStreamWaitValue64(handle, pointer, wanted, cuValue.CU_STREAM_WAIT_VALUE_GEQ),
+    );
     if (status !== cuResult.CUDA_SUCCESS) {
       throw this.#session.failure(status, "cuStreamWaitValue64", `wait for a word on cuda:${ordinal}`);
     }
   }
 
   writeWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
-    const { cuda, handle, ordinal } = this.enter(stream);
+    const { ordinal } = this.#usable(stream);
     this.#checkWord(ordinal, pointer, "read-write");
     // SYNC: the default flag is a fence: all earlier work of this stream is visible to whoever sees the value. Pairs with
     // `waitWord` here and with every Atomics.load of the word.
-    const written = BigInt.asUintN(64, value);
-    const status = cuda.cuStreamWriteValue64(handle, pointer, written, cuValue.CU_STREAM_WRITE_VALUE_DEFAULT);
+    const written = unsigned(value);
+    const status = this.inContextOf(stream, (cuda, handle) =>
+      cuda.cuStreamWriteValue64(handle, pointer, written, cuValue.CU_STREAM_WRITE_VALUE_DEFAULT),
+    );
     if (status !== cuResult.CUDA_SUCCESS) {
       throw this.#session.failure(status, "cuStreamWriteValue64", `write a word on cuda:${ordinal}`);
     }
@@ -232,6 +236,13 @@ export class CudaStreams {
     const range = this.#hostMemory.holding(ordinal, address) ?? this.#mappings.holding(address);
     if (range !== undefined) checkWithin(range, address, 8, access);
   }
+}
+
+const INT64_MAX = 2n ** 63n - 1n;
+
+/** WHY not always asUintN: it makes a new bigint, and hardly any value is negative. */
+function unsigned(value: bigint): bigint {
+  return value >= 0n && value <= INT64_MAX ? value : BigInt.asUintN(64, value);
 }
 
 const memsetCalls = { 1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async" } as const;
