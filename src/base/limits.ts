@@ -66,6 +66,8 @@ export const limits = {
   exportsPerDeviceMax: 131_072,
   /** Events of one driver of the host device. */
   hostEventsMax: 1024,
+  /** Addresses that memory of another process may have this one reserve for its growth. */
+  reservationBytesMax: 2 ** 44,
   /** One memory file of timelines, 64 bytes each. */
   timelineArenaBytes: 64 * KiB,
   /** Memory in which timelines of others may lie. */

@@ -88,7 +88,8 @@ function importOn(device: Device, imports: ImportCache, opened: OpenedObject): D
       importBuffer(device, name, descriptor, fds[0], access),
     );
   } catch (error) {
-    if (own || !(error instanceof CudaError) || error.call !== "cuMemSetAccess") throw error;
+    const refused = error instanceof CudaError && error.call === "cuMemSetAccess" && error.code !== "DEVICE_LOST";
+    if (own || !refused) throw error;
     throw unreachable(name, device, error.message, error);
   }
 }

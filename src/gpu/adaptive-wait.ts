@@ -5,6 +5,8 @@
 import type { Deadline } from "../base/deadline.js";
 
 const SPIN_MS = 0.02;
+/** Whatever is asked for: the event loop stands still meanwhile. */
+const SPIN_MS_MAX = 1000;
 const TURNS_MS = 5;
 const TIMER_MS = 1;
 
@@ -13,10 +15,13 @@ const TIMER_MS = 1;
  * @throws TIMEOUT, ABORTED, and whatever `isDone` throws
  */
 export async function waitUntil(isDone: () => boolean, deadline: Deadline, spinMs = SPIN_MS): Promise<void> {
+  if (typeof spinMs !== "number" || !(spinMs >= 0))
+    throw new RangeError(`spinMs must be a number from 0, not ${String(spinMs)}`);
   const startMs = performance.now();
+  const spinEndMs = startMs + Math.min(spinMs, deadline.remainingMs, SPIN_MS_MAX);
   do {
     if (isDone()) return;
-  } while (performance.now() - startMs < spinMs);
+  } while (performance.now() < spinEndMs);
   for (;;) {
     deadline.check();
     await (performance.now() - startMs < TURNS_MS ? nextTurn() : sleep(Math.min(TIMER_MS, deadline.remainingMs)));

@@ -10,7 +10,8 @@ export interface AllocateOptions {
   readonly place?: MemoryPlace | undefined;
   /**
    * How the memory can be shared; by file descriptor unless told otherwise. "legacy" is by a 64-byte handle alone, in blocks of
-   * 2 MiB: see `IpcArrayHandle`. It ends with this buffer, also for those who opened it; on a GPU what they find then is undefined.
+   * 2 MiB: see `IpcArrayHandle`. It ends with this buffer, also for those who opened it; on a GPU what they find then is undefined, and
+   * closing it waits within the call until no stream of this process waits for anything (cuMemFree): release those first.
    */
   readonly mechanism?: "legacy" | undefined;
 }

@@ -70,6 +70,7 @@ export class DeviceBuffer {
    * @throws INVALID_DESCRIPTOR where the memory is not what is claimed
    */
   static import(device: Device, fd: OwnedFd, options: ImportOptions): DeviceBuffer {
+    checkOneOf("access", options.access, ["read", "read-write"]);
     const memory = device.driver.importMemory(device.ordinal, fd, options.allocationByteLength, options.place);
     return acquireIn((scope) => {
       let mapped: MappedMemory;
@@ -273,7 +274,7 @@ export class DeviceBuffer {
     if (options.stream !== undefined) {
       const { pooled } = this.#held.mapped;
       if (pooled === undefined) throw this.#notPooled("close");
-      pooled.freeAfter(options.stream);
+      pooled.freeAfter(options.stream, this.#held.mapped);
     }
     this.#open = false;
     giveBackFrom(this, this.#held);

@@ -21,8 +21,9 @@ export class EventPool {
 
   /** @throws LIMIT_EXCEEDED */
   take(): DriverEvent {
-    const free = this.#free.shift();
-    if (free !== undefined) return free;
+    // WHY only what is done: recording an event again while an earlier recording is pending holds the stream back until then.
+    const index = this.#free.findIndex((event) => this.#driver.isEventDone(event));
+    if (index >= 0) return this.#free.splice(index, 1)[0] as DriverEvent;
     if (this.#count === limits.eventsPerDeviceMax) {
       const found = `${this.#count} are open, the limit (eventsPerDeviceMax)`;
       throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot create an event: ${found}; close some`);

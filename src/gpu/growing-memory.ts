@@ -133,6 +133,10 @@ export class GrowingBuffer {
     return new GrowingBuffer(label, access, { reservation, mapped, buffer }, memories);
   }
 
+  get open(): boolean {
+    return this.#open;
+  }
+
   /** Where the memory is, from first to last. */
   get pointer(): DevicePointer {
     return this.buffer.pointer;

@@ -7,6 +7,7 @@ import type { DType } from "../array/dtype.js";
 import { arrayByteLength, contiguousLayout } from "../array/layout.js";
 import { checkInteger, formatBytes, roundUp } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
+import { checkOneOf } from "../base/one-of.js";
 import { acquireIn } from "../base/scope.js";
 import type { PoolStatistics } from "../driver/pool-calls.js";
 import type { Access } from "../os/mapping.js";
@@ -172,6 +173,7 @@ export class MemoryPool {
    */
   import(descriptor: PooledDescriptor, options: PooledImportOptions = {}): DeviceBuffer {
     this.#checkOpen();
+    checkOneOf("access", options.access ?? "read-write", ["read", "read-write"]);
     const { pool, data, byteLength, allocationByteLength } = checkPooledDescriptor(descriptor);
     const attempt = `Cannot import memory of pool "${this.label}"`;
     if (pool !== this.id) {

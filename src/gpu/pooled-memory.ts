@@ -54,12 +54,17 @@ export class PooledMemory {
     this.#allocating = undefined;
   }
 
-  /** From here on this stream's work comes before the free. @throws TypeError, CLOSED */
-  freeAfter(stream: Stream): void {
+  /**
+   * From here on this stream's work comes before the free, which is not made before the stream of before is seen to have got to its own.
+   * @throws TypeError, CLOSED
+   */
+  freeAfter(stream: Stream, mapped: MappedMemory): void {
     if (stream.device !== this.#core.device)
       throw new TypeError("Cannot free memory of a pool: the stream is of another device");
     // WHY asked for: a stream that was closed is refused before anything is.
     stream.handle;
+    // WHY held only now: work on the stream that frees is not held, since the free would come after it.
+    if (this.#freeing !== stream && !isPast(this.#freeing)) this.#freeing.hold(mapped);
     this.#freeing = stream;
   }
 

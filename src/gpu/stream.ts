@@ -61,7 +61,10 @@ export class Stream {
   /** Enqueues: the timeline gets this value once all work given before is done, which whoever sees the value then sees. */
   signal(timeline: Timeline, value: number | bigint): void {
     const wanted = checkValue("Value of a timeline", value);
-    this.device.driver.writeWord(this.handle, timeline.pointerOn(this.device), wanted);
+    const handle = this.handle;
+    const pointer = timeline.pointerOn(this.device);
+    timeline.signalledBy(this);
+    this.device.driver.writeWord(handle, pointer, wanted);
   }
 
   /**
@@ -104,7 +107,11 @@ export class Stream {
     const waits: Wait[] = [];
     const words = operations.map((operation): WordOperation => {
       const value = checkValue("Value of a timeline", operation.value);
-      if ("signal" in operation) return { kind: "write", pointer: operation.signal.pointerOn(this.device), value };
+      if ("signal" in operation) {
+        const pointer = operation.signal.pointerOn(this.device);
+        operation.signal.signalledBy(this);
+        return { kind: "write", pointer, value };
+      }
       waits.push({ timeline: operation.wait, value });
       return { kind: "wait", pointer: operation.wait.pointerOn(this.device), value };
     });
@@ -128,6 +135,11 @@ export class Stream {
     if (this.#uses.has(needed)) return;
     needed.retain();
     this.#uses.add(needed);
+  }
+
+  /** As being seen idle, where it is, for what others wait for; what it waited for itself is told to who asks for it. Not for users. */
+  settle(): void {
+    if (this.#open && this.device.driver.isIdle(this.#handle)) releaseAll(this.#takeUses());
   }
 
   /** Runs once when the stream is next seen idle or is closed, for what the work of a stream still uses; not for users. */
@@ -191,16 +203,23 @@ export class Stream {
     const pending = this.#waits.size + this.#uses.size + this.#events.size + this.#afterIdle.length;
     if (pending === 0) return;
     const waits = this.#takeWaits();
+    const ended = firstFailure(
+      waits.map(
+        ({ held, value }) =>
+          () =>
+            held.check(value),
+      ),
+    );
     releaseAll([
       ...this.#takeUses(),
-      ...waits.map(({ held, value }) => () => {
-        try {
-          held.check(value);
-        } finally {
-          held.release();
-        }
-      }),
+      ...waits.map(
+        ({ held }) =>
+          () =>
+            held.release(),
+      ),
     ]);
+    // WHY the first alone: of several timelines that ended, one is reason enough, and an error with a code.
+    if (ended !== undefined) throw ended.error;
   }
 
   #takeUses(): (() => void)[] {
@@ -215,4 +234,15 @@ export class Stream {
     this.#waits.clear();
     return waits;
   }
+}
+
+function firstFailure(checks: readonly (() => unknown)[]): { readonly error: unknown } | undefined {
+  for (const check of checks) {
+    try {
+      check();
+    } catch (error) {
+      return { error };
+    }
+  }
+  return undefined;
 }

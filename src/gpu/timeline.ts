@@ -28,6 +28,7 @@ import {
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
 import type { SharedWords } from "./shared-words.js";
+import type { Stream } from "./stream.js";
 
 export interface TimelineWaitOptions extends WaitOptions {
   /** How long to ask without giving the event loop a turn; 20 microseconds by default. */
@@ -88,7 +89,7 @@ export abstract class AnyTimeline {
 
   /**
    * Waits by the CPU, without a limit unless one is given.
-   * @throws PEER_GONE, TIMEOUT, ABORTED
+   * @throws PEER_GONE, TIMEOUT, ABORTED; CLOSED where it is closed here meanwhile
    */
   async wait(value: number | bigint, options: TimelineWaitOptions = {}): Promise<void> {
     this.checkOpen();
@@ -96,7 +97,12 @@ export abstract class AnyTimeline {
     const deadline = new Deadline(`wait for ${wanted} of timeline "${this.label}"`, options, Number.POSITIVE_INFINITY);
     const words = this.words.retain();
     try {
-      await waitUntil(() => checkReached(this.label, stateOf(this.line), wanted), deadline, options.spinMs);
+      const isReached = () => {
+        if (checkReached(this.label, stateOf(this.line), wanted)) return true;
+        this.checkOpen();
+        return false;
+      };
+      await waitUntil(isReached, deadline, options.spinMs);
     } finally {
       words.release();
     }
@@ -125,6 +131,10 @@ export abstract class AnyTimeline {
     return { check: (wanted) => checkReached(label, stateOf(line), wanted), release: () => words.release() };
   }
 
+  /**
+   * Of a timeline of this process: ends it for everybody, once the streams that have signals of it to come are seen idle or closed. Waits
+   * of this process for it end with CLOSED.
+   */
   close(): void {
     if (!this.#open) return;
     this.#open = false;
@@ -153,6 +163,9 @@ export interface HeldTimeline {
 /** A timeline that this process signals. */
 export class Timeline extends AnyTimeline {
   readonly #onClose: () => void;
+  /** Streams that may have a signal of it to come. */
+  readonly #signalling = new Set<Stream>();
+  #ending = false;
 
   /** Use `device.createTimeline()`. */
   constructor(label: string, words: SharedWords, byteOffset: number, onClose: () => void = () => {}) {
@@ -197,11 +210,30 @@ export class Timeline extends AnyTimeline {
     return { byteOffset: this.byteOffset };
   }
 
+  /** Keeps the memory, and the timeline from ending, until the stream is next seen idle or is closed; for streams that signal. */
+  signalledBy(stream: Stream): void {
+    if (this.#signalling.has(stream)) return;
+    const words = this.words.retain();
+    this.#signalling.add(stream);
+    stream.afterIdle(() => {
+      this.#signalling.delete(stream);
+      releaseAll([() => this.#endUnlessSignalled(), () => words.release()]);
+    });
+  }
+
   /**
    * Ends the timeline for everybody: all who wait for a value beyond the one reached get PEER_GONE, streams go on.
-   * The caller has seen to it that no stream has a signal of it to come.
+   * WHY it may come later: a signal that a stream has still to give would undo the end.
    */
   protected end(): void {
+    this.#ending = true;
+    for (const stream of [...this.#signalling]) stream.settle();
+    this.#endUnlessSignalled();
+  }
+
+  #endUnlessSignalled(): void {
+    if (!this.#ending || this.#signalling.size > 0) return;
+    this.#ending = false;
     poison(this.line);
     this.#onClose();
   }

@@ -14,7 +14,7 @@ import { tryLockFile } from "../os/file-lock.js";
 import { withWords } from "../os/mapped-words.js";
 import { inspectMemoryFile, reopenReadOnly } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { hubSocketPath, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
+import { checkRuntimeFolder, hubSocketPath, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { type Packet, SeqpacketListener, type SeqpacketSocket } from "../os/seqpacket.js";
 import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
 import { encodeMessage } from "../wire/codec.js";
@@ -26,6 +26,8 @@ import { refusal } from "./refusal.js";
 import { Session } from "./session.js";
 
 export interface HubServerOptions {
+  /** Whether a folder that is missing is made; true by default. */
+  readonly makesFolder?: boolean;
   /** Where to listen; see `hubSocketPath` for the default. */
   readonly socket?: string | undefined;
   /** How long to stay without clients and objects; `Infinity` for ever. */
@@ -80,7 +82,10 @@ export class HubServer {
       checkInteger("idleMs", options.idleMs, 0, 2 ** 31 - 1);
     }
     const socketPath = hubSocketPath(options.socket);
-    prepareRuntimeFolder(socketPath);
+    if (options.makesFolder ?? true) prepareRuntimeFolder(socketPath);
+    else if (!checkRuntimeFolder(socketPath)) {
+      throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot start a hub at ${socketPath}: its folder is gone`);
+    }
     return acquireIn((scope) => {
       const lock = tryLockFile(`${socketPath}.lock`);
       if (lock === undefined)

@@ -13,6 +13,8 @@ try {
   const idle = values["idle-ms"];
   const hub = HubServer.start({
     socket: values.socket,
+    // WHY not: whoever starts this has made it, and may have removed it again, in which case nobody wants the hub any more.
+    makesFolder: false,
     idleMs: idle === undefined ? undefined : Number(idle),
     log: (line) => process.stderr.write(`${new Date().toISOString()} ${line}\n`),
   });

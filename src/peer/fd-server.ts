@@ -104,6 +104,7 @@ class FdServer {
       client.send({ v: PEER_VERSION, ok: true }, fds);
       return;
     }
+    if (!memory.open) throw withdrawn();
     const grown = memory.exportGrowth(request.op === "grow" ? Math.min(request.from, memory.pieceCount) : 0);
     try {
       client.send({ v: PEER_VERSION, ok: true, growth: grown.growth }, grown.fds);

@@ -6,6 +6,7 @@ import type { Device } from "../gpu/device.js";
 import type { DeviceBuffer } from "../gpu/device-buffer.js";
 import { GrowingBuffer } from "../gpu/growing-memory.js";
 import type { Access } from "../os/mapping.js";
+import { checkGrowingDescriptor } from "../wire/growing-descriptor.js";
 import type { SharedDocumentOf } from "../wire/shared-document.js";
 import { fetchGrowth } from "./fetch-fds.js";
 import { parseKind } from "./open-shared.js";
@@ -36,7 +37,7 @@ export class FollowedMemory {
     const deadline = new Deadline("follow memory that grows", wait, defaults.peerTimeoutMs);
     const parsed = parseKind(document, ["growing"]);
     return acquireInAsync(async (scope) => {
-      const { descriptor } = parsed;
+      const descriptor = checkGrowingDescriptor(parsed.descriptor);
       const none = { ...descriptor, growth: { from: 0, byteLengths: [], byteLength: 0 } };
       const memory = scope.own(GrowingBuffer.import(device, [], none, { access, label }), (it) => it.close());
       const followed = new FollowedMemory(memory, parsed);

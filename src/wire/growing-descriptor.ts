@@ -28,7 +28,7 @@ export const growingDescriptorSchema = v.strictObject({
   kind: v.literal("growing"),
   device: deviceSchema,
   /** What every process reserves addresses for. */
-  maxByteLength: v.pipe(bytes, v.minValue(1)),
+  maxByteLength: v.pipe(bytes, v.minValue(1), v.maxValue(limits.reservationBytesMax)),
   growth: growthSchema,
 });
 

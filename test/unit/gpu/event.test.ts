@@ -20,6 +20,24 @@ describe("an event", () => {
     device = Device.open("host", () => counting.driver);
   });
 
+  it("that was closed is made anew only once its recording is done", async () => {
+    using gate = device.createTimeline();
+    using held = device.createStream();
+    const before = counting.counts().events;
+    const closed = device.createEvent();
+    held.wait(gate, 1);
+    closed.record(held);
+    closed.close();
+    device.createEvent().close();
+    assert.equal(counting.counts().events, before + 2);
+    gate.signal(1);
+    await held.synchronize({ timeoutMs: 30_000 });
+    const [one, other] = [device.createEvent(), device.createEvent()];
+    assert.equal(counting.counts().events, before + 2);
+    one.close();
+    other.close();
+  });
+
   it("is not done, and not waited for, before it is recorded", async () => {
     using event = device.createEvent({ label: "mine" });
     using stream = device.createStream();

@@ -133,6 +133,30 @@ for (const [kind, name, create] of [
       assert.throws(() => it.allocate(512, { stream: foreign }), TypeError);
     });
 
+    it("keeps what another stream still works on from being freed early", async () => {
+      const { driver } = device;
+      const frames = pool();
+      using gate = device.createTimeline();
+      using a = device.createStream();
+      using b = device.createStream();
+      const buffer = frames.allocate(4096, { stream: a });
+      await buffer.ready();
+      a.wait(gate, 1);
+      buffer.enqueue("write", a, (mapped) =>
+        driver.fill(a.handle, mapped.pointer, { elementBytes: 1, value: 7 }, 4096),
+      );
+      buffer.close({ stream: b });
+      const next = made.add(frames.allocate(4096, { stream: b }));
+      await next.ready();
+      await next.fill(0, { elementBytes: 1, value: 1 }, 4096);
+      gate.signal(1);
+      await a.synchronize({ timeoutMs: 30_000 });
+      const found = new Uint8Array(4096);
+      await next.read(0, found);
+      assert.ok(found.every((byte) => byte === 1));
+      await b.synchronize({ timeoutMs: 30_000 });
+    });
+
     it("outlives a stream that was closed before the buffers made with it", async () => {
       const it = pool();
       const stream = device.createStream();

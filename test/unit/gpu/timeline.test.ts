@@ -227,3 +227,61 @@ describe("importing a timeline", () => {
     await stream.synchronize({ timeoutMs: LATE_MS });
   });
 });
+
+describe("closing a timeline", () => {
+  checkLeaks();
+
+  it("waits for signals that a stream has still to give", async () => {
+    using device = Device.open("host");
+    using gate = device.createTimeline();
+    const timeline = device.createTimeline();
+    using theirs = imported(device, timeline);
+    using stream = device.createStream();
+    stream.wait(gate, 1);
+    stream.signal(timeline, 5);
+    timeline.close();
+    assert.deepEqual([theirs.value, theirs.ended], [0n, false]);
+    gate.signal(1);
+    await stream.synchronize({ timeoutMs: LATE_MS });
+    assert.deepEqual([theirs.value, theirs.ended], [5n, true]);
+  });
+
+  it("ends it at once where its streams have got there, though nobody asked them", () => {
+    using device = Device.open("host");
+    const timeline = device.createTimeline();
+    using theirs = imported(device, timeline);
+    using stream = device.createStream();
+    stream.signal(timeline, 5);
+    timeline.close();
+    assert.deepEqual([theirs.value, theirs.ended], [5n, true]);
+  });
+
+  it("ends waits of this process with CLOSED", async () => {
+    using device = Device.open("host");
+    using timeline = device.createTimeline();
+    const theirs = imported(device, timeline);
+    const waiting = theirs.wait(1);
+    theirs.close();
+    await assert.rejects(waiting, (error) => hasCode(error, "CLOSED"));
+  });
+
+  it("of several that were waited for is told by one error with a code", async () => {
+    using device = Device.open("host");
+    const timelines = [1, 2, 3].map(() => device.createTimeline());
+    const theirs = timelines.map((it) => imported(device, it));
+    using stream = device.createStream();
+    for (const it of theirs) stream.wait(it, 1);
+    for (const it of timelines) it.close();
+    await assert.rejects(stream.synchronize({ timeoutMs: LATE_MS }), gone);
+    for (const it of theirs) it.close();
+  });
+
+  it("does not let a wait spin beyond its limit", async () => {
+    using device = Device.open("host");
+    using timeline = device.createTimeline();
+    await assert.rejects(timeline.wait(1, { timeoutMs: 5, spinMs: Number.POSITIVE_INFINITY }), (error) =>
+      hasCode(error, "TIMEOUT"),
+    );
+    await assert.rejects(timeline.wait(1, { spinMs: Number.NaN }), RangeError);
+  });
+});
