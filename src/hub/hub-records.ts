@@ -33,6 +33,8 @@ const objectRecord = v.strictObject({
   owner: v.strictObject({ pid: count, uid: count, gid: count }),
   /** Which files the host memory and the index are, so that no others can be brought in their place; null for memory of a GPU. */
   inodes: v.array(v.nullable(v.pipe(v.string(), v.maxLength(64)))),
+  /** Whether host memory came in a way that lets others write to it. */
+  writable: v.boolean(),
 });
 
 const leaseRecord = v.strictObject({

@@ -14,7 +14,8 @@ import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import { chargedBytes, type Descriptor } from "../wire/descriptor.js";
 import type { Lifetime, Sharing } from "../wire/messages.js";
-import type { HubRecord, LeaseRecord, ObjectRecord, SessionRecord } from "./hub-records.js";
+import { leaseRecord, objectRecord, sessionRecord } from "./as-records.js";
+import type { HubRecord, LeaseRecord, ObjectRecord } from "./hub-records.js";
 import type { HubPorts } from "./ports.js";
 import type { Account, Cost } from "./quota.js";
 import type { Session } from "./sessions.js";
@@ -43,7 +44,9 @@ export interface SharedObject<Fd> {
   readonly descriptor: Descriptor;
   readonly createdAtMs: number;
   readonly owner: ObjectRecord["owner"];
-  readonly inodes: readonly (string | null)[];
+  readonly inodes: ObjectRecord["inodes"];
+  /** Whether its creator gave host memory in a way that lets others write to it. */
+  readonly writable: boolean;
   /** Of the owner's user. */
   readonly account: Account;
   readonly leases: Map<number, Lease<Fd>>;
@@ -84,12 +87,17 @@ export class ObjectTable<Fd> {
     return this.#leases.size;
   }
 
-  objects(): Iterable<SharedObject<Fd>> {
-    return this.#objects.values();
+  /** Pinned objects that have their name. */
+  get pinnedCount(): number {
+    return this.#countObjects(({ lifetime, named }) => lifetime === "pinned" && named);
   }
 
-  leases(): Iterable<Lease<Fd>> {
-    return this.#leases.values();
+  get withoutMemoryCount(): number {
+    return this.#countObjects(({ memory }) => memory === undefined);
+  }
+
+  objects(): Iterable<SharedObject<Fd>> {
+    return this.#objects.values();
   }
 
   find(name: string): SharedObject<Fd> | undefined {
@@ -98,10 +106,6 @@ export class ObjectTable<Fd> {
 
   get(id: number): SharedObject<Fd> | undefined {
     return this.#objects.get(id);
-  }
-
-  findLease(id: number): Lease<Fd> | undefined {
-    return this.#leases.get(id);
   }
 
   /** Adds an object with its owner's lease; from here on its descriptors are the table's. Throws before that. */
@@ -193,17 +197,15 @@ export class ObjectTable<Fd> {
 
   /** An object of an earlier hub, without leases yet. */
   restore(record: ObjectRecord, state: Pick<SharedObject<Fd>, "published" | "named" | "account" | "memory">): void {
-    const { id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes } = record;
-    const fields = { id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes };
+    const { t: _, ...fields } = record;
     const object: SharedObject<Fd> = { ...fields, ...state, leases: new Map() };
-    object.account.take(costOf(descriptor));
+    object.account.take(costOf(object.descriptor));
     this.#add(object);
-    if (object.memory !== undefined) this.#ports.memoryArrived(id, object.memory.fds);
+    if (object.memory !== undefined) this.#ports.memoryArrived(object.id, object.memory.fds);
   }
 
   restoreLease({ id, kind }: LeaseRecord, object: SharedObject<Fd>, session: Session<Fd>): void {
     session.account.take({ leases: 1 });
-    session.recorded = true;
     if (kind === "owner") session.account.takeHere(costOf(object.descriptor));
     this.#addLease({ id, kind, session, object });
   }
@@ -237,6 +239,12 @@ export class ObjectTable<Fd> {
     this.#leases.clear();
     this.#sortedNames.clear();
     releaseAll(fds.map((fd) => () => this.#ports.closeFd(fd)));
+  }
+
+  #countObjects(matches: (object: SharedObject<Fd>) => boolean): number {
+    let count = 0;
+    for (const object of this.#objects.values()) if (matches(object)) count += 1;
+    return count;
   }
 
   /** Records, together with the session itself where the next hub would not know of it. */
@@ -309,18 +317,4 @@ export function isOwned<Fd>(object: SharedObject<Fd>): boolean {
 function costOf(descriptor: Descriptor): Cost {
   const bytes = chargedBytes(descriptor);
   return descriptor.device.kind === "host" ? { objects: 1, hostBytes: bytes } : { objects: 1, deviceBytes: bytes };
-}
-
-export function sessionRecord<Fd>({ id, peer, program }: Session<Fd>): SessionRecord {
-  const { pid, startTicks, uid, gid, groups } = peer;
-  return { t: "session", id, pid, startTicks, uid, gid, groups: [...groups], program };
-}
-
-export function objectRecord<Fd>(object: SharedObject<Fd>): ObjectRecord {
-  const { id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes } = object;
-  return { t: "object", id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes: [...inodes] };
-}
-
-export function leaseRecord<Fd>({ id, kind, object, session }: Lease<Fd>): LeaseRecord {
-  return { t: "lease", id, object: object.id, session: session.id, kind };
 }

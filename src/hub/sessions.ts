@@ -7,6 +7,7 @@
  *                           +------ resume -------+
  */
 import { CudaIpcError } from "../base/errors.js";
+import type { EarlierConnection } from "./inheritance.js";
 import type { Lease } from "./object-table.js";
 import { type HubPolicy, isServed } from "./policy.js";
 import type { ConnectionId, Peer, SessionId } from "./ports.js";
@@ -62,10 +63,13 @@ export class Sessions<Fd> {
     return this.#connections.size;
   }
 
+  get attachedCount(): number {
+    return this.hubAccount.used("clients");
+  }
+
+  /** Sessions whose connection hung up. */
   get detachedCount(): number {
-    let count = 0;
-    for (const session of this.#sessions.values()) if (!session.attached) count += 1;
-    return count;
+    return this.#connections.size - this.attachedCount;
   }
 
   all(): Iterable<Session<Fd>> {
@@ -113,11 +117,12 @@ export class Sessions<Fd> {
     return session;
   }
 
-  /** As `begin`, for a session whose process has no connection any more; its number is only there to watch the process for. */
-  beginDetached(id: SessionId, program: string, connection: ConnectionId, peer: Peer): Session<Fd> {
-    const detached: Connection<Fd> = { id: connection, peer, attached: false, session: undefined };
-    this.#connections.set(connection, detached);
-    return this.begin(id, program, detached);
+  /** A connection of an earlier hub, with its session; the number of one that hung up is only there to watch its process for. */
+  restore({ id, peer, attached, session }: EarlierConnection): Session<Fd> | undefined {
+    const connection: Connection<Fd> = { id, peer, attached, session: undefined };
+    this.#connections.set(id, connection);
+    if (attached) this.accountOf(peer.uid).take({ clients: 1 });
+    return session === null ? undefined : this.begin(session.id, session.program, connection);
   }
 
   /** The connection goes on with the session; returns the one whose place it takes. */
