@@ -28,7 +28,7 @@ describe("sendFile", () => {
     const onPiece = (pieceBytes: number) => progress.push(pieceBytes);
     const byteLength = 32 * MiB + 5;
     await sendFile(
-      { fd: target.number, byteOffset: 7 },
+      { fd: target, byteOffset: 7 },
       { fd: source.number, byteOffset: 3 },
       byteLength,
       options({ onPiece }),
@@ -54,12 +54,7 @@ describe("sendFile", () => {
     using target = createMemoryFile("test", 20 * MiB);
     const onPiece = () => truncateSync(folder.file("source.bin"), 16 * MiB);
     await assert.rejects(
-      sendFile(
-        { fd: target.number, byteOffset: 0 },
-        { fd: source.number, byteOffset: 0 },
-        20 * MiB,
-        options({ onPiece }),
-      ),
+      sendFile({ fd: target, byteOffset: 0 }, { fd: source.number, byteOffset: 0 }, 20 * MiB, options({ onPiece })),
       (error) => hasCode(error, "INVALID_FILE") && /source\.bin/.test(error.message),
     );
   });
@@ -75,7 +70,7 @@ describe("sendFile", () => {
       controller.abort();
     };
     const copy = sendFile(
-      { fd: target.number, byteOffset: 0 },
+      { fd: target, byteOffset: 0 },
       { fd: source.number, byteOffset: 0 },
       64 * MiB,
       options({ deadline, onPiece }),
@@ -87,13 +82,13 @@ describe("sendFile", () => {
   it("throws what the system says, in the thread's own words", async () => {
     using source = createMemoryFile("test", 4096);
     using target = createConstantFile("test", new Uint8Array(4096));
-    const copy = sendFile({ fd: target.number, byteOffset: 0 }, { fd: source.number, byteOffset: 0 }, 4096, options());
+    const copy = sendFile({ fd: target, byteOffset: 0 }, { fd: source.number, byteOffset: 0 }, 4096, options());
     await assert.rejects(copy, (error) => hasCode(error, "PERMISSION_DENIED") && /EPERM/.test(error.message));
   });
 
   it("leaves nothing open where the second file cannot be opened", async () => {
     using target = createMemoryFile("test", 4096);
-    const copy = sendFile({ fd: target.number, byteOffset: 0 }, { fd: 99_999, byteOffset: 0 }, 4096, options());
+    const copy = sendFile({ fd: target, byteOffset: 0 }, { fd: 99_999, byteOffset: 0 }, 4096, options());
     await assert.rejects(copy, /ENOENT/);
   });
 });
