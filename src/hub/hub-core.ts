@@ -92,6 +92,10 @@ export class HubCore<Fd> {
       for (const request of waiting) this.#waiting.restore({ session: restored, request });
       if (unrestored !== null) restored.unrestored = new Set(unrestored);
     }
+    for (const [id, { fds }] of memory) {
+      // WHY: it is the core's, and its object has ended meanwhile.
+      if (this.#objects.get(id) === undefined) for (const fd of fds) this.#ports.closeFd(fd);
+    }
     this.#objects.settle();
     for (const { id } of connections) {
       const connection = this.#sessions.find(id);

@@ -6,7 +6,7 @@ import { mayOpen } from "./memory-rules.js";
 import type { ModelSession } from "./model.js";
 import type { Event } from "./rules.js";
 
-export function inspect({ model, judge }: Event, session: ModelSession, message: RequestOf<"inspect">): void {
+export function inspect({ model, judge }: Event, session: ModelSession, message: RequestOf<"inspect">) {
   const { id } = session.connection;
   if (!isValidName(message.name)) return judge.fails(id, message.id, "INVALID_NAME");
   const object = model.names.get(message.name);
@@ -19,7 +19,7 @@ export function inspect({ model, judge }: Event, session: ModelSession, message:
   assert.deepEqual([summary?.leases, summary?.ownerPid], [object.leases.size, owner]);
 }
 
-export function list({ model, judge }: Event, session: ModelSession, message: RequestOf<"list">): void {
+export function list({ model, judge }: Event, session: ModelSession, message: RequestOf<"list">) {
   const { result } = judge.ok(session.connection.id, message.id);
   const { after } = message;
   const names = [...model.names.values()]
@@ -31,7 +31,7 @@ export function list({ model, judge }: Event, session: ModelSession, message: Re
   assert.equal(result.next, found.length < names.length ? found.at(-1) : null);
 }
 
-export function status({ model, judge }: Event, session: ModelSession, message: RequestOf<"status">): void {
+export function status({ model, judge }: Event, session: ModelSession, message: RequestOf<"status">) {
   const { result } = judge.ok(session.connection.id, message.id);
   const { used } = model.hub;
   const wanted = {

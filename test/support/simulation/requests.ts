@@ -130,7 +130,6 @@ function leaseToRelease(client: Client, random: Random): number {
 }
 
 function restore(client: Client, around: Surroundings): Packet {
-  const { random } = around;
   const id = client.nextId();
   const lease = client.toRestore.pop();
   const held = client.held.get(lease ?? -1);

@@ -22,7 +22,7 @@ export interface Event {
 const GIVES_BACK: ReadonlySet<string> = new Set(["release", "cancel", "bye", "restored"]);
 
 /** A packet that could be read. */
-export function request(event: Event, connection: ModelConnection, message: Request, held: readonly Held[]): void {
+export function request(event: Event, connection: ModelConnection, message: Request, held: readonly Held[]) {
   const { judge, model } = event;
   const { session } = connection;
   if (session === undefined && message.op !== "hello") {
@@ -44,7 +44,7 @@ export function request(event: Event, connection: ModelConnection, message: Requ
   } else ofSession(event, session as ModelSession, message, held);
 }
 
-function ofSession(event: Event, session: ModelSession, message: Request, held: readonly Held[]): void {
+function ofSession(event: Event, session: ModelSession, message: Request, held: readonly Held[]) {
   const { judge, model } = event;
   const { id } = session.connection;
   switch (message.op) {
@@ -112,7 +112,7 @@ function wantedFds(message: Request, found: number): number {
   return message.op === "restore" ? found : 0;
 }
 
-function hello({ model, judge }: Event, connection: ModelConnection, message: RequestOf<"hello">): void {
+function hello({ model, judge }: Event, connection: ModelConnection, message: RequestOf<"hello">) {
   if (connection.session !== undefined) return judge.fails(connection.id, message.id, "INVALID_MESSAGE");
   const { result } = judge.ok(connection.id, message.id);
   const earlier = model.sessions.get(message.resume?.session ?? 0);
@@ -127,7 +127,7 @@ function hello({ model, judge }: Event, connection: ModelConnection, message: Re
   model.begin(judge.fresh(result.session), connection);
 }
 
-function rule({ model, judge }: Event, { id, peer }: ModelConnection, message: RequestOf<"stop" | "takeover">): void {
+function rule({ model, judge }: Event, { id, peer }: ModelConnection, message: RequestOf<"stop" | "takeover">) {
   if (peer.uid !== model.policy.uid && peer.uid !== 0) return judge.fails(id, message.id, "PERMISSION_DENIED");
   if (message.op === "stop") {
     const isUsed = model.objects.size > 0 || model.hub.used.clients > 1;
@@ -137,7 +137,7 @@ function rule({ model, judge }: Event, { id, peer }: ModelConnection, message: R
   judge.ok(id, message.id);
 }
 
-function create(event: Event, session: ModelSession, message: RequestOf<"create">, held: readonly Held[]): void {
+function create(event: Event, session: ModelSession, message: RequestOf<"create">, held: readonly Held[]) {
   const { model, judge } = event;
   const { id } = session.connection;
   const { name, descriptor, lifetime, sharing = { with: "private", access: "read" } } = message;
@@ -172,7 +172,7 @@ function create(event: Event, session: ModelSession, message: RequestOf<"create"
   session.recorded = true;
 }
 
-function publish(event: Event, session: ModelSession, message: RequestOf<"publish">): void {
+function publish(event: Event, session: ModelSession, message: RequestOf<"publish">) {
   const { model, judge } = event;
   const { id } = session.connection;
   const object = model.objects.get(message.object);
@@ -184,7 +184,7 @@ function publish(event: Event, session: ModelSession, message: RequestOf<"publis
   grantWaiting(event, object);
 }
 
-function open(event: Event, session: ModelSession, message: RequestOf<"open">): void {
+function open(event: Event, session: ModelSession, message: RequestOf<"open">) {
   const { model, judge } = event;
   const { id } = session.connection;
   if (!isValidName(message.name)) return judge.fails(id, message.id, "INVALID_NAME");
@@ -197,7 +197,7 @@ function open(event: Event, session: ModelSession, message: RequestOf<"open">): 
   model.addWait(session, message);
 }
 
-function cancel({ model, judge }: Event, session: ModelSession, message: RequestOf<"cancel">): void {
+function cancel({ model, judge }: Event, session: ModelSession, message: RequestOf<"cancel">) {
   const { id } = session.connection;
   const wait = session.waits.get(message.request);
   if (wait !== undefined) {
@@ -207,7 +207,7 @@ function cancel({ model, judge }: Event, session: ModelSession, message: Request
   judge.ok(id, message.id);
 }
 
-function restore(event: Event, session: ModelSession, message: RequestOf<"restore">, held: readonly Held[]): void {
+function restore(event: Event, session: ModelSession, message: RequestOf<"restore">, held: readonly Held[]) {
   const { model, judge } = event;
   const { id } = session.connection;
   const lease = session.leases.get(message.lease);
@@ -223,7 +223,7 @@ function restore(event: Event, session: ModelSession, message: RequestOf<"restor
 }
 
 /** All who wait for a name that can be opened now, in the order in which they came. */
-function grantWaiting(event: Event, object: ModelObject): void {
+function grantWaiting(event: Event, object: ModelObject) {
   if (!object.named || !isReady(object)) return;
   for (const wait of [...(event.model.waits.get(object.name) ?? [])]) {
     event.model.endWait(wait);
@@ -231,7 +231,7 @@ function grantWaiting(event: Event, object: ModelObject): void {
   }
 }
 
-function grant(event: Event, session: ModelSession, message: RequestOf<"open">, object: ModelObject): void {
+function grant(event: Event, session: ModelSession, message: RequestOf<"open">, object: ModelObject) {
   const { model, judge } = event;
   const { id } = session.connection;
   const { access } = message;

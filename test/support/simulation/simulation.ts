@@ -60,7 +60,7 @@ export class Simulation {
     return new HubCore<number>(identity, this.plan.policy, this.world, lastId);
   }
 
-  step(): void {
+  step() {
     const { random, plan, pending, population } = this;
     this.steps += 1;
     this.world.clock += random.below(4);
@@ -75,7 +75,7 @@ export class Simulation {
   }
 
   /** All processes end; then nothing is left but what is pinned. */
-  finish(): void {
+  finish() {
     for (;;) {
       const process = this.population.any();
       if (process === undefined) break;
@@ -92,7 +92,7 @@ export class Simulation {
     assert.equal(this.world.open.size, 0, "nothing is left open at the end");
   }
 
-  kill(process: SimulatedProcess): void {
+  kill(process: SimulatedProcess) {
     this.#note("process ends", process.peer.pid);
     this.population.kill(process);
     for (const client of process.clients) if (client.connection !== undefined) this.#stopReading(client);
@@ -102,13 +102,13 @@ export class Simulation {
   }
 
   /** The other end of this client's socket is closed; the core will be told. */
-  cut(client: Client): void {
+  cut(client: Client) {
     const connection = this.#stopReading(client);
     if (connection !== undefined) this.pending.push({ what: "hungUp", connection });
   }
 
   /** After each event: the core has done what it had to, and nothing else. */
-  check(): void {
+  check() {
     const { world, model, core } = this;
     assert.deepEqual(world.violations, []);
     this.judge.done();
@@ -125,9 +125,12 @@ export class Simulation {
     for (const file of toBeEnded) assert.ok(file.ended, `the timeline in file ${file.number} is not ended`);
   }
 
-  #act(client: Client): void {
+  #act(client: Client) {
     const { random, world } = this;
-    if (client.connection === undefined) return this.#connect(client);
+    if (client.connection === undefined) {
+      if (random.chance(0.3)) this.#connect(client);
+      return;
+    }
     if (random.chance(client.deaf ? 0.2 : 0.004)) {
       this.#note("cut", client.connection);
       return this.cut(client);
@@ -139,7 +142,7 @@ export class Simulation {
     this.#send(client, nextPacket(client, this.#around));
   }
 
-  #connect(client: Client): void {
+  #connect(client: Client) {
     const { peer } = client.process;
     this.lastConnection += 1;
     const id = this.lastConnection;
@@ -161,7 +164,7 @@ export class Simulation {
     this.check();
   }
 
-  #send(client: Client, packet: Packet): void {
+  #send(client: Client, packet: Packet) {
     const id = client.connection as ConnectionId;
     const connection = this.model.connections.get(id);
     assert.ok(connection !== undefined);
@@ -185,7 +188,7 @@ export class Simulation {
     else if (handOvers > 0) takeOver(this);
   }
 
-  #spoil(client: Client): void {
+  #spoil(client: Client) {
     const id = client.connection as ConnectionId;
     const spoiled = this.random.chance(0.7) ? garbage(this.random) : damaged(this.random);
     this.#begin("spoiled packet", id, spoiled);
@@ -199,7 +202,7 @@ export class Simulation {
     this.#deliver();
   }
 
-  #happen(): void {
+  #happen() {
     const [happening] = this.pending.splice(this.random.below(this.pending.length), 1);
     const { what, connection } = happening as Happening;
     this.#begin(what, connection);
@@ -212,7 +215,7 @@ export class Simulation {
   }
 
   /** What the clients learn of it, and what the server does. */
-  #deliver(): void {
+  #deliver() {
     const { world, readers } = this;
     for (const sent of world.replies) readers.get(sent.connection)?.receive(sent);
     for (const { connection, milliseconds } of world.paused) {
@@ -237,7 +240,7 @@ export class Simulation {
   }
 
   /** Nothing of the hub's own may come out of the core as an exception. */
-  #run(event: () => void): void {
+  #run(event: () => void) {
     try {
       event();
     } catch (error) {
@@ -245,7 +248,7 @@ export class Simulation {
     }
   }
 
-  #begin(kind: string, connection: ConnectionId, detail?: unknown): void {
+  #begin(kind: string, connection: ConnectionId, detail?: unknown) {
     this.#note(kind, connection, detail);
     this.world.beginEvent();
     this.judge.beginEvent();
@@ -261,7 +264,7 @@ export class Simulation {
     return snapshotOf(this.model);
   }
 
-  #note(kind: string, subject: number, detail?: unknown): void {
+  #note(kind: string, subject: number, detail?: unknown) {
     this.counts[kind] = (this.counts[kind] ?? 0) + 1;
     this.trace.push([this.steps, kind, subject, detail]);
     if (this.trace.length > 60) this.trace.splice(0, 30);
