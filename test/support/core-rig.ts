@@ -41,7 +41,8 @@ export class CoreRig implements HubPorts<number> {
   fd(facts: Partial<MemoryFileFacts> = {}): number {
     this.#lastFd += 1;
     this.open.add(this.#lastFd);
-    this.facts.set(this.#lastFd, { byteLength: 4096, sizeSealed: true, contentSealed: true, writable: true, ...facts });
+    const sealed = { byteLength: 4096, sizeSealed: true, contentSealed: true, writable: true };
+    this.facts.set(this.#lastFd, { ...sealed, inode: `1:${this.#lastFd}`, mode: 0o444, ownerUid: 1000, ...facts });
     return this.#lastFd;
   }
 
