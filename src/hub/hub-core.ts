@@ -19,8 +19,11 @@ import { refusal } from "./refusal.js";
 import { type Connection, isSameProcess, type Session, Sessions } from "./sessions.js";
 import { WaitingOpens } from "./waiting-opens.js";
 
-/** These give something back, and are taken from whoever sends too many messages, too. */
-const GIVING_BACK: ReadonlySet<Request["op"]> = new Set(["release", "cancel", "bye", "restored"]);
+/**
+ * These give something back or say what is held already, and are taken from whoever sends too many messages, too.
+ * WHY restore: what is not restored is given back.
+ */
+const NEVER_REFUSED: ReadonlySet<Request["op"]> = new Set(["release", "cancel", "bye", "restore", "restored"]);
 
 export class HubCore<Fd> {
   readonly identity: HubIdentity;
@@ -186,7 +189,7 @@ export class HubCore<Fd> {
     if (exceeded === undefined) return;
     // WHY: refused messages cost the hub as much as others. The connection waits until it may send again.
     this.#ports.pause(connection.id, Math.ceil(waitMs));
-    if (GIVING_BACK.has(op)) return;
+    if (NEVER_REFUSED.has(op)) return;
     const rate = exceeded.quota.messagesPerSecond;
     throw new CudaIpcError(
       "LIMIT_EXCEEDED",

@@ -201,6 +201,9 @@ export class Model {
       connection.id = numbers.get(connection.id) as ConnectionId;
       this.connections.set(connection.id, connection);
     }
+    // WHY: what waits is handed over client by client.
+    this.waits.clear();
+    for (const { session } of this.connections.values()) for (const wait of session?.waits.values() ?? []) this.#queue(wait);
     this.hub.forgetMessages();
     for (const tally of this.users.values()) tally.forgetMessages();
     for (const { tally } of this.sessions.values()) tally.forgetMessages();
@@ -219,8 +222,7 @@ export class Model {
   addWait(session: ModelSession, request: RequestOf<"open">): void {
     const wait: ModelWait = { session, request };
     session.waits.set(request.id, wait);
-    const ofName = this.waits.get(request.name) ?? new Set();
-    this.waits.set(request.name, ofName.add(wait));
+    this.#queue(wait);
     this.#countWait(wait, 1);
   }
 
@@ -235,6 +237,11 @@ export class Model {
 
   dropWaits(session: ModelSession): void {
     for (const wait of [...session.waits.values()]) this.endWait(wait);
+  }
+
+  #queue(wait: ModelWait) {
+    const ofName = this.waits.get(wait.request.name) ?? new Set();
+    this.waits.set(wait.request.name, ofName.add(wait));
   }
 
   #detach(connection: ModelConnection): void {

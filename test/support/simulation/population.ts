@@ -28,8 +28,9 @@ export class Population {
     return this.#processes[this.#random.below(this.#processes.length)];
   }
 
-  anyClient(): Client | undefined {
-    return this.any()?.clients[0];
+  sessionOfAnother(process: SimulatedProcess): number | undefined {
+    const other = this.any();
+    return other === process ? undefined : other?.clients[0]?.session;
   }
 
   /** The process of these credentials, if it lives and can be known again. */

@@ -3,7 +3,7 @@ import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Request, Sharing } from "../../../src/wire/messages.js";
 import { gpuArray, hostArray, hostBundle, timelineDescriptor } from "../messages.js";
 import type { Random } from "../random.js";
-import type { Client, HeldLease, Packet } from "./client.js";
+import type { Client, HeldLease, Packet, SimulatedProcess } from "./client.js";
 import type { Held, World } from "./world.js";
 
 /** What clients know of one another: names, and numbers that somebody else has. */
@@ -12,7 +12,7 @@ export interface Surroundings {
   readonly world: World;
   readonly names: readonly string[];
   /** A session of another process. */
-  readonly foreignSession: () => number | undefined;
+  readonly foreignSession: (process: SimulatedProcess) => number | undefined;
 }
 
 const POOLED = { pool: "01234567-89ab-4def-8123-456789abcdef", maxBytes: 65_536, data: `${"A".repeat(86)}==` };
@@ -46,16 +46,16 @@ export function nextPacket(client: Client, around: Surroundings): Packet {
   if (dice < 960) return { message: { ...head, id, op: "inspect", name: name(around) }, held: [] };
   if (dice < 975) return { message: { ...head, id, op: "status" }, held: [] };
   if (dice < 982) return restore(client, around);
-  return {
-    message: other(client, around),
-    held: random.chance(0.1) ? [{ file: around.world.file(), writable: true }] : [],
-  };
+  const message = other(client, around);
+  // WHY not goodbye: it has forgotten what it holds.
+  const brings = message.op !== "bye" && random.chance(0.1);
+  return { message, held: brings ? [{ file: around.world.file(), writable: true }] : [] };
 }
 
 function hello(client: Client, { random, foreignSession }: Surroundings): Request {
   // WHY only then: whoever holds something would lose it.
   const strays = client.held.size === 0 && random.chance(0.1);
-  const session = strays ? foreignSession() : client.session;
+  const session = strays ? foreignSession(client.process) : client.session;
   const resume = session === undefined ? {} : { resume: { session } };
   return { ...head, id: client.nextId(), op: "hello", client: { version: "1", program: "simulated" }, ...resume };
 }
@@ -143,6 +143,8 @@ function restore(client: Client, around: Surroundings): Packet {
 /** What it has not spoken of until then is given back. */
 function restored(client: Client, id: number): Request {
   for (const lease of client.toRestore) client.held.delete(lease);
+  // WHY these too: whether they were taken is not known.
+  for (const { message } of client.sent.values()) if (message.op === "restore") client.held.delete(message.lease);
   client.toRestore = [];
   return { ...head, id, op: "restored" };
 }

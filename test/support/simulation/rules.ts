@@ -19,7 +19,8 @@ export interface Event {
   readonly fdTableFull: boolean;
 }
 
-const GIVES_BACK: ReadonlySet<string> = new Set(["release", "cancel", "bye", "restored"]);
+/** What gives something back, or says what is held: it is taken all the same. */
+const NEVER_REFUSED: ReadonlySet<string> = new Set(["release", "cancel", "bye", "restore", "restored"]);
 
 /** A packet that could be read. */
 export function request(event: Event, connection: ModelConnection, message: Request, held: readonly Held[]) {
@@ -91,7 +92,7 @@ function ofSession(event: Event, session: ModelSession, message: Request, held: 
   judge.ok(id, message.id);
 }
 
-/** Who sends too much is told to wait; what gives something back is taken all the same. */
+/** Who sends too much is told to wait. */
 function isTooFast({ model, judge, nowMs }: Event, { id, peer, session }: ModelConnection, message: Request): boolean {
   const tallies = [...(session ? [session.tally] : []), model.user(peer.uid), model.hub];
   const waits = tallies.map((tally) => tally.waitMs(nowMs));
@@ -101,7 +102,7 @@ function isTooFast({ model, judge, nowMs }: Event, { id, peer, session }: ModelC
     return false;
   }
   judge.pauses.push({ connection: id, milliseconds: Math.ceil(longest) });
-  if (GIVES_BACK.has(message.op)) return false;
+  if (NEVER_REFUSED.has(message.op)) return false;
   const level = tallies[waits.indexOf(longest)]?.level;
   judge.fails(id, message.id, "LIMIT_EXCEEDED", { limit: `limits.${level}.messagesPerSecond`, found: "" });
   return true;

@@ -51,7 +51,7 @@ export class Simulation {
     this.core = this.newCore(0);
     this.population = new Population(this.random, this.plan);
     const names = Array.from({ length: this.plan.names }, (_, index) => `name-${index}`);
-    const foreignSession = () => this.population.anyClient()?.session;
+    const foreignSession = (process: SimulatedProcess) => this.population.sessionOfAnother(process);
     this.#around = { random: this.random, world: this.world, names, foreignSession };
   }
 
