@@ -69,8 +69,8 @@ function other(client: Client, around: Surroundings): Request {
     client.forgetAll();
     return { ...head, id, op: "bye" };
   }
-  if (dice < 78) return { ...head, id, op: "stop", force: random.chance(0.02) };
-  if (dice < 79) return { ...head, id, op: "takeover" };
+  if (dice < 71) return { ...head, id, op: "stop", force: random.chance(0.1) };
+  if (dice < 72) return { ...head, id, op: "takeover" };
   if (dice < 90) return restored(client, id);
   return hello(client, around);
 }

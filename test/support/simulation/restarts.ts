@@ -185,7 +185,9 @@ function overTheWire(record: unknown): ReturnType<typeof checkRecord> {
   return checkRecord("a record", JSON.parse(JSON.stringify(record)));
 }
 
-function count({ counts, trace, steps }: Simulation, what: string): void {
+function count(sim: Simulation, what: string): void {
+  const { counts, trace } = sim;
+  sim.steps += 1;
   counts[what] = (counts[what] ?? 0) + 1;
-  trace.push([steps, what]);
+  trace.push([sim.steps, what]);
 }

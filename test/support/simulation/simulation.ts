@@ -36,12 +36,15 @@ export class Simulation {
   /** Whose connection it is, for as long as that client reads it. */
   readonly readers = new Map<ConnectionId, Client>();
   readonly counts: Record<string, number> = {};
+  readonly answers: Record<string, number> = {};
   readonly trace: unknown[] = [];
   model: Model;
   core: HubCore<number>;
+  /** Events into the core. */
   steps = 0;
   lastConnection = 0;
   readonly #around: Surroundings;
+  #turns = 0;
 
   constructor(seed: number, processes?: number) {
     this.random = new Random(seed);
@@ -60,9 +63,10 @@ export class Simulation {
     return new HubCore<number>(identity, this.plan.policy, this.world, lastId);
   }
 
-  step() {
+  /** One turn of somebody, which is an event into the core at most. */
+  turn() {
     const { random, plan, pending, population } = this;
-    this.steps += 1;
+    this.#turns += 1;
     this.world.clock += random.below(4);
     const process = population.any();
     if (random.chance(1 / plan.stepsPerCrash)) crash(this);
@@ -71,7 +75,7 @@ export class Simulation {
     else if (process === undefined || (population.size < plan.processes && random.chance(0.3))) population.spawn();
     else if (random.chance(1 / Math.max(1, plan.stepsPerLife / population.size))) this.kill(process);
     else this.#act(random.pick(process.clients));
-    if (this.steps % plan.stepsPerComparison === 0) compare(this);
+    if (this.#turns % plan.stepsPerComparison === 0) compare(this);
   }
 
   /** All processes end; then nothing is left but what is pinned. */
@@ -217,7 +221,12 @@ export class Simulation {
   /** What the clients learn of it, and what the server does. */
   #deliver() {
     const { world, readers } = this;
-    for (const sent of world.replies) readers.get(sent.connection)?.receive(sent);
+    for (const sent of world.replies) {
+      const { reply } = sent;
+      const outcome = reply.ok ? "ok" : reply.error.code;
+      this.answers[outcome] = (this.answers[outcome] ?? 0) + 1;
+      readers.get(sent.connection)?.receive(sent);
+    }
     for (const { connection, milliseconds } of world.paused) {
       const client = readers.get(connection);
       if (client !== undefined) client.pausedUntilMs = world.clock + milliseconds;
@@ -250,6 +259,7 @@ export class Simulation {
 
   #begin(kind: string, connection: ConnectionId, detail?: unknown) {
     this.#note(kind, connection, detail);
+    this.steps += 1;
     this.world.beginEvent();
     this.judge.beginEvent();
     this.model.toBeEnded.length = 0;
