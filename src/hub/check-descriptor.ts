@@ -94,5 +94,7 @@ export function checkAccess<Fd>({ name, descriptor, memory, writable }: SharedOb
   if (descriptor.content.kind === "timeline") throw refuse("a timeline is signalled by its owner alone");
   if (descriptor.mechanism !== "memfd" || memory?.writable) return;
   if (!writable) throw refuse("its creator gave a descriptor for reading alone");
-  throw refuse("after a crash of the hub its memory came back for reading alone, and nobody who writes has brought it yet");
+  throw refuse(
+    "after a crash of the hub its memory came back for reading alone, and nobody who writes has brought it yet",
+  );
 }

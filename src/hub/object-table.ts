@@ -56,10 +56,7 @@ export interface SharedObject<Fd> {
   named: boolean;
 }
 
-export type ObjectPorts<Fd> = Pick<
-  HubPorts<Fd>,
-  "closeFd" | "endTimeline" | "record" | "memoryArrived" | "memoryGone"
->;
+export type ObjectPorts<Fd> = Pick<HubPorts<Fd>, "closeFd" | "endTimeline" | "record" | "memoryArrived" | "memoryGone">;
 
 export type NewObject<Fd> = Omit<SharedObject<Fd>, "id" | "leases" | "published" | "named" | "owner" | "account"> & {
   readonly memory: ObjectMemory<Fd>;

@@ -203,7 +203,8 @@ export class Model {
     }
     // WHY: what waits is handed over client by client.
     this.waits.clear();
-    for (const { session } of this.connections.values()) for (const wait of session?.waits.values() ?? []) this.#queue(wait);
+    for (const { session } of this.connections.values())
+      for (const wait of session?.waits.values() ?? []) this.#queue(wait);
     this.hub.forgetMessages();
     for (const tally of this.users.values()) tally.forgetMessages();
     for (const { tally } of this.sessions.values()) tally.forgetMessages();

@@ -1,6 +1,6 @@
 /** What kind of run a seed makes: how many clients, whose, under what limits, and how often what goes wrong. */
 import type { HubPolicy } from "../../../src/hub/policy.js";
-import type { Quota, Resource } from "../../../src/hub/quota.js";
+import type { Quota } from "../../../src/hub/quota.js";
 import type { Random } from "../random.js";
 
 export interface Plan {
@@ -42,15 +42,15 @@ export function planOf(random: Random, processes: number = random.pick([3, 12, 5
       users: random.chance(0.5) ? new Set(USERS) : new Set([1001, 1002]),
       groups: new Set([77]),
       limits: {
-        hub: limited ? quota(random, 4 * processes, false) : UNLIMITED,
-        user: limited ? quota(random, 2 * processes, true) : UNLIMITED,
-        client: limited ? quota(random, 6, true) : UNLIMITED,
+        hub: limited ? quota(random, processes, [500]) : UNLIMITED,
+        user: limited ? quota(random, 0.4 * processes, [62.5, 125]) : UNLIMITED,
+        client: limited ? quota(random, 2, [7.8125, 15.625]) : UNLIMITED,
       },
-      userLimits: limited ? new Map([[1002, quota(random, processes, true)]]) : new Map(),
+      userLimits: limited ? new Map([[1002, quota(random, 0.2 * processes, [31.25])]]) : new Map(),
     },
     processes,
     stepsPerLife: random.pick([20, 100, 400]) * processes,
-    names: Math.max(4, Math.ceil(processes * random.pick([0.3, 1, 3]))),
+    names: Math.max(4, Math.ceil(processes * random.pick([0.3, 1, 3, 9]))),
     stepsPerCrash: random.pick([500, 3000, 20_000]) * Math.max(1, processes / 50),
     stepsPerTakeover: random.pick([500, 3000, 20_000]) * Math.max(1, processes / 50),
     keepsFds: random.chance(0.5),
@@ -58,14 +58,14 @@ export function planOf(random: Random, processes: number = random.pick([3, 12, 5
   };
 }
 
-/** Some of the limits near what is used, the others far away. */
-function quota(random: Random, near: number, limitsRate: boolean): Quota {
+/**
+ * Some of the limits near what is used, the others far away.
+ * @param rates whose part of a millisecond is exact in binary, so that the model can tell the millisecond
+ */
+function quota(random: Random, near: number, rates: readonly number[]): Quota {
   const limit = (unit: number) =>
-    random.chance(0.4) ? Math.max(1, Math.ceil(near * (0.3 + random.next()))) * unit : NONE;
-  const bytes: Partial<Record<Resource, number>> = { hostBytes: limit(4096), deviceBytes: limit(4096) };
+    random.chance(0.3) ? Math.max(1, Math.ceil(near * (0.4 + 2 * random.next()))) * unit : NONE;
+  const bytes = { hostBytes: limit(4096), deviceBytes: limit(4096) };
   const counts = { clients: limit(1), objects: limit(1), leases: limit(2), waitingOpens: limit(1) };
-  // WHY these: what they give in a millisecond is exact in binary, so that the model can tell the millisecond.
-  const rates = [62.5, 125, 500];
-  const messagesPerSecond = limitsRate && random.chance(0.3) ? random.pick(rates) * (near > 6 ? 16 : 1) : NONE;
-  return { ...UNLIMITED, ...counts, ...bytes, messagesPerSecond };
+  return { ...UNLIMITED, ...counts, ...bytes, messagesPerSecond: random.chance(0.2) ? random.pick(rates) : NONE };
 }

@@ -37,9 +37,10 @@ export function nextPacket(client: Client, around: Surroundings): Packet {
   if (client.phase === "restoring" && random.chance(0.8)) return restore(client, around);
   const dice = random.below(1000);
   const id = client.nextId();
-  if (dice < 190) return create(id, around);
+  // WHY: who has nothing can neither publish nor give back.
+  if (dice < 190 || (dice < 350 && client.held.size === 0)) return create(id, around);
   if (dice < 350) return { message: { ...head, id, op: "publish", object: objectToPublish(client, random) }, held: [] };
-  if (dice < 610) return { message: open(id, around), held: [] };
+  if (dice < 610 || (dice < 870 && client.held.size === 0)) return { message: open(id, around), held: [] };
   if (dice < 680) return { message: { ...head, id, op: "cancel", request: requestToCancel(client, random) }, held: [] };
   if (dice < 900) return { message: { ...head, id, op: "release", lease: leaseToRelease(client, random) }, held: [] };
   if (dice < 940) return { message: { ...head, id, op: "remove", name: name(around) }, held: [] };

@@ -23,7 +23,13 @@ const CROWD_EVERY = 12;
  * @throws the first violation, with its seed, step and what came before it
  */
 export function simulate(steps: number, firstSeed: number): Report {
-  const report: { -readonly [Key in keyof Report]: Report[Key] } = { steps: 0, seeds: [], processes: 0, counts: {}, answers: {} };
+  const report: { -readonly [Key in keyof Report]: Report[Key] } = {
+    steps: 0,
+    seeds: [],
+    processes: 0,
+    counts: {},
+    answers: {},
+  };
   for (let seed = firstSeed; report.steps < steps; seed += 1) {
     const sim = runSeed(seed, steps - report.steps);
     report.steps += sim.steps;
