@@ -8,7 +8,7 @@ import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { Deadline } from "../../src/base/deadline.js";
 
-const ORDER_LIMIT_MS = 120_000;
+const ORDER_LIMIT_MS = 60_000;
 
 interface Pending {
   readonly resolve: (result: unknown) => void;

@@ -55,15 +55,15 @@ async function shareArray(visit: Visit): Promise<void> {
   const options = { dtype: "uint32", shape: [content.length], lifetime: lifetimeOf(visit) } as const;
   const array = await tally.attempt("create array", ["NAME_TAKEN"], () => hub.create(name, options));
   if (array === undefined) return;
-  await tally.attempt("write", [], () => array.write(content));
-  // Some are never published: nobody must ever see those.
-  if (random.chance(0.1)) tally.count("leave unpublished");
-  else await tally.attempt("publish", [], () => array.publish());
-  await visit.keep({
-    name,
-    look: async () => faultOf(await array.read(), generation),
-    close: () => array.close(),
-  });
+  // Some are neither written nor published: whoever could open them would find no content.
+  const unfinished = random.chance(0.1);
+  if (unfinished) tally.count("leave unpublished");
+  else {
+    await tally.attempt("write", [], () => array.write(content));
+    await tally.attempt("publish", [], () => array.publish());
+  }
+  const look = async () => (unfinished ? undefined : faultOf(await array.read(), generation));
+  await visit.keep({ name, look, close: () => array.close() });
 }
 
 async function openArray(visit: Visit): Promise<void> {

@@ -38,12 +38,18 @@ const SAME = [
   "memoryFilesOfAll",
 ] as const;
 
+/** What nothing may be left of after the warm-up already. */
+const NONE = ["memoryFiles", "objects", "leases", "memoryFilesOfAll"] as const;
+
 /** What any run does many times. */
 const DONE = ["create array", "open array", "check", "close"];
 
 /** Everything that is wrong, in words. */
 export function judge({ begin, end, faults, counts }: SoakFindings): string[] {
   const wrong = [...faults];
+  for (const what of NONE) {
+    if (begin[what] !== 0) wrong.push(`${what}: ${begin[what]} at the beginning, wanted none`);
+  }
   for (const what of SAME) {
     if (end[what] !== begin[what]) wrong.push(`${what}: ${begin[what]} at the beginning, ${end[what]} at the end`);
   }

@@ -142,6 +142,13 @@ describe("the verdict of the soak", () => {
     });
   }
 
+  for (const what of ["memoryFiles", "objects", "leases", "memoryFilesOfAll"] as const) {
+    it(`finds ${what} that the warm-up left`, () => {
+      const early = { ...begin, [what]: 1 };
+      assert.deepEqual(judge({ ...good, begin: early, end: early }), [`${what}: 1 at the beginning, wanted none`]);
+    });
+  }
+
   it("finds memory that has grown, faults of clients, and a run in which nothing was done", () => {
     const grown = { ...begin, rssMiB: begin.rssMiB + RSS_GROWTH_MIB_MAX + 1 };
     assert.match(judge({ ...good, end: grown }).join(), /^rssMiB: grown by 65\.0 MiB, wanted at most 64 MiB$/);
