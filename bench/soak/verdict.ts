@@ -5,7 +5,7 @@ import type { Counts } from "./tally.js";
 /**
  * How much more memory the hub may have in the end than after its warm-up. WHY so much: the collector lets the heap grow before it collects (three
  * semi-spaces of up to 16 MiB, and the old space with them), whatever the length of the run. WHY no more: an hour at the load of 1 is some
- * 400,000 operations, and one that left 1 KiB behind would show with six times as much.
+ * 500,000 operations and more, and 1 KiB left behind by each would be seven times as much.
  */
 export const RSS_GROWTH_MIB_MAX = 64;
 
