@@ -10,6 +10,9 @@ export const limits = {
   messageBytesMax: 64 * KiB,
   /** The kernel's own limit of descriptors in one SCM_RIGHTS control message. */
   scmRightsFdsMax: 253,
+  /** Descriptors that one process takes over from another, and the messages that come with them. */
+  batchFdsMax: 1_048_576,
+  batchBytesMax: 256 * MiB,
   /** Pieces of memory that grows in place: their descriptors fit into one message. */
   growingPiecesMax: 253,
   /** The path of a Unix socket, without its terminating zero. */

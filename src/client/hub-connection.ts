@@ -52,7 +52,7 @@ export class HubConnection {
       onPacket: (packet: Packet) => this.#onPacket(packet),
       onEnd: (reason: unknown) => this.#end(reason),
     };
-    this.#channel = new PacketChannel(socket, handler, limits.clientQueueMessagesMax);
+    this.#channel = new PacketChannel(socket, handler, { queueMessagesMax: limits.clientQueueMessagesMax });
   }
 
   /**

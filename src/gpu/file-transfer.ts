@@ -67,7 +67,7 @@ async function sendIntoMemoryFile(
   let done = 0;
   const sends = Array.from({ length: count }, (_, index) => {
     const start = index * partBytes;
-    const target = { fd: memory.number, byteOffset: byteOffset + start };
+    const target = { fd: memory, byteOffset: byteOffset + start };
     const source = { fd: section.file.fd, byteOffset: section.byteOffset + start };
     const onPiece = (pieceBytes: number) => {
       done += pieceBytes;

@@ -2,39 +2,86 @@
 import { CudaIpcError } from "../base/errors.js";
 import type { Access } from "../os/mapping.js";
 import { type Descriptor, descriptorContradiction } from "../wire/descriptor.js";
+import type { Sharing } from "../wire/messages.js";
+import type { ObjectRecord } from "./hub-records.js";
 import type { SharedObject } from "./object-table.js";
 import type { HubPorts } from "./ports.js";
+
+export interface CheckedMemory {
+  /** Which files they are, in the order of the descriptors; null for memory of a GPU, which has no name to know it by. */
+  readonly inodes: readonly (string | null)[];
+  /** Whether host memory can be changed by way of the descriptor that came. */
+  readonly writable: boolean;
+}
+
+type Refuse = (found: string) => CudaIpcError;
 
 /**
  * Host memory is checked in full. The size of GPU memory is known to the driver alone, which the hub never loads:
  * a false claim there fails in whoever maps it, with the same error.
  * @throws INVALID_DESCRIPTOR
  */
-export function checkDescriptor<Fd>(
-  name: string,
+export function checkMemory<Fd>(
+  attempt: string,
   descriptor: Descriptor,
   fds: readonly Fd[],
   ports: Pick<HubPorts<Fd>, "inspectMemoryFile">,
-): void {
-  const refuse = (found: string) => new CudaIpcError("INVALID_DESCRIPTOR", `Cannot create "${name}": ${found}`);
-  const [memory, index] = fds;
+): CheckedMemory {
+  const refuse: Refuse = (found) => new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
   const contradiction = descriptorContradiction(descriptor);
   if (contradiction !== undefined) throw refuse(`the descriptor claims ${contradiction}`);
-  if (descriptor.mechanism === "memfd" && memory !== undefined) {
-    const { byteLength, sizeSealed, writable } = ports.inspectMemoryFile(memory);
-    const claimed = descriptor.allocationByteLength;
-    if (byteLength < claimed) throw refuse(`the descriptor claims ${claimed} bytes, the memory has ${byteLength}`);
-    if (!sizeSealed) throw refuse("the memory is not sealed against resizing (F_SEAL_SHRINK, F_SEAL_GROW)");
-    // WHY: the hub ends the timeline when its owner dies.
-    if (descriptor.content.kind === "timeline" && !writable) throw refuse("its descriptor is for reading alone");
+  const [memory, index] = fds;
+  const inodes: (string | null)[] = [];
+  let writable = false;
+  if (memory !== undefined) {
+    const facts = descriptor.mechanism === "memfd" ? ports.inspectMemoryFile(memory) : undefined;
+    inodes.push(facts?.inode ?? null);
+    if (facts !== undefined) {
+      writable = facts.writable;
+      const claimed = descriptor.allocationByteLength;
+      if (facts.byteLength < claimed)
+        throw refuse(`the descriptor claims ${claimed} bytes, the memory has ${facts.byteLength}`);
+      if (!facts.sizeSealed) throw refuse("the memory is not sealed against resizing (F_SEAL_SHRINK, F_SEAL_GROW)");
+    }
   }
   if (descriptor.content.kind === "bundle" && index !== undefined) {
-    const { byteLength, contentSealed } = ports.inspectMemoryFile(index);
+    const { byteLength, contentSealed, inode } = ports.inspectMemoryFile(index);
+    inodes.push(inode);
     const claimed = descriptor.content.indexByteLength;
     if (byteLength !== claimed)
       throw refuse(`the descriptor claims an index of ${claimed} bytes, it has ${byteLength}`);
     if (!contentSealed) throw refuse("the index is not sealed against writing (F_SEAL_WRITE)");
   }
+  return { inodes, writable };
+}
+
+/**
+ * What a new object's memory must allow beyond its size.
+ * @throws INVALID_DESCRIPTOR
+ */
+export function checkUse<Fd>(
+  attempt: string,
+  { descriptor, sharing, writable }: { readonly descriptor: Descriptor; readonly sharing: Sharing; writable: boolean },
+  memory: Fd,
+  ports: Pick<HubPorts<Fd>, "restrictMemoryFile">,
+): void {
+  const refuse: Refuse = (found) => new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
+  const isTimeline = descriptor.content.kind === "timeline";
+  // WHY: the hub ends the timeline when its owner dies.
+  if (isTimeline && !writable) throw refuse("its descriptor is for reading alone");
+  const guarded = sharing.with !== "private" && (isTimeline || sharing.access === "read");
+  if (!guarded || descriptor.mechanism !== "memfd" || ports.restrictMemoryFile(memory)) return;
+  throw refuse("other users could write to its memory file, and the hub may not change its mode (fchmod 0444)");
+}
+
+/**
+ * Memory that is brought back must be the memory that was there. Memory of a GPU cannot be told from any other: it is taken from the
+ * owner's own user alone, which the caller sees to.
+ * @throws INVALID_DESCRIPTOR
+ */
+export function checkSameMemory(attempt: string, record: Pick<ObjectRecord, "inodes">, found: CheckedMemory): void {
+  if (record.inodes.every((inode, index) => inode === found.inodes[index])) return;
+  throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: the descriptors are of other memory`);
 }
 
 /**

@@ -1,294 +1,275 @@
 /**
  * What the hub does with each message and each death: a state machine without sockets, clock or processes of its own.
- * Requests and ends of sessions go in; replies, hang-ups and closed descriptors come out through HubPorts.
+ * Requests and ends of connections and processes go in; replies, hang-ups, records and closed descriptors come out through HubPorts.
  */
 import { CudaIpcError } from "../base/errors.js";
-import { limits } from "../base/limits.js";
 import { decodeRequest, idOf } from "../wire/codec.js";
 import { fdsOf } from "../wire/descriptor.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
-import { checkName } from "../wire/names.js";
-import { checkAccess, checkDescriptor } from "./check-descriptor.js";
-import { hubStatus, inspection, listPage } from "./hub-report.js";
-import { ObjectTable, type SharedObject } from "./object-table.js";
-import type { HubIdentity, HubPorts, SessionId } from "./ports.js";
+import { checkMayRule } from "./access.js";
+import { sessionRecord, stateOf } from "./as-records.js";
+import type { HubState } from "./hub-records.js";
+import { hubStatus } from "./hub-report.js";
+import type { EarlierConnection, Inheritance } from "./inheritance.js";
+import { Attachments, ObjectRequests } from "./object-requests.js";
+import { type ObjectMemory, ObjectTable } from "./object-table.js";
+import type { HubPolicy } from "./policy.js";
+import type { ConnectionId, HubIdentity, HubPorts, Peer, SessionId } from "./ports.js";
 import { refusal } from "./refusal.js";
-import { type WaitingOpen, WaitingOpens } from "./waiting-opens.js";
+import { type Connection, isSameProcess, type Session, Sessions } from "./sessions.js";
+import { WaitingOpens } from "./waiting-opens.js";
 
-interface Session {
-  readonly id: SessionId;
-  readonly pid: number;
-  program: string;
-  greeted: boolean;
-  readonly leases: Set<number>;
-}
+/** These give something back, and are taken from whoever sends too many messages, too. */
+const GIVING_BACK: ReadonlySet<Request["op"]> = new Set(["release", "cancel", "bye", "restored"]);
 
 export class HubCore<Fd> {
   readonly identity: HubIdentity;
   readonly #ports: HubPorts<Fd>;
+  readonly #policy: HubPolicy;
+  readonly #sessions: Sessions<Fd>;
   readonly #objects: ObjectTable<Fd>;
-  readonly #waiting = new WaitingOpens();
-  readonly #sessions = new Map<SessionId, Session>();
+  readonly #waiting = new WaitingOpens<Fd>();
+  readonly #requests: ObjectRequests<Fd>;
+  #lastId: number;
 
-  constructor(identity: HubIdentity, ports: HubPorts<Fd>) {
+  /** @param lastId no number up to this one is given to a session, an object or a lease */
+  constructor(identity: HubIdentity, policy: HubPolicy, ports: HubPorts<Fd>, lastId: number) {
     this.identity = identity;
+    this.#policy = policy;
     this.#ports = ports;
-    this.#objects = new ObjectTable(ports);
+    this.#lastId = lastId;
+    this.#sessions = new Sessions(policy);
+    this.#objects = new ObjectTable(ports, () => this.#nextId());
+    this.#requests = new ObjectRequests(ports, this.#objects, this.#waiting);
   }
 
-  get sessionCount(): number {
-    return this.#sessions.size;
+  get connectionCount(): number {
+    return this.#sessions.connectionCount;
   }
 
   get objectCount(): number {
     return this.#objects.size;
   }
 
-  hasSession(id: SessionId): boolean {
-    return this.#sessions.has(id);
+  hasConnection(id: ConnectionId): boolean {
+    return this.#sessions.find(id) !== undefined;
   }
 
-  sessionStarted(id: SessionId, pid: number): void {
-    this.#sessions.set(id, { id, pid, program: "", greeted: false, leases: new Set() });
+  /** What the next hub must know, but for the descriptors. */
+  state(): HubState {
+    return stateOf(this.#sessions.all(), this.#objects.objects(), this.#lastId);
   }
 
-  /** Nobody reads replies any more. What the session holds stays until `sessionEnded`; a session that holds nothing ends now. */
-  sessionHungUp(id: SessionId): void {
-    this.#waiting.dropSession(id);
-    if (this.#sessions.get(id)?.leases.size === 0) this.sessionEnded(id);
+  /** Everything, for the hub that takes over. The descriptors stay the core's: what the other gets are copies. */
+  inheritance(): Inheritance<Fd> {
+    const memory = new Map<number, ObjectMemory<Fd>>();
+    for (const object of this.#objects.objects()) if (object.memory) memory.set(object.id, object.memory);
+    const connections = [...this.#sessions.connections()].map((connection) => this.#describe(connection));
+    return { state: this.state(), connections, memory };
   }
 
-  /** The session's process has ended, or said goodbye: everything that it holds is given back. */
-  sessionEnded(id: SessionId): void {
-    const session = this.#sessions.get(id);
-    if (session === undefined) return;
-    this.#sessions.delete(id);
-    this.#waiting.dropSession(id);
-    for (const leaseId of session.leases) {
-      const lease = this.#objects.findLease(leaseId);
-      if (lease !== undefined) this.#objects.release(lease);
+  /** Goes on with what an earlier hub knew. Before anything else. */
+  inherit({ state, connections, memory }: Inheritance<Fd>): void {
+    this.#lastId = Math.max(this.#lastId, state.lastId);
+    const sessions = new Map<SessionId, Session<Fd>>();
+    for (const earlier of connections) {
+      const session = this.#sessions.restore(earlier);
+      if (session === undefined) continue;
+      session.recorded = state.sessions.has(session.id);
+      sessions.set(session.id, session);
+    }
+    for (const { record, published, named } of state.objects.values()) {
+      const account = this.#sessions.accountOf(record.owner.uid);
+      this.#objects.restore(record, { published, named, account, memory: memory.get(record.id) });
+    }
+    for (const lease of state.leases.values()) {
+      const [object, session] = [this.#objects.get(lease.object), sessions.get(lease.session)];
+      if (object !== undefined && session !== undefined) this.#objects.restoreLease(lease, object, session);
+    }
+    for (const { session, waiting, unrestored } of connections) {
+      const restored = session === null ? undefined : sessions.get(session.id);
+      if (restored === undefined) continue;
+      for (const request of waiting) this.#waiting.restore({ session: restored, request });
+      if (unrestored !== null) restored.unrestored = new Set(unrestored);
+    }
+    this.#objects.settle();
+    for (const { id } of connections) {
+      const connection = this.#sessions.find(id);
+      if (connection !== undefined && !connection.attached) this.#endIfEmpty(connection);
     }
   }
 
-  /** Handles one packet; the descriptors are the core's from here on. A packet that is no request ends its session. */
-  packet(id: SessionId, bytes: Uint8Array, fds: readonly Fd[]): void {
-    const session = this.#sessions.get(id);
-    const kept = new Set<Fd>();
+  /** @throws UNTRUSTED_PEER, LIMIT_EXCEEDED */
+  connected(id: ConnectionId, peer: Peer): void {
+    this.#sessions.connect(id, peer);
+  }
+
+  /** Nobody reads replies any more. What the session holds stays until its process has ended; one that holds nothing ends now. */
+  hungUp(id: ConnectionId): void {
+    const connection = this.#sessions.find(id);
+    if (connection === undefined) return;
+    this.#sessions.detach(connection);
+    if (connection.session !== undefined) this.#waiting.dropSession(connection.session.id);
+    this.#endIfEmpty(connection);
+  }
+
+  /** The process of this connection has ended: everything that its session holds is given back. */
+  processEnded(id: ConnectionId): void {
+    const connection = this.#sessions.find(id);
+    if (connection !== undefined) this.#end(connection);
+  }
+
+  /** Handles one packet; the descriptors are the core's from here on. A packet that is no request ends its connection. */
+  packet(id: ConnectionId, bytes: Uint8Array, fds: readonly Fd[]): void {
+    const attached = new Attachments(fds);
     try {
-      if (session === undefined) return;
-      this.#handle(session, decodeRequest(bytes), fds, kept);
+      const connection = this.#sessions.find(id);
+      if (connection?.attached) this.#handle(connection, decodeRequest(bytes), attached);
     } catch (error) {
       this.refuse(id, idOf(bytes), error);
       this.#ports.hangUp(id);
     } finally {
-      for (const fd of fds) if (!kept.has(fd)) this.#ports.closeFd(fd);
+      for (const fd of fds) if (!attached.kept.has(fd)) this.#ports.closeFd(fd);
     }
   }
 
   /**
    * A packet that arrived without all of its descriptors or bytes. Lost descriptors are the hub's own shortage and answered as
-   * an error; a packet over the limit breaks the protocol and ends its session.
+   * an error; a packet over the limit breaks the protocol and ends its connection.
    */
-  damagedPacket(id: SessionId, bytes: Uint8Array, damage: CudaIpcError): void {
+  damagedPacket(id: ConnectionId, bytes: Uint8Array, damage: CudaIpcError): void {
     this.refuse(id, idOf(bytes), damage);
     if (damage.code === "MESSAGE_TOO_LARGE") this.#ports.hangUp(id);
   }
 
   /** Answers a request with an error. */
-  refuse(session: SessionId, request: number, error: unknown): void {
-    this.#ports.reply(session, refusal(request, error), []);
+  refuse(connection: ConnectionId, request: number, error: unknown): void {
+    this.#ports.reply(connection, refusal(request, error), []);
   }
 
   /** Ends all objects. */
   close(): void {
     this.#objects.clear();
+    this.#waiting.clear();
     this.#sessions.clear();
   }
 
-  #handle(session: Session, request: Request, fds: readonly Fd[], kept: Set<Fd>): void {
-    if (!session.greeted && request.op !== "hello") {
+  #nextId(): number {
+    this.#lastId += 1;
+    return this.#lastId;
+  }
+
+  #handle(connection: Connection<Fd>, request: Request, attached: Attachments<Fd>): void {
+    if (connection.session === undefined && request.op !== "hello") {
       throw new CudaIpcError("INVALID_MESSAGE", `Cannot take "${request.op}": the first message is "hello"`);
     }
-    const expected = request.op === "create" ? fdsOf(request.descriptor) : 0;
     try {
-      if (fds.length !== expected) {
-        throw new CudaIpcError(
-          "INVALID_MESSAGE",
-          `Cannot take "${request.op}": ${fds.length} descriptors came with it, wanted ${expected}`,
-        );
-      }
-      const result = this.#dispatch(session, request, fds, kept);
-      if (result !== undefined) this.#answer(session.id, request, result);
+      this.#checkRate(connection, request);
+      checkFdCount(request, attached.fds.length);
+      const result = this.#dispatch(connection, request, attached);
+      if (result !== undefined) this.#answer(connection.id, request, result);
     } catch (error) {
-      this.refuse(session.id, request.id, error);
+      this.refuse(connection.id, request.id, error);
       return;
     }
-    this.#afterAnswer(session, request);
+    this.#afterAnswer(connection, request);
+  }
+
+  /** @throws LIMIT_EXCEEDED */
+  #checkRate(connection: Connection<Fd>, { op }: Request): void {
+    const account = connection.session?.account ?? this.#sessions.accountOf(connection.peer.uid);
+    const { waitMs, exceeded } = account.countMessage(this.#ports.monotonicMs());
+    if (exceeded === undefined) return;
+    // WHY: refused messages cost the hub as much as others. The connection waits until it may send again.
+    this.#ports.pause(connection.id, Math.ceil(waitMs));
+    if (GIVING_BACK.has(op)) return;
+    const rate = exceeded.quota.messagesPerSecond;
+    throw new CudaIpcError(
+      "LIMIT_EXCEEDED",
+      `Cannot ${op}: ${exceeded.label} sends more than its limit of ${rate} messages a second (limits.${exceeded.level}.messagesPerSecond)`,
+    );
   }
 
   /** What a request brings about once its answer is on the way. */
-  #afterAnswer(session: Session, request: Request): void {
-    if (request.op === "publish") this.#grantWaiting(request.object);
+  #afterAnswer(connection: Connection<Fd>, request: Request): void {
+    if (request.op === "publish") this.#requests.grantWaiting(this.#objects.get(request.object));
     if (request.op === "stop") this.#ports.stop();
+    if (request.op === "takeover") this.#ports.handOver(connection.id);
     if (request.op === "bye") {
-      this.sessionEnded(session.id);
-      this.#ports.hangUp(session.id);
+      this.#end(connection);
+      this.#ports.hangUp(connection.id);
     }
   }
 
   /** The result to answer with; undefined for an `open`, which is answered when it is granted. */
-  #dispatch(session: Session, request: Request, fds: readonly Fd[], kept: Set<Fd>): object | undefined {
+  #dispatch(connection: Connection<Fd>, request: Request, attached: Attachments<Fd>): object | undefined {
+    if (request.op === "hello") return this.#hello(connection, request);
+    const session = connection.session as Session<Fd>;
+    const { peer } = connection;
     switch (request.op) {
-      case "hello":
-        return this.#hello(session, request);
       case "create":
-        return this.#create(session, request, fds, kept);
+        return this.#requests.create(session, request, attached);
       case "publish":
-        return this.#publish(session, request);
+        return this.#requests.publish(session, request);
       case "open":
-        this.#open(session, request);
+        this.#requests.open(session, request);
         return undefined;
       case "cancel":
-        return this.#cancel(session, request);
+        return this.#requests.cancel(session, request);
       case "release":
-        return this.#release(session, request);
+        return this.#requests.release(session, request);
+      case "restore":
+        return this.#requests.restore(session, request, attached);
+      case "restored":
+        return this.#requests.restored(session);
       case "remove":
-        return this.#remove(request);
+        return this.#requests.remove(session, request);
       case "list":
-        return this.#list(request);
+        return this.#requests.list(session, request);
       case "inspect":
-        return this.#inspect(request);
+        return this.#requests.inspect(session, request);
       case "status":
         return this.#status();
       case "stop":
-        return this.#stop(request);
+        return this.#stop(peer, request);
+      case "takeover":
+        checkMayRule(this.#policy.uid, peer, "take over");
+        return {};
       case "bye":
         return {};
     }
   }
 
-  #hello(session: Session, request: RequestOf<"hello">): ResultOf<"hello"> {
-    session.greeted = true;
-    session.program = request.client.program;
+  #hello(connection: Connection<Fd>, request: RequestOf<"hello">): ResultOf<"hello"> {
+    if (connection.session !== undefined) {
+      throw new CudaIpcError("INVALID_MESSAGE", `Cannot take "hello": this connection has said it already`);
+    }
+    const { client, resume } = request;
+    const earlier = resume === undefined ? undefined : this.#sessions.get(resume.session);
+    const resumed = earlier !== undefined && isSameProcess(earlier.peer, connection.peer);
+    const session = resumed ? earlier : this.#sessions.begin(this.#nextId(), client.program, connection);
+    if (resumed) this.#resume(session, connection);
     const { version, instance, pid } = this.identity;
-    return { version, instance, pid };
+    return { version, instance, pid, session: session.id, resumed };
   }
 
-  #create(session: Session, request: RequestOf<"create">, fds: readonly Fd[], kept: Set<Fd>): ResultOf<"create"> {
-    const { descriptor, lifetime } = request;
-    const name = checkName(request.name);
-    checkRoom(session, `create "${name}"`);
-    const [memory, index] = fds;
-    if (memory === undefined) throw new TypeError("create without its memory");
-    checkDescriptor(name, descriptor, fds, this.#ports);
-    const fields = { name, lifetime, descriptor, memory, index, createdAtMs: this.#ports.now(), ownerPid: session.pid };
-    const { object, lease } = this.#objects.create(fields, session.id);
-    for (const fd of fds) kept.add(fd);
-    session.leases.add(lease.id);
-    return { object: object.id, lease: lease.id };
-  }
-
-  #publish(session: Session, request: RequestOf<"publish">): ResultOf<"publish"> {
-    const object = this.#objects.get(request.object);
-    if (object === undefined) {
-      throw new CudaIpcError("NOT_FOUND", `Cannot publish object ${request.object}: there is none of this number`);
-    }
-    const owner = [...object.leases.values()].find((lease) => lease.kind === "owner");
-    if (owner?.session !== session.id) {
-      throw new CudaIpcError("NOT_OWNER", `Cannot publish "${object.name}": another process created it`);
-    }
-    object.published = true;
-    return {};
-  }
-
-  #grantWaiting(objectId: number): void {
-    const object = this.#objects.get(objectId);
-    if (object === undefined || !object.named) return;
-    for (const waiting of this.#waiting.takeName(object.name)) {
-      const reader = this.#sessions.get(waiting.session);
-      if (reader !== undefined) this.#tryGrant(reader, waiting.request, object);
-    }
-  }
-
-  #open(session: Session, request: RequestOf<"open">): void {
-    const name = checkName(request.name);
-    const object = this.#objects.find(name);
-    if (object?.published) {
-      this.#tryGrant(session, request, object);
-      return;
-    }
-    if (!request.wait) {
-      const found = object === undefined ? "no object of this name is shared" : "it is not published yet";
-      throw new CudaIpcError("NOT_FOUND", `Cannot open "${name}": ${found}`);
-    }
-    this.#waiting.add({ session: session.id, request });
-  }
-
-  // WHY caught here: a grant may happen on somebody else's publish, who must not get this reader's error.
-  #tryGrant(session: Session, request: RequestOf<"open">, object: SharedObject<Fd>): void {
-    try {
-      this.#grant(session, request, object);
-    } catch (error) {
-      this.refuse(session.id, request.id, error);
-    }
-  }
-
-  #grant(session: Session, request: RequestOf<"open">, object: SharedObject<Fd>): void {
-    checkRoom(session, `open "${object.name}"`);
-    checkAccess(object, request.access);
-    const readOnly = request.access === "read" && object.descriptor.mechanism === "memfd";
-    const twin = readOnly ? this.#ports.reopenReadOnly(object.memory) : undefined;
-    const lease = this.#objects.lease(object, session.id, request.access);
-    session.leases.add(lease.id);
-    try {
-      const fds = [twin ?? object.memory, ...(object.index === undefined ? [] : [object.index])];
-      const { id, descriptor } = object;
-      const result: ResultOf<"open"> = { object: id, lease: lease.id, descriptor };
-      this.#answer(session.id, request, result, fds);
-    } finally {
-      if (twin !== undefined) this.#ports.closeFd(twin);
-    }
-  }
-
-  #cancel(session: Session, request: RequestOf<"cancel">): ResultOf<"cancel"> {
-    const waiting: WaitingOpen | undefined = this.#waiting.take(session.id, request.request);
-    if (waiting !== undefined) {
-      const error = new CudaIpcError("ABORTED", `Cannot open "${waiting.request.name}": the wait was cancelled`);
-      this.refuse(session.id, request.request, error);
-    }
-    return {};
-  }
-
-  #release(session: Session, request: RequestOf<"release">): ResultOf<"release"> {
-    const lease = this.#objects.findLease(request.lease);
-    if (lease === undefined || lease.session !== session.id) {
-      throw new CudaIpcError("NOT_FOUND", `Cannot release lease ${request.lease}: this connection does not hold it`);
-    }
-    session.leases.delete(lease.id);
-    this.#objects.release(lease);
-    return {};
-  }
-
-  #remove(request: RequestOf<"remove">): ResultOf<"remove"> {
-    this.#objects.remove(this.#named(request.name, "remove"));
-    return {};
-  }
-
-  #list(request: RequestOf<"list">): ResultOf<"list"> {
-    return listPage(this.#objects.namedAfter(request.after));
-  }
-
-  #inspect(request: RequestOf<"inspect">): ResultOf<"inspect"> {
-    return inspection(this.#named(request.name, "inspect"), (session) => this.#sessions.get(session));
+  #resume(session: Session<Fd>, connection: Connection<Fd>): void {
+    this.#waiting.dropSession(session.id);
+    const earlier = this.#sessions.resume(session, connection);
+    session.unrestored = new Set(session.leases.keys());
+    this.#ports.forget(earlier);
   }
 
   #status(): ResultOf<"status"> {
-    const counts = { clients: this.#sessions.size, waitingOpens: this.#waiting.size };
+    const { attachedCount: clients, detachedCount: detached, hubAccount } = this.#sessions;
+    const bytes = { hostBytes: hubAccount.used("hostBytes"), deviceBytes: hubAccount.used("deviceBytes") };
+    const counts = { clients, detached, waitingOpens: this.#waiting.size, ...bytes };
     return hubStatus(this.identity, this.#objects, counts);
   }
 
-  #stop(request: RequestOf<"stop">): ResultOf<"stop"> {
-    const others = this.#sessions.size - 1;
+  #stop(peer: Peer, request: RequestOf<"stop">): ResultOf<"stop"> {
+    checkMayRule(this.#policy.uid, peer, "stop");
+    const others = this.#sessions.attachedCount - 1;
     if (!request.force && (this.#objects.size > 0 || others > 0)) {
       throw new CudaIpcError(
         "HUB_IN_USE",
@@ -298,22 +279,37 @@ export class HubCore<Fd> {
     return {};
   }
 
-  #named(name: string, verb: string): SharedObject<Fd> {
-    const object = this.#objects.find(checkName(name));
-    if (object !== undefined) return object;
-    throw new CudaIpcError("NOT_FOUND", `Cannot ${verb} "${name}": no object of this name is shared`);
+  #endIfEmpty(connection: Connection<Fd>): void {
+    const { session } = connection;
+    if (session === undefined || session.leases.size === 0) this.#end(connection);
   }
 
-  #answer(session: SessionId, request: Request, result: object, fds: readonly Fd[] = []): void {
-    this.#ports.reply(session, { v: PROTOCOL_VERSION, id: request.id, ok: true, result }, fds);
+  #end(connection: Connection<Fd>): void {
+    const { session } = connection;
+    this.#sessions.end(connection);
+    if (session === undefined) return;
+    this.#waiting.dropSession(session.id);
+    this.#objects.sessionEnded(session);
+  }
+
+  #describe({ id, peer, attached, session }: Connection<Fd>): EarlierConnection {
+    const unrestored = session?.unrestored === undefined ? null : [...session.unrestored];
+    const waiting = session === undefined ? [] : this.#waiting.ofSession(session.id);
+    return { id, peer, attached, session: session === undefined ? null : sessionRecord(session), unrestored, waiting };
+  }
+
+  #answer(connection: ConnectionId, request: Request, result: object): void {
+    this.#ports.reply(connection, { v: PROTOCOL_VERSION, id: request.id, ok: true, result }, []);
   }
 }
 
-/** @throws LIMIT_EXCEEDED where the session holds as many leases as one may */
-function checkRoom(session: Session, attempt: string): void {
-  if (session.leases.size < limits.leasesPerClientMax) return;
+/** @throws INVALID_MESSAGE */
+function checkFdCount(request: Request, found: number): void {
+  // WHY not restore: how many depends on the object, which is looked up first.
+  const wanted = request.op === "create" ? fdsOf(request.descriptor) : request.op === "restore" ? found : 0;
+  if (found === wanted) return;
   throw new CudaIpcError(
-    "LIMIT_EXCEEDED",
-    `Cannot ${attempt}: this client holds ${session.leases.size} leases, the limit (leasesPerClientMax)`,
+    "INVALID_MESSAGE",
+    `Cannot take "${request.op}": ${found} descriptors came with it, wanted ${wanted}`,
   );
 }

@@ -1,23 +1,26 @@
 /** What the hub says of itself and its objects, as the messages want it and as much of it as one message takes. */
 import { limits } from "../base/limits.js";
 import type { HubStatus, ObjectSummary, ResultOf } from "../wire/messages.js";
-import type { ObjectTable, SharedObject } from "./object-table.js";
-import type { HubIdentity, SessionId } from "./ports.js";
+import { isOwned, type ObjectTable, type SharedObject } from "./object-table.js";
+import type { HubIdentity } from "./ports.js";
 
 /** What a reply holds beside a list: its head, a name, and one summary of an object, whose descriptor has at most 64 numbers. */
 const REST_BYTES = 8 * 1024;
 
 function summarize<Fd>(object: SharedObject<Fd>): ObjectSummary {
-  const owned = [...object.leases.values()].some((lease) => lease.kind === "owner");
+  const { name, id, published, lifetime, sharing, leases, owner, memory, createdAtMs, descriptor } = object;
   return {
-    name: object.name,
-    object: object.id,
-    published: object.published,
-    lifetime: object.lifetime,
-    leases: object.leases.size,
-    ownerPid: owned ? object.ownerPid : null,
-    createdAtMs: object.createdAtMs,
-    descriptor: object.descriptor,
+    name,
+    object: id,
+    published,
+    lifetime,
+    sharing,
+    leases: leases.size,
+    ownerPid: isOwned(object) ? owner.pid : null,
+    ownerUid: owner.uid,
+    hasMemory: memory !== undefined,
+    createdAtMs,
+    descriptor,
   };
 }
 
@@ -28,32 +31,18 @@ export function listPage<Fd>(inOrder: Iterable<SharedObject<Fd>>): ResultOf<"lis
 }
 
 /** An object and its holders, as many as fit, and a count of the others. */
-export function inspection<Fd>(
-  object: SharedObject<Fd>,
-  sessionOf: (id: SessionId) => { readonly pid: number; readonly program: string } | undefined,
-): ResultOf<"inspect"> {
-  const { taken } = takeFitting(object.leases.values(), (lease) => {
-    const { pid, program } = sessionOf(lease.session) ?? { pid: 0, program: "" };
-    return { pid, program, access: lease.kind };
+export function inspection<Fd>(object: SharedObject<Fd>): ResultOf<"inspect"> {
+  const { taken } = takeFitting(object.leases.values(), ({ session, kind }) => {
+    return { pid: session.peer.pid, program: session.program, access: kind };
   });
   return { object: summarize(object), holders: taken, holdersLeftOut: object.leases.size - taken.length };
 }
 
-export function hubStatus<Fd>(
-  identity: HubIdentity,
-  table: ObjectTable<Fd>,
-  counts: { readonly clients: number; readonly waitingOpens: number },
-): HubStatus {
-  let hostBytes = 0;
-  let deviceBytes = 0;
-  let pinned = 0;
-  for (const object of table.objects()) {
-    const bytes = object.descriptor.allocationByteLength;
-    if (object.descriptor.device.kind === "host") hostBytes += bytes;
-    else deviceBytes += bytes;
-    if (object.lifetime === "pinned" && object.named) pinned += 1;
-  }
-  return { ...identity, ...counts, objects: table.size, pinned, leases: table.leaseCount, hostBytes, deviceBytes };
+type Counts = Pick<HubStatus, "clients" | "detached" | "waitingOpens" | "hostBytes" | "deviceBytes">;
+
+export function hubStatus<Fd>(identity: HubIdentity, table: ObjectTable<Fd>, counts: Counts): HubStatus {
+  const { size: objects, leaseCount: leases, pinnedCount: pinned, withoutMemoryCount: withoutMemory } = table;
+  return { ...identity, ...counts, objects, pinned, withoutMemory, leases };
 }
 
 function takeFitting<Item, Entry>(

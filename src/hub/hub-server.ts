@@ -1,29 +1,30 @@
 /**
- * The hub on its socket: accepts clients of the same user, feeds their messages and ends to the core, and carries out
- * what the core asks for. Holds file descriptors only; it never loads a CUDA library.
+ * The hub on its socket: accepts clients, feeds what they say and how they end to the core, and carries out what the core asks for.
+ * Holds file descriptors only; it never loads a CUDA library.
  */
 import { randomUUID } from "node:crypto";
 import { chmodSync } from "node:fs";
 import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
-import { defaults, limits } from "../base/limits.js";
+import { defaults } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import { FdWatch } from "../os/fd-watch.js";
 import { tryLockFile } from "../os/file-lock.js";
 import { withWords } from "../os/mapped-words.js";
-import { inspectMemoryFile, reopenReadOnly } from "../os/memory-file.js";
+import { inspectMemoryFile, reopenReadOnly, reopenWritable, restrictMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import { ownIdentity } from "../os/process-identity.js";
 import { checkRuntimeFolder, hubSocketPath, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
-import { type Packet, SeqpacketListener, type SeqpacketSocket } from "../os/seqpacket.js";
+import { SeqpacketListener } from "../os/seqpacket.js";
 import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
-import { encodeMessage } from "../wire/codec.js";
-import type { Reply } from "../wire/messages.js";
 import { lineAt, poison } from "../wire/timeline-line.js";
+import { ClientConnections, describeError } from "./client-connections.js";
 import { HubCore } from "./hub-core.js";
-import type { HubPorts, SessionId } from "./ports.js";
-import { refusal } from "./refusal.js";
-import { Session } from "./session.js";
+import type { HubRecord, HubState } from "./hub-records.js";
+import { Journal } from "./journal.js";
+import { type HubPolicy, privatePolicy } from "./policy.js";
+import type { HubPorts } from "./ports.js";
 
 export interface HubServerOptions {
   /** Whether a folder that is missing is made; true by default. */
@@ -32,8 +33,18 @@ export interface HubServerOptions {
   readonly socket?: string | undefined;
   /** How long to stay without clients and objects; `Infinity` for ever. */
   readonly idleMs?: number | undefined;
+  /** Whom to serve, and how much each may have; this user alone by default. */
+  readonly policy?: HubPolicy | undefined;
   /** Takes a line about what happened; silent by default. */
   readonly log?: ((line: string) => void) | undefined;
+}
+
+/** What a hub that starts has acquired. */
+interface Acquired {
+  readonly lock: OwnedFd;
+  readonly listener: SeqpacketListener;
+  readonly journal: Journal;
+  readonly state: HubState;
 }
 
 const ACCEPT_PAUSE_MS = 100;
@@ -43,23 +54,25 @@ export class HubServer {
   /** Settled once the hub has ended, whoever ended it. */
   readonly ended: Promise<void>;
   readonly #core: HubCore<OwnedFd>;
+  readonly #connections: ClientConnections;
   readonly #lock: OwnedFd;
   readonly #listener: SeqpacketListener;
   readonly #socketFile: SocketFile;
+  readonly #journal: Journal;
   readonly #watch: FdWatch;
-  readonly #sessions = new Map<SessionId, Session>();
   readonly #idleMs: number;
   readonly #log: (line: string) => void;
-  #lastSession = 0;
   #open = true;
   #idleTimer: NodeJS.Timeout | undefined;
   #acceptTimer: NodeJS.Timeout | undefined;
+  #compaction: NodeJS.Immediate | undefined;
   #settleEnded: () => void = () => {};
 
-  private constructor(socketPath: string, options: HubServerOptions, lock: OwnedFd, listener: SeqpacketListener) {
+  private constructor(socketPath: string, options: HubServerOptions, { lock, listener, journal, state }: Acquired) {
     this.socketPath = socketPath;
     this.#lock = lock;
     this.#listener = listener;
+    this.#journal = journal;
     this.#socketFile = new SocketFile(socketPath);
     this.#idleMs = options.idleMs ?? defaults.hubIdleMs;
     this.#log = options.log ?? (() => {});
@@ -68,13 +81,23 @@ export class HubServer {
     });
     const idleMs = Number.isFinite(this.#idleMs) ? this.#idleMs : null;
     const identity = { version: packageVersion(), instance: randomUUID(), pid: process.pid, startedAtMs: Date.now() };
-    this.#core = new HubCore({ ...identity, socket: socketPath, idleMs }, this.#ports());
-    this.#watch = new FdWatch(listener.fd, () => this.#acceptAll());
+    const policy = options.policy ?? privatePolicy(ownUid());
+    this.#connections = new ClientConnections(this.#log, () => this.#scheduleIdleEnd());
+    this.#core = new HubCore({ ...identity, socket: socketPath, idleMs }, policy, this.#ports(), firstId());
+    this.#connections.serve(this.#core);
+    try {
+      this.#inherit(state);
+      this.#watch = new FdWatch(listener.fd, () => this.#acceptAll());
+    } catch (error) {
+      releaseAll(this.#connections.releases());
+      throw error;
+    }
     this.#scheduleIdleEnd();
   }
 
   /**
-   * Listens, after taking the lock beside the socket; a socket file that a dead hub left is replaced.
+   * Listens, after taking the lock beside the socket. What a hub left that died is replaced: its socket file, and its journal,
+   * from which names and leases are as before.
    * @throws HUB_RUNNING, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG
    */
   static start(options: HubServerOptions = {}): HubServer {
@@ -91,29 +114,35 @@ export class HubServer {
       if (lock === undefined)
         throw new CudaIpcError("HUB_RUNNING", `Cannot start a hub at ${socketPath}: one runs there`);
       scope.own(lock, (lock) => lock.close());
+      const log = options.log ?? (() => {});
+      const { bootId } = ownIdentity();
+      const journalPath = `${socketPath}.journal`;
+      const state = Journal.read(journalPath, bootId, log);
+      const journal = scope.own(Journal.create(journalPath, bootId, state, log), (journal) => journal.close());
       removeStaleSocket(socketPath);
       const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) => listener.close());
       chmodSync(socketPath, 0o600);
-      return new HubServer(socketPath, options, lock, listener);
+      return new HubServer(socketPath, options, { lock, listener, journal, state });
     });
   }
 
-  /** Ends the hub: names and leases are gone, what clients have mapped stays theirs. */
+  /** Ends the hub for good: names and leases are gone, what clients have mapped stays theirs. */
   stop(): void {
     if (!this.#open) return;
     this.#open = false;
     clearTimeout(this.#idleTimer);
     clearTimeout(this.#acceptTimer);
-    const sessions = [...this.#sessions.values()];
-    this.#sessions.clear();
+    clearImmediate(this.#compaction);
     try {
       releaseAll([
         () => this.#watch.close(),
         // WHY before the lock: the next hub may bind as soon as it has the lock.
         () => this.#socketFile.remove(),
         () => this.#listener.close(),
-        ...sessions.map((session) => () => session.forget()),
+        () => this.#connections.sayFarewell(),
+        ...this.#connections.releases(),
         () => this.#core.close(),
+        () => this.#journal.remove(),
         () => this.#lock.close(),
       ]);
     } finally {
@@ -122,27 +151,52 @@ export class HubServer {
   }
 
   #ports(): HubPorts<OwnedFd> {
+    const connections = this.#connections;
     return {
-      reply: (session, reply, fds) => this.#reply(session, reply, fds),
-      hangUp: (session) => this.#sessions.get(session)?.hangUp(),
+      reply: (connection, reply, fds) => connections.reply(connection, reply, fds),
+      hangUp: (connection) => connections.hangUp(connection),
+      forget: (connection) => connections.forget(connection),
+      pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
       stop: () => setImmediate(() => this.stop()),
+      handOver: () => {},
+      record: (records) => this.#record(records),
+      memoryArrived: () => {},
+      memoryGone: () => {},
       closeFd: (fd) => fd.close(),
       inspectMemoryFile,
+      restrictMemoryFile,
       reopenReadOnly,
+      reopenWritable,
       endTimeline: (memory, byteOffset) => this.#endTimeline(memory, byteOffset),
       now: () => Date.now(),
+      monotonicMs: () => performance.now(),
     };
   }
 
-  #reply(id: SessionId, reply: Reply, fds: readonly OwnedFd[]): void {
-    const session = this.#sessions.get(id);
-    if (session === undefined || !session.channel.open) return;
-    try {
-      session.channel.send(encodeMessage(reply), fds);
-    } catch (error) {
-      // A client that cannot be answered has lost its session; the others must not notice.
-      session.hangUp(error);
+  /** Goes on where a hub that died had got to: its clients come back with what they hold, and those that have ended are found out. */
+  #inherit(state: HubState): void {
+    const connections = [...state.sessions.values()].map((session) => {
+      const { pid, startTicks, uid, gid, groups } = session;
+      const peer = { pid, startTicks, uid, gid, groups };
+      return { id: this.#connections.nextId(), peer, attached: false, session, unrestored: null, waiting: [] };
+    });
+    this.#core.inherit({ state, connections, memory: new Map() });
+    for (const { id, peer } of connections) if (this.#core.hasConnection(id)) this.#connections.watch(id, peer);
+    if (state.objects.size > 0) {
+      this.#log(
+        `an earlier hub left ${state.objects.size} objects of ${connections.length} clients; kept: ${this.#core.objectCount}`,
+      );
     }
+  }
+
+  #record(records: readonly HubRecord[]): void {
+    this.#journal.append(records);
+    if (!this.#journal.isLong || this.#compaction !== undefined) return;
+    // WHY later: the change that this record is of has not taken effect yet.
+    this.#compaction = setImmediate(() => {
+      this.#compaction = undefined;
+      this.#journal.compact(this.#core.state());
+    });
   }
 
   /** SAFETY: the place was checked against the sealed memory when the timeline was created. */
@@ -151,7 +205,7 @@ export class HubServer {
       withWords(memory, (words) => poison(lineAt(words, byteOffset)));
     } catch (error) {
       // WHY not thrown: an owner can have sealed its memory against writing since; that spoils its own timeline and nothing else.
-      this.#log(`cannot end a timeline: ${describe(error)}`);
+      this.#log(`cannot end a timeline: ${describeError(error)}`);
     }
   }
 
@@ -160,90 +214,20 @@ export class HubServer {
       for (;;) {
         const socket = this.#listener.tryAccept();
         if (socket === undefined) return;
-        this.#serve(socket);
+        if (this.#connections.admit(socket)) clearTimeout(this.#idleTimer);
       }
     } catch (error) {
-      this.#log(`cannot accept a client: ${describe(error)}`);
+      this.#log(`cannot accept a client: ${describeError(error)}`);
       // WHY a pause: with the table of open files full, the listener stays readable and would spin.
       this.#watch.pause();
       this.#acceptTimer = setTimeout(() => this.#watch.resume(), ACCEPT_PAUSE_MS);
     }
   }
 
-  /** Begins a session, or says why not and hangs up. */
-  #serve(socket: SeqpacketSocket): void {
-    try {
-      this.#admit(socket);
-    } catch (error) {
-      this.#log(`refused a client: ${describe(error)}`);
-      try {
-        socket.trySend(encodeMessage(refusal(0, error)));
-      } catch (sendError) {
-        this.#log(`could not tell it so: ${describe(sendError)}`);
-      } finally {
-        socket.close();
-      }
-    }
-  }
-
-  /** @throws UNTRUSTED_PEER, LIMIT_EXCEEDED, TOO_MANY_FDS */
-  #admit(socket: SeqpacketSocket): void {
-    const credentials = socket.peerCredentials();
-    this.#checkAdmissible(credentials.uid);
-    this.#lastSession += 1;
-    const id = this.#lastSession;
-    const session = Session.start(socket, credentials, {
-      onPacket: (packet) => this.#onPacket(id, packet),
-      onHangUp: (reason) => this.#onHangUp(id, reason),
-      onGone: () => this.#onGone(id),
-    });
-    this.#sessions.set(id, session);
-    this.#core.sessionStarted(id, credentials.pid);
-    clearTimeout(this.#idleTimer);
-  }
-
-  #checkAdmissible(uid: number): void {
-    if (uid !== ownUid()) {
-      throw new CudaIpcError("UNTRUSTED_PEER", `Cannot serve user ${uid}: this hub is of user ${ownUid()}`);
-    }
-    if (this.#sessions.size >= limits.hubClientsMax) {
-      const message = `Cannot serve another client: ${this.#sessions.size} are connected, the limit (hubClientsMax)`;
-      throw new CudaIpcError("LIMIT_EXCEEDED", message);
-    }
-  }
-
-  #onPacket(id: SessionId, packet: Packet): void {
-    if (packet.damage === undefined) {
-      this.#core.packet(id, packet.bytes, packet.fds);
-    } else {
-      this.#core.damagedPacket(id, packet.bytes, packet.damage);
-    }
-    this.#forgetIfEnded(id);
-  }
-
-  #onHangUp(id: SessionId, reason: unknown): void {
-    const pid = this.#sessions.get(id)?.credentials.pid;
-    if (reason !== undefined) this.#log(`hung up on process ${pid}: ${describe(reason)}`);
-    this.#core.sessionHungUp(id);
-    this.#forgetIfEnded(id);
-  }
-
-  #onGone(id: SessionId): void {
-    this.#core.sessionEnded(id);
-    this.#forgetIfEnded(id);
-  }
-
-  #forgetIfEnded(id: SessionId): void {
-    const session = this.#sessions.get(id);
-    if (session === undefined || this.#core.hasSession(id)) return;
-    this.#sessions.delete(id);
-    session.forget();
-    if (this.#open) this.#scheduleIdleEnd();
-  }
-
   #scheduleIdleEnd(): void {
-    if (this.#sessions.size > 0 || this.#core.objectCount > 0 || !Number.isFinite(this.#idleMs)) return;
     clearTimeout(this.#idleTimer);
+    const isIdle = this.#core.connectionCount === 0 && this.#core.objectCount === 0;
+    if (!this.#open || !isIdle || !Number.isFinite(this.#idleMs)) return;
     this.#idleTimer = setTimeout(() => {
       this.#log(`no clients and no objects for ${this.#idleMs} ms`);
       this.stop();
@@ -251,7 +235,7 @@ export class HubServer {
   }
 }
 
-function describe(error: unknown): string {
-  if (error instanceof CudaIpcError) return `${error.code}: ${error.message}`;
-  return error instanceof Error ? error.message : String(error);
+/** WHY by the clock: it is ahead of all numbers that earlier hubs of this boot gave, also of those that no journal knows. */
+function firstId(): number {
+  return Number(process.hrtime.bigint() / 1000n);
 }

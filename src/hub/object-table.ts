@@ -7,54 +7,76 @@
  *      +-- owner's lease     +-- held: last       +-- last lease ends
  *          ends                  lease ends
  *
- * A timeline has its name for as long as its owner has it, and ends for everybody when the owner's lease does.
+ * A timeline has its name for as long as its owner has it, and ends for everybody when the owner's lease does. After a crash of the hub
+ * an object has no memory until somebody who holds it brings it back.
  */
 import { CudaIpcError } from "../base/errors.js";
-import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
-import type { Descriptor } from "../wire/descriptor.js";
-import type { Lifetime } from "../wire/messages.js";
-import type { HubPorts, SessionId } from "./ports.js";
+import { chargedBytes, type Descriptor } from "../wire/descriptor.js";
+import type { Lifetime, Sharing } from "../wire/messages.js";
+import { leaseRecord, objectRecord, sessionRecord } from "./as-records.js";
+import type { HubRecord, LeaseRecord, ObjectRecord } from "./hub-records.js";
+import type { HubPorts } from "./ports.js";
+import type { Account, Cost } from "./quota.js";
+import type { Session } from "./sessions.js";
+import { SortedNames } from "./sorted-names.js";
 
-export type LeaseKind = "owner" | "read" | "read-write";
+export type LeaseKind = LeaseRecord["kind"];
 
 export interface Lease<Fd> {
   readonly id: number;
   readonly kind: LeaseKind;
-  readonly session: SessionId;
+  readonly session: Session<Fd>;
   readonly object: SharedObject<Fd>;
+}
+
+/** The object's descriptors; `writable` says whether the hub could write to host memory by them. */
+export interface ObjectMemory<Fd> {
+  readonly fds: readonly [Fd, ...Fd[]];
+  readonly writable: boolean;
 }
 
 export interface SharedObject<Fd> {
   readonly id: number;
   readonly name: string;
   readonly lifetime: Lifetime;
+  readonly sharing: Sharing;
   readonly descriptor: Descriptor;
-  readonly memory: Fd;
-  readonly index: Fd | undefined;
   readonly createdAtMs: number;
-  readonly ownerPid: number;
+  readonly owner: ObjectRecord["owner"];
+  readonly inodes: ObjectRecord["inodes"];
+  /** Whether its creator gave host memory in a way that lets others write to it. */
+  readonly writable: boolean;
+  /** Of the owner's user. */
+  readonly account: Account;
   readonly leases: Map<number, Lease<Fd>>;
+  memory: ObjectMemory<Fd> | undefined;
   published: boolean;
   /** False once it was removed: it then lives for its leases alone. */
   named: boolean;
 }
 
-export type ObjectPorts<Fd> = Pick<HubPorts<Fd>, "closeFd" | "endTimeline">;
+export type ObjectPorts<Fd> = Pick<
+  HubPorts<Fd>,
+  "closeFd" | "endTimeline" | "record" | "reopenWritable" | "memoryArrived" | "memoryGone"
+>;
 
-export type NewObject<Fd> = Omit<SharedObject<Fd>, "id" | "leases" | "published" | "named">;
+export type NewObject<Fd> = Omit<SharedObject<Fd>, "id" | "leases" | "published" | "named" | "owner" | "account"> & {
+  readonly memory: ObjectMemory<Fd>;
+};
 
 export class ObjectTable<Fd> {
   readonly #ports: ObjectPorts<Fd>;
+  readonly #nextId: () => number;
   readonly #objects = new Map<number, SharedObject<Fd>>();
   readonly #byName = new Map<string, SharedObject<Fd>>();
   readonly #leases = new Map<number, Lease<Fd>>();
-  #sortedNames: string[] | undefined;
-  /** WHY one counter for both: ids are never reused by one hub, so a stale id can only meet nothing. */
-  #lastId = 0;
+  readonly #sortedNames = new SortedNames();
 
-  constructor(ports: ObjectPorts<Fd>) {
+  /** @param nextId numbers of which none is given twice */
+  constructor(ports: ObjectPorts<Fd>, nextId: () => number) {
     this.#ports = ports;
+    this.#nextId = nextId;
   }
 
   get size(): number {
@@ -65,26 +87,17 @@ export class ObjectTable<Fd> {
     return this.#leases.size;
   }
 
-  objects(): Iterable<SharedObject<Fd>> {
-    return this.#objects.values();
+  /** Pinned objects that have their name. */
+  get pinnedCount(): number {
+    return this.#countObjects(({ lifetime, named }) => lifetime === "pinned" && named);
   }
 
-  /** Adds an object with its owner's lease; from here on its descriptors are the table's. Throws before that. */
-  create(fields: NewObject<Fd>, owner: SessionId): { object: SharedObject<Fd>; lease: Lease<Fd> } {
-    if (this.#byName.has(fields.name)) {
-      throw new CudaIpcError("NAME_TAKEN", `Cannot create "${fields.name}": an object of this name is shared`);
-    }
-    if (this.#objects.size >= limits.hubObjectsMax) {
-      throw new CudaIpcError(
-        "LIMIT_EXCEEDED",
-        `Cannot create "${fields.name}": the hub keeps ${this.#objects.size} objects, its limit (hubObjectsMax)`,
-      );
-    }
-    const object = { ...fields, id: this.#nextId(), leases: new Map(), published: false, named: true };
-    this.#objects.set(object.id, object);
-    this.#byName.set(object.name, object);
-    this.#sortedNames = undefined;
-    return { object, lease: this.lease(object, owner, "owner") };
+  get withoutMemoryCount(): number {
+    return this.#countObjects(({ memory }) => memory === undefined);
+  }
+
+  objects(): Iterable<SharedObject<Fd>> {
+    return this.#objects.values();
   }
 
   find(name: string): SharedObject<Fd> | undefined {
@@ -95,21 +108,67 @@ export class ObjectTable<Fd> {
     return this.#objects.get(id);
   }
 
-  lease(object: SharedObject<Fd>, session: SessionId, kind: LeaseKind): Lease<Fd> {
-    const lease = { id: this.#nextId(), kind, session, object };
-    object.leases.set(lease.id, lease);
-    this.#leases.set(lease.id, lease);
+  /** Adds an object with its owner's lease; from here on its descriptors are the table's. Throws before that. */
+  create(fields: NewObject<Fd>, session: Session<Fd>): Lease<Fd> {
+    const { name, descriptor } = fields;
+    if (this.#byName.has(name)) {
+      throw new CudaIpcError("NAME_TAKEN", `Cannot create "${name}": an object of this name is shared`);
+    }
+    const { pid, uid, gid } = session.peer;
+    const account = session.account.parent as Account;
+    const object: SharedObject<Fd> = {
+      ...fields,
+      id: this.#nextId(),
+      owner: { pid, uid, gid },
+      account,
+      leases: new Map(),
+      published: false,
+      named: true,
+    };
+    const lease: Lease<Fd> = { id: this.#nextId(), kind: "owner", session, object };
+    const cost = { ...costOf(descriptor), leases: 1 };
+    session.account.charge(`create "${name}"`, cost);
+    try {
+      this.#record(session, [objectRecord(object), leaseRecord(lease)]);
+    } catch (error) {
+      session.account.refund(cost);
+      throw error;
+    }
+    this.#add(object);
+    this.#addLease(lease);
+    this.#ports.memoryArrived(object.id, fields.memory.fds);
     return lease;
   }
 
-  findLease(id: number): Lease<Fd> | undefined {
-    return this.#leases.get(id);
+  publish(object: SharedObject<Fd>): void {
+    if (object.published) return;
+    this.#ports.record([{ t: "published", object: object.id }]);
+    object.published = true;
+  }
+
+  /** @throws LIMIT_EXCEEDED */
+  lease(object: SharedObject<Fd>, session: Session<Fd>, kind: LeaseKind): Lease<Fd> {
+    session.account.charge(`open "${object.name}"`, { leases: 1 });
+    const lease = { id: this.#nextId(), kind, session, object };
+    try {
+      this.#record(session, [leaseRecord(lease)]);
+    } catch (error) {
+      session.account.refund({ leases: 1 });
+      throw error;
+    }
+    this.#addLease(lease);
+    return lease;
   }
 
   release(lease: Lease<Fd>): void {
     if (!this.#leases.delete(lease.id)) return;
-    const { object } = lease;
+    const { object, session } = lease;
     object.leases.delete(lease.id);
+    session.leases.delete(lease.id);
+    session.unrestored?.delete(lease.id);
+    session.account.refund({ leases: 1 });
+    if (lease.kind === "owner") session.account.refundHere(costOf(object.descriptor));
+    this.#ports.record([{ t: "released", lease: lease.id }]);
     if (lease.kind === "owner") this.#ownerLeft(object);
     else this.#endIfUnused(object);
   }
@@ -117,74 +176,145 @@ export class ObjectTable<Fd> {
   /** Takes the name away at once; the memory stays until the last lease ends. */
   remove(object: SharedObject<Fd>): void {
     if (object.named) {
-      object.named = false;
-      this.#byName.delete(object.name);
-      this.#sortedNames = undefined;
+      this.#unname(object);
+      this.#ports.record([{ t: "unnamed", object: object.id }]);
     }
     this.#endIfUnused(object);
   }
 
+  /** Memory that was brought back; the table's from here on. What was there is closed. */
+  supply(object: SharedObject<Fd>, memory: ObjectMemory<Fd>): void {
+    const earlier = object.memory;
+    object.memory = memory;
+    this.#ports.memoryArrived(object.id, memory.fds);
+    const { content } = object.descriptor;
+    releaseAll([
+      // WHY here: its owner ended while there was nothing to say so in.
+      () => (content.kind === "timeline" && !isOwned(object) ? this.#endTimeline(object) : undefined),
+      ...(earlier?.fds ?? []).map((fd) => () => this.#ports.closeFd(fd)),
+    ]);
+  }
+
+  /** An object of an earlier hub, without leases yet. */
+  restore(record: ObjectRecord, state: Pick<SharedObject<Fd>, "published" | "named" | "account" | "memory">): void {
+    const { t: _, ...fields } = record;
+    const object: SharedObject<Fd> = { ...fields, ...state, leases: new Map() };
+    object.account.take(costOf(object.descriptor));
+    this.#add(object);
+    if (object.memory !== undefined) this.#ports.memoryArrived(object.id, object.memory.fds);
+  }
+
+  restoreLease({ id, kind }: LeaseRecord, object: SharedObject<Fd>, session: Session<Fd>): void {
+    session.account.take({ leases: 1 });
+    if (kind === "owner") session.account.takeHere(costOf(object.descriptor));
+    this.#addLease({ id, kind, session, object });
+  }
+
+  /** Ends what nobody can hold any more, after all was restored. */
+  settle(): void {
+    for (const object of [...this.#objects.values()]) {
+      if (isOwned(object)) this.#endIfUnused(object);
+      else this.#ownerLeft(object);
+    }
+  }
+
+  sessionEnded(session: Session<Fd>): void {
+    releaseAll([...session.leases.values()].map((lease) => () => this.release(lease)));
+    if (session.recorded) this.#ports.record([{ t: "session-ended", session: session.id }]);
+  }
+
   /** The objects whose names follow `after`, in order; all where it is undefined. The table does not change meanwhile. */
   *namedAfter(after: string | undefined): IterableIterator<SharedObject<Fd>> {
-    this.#sortedNames ??= [...this.#byName.keys()].sort();
-    const names = this.#sortedNames;
-    for (let i = after === undefined ? 0 : firstAfter(names, after); i < names.length; i += 1) {
-      const object = this.#byName.get(names[i] ?? "");
+    for (const name of this.#sortedNames.after(after)) {
+      const object = this.#byName.get(name);
       if (object !== undefined) yield object;
     }
   }
 
-  /** Ends every object, whatever its leases. */
+  /** Ends every object, whatever its leases, and records nothing. */
   clear(): void {
-    const objects = [...this.#objects.values()];
+    const fds = [...this.#objects.values()].flatMap((object) => object.memory?.fds ?? []);
     this.#objects.clear();
     this.#byName.clear();
     this.#leases.clear();
-    this.#sortedNames = undefined;
-    releaseAll(objects.map((object) => () => this.#closeDescriptors(object)));
+    this.#sortedNames.clear();
+    releaseAll(fds.map((fd) => () => this.#ports.closeFd(fd)));
+  }
+
+  #countObjects(matches: (object: SharedObject<Fd>) => boolean): number {
+    let count = 0;
+    for (const object of this.#objects.values()) if (matches(object)) count += 1;
+    return count;
+  }
+
+  /** Records, together with the session itself where the next hub would not know of it. */
+  #record(session: Session<Fd>, records: readonly HubRecord[]): void {
+    this.#ports.record(session.recorded ? records : [sessionRecord(session), ...records]);
+    session.recorded = true;
+  }
+
+  #add(object: SharedObject<Fd>): void {
+    this.#objects.set(object.id, object);
+    if (!object.named) return;
+    this.#byName.set(object.name, object);
+    this.#sortedNames.add(object.name);
+  }
+
+  #addLease(lease: Lease<Fd>): void {
+    lease.object.leases.set(lease.id, lease);
+    lease.session.leases.set(lease.id, lease);
+    this.#leases.set(lease.id, lease);
+  }
+
+  #unname(object: SharedObject<Fd>): void {
+    object.named = false;
+    this.#byName.delete(object.name);
+    this.#sortedNames.delete(object.name);
   }
 
   #ownerLeft(object: SharedObject<Fd>): void {
-    const { content } = object.descriptor;
-    const isTimeline = content.kind === "timeline";
+    const isTimeline = object.descriptor.content.kind === "timeline";
     releaseAll([
-      () => {
-        // WHY before all else: streams of GPUs wait for it, and their processes with them.
-        if (isTimeline) this.#ports.endTimeline(object.memory, content.byteOffset);
-      },
+      // WHY before all else: streams of GPUs wait for it, and their processes with them.
+      () => (isTimeline ? this.#endTimeline(object) : undefined),
       () => (object.published && !isTimeline ? this.#endIfUnused(object) : this.remove(object)),
     ]);
   }
 
-  #endIfUnused(object: SharedObject<Fd>): void {
-    const kept = object.leases.size > 0 || (object.named && object.lifetime === "pinned");
-    if (kept || !this.#objects.delete(object.id)) return;
-    if (object.named) {
-      object.named = false;
-      this.#byName.delete(object.name);
-      this.#sortedNames = undefined;
+  #endTimeline(object: SharedObject<Fd>): void {
+    const { content } = object.descriptor;
+    const { memory } = object;
+    if (content.kind !== "timeline" || memory === undefined) return;
+    const [fd] = memory.fds;
+    const twin = memory.writable ? undefined : this.#ports.reopenWritable(fd);
+    try {
+      this.#ports.endTimeline(twin ?? fd, content.byteOffset);
+    } finally {
+      if (twin !== undefined) this.#ports.closeFd(twin);
     }
-    this.#closeDescriptors(object);
   }
 
-  #closeDescriptors(object: SharedObject<Fd>): void {
-    const fds = object.index === undefined ? [object.memory] : [object.memory, object.index];
-    releaseAll(fds.map((fd) => () => this.#ports.closeFd(fd)));
-  }
-
-  #nextId(): number {
-    this.#lastId += 1;
-    return this.#lastId;
+  #endIfUnused(object: SharedObject<Fd>): void {
+    // WHY: a pinned object that lost its memory with a hub, and that nobody holds, will never get it back.
+    const pinned = object.named && object.lifetime === "pinned" && object.memory !== undefined;
+    if (object.leases.size > 0 || pinned || !this.#objects.delete(object.id)) return;
+    if (object.named) this.#unname(object);
+    object.account.refund(costOf(object.descriptor));
+    const fds = object.memory?.fds ?? [];
+    releaseAll([
+      () => this.#ports.memoryGone(object.id),
+      ...fds.map((fd) => () => this.#ports.closeFd(fd)),
+      () => this.#ports.record([{ t: "object-ended", object: object.id }]),
+    ]);
   }
 }
 
-function firstAfter(sorted: readonly string[], name: string): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((sorted[middle] ?? "") <= name) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+export function isOwned<Fd>(object: SharedObject<Fd>): boolean {
+  for (const lease of object.leases.values()) if (lease.kind === "owner") return true;
+  return false;
+}
+
+function costOf(descriptor: Descriptor): Cost {
+  const bytes = chargedBytes(descriptor);
+  return descriptor.device.kind === "host" ? { objects: 1, hostBytes: bytes } : { objects: 1, deviceBytes: bytes };
 }

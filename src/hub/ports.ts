@@ -4,24 +4,60 @@
  */
 import type { MemoryFileFacts } from "../os/memory-file.js";
 import type { Reply } from "../wire/messages.js";
+import type { HubRecord } from "./hub-records.js";
 
+/** One socket, numbered by the server. */
+export type ConnectionId = number;
+/** What a client holds, over all of its connections and over all hubs of a boot. */
 export type SessionId = number;
 
+/** Who is on the other side of a socket, as the kernel says. */
+export interface Peer {
+  /** 0 where it is of another PID namespace. */
+  readonly pid: number;
+  /** Clock ticks from the boot to the start of the process; null where that cannot be found. */
+  readonly startTicks: number | null;
+  readonly uid: number;
+  readonly gid: number;
+  readonly groups: readonly number[];
+}
+
 export interface HubPorts<Fd> {
-  /** Sends a reply with descriptors attached; they stay the core's. A session that cannot take it is the server's concern. */
-  reply(session: SessionId, reply: Reply, fds: readonly Fd[]): void;
-  /** Hangs up, after what was replied. The server then reports the session's end as for any other. */
-  hangUp(session: SessionId): void;
+  /** Sends a reply with descriptors attached; they stay the core's. A connection that cannot take it is the server's concern. */
+  reply(connection: ConnectionId, reply: Reply, fds: readonly Fd[]): void;
+  /** Hangs up, after what was replied. The server then reports the end of the connection as for any other. */
+  hangUp(connection: ConnectionId): void;
+  /** Another connection of the same process has taken this one's place: nothing more is said or asked of it. */
+  forget(connection: ConnectionId): void;
+  /** Takes no messages from this connection for so long. */
+  pause(connection: ConnectionId, milliseconds: number): void;
   /** Ends the hub, after what was replied. */
   stop(): void;
+  /** Gives everything to the process on this connection, after what was replied. */
+  handOver(connection: ConnectionId): void;
+  /**
+   * Keeps what the next hub must know if this one dies. Called before the change takes effect.
+   * @throws where something is gained and could not be written down; what ends is never refused
+   */
+  record(records: readonly HubRecord[]): void;
+  /** These descriptors are an object's from here on: a service manager can keep them over the death of the hub. They stay the core's. */
+  memoryArrived(object: number, fds: readonly Fd[]): void;
+  /** The object has ended, and its descriptors are about to be closed. */
+  memoryGone(object: number): void;
   closeFd(fd: Fd): void;
   inspectMemoryFile(fd: Fd): MemoryFileFacts;
+  /** Sees to it that other users cannot open this host memory anew for writing; false where that cannot be done. */
+  restrictMemoryFile(fd: Fd): boolean;
   /** A descriptor of the same host memory that cannot be mapped writable; the core owns it. */
   reopenReadOnly(fd: Fd): Fd;
+  /** A writable descriptor of host memory, of which one for reading is here; undefined where the system does not allow that. */
+  reopenWritable(fd: Fd): Fd | undefined;
   /** Ends a timeline in host memory, whose owner is dead or has closed it, for everybody who waits for it. */
   endTimeline(memory: Fd, byteOffset: number): void;
   /** Wall-clock time in milliseconds. */
   now(): number;
+  /** Milliseconds that only go forward. */
+  monotonicMs(): number;
 }
 
 export interface HubIdentity {

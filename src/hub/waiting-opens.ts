@@ -1,17 +1,19 @@
 /** The opens that wait for a name to be published, found by name when it is and by request when they are cancelled. */
 import { CudaIpcError } from "../base/errors.js";
-import { limits } from "../base/limits.js";
 import type { RequestOf } from "../wire/messages.js";
 import type { SessionId } from "./ports.js";
+import type { Session } from "./sessions.js";
 
-export interface WaitingOpen {
-  readonly session: SessionId;
+export interface WaitingOpen<Fd> {
+  readonly session: Session<Fd>;
   readonly request: RequestOf<"open">;
 }
 
-export class WaitingOpens {
-  readonly #byName = new Map<string, Set<WaitingOpen>>();
-  readonly #bySession = new Map<SessionId, Map<number, WaitingOpen>>();
+const ONE = { waitingOpens: 1 };
+
+export class WaitingOpens<Fd> {
+  readonly #byName = new Map<string, Set<WaitingOpen<Fd>>>();
+  readonly #bySession = new Map<SessionId, Map<number, WaitingOpen<Fd>>>();
   #size = 0;
 
   get size(): number {
@@ -19,51 +21,70 @@ export class WaitingOpens {
   }
 
   /** @throws LIMIT_EXCEEDED, INVALID_MESSAGE where the request's id is already waiting */
-  add(waiting: WaitingOpen): void {
-    const { name, id } = waiting.request;
-    const ofSession = this.#bySession.get(waiting.session) ?? new Map<number, WaitingOpen>();
-    if (ofSession.has(id))
-      throw new CudaIpcError("INVALID_MESSAGE", `Cannot open "${name}": request ${id} already waits`);
-    if (ofSession.size >= limits.waitingOpensPerClientMax) {
-      throw new CudaIpcError(
-        "LIMIT_EXCEEDED",
-        `Cannot open "${name}": ${ofSession.size} opens of this client wait already (waitingOpensPerClientMax)`,
-      );
+  add({ session, request }: WaitingOpen<Fd>): void {
+    if (this.#bySession.get(session.id)?.has(request.id)) {
+      const message = `Cannot open "${request.name}": request ${request.id} already waits`;
+      throw new CudaIpcError("INVALID_MESSAGE", message);
     }
-    ofSession.set(id, waiting);
-    this.#bySession.set(waiting.session, ofSession);
-    const ofName = this.#byName.get(name) ?? new Set<WaitingOpen>();
-    ofName.add(waiting);
-    this.#byName.set(name, ofName);
-    this.#size += 1;
+    session.account.charge(`wait for "${request.name}"`, ONE);
+    this.#add({ session, request });
+  }
+
+  /** As `add`, for one that an earlier hub took. */
+  restore(waiting: WaitingOpen<Fd>): void {
+    waiting.session.account.take(ONE);
+    this.#add(waiting);
   }
 
   /** Removes and returns the wait of one request, if there is one. */
-  take(session: SessionId, requestId: number): WaitingOpen | undefined {
+  take(session: SessionId, requestId: number): WaitingOpen<Fd> | undefined {
     const waiting = this.#bySession.get(session)?.get(requestId);
     if (waiting !== undefined) this.#delete(waiting);
     return waiting;
   }
 
   /** Removes and returns all waits for a name, in the order in which they came. */
-  takeName(name: string): WaitingOpen[] {
+  takeName(name: string): WaitingOpen<Fd>[] {
     const all = [...(this.#byName.get(name) ?? [])];
     for (const waiting of all) this.#delete(waiting);
     return all;
+  }
+
+  /** The requests of one session that wait, in the order in which they came. */
+  ofSession(session: SessionId): RequestOf<"open">[] {
+    return [...(this.#bySession.get(session)?.values() ?? [])].map(({ request }) => request);
   }
 
   dropSession(session: SessionId): void {
     for (const waiting of [...(this.#bySession.get(session)?.values() ?? [])]) this.#delete(waiting);
   }
 
-  #delete(waiting: WaitingOpen): void {
+  clear(): void {
+    this.#byName.clear();
+    this.#bySession.clear();
+    this.#size = 0;
+  }
+
+  #add(waiting: WaitingOpen<Fd>): void {
     const { session, request } = waiting;
-    const ofSession = this.#bySession.get(session);
+    const ofSession = this.#bySession.get(session.id) ?? new Map<number, WaitingOpen<Fd>>();
+    ofSession.set(request.id, waiting);
+    this.#bySession.set(session.id, ofSession);
+    const ofName = this.#byName.get(request.name) ?? new Set<WaitingOpen<Fd>>();
+    ofName.add(waiting);
+    this.#byName.set(request.name, ofName);
+    this.#size += 1;
+  }
+
+  #delete(waiting: WaitingOpen<Fd>): void {
+    const { session, request } = waiting;
+    const ofSession = this.#bySession.get(session.id);
     ofSession?.delete(request.id);
-    if (ofSession?.size === 0) this.#bySession.delete(session);
+    if (ofSession?.size === 0) this.#bySession.delete(session.id);
     const ofName = this.#byName.get(request.name);
     ofName?.delete(waiting);
     if (ofName?.size === 0) this.#byName.delete(request.name);
     this.#size -= 1;
+    session.account.refund(ONE);
   }
 }

@@ -26,9 +26,12 @@ export interface ExporterFile extends ProcessIdentity {
   readonly byteLength: number;
 }
 
+/** WHY not 0444: who imports for writing opens the file anew, and is of the same user. */
+const EXPORTED_MODE = 0o600;
+
 /** The number in the name is what tells a file from a later one under the same descriptor. The caller owns it. */
 export function createExporterFile(kind: ExporterFileKind, fileNumber: number, byteLength: number): OwnedFd {
-  return createMemoryFile(fileName(kind, fileNumber), byteLength);
+  return createMemoryFile(fileName(kind, fileNumber), byteLength, { mode: EXPORTED_MODE });
 }
 
 /**

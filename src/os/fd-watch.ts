@@ -29,6 +29,7 @@ export class FdWatch {
   #open = true;
   #paused = false;
   #scheduled = false;
+  #readable = true;
   #writable = false;
 
   /**
@@ -42,6 +43,13 @@ export class FdWatch {
     watches.set(this, fd);
     // Made by somebody else's code for the end of the process, after `closeAll` has run.
     if (ended) this.close();
+  }
+
+  /** Whether to call back for readability, and for the end of the other side, which a reader finds; it does unless told otherwise. */
+  setReadable(readable: boolean): void {
+    if (!this.#open || readable === this.#readable) return;
+    this.#readable = readable;
+    if (!this.#paused) this.#start();
   }
 
   /** Whether to call back for writability as well. */
@@ -80,9 +88,14 @@ export class FdWatch {
     this.#handle.close();
   }
 
+  get #wanted(): boolean {
+    return this.#readable || this.#writable;
+  }
+
   #start(): void {
     this.#handle.stop();
-    this.#handle.start({ readable: true, writable: this.#writable, disconnect: true }, this.#hop);
+    if (!this.#wanted) return;
+    this.#handle.start({ readable: this.#readable, writable: this.#writable, disconnect: this.#readable }, this.#hop);
   }
 
   // WHY: koffi's callback does not run promise continuations by itself (with `await` code directly in it Node 26
@@ -92,7 +105,7 @@ export class FdWatch {
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
-      if (this.#open && !this.#paused) this.#onReady();
+      if (this.#open && !this.#paused && this.#wanted) this.#onReady();
     });
   };
 }

@@ -1,8 +1,10 @@
 /**
  * Memory with a file descriptor (memfd): sized once, sealed against resizing, so that nobody who maps it
- * can be ended by a shrink under its feet (SIGBUS).
+ * can be ended by a shrink under its feet (SIGBUS), and of a mode by which other users who got a descriptor for reading
+ * cannot open it anew for writing. https://man7.org/linux/man-pages/man2/memfd_create.2.html
  */
-import { fstatSync, writeSync } from "node:fs";
+import { type BigIntStats, fchmodSync, fstatSync, writeSync } from "node:fs";
+import { hasCode } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
 import { libc } from "../ffi/libc.js";
 import { openFile } from "./open-file.js";
@@ -24,15 +26,30 @@ const O_ACCMODE = 3;
 const O_RDWR = 2;
 const SIZE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW;
 const WRITE_SEALS = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
+/**
+ * Nobody opens it for writing by its name in /proc; who was sent a writable descriptor has one.
+ * WHY: memory files are made with mode 0777, whatever the umask, and a descriptor for reading leads to that name.
+ */
+const READ_ONLY_MODE = 0o444;
+const OWNER_WRITE = 0o200;
+const OTHERS_WRITE = 0o022;
+/** Far more often than other processes of the owner can come between two steps of `reopenWritable`. */
+const REOPEN_ATTEMPTS = 100;
+
+export interface MemoryFileOptions {
+  /** Its permissions: 0444 unless given. With 0600 other processes of the same user, and nobody else, may open it by its name in /proc. */
+  readonly mode?: number;
+}
 
 /** New zeroed memory of exactly `byteLength` bytes whose size nobody can change. The caller owns the descriptor. */
-export function createMemoryFile(name: string, byteLength: number): OwnedFd {
+export function createMemoryFile(name: string, byteLength: number, options: MemoryFileOptions = {}): OwnedFd {
   return acquireIn((scope) => {
     const fd = scope.own(create(name), (fd) => fd.close());
     if (libc().ftruncate(fd.number, byteLength) < 0) {
       throw systemError(`size memory file "${name}" to ${byteLength} bytes`, "ftruncate");
     }
     seal(fd, SIZE_SEALS);
+    setMode(fd, options.mode ?? READ_ONLY_MODE);
     return fd;
   });
 }
@@ -49,6 +66,7 @@ export function createConstantFile(name: string, content: Uint8Array): OwnedFd {
       throw fromNodeError(`fill memory file "${name}" with ${content.byteLength} bytes`, error);
     }
     seal(fd, SIZE_SEALS | F_SEAL_WRITE | F_SEAL_SEAL);
+    setMode(fd, READ_ONLY_MODE);
     return fd;
   });
 }
@@ -61,16 +79,28 @@ export interface MemoryFileFacts {
   readonly contentSealed: boolean;
   /** Its bytes can be changed by way of this descriptor. */
   readonly writable: boolean;
+  /** Which file it is, as `device:inode`: the same for all descriptors of one file, and of no other for as long as one of them is open. */
+  readonly inode: string;
+  /** Its permissions: `0o444`. */
+  readonly mode: number;
+  readonly ownerUid: number;
 }
 
 /** What holds of a file that somebody else sent; nothing is sealed where it is no memory file. */
 export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
-  const byteLength = sizeOf(fd);
-  const seals = libc().fcntl(fd.number, F_GET_SEALS, 0);
-  const sizeSealed = seals >= 0 && (seals & SIZE_SEALS) === SIZE_SEALS;
-  const contentSealed = sizeSealed && (seals & F_SEAL_WRITE) !== 0;
+  const stats = look(fd);
+  const seals = sealsOf(fd);
+  const sizeSealed = isSizeSealed(seals);
   const writable = (libc().fcntl(fd.number, F_GETFL, 0) & O_ACCMODE) === O_RDWR;
-  return { byteLength, sizeSealed, contentSealed, writable: writable && (seals & WRITE_SEALS) === 0 };
+  return {
+    byteLength: Number(stats.size),
+    sizeSealed,
+    contentSealed: sizeSealed && (seals & F_SEAL_WRITE) !== 0,
+    writable: writable && (seals & WRITE_SEALS) === 0,
+    inode: `${stats.dev}:${stats.ino}`,
+    mode: permissions(stats),
+    ownerUid: Number(stats.uid),
+  };
 }
 
 /** A descriptor of the same memory through which nobody can map it writable. The caller owns it. */
@@ -78,11 +108,99 @@ export function reopenReadOnly(fd: OwnedFd): OwnedFd {
   return openFile(`/proc/self/fd/${fd.number}`, "read", "reopen a memory file for reading");
 }
 
-function sizeOf(fd: OwnedFd): number {
+/**
+ * A descriptor for writing of a memory file of which this process may have one for reading alone; undefined where the system does not
+ * allow it: the file is another user's and this process not root, its content is sealed, or it is no memory file. The caller owns it.
+ */
+export function reopenWritable(fd: OwnedFd): OwnedFd | undefined {
+  const seals = sealsOf(fd);
+  // WHY: the mode of other files is not for this process to change, and it may get any descriptor from others.
+  if (!isSizeSealed(seals) || (seals & WRITE_SEALS) !== 0) return undefined;
+  const mode = permissions(look(fd));
+  for (let attempt = 0; attempt < REOPEN_ATTEMPTS; attempt += 1) {
+    const opened = tryOpenWritable(fd);
+    if (opened !== undefined) return opened;
+    // WHY not 0600: only the owner's bit is set, so that nobody else gets in meanwhile and others can go on opening it for reading.
+    if (!trySetMode(fd, mode | OWNER_WRITE)) return undefined;
+    const reopened = openWithMode(fd, mode & ~OWNER_WRITE);
+    // Another process of the owner that does the same has taken the bit away again.
+    if (reopened !== undefined) return reopened;
+  }
+  return undefined;
+}
+
+/**
+ * Makes a memory file that somebody else made one that nobody else can open for writing; true if it is so in the end.
+ * False where it is another user's, who let others write, and for what is no memory file of sealed size, which is left alone.
+ */
+export function restrictMemoryFile(fd: OwnedFd): boolean {
+  // WHY: the descriptor may be of anything that its sender could open, /dev/null or a folder, and this process be root.
+  if (!isSizeSealed(sealsOf(fd))) return false;
+  const mode = permissions(look(fd));
+  if (mode === READ_ONLY_MODE || trySetMode(fd, READ_ONLY_MODE)) return true;
+  // WHY again: F_SEAL_EXEC keeps the bits for execution as they are.
+  return trySetMode(fd, (mode & 0o111) | READ_ONLY_MODE) || (mode & OTHERS_WRITE) === 0;
+}
+
+/** Opens it for writing, and sets the mode again whatever comes of that. */
+function openWithMode(fd: OwnedFd, mode: number): OwnedFd | undefined {
+  return acquireIn((scope) => {
+    scope.defer(() => setMode(fd, mode));
+    const opened = tryOpenWritable(fd);
+    scope.defer(() => opened?.close());
+    setMode(fd, mode);
+    return opened;
+  });
+}
+
+function tryOpenWritable(fd: OwnedFd): OwnedFd | undefined {
   try {
-    return fstatSync(fd.number).size;
+    return openFile(`/proc/self/fd/${fd.number}`, "read-write", "reopen a memory file for writing");
+  } catch (error) {
+    if (hasCode(error, "PERMISSION_DENIED")) return undefined;
+    throw error;
+  }
+}
+
+function look(fd: OwnedFd): BigIntStats {
+  try {
+    // WHY bigint: the numbers of inodes have 64 bits.
+    return fstatSync(fd.number, { bigint: true });
   } catch (error) {
     throw fromNodeError("look at a file", error);
+  }
+}
+
+function permissions(stats: BigIntStats): number {
+  return Number(stats.mode & 0o7777n);
+}
+
+/** Negative where the file is of a kind without seals. */
+function sealsOf(fd: OwnedFd): number {
+  return libc().fcntl(fd.number, F_GET_SEALS, 0);
+}
+
+/** True for memory files alone: all others on tmpfs count as sealed against further seals. */
+function isSizeSealed(seals: number): boolean {
+  return seals >= 0 && (seals & SIZE_SEALS) === SIZE_SEALS;
+}
+
+function setMode(fd: OwnedFd, mode: number): void {
+  try {
+    fchmodSync(fd.number, mode);
+  } catch (error) {
+    throw fromNodeError(`set the mode of a memory file to 0${mode.toString(8)}`, error);
+  }
+}
+
+/** False where the system does not allow it. */
+function trySetMode(fd: OwnedFd, mode: number): boolean {
+  try {
+    setMode(fd, mode);
+    return true;
+  } catch (error) {
+    if (hasCode(error, "PERMISSION_DENIED")) return false;
+    throw error;
   }
 }
 

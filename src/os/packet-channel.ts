@@ -2,6 +2,7 @@
  * A connected socket on the event loop: messages in by callback, messages out at once or, where the other side
  * does not read, through a bounded queue. Ends once, with a reason.
  */
+import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
@@ -16,10 +17,29 @@ export interface PacketHandler {
   onEnd(reason: unknown): void;
 }
 
-interface Waiting {
+/** A message that waits for the other side to read. */
+export interface QueuedMessage {
   readonly bytes: Uint8Array;
   /** Duplicates that are the queue's own. */
   readonly fds: readonly OwnedFd[];
+}
+
+export interface PacketChannelOptions {
+  /** Messages that may wait before `send` throws. */
+  readonly queueMessagesMax?: number;
+  /** What waits from the start, ahead of all that is sent, whatever its number. The channel takes over the descriptors. */
+  readonly queued?: readonly QueuedMessage[];
+}
+
+/** What is left of a channel that was taken over, all of it the caller's: another channel, here or in another process, goes on with it. */
+export interface TakenOver {
+  readonly socket: SeqpacketSocket;
+  readonly queued: readonly QueuedMessage[];
+}
+
+interface Drain {
+  resolve(): void;
+  reject(reason: unknown): void;
 }
 
 /**
@@ -32,16 +52,20 @@ export class PacketChannel {
   readonly socket: SeqpacketSocket;
   readonly #handler: PacketHandler;
   readonly #watch: FdWatch;
-  readonly #queue: Waiting[] = [];
+  readonly #queue: QueuedMessage[];
   readonly #queueMessagesMax: number;
+  readonly #drains = new Set<Drain>();
   #open = true;
+  #paused = false;
 
-  /** Takes over the socket. */
-  constructor(socket: SeqpacketSocket, handler: PacketHandler, queueMessagesMax: number = limits.sendQueueMessagesMax) {
+  /** Takes over the socket and what is queued, unless it throws. */
+  constructor(socket: SeqpacketSocket, handler: PacketHandler, options: PacketChannelOptions = {}) {
     this.socket = socket;
     this.#handler = handler;
-    this.#queueMessagesMax = queueMessagesMax;
+    this.#queueMessagesMax = options.queueMessagesMax ?? limits.sendQueueMessagesMax;
+    this.#queue = [...(options.queued ?? [])];
     this.#watch = new FdWatch(socket.fd, () => this.#onReady());
+    if (this.#queue.length > 0) this.#watch.setWritable(true);
   }
 
   get open(): boolean {
@@ -71,6 +95,51 @@ export class PacketChannel {
     this.#watch.setWritable(true);
   }
 
+  /**
+   * Waits until no message is queued: all are with the system, or the other side has hung up, which `onEnd` tells.
+   * @throws TIMEOUT, ABORTED; CLOSED where the channel is closed or taken over, PEER_GONE, or what else ended it
+   */
+  async drained(deadline: Deadline): Promise<void> {
+    if (!this.#open) throw endedWhileWaiting();
+    if (this.#queue.length === 0) return;
+    let drain: Drain | undefined;
+    const empty = new Promise<void>((resolve, reject) => {
+      drain = { resolve, reject };
+      this.#drains.add(drain);
+    });
+    await deadline.race(empty, () => {
+      if (drain !== undefined) this.#drains.delete(drain);
+    });
+  }
+
+  /**
+   * Receives nothing until `resume`: what is sent meanwhile waits in the socket, and in the end the other side has to wait.
+   * Also its hanging up is noticed only then. Messages of this side are still sent. Without any it keeps no process from ending.
+   */
+  pause(): void {
+    this.#paused = true;
+    this.#watch.setReadable(false);
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#watch.setReadable(true);
+  }
+
+  /**
+   * Ends the channel without its handler being told, and gives up the socket, open and with all that was not yet received, and the
+   * messages that wait.
+   * @throws CLOSED after the end
+   */
+  takeOver(): TakenOver {
+    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot take over a connection: it has ended");
+    this.#watch.close();
+    this.#open = false;
+    const queued = this.#queue.splice(0);
+    this.#settleDrains((drain) => drain.reject(endedWhileWaiting()));
+    return { socket: this.socket, queued };
+  }
+
   /** Whether the connection keeps the process from ending; it does unless told otherwise. */
   setReferenced(referenced: boolean): void {
     this.#watch.setReferenced(referenced);
@@ -78,16 +147,21 @@ export class PacketChannel {
 
   /** Ends the channel from this side; messages that still wait are dropped. */
   close(): void {
+    this.#close(endedWhileWaiting());
+  }
+
+  #close(reason: unknown): void {
     if (!this.#open) return;
     this.#open = false;
+    this.#settleDrains((drain) => drain.reject(reason));
     const dropped = this.#queue.splice(0).flatMap((waiting) => waiting.fds);
     releaseAll([() => this.#watch.close(), () => this.socket.close(), ...dropped.map((fd) => () => fd.close())]);
   }
 
-  /** Receives all that has come, for a peer of whom no more will. */
+  /** Receives all that has come, also while paused, for a peer of whom no more will. */
   drain(): void {
     try {
-      while (this.#open && this.#receive());
+      while (this.#open && this.#receive(true));
     } catch (error) {
       this.#end(error);
     }
@@ -95,7 +169,7 @@ export class PacketChannel {
 
   #onReady(): void {
     try {
-      this.#receive();
+      this.#receive(false);
       if (this.#open) this.#flush();
     } catch (error) {
       this.#end(error);
@@ -103,8 +177,9 @@ export class PacketChannel {
   }
 
   /** Whether there may be more to receive. */
-  #receive(): boolean {
+  #receive(evenPaused: boolean): boolean {
     for (let count = 0; count < PACKETS_PER_TURN && this.#open; count += 1) {
+      if (this.#paused && !evenPaused) return true;
       const packet = this.socket.tryReceive();
       if (packet === undefined) return false;
       if (packet === "end") {
@@ -121,12 +196,15 @@ export class PacketChannel {
     let sent = 0;
     while (sent < count && this.#trySendQueued(this.#queue[sent])) sent += 1;
     const done = this.#queue.splice(0, sent).flatMap((waiting) => waiting.fds);
-    if (this.#queue.length === 0) this.#watch.setWritable(false);
+    if (this.#queue.length === 0) {
+      this.#watch.setWritable(false);
+      this.#settleDrains((drain) => drain.resolve());
+    }
     releaseAll(done.map((fd) => () => fd.close()));
   }
 
   /** True where nothing is left to do: it was sent, or the other side has hung up, whose end is for `#receive` to find. */
-  #trySendQueued(next: Waiting | undefined): boolean {
+  #trySendQueued(next: QueuedMessage | undefined): boolean {
     try {
       return next === undefined || this.socket.trySend(next.bytes, next.fds);
     } catch (error) {
@@ -135,9 +213,19 @@ export class PacketChannel {
     }
   }
 
+  #settleDrains(settle: (drain: Drain) => void): void {
+    const drains = [...this.#drains];
+    this.#drains.clear();
+    for (const drain of drains) settle(drain);
+  }
+
   #end(reason: unknown): void {
     if (!this.#open) return;
-    this.close();
+    this.#close(reason ?? new CudaIpcError("PEER_GONE", "Cannot send what waits: the other side has hung up"));
     this.#handler.onEnd(reason);
   }
+}
+
+function endedWhileWaiting(): CudaIpcError {
+  return new CudaIpcError("CLOSED", "Cannot wait until all messages are sent: the connection has ended");
 }

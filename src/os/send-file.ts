@@ -3,8 +3,9 @@
  * Measured faster than read and write, and than reading into a mapping, whose page faults cost more than the copy.
  */
 import type { Deadline } from "../base/deadline.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { libc } from "../ffi/libc.js";
+import { reopenWritable } from "./memory-file.js";
 import { openFile } from "./open-file.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { systemError } from "./system-error.js";
@@ -14,6 +15,11 @@ const SEEK_SET = 0;
 
 export interface FileRange {
   readonly fd: number;
+  readonly byteOffset: number;
+}
+
+export interface OwnedFileRange {
+  readonly fd: OwnedFd;
   readonly byteOffset: number;
 }
 
@@ -30,14 +36,14 @@ export interface SendFileOptions {
  * @throws INVALID_FILE where the source ends early, DISK_FULL
  */
 export async function sendFile(
-  to: FileRange,
+  to: OwnedFileRange,
   from: FileRange,
   byteLength: number,
   options: SendFileOptions,
 ): Promise<void> {
   // WHY: sendfile works at the file position, which duplicates of a descriptor share with everybody; a reopened one has its own.
-  using target = reopenAt(to, "read-write");
-  using source = reopenAt(from, "read");
+  using target = seek(reopenTarget(to.fd), to.byteOffset);
+  using source = seek(reopen(from.fd, "read"), from.byteOffset);
   for (let done = 0; done < byteLength; ) {
     options.deadline.check();
     const count = await sendPiece(target, source, Math.min(PIECE_BYTES, byteLength - done));
@@ -50,10 +56,25 @@ export async function sendFile(
   }
 }
 
-function reopenAt(range: FileRange, use: "read" | "read-write"): OwnedFd {
-  const fd = openFile(`/proc/self/fd/${range.fd}`, use, "open a file a second time");
-  if (libc().lseek(fd.number, range.byteOffset, SEEK_SET) >= 0) return fd;
-  const failure = systemError(`go to byte ${range.byteOffset} of a file`, "lseek");
+function reopen(fd: number, use: "read" | "read-write"): OwnedFd {
+  return openFile(`/proc/self/fd/${fd}`, use, "open a file a second time");
+}
+
+function reopenTarget(fd: OwnedFd): OwnedFd {
+  try {
+    return reopen(fd.number, "read-write");
+  } catch (error) {
+    // A memory file, which its owner too may open for reading alone.
+    const opened = hasCode(error, "PERMISSION_DENIED") ? reopenWritable(fd) : undefined;
+    if (opened !== undefined) return opened;
+    throw error;
+  }
+}
+
+/** Goes to the byte; a descriptor that cannot is closed. */
+function seek(fd: OwnedFd, byteOffset: number): OwnedFd {
+  if (libc().lseek(fd.number, byteOffset, SEEK_SET) >= 0) return fd;
+  const failure = systemError(`go to byte ${byteOffset} of a file`, "lseek");
   fd.close();
   throw failure;
 }

@@ -7,10 +7,10 @@ import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { lastErrno, libc } from "../ffi/libc.js";
-import { addressOf } from "./host-memory.js";
 import { OwnedFd } from "./owned-fd.js";
 import { openPidfd } from "./process-watch.js";
 import * as layout from "./socket-layout.js";
+import { messageMemory, retryInterrupted, trySendMessage } from "./socket-message.js";
 import { errnos, systemError } from "./system-error.js";
 
 const SOCKET_TYPE = layout.SOCK_SEQPACKET | layout.SOCK_CLOEXEC | layout.SOCK_NONBLOCK;
@@ -68,27 +68,7 @@ export class SeqpacketSocket {
    * @throws MESSAGE_TOO_LARGE; PEER_GONE where the other side has hung up, though what it had sent can still be received
    */
   trySend(bytes: Uint8Array, fds: readonly OwnedFd[] = []): boolean {
-    if (bytes.byteLength === 0 || bytes.byteLength > limits.messageBytesMax) {
-      throw new CudaIpcError(
-        "MESSAGE_TOO_LARGE",
-        `Cannot send a message of ${bytes.byteLength} bytes: the protocol takes 1 to ${limits.messageBytesMax}`,
-      );
-    }
-    if (fds.length > limits.scmRightsFdsMax) {
-      throw new RangeError(`A message takes ${limits.scmRightsFdsMax} file descriptors, not ${fds.length}`);
-    }
-    const memory = messageMemory();
-    memory.data.set(bytes);
-    memory.prepareSend(
-      bytes.byteLength,
-      fds.map((fd) => fd.number),
-    );
-    const sent = retryInterrupted(() =>
-      libc().sendmsg(this.fd.number, memory.header, layout.MSG_DONTWAIT | layout.MSG_NOSIGNAL),
-    );
-    if (sent >= 0) return true;
-    if (lastErrno() === errnos.EAGAIN) return false;
-    throw systemError(`send a message of ${bytes.byteLength} bytes`, "sendmsg");
+    return trySendMessage(this.fd, bytes, fds);
   }
 
   /** Receives one message: undefined where none is there yet, "end" when the other side is gone. */
@@ -115,6 +95,7 @@ export class SeqpacketSocket {
     return { bytes, fds: [], damage };
   }
 
+  /** The process that connected, or that listens, as it was at that moment. */
   peerCredentials(): PeerCredentials {
     const value = new Uint8Array(new ArrayBuffer(12));
     const length = new Uint32Array(new ArrayBuffer(4)).fill(12);
@@ -123,6 +104,28 @@ export class SeqpacketSocket {
     }
     const view = new DataView(value.buffer);
     return { pid: view.getInt32(0, true), uid: view.getUint32(4, true), gid: view.getUint32(8, true) };
+  }
+
+  /**
+   * The supplementary groups that the peer had when it connected or began to listen, in the kernel's order; its own group is in the
+   * credentials. None where the kernel cannot tell (Linux before 4.13).
+   */
+  peerGroups(): number[] {
+    const length = new Uint32Array(new ArrayBuffer(4));
+    for (let byteLength = GROUPS_BYTES; ; ) {
+      const value = new Uint8Array(new ArrayBuffer(byteLength));
+      length[0] = byteLength;
+      if (libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERGROUPS, value, length) >= 0) {
+        return Array.from(new Uint32Array(value.buffer, 0, length[0] / 4));
+      }
+      const errno = lastErrno();
+      if (errno === errnos.ENOPROTOOPT) return [];
+      // The kernel says how many bytes it wants. WHY only more: anything else would ask for ever.
+      if (errno !== errnos.ERANGE || length[0] <= byteLength) {
+        throw systemError("ask for the peer's groups", "getsockopt", errno);
+      }
+      byteLength = length[0];
+    }
   }
 
   /**
@@ -180,6 +183,9 @@ export class SeqpacketListener {
   }
 }
 
+/** Room for 32 groups; who is in more is asked for twice. */
+const GROUPS_BYTES = 32 * 4;
+
 /** What asking for the pidfd of a process that has been reaped gives, in one version of Linux or another. */
 const PROCESS_GONE: ReadonlySet<number> = new Set([errnos.ESRCH, errnos.EINVAL, errnos.ENODATA]);
 
@@ -212,19 +218,4 @@ function damageOf(flags: number, byteLength: number, fdCount: number): CudaIpcEr
     return new CudaIpcError("MESSAGE_TOO_LARGE", message);
   }
   return undefined;
-}
-
-function retryInterrupted(call: () => number): number {
-  for (;;) {
-    const result = call();
-    if (result >= 0 || lastErrno() !== errnos.EINTR) return result;
-  }
-}
-
-let shared: layout.MessageMemory | undefined;
-
-/** One room for all sockets of the thread: a message is copied out before the next call. One byte over the limit shows a cut. */
-function messageMemory(): layout.MessageMemory {
-  shared ??= new layout.MessageMemory(limits.messageBytesMax + 1, addressOf);
-  return shared;
 }

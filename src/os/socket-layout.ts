@@ -9,11 +9,13 @@
 import { limits } from "../base/limits.js";
 
 export const AF_UNIX = 1;
+export const SOCK_DGRAM = 2;
 export const SOCK_SEQPACKET = 5;
 export const SOCK_CLOEXEC = 0x80000;
 export const SOCK_NONBLOCK = 0x800;
 export const SOL_SOCKET = 1;
 export const SO_PEERCRED = 17;
+export const SO_PEERGROUPS = 59;
 export const SO_PEERPIDFD = 77;
 const SCM_RIGHTS = 1;
 export const MSG_CTRUNC = 0x8;
@@ -103,9 +105,17 @@ export class MessageMemory {
 
 /** A sockaddr_un for a path in the file system, exactly as long as bind and connect want it. */
 export function unixAddress(path: string): Uint8Array {
-  const pathBytes = Buffer.from(path, "utf8");
-  const address = new Uint8Array(new ArrayBuffer(2 + pathBytes.byteLength + 1));
-  new DataView(address.buffer).setUint16(0, AF_UNIX, true);
-  address.set(pathBytes, 2);
-  return address;
+  return address(Buffer.from(`${path}\0`, "utf8"));
+}
+
+/** A sockaddr_un for a name in the abstract namespace: a zero byte before it and none after, which would belong to the name. */
+export function abstractAddress(name: string): Uint8Array {
+  return address(Buffer.from(`\0${name}`, "utf8"));
+}
+
+function address(name: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(new ArrayBuffer(2 + name.byteLength));
+  new DataView(bytes.buffer).setUint16(0, AF_UNIX, true);
+  bytes.set(name, 2);
+  return bytes;
 }

@@ -4,11 +4,13 @@ import type { ErrorCode } from "../base/error-codes.js";
 import { SystemError } from "../base/errors.js";
 import { lastErrno } from "../ffi/libc.js";
 
-export const errnos = constants.errno;
+/** WHY one by hand: Node's table lacks it. It is the same number on all architectures that Node runs on. */
+export const errnos = { ...constants.errno, ETOOMANYREFS: 109 };
 
 const codes = new Map<number, ErrorCode>([
   [errnos.EMFILE, "TOO_MANY_FDS"],
   [errnos.ENFILE, "TOO_MANY_FDS"],
+  [errnos.ETOOMANYREFS, "TOO_MANY_FDS"],
   [errnos.ENOSPC, "DISK_FULL"],
   [errnos.EDQUOT, "DISK_FULL"],
   [errnos.ENOMEM, "OUT_OF_MEMORY"],

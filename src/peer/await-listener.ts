@@ -1,8 +1,8 @@
 /** Connects to a process that may not be listening yet; tells one that never came from one that has died. */
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
+import { retryPause } from "../base/retry-pause.js";
 import { PeerLink } from "./peer-link.js";
-import { retryPause } from "./retry-pause.js";
 
 const FOUND: Readonly<Record<string, string>> = {
   ENOENT: "there is no such socket; is the other process running?",

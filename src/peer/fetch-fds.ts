@@ -1,6 +1,7 @@
 /** Gets the file descriptors of a shared document from the process that shares it, and says what became of it where that fails. */
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, SystemError } from "../base/errors.js";
+import { retryPause } from "../base/retry-pause.js";
 import type { ExportedGrowth } from "../gpu/growing-memory.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { whereaboutsOf } from "../os/process-identity.js";
@@ -9,7 +10,6 @@ import { fetchedSchema, grownSchema, PEER_VERSION, type PeerMessage } from "../w
 import type { SharedDocument } from "../wire/shared-document.js";
 import { closeFds, PeerLink } from "./peer-link.js";
 import { refusedBy } from "./refusal.js";
-import { retryPause } from "./retry-pause.js";
 
 /**
  * The caller owns the descriptors.

@@ -4,7 +4,7 @@
  */
 import * as v from "valibot";
 import { limits } from "../base/limits.js";
-import { isPlace } from "./timeline-line.js";
+import { isPlace, LINE_BYTES } from "./timeline-line.js";
 
 export const DESCRIPTOR_VERSION = 1;
 
@@ -110,4 +110,10 @@ export function descriptorContradiction(descriptor: Descriptor): string | undefi
 /** How many file descriptors go with a descriptor: the memory, and the index of a bundle. */
 export function fdsOf(descriptor: Descriptor): 1 | 2 {
   return descriptor.content.kind === "bundle" ? 2 : 1;
+}
+
+/** How many bytes of memory an object stands for: all that is mapped, but for what shares its memory with others, which counts what is its own. */
+export function chargedBytes({ mechanism, content, byteLength, allocationByteLength }: Descriptor): number {
+  if (content.kind === "timeline") return LINE_BYTES;
+  return mechanism === "pool" ? byteLength : allocationByteLength;
 }

@@ -18,15 +18,38 @@ const goodName = v.pipe(v.string(), v.check(isValidName, "not a valid name"));
 const head = { v: v.literal(PROTOCOL_VERSION), id };
 
 const access = v.picklist(["read", "read-write"]);
-const lifetime = v.picklist(["held", "pinned"]);
+export const lifetimeSchema = v.picklist(["held", "pinned"]);
 
-export type Lifetime = v.InferOutput<typeof lifetime>;
+export type Lifetime = v.InferOutput<typeof lifetimeSchema>;
+
+/** Whom an object is shared with beside its owner's user: nobody, the owner's group, or every user that the hub serves; and for what. */
+export const sharingSchema = v.strictObject({ with: v.picklist(["private", "group", "all"]), access });
+
+export type Sharing = v.InferOutput<typeof sharingSchema>;
+
+export const PRIVATE: Sharing = { with: "private", access: "read" };
 
 export const requestSchema = v.variant("op", [
-  /** First message of a session. */
-  v.strictObject({ ...head, op: v.literal("hello"), client: v.strictObject({ version: word, program: word }) }),
+  /** First message of a connection. With `resume` it goes on with a session that the same process had on an earlier connection. */
+  v.strictObject({
+    ...head,
+    op: v.literal("hello"),
+    client: v.strictObject({ version: word, program: word }),
+    resume: v.optional(v.strictObject({ session: id })),
+  }),
+  /** After `resume`: this lease is still held. With it come the object's descriptors, for a hub that has lost them, or none. */
+  v.strictObject({ ...head, op: v.literal("restore"), lease: id }),
+  /** After all `restore`: leases of this session that were not named are given back. */
+  v.strictObject({ ...head, op: v.literal("restored") }),
   /** Registers memory under a name; with it come the memory's descriptor and, for a bundle, its index. Not yet visible to `open`. */
-  v.strictObject({ ...head, op: v.literal("create"), name: anyName, lifetime, descriptor: descriptorSchema }),
+  v.strictObject({
+    ...head,
+    op: v.literal("create"),
+    name: anyName,
+    lifetime: lifetimeSchema,
+    descriptor: descriptorSchema,
+    sharing: v.optional(sharingSchema),
+  }),
   v.strictObject({ ...head, op: v.literal("publish"), object: id }),
   /** Answered when the name is published; at once where `wait` is false. */
   v.strictObject({ ...head, op: v.literal("open"), name: anyName, access, wait: v.boolean() }),
@@ -38,6 +61,8 @@ export const requestSchema = v.variant("op", [
   v.strictObject({ ...head, op: v.literal("inspect"), name: anyName }),
   v.strictObject({ ...head, op: v.literal("status") }),
   v.strictObject({ ...head, op: v.literal("stop"), force: v.boolean() }),
+  /** Another hub takes this one's place; what follows on this connection is in hub/takeover. */
+  v.strictObject({ ...head, op: v.literal("takeover") }),
   /** Last message of a session: everything it holds is given back at once. */
   v.strictObject({ ...head, op: v.literal("bye") }),
 ]);
@@ -49,9 +74,13 @@ const objectSummary = v.strictObject({
   name: goodName,
   object: id,
   published: v.boolean(),
-  lifetime,
+  lifetime: lifetimeSchema,
+  sharing: sharingSchema,
   leases: count,
   ownerPid: v.nullable(count),
+  ownerUid: count,
+  /** False after a crash of the hub until somebody who holds the memory has brought it back. */
+  hasMemory: v.boolean(),
   createdAtMs: count,
   descriptor: descriptorSchema,
 });
@@ -69,7 +98,11 @@ const hubStatus = v.strictObject({
   startedAtMs: count,
   socket: v.string(),
   clients: count,
+  /** Sessions whose connection has ended and whose process still holds something. */
+  detached: count,
   objects: count,
+  /** Objects whose memory has not been brought back yet after a crash of the hub. */
+  withoutMemory: count,
   pinned: count,
   leases: count,
   waitingOpens: count,
@@ -85,7 +118,10 @@ const none = v.strictObject({});
 
 /** What a successful reply to each request carries as `result`. */
 export const resultSchemas = {
-  hello: v.strictObject({ version: word, instance: word, pid: count }),
+  /** `session` is what a later connection can resume; `resumed` says whether this one did. */
+  hello: v.strictObject({ version: word, instance: word, pid: count, session: id, resumed: v.boolean() }),
+  restore: none,
+  restored: none,
   create: v.strictObject({ object: id, lease: id }),
   publish: none,
   /** With it come the memory's descriptor and, for a bundle, its index. */
@@ -98,6 +134,7 @@ export const resultSchemas = {
   inspect: v.strictObject({ object: objectSummary, holders: v.array(holder), holdersLeftOut: count }),
   status: hubStatus,
   stop: none,
+  takeover: none,
   bye: none,
 } as const satisfies Record<Request["op"], v.GenericSchema>;
 

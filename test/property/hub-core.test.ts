@@ -191,17 +191,17 @@ const bye = session.map((session) =>
 );
 
 const gone = session.map<Step>((session) => (rig, model) => {
-  rig.core.sessionEnded(session);
+  rig.core.processEnded(session);
   model.end(session);
 });
 
 /** Hung up: nothing more comes from the session; later its process ends. */
 const hangUp = session.map<Step>((session) => (rig, model) => {
-  rig.core.sessionHungUp(session);
+  rig.core.hungUp(session);
   model.drop(session);
   const held = model.leasesOf(session).length > 0;
-  assert.equal(rig.core.hasSession(session), model.live.has(session) && held);
-  rig.core.sessionEnded(session);
+  assert.equal(rig.core.hasConnection(session), model.live.has(session) && held);
+  rig.core.processEnded(session);
   model.end(session);
 });
 
@@ -273,7 +273,7 @@ describe("the hub's core", () => {
           compare(rig, model);
         }
         for (const session of SESSIONS) {
-          rig.core.sessionEnded(session);
+          rig.core.processEnded(session);
           model.end(session);
         }
         compare(rig, model);

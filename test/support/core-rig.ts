@@ -5,113 +5,189 @@
 import assert from "node:assert/strict";
 import type { CudaIpcError } from "../../src/base/errors.js";
 import { HubCore } from "../../src/hub/hub-core.js";
-import type { HubPorts, SessionId } from "../../src/hub/ports.js";
+import type { HubRecord } from "../../src/hub/hub-records.js";
+import { type HubPolicy, privatePolicy } from "../../src/hub/policy.js";
+import type { ConnectionId, HubPorts, Peer } from "../../src/hub/ports.js";
 import type { MemoryFileFacts } from "../../src/os/memory-file.js";
 import { encodeMessage } from "../../src/wire/codec.js";
 import type { Reply, Request, RequestOf } from "../../src/wire/messages.js";
 
 export interface Answered {
-  readonly session: SessionId;
+  readonly connection: ConnectionId;
   readonly reply: Reply;
   readonly fds: readonly number[];
 }
 
 type Fields<Op extends Request["op"]> = Omit<RequestOf<Op>, "v" | "id" | "op">;
 
+export const HUB_UID = 500;
+
+/** A process of the hub's own user, told from others by its number. */
+export function peerOf(pid: number, changes: Partial<Peer> = {}): Peer {
+  return { pid, startTicks: pid * 10, uid: HUB_UID, gid: HUB_UID, groups: [], ...changes };
+}
+
 export class CoreRig implements HubPorts<number> {
-  readonly core = new HubCore<number>(
-    { version: "0", instance: "test", pid: 1, startedAtMs: 0, socket: "/test", idleMs: null },
-    this,
-  );
+  readonly core: HubCore<number>;
   /** Descriptors that the core owns. */
   readonly open = new Set<number>();
   readonly facts = new Map<number, MemoryFileFacts>();
   readonly answered: Answered[] = [];
-  readonly hungUp: SessionId[] = [];
+  readonly hungUp: ConnectionId[] = [];
   /** Timelines that the core ended. */
   readonly ended: { readonly fd: number; readonly byteOffset: number }[] = [];
+  readonly records: HubRecord[] = [];
+  readonly forgotten: ConnectionId[] = [];
+  readonly paused: { readonly connection: ConnectionId; readonly milliseconds: number }[] = [];
+  readonly handedOver: ConnectionId[] = [];
+  /** Descriptors of objects that the world was told of. */
+  readonly kept = new Map<number, readonly number[]>();
   stops = 0;
+  monotonic = 0;
+  /** What `record` throws, once, for a gain. */
+  recordFailure: CudaIpcError | undefined;
+  /** Whether memory files can be kept from other users, and be opened anew for writing. */
+  restricts = true;
+  reopensWritable = true;
   /** What `reopenReadOnly` throws, once. */
   reopenFailure: CudaIpcError | undefined;
   #lastFd = 100;
   #lastId = 0;
   #clock = 0;
 
+  constructor(policy: HubPolicy = privatePolicy(HUB_UID), lastId = 0) {
+    const identity = { version: "0", instance: "test", pid: 1, startedAtMs: 0, socket: "/test", idleMs: null };
+    this.core = new HubCore<number>(identity, policy, this, lastId);
+  }
+
   /** A descriptor for the core to own, of sealed memory unless `facts` says otherwise. */
   fd(facts: Partial<MemoryFileFacts> = {}): number {
     this.#lastFd += 1;
     this.open.add(this.#lastFd);
-    this.facts.set(this.#lastFd, { byteLength: 4096, sizeSealed: true, contentSealed: true, writable: true, ...facts });
+    this.facts.set(this.#lastFd, {
+      byteLength: 4096,
+      sizeSealed: true,
+      contentSealed: true,
+      writable: true,
+      ...theFile(this.#lastFd),
+      ...facts,
+    });
     return this.#lastFd;
   }
 
-  /** A session that has said hello. */
-  greeted(id: SessionId, program = "test"): SessionId {
-    this.core.sessionStarted(id, 1000 + id);
+  /** A connection that has said hello, of a process of its own. */
+  greeted(id: ConnectionId, program = "test", peer: Peer = peerOf(1000 + id)): ConnectionId {
+    this.core.connected(id, peer);
     this.ask(id, "hello", { client: { version: "1", program } });
     return id;
   }
 
+  /** Another connection of the process, which goes on with a session. */
+  resumed(id: ConnectionId, session: number, peer: Peer): Record<string, unknown> {
+    this.core.connected(id, peer);
+    return this.result(id, "hello", { client: { version: "1", program: "test" }, resume: { session } });
+  }
+
   /** Sends a request and returns its id. */
-  send<Op extends Request["op"]>(session: SessionId, op: Op, fields: Fields<Op>, fds: readonly number[] = []): number {
+  send<Op extends Request["op"]>(
+    connection: ConnectionId,
+    op: Op,
+    fields: Fields<Op>,
+    fds: readonly number[] = [],
+  ): number {
     this.#lastId += 1;
     const message = { v: 1, id: this.#lastId, op, ...fields } as unknown as Request;
-    this.core.packet(session, encodeMessage(message), fds);
+    this.core.packet(connection, encodeMessage(message), fds);
     return this.#lastId;
   }
 
   /** Sends a request that is answered at once. */
-  ask<Op extends Request["op"]>(session: SessionId, op: Op, fields: Fields<Op>, fds: readonly number[] = []): Answered {
-    const id = this.send(session, op, fields, fds);
-    const answers = this.answersTo(session, id);
+  ask<Op extends Request["op"]>(
+    connection: ConnectionId,
+    op: Op,
+    fields: Fields<Op>,
+    fds: readonly number[] = [],
+  ): Answered {
+    const id = this.send(connection, op, fields, fds);
+    const answers = this.answersTo(connection, id);
     assert.equal(answers.length, 1, `${op} has ${answers.length} answers`);
     return answers[0] as Answered;
   }
 
   /** As `ask`, for a request that succeeds. */
   result<Op extends Request["op"]>(
-    session: SessionId,
+    connection: ConnectionId,
     op: Op,
     fields: Fields<Op>,
     fds: readonly number[] = [],
   ): Record<string, unknown> {
-    const { reply } = this.ask(session, op, fields, fds);
+    const { reply } = this.ask(connection, op, fields, fds);
     assert.ok(reply.ok, JSON.stringify(reply));
     return reply.result as Record<string, unknown>;
   }
 
   /** As `ask`, for a request that fails: the code. */
   failure<Op extends Request["op"]>(
-    session: SessionId,
+    connection: ConnectionId,
     op: Op,
     fields: Fields<Op>,
     fds: readonly number[] = [],
   ): string {
-    const { reply } = this.ask(session, op, fields, fds);
+    const { reply } = this.ask(connection, op, fields, fds);
     assert.ok(!reply.ok, JSON.stringify(reply));
     return reply.error.code;
   }
 
-  answersTo(session: SessionId, id: number): Answered[] {
-    return this.answered.filter((answer) => answer.session === session && answer.reply.id === id);
+  answersTo(connection: ConnectionId, id: number): Answered[] {
+    return this.answered.filter((answer) => answer.connection === connection && answer.reply.id === id);
   }
 
-  codes(session: SessionId, id: number): string[] {
-    return this.answersTo(session, id).map(({ reply }) => (reply.ok ? "ok" : reply.error.code));
+  codes(connection: ConnectionId, id: number): string[] {
+    return this.answersTo(connection, id).map(({ reply }) => (reply.ok ? "ok" : reply.error.code));
   }
 
-  reply(session: SessionId, reply: Reply, fds: readonly number[]): void {
+  reply(connection: ConnectionId, reply: Reply, fds: readonly number[]): void {
     for (const fd of fds) assert.ok(this.open.has(fd), `descriptor ${fd} is sent after it was closed`);
     encodeMessage(reply);
-    this.answered.push({ session, reply, fds: [...fds] });
+    this.answered.push({ connection, reply, fds: [...fds] });
   }
 
-  hangUp(session: SessionId): void {
-    this.hungUp.push(session);
+  hangUp(connection: ConnectionId): void {
+    this.hungUp.push(connection);
   }
 
   stop(): void {
     this.stops += 1;
+  }
+
+  forget(connection: ConnectionId): void {
+    this.forgotten.push(connection);
+  }
+
+  pause(connection: ConnectionId, milliseconds: number): void {
+    this.paused.push({ connection, milliseconds });
+  }
+
+  handOver(connection: ConnectionId): void {
+    this.handedOver.push(connection);
+  }
+
+  record(records: readonly HubRecord[]): void {
+    const failure = this.recordFailure;
+    if (failure !== undefined && records.some(({ t }) => ["object", "lease", "published"].includes(t))) {
+      this.recordFailure = undefined;
+      throw failure;
+    }
+    this.records.push(...records);
+  }
+
+  memoryArrived(object: number, fds: readonly number[]): void {
+    for (const fd of fds) assert.ok(this.open.has(fd), `descriptor ${fd} is kept after it was closed`);
+    this.kept.set(object, [...fds]);
+  }
+
+  memoryGone(object: number): void {
+    this.kept.delete(object);
   }
 
   closeFd(fd: number): void {
@@ -129,7 +205,17 @@ export class CoreRig implements HubPorts<number> {
     const failure = this.reopenFailure;
     this.reopenFailure = undefined;
     if (failure !== undefined) throw failure;
-    return this.fd(this.facts.get(fd));
+    return this.fd({ ...this.facts.get(fd), writable: false });
+  }
+
+  reopenWritable(fd: number): number | undefined {
+    assert.ok(this.open.has(fd), `descriptor ${fd} is reopened after it was closed`);
+    return this.reopensWritable ? this.fd({ ...this.facts.get(fd), writable: true }) : undefined;
+  }
+
+  restrictMemoryFile(fd: number): boolean {
+    assert.ok(this.open.has(fd), `descriptor ${fd} is restricted after it was closed`);
+    return this.restricts;
   }
 
   endTimeline(fd: number, byteOffset: number): void {
@@ -141,4 +227,12 @@ export class CoreRig implements HubPorts<number> {
     this.#clock += 1;
     return this.#clock;
   }
+
+  monotonicMs(): number {
+    return this.monotonic;
+  }
+}
+
+function theFile(number: number): Pick<MemoryFileFacts, "inode" | "mode" | "ownerUid"> {
+  return { inode: `1:${number}`, mode: 0o444, ownerUid: HUB_UID };
 }

@@ -8,7 +8,7 @@ import { CudaIpcError } from "../../src/base/errors.js";
 import { decodeRequest } from "../../src/wire/codec.js";
 import type { Descriptor } from "../../src/wire/descriptor.js";
 import type { Request, ResultOf } from "../../src/wire/messages.js";
-import { type Answered, CoreRig } from "./core-rig.js";
+import { type Answered, CoreRig, peerOf } from "./core-rig.js";
 import type { Vocabulary } from "./message-mutations.js";
 import { gpuArray, hostArray, hostBundle, timelineDescriptor } from "./messages.js";
 
@@ -82,7 +82,7 @@ export class HostileWorld {
   /** A new hostile session in place of the last. */
   begin(greet: boolean): void {
     this.hostile += 1;
-    this.rig.core.sessionStarted(this.hostile, pidOf(this.hostile));
+    this.rig.core.connected(this.hostile, peerOf(pidOf(this.hostile)));
     if (greet) this.rig.result(this.hostile, "hello", { client: { version: "0", program: "hostile" } });
     this.#greeted = greet;
     this.#alive = true;
@@ -105,7 +105,7 @@ export class HostileWorld {
     this.rig.core.damagedPacket(this.hostile, bytes, new CudaIpcError(code, "Cannot receive a message: cut"));
     const { answered, hungUp } = this.rig;
     assert.deepEqual(
-      answered.map(({ session, reply }) => [session, !reply.ok && reply.error.code]),
+      answered.map(({ connection, reply }) => [connection, !reply.ok && reply.error.code]),
       [[this.hostile, code]],
     );
     assert.deepEqual(hungUp, code === "MESSAGE_TOO_LARGE" ? [this.hostile] : []);
@@ -115,9 +115,9 @@ export class HostileWorld {
   /** Ends the hostile session; nothing is left of it but what it made to outlive it, which is then removed. */
   end(hangUpFirst: boolean): void {
     this.#forgetAnswers();
-    if (hangUpFirst) this.rig.core.sessionHungUp(this.hostile);
-    this.rig.core.sessionEnded(this.hostile);
-    assert.equal(this.rig.core.hasSession(this.hostile), false);
+    if (hangUpFirst) this.rig.core.hungUp(this.hostile);
+    this.rig.core.processEnded(this.hostile);
+    assert.equal(this.rig.core.hasConnection(this.hostile), false);
     assert.deepEqual([this.rig.answered, this.rig.hungUp, this.rig.stops], [[], [], 0]);
     this.#checkTimelines();
     const mine = new Set(this.#objects.map(({ object }) => object));
@@ -208,13 +208,14 @@ export class HostileWorld {
   #judge(bytes: Uint8Array, fds: readonly number[]): void {
     const { answered, hungUp, open } = this.rig;
     this.#checkTimelines();
-    for (const { session, reply } of answered) {
-      if (session !== this.hostile || reply.ok) continue;
+    for (const { connection, reply } of answered) {
+      if (connection !== this.hostile || reply.ok) continue;
       // WHY not SYSTEM_ERROR: that is what the core answers where it failed itself.
       assert.ok(isErrorCode(reply.error.code) && reply.error.code !== "SYSTEM_ERROR", JSON.stringify(reply));
     }
     const [only] = answered;
-    const refused = answered.length === 1 && only?.session === this.hostile && !only.reply.ok ? only.reply : undefined;
+    const refused =
+      answered.length === 1 && only?.connection === this.hostile && !only.reply.ok ? only.reply : undefined;
     if (hungUp.length > 0 && refused !== undefined) {
       assert.deepEqual([hungUp, this.rig.stops, ENDS.has(refused.error.code)], [[this.hostile], 0, true]);
       for (const fd of fds) assert.ok(!open.has(fd), `descriptor ${fd} is kept of a message that was no request`);
@@ -230,11 +231,13 @@ export class HostileWorld {
 
   #judgeRequest(request: Request, fds: readonly number[]): void {
     const { answered, hungUp, open, stops } = this.rig;
-    const answer = answered.find(({ session, reply }) => session === this.hostile && reply.id === request.id);
+    const answer = answered.find(({ connection, reply }) => connection === this.hostile && reply.id === request.id);
     const ok = answer?.reply.ok === true;
     const kept = ok && request.op === "create";
     for (const fd of fds) assert.equal(open.has(fd), kept, `descriptor ${fd} ${kept ? "was closed" : "is kept"}`);
     assert.deepEqual(hungUp, ok && request.op === "bye" ? [this.hostile] : []);
+    assert.deepEqual(this.rig.handedOver, ok && request.op === "takeover" ? [this.hostile] : []);
+    assert.deepEqual(this.rig.forgotten, [], "no session is taken over by another process");
     assert.equal(stops, ok && request.op === "stop" && request.force ? 1 : 0);
     this.counts[ok ? "answered" : "refused"] += 1;
     if (request.op === "bye" && ok) this.#alive = false;
@@ -242,7 +245,7 @@ export class HostileWorld {
     assert.ok(answer !== undefined || waits, `"${request.op}" has no answer`);
     for (const other of [...answered]) {
       if (other === answer) continue;
-      if (other.session === this.hostile) {
+      if (other.connection === this.hostile) {
         assert.ok(
           this.#hostileWaits.delete(other.reply.id),
           `request ${other.reply.id} is answered, which is not open`,
@@ -262,11 +265,11 @@ export class HostileWorld {
   }
 
   /** A name that WAITER waits for was published, as any client may: it gets what was published and gives it back. */
-  #judgeGrant({ session, reply, fds }: Answered, published: boolean): void {
+  #judgeGrant({ connection, reply, fds }: Answered, published: boolean): void {
     const name = this.#waits.get(reply.id);
     assert.ok(
-      published && session === WAITER && name !== undefined && reply.ok,
-      `session ${session} is told something`,
+      published && connection === WAITER && name !== undefined && reply.ok,
+      `connection ${connection} is told something`,
     );
     const { lease, descriptor } = reply.result as ResultOf<"open">;
     assert.equal(fds.length, descriptor.content.kind === "bundle" ? 2 : 1);
@@ -293,5 +296,9 @@ export class HostileWorld {
     this.rig.hungUp.length = 0;
     this.rig.ended.length = 0;
     this.rig.stops = 0;
+    this.rig.handedOver.length = 0;
+    this.rig.records.length = 0;
+    // WHY: the limit of messages a second is met elsewhere; here it would refuse nearly all.
+    this.rig.monotonic += 1000;
   }
 }

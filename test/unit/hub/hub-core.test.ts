@@ -5,7 +5,7 @@ import { limits } from "../../../src/base/limits.js";
 import { encodeMessage } from "../../../src/wire/codec.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Lifetime } from "../../../src/wire/messages.js";
-import { CoreRig } from "../../support/core-rig.js";
+import { CoreRig, peerOf } from "../../support/core-rig.js";
 import { gpuArray, hostArray, hostBundle, requests, timelineDescriptor } from "../../support/messages.js";
 
 function create(rig: CoreRig, session: number, name: string, lifetime: Lifetime = "held", descriptor = hostArray) {
@@ -31,7 +31,7 @@ describe("a session", () => {
   for (const request of requests.filter(({ op }) => op !== "hello")) {
     it(`that begins with ${request.op} is refused and hung up on, and its descriptors are closed`, () => {
       const rig = new CoreRig();
-      rig.core.sessionStarted(1, 1001);
+      rig.core.connected(1, peerOf(1001));
       const fds = request.op === "create" ? [rig.fd()] : [];
       rig.core.packet(1, encodeMessage(request), fds);
       assert.deepEqual([rig.codes(1, request.id), rig.hungUp, rig.open.size], [["INVALID_MESSAGE"], [1], 0]);
@@ -50,7 +50,7 @@ describe("a session", () => {
 
   it("of another version is told both versions", () => {
     const rig = new CoreRig();
-    rig.core.sessionStarted(1, 1001);
+    rig.core.connected(1, peerOf(1001));
     rig.core.packet(1, Buffer.from('{"v":9,"id":1,"op":"hello"}'), []);
     assert.deepEqual(rig.codes(1, 1), ["PROTOCOL_MISMATCH"]);
     assert.match(JSON.stringify(rig.answersTo(1, 1)), /version 9.*version 1/);
@@ -78,11 +78,11 @@ describe("a session", () => {
     rig.greeted(1);
     rig.greeted(2);
     create(rig, 2, "frame");
-    rig.core.sessionHungUp(1);
-    rig.core.sessionHungUp(2);
-    assert.deepEqual([rig.core.hasSession(1), rig.core.hasSession(2), rig.core.objectCount], [false, true, 1]);
-    rig.core.sessionEnded(2);
-    assert.deepEqual([rig.core.sessionCount, rig.core.objectCount, rig.open.size], [0, 0, 0]);
+    rig.core.hungUp(1);
+    rig.core.hungUp(2);
+    assert.deepEqual([rig.core.hasConnection(1), rig.core.hasConnection(2), rig.core.objectCount], [false, true, 1]);
+    rig.core.processEnded(2);
+    assert.deepEqual([rig.core.connectionCount, rig.core.objectCount, rig.open.size], [0, 0, 0]);
   });
 
   it("gives everything back when it says goodbye, and is answered before the hang-up", () => {
@@ -90,7 +90,7 @@ describe("a session", () => {
     rig.greeted(1);
     create(rig, 1, "frame");
     rig.result(1, "bye", {});
-    assert.deepEqual([rig.hungUp, rig.core.hasSession(1), rig.open.size], [[1], false, 0]);
+    assert.deepEqual([rig.hungUp, rig.core.hasConnection(1), rig.open.size], [[1], false, 0]);
   });
 });
 
@@ -161,7 +161,7 @@ describe("create", () => {
       rig.greeted(1);
       rig.greeted(2);
       create(rig, 1, "frame", lifetime);
-      rig.core.sessionEnded(1);
+      rig.core.processEnded(1);
       assert.deepEqual([names(rig, 2), rig.open.size], [[], 0]);
       create(rig, 2, "frame", lifetime);
     }
@@ -197,7 +197,7 @@ describe("publish", () => {
     const before = rig.answered.length;
     const publish = rig.send(1, "publish", { object });
     assert.deepEqual(
-      rig.answered.slice(before).map(({ session, reply }) => [session, reply.id, reply.ok]),
+      rig.answered.slice(before).map(({ connection, reply }) => [connection, reply.id, reply.ok]),
       [[1, publish, true], ...waits.map(([session, id]) => [session, id, true])],
     );
     rig.result(1, "publish", { object });
@@ -286,10 +286,10 @@ describe("open", () => {
     for (const id of [2, 3, 4]) rig.send(id, "open", { name: "frame", ...READ });
     assert.equal(rig.result(1, "status", {}).waitingOpens, 3);
     create(rig, 2, "of-2");
-    rig.core.sessionHungUp(2);
+    rig.core.hungUp(2);
     assert.equal(rig.result(1, "status", {}).waitingOpens, 2);
     rig.result(3, "bye", {});
-    rig.core.sessionEnded(4);
+    rig.core.processEnded(4);
     assert.equal(rig.result(1, "status", {}).waitingOpens, 0);
     published(rig, 1, "frame");
     assert.equal(rig.result(1, "status", {}).leases, 2);
@@ -327,7 +327,7 @@ describe("release", () => {
     rig.greeted(2);
     const { lease } = published(rig, 1, "frame");
     const { lease: reading } = rig.result(2, "open", { name: "frame", ...READ });
-    rig.core.sessionEnded(1);
+    rig.core.processEnded(1);
     assert.deepEqual([names(rig, 2), rig.open.size], [["frame"], 1]);
     rig.result(2, "release", { lease: reading as number });
     assert.deepEqual([names(rig, 2), rig.open.size], [[], 0]);
@@ -364,7 +364,7 @@ describe("remove", () => {
     const rig = new CoreRig();
     rig.greeted(1);
     published(rig, 1, "frame", "pinned");
-    rig.core.sessionEnded(1);
+    rig.core.processEnded(1);
     rig.greeted(2);
     assert.deepEqual([names(rig, 2), rig.open.size], [["frame"], 1]);
     rig.result(2, "remove", { name: "frame" });
@@ -416,7 +416,7 @@ describe("list and inspect", () => {
     published(rig, 1, "frame", "pinned");
     const ownerPid = () => (rig.result(2, "inspect", { name: "frame" }).object as { ownerPid: unknown }).ownerPid;
     assert.equal(ownerPid(), 1001);
-    rig.core.sessionEnded(1);
+    rig.core.processEnded(1);
     assert.equal(ownerPid(), null);
   });
 });
@@ -440,7 +440,7 @@ describe("status and stop", () => {
     rig.greeted(1);
     rig.greeted(2);
     assert.equal(rig.failure(1, "stop", { force: false }), "HUB_IN_USE");
-    rig.core.sessionEnded(2);
+    rig.core.processEnded(2);
     const { lease } = create(rig, 1, "frame");
     assert.equal(rig.failure(1, "stop", { force: false }), "HUB_IN_USE");
     assert.equal(rig.stops, 0);
@@ -478,13 +478,13 @@ describe("a timeline", () => {
       const opened = rig.result(2, "open", { name: "steps", ...READ_NOW });
       rig.result(2, "release", { lease: opened.lease as number });
       rig.result(2, "open", { name: "steps", ...READ_NOW });
-      rig.core.sessionHungUp(1);
+      if (end === "die") rig.core.hungUp(1);
       assert.deepEqual(rig.ended, []);
       if (end === "release") rig.result(1, "release", { lease });
-      else rig.core.sessionEnded(1);
+      else rig.core.processEnded(1);
       assert.deepEqual(rig.ended, [{ fd: fds[0], byteOffset: 128 }]);
       assert.deepEqual(names(rig, 2), []);
-      rig.core.sessionEnded(2);
+      rig.core.processEnded(2);
       assert.deepEqual([rig.ended.length, rig.open.size, rig.core.objectCount], [1, 0, 0]);
     }
   });

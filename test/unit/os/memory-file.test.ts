@@ -1,16 +1,21 @@
 import assert from "node:assert/strict";
-import { ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
+import { fchmodSync, fstatSync, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
+import { libc } from "../../../src/ffi/libc.js";
 import { Mapping, mappedBytes } from "../../../src/os/mapping.js";
 import {
   createConstantFile,
   createMemoryFile,
   inspectMemoryFile,
   reopenReadOnly,
+  reopenWritable,
+  restrictMemoryFile,
 } from "../../../src/os/memory-file.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { asOtherUser, skipUnlessRoot } from "../../support/other-user.js";
+import { TestFolder } from "../../support/test-folder.js";
 
 describe("createMemoryFile", () => {
   checkLeaks();
@@ -18,11 +23,15 @@ describe("createMemoryFile", () => {
   it("makes zeroed memory of exactly the size", () => {
     using fd = createMemoryFile("test", 5000);
     using mapping = Mapping.shared(fd, 5000, "read");
+    const { dev, ino } = fstatSync(fd.number);
     assert.deepEqual(inspectMemoryFile(fd), {
       byteLength: 5000,
       sizeSealed: true,
       contentSealed: false,
       writable: true,
+      inode: `${dev}:${ino}`,
+      mode: 0o444,
+      ownerUid: process.geteuid?.(),
     });
     assert.ok(mapping.view(0, 5000).every((byte) => byte === 0));
   });
@@ -55,7 +64,8 @@ describe("createConstantFile", () => {
   it("holds the bytes, and nobody can change them, its creator included", () => {
     const content = Buffer.from("constant");
     using fd = createConstantFile("test", content);
-    assert.deepEqual(inspectMemoryFile(fd), { byteLength: 8, sizeSealed: true, contentSealed: true, writable: false });
+    const { byteLength, sizeSealed, contentSealed, writable, mode } = inspectMemoryFile(fd);
+    assert.deepEqual([byteLength, sizeSealed, contentSealed, writable, mode], [8, true, true, false, 0o444]);
     assert.equal(readFileSync(`/proc/self/fd/${fd.number}`, "utf8"), "constant");
     assert.throws(() => writeSync(fd.number, content, 0, 1, 0), /EPERM/);
     assert.throws(() => ftruncateSync(fd.number, 0), /EPERM/);
@@ -71,12 +81,16 @@ describe("inspectMemoryFile", () => {
 
   it("finds nothing sealed on a file that is no memory file", () => {
     using fd = new OwnedFd(openSync("/dev/null", "r"));
-    assert.deepEqual(inspectMemoryFile(fd), {
-      byteLength: 0,
-      sizeSealed: false,
-      contentSealed: false,
-      writable: false,
-    });
+    const { byteLength, sizeSealed, contentSealed, writable } = inspectMemoryFile(fd);
+    assert.deepEqual([byteLength, sizeSealed, contentSealed, writable], [0, false, false, false]);
+  });
+
+  it("tells descriptors of one file from those of another", () => {
+    using one = createMemoryFile("test", 4096);
+    using twin = reopenReadOnly(one);
+    using other = createMemoryFile("test", 4096);
+    assert.equal(inspectMemoryFile(twin).inode, inspectMemoryFile(one).inode);
+    assert.notEqual(inspectMemoryFile(other).inode, inspectMemoryFile(one).inode);
   });
 });
 
@@ -97,6 +111,124 @@ describe("reopenReadOnly", () => {
     );
     assert.throws(() => writeSync(readOnly.number, Buffer.alloc(1)), /EBADF/);
     assert.equal(mappedBytes(), before);
+  });
+});
+
+/** As a library that knows nothing of modes makes it. */
+function strangeFile(sealed: boolean): OwnedFd {
+  const fd = new OwnedFd(libc().memfd_create("test", 3));
+  ftruncateSync(fd.number, 4096);
+  fchmodSync(fd.number, 0o777);
+  if (sealed) libc().fcntl(fd.number, 1033, 6);
+  return fd;
+}
+
+/** What another user gets who has a descriptor for reading, and wants to write. */
+function stolen(fd: OwnedFd): string | OwnedFd {
+  return asOtherUser(() => {
+    try {
+      return new OwnedFd(openSync(`/proc/self/fd/${fd.number}`, "r+"));
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code ?? "";
+    }
+  });
+}
+
+describe("memory files and another user", { skip: skipUnlessRoot }, () => {
+  checkLeaks();
+
+  it("cannot be opened anew for writing by way of a descriptor for reading", () => {
+    const made = [createMemoryFile("test", 4096), createConstantFile("test", new Uint8Array(10))];
+    for (const fd of made) {
+      using readable = reopenReadOnly(fd);
+      assert.equal(stolen(readable), "EACCES");
+      assert.equal(
+        asOtherUser(() => reopenWritable(readable)),
+        undefined,
+      );
+      asOtherUser(() => reopenReadOnly(readable)).close();
+      fd.close();
+    }
+  });
+
+  it("are reopened for writing by their owner who is not root, and keep their mode", () => {
+    using fd = asOtherUser(() => createMemoryFile("test", 4096));
+    using readable = reopenReadOnly(fd);
+    const opened = asOtherUser(() => reopenWritable(readable));
+    assert.ok(opened !== undefined);
+    writeSync(opened.number, Buffer.of(7), 0, 1, 0);
+    opened.close();
+    assert.equal(readFileSync(`/proc/self/fd/${fd.number}`)[0], 7);
+    assert.equal(inspectMemoryFile(fd).mode, 0o444);
+  });
+
+  it("of others are restricted by root, and left to their owners by anybody else", () => {
+    using fd = strangeFile(true);
+    using readable = reopenReadOnly(fd);
+    assert.equal(
+      asOtherUser(() => restrictMemoryFile(readable)),
+      false,
+    );
+    const writable = stolen(readable);
+    assert.ok(writable instanceof OwnedFd, String(writable));
+    writable.close();
+    assert.equal(restrictMemoryFile(readable), true);
+    assert.equal(stolen(readable), "EACCES");
+    assert.equal(
+      asOtherUser(() => restrictMemoryFile(readable)),
+      true,
+    );
+  });
+
+  it("that only their owner may write are as restricted as they can be", () => {
+    using fd = createMemoryFile("test", 4096, { mode: 0o600 });
+    assert.equal(
+      asOtherUser(() => restrictMemoryFile(fd)),
+      true,
+    );
+    assert.equal(inspectMemoryFile(fd).mode, 0o600);
+  });
+});
+
+describe("reopenWritable", () => {
+  checkLeaks();
+
+  it("gives a descriptor for writing, where there was one for reading, and leaves the mode as it was", () => {
+    using fd = createMemoryFile("test", 4096);
+    using readable = reopenReadOnly(fd);
+    using writable = reopenWritable(readable);
+    assert.ok(writable !== undefined);
+    using mapping = Mapping.shared(writable, 4096, "read-write");
+    mapping.view(0, 1)[0] = 5;
+    assert.equal(readFileSync(`/proc/self/fd/${fd.number}`)[0], 5);
+    assert.deepEqual([inspectMemoryFile(writable).writable, inspectMemoryFile(writable).mode], [true, 0o444]);
+  });
+
+  it("gives none of what can be written by nobody, and of what is no memory file", () => {
+    using folder = new TestFolder();
+    using constant = createConstantFile("test", new Uint8Array(10));
+    using file = new OwnedFd(openSync(folder.file("file"), "w+", 0o600));
+    assert.equal(reopenWritable(constant), undefined);
+    assert.equal(reopenWritable(file), undefined);
+  });
+});
+
+describe("restrictMemoryFile", () => {
+  checkLeaks();
+
+  it("takes from everybody what they may write, in all that is made elsewhere", () => {
+    using fd = strangeFile(true);
+    assert.equal(restrictMemoryFile(fd), true);
+    assert.equal(inspectMemoryFile(fd).mode, 0o444);
+  });
+
+  it("does not touch what is no memory file of sealed size", () => {
+    using folder = new TestFolder();
+    using file = new OwnedFd(openSync(folder.file("file"), "w+", 0o666));
+    fchmodSync(file.number, 0o666);
+    using open = strangeFile(false);
+    assert.deepEqual([restrictMemoryFile(file), restrictMemoryFile(open)], [false, false]);
+    assert.deepEqual([inspectMemoryFile(file).mode, inspectMemoryFile(open).mode], [0o666, 0o777]);
   });
 });
 

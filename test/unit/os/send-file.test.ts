@@ -7,6 +7,7 @@ import { createConstantFile, createMemoryFile } from "../../../src/os/memory-fil
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { type SendFileOptions, sendFile } from "../../../src/os/send-file.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { asOtherUser, skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
 
 const MiB = 1024 * 1024;
@@ -28,7 +29,7 @@ describe("sendFile", () => {
     const onPiece = (pieceBytes: number) => progress.push(pieceBytes);
     const byteLength = 32 * MiB + 5;
     await sendFile(
-      { fd: target.number, byteOffset: 7 },
+      { fd: target, byteOffset: 7 },
       { fd: source.number, byteOffset: 3 },
       byteLength,
       options({ onPiece }),
@@ -54,12 +55,7 @@ describe("sendFile", () => {
     using target = createMemoryFile("test", 20 * MiB);
     const onPiece = () => truncateSync(folder.file("source.bin"), 16 * MiB);
     await assert.rejects(
-      sendFile(
-        { fd: target.number, byteOffset: 0 },
-        { fd: source.number, byteOffset: 0 },
-        20 * MiB,
-        options({ onPiece }),
-      ),
+      sendFile({ fd: target, byteOffset: 0 }, { fd: source.number, byteOffset: 0 }, 20 * MiB, options({ onPiece })),
       (error) => hasCode(error, "INVALID_FILE") && /source\.bin/.test(error.message),
     );
   });
@@ -75,7 +71,7 @@ describe("sendFile", () => {
       controller.abort();
     };
     const copy = sendFile(
-      { fd: target.number, byteOffset: 0 },
+      { fd: target, byteOffset: 0 },
       { fd: source.number, byteOffset: 0 },
       64 * MiB,
       options({ deadline, onPiece }),
@@ -84,16 +80,25 @@ describe("sendFile", () => {
     assert.equal(progress.length, 1);
   });
 
+  it("fills a memory file of mode 0444 also where its owner is not root", { skip: skipUnlessRoot }, async () => {
+    using source = createConstantFile("test", Buffer.from("content"));
+    using target = asOtherUser(() => createMemoryFile("test", 7));
+    await asOtherUser(() =>
+      sendFile({ fd: target, byteOffset: 0 }, { fd: source.number, byteOffset: 0 }, 7, options()),
+    );
+    assert.equal(readFileSync(`/proc/self/fd/${target.number}`, "utf8"), "content");
+  });
+
   it("throws what the system says, in the thread's own words", async () => {
     using source = createMemoryFile("test", 4096);
     using target = createConstantFile("test", new Uint8Array(4096));
-    const copy = sendFile({ fd: target.number, byteOffset: 0 }, { fd: source.number, byteOffset: 0 }, 4096, options());
+    const copy = sendFile({ fd: target, byteOffset: 0 }, { fd: source.number, byteOffset: 0 }, 4096, options());
     await assert.rejects(copy, (error) => hasCode(error, "PERMISSION_DENIED") && /EPERM/.test(error.message));
   });
 
   it("leaves nothing open where the second file cannot be opened", async () => {
     using target = createMemoryFile("test", 4096);
-    const copy = sendFile({ fd: target.number, byteOffset: 0 }, { fd: 99_999, byteOffset: 0 }, 4096, options());
+    const copy = sendFile({ fd: target, byteOffset: 0 }, { fd: 99_999, byteOffset: 0 }, 4096, options());
     await assert.rejects(copy, /ENOENT/);
   });
 });

@@ -10,6 +10,7 @@ import { createConstantFile } from "../../../src/os/memory-file.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { type Packet, SeqpacketListener, SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
 
 const FULL_TABLE = fileURLToPath(new URL("./actors/full-fd-table.js", import.meta.url));
@@ -159,6 +160,27 @@ describe("SeqpacketSocket", () => {
         new RegExp(`^Pid:\\s+${process.pid}$`, "m"),
       );
       pidfd?.close();
+    });
+  });
+
+  it("tells the groups that the peer is in", { skip: skipUnlessRoot }, () => {
+    const before = process.getgroups?.() ?? [];
+    for (const count of [0, 1, 32, 33, 1000]) {
+      const groups = Array.from({ length: count }, (_, i) => 70_000 + i);
+      process.setgroups?.(groups);
+      try {
+        withPair((one) => assert.deepEqual(one.peerGroups(), groups));
+      } finally {
+        process.setgroups?.(before);
+      }
+    }
+  });
+
+  it("tells the groups of this process, whoever it is", () => {
+    withPair((one) => {
+      // WHY not the primary group: whether it is among them differs; Node adds it to its list.
+      const others = (groups: number[]) => groups.filter((gid) => gid !== process.getegid?.()).sort();
+      assert.deepEqual(others(one.peerGroups()), others(process.getgroups?.() ?? []));
     });
   });
 

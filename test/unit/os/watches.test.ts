@@ -57,6 +57,29 @@ describe("FdWatch", () => {
     other.close();
   });
 
+  it("is silent about what can be read, and about the end of the other side, where only writability is asked for", async () => {
+    const [one, other] = SeqpacketSocket.pair();
+    let calls = 0;
+    const watch = new FdWatch(one.fd, () => {
+      calls += 1;
+    });
+    watch.setReadable(false);
+    other.trySend(Buffer.from("x"));
+    other.close();
+    await turns();
+    assert.equal(calls, 0);
+    watch.setWritable(true);
+    await until("it was called", () => calls > 0);
+    watch.setWritable(false);
+    const before = calls;
+    await turns();
+    assert.equal(calls, before);
+    watch.setReadable(true);
+    await until("it was called again", () => calls > before);
+    watch.close();
+    one.close();
+  });
+
   it("is silent also about what was noticed in the same turn in which it was paused", async () => {
     const pairs = [SeqpacketSocket.pair(), SeqpacketSocket.pair()] as const;
     let calls = 0;

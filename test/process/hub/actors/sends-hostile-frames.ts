@@ -136,7 +136,8 @@ function sendReplaced(): Promise<number> {
       return { bytes: changed, fds: fdsOf(requests[at] as (typeof requests)[number]) };
     }),
   );
-  return exchange(frames, (replies) => {
+  const kind = frames.filter(({ bytes }) => !endsHub(bytes));
+  return exchange(kind, (replies) => {
     assert.ok(replies[0]?.ok && replies.length >= 2, JSON.stringify(replies));
   });
 }
@@ -145,7 +146,7 @@ function sendReplaced(): Promise<number> {
 function endsHub(bytes: Uint8Array): boolean {
   try {
     const request = decodeRequest(bytes);
-    return request.op === "stop" && request.force;
+    return (request.op === "stop" && request.force) || request.op === "takeover";
   } catch {
     return false;
   }

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { describe, it } from "node:test";
-import { Session } from "../../../src/hub/session.js";
+import { ClientConnection } from "../../../src/hub/client-connection.js";
 import { openPidfd, ProcessWatch } from "../../../src/os/process-watch.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { soon } from "../../support/until.js";
 
-describe("Session", () => {
+describe("ClientConnection", () => {
   checkLeaks();
 
   it("hears the last words of a process whose end is noticed first", async () => {
@@ -17,9 +17,9 @@ describe("Session", () => {
     near.peerPidfd = () => openPidfd(pid);
     const heard: string[] = [];
     const gone = new Promise<void>((resolve) => {
-      Session.start(
+      ClientConnection.start(
         near,
-        { pid, uid: 0, gid: 0 },
+        { pid, startTicks: 1, uid: 0, gid: 0, groups: [] },
         {
           onPacket: ({ bytes }) => heard.push(new TextDecoder().decode(bytes)),
           onHangUp: () => heard.push("hung up"),

@@ -1,5 +1,5 @@
 /** The pause between two looks for something that another process is about to make and that nothing tells of. */
-import type { Deadline } from "../base/deadline.js";
+import type { Deadline } from "./deadline.js";
 
 const PAUSE_MS = 10;
 

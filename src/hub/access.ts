@@ -1,0 +1,56 @@
+/** Who may do what: users by their numbers, as the kernel says of the process on the other side. */
+import { CudaIpcError } from "../base/errors.js";
+import type { Access } from "../os/mapping.js";
+import type { Sharing } from "../wire/messages.js";
+import type { Peer } from "./ports.js";
+
+const ROOT = 0;
+
+export interface Guarded {
+  readonly name: string;
+  readonly sharing: Sharing;
+  readonly owner: { readonly uid: number; readonly gid: number };
+}
+
+/** Its owner's user, or root. */
+export function mayManage({ owner }: Guarded, peer: Peer): boolean {
+  return peer.uid === owner.uid || peer.uid === ROOT;
+}
+
+export function mayOpen(object: Guarded, peer: Peer, access: Access): boolean {
+  if (mayManage(object, peer)) return true;
+  const { sharing, owner } = object;
+  if (access === "read-write" && sharing.access !== "read-write") return false;
+  if (sharing.with === "all") return true;
+  return sharing.with === "group" && (peer.gid === owner.gid || peer.groups.includes(owner.gid));
+}
+
+/** @throws PERMISSION_DENIED */
+export function checkMayOpen(object: Guarded, peer: Peer, access: Access): void {
+  if (mayOpen(object, peer, access)) return;
+  const purpose = access === "read" ? "reading" : "writing";
+  throw denied(`open "${object.name}" for ${purpose}`, object, peer);
+}
+
+/** @throws PERMISSION_DENIED */
+export function checkMayManage(object: Guarded, peer: Peer, verb: string): void {
+  if (!mayManage(object, peer)) throw denied(`${verb} "${object.name}"`, object, peer);
+}
+
+/** @throws PERMISSION_DENIED */
+export function checkMayRule(hubUid: number, peer: Peer, verb: string): void {
+  if (peer.uid === hubUid || peer.uid === ROOT) return;
+  throw new CudaIpcError(
+    "PERMISSION_DENIED",
+    `Cannot ${verb} the hub: it is of user ${hubUid}, and asked by user ${peer.uid}`,
+  );
+}
+
+function denied(attempt: string, { sharing, owner }: Guarded, peer: Peer): CudaIpcError {
+  const whom = sharing.with === "private" ? "that user alone" : sharing.with === "group" ? `group ${owner.gid}` : "all";
+  const how = sharing.with === "private" ? "" : ` (${sharing.access})`;
+  return new CudaIpcError(
+    "PERMISSION_DENIED",
+    `Cannot ${attempt}: it is of user ${owner.uid}, shared with ${whom}${how}, and asked for by user ${peer.uid}`,
+  );
+}

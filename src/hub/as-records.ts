@@ -1,0 +1,36 @@
+/** Sessions, objects and leases as the records that make them again. */
+import type { HubState, LeaseRecord, ObjectRecord, SessionRecord } from "./hub-records.js";
+import type { Lease, SharedObject } from "./object-table.js";
+import type { Session } from "./sessions.js";
+
+export function sessionRecord<Fd>({ id, peer, program }: Session<Fd>): SessionRecord {
+  const { pid, startTicks, uid, gid, groups } = peer;
+  return { t: "session", id, pid, startTicks, uid, gid, groups: [...groups], program };
+}
+
+export function objectRecord<Fd>(object: Omit<SharedObject<Fd>, "leases" | "memory" | "account">): ObjectRecord {
+  const { id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes, writable } = object;
+  return { t: "object", id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes, writable };
+}
+
+export function leaseRecord<Fd>({ id, kind, object, session }: Lease<Fd>): LeaseRecord {
+  return { t: "lease", id, object: object.id, session: session.id, kind };
+}
+
+/** All of it. Sessions that hold nothing are left out: nothing would be lost with them. */
+export function stateOf<Fd>(
+  sessions: Iterable<Session<Fd>>,
+  objects: Iterable<SharedObject<Fd>>,
+  lastId: number,
+): HubState {
+  const state: HubState = { sessions: new Map(), objects: new Map(), leases: new Map(), lastId };
+  for (const session of sessions) {
+    if (session.recorded) state.sessions.set(session.id, sessionRecord(session));
+  }
+  for (const object of objects) {
+    const { published, named } = object;
+    state.objects.set(object.id, { record: objectRecord(object), published, named });
+    for (const lease of object.leases.values()) state.leases.set(lease.id, leaseRecord(lease));
+  }
+  return state;
+}

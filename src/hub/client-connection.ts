@@ -1,0 +1,115 @@
+/**
+ * One client's connection as the hub sees it: what it sends, and its two ends, the hang-up of its socket and the end of its
+ * process. Of a client of an earlier hub that has not come back there is only the process.
+ */
+import { acquireIn, releaseAll } from "../base/scope.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import type { PacketHandler } from "../os/packet-channel.js";
+import { PacketChannel } from "../os/packet-channel.js";
+import { ProcessWatch } from "../os/process-watch.js";
+import type { SeqpacketSocket } from "../os/seqpacket.js";
+import type { Peer } from "./ports.js";
+
+export interface ConnectionEvents extends Pick<PacketHandler, "onPacket"> {
+  /** The socket hung up: nobody reads replies any more. */
+  onHangUp(reason: unknown): void;
+  /** The process has ended, with all its work on GPUs. Follows the hang-up; at once where it had ended before it was served. */
+  onGone(): void;
+}
+
+export class ClientConnection {
+  readonly peer: Peer;
+  readonly #channel: PacketChannel | undefined;
+  readonly #events: ConnectionEvents;
+  #process: ProcessWatch | undefined;
+  #resumeTimer: NodeJS.Timeout | undefined;
+  #gone = false;
+
+  private constructor(
+    peer: Peer,
+    socket: SeqpacketSocket | undefined,
+    pidfd: OwnedFd | undefined,
+    events: ConnectionEvents,
+  ) {
+    this.peer = peer;
+    this.#events = events;
+    this.#process = pidfd === undefined ? undefined : new ProcessWatch(pidfd, () => this.#onExit());
+    this.#channel =
+      socket === undefined
+        ? undefined
+        : new PacketChannel(socket, {
+            onPacket: (packet) => events.onPacket(packet),
+            onEnd: (reason) => this.#onHangUp(reason),
+          });
+  }
+
+  /**
+   * Takes over the socket, unless it throws.
+   * @throws TOO_MANY_FDS
+   */
+  static start(socket: SeqpacketSocket, peer: Peer, events: ConnectionEvents): ClientConnection {
+    return acquireIn((scope) => {
+      const pidfd = socket.peerPidfd();
+      scope.defer(() => pidfd?.close());
+      return new ClientConnection(peer, socket, pidfd, events);
+    });
+  }
+
+  /** A client of which only the process is left to watch. Takes over the pidfd. */
+  static ofProcess(peer: Peer, pidfd: OwnedFd, events: ConnectionEvents): ClientConnection {
+    return new ClientConnection(peer, undefined, pidfd, events);
+  }
+
+  get open(): boolean {
+    return this.#channel?.open ?? false;
+  }
+
+  send(bytes: Uint8Array, fds: readonly OwnedFd[]): void {
+    if (this.open) this.#channel?.send(bytes, fds);
+  }
+
+  /** Takes no messages for so long. */
+  pause(milliseconds: number): void {
+    if (!this.open) return;
+    this.#channel?.pause();
+    clearTimeout(this.#resumeTimer);
+    this.#resumeTimer = setTimeout(() => this.#channel?.resume(), milliseconds);
+  }
+
+  /**
+   * Hangs up from this side. The session still ends with its process, unless `forget` is called.
+   * WHY the event comes later: whoever hangs up may be in the middle of a change that the event would meet half-done.
+   */
+  hangUp(reason?: unknown): void {
+    if (!this.open) return;
+    this.#channel?.close();
+    setImmediate(() => this.#onHangUp(reason));
+  }
+
+  /** Releases everything without further events: the session has nothing left, another connection has it, or the hub ends. */
+  forget(): void {
+    this.#gone = true;
+    clearTimeout(this.#resumeTimer);
+    const watch = this.#process;
+    this.#process = undefined;
+    releaseAll([() => this.#channel?.close(), () => watch?.close()]);
+  }
+
+  #onHangUp(reason: unknown): void {
+    if (this.#gone) return;
+    clearTimeout(this.#resumeTimer);
+    this.#events.onHangUp(reason);
+    if (this.#process === undefined || this.#process.exited) this.#onExit();
+  }
+
+  #onExit(): void {
+    if (this.#gone) return;
+    // WHY: what the process said last still counts, a publish above all; its end may be noticed before its words.
+    this.#channel?.drain();
+    if (this.#gone) return;
+    if (this.open) this.#events.onHangUp(undefined);
+    if (this.#gone) return;
+    this.forget();
+    this.#events.onGone();
+  }
+}

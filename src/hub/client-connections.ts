@@ -1,0 +1,158 @@
+/** The connections of a hub by their numbers: admits clients, feeds what they send and how they end to the core, and forgets them when it has. */
+import { CudaIpcError } from "../base/errors.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import { identityOf, openProcess, ownIdentity } from "../os/process-identity.js";
+import type { Packet, SeqpacketSocket } from "../os/seqpacket.js";
+import { encodeMessage } from "../wire/codec.js";
+import type { Reply } from "../wire/messages.js";
+import { ClientConnection, type ConnectionEvents } from "./client-connection.js";
+import type { HubCore } from "./hub-core.js";
+import type { ConnectionId, Peer } from "./ports.js";
+import { refusal } from "./refusal.js";
+
+export class ClientConnections {
+  readonly #connections = new Map<ConnectionId, ClientConnection>();
+  readonly #log: (line: string) => void;
+  readonly #onForgotten: () => void;
+  #lastId: ConnectionId = 0;
+  #core: HubCore<OwnedFd> | undefined;
+
+  /** @param onForgotten called after a connection and all that it held has ended */
+  constructor(log: (line: string) => void, onForgotten: () => void) {
+    this.#log = log;
+    this.#onForgotten = onForgotten;
+  }
+
+  /** WHY later: the core needs these to answer by. */
+  serve(core: HubCore<OwnedFd>): void {
+    this.#core = core;
+  }
+
+  nextId(): ConnectionId {
+    this.#lastId += 1;
+    return this.#lastId;
+  }
+
+  /** Begins a connection, or says why not and hangs up. */
+  admit(socket: SeqpacketSocket): boolean {
+    try {
+      this.#admit(socket);
+      return true;
+    } catch (error) {
+      this.#log(`refused a client: ${describeError(error)}`);
+      try {
+        socket.trySend(encodeMessage(refusal(0, error)));
+      } catch (sendError) {
+        this.#log(`could not tell it so: ${describeError(sendError)}`);
+      } finally {
+        socket.close();
+      }
+      return false;
+    }
+  }
+
+  /** Watches a process whose session an earlier hub had under this number. */
+  watch(id: ConnectionId, peer: Peer): void {
+    const { pid, startTicks } = peer;
+    const { bootId } = ownIdentity();
+    const pidfd = startTicks === null ? undefined : openProcess({ pid, startTicks, bootId });
+    if (pidfd === undefined) this.#requireCore().processEnded(id);
+    else this.#connections.set(id, ClientConnection.ofProcess(peer, pidfd, this.#events(id)));
+  }
+
+  reply(id: ConnectionId, reply: Reply, fds: readonly OwnedFd[]): void {
+    const connection = this.#connections.get(id);
+    try {
+      connection?.send(encodeMessage(reply), fds);
+    } catch (error) {
+      // A client that cannot be answered has lost its connection; the others must not notice.
+      connection?.hangUp(error);
+    }
+  }
+
+  hangUp(id: ConnectionId): void {
+    this.#connections.get(id)?.hangUp();
+  }
+
+  pause(id: ConnectionId, milliseconds: number): void {
+    this.#connections.get(id)?.pause(milliseconds);
+  }
+
+  /** Releases a connection that the core has forgotten. */
+  forget(id: ConnectionId): void {
+    const connection = this.#connections.get(id);
+    this.#connections.delete(id);
+    connection?.forget();
+  }
+
+  /** Tells all clients that the hub ends for good. */
+  sayFarewell(): void {
+    const farewell = new CudaIpcError("HUB_GONE", "The hub was stopped");
+    for (const id of this.#connections.keys()) this.reply(id, refusal(0, farewell), []);
+  }
+
+  /** Releases all; the releases are the caller's to run. */
+  releases(): (() => void)[] {
+    const all = [...this.#connections.values()];
+    this.#connections.clear();
+    return all.map((connection) => () => connection.forget());
+  }
+
+  /** @throws UNTRUSTED_PEER, LIMIT_EXCEEDED, TOO_MANY_FDS */
+  #admit(socket: SeqpacketSocket): void {
+    const { pid, uid, gid } = socket.peerCredentials();
+    const groups = socket.peerGroups();
+    const peer: Peer = { pid, startTicks: identityOf(pid)?.startTicks ?? null, uid, gid, groups };
+    const id = this.nextId();
+    this.#requireCore().connected(id, peer);
+    try {
+      this.#connections.set(id, ClientConnection.start(socket, peer, this.#events(id)));
+    } catch (error) {
+      this.#requireCore().processEnded(id);
+      throw error;
+    }
+  }
+
+  #events(id: ConnectionId): ConnectionEvents {
+    return {
+      onPacket: (packet) => this.#onPacket(id, packet),
+      onHangUp: (reason) => this.#onHangUp(id, reason),
+      onGone: () => this.#onGone(id),
+    };
+  }
+
+  #onPacket(id: ConnectionId, packet: Packet): void {
+    const core = this.#requireCore();
+    if (packet.damage === undefined) core.packet(id, packet.bytes, packet.fds);
+    else core.damagedPacket(id, packet.bytes, packet.damage);
+    this.#forgetIfEnded(id);
+  }
+
+  #onHangUp(id: ConnectionId, reason: unknown): void {
+    const pid = this.#connections.get(id)?.peer.pid;
+    if (reason !== undefined) this.#log(`hung up on process ${pid}: ${describeError(reason)}`);
+    this.#requireCore().hungUp(id);
+    this.#forgetIfEnded(id);
+  }
+
+  #onGone(id: ConnectionId): void {
+    this.#requireCore().processEnded(id);
+    this.#forgetIfEnded(id);
+  }
+
+  #forgetIfEnded(id: ConnectionId): void {
+    if (!this.#connections.has(id) || this.#requireCore().hasConnection(id)) return;
+    this.forget(id);
+    this.#onForgotten();
+  }
+
+  #requireCore(): HubCore<OwnedFd> {
+    if (this.#core === undefined) throw new TypeError("connections without a core");
+    return this.#core;
+  }
+}
+
+export function describeError(error: unknown): string {
+  if (error instanceof CudaIpcError) return `${error.code}: ${error.message}`;
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,212 @@
+/**
+ * What clients ask of objects: creating, publishing, opening, giving back, and bringing memory back after a crash of the hub. Each
+ * request is checked against who asks and what they may have; the table keeps the result.
+ */
+import { CudaIpcError } from "../base/errors.js";
+import { fdsOf } from "../wire/descriptor.js";
+import { PRIVATE, PROTOCOL_VERSION, type RequestOf, type ResultOf } from "../wire/messages.js";
+import { checkName } from "../wire/names.js";
+import { checkMayManage, checkMayOpen, mayManage, mayOpen } from "./access.js";
+import { checkAccess, checkMemory, checkSameMemory, checkUse } from "./check-descriptor.js";
+import { inspection, listPage } from "./hub-report.js";
+import type { Lease, ObjectMemory, ObjectTable, SharedObject } from "./object-table.js";
+import type { HubPorts } from "./ports.js";
+import { refusal } from "./refusal.js";
+import type { Session } from "./sessions.js";
+import type { WaitingOpens } from "./waiting-opens.js";
+
+/** Descriptors that came with a request. What is not kept is closed when the request has been handled. */
+export class Attachments<Fd> {
+  readonly fds: readonly Fd[];
+  readonly kept = new Set<Fd>();
+
+  constructor(fds: readonly Fd[]) {
+    this.fds = fds;
+  }
+
+  keep(): readonly [Fd, ...Fd[]] {
+    for (const fd of this.fds) this.kept.add(fd);
+    return this.fds as [Fd, ...Fd[]];
+  }
+}
+
+export class ObjectRequests<Fd> {
+  readonly #ports: HubPorts<Fd>;
+  readonly #objects: ObjectTable<Fd>;
+  readonly #waiting: WaitingOpens<Fd>;
+
+  constructor(ports: HubPorts<Fd>, objects: ObjectTable<Fd>, waiting: WaitingOpens<Fd>) {
+    this.#ports = ports;
+    this.#objects = objects;
+    this.#waiting = waiting;
+  }
+
+  create(session: Session<Fd>, request: RequestOf<"create">, attached: Attachments<Fd>): ResultOf<"create"> {
+    const { descriptor, lifetime, sharing = PRIVATE } = request;
+    const name = checkName(request.name);
+    const attempt = `create "${name}"`;
+    const { fds } = attached;
+    const { inodes, writable } = checkMemory(attempt, descriptor, fds, this.#ports);
+    checkUse(attempt, { descriptor, sharing, writable }, fds[0] as Fd, this.#ports);
+    const memory: ObjectMemory<Fd> = { fds: fds as [Fd, ...Fd[]], writable };
+    const createdAtMs = this.#ports.now();
+    const fields = { name, lifetime, sharing, descriptor, inodes: [...inodes], writable, createdAtMs, memory };
+    const lease = this.#objects.create(fields, session);
+    attached.keep();
+    return { object: lease.object.id, lease: lease.id };
+  }
+
+  publish(session: Session<Fd>, request: RequestOf<"publish">): ResultOf<"publish"> {
+    const object = this.#objects.get(request.object);
+    if (object === undefined) {
+      throw new CudaIpcError("NOT_FOUND", `Cannot publish object ${request.object}: there is none of this number`);
+    }
+    if (![...session.leases.values()].some((lease) => lease.object === object && lease.kind === "owner")) {
+      throw new CudaIpcError("NOT_OWNER", `Cannot publish "${object.name}": another process created it`);
+    }
+    this.#objects.publish(object);
+    return {};
+  }
+
+  /** Answers the opens that wait for this object, as far as it can be opened. */
+  grantWaiting(object: SharedObject<Fd> | undefined): void {
+    if (object === undefined || !object.named || unready(object) !== undefined) return;
+    for (const { session, request } of this.#waiting.takeName(object.name)) this.#tryGrant(session, request, object);
+  }
+
+  /** Answered here, now or later. */
+  open(session: Session<Fd>, request: RequestOf<"open">): void {
+    const name = checkName(request.name);
+    const object = this.#objects.find(name);
+    const found = object === undefined ? "no object of this name is shared" : unready(object);
+    if (object !== undefined && found === undefined) this.#tryGrant(session, request, object);
+    else if (request.wait) this.#waiting.add({ session, request });
+    else throw new CudaIpcError("NOT_FOUND", `Cannot open "${name}": ${found}`);
+  }
+
+  cancel(session: Session<Fd>, request: RequestOf<"cancel">): ResultOf<"cancel"> {
+    const waiting = this.#waiting.take(session.id, request.request);
+    if (waiting !== undefined) {
+      const error = new CudaIpcError("ABORTED", `Cannot open "${waiting.request.name}": the wait was cancelled`);
+      this.#refuse(session, request.request, error);
+    }
+    return {};
+  }
+
+  release(session: Session<Fd>, request: RequestOf<"release">): ResultOf<"release"> {
+    this.#objects.release(leaseOf(session, request.lease, "release"));
+    return {};
+  }
+
+  /** The client still holds this lease, and may bring the memory that an earlier hub had of the object. */
+  restore(session: Session<Fd>, request: RequestOf<"restore">, attached: Attachments<Fd>): ResultOf<"restore"> {
+    const { object } = leaseOf(session, request.lease, "restore");
+    const { fds } = attached;
+    if (fds.length > 0) this.#bringBack(session, object, attached);
+    session.unrestored?.delete(request.lease);
+    return {};
+  }
+
+  restored(session: Session<Fd>): ResultOf<"restored"> {
+    const forgotten = session.unrestored ?? [];
+    session.unrestored = undefined;
+    for (const id of forgotten) {
+      const lease = session.leases.get(id);
+      if (lease !== undefined) this.#objects.release(lease);
+    }
+    return {};
+  }
+
+  remove(session: Session<Fd>, request: RequestOf<"remove">): ResultOf<"remove"> {
+    const object = this.#named(request.name, "remove");
+    checkMayManage(object, session.peer, "remove");
+    this.#objects.remove(object);
+    return {};
+  }
+
+  list(session: Session<Fd>, request: RequestOf<"list">): ResultOf<"list"> {
+    return listPage(visible(this.#objects.namedAfter(request.after), session));
+  }
+
+  inspect(session: Session<Fd>, request: RequestOf<"inspect">): ResultOf<"inspect"> {
+    const object = this.#named(request.name, "inspect");
+    checkMayOpen(object, session.peer, "read");
+    return inspection(object);
+  }
+
+  #bringBack(session: Session<Fd>, object: SharedObject<Fd>, attached: Attachments<Fd>): void {
+    const attempt = `bring back the memory of "${object.name}"`;
+    const [memory, ...rest] = attached.fds as [Fd, ...Fd[]];
+    const wanted = fdsOf(object.descriptor);
+    if (attached.fds.length !== wanted) {
+      const found = `${attached.fds.length} descriptors came with it, wanted ${wanted}`;
+      throw new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: ${found}`);
+    }
+    if (object.descriptor.mechanism !== "memfd" && !mayManage(object, session.peer)) {
+      checkMayManage(object, session.peer, "bring back the memory of");
+    }
+    const found = checkMemory(attempt, object.descriptor, attached.fds, this.#ports);
+    checkSameMemory(attempt, object, found);
+    if (object.memory !== undefined && (object.memory.writable || !found.writable)) return;
+    attached.keep();
+    // WHY: a reader brings what it was given, and the next writer wants what the creator gave.
+    const twin = object.writable && !found.writable ? this.#ports.reopenWritable(memory) : undefined;
+    if (twin !== undefined) this.#ports.closeFd(memory);
+    this.#objects.supply(object, { fds: [twin ?? memory, ...rest], writable: found.writable || twin !== undefined });
+    this.grantWaiting(object);
+  }
+
+  // WHY caught here: a grant may happen on somebody else's publish, who must not get this reader's error.
+  #tryGrant(session: Session<Fd>, request: RequestOf<"open">, object: SharedObject<Fd>): void {
+    try {
+      this.#grant(session, request, object);
+    } catch (error) {
+      this.#refuse(session, request.id, error);
+    }
+  }
+
+  #grant(session: Session<Fd>, request: RequestOf<"open">, object: SharedObject<Fd>): void {
+    checkMayOpen(object, session.peer, request.access);
+    checkAccess(object, request.access);
+    const { fds, writable } = object.memory as ObjectMemory<Fd>;
+    const [memory, ...index] = fds;
+    const readOnly = request.access === "read" && object.descriptor.mechanism === "memfd" && writable;
+    const twin = readOnly ? this.#ports.reopenReadOnly(memory) : undefined;
+    try {
+      const lease = this.#objects.lease(object, session, request.access);
+      const result: ResultOf<"open"> = { object: object.id, lease: lease.id, descriptor: object.descriptor };
+      const reply = { v: PROTOCOL_VERSION, id: request.id, ok: true, result } as const;
+      this.#ports.reply(session.connection.id, reply, [twin ?? memory, ...index]);
+    } finally {
+      if (twin !== undefined) this.#ports.closeFd(twin);
+    }
+  }
+
+  #named(name: string, verb: string): SharedObject<Fd> {
+    const object = this.#objects.find(checkName(name));
+    if (object !== undefined) return object;
+    throw new CudaIpcError("NOT_FOUND", `Cannot ${verb} "${name}": no object of this name is shared`);
+  }
+
+  #refuse(session: Session<Fd>, request: number, error: unknown): void {
+    this.#ports.reply(session.connection.id, refusal(request, error), []);
+  }
+}
+
+/** Why it cannot be opened yet; undefined where it can. */
+function unready<Fd>(object: SharedObject<Fd>): string | undefined {
+  if (!object.published) return "it is not published yet";
+  if (object.memory !== undefined) return undefined;
+  return "its memory went with an earlier hub, and no process that holds it has brought it back yet";
+}
+
+/** @throws NOT_FOUND */
+function leaseOf<Fd>(session: Session<Fd>, id: number, verb: string): Lease<Fd> {
+  const lease = session.leases.get(id);
+  if (lease !== undefined) return lease;
+  throw new CudaIpcError("NOT_FOUND", `Cannot ${verb} lease ${id}: this client does not hold it`);
+}
+
+function* visible<Fd>(objects: Iterable<SharedObject<Fd>>, { peer }: Session<Fd>): IterableIterator<SharedObject<Fd>> {
+  for (const object of objects) if (mayOpen(object, peer, "read")) yield object;
+}

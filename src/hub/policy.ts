@@ -1,0 +1,58 @@
+/** What a hub allows: whom it serves, and how much each may have. */
+import { limits } from "../base/limits.js";
+import type { Peer } from "./ports.js";
+import type { Level, Quota } from "./quota.js";
+
+export interface HubPolicy {
+  /** The user of the hub itself, who is always served. */
+  readonly uid: number;
+  /** Other users who are served, by number; `all` for everybody who can reach the socket. */
+  readonly users: "all" | ReadonlySet<number>;
+  /** Groups whose members are served. */
+  readonly groups: ReadonlySet<number>;
+  readonly limits: Readonly<Record<Level, Quota>>;
+  /** Quotas of users who have others than `limits.user`. */
+  readonly userLimits: ReadonlyMap<number, Quota>;
+}
+
+const NONE = Number.POSITIVE_INFINITY;
+
+export const defaultQuotas: Readonly<Record<Level, Quota>> = {
+  hub: {
+    clients: limits.hubClientsMax,
+    objects: limits.hubObjectsMax,
+    leases: NONE,
+    waitingOpens: NONE,
+    hostBytes: NONE,
+    deviceBytes: NONE,
+    messagesPerSecond: NONE,
+  },
+  user: {
+    clients: NONE,
+    objects: NONE,
+    leases: NONE,
+    waitingOpens: NONE,
+    hostBytes: NONE,
+    deviceBytes: NONE,
+    messagesPerSecond: NONE,
+  },
+  client: {
+    clients: NONE,
+    objects: NONE,
+    leases: limits.leasesPerClientMax,
+    waitingOpens: limits.waitingOpensPerClientMax,
+    hostBytes: NONE,
+    deviceBytes: NONE,
+    messagesPerSecond: NONE,
+  },
+};
+
+/** One user's hub, as `connect()` starts it. */
+export function privatePolicy(uid: number): HubPolicy {
+  return { uid, users: new Set(), groups: new Set(), limits: defaultQuotas, userLimits: new Map() };
+}
+
+export function isServed(policy: HubPolicy, peer: Peer): boolean {
+  if (peer.uid === policy.uid || policy.users === "all" || policy.users.has(peer.uid)) return true;
+  return [peer.gid, ...peer.groups].some((gid) => policy.groups.has(gid));
+}

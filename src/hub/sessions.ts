@@ -1,0 +1,164 @@
+/**
+ * Connections, and the sessions behind them. A session holds leases and opens that wait, and lives as long as its process: it
+ * outlasts its connection, and another connection of the same process can go on with it.
+ *
+ *   connected --hello--> attached --hang-up--> detached --process has ended--> gone
+ *                           ^                     |
+ *                           +------ resume -------+
+ */
+import { CudaIpcError } from "../base/errors.js";
+import type { EarlierConnection } from "./inheritance.js";
+import type { Lease } from "./object-table.js";
+import { type HubPolicy, isServed } from "./policy.js";
+import type { ConnectionId, Peer, SessionId } from "./ports.js";
+import { Account } from "./quota.js";
+
+export interface Connection<Fd> {
+  readonly id: ConnectionId;
+  readonly peer: Peer;
+  /** False once it hung up: the process is still watched for it. */
+  attached: boolean;
+  session: Session<Fd> | undefined;
+}
+
+export class Session<Fd> {
+  readonly id: SessionId;
+  readonly peer: Peer;
+  readonly account: Account;
+  readonly leases = new Map<number, Lease<Fd>>();
+  program: string;
+  /** The latest one. */
+  connection: Connection<Fd>;
+  /** Leases that a resumed session has not spoken of yet. */
+  unrestored: Set<number> | undefined;
+  /** Whether the next hub would know of it. WHY not from the start: most look around, hold nothing and leave. */
+  recorded = false;
+
+  constructor(id: SessionId, program: string, connection: Connection<Fd>, account: Account) {
+    this.id = id;
+    this.peer = connection.peer;
+    this.program = program;
+    this.connection = connection;
+    this.account = account;
+  }
+
+  get attached(): boolean {
+    return this.connection.attached;
+  }
+}
+
+export class Sessions<Fd> {
+  readonly hubAccount: Account;
+  readonly #policy: HubPolicy;
+  readonly #connections = new Map<ConnectionId, Connection<Fd>>();
+  readonly #sessions = new Map<SessionId, Session<Fd>>();
+  readonly #users = new Map<number, Account>();
+
+  constructor(policy: HubPolicy) {
+    this.#policy = policy;
+    this.hubAccount = new Account("hub", "the hub", policy.limits.hub);
+  }
+
+  get connectionCount(): number {
+    return this.#connections.size;
+  }
+
+  get attachedCount(): number {
+    return this.hubAccount.used("clients");
+  }
+
+  /** Sessions whose connection hung up. */
+  get detachedCount(): number {
+    return this.#connections.size - this.attachedCount;
+  }
+
+  all(): Iterable<Session<Fd>> {
+    return this.#sessions.values();
+  }
+
+  connections(): Iterable<Connection<Fd>> {
+    return this.#connections.values();
+  }
+
+  find(connection: ConnectionId): Connection<Fd> | undefined {
+    return this.#connections.get(connection);
+  }
+
+  get(session: SessionId): Session<Fd> | undefined {
+    return this.#sessions.get(session);
+  }
+
+  /** WHY never forgotten: sessions and objects hold on to it, and there are only so many users. */
+  accountOf(uid: number): Account {
+    const known = this.#users.get(uid);
+    if (known !== undefined) return known;
+    const quota = this.#policy.userLimits.get(uid) ?? this.#policy.limits.user;
+    const account = new Account("user", `user ${uid}`, quota, this.hubAccount);
+    this.#users.set(uid, account);
+    return account;
+  }
+
+  /** @throws UNTRUSTED_PEER, LIMIT_EXCEEDED */
+  connect(id: ConnectionId, peer: Peer): void {
+    if (!isServed(this.#policy, peer)) {
+      const message = `Cannot serve user ${peer.uid}: this hub is of user ${this.#policy.uid} and is not set up to serve others`;
+      throw new CudaIpcError("UNTRUSTED_PEER", message);
+    }
+    this.accountOf(peer.uid).charge("serve another client", { clients: 1 });
+    this.#connections.set(id, { id, peer, attached: true, session: undefined });
+  }
+
+  begin(id: SessionId, program: string, connection: Connection<Fd>): Session<Fd> {
+    const { peer } = connection;
+    const account = new Account("client", "this client", this.#policy.limits.client, this.accountOf(peer.uid));
+    const session = new Session(id, program, connection, account);
+    connection.session = session;
+    this.#sessions.set(id, session);
+    return session;
+  }
+
+  /** A connection of an earlier hub, with its session; the number of one that hung up is only there to watch its process for. */
+  restore({ id, peer, attached, session }: EarlierConnection): Session<Fd> | undefined {
+    const connection: Connection<Fd> = { id, peer, attached, session: undefined };
+    this.#connections.set(id, connection);
+    if (attached) this.accountOf(peer.uid).take({ clients: 1 });
+    return session === null ? undefined : this.begin(session.id, session.program, connection);
+  }
+
+  /** The connection goes on with the session; returns the one whose place it takes. */
+  resume(session: Session<Fd>, connection: Connection<Fd>): ConnectionId {
+    const earlier = session.connection;
+    this.detach(earlier);
+    earlier.session = undefined;
+    this.#connections.delete(earlier.id);
+    connection.session = session;
+    session.connection = connection;
+    return earlier.id;
+  }
+
+  /** Nobody reads at the other end of this connection any more. */
+  detach(connection: Connection<Fd>): void {
+    if (!connection.attached) return;
+    connection.attached = false;
+    this.accountOf(connection.peer.uid).refund({ clients: 1 });
+  }
+
+  /** Forgets a connection together with its session, which holds nothing any more. */
+  end(connection: Connection<Fd>): void {
+    this.detach(connection);
+    this.#connections.delete(connection.id);
+    const { session } = connection;
+    if (session !== undefined && session.connection === connection) this.#sessions.delete(session.id);
+  }
+
+  clear(): void {
+    this.#connections.clear();
+    this.#sessions.clear();
+    this.#users.clear();
+  }
+}
+
+/** Whether both are one process, as far as can be known. */
+export function isSameProcess(one: Peer, other: Peer): boolean {
+  return one.pid > 0 && one.pid === other.pid && one.startTicks !== null && one.startTicks === other.startTicks;
+}
