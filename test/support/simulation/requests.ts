@@ -143,6 +143,8 @@ function restore(client: Client, around: Surroundings): Packet {
 
 /** What it has not spoken of until then is given back. */
 function restored(client: Client, id: number): Request {
+  // WHY all of it while no greeting has been heard: the session may have been resumed without the client's knowing.
+  if (client.phase === "connected") client.held.clear();
   for (const lease of client.toRestore) client.held.delete(lease);
   // WHY these too: whether they were taken is not known.
   for (const { message } of client.sent.values()) if (message.op === "restore") client.held.delete(message.lease);
