@@ -17,7 +17,7 @@ export interface Plan {
   readonly stepsPerComparison: number;
 }
 
-export const HUB_UID = 500;
+const HUB_UID = 500;
 export const USERS = [HUB_UID, 0, 1001, 1002, 1003] as const;
 /** A user that the hub does not serve. */
 export const STRANGER = 6666;

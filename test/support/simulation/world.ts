@@ -33,7 +33,7 @@ export interface SentReply {
 }
 
 /** The hub died in the middle of what it was doing: nothing that it does after that happens. */
-export class HubDied extends Error {}
+class HubDied extends Error {}
 
 const GAINS: ReadonlySet<string> = new Set(["session", "object", "lease", "published"]);
 

@@ -84,6 +84,15 @@ describe("the rate of messages", () => {
     assert.deepEqual(client.countMessage(1000), { waitMs: 0, exceeded: undefined });
   });
 
+  it("is that of one further up where that has to wait longer", () => {
+    const { client, user } = chain({ client: { messagesPerSecond: 2 }, user: { messagesPerSecond: 3 } });
+    const sibling = new Account("client", "another client", unlimited, user);
+    for (const one of [client, client, sibling]) assert.equal(one.countMessage(0).waitMs, 0);
+    assert.equal(sibling.countMessage(400).waitMs, 0);
+    const { waitMs, exceeded } = client.countMessage(400);
+    assert.deepEqual([exceeded, Math.round(waitMs)], [user, 267]);
+  });
+
   it("of others is not used up by messages that are refused", () => {
     const { hub, user, client } = chain({ user: { messagesPerSecond: 1 }, hub: { messagesPerSecond: 3 } });
     const other = new Account("user", "user 8", { ...unlimited, messagesPerSecond: NONE }, hub);
