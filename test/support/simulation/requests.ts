@@ -123,8 +123,8 @@ function requestToCancel(client: Client, random: Random): number {
 
 /** WHY forgotten when it is sent: the answer may be lost, and then it is not restored either. */
 function leaseToRelease(client: Client, random: Random): number {
-  if (client.held.size === 0 || random.chance(0.02)) return 1 + random.below(1000);
-  const lease = random.pick([...client.held.keys()]);
+  const any = client.held.size === 0 || random.chance(0.02);
+  const lease = any ? 1 + random.below(1000) : random.pick([...client.held.keys()]);
   client.held.delete(lease);
   client.toRestore = client.toRestore.filter((id) => id !== lease);
   return lease;
