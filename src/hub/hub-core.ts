@@ -19,10 +19,7 @@ import { refusal } from "./refusal.js";
 import { type Connection, isSameProcess, type Session, Sessions } from "./sessions.js";
 import { WaitingOpens } from "./waiting-opens.js";
 
-/**
- * These give something back or say what is held already, and are taken from whoever sends too many messages, too.
- * WHY restore: what is not restored is given back.
- */
+/** These give something back, or say what is held, which is lost else: taken from whoever sends too many messages, too. */
 const NEVER_REFUSED: ReadonlySet<Request["op"]> = new Set(["release", "cancel", "bye", "restore", "restored"]);
 
 export class HubCore<Fd> {
