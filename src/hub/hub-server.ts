@@ -3,13 +3,13 @@
  * what the core asks for. Holds file descriptors only; it never loads a CUDA library.
  */
 import { randomUUID } from "node:crypto";
-import { chmodSync } from "node:fs";
 import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import { FdWatch } from "../os/fd-watch.js";
+import { restrictToOwner } from "../os/file-calls.js";
 import { tryLockFile } from "../os/file-lock.js";
 import { withWords } from "../os/mapped-words.js";
 import { inspectMemoryFile, reopenReadOnly } from "../os/memory-file.js";
@@ -93,7 +93,9 @@ export class HubServer {
       scope.own(lock, (lock) => lock.close());
       removeStaleSocket(socketPath);
       const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) => listener.close());
-      chmodSync(socketPath, 0o600);
+      // WHY allowed: the lock says that the file is this hub's.
+      scope.defer(() => removeStaleSocket(socketPath));
+      restrictToOwner(socketPath);
       return new HubServer(socketPath, options, lock, listener);
     });
   }
@@ -121,12 +123,30 @@ export class HubServer {
     }
   }
 
+  /** WHY nothing is thrown: the event loop called, and what could be released was. */
+  #stopByItself(): void {
+    try {
+      this.stop();
+    } catch (error) {
+      this.#log(`cannot release all at the end: ${describe(error)}`);
+    }
+  }
+
+  /** WHY nothing is thrown: it is closed all the same, and what the core is in the middle of concerns others too. */
+  #closeFd(fd: OwnedFd): void {
+    try {
+      fd.close();
+    } catch (error) {
+      this.#log(describe(error));
+    }
+  }
+
   #ports(): HubPorts<OwnedFd> {
     return {
       reply: (session, reply, fds) => this.#reply(session, reply, fds),
       hangUp: (session) => this.#sessions.get(session)?.hangUp(),
-      stop: () => setImmediate(() => this.stop()),
-      closeFd: (fd) => fd.close(),
+      stop: () => setImmediate(() => this.#stopByItself()),
+      closeFd: (fd) => this.#closeFd(fd),
       inspectMemoryFile,
       reopenReadOnly,
       endTimeline: (memory, byteOffset) => this.#endTimeline(memory, byteOffset),
@@ -196,6 +216,7 @@ export class HubServer {
       onPacket: (packet) => this.#onPacket(id, packet),
       onHangUp: (reason) => this.#onHangUp(id, reason),
       onGone: () => this.#onGone(id),
+      onReleaseFailure: (error) => this.#log(`cannot release all of a client: ${describe(error)}`),
     });
     this.#sessions.set(id, session);
     this.#core.sessionStarted(id, credentials.pid);
@@ -246,7 +267,7 @@ export class HubServer {
     clearTimeout(this.#idleTimer);
     this.#idleTimer = setTimeout(() => {
       this.#log(`no clients and no objects for ${this.#idleMs} ms`);
-      this.stop();
+      this.#stopByItself();
     }, this.#idleMs);
   }
 }

@@ -2,7 +2,7 @@
  * One client's connection as the hub sees it: who it is, what it sends, and its two ends,
  * the hang-up of its socket and the end of its process.
  */
-import { acquireIn } from "../base/scope.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { PacketHandler } from "../os/packet-channel.js";
 import { PacketChannel } from "../os/packet-channel.js";
@@ -14,6 +14,8 @@ export interface SessionEvents extends Pick<PacketHandler, "onPacket"> {
   onHangUp(reason: unknown): void;
   /** The process has ended, with all its work on GPUs. Follows the hang-up; at once where it had ended before it was served. */
   onGone(): void;
+  /** Something could not be released: nobody is there to be thrown at, and the session goes on or ends as if it had been. */
+  onReleaseFailure(error: unknown): void;
 }
 
 export class Session {
@@ -56,16 +58,24 @@ export class Session {
    */
   hangUp(reason?: unknown): void {
     if (!this.channel.open) return;
-    this.channel.close();
+    this.#release([() => this.channel.close()]);
     setImmediate(() => this.#onHangUp(reason));
   }
 
   /** Releases everything without further events: the session has nothing left, or the hub ends. */
   forget(): void {
     this.#gone = true;
-    this.channel.close();
-    this.#process?.close();
+    const watch = this.#process;
     this.#process = undefined;
+    this.#release([() => this.channel.close(), () => watch?.close()]);
+  }
+
+  #release(releases: readonly (() => void)[]): void {
+    try {
+      releaseAll(releases);
+    } catch (error) {
+      this.#events.onReleaseFailure(error);
+    }
   }
 
   #onHangUp(reason: unknown): void {

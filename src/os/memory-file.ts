@@ -2,12 +2,13 @@
  * Memory with a file descriptor (memfd): sized once, sealed against resizing, so that nobody who maps it
  * can be ended by a shrink under its feet (SIGBUS).
  */
-import { fstatSync, writeSync } from "node:fs";
+import { writeSync } from "node:fs";
 import { acquireIn } from "../base/scope.js";
-import { libc } from "../ffi/libc.js";
+import { lastErrno, libc } from "../ffi/libc.js";
+import { statFile } from "./file-calls.js";
 import { openFile } from "./open-file.js";
 import { OwnedFd } from "./owned-fd.js";
-import { fromNodeError, systemError } from "./system-error.js";
+import { errnos, fromNodeError, systemError } from "./system-error.js";
 
 const MFD_CLOEXEC = 1;
 const MFD_ALLOW_SEALING = 2;
@@ -65,7 +66,7 @@ export interface MemoryFileFacts {
 
 /** What holds of a file that somebody else sent; nothing is sealed where it is no memory file. */
 export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
-  const byteLength = sizeOf(fd);
+  const byteLength = statFile(fd).size;
   const seals = libc().fcntl(fd.number, F_GET_SEALS, 0);
   const sizeSealed = seals >= 0 && (seals & SIZE_SEALS) === SIZE_SEALS;
   const contentSealed = sizeSealed && (seals & F_SEAL_WRITE) !== 0;
@@ -78,19 +79,11 @@ export function reopenReadOnly(fd: OwnedFd): OwnedFd {
   return openFile(`/proc/self/fd/${fd.number}`, "read", "reopen a memory file for reading");
 }
 
-function sizeOf(fd: OwnedFd): number {
-  try {
-    return fstatSync(fd.number).size;
-  } catch (error) {
-    throw fromNodeError("look at a file", error);
-  }
-}
-
 function create(name: string): OwnedFd {
   const flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   let fd = libc().memfd_create(name, flags | MFD_NOEXEC_SEAL);
   // WHY: MFD_NOEXEC_SEAL is refused with EINVAL by Linux before 6.3.
-  if (fd < 0) fd = libc().memfd_create(name, flags);
+  if (fd < 0 && lastErrno() === errnos.EINVAL) fd = libc().memfd_create(name, flags);
   if (fd < 0) throw systemError(`create memory file "${name}"`, "memfd_create");
   return new OwnedFd(fd);
 }

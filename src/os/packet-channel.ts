@@ -137,7 +137,13 @@ export class PacketChannel {
 
   #end(reason: unknown): void {
     if (!this.#open) return;
-    this.close();
-    this.#handler.onEnd(reason);
+    let told = reason;
+    try {
+      this.close();
+    } catch (error) {
+      // WHY told and not thrown: this is the event loop's call, and whoever waits for the end has to hear of it.
+      told ??= error;
+    }
+    this.#handler.onEnd(told);
   }
 }

@@ -6,12 +6,17 @@ import { lastErrno } from "../ffi/libc.js";
 
 export const errnos = constants.errno;
 
+/** More descriptors are under way in sockets than this user may have open. WHY by number: Node has no name for it. */
+const ETOOMANYREFS = 109;
+
 const codes = new Map<number, ErrorCode>([
   [errnos.EMFILE, "TOO_MANY_FDS"],
   [errnos.ENFILE, "TOO_MANY_FDS"],
+  [ETOOMANYREFS, "TOO_MANY_FDS"],
   [errnos.ENOSPC, "DISK_FULL"],
   [errnos.EDQUOT, "DISK_FULL"],
   [errnos.ENOMEM, "OUT_OF_MEMORY"],
+  [errnos.ENOBUFS, "OUT_OF_MEMORY"],
   [errnos.EACCES, "PERMISSION_DENIED"],
   [errnos.EPERM, "PERMISSION_DENIED"],
   [errnos.ENOSYS, "UNSUPPORTED"],
@@ -19,7 +24,10 @@ const codes = new Map<number, ErrorCode>([
   [errnos.ECONNRESET, "PEER_GONE"],
 ]);
 
-const names = new Map<number, string>(Object.entries(errnos).map(([name, value]) => [value, name]));
+const names = new Map<number, string>([
+  ...Object.entries(errnos).map(([name, value]) => [value, name] as const),
+  [ETOOMANYREFS, "ETOOMANYREFS"],
+]);
 
 /** @param attempt the attempt in words: `map 4096 bytes of "frame"` */
 export function systemError(attempt: string, call: string, errno: number = lastErrno()): SystemError {
