@@ -20,8 +20,8 @@ interface Request {
 
 const requests: readonly Request[] = [
   { deed: "connect", before: [], calls: ["accept4", "getsockopt", "recvmsg", "sendmsg"] },
-  { deed: "create", before: ["connect"], calls: ["recvmsg", "fstatSync", "sendmsg"] },
-  { deed: "publish", before: ["connect"], calls: ["recvmsg", "sendmsg"] },
+  { deed: "create", before: ["connect"], calls: ["recvmsg", "fstatSync", "writeSync", "sendmsg"] },
+  { deed: "publish", before: ["connect"], calls: ["recvmsg", "writeSync", "sendmsg"] },
   { deed: "open", before: ["connect", "publish"], calls: ["open", "sendmsg", "close"] },
   { deed: "createTimeline", before: ["connect"], calls: ["recvmsg", "sendmsg"] },
   { deed: "openTimeline", before: ["connect", "createTimeline"], calls: ["open", "sendmsg", "close"] },
@@ -38,6 +38,7 @@ const requests: readonly Request[] = [
 const TOLD: ReadonlySet<string | null> = new Set([
   null,
   "HUB_GONE",
+  "DISK_FULL",
   "HUB_UNAVAILABLE",
   "TOO_MANY_FDS",
   "OUT_OF_MEMORY",

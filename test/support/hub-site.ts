@@ -111,8 +111,8 @@ export class HubSite {
   }
 }
 
-/** The hub's lock and its listening socket. */
-const HUB_FDS = 2;
+/** The hub's lock, its listening socket and its journal. */
+const HUB_FDS = 3;
 
 function counts(): Counts {
   return { fds: readdirSync("/proc/self/fd").length, ownedFds: openFdCount(), mappedBytes: mappedBytes() };
