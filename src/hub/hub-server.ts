@@ -11,15 +11,14 @@ import { packageVersion } from "../base/version.js";
 import { FdWatch } from "../os/fd-watch.js";
 import { restrictToOwner } from "../os/file-calls.js";
 import { tryLockFile } from "../os/file-lock.js";
-import { withWords } from "../os/mapped-words.js";
 import { inspectMemoryFile, reopenReadOnly, reopenWritable, restrictMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownIdentity } from "../os/process-identity.js";
 import { checkRuntimeFolder, hubSocketPath, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { SeqpacketListener } from "../os/seqpacket.js";
 import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
-import { lineAt, poison } from "../wire/timeline-line.js";
 import { ClientConnections, describeError } from "./client-connections.js";
+import { endTimeline } from "./end-timeline.js";
 import { HubCore } from "./hub-core.js";
 import type { HubRecord, HubState } from "./hub-records.js";
 import { Journal } from "./journal.js";
@@ -219,10 +218,9 @@ export class HubServer {
     });
   }
 
-  /** SAFETY: the place was checked against the sealed memory when the timeline was created. */
   #endTimeline(memory: OwnedFd, byteOffset: number): void {
     try {
-      withWords(memory, (words) => poison(lineAt(words, byteOffset)));
+      endTimeline(memory, byteOffset);
     } catch (error) {
       // WHY not thrown: an owner can have sealed its memory against writing since; that spoils its own timeline and nothing else.
       this.#log(`cannot end a timeline: ${describeError(error)}`);

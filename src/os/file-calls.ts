@@ -1,5 +1,5 @@
 /** The calls of Node's fs on files that are open or just made here, with SystemErrors where they fail. */
-import { type BigIntStats, chmodSync, fstatSync, readSync } from "node:fs";
+import { type BigIntStats, chmodSync, fstatSync, readSync, writeSync } from "node:fs";
 import type { OwnedFd } from "./owned-fd.js";
 import { fromNodeError } from "./system-error.js";
 
@@ -20,6 +20,18 @@ export function readFilePart(fd: OwnedFd, into: Uint8Array, byteOffset: number):
     return readSync(number, into, 0, into.byteLength, byteOffset);
   } catch (error) {
     throw fromNodeError(`read ${into.byteLength} bytes of a file`, error);
+  }
+}
+
+/** Writes all of it at `byteOffset` of the file. */
+export function writeFilePart(fd: OwnedFd, bytes: Uint8Array, byteOffset: number): void {
+  const { number } = fd;
+  try {
+    for (let done = 0; done < bytes.byteLength; ) {
+      done += writeSync(number, bytes, done, bytes.byteLength - done, byteOffset + done);
+    }
+  } catch (error) {
+    throw fromNodeError(`write ${bytes.byteLength} bytes of a file`, error);
   }
 }
 
