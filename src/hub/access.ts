@@ -1,10 +1,9 @@
 /** Who may do what: users by their numbers, as the kernel says of the process on the other side. */
 import { CudaIpcError } from "../base/errors.js";
 import type { Access } from "../os/mapping.js";
+import { ROOT } from "../os/runtime-folder.js";
 import type { Sharing } from "../wire/messages.js";
 import type { Peer } from "./ports.js";
-
-const ROOT = 0;
 
 export interface Guarded {
   readonly name: string;
@@ -34,7 +33,17 @@ export function checkMayOpen(object: Guarded, peer: Peer, access: Access): void 
 
 /** @throws PERMISSION_DENIED */
 export function checkMayManage(object: Guarded, peer: Peer, verb: string): void {
-  if (!mayManage(object, peer)) throw denied(`${verb} "${object.name}"`, object, peer);
+  const { name, owner } = object;
+  if (mayManage(object, peer)) return;
+  throw new CudaIpcError(
+    "PERMISSION_DENIED",
+    `Cannot ${verb} "${name}": it is of user ${owner.uid}, and asked for by user ${peer.uid}; that user and root may do it`,
+  );
+}
+
+/** @throws PERMISSION_DENIED */
+export function checkMaySee(object: Guarded, peer: Peer): void {
+  if (!mayOpen(object, peer, "read")) throw denied(`inspect "${object.name}"`, object, peer);
 }
 
 /** @throws PERMISSION_DENIED */
@@ -42,7 +51,7 @@ export function checkMayRule(hubUid: number, peer: Peer, verb: string): void {
   if (peer.uid === hubUid || peer.uid === ROOT) return;
   throw new CudaIpcError(
     "PERMISSION_DENIED",
-    `Cannot ${verb} the hub: it is of user ${hubUid}, and asked by user ${peer.uid}`,
+    `Cannot ${verb} the hub: it is of user ${hubUid}, and asked by user ${peer.uid}; that user and root may do it`,
   );
 }
 
@@ -51,6 +60,7 @@ function denied(attempt: string, { sharing, owner }: Guarded, peer: Peer): CudaI
   const how = sharing.with === "private" ? "" : ` (${sharing.access})`;
   return new CudaIpcError(
     "PERMISSION_DENIED",
-    `Cannot ${attempt}: it is of user ${owner.uid}, shared with ${whom}${how}, and asked for by user ${peer.uid}`,
+    `Cannot ${attempt}: it is of user ${owner.uid}, shared with ${whom}${how}, and asked for by user ${peer.uid}; ` +
+      "whoever creates it decides whom it is shared with (the option `sharing`)",
   );
 }

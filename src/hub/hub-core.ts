@@ -186,7 +186,7 @@ export class HubCore<Fd> {
     const rate = exceeded.quota.messagesPerSecond;
     throw new CudaIpcError(
       "LIMIT_EXCEEDED",
-      `Cannot ${op}: ${exceeded.label} sends more than its limit of ${rate} messages a second (limits.${exceeded.level}.messagesPerSecond)`,
+      `Cannot ${op}: ${exceeded.label} sends more than its limit of ${rate} messages a second (${exceeded.source}.messagesPerSecond)`,
     );
   }
 

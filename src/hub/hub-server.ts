@@ -15,7 +15,7 @@ import { withWords } from "../os/mapped-words.js";
 import { inspectMemoryFile, reopenReadOnly, reopenWritable, restrictMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownIdentity } from "../os/process-identity.js";
-import { checkRuntimeFolder, hubSocketPath, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
+import { hubSocketPath, ownUid, prepareCommonFolder, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { SeqpacketListener } from "../os/seqpacket.js";
 import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
 import { lineAt, poison } from "../wire/timeline-line.js";
@@ -23,7 +23,7 @@ import { ClientConnections, describeError } from "./client-connections.js";
 import { HubCore } from "./hub-core.js";
 import type { HubRecord, HubState } from "./hub-records.js";
 import { Journal } from "./journal.js";
-import { type HubPolicy, privatePolicy } from "./policy.js";
+import { type HubPolicy, privatePolicy, servesOthers } from "./policy.js";
 import type { HubPorts } from "./ports.js";
 
 export interface HubServerOptions {
@@ -105,8 +105,9 @@ export class HubServer {
       checkInteger("idleMs", options.idleMs, 0, 2 ** 31 - 1);
     }
     const socketPath = hubSocketPath(options.socket);
-    if (options.makesFolder ?? true) prepareRuntimeFolder(socketPath);
-    else if (!checkRuntimeFolder(socketPath)) {
+    const forOthers = options.policy !== undefined && servesOthers(options.policy);
+    const prepareFolder = forOthers ? prepareCommonFolder : prepareRuntimeFolder;
+    if (!prepareFolder(socketPath, options.makesFolder ?? true)) {
       throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot start a hub at ${socketPath}: its folder is gone`);
     }
     return acquireIn((scope) => {
@@ -121,7 +122,8 @@ export class HubServer {
       const journal = scope.own(Journal.create(journalPath, bootId, state, log), (journal) => journal.close());
       removeStaleSocket(socketPath);
       const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) => listener.close());
-      chmodSync(socketPath, 0o600);
+      // WHY for all, also where only a group is served: whom it does not serve the hub tells so, and the kernel would say EACCES.
+      chmodSync(socketPath, forOthers ? 0o666 : 0o600);
       return new HubServer(socketPath, options, { lock, listener, journal, state });
     });
   }
