@@ -46,9 +46,14 @@ export function checkMaySee(object: Guarded, peer: Peer): void {
   if (!mayOpen(object, peer, "read")) throw denied(`inspect "${object.name}"`, object, peer);
 }
 
+/** The hub's own user, or root. */
+export function mayRule(hubUid: number, peer: Peer): boolean {
+  return peer.uid === hubUid || peer.uid === ROOT;
+}
+
 /** @throws PERMISSION_DENIED */
 export function checkMayRule(hubUid: number, peer: Peer, verb: string): void {
-  if (peer.uid === hubUid || peer.uid === ROOT) return;
+  if (mayRule(hubUid, peer)) return;
   throw new CudaIpcError(
     "PERMISSION_DENIED",
     `Cannot ${verb} the hub: it is of user ${hubUid}, and asked by user ${peer.uid}; that user and root may do it`,

@@ -49,6 +49,14 @@ export class Account {
     return this.#used.get(resource) ?? 0;
   }
 
+  /** What it uses of each; undefined where that is nothing. */
+  get usage(): Readonly<Record<Resource, number>> | undefined {
+    if (this.#used.size === 0) return undefined;
+    const [clients, objects, leases] = [this.used("clients"), this.used("objects"), this.used("leases")];
+    const [hostBytes, deviceBytes] = [this.used("hostBytes"), this.used("deviceBytes")];
+    return { clients, objects, leases, waitingOpens: this.used("waitingOpens"), hostBytes, deviceBytes };
+  }
+
   /**
    * Charges this account and those above it, or none of them.
    * @param attempt as in "create "frame""

@@ -76,6 +76,11 @@ export class Sessions<Fd> {
     return this.#sessions.values();
   }
 
+  /** By user; of all who were ever served. */
+  accounts(): ReadonlyMap<number, Account> {
+    return this.#users;
+  }
+
   connections(): Iterable<Connection<Fd>> {
     return this.#connections.values();
   }

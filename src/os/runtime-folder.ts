@@ -106,10 +106,7 @@ function check(socketPath: string, wanted: string, judge: Judge): boolean {
   if (stats === undefined) return false;
   const found = notAFolder(stats) ?? judge(stats);
   if (found === undefined) return true;
-  throw new CudaIpcError(
-    "UNSAFE_RUNTIME_DIR",
-    `Cannot use ${folder} for the hub's socket: ${found}; wanted ${wanted}`,
-  );
+  throw new CudaIpcError("UNSAFE_RUNTIME_DIR", `Cannot use ${folder} for the hub's socket: ${found}; wanted ${wanted}`);
 }
 
 function look(folder: string): Stats | undefined {
