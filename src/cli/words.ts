@@ -1,7 +1,7 @@
 /** Facts in words for people, the same in all commands. */
 import { formatBytes } from "../base/bytes.js";
+import { userName } from "../client/hub-trust.js";
 import type { Device } from "../gpu/device.js";
-import { userName } from "../os/account-names.js";
 import type { Descriptor, ObjectSummary } from "./hub-facts.js";
 
 /** `float32[1080, 1920, 3]` */

@@ -3,6 +3,9 @@ import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { ownUid, ROOT } from "../os/runtime-folder.js";
 
+/** The name of a user, for those who print it. */
+export { userName } from "../os/account-names.js";
+
 const UID_MAX = 2 ** 32 - 2;
 
 /** @param hubUid default the variable `CUDA_IPC_HUB_UID` */

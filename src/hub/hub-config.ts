@@ -46,8 +46,14 @@ function field<T>(wanted: string, read: (value: unknown) => T | undefined): v.Ge
   );
 }
 
-function fields<Entries extends v.ObjectEntries>(entries: Entries): v.StrictObjectSchema<Entries, string> {
-  return v.strictObject(entries, `an object with any of ${Object.keys(entries).join(", ")}`);
+/** WHY asked first: the library takes an array for an object without fields. */
+function plainObject(wanted: string): v.GenericSchema<object> {
+  return v.custom<object>((value) => typeof value === "object" && value !== null && !Array.isArray(value), wanted);
+}
+
+function fields<Entries extends v.ObjectEntries>(entries: Entries) {
+  const wanted = `an object with any of ${Object.keys(entries).join(", ")}`;
+  return v.pipe(plainObject(wanted), v.strictObject(entries, wanted));
 }
 
 const bytes = field(`a number of bytes, a size such as "64GiB", or "${UNLIMITED}"`, (value) =>
@@ -87,7 +93,7 @@ const schema = fields({
   limits: v.optional(
     fields({ hub: v.optional(quota), user: v.optional(quota), client: v.optional(fields(clientEntries)) }),
   ),
-  userLimits: v.optional(v.record(v.string(), quota, "an object of limits by user")),
+  userLimits: v.optional(v.pipe(plainObject("an object of limits by user"), v.record(v.string(), quota))),
 });
 
 function countOf(value: unknown, min: number): number | undefined {
