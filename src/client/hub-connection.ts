@@ -124,8 +124,11 @@ export class HubConnection {
     try {
       this.#channel.send(encodeMessage({ v: PROTOCOL_VERSION, id, op, ...fields } as unknown as Request), fds);
     } catch (error) {
-      this.#pending.delete(id);
-      throw hasCode(error, "PEER_GONE") ? this.#gone(error) : error;
+      // WHY not thrown: the end is about to be told, to this request as to the others, after what the hub had still said.
+      if (!hasCode(error, "PEER_GONE")) {
+        this.#pending.delete(id);
+        throw error;
+      }
     }
     try {
       return await deadline.race(answer, () => this.#giveUp(op, id, answer));

@@ -1,6 +1,7 @@
 // A user of a hub for several: does one step after the other, says what came of each, and waits where it is told to.
 // Arguments: socket, the steps in JSON: names of `steps` below, each with its arguments.
 import { openSync, readSync, writeSync } from "node:fs";
+import type { ErrorCode } from "../../../../src/base/error-codes.js";
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { connect } from "../../../../src/client/connect.js";
 import type { SharingOptions } from "../../../../src/client/hub.js";
@@ -41,7 +42,7 @@ const steps: Readonly<Record<string, (...args: never[]) => unknown>> = {
   takeover: async () => {
     using raw = await RawClient.connect(socket);
     const { error } = await raw.ask({ op: "takeover" });
-    return { code: error?.code, message: error?.message };
+    if (error !== undefined) throw new CudaIpcError(error.code as ErrorCode, error.message);
   },
   users: async () => (await hub.status()).users,
   limits: async () => (await hub.status()).limits,
