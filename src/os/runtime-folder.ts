@@ -22,16 +22,27 @@ export function hubSocketPath(socket: string | undefined, env: NodeJS.ProcessEnv
 }
 
 /**
- * A path for another socket in the hub's folder.
+ * A path for another socket of this user: in the hub's folder, or in the user's own runtime folder where the hub's is for several users.
  * @throws SOCKET_PATH_TOO_LONG
  */
 export function runtimeSocketPath(fileName: string, env: NodeJS.ProcessEnv = process.env): string {
-  return checkSocketPath(join(dirname(hubSocketPath(undefined, env)), fileName));
+  const folder = dirname(hubSocketPath(undefined, env));
+  const stats = look(folder);
+  const isForSeveral = stats !== undefined && (stats.uid !== ownUid() || isCommon(stats));
+  return checkSocketPath(join(isForSeveral ? dirname(ownPath(env)) : folder, fileName));
+}
+
+/** Others may enter it, and not write to it. */
+function isCommon({ mode }: Stats): boolean {
+  return (mode & 0o077) !== 0 && (mode & 0o022) === 0;
 }
 
 function chosenPath(socket: string | undefined, env: NodeJS.ProcessEnv): string {
   const chosen = socket ?? env.CUDA_IPC_SOCKET;
-  if (chosen !== undefined && chosen !== "") return chosen;
+  return chosen !== undefined && chosen !== "" ? chosen : ownPath(env);
+}
+
+function ownPath(env: NodeJS.ProcessEnv): string {
   const runtime = env.XDG_RUNTIME_DIR;
   // WHY: a relative path is not valid there by its specification, and a folder that is missing is not ours to make.
   if (runtime !== undefined && isAbsolute(runtime) && existsSync(runtime)) return join(runtime, "cuda-ipc", "hub.sock");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
@@ -49,6 +49,13 @@ describe("a hub's configuration", () => {
       client: { ...defaultQuotas.client, messagesPerSecond: 1 },
     });
     assert.deepEqual(policy.userLimits, new Map([[1000, { ...user, objects: 20 }]]));
+  });
+
+  it("has an example that can be used", () => {
+    const example = readFileSync(new URL("../../../../deploy/hub.json", import.meta.url), "utf8");
+    const lookup = () => 7;
+    const config = checkHubConfig("deploy/hub.json", JSON.parse(example), { users: lookup, groups: lookup });
+    assert.equal(config.socket, "/run/cuda-ipc/hub.sock");
   });
 
   it("is that of a private hub where it says nothing", () => {

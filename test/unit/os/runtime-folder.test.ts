@@ -11,6 +11,7 @@ import {
   ownUid,
   prepareCommonFolder,
   prepareRuntimeFolder,
+  runtimeSocketPath,
 } from "../../../src/os/runtime-folder.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestFolder } from "../../support/test-folder.js";
@@ -49,6 +50,25 @@ describe("hubSocketPath", () => {
       (error) => hasCode(error, "SOCKET_PATH_TOO_LONG"),
     );
     assert.equal(existsSync(folder.file("new")), false);
+  });
+});
+
+describe("runtimeSocketPath", () => {
+  it("is in the hub's folder, and in the user's own where that is for several users", () => {
+    using folder = new TestFolder();
+    using runtime = new TestFolder();
+    const env = { CUDA_IPC_SOCKET: folder.socket, XDG_RUNTIME_DIR: runtime.path };
+    assert.equal(runtimeSocketPath("x.sock", env), folder.file("x.sock"));
+    const missing = { ...env, CUDA_IPC_SOCKET: folder.file("new/hub.sock") };
+    assert.equal(runtimeSocketPath("x.sock", missing), folder.file("new/x.sock"));
+    chmodSync(folder.path, 0o755);
+    assert.equal(runtimeSocketPath("x.sock", env), runtime.file("cuda-ipc/x.sock"));
+    chmodSync(folder.path, 0o777);
+    assert.equal(runtimeSocketPath("x.sock", env), folder.file("x.sock"));
+    chmodSync(folder.path, 0o700);
+    if (ownUid() !== 0) return;
+    chownSync(folder.path, 12345, 12345);
+    assert.equal(runtimeSocketPath("x.sock", env), runtime.file("cuda-ipc/x.sock"));
   });
 });
 
