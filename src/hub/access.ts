@@ -12,7 +12,7 @@ export interface Guarded {
 }
 
 /** Its owner's user, or root. */
-export function mayManage({ owner }: Guarded, peer: Peer): boolean {
+function mayManage({ owner }: Guarded, peer: Peer): boolean {
   return peer.uid === owner.uid || peer.uid === ROOT;
 }
 

@@ -82,22 +82,28 @@ function outcomeOf(attempt: () => unknown): string {
   }
 }
 
-/** Sends without end, says how it is first refused, and goes on until it is ended. */
-async function flood(): Promise<never> {
+/** Sends without end. Says how it is first refused, and how often it was refused until it was answered often enough. */
+async function flood(enough: number): Promise<never> {
   const raw = await RawClient.connect(socket);
   const request = (id: number) => Buffer.from(JSON.stringify({ v: 1, id, op: "status" }));
-  let refused = false;
+  let [answered, refused] = [0, 0];
   for (let id = 10; ; ) {
     if (raw.socket.trySend(request(id), [])) id += 1;
     const packet = raw.socket.tryReceive();
     if (packet === "end") throw new Error("the hub hung up");
-    if (packet === undefined) await new Promise((resolve) => setImmediate(resolve));
-    else if (!refused) {
-      const { error } = JSON.parse(Buffer.from(packet.bytes).toString());
-      if (error === undefined) continue;
-      refused = true;
-      say({ code: error.code, message: error.message });
+    if (packet === undefined) {
+      await new Promise((resolve) => setImmediate(resolve));
+      continue;
     }
+    const { error } = JSON.parse(Buffer.from(packet.bytes).toString());
+    if (error === undefined) {
+      if (refused === 0) continue;
+      answered += 1;
+      if (answered === enough) say({ answered, refused });
+      continue;
+    }
+    refused += 1;
+    if (refused === 1) say({ code: error.code, message: error.message });
   }
 }
 
