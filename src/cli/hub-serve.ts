@@ -1,19 +1,23 @@
 /** `cuda-ipc hub serve`: a hub in the foreground, until it is idle, stopped or interrupted. */
 import { type Command, Option } from "commander";
 import { defaults } from "../base/limits.js";
+import { hubSettings } from "../hub/config-file.js";
 import { HubServer } from "../hub/hub-server.js";
+import { servesOthers } from "../hub/policy.js";
 import { parseCount } from "./arguments.js";
 import type { CommandContext } from "./command-context.js";
+import { servedWords } from "./hub-check-config.js";
+import { addPolicyOptions, type PolicyOptions, policyFields } from "./policy-options.js";
 import { idleWords } from "./words.js";
 
-interface ServeOptions {
+interface ServeOptions extends PolicyOptions {
   readonly socket?: string;
   readonly idleMs?: number;
   readonly stay?: boolean;
 }
 
 export function addHubServe(hub: Command, context: CommandContext): void {
-  hub
+  const command = hub
     .command("serve")
     .description("run a hub in the foreground; Ctrl-C ends it")
     .option("--socket <path>", "where to listen (default: CUDA_IPC_SOCKET, else one in your runtime folder)")
@@ -23,19 +27,27 @@ export function addHubServe(hub: Command, context: CommandContext): void {
         .conflicts("stay"),
     )
     .option("--stay", "never end for being idle")
-    .addHelpText("after", "\nExample:\n  $ cuda-ipc hub serve --stay")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  $ cuda-ipc hub serve --stay\n  $ cuda-ipc hub serve --allow-groups render --limit user.deviceBytes=64GiB",
+    )
     .action((options: ServeOptions) => serve(options, context));
+  addPolicyOptions(command);
 }
 
 async function serve(options: ServeOptions, context: CommandContext): Promise<void> {
   const { terminal, interruption } = context;
   const log = (line: string) => terminal.line(`${new Date().toISOString()}  ${line}`);
-  const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? defaults.hubIdleMs);
+  const settings = hubSettings(options.config, policyFields(options));
+  const { policy, file } = settings;
+  const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? settings.idleMs);
   // WHY: the socket and its lock are made for this user alone.
   process.umask(0o077);
-  const hub = HubServer.start({ socket: options.socket, idleMs, log });
+  const hub = HubServer.start({ socket: options.socket ?? settings.socket, idleMs, policy, log });
   log(`hub ${process.pid} listens at ${hub.socketPath}`);
-  log(`it ${options.stay ? "stays until it is stopped" : idleWords(idleMs)}`);
+  log(`it ${Number.isFinite(idleMs) ? idleWords(idleMs) : "stays until it is stopped"}`);
+  if (file !== undefined) log(`configured by ${file}`);
+  if (servesOthers(policy)) log(`serves ${servedWords(policy)}`);
   await Promise.race([hub.ended, interruption.received()]);
   hub.stop();
   log(interruption.signal.aborted ? "interrupted: hub ended" : "hub ended");

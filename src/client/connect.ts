@@ -1,17 +1,20 @@
-/** Joins the hub of this user, starting one where none runs. */
+/** Joins the hub of this user, starting one where none runs, or one for several users, where it is told to. */
 import { basename } from "node:path";
 import { checkInteger } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { checkRuntimeFolder, hubSocketPath } from "../os/runtime-folder.js";
+import { checkCommonFolder, hubSocketPath } from "../os/runtime-folder.js";
 import { Hub } from "./hub.js";
 import { HubConnection } from "./hub-connection.js";
+import { trustedUids } from "./hub-trust.js";
 
 export interface ConnectOptions extends WaitOptions {
   /** The hub's socket; default `CUDA_IPC_SOCKET`, else one in the user's runtime folder. */
   readonly socket?: string | undefined;
-  /** Start a hub where none runs; true unless set. */
+  /** Another user whose hub is trusted, by number, beside this one and root; default `CUDA_IPC_HUB_UID`. */
+  readonly hubUid?: number | undefined;
+  /** Start a hub where none runs; true unless set. Only in a folder of this user's own. */
   readonly start?: boolean | undefined;
   /** How long a hub that is started here stays without clients and objects. */
   readonly hubIdleMs?: number | undefined;
@@ -36,10 +39,11 @@ export async function connect(options: ConnectOptions = {}): Promise<Hub> {
   if (options.hubIdleMs !== undefined) checkInteger("hubIdleMs", options.hubIdleMs, 0, 2 ** 31 - 1);
   const socketPath = hubSocketPath(options.socket);
   const deadline = new Deadline(`connect to the hub at ${socketPath}`, options, defaults.hubStartTimeoutMs);
+  const trusted = trustedUids(options.hubUid);
   const program = (options.program ?? basename(process.argv[1] ?? "node")).slice(0, 128);
   for (;;) {
     deadline.check();
-    const connection = await tryConnect(socketPath, program, deadline);
+    const connection = await tryConnect(socketPath, program, deadline, trusted);
     if (connection !== undefined) return new Hub(connection, options.device);
     if (options.start === false) {
       throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: none listens there`);
@@ -47,7 +51,7 @@ export async function connect(options: ConnectOptions = {}): Promise<Hub> {
     // WHY loaded here: most processes find a hub running, and importing the package should cost them little.
     const { startHub } = await import("./start-hub.js");
     await startHub(socketPath, options.hubIdleMs, deadline);
-    const started = await tryConnect(socketPath, program, deadline);
+    const started = await tryConnect(socketPath, program, deadline, trusted);
     if (started !== undefined) return new Hub(started, options.device);
     // Another hub was just starting or ending: it is there, or gone, in a moment.
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
@@ -55,10 +59,15 @@ export async function connect(options: ConnectOptions = {}): Promise<Hub> {
 }
 
 /** Undefined where no hub listens, or one that was just about to end. */
-async function tryConnect(socketPath: string, program: string, deadline: Deadline): Promise<HubConnection | undefined> {
-  if (!checkRuntimeFolder(socketPath)) return undefined;
+async function tryConnect(
+  socketPath: string,
+  program: string,
+  deadline: Deadline,
+  trusted: ReadonlySet<number>,
+): Promise<HubConnection | undefined> {
+  if (!checkCommonFolder(socketPath, trusted)) return undefined;
   try {
-    return await HubConnection.open(socketPath, program, deadline);
+    return await HubConnection.open(socketPath, program, deadline, trusted);
   } catch (error) {
     if (error instanceof SystemError && ABSENT.has(error.errnoName)) return undefined;
     if (hasCode(error, "HUB_GONE")) return undefined;

@@ -10,10 +10,10 @@ import { releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
-import { ownUid } from "../os/runtime-folder.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { decodeReply, decodeResult, encodeMessage } from "../wire/codec.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
+import { checkHubUser } from "./hub-trust.js";
 
 type Fields<Op extends Request["op"]> = Omit<RequestOf<Op>, "v" | "id" | "op">;
 
@@ -56,18 +56,20 @@ export class HubConnection {
   }
 
   /**
-   * Connects to a hub of the same user and greets it.
+   * Connects to a hub of a trusted user and greets it.
    * @throws SystemError `ENOENT` or `ECONNREFUSED` where none listens; UNTRUSTED_PEER, PROTOCOL_MISMATCH
    */
-  static async open(socketPath: string, program: string, deadline: Deadline): Promise<HubConnection> {
+  static async open(
+    socketPath: string,
+    program: string,
+    deadline: Deadline,
+    trusted: ReadonlySet<number>,
+  ): Promise<HubConnection> {
     const socket = SeqpacketSocket.connect(socketPath);
     let connection: HubConnection;
     try {
       const peer = socket.peerCredentials();
-      if (peer.uid !== ownUid()) {
-        const message = `Cannot trust the hub at ${socketPath}: it runs as user ${peer.uid}, this process as ${ownUid()}`;
-        throw new CudaIpcError("UNTRUSTED_PEER", message);
-      }
+      checkHubUser(socketPath, peer.uid, trusted);
       connection = new HubConnection(socketPath, socket, peer.pid);
     } catch (error) {
       socket.close();
@@ -122,8 +124,11 @@ export class HubConnection {
     try {
       this.#channel.send(encodeMessage({ v: PROTOCOL_VERSION, id, op, ...fields } as unknown as Request), fds);
     } catch (error) {
-      this.#pending.delete(id);
-      throw hasCode(error, "PEER_GONE") ? this.#gone(error) : error;
+      // WHY not thrown: the end is about to be told, to this request as to the others, after what the hub had still said.
+      if (!hasCode(error, "PEER_GONE")) {
+        this.#pending.delete(id);
+        throw error;
+      }
     }
     try {
       return await deadline.race(answer, () => this.#giveUp(op, id, answer));

@@ -15,11 +15,12 @@ import { checkArrived, describeBuffer } from "../gpu/sharing.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { Descriptor, DescriptorContent } from "../wire/descriptor.js";
+import type { Sharing } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { readBundleIndex } from "./bundle-index.js";
 import type { Devices } from "./devices.js";
 import type { HubConnection } from "./hub-connection.js";
-import type { CreateOptions, OpenOptions } from "./hub-options.js";
+import type { CreateOptions, OpenOptions, SharingOptions } from "./hub-options.js";
 import { type PlaceOptions, placeBuffer } from "./placement.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
@@ -31,6 +32,19 @@ export interface OpenedObject extends HandleFacts {
   readonly access: Access;
   /** The memory's, and the index's of a bundle; closed once the object is imported. */
   readonly fds: readonly [OwnedFd, ...OwnedFd[]];
+}
+
+function checkSharing(options: SharingOptions | undefined, kind: DescriptorContent["kind"]): Sharing | undefined {
+  if (options === undefined) return undefined;
+  if (typeof options !== "object" || options === null) {
+    throw new TypeError(`sharing must be an object such as { with: "group" }, not ${JSON.stringify(options)}`);
+  }
+  const whom = checkOneOf("sharing.with", options.with, ["private", "group", "all"]);
+  const access = checkOneOf("sharing.access", options.access ?? "read", ["read", "read-write"]);
+  if (kind === "timeline" && access === "read-write") {
+    throw new TypeError('sharing.access of a timeline must be "read": its owner alone signals it');
+  }
+  return { with: whom, access };
 }
 
 export class HubObjects {
@@ -95,7 +109,9 @@ export class HubObjects {
     this.#checkOpen(attempt);
     const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
     const lifetime = checkOneOf("lifetime", options.lifetime ?? "held", ["held", "pinned"]);
-    const { object, lease } = await this.#connection.request("create", { name, lifetime, descriptor }, deadline, fds);
+    const sharing = checkSharing(options.sharing, descriptor.content.kind);
+    const fields = { name, lifetime, descriptor, ...(sharing === undefined ? {} : { sharing }) };
+    const { object, lease } = await this.#connection.request("create", fields, deadline, fds);
     this.#checkOpen(attempt);
     return { name, object, lease };
   }

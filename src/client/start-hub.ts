@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import type { Deadline } from "../base/deadline.js";
 import { isErrorCode } from "../base/error-codes.js";
 import { CudaIpcError } from "../base/errors.js";
-import { prepareRuntimeFolder } from "../os/runtime-folder.js";
+import { checkCommonFolder, folderOwner, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { fromNodeError } from "../os/system-error.js";
 
 /** WHY two places: this file as it is lies in a folder beside the hub's, and as part of the package's one door above it. */
@@ -21,7 +21,7 @@ function hubMain(): string {
  * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG
  */
 export async function startHub(socketPath: string, idleMs: number | undefined, deadline: Deadline): Promise<void> {
-  prepareRuntimeFolder(socketPath);
+  prepareOwnFolder(socketPath);
   const logPath = `${socketPath}.log`;
   const child = spawnHub(socketPath, idleMs, logPath);
   const firstLine = new Promise<string | undefined>((resolve, reject) => {
@@ -38,6 +38,19 @@ export async function startHub(socketPath: string, idleMs: number | undefined, d
     child.stdout.destroy();
     child.unref();
   }
+}
+
+/**
+ * WHY not in the folder of another user, root's included: what is there is for several users, and a hub of this one would not serve them.
+ * Whether the mode of an own one suits is for the hub to say, which knows whom it serves.
+ */
+function prepareOwnFolder(socketPath: string): void {
+  const owner = folderOwner(socketPath);
+  if (owner !== undefined && owner !== ownUid()) {
+    const found = `none listens there, and it is for user ${owner}, whose folder that is, to start one`;
+    throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: ${found}`);
+  }
+  if (!checkCommonFolder(socketPath, new Set([ownUid()]))) prepareRuntimeFolder(socketPath);
 }
 
 function spawnHub(

@@ -6,7 +6,7 @@ import { CudaIpcError } from "../base/errors.js";
 import { decodeRequest, idOf } from "../wire/codec.js";
 import { fdsOf } from "../wire/descriptor.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
-import { checkMayRule } from "./access.js";
+import { checkMayRule, mayRule } from "./access.js";
 import { sessionRecord, stateOf } from "./as-records.js";
 import type { HubState } from "./hub-records.js";
 import { hubStatus } from "./hub-report.js";
@@ -190,7 +190,7 @@ export class HubCore<Fd> {
     const rate = exceeded.quota.messagesPerSecond;
     throw new CudaIpcError(
       "LIMIT_EXCEEDED",
-      `Cannot ${op}: ${exceeded.label} sends more than its limit of ${rate} messages a second (limits.${exceeded.level}.messagesPerSecond)`,
+      `Cannot ${op}: ${exceeded.label} sends more than its limit of ${rate} messages a second (${exceeded.source}.messagesPerSecond)`,
     );
   }
 
@@ -233,7 +233,7 @@ export class HubCore<Fd> {
       case "inspect":
         return this.#requests.inspect(session, request);
       case "status":
-        return this.#status();
+        return this.#status(session);
       case "stop":
         return this.#stop(peer, request);
       case "takeover":
@@ -264,11 +264,13 @@ export class HubCore<Fd> {
     this.#ports.forget(earlier);
   }
 
-  #status(): ResultOf<"status"> {
+  #status({ peer, account: asking }: Session<Fd>): ResultOf<"status"> {
     const { attachedCount: clients, detachedCount: detached, hubAccount } = this.#sessions;
     const bytes = { hostBytes: hubAccount.used("hostBytes"), deviceBytes: hubAccount.used("deviceBytes") };
     const counts = { clients, detached, waitingOpens: this.#waiting.size, ...bytes };
-    return hubStatus(this.identity, this.#objects, counts);
+    const all = this.#sessions.accounts();
+    const users = mayRule(this.#policy.uid, peer) ? all : [...all].filter(([uid]) => uid === peer.uid);
+    return hubStatus(this.identity, this.#objects, counts, { asking, users });
   }
 
   #stop(peer: Peer, request: RequestOf<"stop">): ResultOf<"stop"> {

@@ -9,12 +9,12 @@ import { defaults } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import { FdWatch } from "../os/fd-watch.js";
-import { restrictToOwner } from "../os/file-calls.js";
+import { openToAll, restrictToOwner } from "../os/file-calls.js";
 import { tryLockFile } from "../os/file-lock.js";
 import { inspectMemoryFile, reopenReadOnly, reopenWritable, restrictMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownIdentity } from "../os/process-identity.js";
-import { checkRuntimeFolder, hubSocketPath, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
+import { hubSocketPath, ownUid, prepareCommonFolder, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { SeqpacketListener } from "../os/seqpacket.js";
 import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
 import { ClientConnections, describeError } from "./client-connections.js";
@@ -22,7 +22,7 @@ import { endTimeline } from "./end-timeline.js";
 import { HubCore } from "./hub-core.js";
 import type { HubRecord, HubState } from "./hub-records.js";
 import { Journal } from "./journal.js";
-import { type HubPolicy, privatePolicy } from "./policy.js";
+import { type HubPolicy, privatePolicy, servesOthers } from "./policy.js";
 import type { HubPorts } from "./ports.js";
 
 export interface HubServerOptions {
@@ -104,8 +104,9 @@ export class HubServer {
       checkInteger("idleMs", options.idleMs, 0, 2 ** 31 - 1);
     }
     const socketPath = hubSocketPath(options.socket);
-    if (options.makesFolder ?? true) prepareRuntimeFolder(socketPath);
-    else if (!checkRuntimeFolder(socketPath)) {
+    const forOthers = options.policy !== undefined && servesOthers(options.policy);
+    const prepareFolder = forOthers ? prepareCommonFolder : prepareRuntimeFolder;
+    if (!prepareFolder(socketPath, options.makesFolder ?? true)) {
       throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot start a hub at ${socketPath}: its folder is gone`);
     }
     return acquireIn((scope) => {
@@ -122,7 +123,9 @@ export class HubServer {
       const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) => listener.close());
       // WHY allowed: the lock says that the file is this hub's.
       scope.defer(() => removeStaleSocket(socketPath));
-      restrictToOwner(socketPath);
+      // WHY to all, also where only a group is served: whom it does not serve the hub tells so, and the kernel would say EACCES.
+      if (forOthers) openToAll(socketPath);
+      else restrictToOwner(socketPath);
       return new HubServer(socketPath, options, { lock, listener, journal, state });
     });
   }

@@ -7,7 +7,7 @@ import { releaseAll } from "../base/scope.js";
 import { fdsOf } from "../wire/descriptor.js";
 import { PRIVATE, PROTOCOL_VERSION, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
-import { checkMayManage, checkMayOpen, mayManage, mayOpen } from "./access.js";
+import { checkMayManage, checkMayOpen, checkMaySee, mayOpen } from "./access.js";
 import { checkAccess, checkMemory, checkSameMemory, checkUse } from "./check-descriptor.js";
 import { inspection, listPage } from "./hub-report.js";
 import type { Lease, ObjectMemory, ObjectTable, SharedObject } from "./object-table.js";
@@ -129,7 +129,7 @@ export class ObjectRequests<Fd> {
 
   inspect(session: Session<Fd>, request: RequestOf<"inspect">): ResultOf<"inspect"> {
     const object = this.#named(request.name, "inspect");
-    checkMayOpen(object, session.peer, "read");
+    checkMaySee(object, session.peer);
     return inspection(object);
   }
 
@@ -141,9 +141,7 @@ export class ObjectRequests<Fd> {
       const found = `${attached.fds.length} descriptors came with it, wanted ${wanted}`;
       throw new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: ${found}`);
     }
-    if (object.descriptor.mechanism !== "memfd" && !mayManage(object, session.peer)) {
-      checkMayManage(object, session.peer, "bring back the memory of");
-    }
+    if (object.descriptor.mechanism !== "memfd") checkMayManage(object, session.peer, "bring back the memory of");
     const found = checkMemory(attempt, object.descriptor, attached.fds, this.#ports);
     checkSameMemory(attempt, object, found);
     if (object.memory !== undefined && (object.memory.writable || !found.writable)) return;
