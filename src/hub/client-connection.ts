@@ -2,6 +2,7 @@
  * One client's connection as the hub sees it: what it sends, and its two ends, the hang-up of its socket and the end of its
  * process. Of a client of an earlier hub that has not come back there is only the process.
  */
+import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { PacketHandler } from "../os/packet-channel.js";
@@ -37,10 +38,11 @@ export class ClientConnection {
     this.#channel =
       socket === undefined
         ? undefined
-        : new PacketChannel(socket, {
-            onPacket: (packet) => events.onPacket(packet),
-            onEnd: (reason) => this.#onHangUp(reason),
-          });
+        : new PacketChannel(
+            socket,
+            { onPacket: (packet) => events.onPacket(packet), onEnd: (reason) => this.#onHangUp(reason) },
+            { receiveWhileQueuedMax: limits.unreadRepliesMax },
+          );
   }
 
   /**
