@@ -3,10 +3,11 @@ import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { type ConnectOptions, connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
+import type { SharedArray } from "../../../src/client/shared-array.js";
 import { createMemoryFile, reopenReadOnly } from "../../../src/os/memory-file.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { hostArray } from "../../support/messages.js";
-import { obliging, type Script, ScriptedHub } from "../../support/scripted-hub.js";
+import { type HeardRequest, obliging, type Script, ScriptedHub } from "../../support/scripted-hub.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { soon, until } from "../../support/until.js";
 
@@ -110,6 +111,29 @@ describe("a link whose connection is cut", () => {
     await back;
     assert.deepEqual(r.scripted.latest.ops, ["hello", "restore", "restore", "release", "restored"]);
     assert.ok(kept.name);
+  });
+
+  it("says nothing more of what is given back before its turn has come", async () => {
+    const waiting: HeardRequest[] = [];
+    const restore: Script = (request) => {
+      waiting.push(request);
+      return undefined;
+    };
+    using r = rig(obliging({ restore }));
+    await using hub = await join(r);
+    const arrays: SharedArray[] = [];
+    for (let index = 0; index < 40; index += 1) arrays.push(await hub.create(`n${index}`, ITEM));
+    const back = reconnected(hub);
+    r.scripted.latest.hangUp();
+    await until("many are named", () => waiting.length === 32);
+    arrays.pop()?.close();
+    const { lease } = await r.scripted.heard("release");
+    assert.ok(!waiting.some((request) => request.lease === lease));
+    for (const { id } of waiting) r.scripted.latest.reply(id, {});
+    r.scripted.script = obliging();
+    await back;
+    const named = r.scripted.latest.heard.filter(({ op }) => op === "restore");
+    assert.deepEqual([named.length, named.some((request) => request.lease === lease)], [39, false]);
   });
 
   it("repeats what was under way after that, in order, and what was asked meanwhile", async () => {
