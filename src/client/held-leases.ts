@@ -3,7 +3,7 @@
  * next one tells the hub of.
  */
 import type { Deadline } from "../base/deadline.js";
-import { hasCode } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -40,8 +40,17 @@ export class HeldLeases {
     return this.#held.has(lease);
   }
 
-  /** Takes over the memory. */
+  /**
+   * Takes over the memory, unless it throws.
+   * @throws INVALID_MESSAGE where the hub gave this lease before
+   */
   add(held: HeldLease): void {
+    if (this.#held.has(held.lease)) {
+      throw new CudaIpcError(
+        "INVALID_MESSAGE",
+        `Cannot hold lease ${held.lease}: the hub gave it to this client before`,
+      );
+    }
     this.#held.set(held.lease, held);
   }
 

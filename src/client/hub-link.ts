@@ -8,6 +8,7 @@
  */
 import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
+import { defaults } from "../base/limits.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { Request, ResultOf } from "../wire/messages.js";
 import { type HeldLease, HeldLeases } from "./held-leases.js";
@@ -124,8 +125,9 @@ export class HubLink {
   }
 
   /**
-   * From here on this lease is kept over all connections, until it is released. Takes over its memory.
+   * From here on this lease is kept over all connections, until it is released. Takes over its memory, unless it throws.
    * WHY right after the answer: what the next connection is not told of is given back by the hub.
+   * @throws INVALID_MESSAGE
    */
   hold(held: HeldLease): void {
     this.#leases.add(held);
@@ -162,8 +164,7 @@ export class HubLink {
     if (isReady && (await this.#connection.close(deadline))) return;
     if (!this.#owes || !this.#options.reconnect) return;
     this.#connection.abandon();
-    await deadline.race(this.#returning, () => {});
-    await this.#sayGoodbye(deadline);
+    await this.#sayGoodbye(Math.min(deadline.remainingMs, defaults.goodbyeTimeoutMs));
   }
 
   #whenReady(deadline: Deadline): Promise<HubConnection> | HubConnection {
@@ -241,13 +242,15 @@ export class HubLink {
     return lost;
   }
 
-  async #sayGoodbye(deadline: Deadline): Promise<void> {
+  /** Where it has no connection: on one for this alone, once the attempt that is under way is over. */
+  async #sayGoodbye(timeoutMs: number): Promise<void> {
+    const deadline = new Deadline("say goodbye to the hub", { timeoutMs }, timeoutMs);
     try {
+      await deadline.race(this.#returning, () => {});
       const connection = await tryConnect(this.#place, { deadline, session: this.#session });
       await connection?.close(deadline);
-    } catch (error) {
-      // A hub that cannot be talked to cannot be told either; it gives back what it knows when this process ends.
-      if (hasCode(error, "TIMEOUT") || hasCode(error, "ABORTED")) throw error;
+    } catch {
+      // A hub that cannot be talked to cannot be told either; it gives back what it knows of when this process ends.
     }
   }
 

@@ -118,8 +118,12 @@ export class HubObjects {
     const { result, fds } = await this.#link.ask("open", { name, access, wait }, deadline);
     const { object, lease, descriptor } = result;
     // WHY a use of its own: the link may give up its own while the object is being imported.
-    const memory = this.#kept.keep(object, access, fds);
-    this.#link.hold({ lease, object, access, memory: memory.share() });
+    const memory = acquireIn((scope) => {
+      const memory = scope.own(this.#kept.keep(object, access, fds), (memory) => memory.close());
+      const held = scope.own(memory.share(), (held) => held.close());
+      this.#link.hold({ lease, object, access, memory: held });
+      return memory;
+    });
     try {
       this.#checkOpen(`open "${name}"`);
       checkArrived(name, descriptor, memory.fds);
