@@ -179,6 +179,8 @@ export class HubLink {
     this.#answered = false;
     this.#readySinceMs = performance.now();
     connection.onEnd((reason) => this.#onConnectionEnd(reason));
+    // It may have ended together with its greeting, before there was anybody to be told.
+    if (connection.endReason !== undefined) this.#onConnectionEnd(connection.endReason);
   }
 
   #onConnectionEnd(reason: CudaIpcError): void {
