@@ -16,6 +16,8 @@ export interface ConnectionEvents extends Pick<PacketHandler, "onPacket"> {
   onHangUp(reason: unknown): void;
   /** The process has ended, with all its work on GPUs. Follows the hang-up; at once where it had ended before it was served. */
   onGone(): void;
+  /** Something could not be released: nobody is there to be thrown at, and the connection goes on or ends as if it had been. */
+  onReleaseFailure(error: unknown): void;
 }
 
 export class ClientConnection {
@@ -84,7 +86,7 @@ export class ClientConnection {
    */
   hangUp(reason?: unknown): void {
     if (!this.open) return;
-    this.#channel?.close();
+    this.#release([() => this.#channel?.close()]);
     setImmediate(() => this.#onHangUp(reason));
   }
 
@@ -94,7 +96,15 @@ export class ClientConnection {
     clearTimeout(this.#resumeTimer);
     const watch = this.#process;
     this.#process = undefined;
-    releaseAll([() => this.#channel?.close(), () => watch?.close()]);
+    this.#release([() => this.#channel?.close(), () => watch?.close()]);
+  }
+
+  #release(releases: readonly (() => void)[]): void {
+    try {
+      releaseAll(releases);
+    } catch (error) {
+      this.#events.onReleaseFailure(error);
+    }
   }
 
   #onHangUp(reason: unknown): void {

@@ -118,6 +118,7 @@ export class ClientConnections {
       onPacket: (packet) => this.#onPacket(id, packet),
       onHangUp: (reason) => this.#onHangUp(id, reason),
       onGone: () => this.#onGone(id),
+      onReleaseFailure: (error) => this.#log(`cannot release all of a client: ${describeError(error)}`),
     };
   }
 

@@ -3,23 +3,22 @@
  * Holds file descriptors only; it never loads a CUDA library.
  */
 import { randomUUID } from "node:crypto";
-import { chmodSync } from "node:fs";
 import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import { FdWatch } from "../os/fd-watch.js";
+import { restrictToOwner } from "../os/file-calls.js";
 import { tryLockFile } from "../os/file-lock.js";
-import { withWords } from "../os/mapped-words.js";
 import { inspectMemoryFile, reopenReadOnly, reopenWritable, restrictMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownIdentity } from "../os/process-identity.js";
 import { checkRuntimeFolder, hubSocketPath, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { SeqpacketListener } from "../os/seqpacket.js";
 import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
-import { lineAt, poison } from "../wire/timeline-line.js";
 import { ClientConnections, describeError } from "./client-connections.js";
+import { endTimeline } from "./end-timeline.js";
 import { HubCore } from "./hub-core.js";
 import type { HubRecord, HubState } from "./hub-records.js";
 import { Journal } from "./journal.js";
@@ -121,7 +120,9 @@ export class HubServer {
       const journal = scope.own(Journal.create(journalPath, bootId, state, log), (journal) => journal.close());
       removeStaleSocket(socketPath);
       const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) => listener.close());
-      chmodSync(socketPath, 0o600);
+      // WHY allowed: the lock says that the file is this hub's.
+      scope.defer(() => removeStaleSocket(socketPath));
+      restrictToOwner(socketPath);
       return new HubServer(socketPath, options, { lock, listener, journal, state });
     });
   }
@@ -151,6 +152,24 @@ export class HubServer {
     }
   }
 
+  /** WHY nothing is thrown: the event loop called, and what could be released was. */
+  #stopByItself(): void {
+    try {
+      this.stop();
+    } catch (error) {
+      this.#log(`cannot release all at the end: ${describeError(error)}`);
+    }
+  }
+
+  /** WHY nothing is thrown: it is closed all the same, and what the core is in the middle of concerns others too. */
+  #closeFd(fd: OwnedFd): void {
+    try {
+      fd.close();
+    } catch (error) {
+      this.#log(describeError(error));
+    }
+  }
+
   #ports(): HubPorts<OwnedFd> {
     const connections = this.#connections;
     return {
@@ -158,12 +177,12 @@ export class HubServer {
       hangUp: (connection) => connections.hangUp(connection),
       forget: (connection) => connections.forget(connection),
       pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
-      stop: () => setImmediate(() => this.stop()),
+      stop: () => setImmediate(() => this.#stopByItself()),
       handOver: () => {},
       record: (records) => this.#record(records),
       memoryArrived: () => {},
       memoryGone: () => {},
-      closeFd: (fd) => fd.close(),
+      closeFd: (fd) => this.#closeFd(fd),
       inspectMemoryFile,
       restrictMemoryFile,
       reopenReadOnly,
@@ -200,10 +219,9 @@ export class HubServer {
     });
   }
 
-  /** SAFETY: the place was checked against the sealed memory when the timeline was created. */
   #endTimeline(memory: OwnedFd, byteOffset: number): void {
     try {
-      withWords(memory, (words) => poison(lineAt(words, byteOffset)));
+      endTimeline(memory, byteOffset);
     } catch (error) {
       // WHY not thrown: an owner can have sealed its memory against writing since; that spoils its own timeline and nothing else.
       this.#log(`cannot end a timeline: ${describeError(error)}`);
@@ -231,7 +249,7 @@ export class HubServer {
     if (!this.#open || !isIdle || !Number.isFinite(this.#idleMs)) return;
     this.#idleTimer = setTimeout(() => {
       this.#log(`no clients and no objects for ${this.#idleMs} ms`);
-      this.stop();
+      this.#stopByItself();
     }, this.#idleMs);
   }
 }
