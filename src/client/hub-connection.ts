@@ -15,7 +15,7 @@ import { decodeReply, decodeResult, encodeMessage } from "../wire/codec.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkHubUser } from "./hub-trust.js";
 
-type Fields<Op extends Request["op"]> = Omit<RequestOf<Op>, "v" | "id" | "op">;
+export type Fields<Op extends Request["op"]> = Omit<RequestOf<Op>, "v" | "id" | "op">;
 
 export interface Answer<Op extends Request["op"]> {
   readonly result: ResultOf<Op>;
@@ -35,12 +35,20 @@ const UNAWAITED: Pending = {
   fail: () => {},
 };
 
+/** What a hub says that was stopped: it does not want to be started again. */
+export class Farewell extends CudaIpcError {
+  constructor(message: string) {
+    super("HUB_GONE", message);
+  }
+}
+
 export class HubConnection {
   readonly socketPath: string;
   readonly hubPid: number;
   readonly #channel: PacketChannel;
   readonly #pending = new Map<number, Pending>();
   readonly #onEnd: Set<(reason: CudaIpcError) => void> = new Set();
+  #greeting: ResultOf<"hello"> | undefined;
   #lastId = 0;
   #ended: CudaIpcError | undefined;
   #closing = false;
@@ -56,14 +64,16 @@ export class HubConnection {
   }
 
   /**
-   * Connects to a hub of a trusted user and greets it.
-   * @throws SystemError `ENOENT` or `ECONNREFUSED` where none listens; UNTRUSTED_PEER, PROTOCOL_MISMATCH
+   * Connects to a hub of a trusted user and greets it; with `session`, to go on with what this process held by an earlier connection.
+   * @throws SystemError `ENOENT` or `ECONNREFUSED` where none listens; UNTRUSTED_PEER, PROTOCOL_MISMATCH, Farewell
    */
   static async open(
     socketPath: string,
     program: string,
     deadline: Deadline,
     trusted: ReadonlySet<number>,
+    session?: number,
+    referenced = true,
   ): Promise<HubConnection> {
     const socket = SeqpacketSocket.connect(socketPath);
     let connection: HubConnection;
@@ -76,7 +86,10 @@ export class HubConnection {
       throw error;
     }
     try {
-      await connection.request("hello", { client: { version: packageVersion(), program } }, deadline);
+      if (!referenced) connection.setReferenced(false);
+      const client = { version: packageVersion(), program };
+      const fields = session === undefined ? { client } : { client, resume: { session } };
+      connection.#greeting = await connection.request("hello", fields, deadline);
       return connection;
     } catch (error) {
       connection.abandon();
@@ -84,8 +97,19 @@ export class HubConnection {
     }
   }
 
-  get ended(): boolean {
-    return this.#ended !== undefined;
+  /** What a later connection of this process can go on with. */
+  get session(): number {
+    return this.#greeting?.session ?? 0;
+  }
+
+  /** Whether it goes on with the session that was asked for. */
+  get resumed(): boolean {
+    return this.#greeting?.resumed ?? false;
+  }
+
+  /** Why it has ended; every request that was under way fails with this very error. */
+  get endReason(): CudaIpcError | undefined {
+    return this.#ended;
   }
 
   /** Called once when the connection ends other than by `close`. */
@@ -160,15 +184,17 @@ export class HubConnection {
     this.#channel.setReferenced(referenced);
   }
 
-  /** Says goodbye, so that the hub gives everything back at once, and hangs up. A hub that is gone has nothing to be told. */
-  async close(deadline: Deadline): Promise<void> {
-    if (this.#ended !== undefined) return;
+  /** Says goodbye, so that the hub gives everything back at once, and hangs up. False where the connection ended before the hub had answered. */
+  async close(deadline: Deadline): Promise<boolean> {
+    if (this.#ended !== undefined) return false;
     this.#onEnd.clear();
     this.#closing = true;
     try {
       await this.request("bye", {}, deadline);
+      return true;
     } catch (error) {
-      if (this.#ended === undefined && !hasCode(error, "HUB_GONE")) throw error;
+      if (this.#ended === undefined) throw error;
+      return false;
     } finally {
       this.abandon();
     }
@@ -201,7 +227,9 @@ export class HubConnection {
     closeFds(packet.fds);
     if (reply.ok)
       throw new CudaIpcError("INVALID_MESSAGE", `The hub answered request ${reply.id}, which was never sent`);
-    const error = new CudaIpcError(codeOf(reply.error.code), reply.error.message);
+    const { code, message } = reply.error;
+    if (reply.id === 0 && code === "HUB_GONE") throw new Farewell(message);
+    const error = new CudaIpcError(codeOf(code), message);
     if (pending === undefined) throw error;
     pending.fail(error);
   }
@@ -263,6 +291,6 @@ function codeOf(code: string): ErrorCode {
   return isErrorCode(code) ? code : "SYSTEM_ERROR";
 }
 
-function closeFds(fds: readonly OwnedFd[]): void {
+export function closeFds(fds: readonly OwnedFd[]): void {
   releaseAll(fds.map((fd) => () => fd.close()));
 }

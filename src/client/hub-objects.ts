@@ -19,8 +19,11 @@ import type { Sharing } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { readBundleIndex } from "./bundle-index.js";
 import type { Devices } from "./devices.js";
-import type { HubConnection } from "./hub-connection.js";
+import { duplicates, type HeldMemory } from "./held-leases.js";
+import { closeFds } from "./hub-connection.js";
+import type { HubLink } from "./hub-link.js";
 import type { CreateOptions, OpenOptions, SharingOptions } from "./hub-options.js";
+import { KeptDescriptors } from "./kept-descriptors.js";
 import { type PlaceOptions, placeBuffer } from "./placement.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
@@ -30,7 +33,7 @@ import { type HandleFacts, SharedHandle } from "./shared-object.js";
 export interface OpenedObject extends HandleFacts {
   readonly descriptor: Descriptor;
   readonly access: Access;
-  /** The memory's, and the index's of a bundle; closed once the object is imported. */
+  /** The memory's, and the index's of a bundle; open until the object is imported. */
   readonly fds: readonly [OwnedFd, ...OwnedFd[]];
 }
 
@@ -48,15 +51,16 @@ function checkSharing(options: SharingOptions | undefined, kind: DescriptorConte
 }
 
 export class HubObjects {
-  readonly #connection: HubConnection;
+  readonly #link: HubLink;
   readonly #devices: Devices;
   readonly #checkOpen: (attempt: string) => void;
   readonly #imports = new ImportCache();
+  readonly #kept = new KeptDescriptors();
   readonly #handles = new Set<SharedHandle>();
 
   /** @param checkOpen throws where the hub was closed */
-  constructor(connection: HubConnection, devices: Devices, checkOpen: (attempt: string) => void) {
-    this.#connection = connection;
+  constructor(link: HubLink, devices: Devices, checkOpen: (attempt: string) => void) {
+    this.#link = link;
     this.#devices = devices;
     this.#checkOpen = checkOpen;
   }
@@ -76,14 +80,10 @@ export class HubObjects {
     let facts: HandleFacts | undefined;
     try {
       await buffer.ready(options);
-      {
-        using fd = buffer.exportFd();
-        const fds = index === undefined ? [fd] : [fd, index];
-        facts = await this.register(name, describeBuffer(buffer, content), fds, options);
-      }
+      facts = await this.register(name, describeBuffer(buffer, content), memoryOf(buffer, index), options);
       return { buffer, handle: this.track(facts, () => buffer.close()) };
     } catch (error) {
-      if (facts !== undefined) this.#connection.release(facts.lease);
+      if (facts !== undefined) this.#link.release(facts.lease);
       if (ownBuffer) buffer.close();
       throw error;
     }
@@ -97,23 +97,34 @@ export class HubObjects {
     return pool.allocate(byteLength, { label: name });
   }
 
-  /** Makes memory known to the hub under a name. */
+  /** Makes memory known to the hub under a name. Takes over `memory`. */
   async register(
     name: string,
     descriptor: Descriptor,
-    fds: readonly OwnedFd[],
+    memory: HeldMemory,
     options: CreateOptions,
   ): Promise<HandleFacts> {
-    checkName(name);
     const attempt = `create "${name}"`;
-    this.#checkOpen(attempt);
-    const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
-    const lifetime = checkOneOf("lifetime", options.lifetime ?? "held", ["held", "pinned"]);
-    const sharing = checkSharing(options.sharing, descriptor.content.kind);
-    const fields = { name, lifetime, descriptor, ...(sharing === undefined ? {} : { sharing }) };
-    const { object, lease } = await this.#connection.request("create", fields, deadline, fds);
-    this.#checkOpen(attempt);
-    return { name, object, lease };
+    return acquireInAsync(async (scope) => {
+      let giveBack = () => memory.close();
+      scope.defer(() => giveBack());
+      checkName(name);
+      this.#checkOpen(attempt);
+      const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
+      const lifetime = checkOneOf("lifetime", options.lifetime ?? "held", ["held", "pinned"]);
+      const sharing = checkSharing(options.sharing, descriptor.content.kind);
+      const fields = { name, lifetime, descriptor, ...(sharing === undefined ? {} : { sharing }) };
+      const fds = memory.bring();
+      try {
+        const { object, lease } = await this.#link.request("create", fields, deadline, { fds });
+        this.#checkOpen(attempt);
+        this.#link.hold({ lease, object, access: "owner", memory });
+        giveBack = () => this.#link.release(lease);
+        return { name, object, lease };
+      } finally {
+        closeFds(fds);
+      }
+    });
   }
 
   /** Opens a name and imports what it is; where that fails, nothing is held. */
@@ -127,20 +138,28 @@ export class HubObjects {
     const access = checkOneOf("access", options.access ?? "read", ["read", "read-write"]);
     const wait = checkOneOf("wait", options.wait ?? true, [true, false]);
     const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
-    const { result, fds } = await this.#connection.ask("open", { name, access, wait }, deadline);
+    const { result, fds } = await this.#link.ask("open", { name, access, wait }, deadline);
+    const { object, lease, descriptor } = result;
+    // WHY a use of its own: the link may give up its own while the object is being imported.
+    const memory = acquireIn((scope) => {
+      const memory = scope.own(this.#kept.keep(object, access, fds), (memory) => memory.close());
+      const held = scope.own(memory.share(), (held) => held.close());
+      this.#link.hold({ lease, object, access, memory: held });
+      return memory;
+    });
     return acquireInAsync(async (scope) => {
-      let giveBack = () => this.#connection.release(result.lease);
+      let giveBack = () => this.#link.release(lease);
       scope.defer(() => giveBack());
       try {
         this.#checkOpen(`open "${name}"`);
-        checkArrived(name, result.descriptor, fds);
-        const [memory, ...others] = fds;
-        if (memory === undefined) throw new TypeError("an object without memory");
-        const imported = await importIt({ name, ...result, access, fds: [memory, ...others] });
+        checkArrived(name, descriptor, memory.fds);
+        const [first, ...others] = memory.fds;
+        if (first === undefined) throw new TypeError("an object without memory");
+        const imported = await importIt({ name, ...result, access, fds: [first, ...others] });
         giveBack = () => imported.close();
         return imported;
       } finally {
-        releaseAll(fds.map((fd) => () => fd.close()));
+        memory.close();
       }
     });
   }
@@ -171,7 +190,7 @@ export class HubObjects {
 
   /** A handle that gives the lease back when it is closed, and what `release` releases. */
   track(facts: HandleFacts, release: () => void): SharedHandle {
-    const handle = new SharedHandle(this.#connection, facts, release, (closed) => this.#handles.delete(closed));
+    const handle = new SharedHandle(this.#link, facts, release, (closed) => this.#handles.delete(closed));
     this.#handles.add(handle);
     return handle;
   }
@@ -179,4 +198,15 @@ export class HubObjects {
   close(): void {
     releaseAll([...this.#handles].map((handle) => () => handle.close()));
   }
+}
+
+/** An array or a bundle that was made here: its memory is exported anew each time. */
+function memoryOf(buffer: DeviceBuffer, index: OwnedFd | undefined): HeldMemory {
+  const kept = index?.duplicate();
+  const bring = () =>
+    acquireIn((scope) => {
+      const fd = scope.own(buffer.exportFd(), (fd) => fd.close());
+      return kept === undefined ? [fd] : [fd, ...duplicates([kept])];
+    });
+  return { bring, close: () => kept?.close() };
 }

@@ -7,7 +7,6 @@ import { fileURLToPath } from "node:url";
 import type { Deadline } from "../base/deadline.js";
 import { isErrorCode } from "../base/error-codes.js";
 import { CudaIpcError } from "../base/errors.js";
-import { checkCommonFolder, folderOwner, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { fromNodeError } from "../os/system-error.js";
 
 /** WHY two places: this file as it is lies in a folder beside the hub's, and as part of the package's one door above it. */
@@ -17,13 +16,23 @@ function hubMain(): string {
 }
 
 /**
- * Resolves once a hub listens at the path, this one or another that was quicker.
+ * Resolves once a hub listens at the path, whose folder is there: this one or another that was quicker.
+ * @param referenced whether waiting for it keeps this process from ending
  * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG
  */
-export async function startHub(socketPath: string, idleMs: number | undefined, deadline: Deadline): Promise<void> {
-  prepareOwnFolder(socketPath);
+export async function startHub(
+  socketPath: string,
+  idleMs: number | undefined,
+  deadline: Deadline,
+  referenced = true,
+): Promise<void> {
   const logPath = `${socketPath}.log`;
   const child = spawnHub(socketPath, idleMs, logPath);
+  if (!referenced) {
+    child.unref();
+    // WHY the cast: it is a socket, and the types say less.
+    (child.stdout as Readable & { unref(): void }).unref();
+  }
   const firstLine = new Promise<string | undefined>((resolve, reject) => {
     child.once("error", (error) => reject(fromNodeError("start a hub", error)));
     const lines = createInterface({ input: child.stdout });
@@ -38,19 +47,6 @@ export async function startHub(socketPath: string, idleMs: number | undefined, d
     child.stdout.destroy();
     child.unref();
   }
-}
-
-/**
- * WHY not in the folder of another user, root's included: what is there is for several users, and a hub of this one would not serve them.
- * Whether the mode of an own one suits is for the hub to say, which knows whom it serves.
- */
-function prepareOwnFolder(socketPath: string): void {
-  const owner = folderOwner(socketPath);
-  if (owner !== undefined && owner !== ownUid()) {
-    const found = `none listens there, and it is for user ${owner}, whose folder that is, to start one`;
-    throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: ${found}`);
-  }
-  if (!checkCommonFolder(socketPath, new Set([ownUid()]))) prepareRuntimeFolder(socketPath);
 }
 
 function spawnHub(
