@@ -89,6 +89,18 @@ export class ClientConnections {
     }
   }
 
+  has(id: ConnectionId): boolean {
+    return this.#connections.has(id);
+  }
+
+  /** The other side reads no replies any more. */
+  hungUp(id: ConnectionId, reason: unknown): void {
+    const pid = this.#connections.get(id)?.peer.pid;
+    if (reason !== undefined) this.#log(`hung up on process ${pid}: ${describeError(reason)}`);
+    this.#requireCore().hungUp(id);
+    this.#forgetIfEnded(id);
+  }
+
   hangUp(id: ConnectionId): void {
     this.#connections.get(id)?.hangUp();
   }
@@ -135,7 +147,7 @@ export class ClientConnections {
   #events(id: ConnectionId): ConnectionEvents {
     return {
       onPacket: (packet) => this.#onPacket(id, packet),
-      onHangUp: (reason) => this.#onHangUp(id, reason),
+      onHangUp: (reason) => this.hungUp(id, reason),
       onGone: () => this.#onGone(id),
     };
   }
@@ -144,13 +156,6 @@ export class ClientConnections {
     const core = this.#requireCore();
     if (packet.damage === undefined) core.packet(id, packet.bytes, packet.fds);
     else core.damagedPacket(id, packet.bytes, packet.damage);
-    this.#forgetIfEnded(id);
-  }
-
-  #onHangUp(id: ConnectionId, reason: unknown): void {
-    const pid = this.#connections.get(id)?.peer.pid;
-    if (reason !== undefined) this.#log(`hung up on process ${pid}: ${describeError(reason)}`);
-    this.#requireCore().hungUp(id);
     this.#forgetIfEnded(id);
   }
 

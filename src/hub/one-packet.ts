@@ -18,7 +18,8 @@ export async function onePacket(socket: SeqpacketSocket, attempt: string, deadli
         channel.pause();
         releaseAll(fds.map((fd) => () => fd.close()));
         if (damage === undefined && fds.length === 0) resolve(bytes);
-        else reject(damage ?? new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: descriptors came where none may`));
+        else
+          reject(damage ?? new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: descriptors came where none may`));
       },
       onEnd: (reason) => reject(reason ?? hungUp(attempt)),
     });

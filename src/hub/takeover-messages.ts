@@ -89,7 +89,8 @@ export function* packed(lines: Iterable<AttachedLine>): Generator<BatchItem> {
   let length = 0;
   for (const line of lines) {
     const text = JSON.stringify(line.value);
-    const isFull = length + text.length > limits.messageBytesMax || fds.length + line.fds.length > limits.scmRightsFdsMax;
+    const isFull =
+      length + text.length > limits.messageBytesMax || fds.length + line.fds.length > limits.scmRightsFdsMax;
     if (isFull && texts.length > 0) {
       yield { bytes: Buffer.from(texts.join("\n")), fds };
       [texts, fds, length] = [[], [], 0];
