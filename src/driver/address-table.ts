@@ -13,6 +13,7 @@ export interface AddressRange {
 export class AddressTable<Range extends AddressRange> {
   readonly #what: string;
   readonly #ranges: Range[] = [];
+  #removals = 0;
 
   /** @param what the kind of range in words, for messages: `registered memory` */
   constructor(what: string) {
@@ -21,6 +22,11 @@ export class AddressTable<Range extends AddressRange> {
 
   get size(): number {
     return this.#ranges.length;
+  }
+
+  /** How many ranges were removed so far: while it stays the same, what was found in the table is still there. */
+  get removals(): number {
+    return this.#removals;
   }
 
   /** @throws RangeError where the range overlaps one that is in the table */
@@ -43,6 +49,7 @@ export class AddressTable<Range extends AddressRange> {
   remove(start: bigint): Range | undefined {
     const index = this.#indexAfter(start) - 1;
     if (this.#ranges[index]?.start !== start) return undefined;
+    this.#removals += 1;
     return this.#ranges.splice(index, 1)[0];
   }
 

@@ -68,6 +68,9 @@ export interface FillPattern {
   readonly value: number;
 }
 
+/** 64 bits of a word, signed or not. A number is an integer from 0 that numbers are exact for, and costs less than its bigint. */
+export type WordValue = number | bigint;
+
 /** One of several signals and waits that go to a stream at once. */
 export type WordOperation =
   | { readonly kind: "wait"; readonly pointer: DevicePointer; readonly value: bigint }
@@ -160,9 +163,9 @@ export interface GpuDriver
    * Enqueues: later work of this stream starts when the 64-bit word at `pointer` has reached `value`,
    * compared cyclically: `(int64)(word - value) >= 0`. The address is a multiple of 8.
    */
-  waitWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void;
+  waitWord(stream: DriverStream, pointer: DevicePointer, value: WordValue): void;
   /** Enqueues: the word becomes `value` after all earlier work of this stream, which whoever sees the value then sees too. */
-  writeWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void;
+  writeWord(stream: DriverStream, pointer: DevicePointer, value: WordValue): void;
 
   /** Enqueues several waits and writes in their order, with one call of the driver where it takes them all. At most 255. */
   batchWords(stream: DriverStream, operations: readonly WordOperation[]): void;

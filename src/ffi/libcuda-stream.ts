@@ -22,8 +22,8 @@ export interface StreamFunctions {
 
   // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html
   // The first versions of these need a module parameter that no system sets; `_v2` works everywhere since CUDA 11.7.
-  cuStreamWaitValue64(stream: Handle, pointer: bigint, value: bigint, flags: number): Status;
-  cuStreamWriteValue64(stream: Handle, pointer: bigint, value: bigint, flags: number): Status;
+  cuStreamWaitValue64(stream: Handle, pointer: number | bigint, value: number | bigint, flags: number): Status;
+  cuStreamWriteValue64(stream: Handle, pointer: number | bigint, value: number | bigint, flags: number): Status;
   cuStreamBatchMemOp(stream: Handle, count: number, operations: Uint8Array, flags: 0): Status;
 }
 

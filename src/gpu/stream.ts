@@ -8,16 +8,26 @@ import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
 import { Event } from "./event.js";
 import type { ImportedEvent } from "./imported-event.js";
-import type { AnyTimeline, HeldTimeline, Timeline } from "./timeline.js";
+import { AnyTimeline, type HeldTimeline, Timeline } from "./timeline.js";
+import {
+  checkOperations,
+  notAwaited,
+  notSignalled,
+  operationOf,
+  type TimelineOperation,
+} from "./timeline-operation.js";
 
-/** One of several signals and waits that are enqueued at once. */
-export type TimelineOperation =
-  | { readonly signal: Timeline; readonly value: number | bigint }
-  | { readonly wait: AnyTimeline; readonly value: number | bigint };
+export type { TimelineOperation };
 
 interface Wait {
   readonly timeline: AnyTimeline;
-  readonly value: bigint;
+  readonly value: number | bigint;
+}
+
+/** A timeline that is waited for, with the largest value. */
+interface Waited {
+  readonly held: HeldTimeline;
+  value: number | bigint;
 }
 
 /** What enqueued work needs until it is done: mapped memory, a loaded module. */
@@ -29,13 +39,15 @@ interface Holdable {
 export class Stream {
   readonly device: Device;
   readonly #handle: DriverStream;
-  /** Timelines that were waited for since the stream was last seen idle, each with the largest value. */
-  readonly #waits = new Map<AnyTimeline, { readonly held: HeldTimeline; value: bigint }>();
+  /** Timelines that were waited for since the stream was last seen idle. */
+  readonly #waits = new Map<AnyTimeline, Waited>();
   /** What was enqueued since the stream was last seen idle needs these. */
   readonly #uses = new Set<Holdable>();
   /** Events of other processes that were waited for since then. */
   readonly #events = new Set<ImportedEvent>();
   readonly #afterIdle: (() => void)[] = [];
+  /** The timeline that was signalled last, where it knows of this stream: most signals of a stream are of one timeline. */
+  #signalled: Timeline | undefined;
   #open = true;
 
   /** Use `device.createStream()`. */
@@ -60,10 +72,14 @@ export class Stream {
 
   /** Enqueues: the timeline gets this value once all work given before is done, which whoever sees the value then sees. */
   signal(timeline: Timeline, value: number | bigint): void {
+    if (!(timeline instanceof Timeline)) throw notSignalled(timeline);
     const wanted = checkValue("Value of a timeline", value);
     const handle = this.handle;
     const pointer = timeline.pointerOn(this.device);
-    timeline.signalledBy(this);
+    if (timeline !== this.#signalled) {
+      timeline.signalledBy(this);
+      this.#signalled = timeline;
+    }
     this.device.driver.writeWord(handle, pointer, wanted);
   }
 
@@ -82,38 +98,25 @@ export class Stream {
   wait(event: Event): void;
   wait(awaited: AnyTimeline | Event, value?: number | bigint): void {
     const handle = this.handle;
-    if (awaited instanceof Event) {
-      awaited.holdBack(handle, (imported) => {
-        if (!this.#events.has(imported)) this.#events.add(imported.retain());
-      });
-      return;
-    }
-    const timeline = awaited;
-    const wanted = checkValue("Value of a timeline", value as number | bigint);
-    const pointer = timeline.pointerOn(this.device);
-    const known = this.#waits.get(timeline);
-    if (known === undefined) {
-      this.#holding([{ timeline, value: wanted }], () => this.device.driver.waitWord(handle, pointer, wanted));
-      return;
-    }
-    // WHY apart: most waits of a stream are for a timeline that it holds already, and there is nothing to acquire then.
-    this.device.driver.waitWord(handle, pointer, wanted);
-    if (known.value < wanted) known.value = wanted;
+    if (awaited instanceof AnyTimeline) this.#waitForTimeline(handle, awaited, value as number | bigint);
+    else this.#waitForEvent(handle, awaited);
   }
 
   /** Enqueues several signals and waits in their order, with one call of the driver; at most `limits.streamBatchMax`. */
   batch(operations: readonly TimelineOperation[]): void {
     const handle = this.handle;
     const waits: Wait[] = [];
+    checkOperations(operations);
     const words = operations.map((operation): WordOperation => {
-      const value = checkValue("Value of a timeline", operation.value);
-      if ("signal" in operation) {
-        const pointer = operation.signal.pointerOn(this.device);
-        operation.signal.signalledBy(this);
+      const { signal, wait, value: given } = operationOf(operation);
+      const value = BigInt(checkValue("Value of a timeline", given));
+      if (signal !== undefined) {
+        const pointer = signal.pointerOn(this.device);
+        signal.signalledBy(this);
         return { kind: "write", pointer, value };
       }
-      waits.push({ timeline: operation.wait, value });
-      return { kind: "wait", pointer: operation.wait.pointerOn(this.device), value };
+      waits.push({ timeline: wait, value });
+      return { kind: "wait", pointer: wait.pointerOn(this.device), value };
     });
     this.#holding(waits, () => this.device.driver.batchWords(handle, words));
   }
@@ -177,6 +180,26 @@ export class Stream {
     this.close();
   }
 
+  #waitForTimeline(handle: DriverStream, timeline: AnyTimeline, value: number | bigint): void {
+    const wanted = checkValue("Value of a timeline", value);
+    const pointer = timeline.pointerOn(this.device);
+    const known = this.#waits.get(timeline);
+    if (known === undefined) {
+      this.#holding([{ timeline, value: wanted }], () => this.device.driver.waitWord(handle, pointer, wanted));
+      return;
+    }
+    // WHY apart: most waits of a stream are for a timeline that it holds already, and there is nothing to acquire then.
+    this.device.driver.waitWord(handle, pointer, wanted);
+    if (known.value < wanted) known.value = wanted;
+  }
+
+  #waitForEvent(handle: DriverStream, event: Event): void {
+    if (!(event instanceof Event)) throw notAwaited(event);
+    event.holdBack(handle, (imported) => {
+      if (!this.#events.has(imported)) this.#events.add(imported.retain());
+    });
+  }
+
   /** WHY held: the words stay registered while the stream may wait for them, also where the timeline is closed meanwhile. */
   #holding(waits: readonly Wait[], enqueue: () => void): void {
     if (waits.every(({ timeline }) => this.#waits.has(timeline))) enqueue();
@@ -192,7 +215,7 @@ export class Stream {
       for (const { timeline } of waits) {
         if (this.#waits.has(timeline)) continue;
         const held = scope.own(timeline.hold(), (it) => it.release());
-        this.#waits.set(timeline, { held, value: 0n });
+        this.#waits.set(timeline, { held, value: 0 });
         scope.defer(() => this.#waits.delete(timeline));
       }
       enqueue();
@@ -226,10 +249,11 @@ export class Stream {
     const uses = [...this.#uses, ...this.#events];
     this.#uses.clear();
     this.#events.clear();
+    this.#signalled = undefined;
     return [...this.#afterIdle.splice(0), ...uses.map((needed) => () => needed.release())];
   }
 
-  #takeWaits(): { readonly held: HeldTimeline; readonly value: bigint }[] {
+  #takeWaits(): Waited[] {
     const waits = [...this.#waits.values()];
     this.#waits.clear();
     return waits;

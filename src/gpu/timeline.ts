@@ -81,7 +81,8 @@ export abstract class AnyTimeline {
    */
   reached(value: number | bigint): boolean {
     this.checkOpen();
-    const wanted = checkValue("Value of a timeline", value);
+    // WHY as a bigint: what the line holds is one, and comparing it with a number costs more than making one of the number.
+    const wanted = BigInt(checkValue("Value of a timeline", value));
     // WHY apart: a loop that spins asks this again and again, and makes no object of each answer.
     const found = liveValue(this.line);
     return found === undefined ? checkReached(this.label, stateOf(this.line), wanted) : found >= wanted;
@@ -156,7 +157,7 @@ export abstract class AnyTimeline {
 /** A timeline that a stream waits for. */
 export interface HeldTimeline {
   /** @throws PEER_GONE where the value will never be reached */
-  check(wanted: bigint): boolean;
+  check(wanted: number | bigint): boolean;
   release(): void;
 }
 
@@ -179,7 +180,7 @@ export class Timeline extends AnyTimeline {
    */
   signal(value: number | bigint): void {
     this.checkOpen();
-    const wanted = checkValue("Value of a timeline", value);
+    const wanted = BigInt(checkValue("Value of a timeline", value));
     const before = liveValue(this.line);
     if (before === undefined) throw new CudaIpcError("CLOSED", `Cannot signal timeline "${this.label}": it has ended`);
     if (wanted <= before) {

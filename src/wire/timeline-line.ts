@@ -76,22 +76,27 @@ export function poison(line: Line): void {
   Atomics.store(line.words, line.index + VALUE, POISON);
 }
 
-/** A value to signal or to wait for. */
-export function checkValue(what: string, value: number | bigint): bigint {
-  if (typeof value !== "bigint" && !Number.isSafeInteger(value)) {
-    throw new TypeError(`${what} must be an integer, not ${String(value)}`);
+/** A value to signal or to wait for. WHY a number stays one: drivers take it in less time than its bigint. */
+export function checkValue(what: string, value: number | bigint): number | bigint {
+  if (typeof value === "number" && Number.isSafeInteger(value)) {
+    // Every integer that a number is exact for lies below VALUE_MAX.
+    if (value >= 0) return value;
+  } else if (typeof value !== "bigint") {
+    throw new TypeError(`${what} must be an integer, not ${describe(value)}`);
+  } else if (value >= 0n && value <= VALUE_MAX) {
+    return value;
   }
-  const checked = BigInt(value);
-  // WHY apart: every integer that a number is exact for lies below VALUE_MAX, and spinning loops come here each time.
-  if (typeof value === "number" && value >= 0) return checked;
-  if (checked < 0n || checked > VALUE_MAX) {
-    throw new RangeError(`${what} must be from 0 to 2^63 - 2, not ${checked}`);
-  }
-  return checked;
+  throw new RangeError(`${what} must be from 0 to 2^63 - 2, not ${value}`);
+}
+
+/** WHY not String alone: it throws for some objects, in words of its own. */
+function describe(value: unknown): string {
+  if (typeof value === "function") return "a function";
+  return typeof value === "object" && value !== null ? "an object" : String(value);
 }
 
 /** @throws PEER_GONE where the timeline ended before it got there */
-export function checkReached(label: string, { value, ended }: LineState, wanted: bigint): boolean {
+export function checkReached(label: string, { value, ended }: LineState, wanted: number | bigint): boolean {
   if (value >= wanted) return true;
   if (!ended) return false;
   throw new CudaIpcError(

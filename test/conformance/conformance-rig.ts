@@ -11,6 +11,7 @@ import type {
   DriverStream,
   GpuDriver,
   StagingMemory,
+  WordValue,
 } from "../../src/driver/gpu-driver.js";
 import { LEGACY_GRANULARITY_BYTES } from "../../src/driver/legacy-calls.js";
 import type { PendingReduction, Reduction, ReductionOf, ReductionResults } from "../../src/driver/operation-calls.js";
@@ -138,7 +139,7 @@ export class ConformanceRig {
     this.waitOn(stream, words.pointer + BigInt(8 * index), value, () => Atomics.store(words.cpu, index, value));
   }
 
-  waitOn(stream: DriverStream, pointer: DevicePointer, value: bigint, release: () => void): void {
+  waitOn(stream: DriverStream, pointer: DevicePointer, value: WordValue, release: () => void): void {
     this.driver.waitWord(stream, pointer, value);
     this.#waits.push(async () => {
       release();

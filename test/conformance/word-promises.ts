@@ -120,6 +120,30 @@ export function wordPromises({ rig }: Subject): void {
     assert.equal(words.cpu[0], -2n);
   });
 
+  it("takes values as numbers and as bigints, beyond what numbers are exact for too", async () => {
+    const words = rig().words();
+    const stream = rig().stream();
+    const values = [0, 1, 2 ** 32, Number.MAX_SAFE_INTEGER, 2n ** 53n + 1n, 2n ** 62n + 1n] as const;
+    for (const [index, value] of values.entries()) {
+      const pointer = words.pointer + BigInt(8 * index);
+      rig().driver.writeWord(stream, pointer, value);
+      rig().driver.waitWord(stream, pointer, value);
+    }
+    await rig().done(stream);
+    assert.deepEqual([...words.cpu.subarray(0, values.length)], values.map(BigInt));
+  });
+
+  it("waits for a value that is a number as for its bigint", async () => {
+    const words = rig().words();
+    const stream = rig().stream();
+    rig().waitOn(stream, words.pointer, 5, () => Atomics.store(words.cpu, 0, 5n));
+    Atomics.store(words.cpu, 0, 4n);
+    await turns();
+    assert.equal(rig().driver.isIdle(stream), false);
+    Atomics.store(words.cpu, 0, 5n);
+    await rig().done(stream);
+  });
+
   it("waits on words that it may only read, and refuses to write them with READ_ONLY", async (t) => {
     if (rig().kind === "cuda" && rig().driver.describeDevice(0).attributes.READ_ONLY_HOST_REGISTER_SUPPORTED !== 1) {
       return t.skip("the device cannot register read-only memory");
@@ -133,6 +157,27 @@ export function wordPromises({ rig }: Subject): void {
     );
     await rig().done(stream);
     assert.equal(words.cpu[0], 3n);
+  });
+
+  it("refuses to write a word that it wrote before, once the memory there is registered for reading only", async (t) => {
+    if (rig().kind === "cuda" && rig().driver.describeDevice(0).attributes.READ_ONLY_HOST_REGISTER_SUPPORTED !== 1) {
+      return t.skip("the device cannot register read-only memory");
+    }
+    const { driver } = rig();
+    const words = rig().words();
+    const stream = rig().stream();
+    driver.writeWord(stream, words.pointer, 1n);
+    driver.waitWord(stream, words.pointer, 1n);
+    await rig().done(stream);
+    driver.unregisterHostMemory(0, words.address);
+    const pointer = driver.registerHostMemory(0, words.address, words.cpu.byteLength, "read");
+    driver.waitWord(stream, pointer, 1n);
+    assert.throws(
+      () => driver.writeWord(stream, pointer, 2n),
+      (error) => hasCode(error, "READ_ONLY"),
+    );
+    await rig().done(stream);
+    assert.equal(words.cpu[0], 1n);
   });
 
   it("registers memory once", () => {

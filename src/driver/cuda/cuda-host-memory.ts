@@ -87,7 +87,7 @@ export class CudaHostMemory {
         throw new RangeError(`Memory at ${formatAddress(pointer)} is already registered with another size or access`);
       }
       const start = this.#devicePointer(ordinal, pointer);
-      this.#visibleOn(ordinal).add({ start, byteLength, access });
+      this.visibleOn(ordinal).add({ start, byteLength, access });
       registration.pointers.set(ordinal, start);
       return start;
     });
@@ -103,13 +103,23 @@ export class CudaHostMemory {
       );
     }
     registration.pointers.delete(ordinal);
-    this.#visibleOn(ordinal).remove(devicePointer);
+    this.visibleOn(ordinal).remove(devicePointer);
     this.#unregisterUnused(ordinal, registration);
   }
 
   /** The registered range that a stream of this device finds at this address. */
   holding(ordinal: number, pointer: DevicePointer): AddressRange | undefined {
     return this.#visible.get(ordinal)?.holding(pointer);
+  }
+
+  /** All registered ranges by the addresses that streams of this device use. */
+  visibleOn(ordinal: number): AddressTable<AddressRange> {
+    let table = this.#visible.get(ordinal);
+    if (table === undefined) {
+      table = new AddressTable("Registered host memory");
+      this.#visible.set(ordinal, table);
+    }
+    return table;
   }
 
   #registerNew(ordinal: number, start: HostPointer, byteLength: number, access: Access): Registration {
@@ -145,15 +155,6 @@ export class CudaHostMemory {
       throw this.#session.failure(status, "cuMemHostGetDevicePointer", attempt);
     }
     return out[0] as bigint;
-  }
-
-  #visibleOn(ordinal: number): AddressTable<AddressRange> {
-    let table = this.#visible.get(ordinal);
-    if (table === undefined) {
-      table = new AddressTable("Registered host memory");
-      this.#visible.set(ordinal, table);
-    }
-    return table;
   }
 
   #freeHost(cuda: Libcuda, address: bigint): void {

@@ -12,13 +12,18 @@ import { cuResult, cuValue } from "../../ffi/cuda-constants.js";
 import { type BatchMemOp, encodeBatchMemOps } from "../../ffi/cuda-structs.js";
 import type { Libcuda } from "../../ffi/libcuda.js";
 import type { Access } from "../../os/mapping.js";
-import type { DevicePointer, DriverStream, FillPattern, HostPointer, WordOperation } from "../gpu-driver.js";
+import type { AddressRange, AddressTable } from "../address-table.js";
+import type { DevicePointer, DriverStream, FillPattern, HostPointer, WordOperation, WordValue } from "../gpu-driver.js";
 import { checkBatch, checkFill, checkWithin, checkWordAddress } from "../operation-checks.js";
+import { CheckedWord, word64 } from "./checked-word.js";
 import type { CudaHostMemory } from "./cuda-host-memory.js";
 import type { CudaMappings } from "./cuda-mapping.js";
 import type { CudaSession } from "./cuda-session.js";
 
 const { CU_STREAM_MEM_OP_WAIT_VALUE_64: WAIT_VALUE_64, CU_STREAM_MEM_OP_WRITE_VALUE_64: WRITE_VALUE_64 } = cuValue;
+const { CU_STREAM_WAIT_VALUE_GEQ: WAIT_GEQ, CU_STREAM_WRITE_VALUE_DEFAULT: WRITE_FENCED } = cuValue;
+/** Of a driver that wants a stream's context to be current where none or another one is. */
+const NOT_CURRENT = cuResult.CUDA_ERROR_INVALID_CONTEXT;
 
 class CudaStream implements DriverStream {
   readonly ordinal: number;
@@ -26,10 +31,14 @@ class CudaStream implements DriverStream {
   destroyed = false;
   /** Memory of a pool was freed on it since it was last synchronised. */
   freed = false;
+  readonly written: CheckedWord;
+  readonly awaited: CheckedWord;
 
-  constructor(ordinal: number, handle: bigint) {
+  constructor(ordinal: number, handle: bigint, registered: AddressTable<AddressRange>) {
     this.ordinal = ordinal;
     this.handle = handle;
+    this.written = new CheckedWord("read-write", registered);
+    this.awaited = new CheckedWord("read", registered);
   }
 }
 
@@ -43,11 +52,17 @@ export class CudaStreams {
   readonly #session: CudaSession;
   readonly #mappings: CudaMappings;
   readonly #hostMemory: CudaHostMemory;
+  // WHY kept apart: among all of the library's functions each would be looked up anew for every signal and wait.
+  readonly #waitValue: Libcuda["cuStreamWaitValue64"];
+  readonly #writeValue: Libcuda["cuStreamWriteValue64"];
+  readonly #deviceMemory = (address: DevicePointer): AddressRange | undefined => this.#mappings.holding(address);
 
   constructor(session: CudaSession, mappings: CudaMappings, hostMemory: CudaHostMemory) {
     this.#session = session;
     this.#mappings = mappings;
     this.#hostMemory = hostMemory;
+    this.#waitValue = session.cuda.cuStreamWaitValue64;
+    this.#writeValue = session.cuda.cuStreamWriteValue64;
   }
 
   /** WHY non-blocking: the NULL stream of other code would otherwise wait for ours and ours for it. */
@@ -58,7 +73,7 @@ export class CudaStreams {
     if (status !== cuResult.CUDA_SUCCESS) {
       throw this.#session.failure(status, "cuStreamCreate", `create a stream on cuda:${ordinal}`);
     }
-    return new CudaStream(ordinal, out[0] as bigint);
+    return new CudaStream(ordinal, out[0] as bigint, this.#hostMemory.visibleOn(ordinal));
   }
 
   destroy(stream: DriverStream): void {
@@ -127,31 +142,31 @@ export class CudaStreams {
     }
   }
 
-  waitWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
-    const { ordinal } = this.#usable(stream);
-    this.#checkWord(ordinal, pointer, "read");
+  waitWord(stream: DriverStream, pointer: DevicePointer, value: WordValue): void {
+    const own = this.#usable(stream);
+    const address = own.awaited.check(pointer, this.#deviceMemory);
+    const wanted = word64(value);
     // SYNC: what the one who wrote the word did before is visible to what this stream does after. Pairs with `writeWord` here
     // and with every Atomics.store to the word.
-    const wanted = unsigned(value);
-    const status = this.inContextOf(stream, (cuda, handle) =>
-      cuda.cuStreamWaitValue64(handle, pointer, wanted, cuValue.CU_STREAM_WAIT_VALUE_GEQ),
-    );
+    let status = this.#waitValue(own.handle, address, wanted, WAIT_GEQ);
+    if (status === NOT_CURRENT) status = this.#entered(own).cuStreamWaitValue64(own.handle, address, wanted, WAIT_GEQ);
     if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuStreamWaitValue64", `wait for a word on cuda:${ordinal}`);
+      throw this.#session.failure(status, "cuStreamWaitValue64", `wait for a word on cuda:${own.ordinal}`);
     }
   }
 
-  writeWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
-    const { ordinal } = this.#usable(stream);
-    this.#checkWord(ordinal, pointer, "read-write");
+  writeWord(stream: DriverStream, pointer: DevicePointer, value: WordValue): void {
+    const own = this.#usable(stream);
+    const address = own.written.check(pointer, this.#deviceMemory);
+    const written = word64(value);
     // SYNC: the default flag is a fence: all earlier work of this stream is visible to whoever sees the value. Pairs with
     // `waitWord` here and with every Atomics.load of the word.
-    const written = unsigned(value);
-    const status = this.inContextOf(stream, (cuda, handle) =>
-      cuda.cuStreamWriteValue64(handle, pointer, written, cuValue.CU_STREAM_WRITE_VALUE_DEFAULT),
-    );
+    let status = this.#writeValue(own.handle, address, written, WRITE_FENCED);
+    if (status === NOT_CURRENT) {
+      status = this.#entered(own).cuStreamWriteValue64(own.handle, address, written, WRITE_FENCED);
+    }
     if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuStreamWriteValue64", `write a word on cuda:${ordinal}`);
+      throw this.#session.failure(status, "cuStreamWriteValue64", `write a word on cuda:${own.ordinal}`);
     }
   }
 
@@ -181,8 +196,11 @@ export class CudaStreams {
   inContextOf(stream: DriverStream, call: (cuda: Libcuda, handle: bigint) => number): number {
     const own = this.#usable(stream);
     const status = call(this.#session.cuda, own.handle);
-    if (status !== cuResult.CUDA_ERROR_INVALID_CONTEXT) return status;
-    return call(this.#session.enter(own.ordinal), own.handle);
+    return status === NOT_CURRENT ? call(this.#entered(own), own.handle) : status;
+  }
+
+  #entered(stream: CudaStream): Libcuda {
+    return this.#session.enter(stream.ordinal);
   }
 
   /** Memory of a pool is freed on this stream. */
@@ -236,13 +254,6 @@ export class CudaStreams {
     const range = this.#hostMemory.holding(ordinal, address) ?? this.#mappings.holding(address);
     if (range !== undefined) checkWithin(range, address, 8, access);
   }
-}
-
-const INT64_MAX = 2n ** 63n - 1n;
-
-/** WHY not always asUintN: it makes a new bigint, and hardly any value is negative. */
-function unsigned(value: bigint): bigint {
-  return value >= 0n && value <= INT64_MAX ? value : BigInt.asUintN(64, value);
 }
 
 const memsetCalls = { 1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async" } as const;

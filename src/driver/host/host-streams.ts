@@ -1,6 +1,6 @@
 /** The streams of the host driver, and what can be enqueued on them. How a stream works is in host-stream.ts. */
 import { checkInteger } from "../../base/bytes.js";
-import type { DevicePointer, DriverStream, FillPattern, WordOperation } from "../gpu-driver.js";
+import type { DevicePointer, DriverStream, FillPattern, WordOperation, WordValue } from "../gpu-driver.js";
 import { checkBatch, checkFill, checkWordAddress } from "../operation-checks.js";
 import type { HostMemories } from "./host-memory.js";
 import { copy, fill, waitWord, writeWord } from "./host-operations.js";
@@ -51,18 +51,18 @@ export class HostStreams {
     queue.enqueue(fill(this.#memories, to, pattern, count));
   }
 
-  waitWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
+  waitWord(stream: DriverStream, pointer: DevicePointer, value: WordValue): void {
     const queue = this.queueOf(stream);
     checkWordAddress(pointer);
     this.#memories.check(pointer, 8, "read");
-    queue.enqueue(waitWord(this.#memories, pointer, value));
+    queue.enqueue(waitWord(this.#memories, pointer, BigInt(value)));
   }
 
-  writeWord(stream: DriverStream, pointer: DevicePointer, value: bigint): void {
+  writeWord(stream: DriverStream, pointer: DevicePointer, value: WordValue): void {
     const queue = this.queueOf(stream);
     checkWordAddress(pointer);
     this.#memories.check(pointer, 8, "read-write");
-    queue.enqueue(writeWord(this.#memories, pointer, value));
+    queue.enqueue(writeWord(this.#memories, pointer, BigInt(value)));
   }
 
   /** All are checked before the first is enqueued, as one call of a driver does. */

@@ -6,23 +6,12 @@ import { hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
 import { SeqpacketListener, SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { asOtherUser, skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
 
-const OTHER_UID = 12_345;
-const skip = process.geteuid?.() !== 0 && "only root can be another user";
-
-function asOtherUser<T>(work: () => T): T {
-  process.seteuid?.(OTHER_UID);
-  try {
-    return work();
-  } finally {
-    process.seteuid?.(0);
-  }
-}
-
-describe("a process of another user", { skip }, () => {
+describe("a process of another user", { skip: skipUnlessRoot }, () => {
   checkLeaks();
 
   it("is told by the hub that it is not served, even where the folder lets it in", async () => {

@@ -28,6 +28,17 @@ describe("AddressTable", () => {
     assert.equal(table.size, 3);
   });
 
+  it("counts what was removed, and nothing else", () => {
+    const table = new AddressTable<AddressRange>("Ranges");
+    table.add(range(10, 5));
+    table.add(range(20, 5));
+    table.remove(11n);
+    assert.equal(table.removals, 0);
+    table.remove(10n);
+    table.add(range(10, 5));
+    assert.equal(table.removals, 1);
+  });
+
   it("finds and forgets as a plain list would", () => {
     const step = fc.record({
       act: fc.constantFrom("add", "remove", "at", "holding"),

@@ -246,6 +246,23 @@ describe("closing a timeline", () => {
     assert.deepEqual([theirs.value, theirs.ended], [5n, true]);
   });
 
+  it("waits for signals that a stream has still to give, though the stream was idle after earlier ones", async () => {
+    using device = Device.open("host");
+    using gate = device.createTimeline();
+    const timeline = device.createTimeline();
+    using theirs = imported(device, timeline);
+    using stream = device.createStream();
+    stream.signal(timeline, 1);
+    await stream.synchronize({ timeoutMs: LATE_MS });
+    stream.wait(gate, 1);
+    stream.signal(timeline, 2);
+    timeline.close();
+    assert.deepEqual([theirs.value, theirs.ended], [1n, false]);
+    gate.signal(1);
+    await stream.synchronize({ timeoutMs: LATE_MS });
+    assert.deepEqual([theirs.value, theirs.ended], [2n, true]);
+  });
+
   it("ends it at once where its streams have got there, though nobody asked them", () => {
     using device = Device.open("host");
     const timeline = device.createTimeline();

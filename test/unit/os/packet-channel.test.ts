@@ -310,4 +310,14 @@ describe("PacketChannel", () => {
     assert.deepEqual(found, ["with a descriptor 1", "sent afterwards 0"]);
     await until("what was not received arrives", () => packets.length === 1);
   });
+
+  it("sends what it was given from another channel without being asked to", async () => {
+    fill();
+    const { socket, queued } = channel.takeOver();
+    channel = new PacketChannel(socket, handler, { queued });
+    await until("everything is sent", () => {
+      drain();
+      return channel.queuedMessages === 0;
+    });
+  });
 });

@@ -7,6 +7,7 @@ import { createConstantFile, createMemoryFile } from "../../../src/os/memory-fil
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { type SendFileOptions, sendFile } from "../../../src/os/send-file.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { asOtherUser, skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
 
 const MiB = 1024 * 1024;
@@ -77,6 +78,15 @@ describe("sendFile", () => {
     );
     await assert.rejects(copy, (error) => hasCode(error, "ABORTED"));
     assert.equal(progress.length, 1);
+  });
+
+  it("fills a memory file of mode 0444 also where its owner is not root", { skip: skipUnlessRoot }, async () => {
+    using source = createConstantFile("test", Buffer.from("content"));
+    using target = asOtherUser(() => createMemoryFile("test", 7));
+    await asOtherUser(() =>
+      sendFile({ fd: target, byteOffset: 0 }, { fd: source.number, byteOffset: 0 }, 7, options()),
+    );
+    assert.equal(readFileSync(`/proc/self/fd/${target.number}`, "utf8"), "content");
   });
 
   it("throws what the system says, in the thread's own words", async () => {

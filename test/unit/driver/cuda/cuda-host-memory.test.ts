@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { CudaError } from "../../../../src/base/errors.js";
 import { createCudaDriver } from "../../../../src/driver/cuda/cuda-driver.js";
+import { cuResult } from "../../../../src/ffi/cuda-constants.js";
 import { FakeLibcuda } from "./fake-libcuda.js";
 
 const ADDRESS = 0x5000_0000n;
@@ -51,6 +52,23 @@ describe("host memory of the CUDA driver", () => {
     driver.writeWord(stream, 4096n, -(2n ** 63n));
     driver.writeWord(stream, 4096n, 5n);
     assert.deepEqual(fake.words, [2n ** 64n - 1n, 2n ** 63n, 5n]);
+  });
+
+  it("makes the context current for a driver that wants it so, and asks once more", () => {
+    const fake = new FakeLibcuda({
+      status: (name, nth) => (name.endsWith("Value64") && nth === 1 ? cuResult.CUDA_ERROR_INVALID_CONTEXT : undefined),
+    });
+    const driver = createCudaDriver({ load: fake.load });
+    const stream = driver.createStream(0);
+    for (const [name, call] of [
+      ["cuStreamWriteValue64", () => driver.writeWord(stream, 4096n, 5)],
+      ["cuStreamWaitValue64", () => driver.waitWord(stream, 4096n, 6n)],
+    ] as const) {
+      const before = fake.calls.length;
+      call();
+      assert.deepEqual(fake.calls.slice(before), [name, "cuCtxSetCurrent", name]);
+    }
+    assert.deepEqual(fake.words, [5n, 6n]);
   });
 
   it("never lets the driver write to words that are there for reading only", () => {

@@ -133,8 +133,8 @@ export class FakeLibcuda {
       this.#handle(out, "memories");
     },
     cuMemSetAccess: ([, , descriptor]) => checkDevice(descriptor, 4),
-    cuStreamWaitValue64: ([, , value]) => this.words.push(value as bigint),
-    cuStreamWriteValue64: ([, , value]) => this.words.push(value as bigint),
+    cuStreamWaitValue64: ([, , value]) => this.words.push(BigInt(value as number | bigint)),
+    cuStreamWriteValue64: ([, , value]) => this.words.push(BigInt(value as number | bigint)),
     cuMemImportFromShareableHandle: ([out]) => this.#handle(out, "memories"),
     cuMemGetAllocationPropertiesFromHandle: ([out]) => {
       new DataView((out as Uint8Array).buffer).setInt32(8, this.#options.importedLocationType ?? 1, true);

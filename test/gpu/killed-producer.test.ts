@@ -1,0 +1,74 @@
+/** A producer that is killed while its queue on the GPU is full: what others see of it, and what is left of it. */
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { describe, it } from "node:test";
+import { connect } from "../../src/index.js";
+import { openPidfd, ProcessWatch } from "../../src/os/process-watch.js";
+import { whyNoGpu } from "../conformance/gpu-presence.js";
+import { Actor } from "../support/actor.js";
+import { TestFolder } from "../support/test-folder.js";
+import { soon, until } from "../support/until.js";
+
+const LATE = { timeoutMs: 30_000 };
+const UNSHARED_BYTES = 4 * 1024 ** 3;
+/** What other processes of the machine may take or give meanwhile, and what the driver keeps of a context. */
+const SLACK_BYTES = 512 * 1024 ** 2;
+
+/** What the machine's own tool says is taken, in bytes, of the GPU of this UUID. */
+function usedByNvidiaSmi(uuid: string): number {
+  const query = ["--query-gpu=memory.used", "--format=csv,noheader,nounits", `--id=${uuid}`];
+  return Number(execFileSync("nvidia-smi", query, { encoding: "utf8" })) * 1024 ** 2;
+}
+
+describe("a producer with a full queue of kernels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
+  it("that is killed: its memory is given back once its work has ended, and the streams that waited are released", async () => {
+    await using folder = new TestFolder();
+    await using hub = await connect({ socket: folder.socket, device: "cuda:0", hubIdleMs: 60_000 });
+    const { uuid } = hub.device();
+    const usedBefore = usedByNvidiaSmi(uuid);
+    await using actor = new Actor(new URL("actors/busy-producer.js", import.meta.url), {
+      args: [folder.socket, String(UNSHARED_BYTES)],
+    });
+    const pid = Number(await actor.says());
+    using counter = (await hub.open("counter", LATE)).as("uint64");
+    using done = await hub.openTimeline("done", LATE);
+    const usedThen = usedByNvidiaSmi(uuid);
+    assert.ok(usedThen - usedBefore >= UNSHARED_BYTES, `nvidia-smi shows ${usedThen - usedBefore} bytes of it`);
+
+    using stream = hub.device().createStream();
+    stream.wait(done, 1);
+    const count = async () => (await counter.read())[0] as bigint;
+    const early = await count();
+    await until("the kernels count", async () => (await count()) > early);
+    assert.equal(stream.isIdle(), false);
+
+    const pidfd = openPidfd(pid);
+    assert.ok(pidfd !== undefined);
+    const whenGone = new Promise<Promise<bigint>>((resolve) => new ProcessWatch(pidfd, () => resolve(count())));
+    const gone = soon(
+      "the process has ended",
+      whenGone.then((first) => first),
+    );
+    const waiting = assert.rejects(done.wait(1, LATE), { code: "PEER_GONE" });
+    actor.kill("SIGKILL");
+    // SYNC: the timeline is ended and the name is gone only after the process's own pidfd, and so after its last kernel.
+    await assert.rejects(stream.synchronize(LATE), { code: "PEER_GONE" });
+    const whenReleased = await count();
+    await waiting;
+    assert.deepEqual([done.value, done.ended], [0n, true]);
+    const whenEnded = await gone;
+    await until(
+      "the hub has let go of its objects",
+      async () => !(await hub.list()).some(({ name }) => name === "unshared"),
+    );
+    const whenReclaimed = await count();
+    assert.deepEqual(
+      [whenEnded, whenReleased],
+      [whenReclaimed, whenReclaimed],
+      "its kernels wrote after its end was told",
+    );
+    assert.ok(whenReclaimed > early);
+    await until("nvidia-smi shows its memory back", () => usedByNvidiaSmi(uuid) - usedBefore < SLACK_BYTES);
+    for (let i = 0; i < 20; i += 1) assert.equal(await count(), whenReclaimed);
+  });
+});
