@@ -4,7 +4,6 @@
  */
 import { Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
-import { defaults } from "../base/limits.js";
 import type { BatchItem } from "../os/batch-layout.js";
 import { sendBatches } from "../os/fd-batches.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -31,15 +30,27 @@ export interface Estate {
   readonly held: ReadonlyMap<ConnectionId, HeldConnection>;
 }
 
+export interface HandOverOptions {
+  /** For each step: sending all of it, and the successor's word that it is ready. */
+  readonly stepTimeoutMs: number;
+  readonly log: (line: string) => void;
+}
+
 /**
  * Returns once the successor has everything and was told that it is its own. Closes the socket.
  * @throws where the successor did not take it: it hung up, was too slow, or says that it failed
  */
-export async function handOver(socket: SeqpacketSocket, estate: Estate, log: (line: string) => void): Promise<void> {
-  await sendBatches(socket, items(estate), step("hand over what the hub has"));
+export async function handOver(
+  socket: SeqpacketSocket,
+  estate: Estate,
+  { stepTimeoutMs, log }: HandOverOptions,
+): Promise<void> {
+  const attempt = "hand over the hub";
+  const step = () => new Deadline(attempt, {}, stepTimeoutMs);
+  await sendBatches(socket, items(estate), step());
   try {
     log("the successor has everything");
-    const word = decodeWord(await onePacket(socket, "hand over the hub", step("hand over the hub")));
+    const word = decodeWord(await onePacket(socket, attempt, step()));
     if (word.op !== "ready") {
       const found = word.op === "failed" ? word.message : `the successor said "${word.op}"`;
       throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot hand over the hub: ${found}`);
@@ -64,10 +75,6 @@ function takeBack(socket: SeqpacketSocket, log: (line: string) => void): void {
   } catch (error) {
     log(`could not tell the successor: ${String(error)}`);
   }
-}
-
-function step(what: string): Deadline {
-  return new Deadline(what, {}, defaults.takeoverStepTimeoutMs);
 }
 
 function* items({ listener, lock, inheritance, held }: Estate): Generator<BatchItem> {

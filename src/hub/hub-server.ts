@@ -41,6 +41,7 @@ export class HubServer {
   readonly #journal: Journal;
   readonly #service: HubService | undefined;
   readonly #idleMs: number;
+  readonly #handOverTimeoutMs: number;
   readonly #log: (line: string) => void;
   /** Connections of an earlier hub, until this one serves. */
   #inherited: readonly EarlierConnection[];
@@ -69,6 +70,7 @@ export class HubServer {
     this.#service = options.service;
     this.#socketFile = new SocketFile(socketPath);
     this.#idleMs = options.idleMs ?? defaults.hubIdleMs;
+    this.#handOverTimeoutMs = options.handOverTimeoutMs ?? defaults.takeoverStepTimeoutMs;
     this.#log = options.log ?? (() => {});
     this.ended = new Promise((resolve) => {
       this.#settleEnded = resolve;
@@ -256,7 +258,7 @@ export class HubServer {
       this.#journal.settle(this.#core.state());
       const inheritance = this.#core.inheritance();
       const estate = { listener: this.#listener, lock: this.#lock, inheritance, held: this.#held };
-      await handOver(asking.socket, estate, this.#log);
+      await handOver(asking.socket, estate, { stepTimeoutMs: this.#handOverTimeoutMs, log: this.#log });
       this.#log(`handed over to process ${pid}`);
     } catch (error) {
       this.#keepAll(successor, asking, error);

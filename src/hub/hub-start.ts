@@ -30,6 +30,8 @@ export interface HubServerOptions {
   readonly policy?: HubPolicy | undefined;
   /** What a service manager passed and keeps, where one runs this hub; the hub's from here on. */
   readonly service?: HubService | undefined;
+  /** How long each step of handing over to a successor may take. */
+  readonly handOverTimeoutMs?: number | undefined;
   /** Takes a line about what happened; silent by default. */
   readonly log?: ((line: string) => void) | undefined;
 }
