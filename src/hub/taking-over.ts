@@ -81,7 +81,7 @@ async function takeOverFrom(
       ({ pid } = await ask(socket, { op: "hello", client: { version: packageVersion(), program: "hub" } }, deadline));
       log(`asks hub ${pid} to hand over`);
       await ask(socket, { op: "takeover", format: TAKEOVER_FORMAT }, deadline);
-      hub = scope.own(await build(socket, options, deadline), (hub) => hub.abandon());
+      hub = scope.own(await build(socket, options, log, deadline), (hub) => hub.abandon());
     } catch (error) {
       if (!hasCode(error, "PEER_GONE") || !(await process.ends(deadline))) throw error;
       scope.close();
@@ -97,8 +97,14 @@ async function takeOverFrom(
 }
 
 /** Everything, but nothing of it acts yet. */
-async function build(socket: SeqpacketSocket, options: HubServerOptions, deadline: Deadline): Promise<HubServer> {
+async function build(
+  socket: SeqpacketSocket,
+  options: HubServerOptions,
+  log: (line: string) => void,
+  deadline: Deadline,
+): Promise<HubServer> {
   const items = await receiveBatches(socket, deadline);
+  log("has everything");
   try {
     return HubServer.succeed(readHandedOver(items), options);
   } catch (error) {
@@ -111,8 +117,7 @@ async function build(socket: SeqpacketSocket, options: HubServerOptions, deadlin
 async function untilOurs(socket: SeqpacketSocket, process: WatchedProcess, deadline: Deadline): Promise<void> {
   const attempt = "take over the hub";
   try {
-    if (!socket.trySend(encodeWord({ op: "ready" })))
-      throw new CudaIpcError("TIMEOUT", `Cannot ${attempt}: it does not read`);
+    sayReady(socket, attempt);
     const word = decodeWord(await onePacket(socket, attempt, deadline));
     if (word.op === "yours") return;
     throw new CudaIpcError("HUB_IN_USE", `Cannot ${attempt}: it goes on by itself, since this process took too long`);
@@ -121,6 +126,17 @@ async function untilOurs(socket: SeqpacketSocket, process: WatchedProcess, deadl
     if (hasCode(error, "PEER_GONE") && (await process.ends(deadline))) return;
     throw error;
   }
+}
+
+function sayReady(socket: SeqpacketSocket, attempt: string): void {
+  try {
+    if (socket.trySend(encodeWord({ op: "ready" }))) return;
+  } catch (error) {
+    // WHY: before it hung up it may have said that it goes on, and only what it said last tells that from its death.
+    if (hasCode(error, "PEER_GONE")) return;
+    throw error;
+  }
+  throw new CudaIpcError("TIMEOUT", `Cannot ${attempt}: it does not read`);
 }
 
 /** The process of the hub that runs. */

@@ -85,6 +85,7 @@ describe("a hub that takes over", () => {
     }
     await until("all were opened", async () => (await hub.status()).leases === count + 1);
     const queued = rig.fdsOf(first);
+    assert.ok(queued > 100, "replies with descriptors wait in the hub, more than a socket takes");
     const second = await rig.successorOf(first);
     assert.equal(trySend(raw, { op: "status" }), true);
     await until("the replies wait there too", () => rig.fdsOf(second) >= queued);
