@@ -8,6 +8,8 @@ import { parseArgs } from "node:util";
 import { Device } from "../src/index.js";
 import { benchmarks } from "./benchmarks.js";
 import { CPrograms } from "./c-programs.js";
+import { hubScale } from "./hub/hub-scale.js";
+import { producerKilled } from "./hub/producer-killed.js";
 import { importTime } from "./import-time.js";
 import { printRows, printSideBySide, type Row } from "./measure.js";
 import { openLatency } from "./open-latency.js";
@@ -27,7 +29,7 @@ const { values } = parseArgs({
   },
 });
 
-const names = ["import", "open", "put", ...benchmarks.map(({ name }) => name)];
+const names = ["import", "open", "put", ...benchmarks.map(({ name }) => name), "hub-scale", "producer-killed"];
 const unknown = (values.only ?? []).filter((name) => !names.includes(name));
 if (unknown.length > 0) {
   console.error(`No benchmark ${unknown.join(", ")}; there are ${names.join(", ")}`);
@@ -74,6 +76,9 @@ if (compared.length > 0) {
   sections[title] = rows;
   printSideBySide(title, rows);
 }
+
+await section("hub-scale", "A large hub, on the host device", () => hubScale());
+await section("producer-killed", "A producer is killed, on the host device", () => producerKilled());
 
 for (const failure of failures) console.error(`\nFailed: ${failure}`);
 if (values.json !== undefined) {

@@ -21,6 +21,8 @@ export const limits = {
   nameBytesMax: 255,
   /** Messages that may wait for a client that does not read, before its session is ended. */
   sendQueueMessagesMax: 1024,
+  /** Replies that wait for a client that does not read, before the hub takes no more requests from it. */
+  unreadRepliesMax: 256,
   /** Clients that one hub serves at a time. */
   hubClientsMax: 1024,
   /** Objects that one hub keeps. */

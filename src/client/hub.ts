@@ -183,6 +183,11 @@ export class Hub {
       const page = await this.#connection.request("list", after === undefined ? {} : { after }, deadline);
       objects.push(...page.objects);
       if (page.next === null) return objects;
+      // WHY: a hub that gave the same page again and again would fill this process's memory until the deadline.
+      if (after !== undefined && page.next <= after) {
+        const found = `the page after "${after}" is followed by that after "${page.next}"`;
+        throw new CudaIpcError("INVALID_MESSAGE", `Cannot list what is shared: ${found}, wanted a later name`);
+      }
       after = page.next;
     }
   }

@@ -2,6 +2,7 @@
  * One client's connection as the hub sees it: what it sends, and its two ends, the hang-up of its socket and the end of its
  * process. Of a client of an earlier hub that has not come back there is only the process.
  */
+import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel, type PacketHandler, type QueuedMessage } from "../os/packet-channel.js";
@@ -50,7 +51,8 @@ export class ClientConnection {
       onPacket: (packet) => events.onPacket(packet),
       onEnd: (reason) => this.#onHangUp(reason),
     };
-    this.#channel = socket === undefined ? undefined : new PacketChannel(socket, handler, { queued });
+    const options = { queued, receiveWhileQueuedMax: limits.unreadRepliesMax };
+    this.#channel = socket === undefined ? undefined : new PacketChannel(socket, handler, options);
   }
 
   /**

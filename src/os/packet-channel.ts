@@ -27,6 +27,11 @@ export interface QueuedMessage {
 export interface PacketChannelOptions {
   /** Messages that may wait before `send` throws. */
   readonly queueMessagesMax?: number;
+  /**
+   * While so many wait, nothing is received: who does not read what is sent to it has to wait with what it sends. By default that
+   * makes no difference.
+   */
+  readonly receiveWhileQueuedMax?: number;
   /** What waits from the start, ahead of all that is sent, whatever its number. The channel takes over the descriptors. */
   readonly queued?: readonly QueuedMessage[];
 }
@@ -54,6 +59,7 @@ export class PacketChannel {
   readonly #watch: FdWatch;
   readonly #queue: QueuedMessage[];
   readonly #queueMessagesMax: number;
+  readonly #receiveWhileQueuedMax: number;
   readonly #drains = new Set<Drain>();
   #open = true;
   #paused = false;
@@ -63,9 +69,12 @@ export class PacketChannel {
     this.socket = socket;
     this.#handler = handler;
     this.#queueMessagesMax = options.queueMessagesMax ?? limits.sendQueueMessagesMax;
+    this.#receiveWhileQueuedMax = options.receiveWhileQueuedMax ?? Number.POSITIVE_INFINITY;
     this.#queue = [...(options.queued ?? [])];
     this.#watch = new FdWatch(socket.fd, () => this.#onReady());
-    if (this.#queue.length > 0) this.#watch.setWritable(true);
+    if (this.#queue.length === 0) return;
+    this.#watch.setWritable(true);
+    this.#watch.setReadable(this.#receives);
   }
 
   get open(): boolean {
@@ -74,6 +83,10 @@ export class PacketChannel {
 
   get queuedMessages(): number {
     return this.#queue.length;
+  }
+
+  get #receives(): boolean {
+    return !this.#paused && this.#queue.length < this.#receiveWhileQueuedMax;
   }
 
   /**
@@ -93,6 +106,7 @@ export class PacketChannel {
     const duplicates = acquireIn((scope) => fds.map((fd) => scope.own(fd.duplicate(), (twin) => twin.close())));
     this.#queue.push({ bytes, fds: duplicates });
     this.#watch.setWritable(true);
+    this.#watch.setReadable(this.#receives);
   }
 
   /**
@@ -118,12 +132,12 @@ export class PacketChannel {
    */
   pause(): void {
     this.#paused = true;
-    this.#watch.setReadable(false);
+    this.#watch.setReadable(this.#receives);
   }
 
   resume(): void {
     this.#paused = false;
-    this.#watch.setReadable(true);
+    this.#watch.setReadable(this.#receives);
   }
 
   /**
@@ -179,7 +193,7 @@ export class PacketChannel {
   /** Whether there may be more to receive. */
   #receive(evenPaused: boolean): boolean {
     for (let count = 0; count < PACKETS_PER_TURN && this.#open; count += 1) {
-      if (this.#paused && !evenPaused) return true;
+      if (!this.#receives && !evenPaused) return true;
       const packet = this.socket.tryReceive();
       if (packet === undefined) return false;
       if (packet === "end") {
@@ -196,6 +210,7 @@ export class PacketChannel {
     let sent = 0;
     while (sent < count && this.#trySendQueued(this.#queue[sent])) sent += 1;
     const done = this.#queue.splice(0, sent).flatMap((waiting) => waiting.fds);
+    this.#watch.setReadable(this.#receives);
     if (this.#queue.length === 0) {
       this.#watch.setWritable(false);
       this.#settleDrains((drain) => drain.resolve());

@@ -192,6 +192,7 @@ export class CoreRig implements HubPorts<number> {
 
   closeFd(fd: number): void {
     assert.ok(this.open.delete(fd), `descriptor ${fd} is closed a second time`);
+    this.facts.delete(fd);
   }
 
   inspectMemoryFile(fd: number): MemoryFileFacts {

@@ -1,6 +1,6 @@
 /** Well-formed messages and descriptors, for tests that send them or spoil them. */
-import type { Descriptor } from "../../src/wire/descriptor.js";
-import type { Request } from "../../src/wire/messages.js";
+import { type Descriptor, fdsOf } from "../../src/wire/descriptor.js";
+import type { ObjectSummary, Request, ResultOf, Sharing } from "../../src/wire/messages.js";
 import type { SharedMemoryDocument } from "../../src/wire/shared-document.js";
 
 export const hostArray: Descriptor = {
@@ -38,15 +38,36 @@ export const timelineDescriptor: Descriptor = {
   content: { kind: "timeline", byteOffset: 128 },
 };
 
+const pooledArray: Descriptor = {
+  ...gpuArray,
+  mechanism: "pool",
+  pooled: { pool: "01234567-89ab-4def-8123-456789abcdef", maxBytes: 65_536, data: `${"A".repeat(86)}==` },
+};
+
 const head = { v: 1, id: 7 } as const;
 
-/** One request of each kind. */
+const sharings: readonly Sharing[] = [
+  { with: "private", access: "read" },
+  { with: "group", access: "read" },
+  { with: "all", access: "read-write" },
+];
+const sharedFrame = { name: "frame", lifetime: "held", descriptor: hostArray } as const;
+
+/** Requests of each kind, with every field and every choice of the schemas: test/unit/wire/samples.test.ts says what is missing. */
 export const requests: readonly Request[] = [
   { ...head, op: "hello", client: { version: "1.2.3", program: "test" } },
+  { ...head, op: "hello", client: { version: "1.2.3", program: "test" }, resume: { session: 1 } },
+  { ...head, op: "restore", lease: 2 },
+  { ...head, op: "restored" },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: hostArray },
+  ...sharings.map((sharing) => ({ ...head, op: "create" as const, ...sharedFrame, sharing })),
   { ...head, op: "create", name: "frame", lifetime: "pinned", descriptor: hostBundle(3, 200) },
+  { ...head, op: "create", name: "frame", lifetime: "held", descriptor: timelineDescriptor },
+  { ...head, op: "create", name: "frame", lifetime: "held", descriptor: gpuArray },
+  { ...head, op: "create", name: "frame", lifetime: "held", descriptor: pooledArray },
   { ...head, op: "publish", object: 1 },
   { ...head, op: "open", name: "frame", access: "read", wait: true },
+  { ...head, op: "open", name: "frame", access: "read-write", wait: false },
   { ...head, op: "cancel", request: 3 },
   { ...head, op: "release", lease: 2 },
   { ...head, op: "remove", name: "frame" },
@@ -55,5 +76,85 @@ export const requests: readonly Request[] = [
   { ...head, op: "inspect", name: "frame" },
   { ...head, op: "status" },
   { ...head, op: "stop", force: false },
+  { ...head, op: "takeover", format: 1 },
   { ...head, op: "bye" },
 ];
+
+/** How many descriptors go with a request. */
+export function fdCountOf(request: Request): number {
+  return request.op === "create" ? fdsOf(request.descriptor) : 0;
+}
+
+const summary: ObjectSummary = {
+  name: "frame",
+  object: 1,
+  published: true,
+  lifetime: "held",
+  sharing: { with: "private", access: "read" },
+  leases: 2,
+  ownerPid: 4242,
+  ownerUid: 1000,
+  hasMemory: true,
+  createdAtMs: 1_700_000_000_000,
+  descriptor: hostArray,
+};
+
+const opened = { object: 1, lease: 3 };
+
+/** Results of each operation, as complete as the requests. */
+export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] } = {
+  hello: [
+    { version: "1.2.3", instance: "01234567-89ab-4def-8123-456789abcdef", pid: 4242, session: 3, resumed: false },
+  ],
+  create: [{ object: 1, lease: 2 }],
+  publish: [{}],
+  restore: [{}],
+  restored: [{}],
+  takeover: [{}],
+  open: [hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray].map((descriptor) => ({
+    ...opened,
+    descriptor,
+  })),
+  cancel: [{}],
+  release: [{}],
+  remove: [{}],
+  list: [
+    { objects: [summary], next: "frame" },
+    { objects: [{ ...summary, ownerPid: null, lifetime: "pinned", descriptor: hostBundle(3, 200) }], next: null },
+    ...[timelineDescriptor, gpuArray, pooledArray].map((descriptor, index) => ({
+      objects: [{ ...summary, descriptor, sharing: sharings[index] ?? summary.sharing }],
+      next: null,
+    })),
+  ],
+  inspect: [hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray].map((descriptor, index) => ({
+    object: {
+      ...summary,
+      descriptor,
+      lifetime: descriptor === hostArray ? "held" : "pinned",
+      sharing: sharings[index % sharings.length] ?? summary.sharing,
+    },
+    holders: (["owner", "read", "read-write"] as const).map((access) => ({ pid: 4242, program: "test", access })),
+    holdersLeftOut: 0,
+  })),
+  status: [
+    {
+      version: "1.2.3",
+      instance: "01234567-89ab-4def-8123-456789abcdef",
+      pid: 4242,
+      startedAtMs: 1_700_000_000_000,
+      socket: "/run/user/1000/cuda-ipc/hub.sock",
+      clients: 2,
+      detached: 0,
+      objects: 1,
+      withoutMemory: 0,
+      pinned: 0,
+      leases: 2,
+      waitingOpens: 0,
+      hostBytes: 4096,
+      deviceBytes: 0,
+      idleMs: 30_000,
+    },
+  ],
+  stop: [{}],
+  bye: [{}],
+};

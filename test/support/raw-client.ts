@@ -1,8 +1,10 @@
 /** A client that sends whatever a test wants, right or wrong. */
 import assert from "node:assert/strict";
-import { koffi } from "../../src/ffi/koffi.js";
+import { libc } from "../../src/ffi/libc.js";
+import { addressOf } from "../../src/os/host-memory.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
 import { SeqpacketSocket } from "../../src/os/seqpacket.js";
+import { MessageMemory, MSG_NOSIGNAL } from "../../src/os/socket-layout.js";
 import { until } from "./until.js";
 
 export interface RawReply {
@@ -44,10 +46,9 @@ export class RawClient {
     assert.ok(this.socket.trySend(Buffer.from(text), fds), "the hub does not read");
   }
 
-  /** Past all checks of this side. */
-  sendUnchecked(bytes: Uint8Array): number {
-    const send = koffi().load(null).func("send", "intptr", ["int", "void*", "size_t", "int"]);
-    return Number(send(this.socket.fd.number, bytes, bytes.byteLength, 0));
+  /** Past all checks of this side: how many bytes were sent, -1 where none could be. */
+  sendUnchecked(bytes: Uint8Array, fds: readonly OwnedFd[] = []): number {
+    return sendUnchecked(this.socket, bytes, fds);
   }
 
   /** The next reply, its descriptors closed, or "end" where the hub hung up. */
@@ -66,4 +67,15 @@ export class RawClient {
   [Symbol.dispose](): void {
     this.socket.close();
   }
+}
+
+/** Any number of bytes, none included. */
+export function sendUnchecked(socket: SeqpacketSocket, bytes: Uint8Array, fds: readonly OwnedFd[] = []): number {
+  const memory = new MessageMemory(Math.max(1, bytes.byteLength), addressOf);
+  memory.data.set(bytes);
+  memory.prepareSend(
+    bytes.byteLength,
+    fds.map((fd) => fd.number),
+  );
+  return Number(libc().sendmsg(socket.fd.number, memory.header, MSG_NOSIGNAL));
 }

@@ -8,10 +8,12 @@ import { fstatSync } from "node:fs";
 import { libc } from "../../src/ffi/libc.js";
 import { FdWatch } from "../../src/os/fd-watch.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
+import { SOCK_NONBLOCK } from "../../src/os/socket-layout.js";
 import { StandInManager } from "./stand-in-manager.js";
 import { soon, until } from "./until.js";
 
-const SYS_KCMP = 312;
+const F_GETFL = 3;
+const F_SETFL = 4;
 
 export interface Stored {
   readonly name: string;
@@ -106,16 +108,17 @@ export class StandInSystemd {
   }
 }
 
-/** WHY by changing the flags where kcmp is refused: they belong to the open file, and both descriptors show them. */
+/** WHY by changing the flags: they belong to the open file, and all of its descriptors show them. systemd asks kcmp, which may be refused. */
 function isSameOpenFile(one: OwnedFd, other: OwnedFd): boolean {
   const [first, second] = [one, other].map(({ number }) => fstatSync(number));
   if (first?.ino !== second?.ino || first?.dev !== second?.dev) return false;
-  const F_GETFL = 3;
-  const F_SETFL = 4;
-  const O_NONBLOCK = 0x800;
-  const before = libc().fcntl(one.number, F_GETFL, 0);
-  libc().fcntl(one.number, F_SETFL, before ^ O_NONBLOCK);
-  const isSame = libc().fcntl(other.number, F_GETFL, 0) !== before && (libc().fcntl(other.number, F_GETFL, 0) & O_NONBLOCK) === ((before ^ O_NONBLOCK) & O_NONBLOCK);
+  const [before, otherBefore] = [flagsOf(one), flagsOf(other)];
+  libc().fcntl(one.number, F_SETFL, before ^ SOCK_NONBLOCK);
+  const isSame = flagsOf(other) !== otherBefore;
   libc().fcntl(one.number, F_SETFL, before);
   return isSame;
+}
+
+function flagsOf(fd: OwnedFd): number {
+  return libc().fcntl(fd.number, F_GETFL, 0);
 }

@@ -258,6 +258,24 @@ describe("PacketChannel", () => {
     }
   });
 
+  it("receives nothing while too much waits to be sent, and goes on once that is read", async () => {
+    channel.close();
+    peer.close();
+    const [own, other] = SeqpacketSocket.pair();
+    peer = other;
+    channel = new PacketChannel(own, handler, { receiveWhileQueuedMax: 2 });
+    fill();
+    peer.trySend(Buffer.from("while one waits"));
+    await until("it has arrived", () => packets.length === 1);
+    channel.send(BIG);
+    peer.trySend(Buffer.from("while two wait"));
+    for (let i = 0; i < 20; i += 1) await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(packets, ["while one waits"]);
+    drain();
+    await until("it has arrived", () => packets.length === 2);
+    assert.equal(channel.queuedMessages, 0);
+  });
+
   it("sends what waits while it is paused", async () => {
     fill();
     channel.pause();

@@ -1,0 +1,45 @@
+// One client process of the soak: comes to the hub, does what chance says, leaves, comes again; ends when its input does. Told what to do by bench/soak.
+
+import { connect } from "../../src/index.js";
+import { mappedBytes } from "../../src/os/mapping.js";
+import { openFdCount } from "../../src/os/owned-fd.js";
+import { Random } from "../random.js";
+import { pickAction } from "../soak/actions.js";
+import type { ClientOrder } from "../soak/client-process.js";
+import { Tally } from "../soak/tally.js";
+import { Visit } from "../soak/visit.js";
+
+const order = JSON.parse(process.argv[2] ?? "") as ClientOrder;
+const random = new Random(order.seed);
+const tally = new Tally((line) => process.stdout.write(`${JSON.stringify(line)}\n`), order.hubMayEnd);
+const leaving = new AbortController();
+// WHY the end of its input: it comes also where nobody is left to ask for it.
+process.stdin.on("end", () => leaving.abort()).resume();
+setInterval(() => tally.flush(), 1000).unref();
+
+while (!leaving.signal.aborted) {
+  tally.hubGone = false;
+  const { socket, hubIdleMs } = order;
+  const hub = await tally.attempt("connect", [], () => connect({ socket, device: "host", hubIdleMs }));
+  if (hub !== undefined) await stay(new Visit(hub, random, tally));
+  // Nothing is left of a visit.
+  const left = { descriptors: openFdCount(), mappedBytes: mappedBytes() };
+  if (left.descriptors > 0 || left.mappedBytes > 0) tally.fault(`left over after a visit: ${JSON.stringify(left)}`);
+}
+tally.flush();
+
+async function stay(visit: Visit): Promise<void> {
+  try {
+    for (let actions = 10 + random.below(300); actions > 0; actions -= 1) {
+      await pickAction(visit)(visit);
+      await pause();
+      if (leaving.signal.aborted || tally.hubGone) return;
+    }
+  } finally {
+    await visit.end();
+  }
+}
+
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, random.below(2 * order.pauseMs)));
+}

@@ -1,0 +1,69 @@
+/** A hub as a process of its own, in a folder of its own, that is ended and removed whatever happens. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { Deadline } from "../../src/base/deadline.js";
+
+const HUB_MAIN = fileURLToPath(new URL("../../src/hub/main.js", import.meta.url));
+const START_LIMIT_MS = 30_000;
+
+export class HubProcess {
+  readonly socket: string;
+  /** From the start of the process until it listens. */
+  readonly startMs: number;
+  readonly #folder: string;
+  readonly #child: ChildProcess;
+  readonly #exited: Promise<unknown>;
+
+  private constructor(folder: string, socket: string, child: ChildProcess, startMs: number) {
+    this.#folder = folder;
+    this.socket = socket;
+    this.#child = child;
+    this.startMs = startMs;
+    this.#exited = once(child, "exit");
+  }
+
+  /** Resolves once the hub listens. */
+  static async start(): Promise<HubProcess> {
+    const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-bench-"));
+    const socket = join(folder, "hub.sock");
+    const before = performance.now();
+    const args = [HUB_MAIN, "--socket", socket, "--idle-ms", "Infinity"];
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+    try {
+      const line = await new Deadline("start a hub", {}, START_LIMIT_MS).race(firstLine(child.stdout), () => {});
+      if (JSON.parse(line).ready !== true) throw new Error(`The hub did not start: ${line}`);
+      return new HubProcess(folder, socket, child, performance.now() - before);
+    } catch (error) {
+      child.kill("SIGKILL");
+      rmSync(folder, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.kill("SIGKILL");
+    if (this.#child.exitCode === null && this.#child.signalCode === null) await this.#exited;
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+function firstLine(stdout: Readable): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const lines = createInterface({ input: stdout });
+    lines.once("line", (line) => {
+      resolve(line);
+      lines.close();
+    });
+    lines.once("close", () => reject(new Error("The hub ended before it listened")));
+  });
+}

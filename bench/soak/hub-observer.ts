@@ -1,0 +1,112 @@
+/** The soak's own connection to the hub: looks at it, kills it where that is wanted, and joins the next one. */
+import { hasCode } from "../../src/base/errors.js";
+import { connect } from "../../src/index.js";
+import type { HubStatus } from "../../src/wire/messages.js";
+import { fdCount, memoryFileCount, residentBytes } from "../hub/process-facts.js";
+import type { Member } from "./visit.js";
+
+const MiB = 1024 * 1024;
+const TRIES = 10;
+
+/** The hub at one moment; the soak's own connection is one of its clients. */
+export interface HubSample {
+  readonly pid: number;
+  readonly fds: number;
+  readonly memoryFiles: number;
+  readonly rssMiB: number;
+  readonly objects: number;
+  readonly leases: number;
+  readonly clients: number;
+  readonly waitingOpens: number;
+}
+
+export class HubObserver {
+  readonly #socket: string;
+  readonly #hubIdleMs: number;
+  #hub: Member;
+  #hubPid: number;
+  /** Hubs that ended without having been killed here. */
+  readonly unexpectedEnds: string[] = [];
+  #killedPid: number | undefined;
+  kills = 0;
+
+  private constructor(socket: string, hubIdleMs: number, hub: Member, hubPid: number) {
+    this.#socket = socket;
+    this.#hubIdleMs = hubIdleMs;
+    this.#hub = hub;
+    this.#hubPid = hubPid;
+  }
+
+  /** Starts the hub where none runs. */
+  static async join(socket: string, hubIdleMs: number): Promise<HubObserver> {
+    const hub = await connect({ socket, device: "host", hubIdleMs, program: "soak" });
+    const { pid } = await hub.status();
+    return new HubObserver(socket, hubIdleMs, hub, pid);
+  }
+
+  async sample(): Promise<HubSample> {
+    return await this.#asked(async (hub) => {
+      const { pid, objects, leases, clients, waitingOpens } = await this.#status(hub);
+      const rssMiB = Math.round((residentBytes(pid) / MiB) * 10) / 10;
+      const memoryFiles = memoryFileCount(pid);
+      return { pid, fds: fdCount(pid), memoryFiles, rssMiB, objects, leases, clients, waitingOpens };
+    });
+  }
+
+  /** Objects that are pinned stay; this ends them. */
+  async removeAll(): Promise<void> {
+    for (const { name } of await this.#asked((hub) => hub.list())) {
+      try {
+        await this.#hub.remove(name);
+      } catch (error) {
+        // It ended with its last holder meanwhile.
+        if (!hasCode(error, "NOT_FOUND")) throw error;
+      }
+    }
+  }
+
+  async killHub(): Promise<void> {
+    const { pid } = await this.#asked((hub) => this.#status(hub));
+    this.#killedPid = pid;
+    this.kills += 1;
+    process.kill(pid, "SIGKILL");
+  }
+
+  /** Ends the hub with its objects, and the connection. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.#asked((hub) => hub.stop({ force: true }));
+    } finally {
+      await this.#hub.close();
+    }
+  }
+
+  async #status(hub: Member): Promise<HubStatus> {
+    const status = await hub.status();
+    if (status.pid !== this.#hubPid && this.#hubPid !== this.#killedPid) {
+      this.unexpectedEnds.push(`the hub, process ${this.#hubPid}, ended, and nobody had killed it`);
+    }
+    this.#hubPid = status.pid;
+    return status;
+  }
+
+  /** Asks again where the hub ended meanwhile: the next one, which this or a client starts. */
+  async #asked<T>(ask: (hub: Member) => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await ask(this.#hub);
+      } catch (error) {
+        const isGone =
+          hasCode(error, "HUB_GONE") || (error instanceof Error && "code" in error && error.code === "ENOENT");
+        if (!isGone || tries === TRIES) throw error;
+        await this.#hub.close();
+        this.#hub = await connect({
+          socket: this.#socket,
+          device: "host",
+          hubIdleMs: this.#hubIdleMs,
+          program: "soak",
+        });
+      }
+    }
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * A long run with clients that come, share, leave and are killed: `npm run soak -- --minutes 60 --seed 1 --out report.json`.
+ * `--load 0.5` runs half as many clients beside other work; `--kill-hub` ends the hub now and then. Exits 1 where anything is off.
+ */
+import { writeFileSync } from "node:fs";
+import { cpus, release } from "node:os";
+import { parseArgs } from "node:util";
+import { soak } from "./soak.js";
+import { OPERATION_LIMIT_MS } from "./tally.js";
+import { judge, RSS_GROWTH_MIB_MAX } from "./verdict.js";
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: "string", default: "60" },
+    seed: { type: "string", default: String(Date.now() % 1_000_000) },
+    load: { type: "string", default: "1" },
+    out: { type: "string" },
+    "kill-hub": { type: "boolean", default: false },
+    "sample-seconds": { type: "string", default: "60" },
+  },
+});
+
+function positive(name: "minutes" | "load" | "sample-seconds"): number {
+  const value = Number(values[name]);
+  if (value > 0 && Number.isFinite(value)) return value;
+  console.error(`--${name} must be a number above 0, not ${values[name]}`);
+  process.exit(2);
+}
+
+const minutes = positive("minutes");
+const load = positive("load");
+const seed = Number(values.seed);
+if (!Number.isSafeInteger(seed) || seed < 0) {
+  console.error(`--seed must be a whole number from 0, not ${values.seed}`);
+  process.exit(2);
+}
+// WHY: a short run has some samples too.
+const sampleSeconds = Math.min(positive("sample-seconds"), (minutes * 60) / 4);
+const killHub = values["kill-hub"];
+const stopping = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stopping.abort());
+
+console.log(`${minutes} min, seed ${seed}, load ${load}${killHub ? ", the hub is killed too" : ""}`);
+const run = await soak({
+  minutes,
+  seed,
+  load,
+  killHub,
+  sampleSeconds,
+  signal: stopping.signal,
+  onSample: (sample) => console.log(JSON.stringify(sample)),
+});
+const wrong = judge(run);
+if (stopping.signal.aborted) wrong.push("ended early by a signal");
+const report = {
+  verdict: wrong.length === 0 ? "passed" : "failed",
+  wrong,
+  date: new Date().toISOString().slice(0, 10),
+  machine: { cores: cpus().length, cpu: cpus()[0]?.model, kernel: release(), node: process.version },
+  minutes,
+  seed,
+  load,
+  killHub,
+  limits: { operationMs: OPERATION_LIMIT_MS, rssGrowthMiB: RSS_GROWTH_MIB_MAX },
+  clients: run.clients,
+  hubKills: run.hubKills,
+  operations: Object.fromEntries(Object.entries(run.counts).sort(([one], [other]) => (one < other ? -1 : 1))),
+  begin: run.begin,
+  samples: run.samples,
+  end: run.end,
+};
+if (values.out !== undefined) writeFileSync(values.out, `${JSON.stringify(report, null, 2)}\n`);
+console.log(`clients: ${JSON.stringify(run.clients)}; hubs killed: ${run.hubKills}`);
+console.log(`operations: ${JSON.stringify(report.operations)}`);
+console.log(`begin: ${JSON.stringify(run.begin)}\nend:   ${JSON.stringify(run.end)}`);
+for (const line of wrong) console.error(`wrong: ${line}`);
+console.log(report.verdict);
+process.exitCode = wrong.length === 0 ? 0 : 1;

@@ -1,0 +1,57 @@
+/** One stay of a soak's client at the hub: what it holds, and how all that ends. */
+import type { connect } from "../../src/index.js";
+import type { Random } from "../random.js";
+import type { Tally } from "./tally.js";
+
+export type Member = Awaited<ReturnType<typeof connect>>;
+
+/** Something that is kept open for a while. */
+export interface Held {
+  readonly name: string;
+  /** What is wrong with it, in words; undefined where nothing is. Owners of streams go on with them here. */
+  look(): Promise<string | undefined>;
+  close(): void;
+}
+
+const HELD_MAX = 12;
+
+export class Visit {
+  readonly hub: Member;
+  readonly random: Random;
+  readonly tally: Tally;
+  readonly #held: Held[] = [];
+
+  constructor(hub: Member, random: Random, tally: Tally) {
+    this.hub = hub;
+    this.random = random;
+    this.tally = tally;
+  }
+
+  /** Takes over what was made or opened; too much of it lets something else go. */
+  async keep(held: Held): Promise<void> {
+    this.#held.push(held);
+    if (this.#held.length > HELD_MAX) await this.letOneGo();
+  }
+
+  async lookAtOne(): Promise<void> {
+    if (this.#held.length > 0) await this.look(this.random.pick(this.#held));
+  }
+
+  async look(held: Held): Promise<void> {
+    const fault = await this.tally.attempt("check", ["PEER_GONE"], async () => held.look());
+    if (fault !== undefined) this.tally.fault(`"${held.name}": ${fault}`);
+  }
+
+  /** WHY looked at first: what others did meanwhile, their end included, must not have changed it. */
+  async letOneGo(): Promise<void> {
+    const [held] = this.#held.splice(this.random.below(this.#held.length), 1);
+    if (held === undefined) return;
+    await this.look(held);
+    await this.tally.attempt("close", [], () => held.close());
+  }
+
+  async end(): Promise<void> {
+    while (this.#held.length > 0) await this.letOneGo();
+    await this.tally.attempt("leave", [], () => this.hub.close());
+  }
+}

@@ -1,0 +1,293 @@
+// Sends one kind of hostile messages to a hub, judges each answer, and says how many it sent. Arguments: socket, kind, seed.
+import assert from "node:assert/strict";
+import { isErrorCode } from "../../../../src/base/error-codes.js";
+import { hasCode } from "../../../../src/base/errors.js";
+import { limits } from "../../../../src/base/limits.js";
+import { createConstantFile, createMemoryFile } from "../../../../src/os/memory-file.js";
+import type { OwnedFd } from "../../../../src/os/owned-fd.js";
+import { decodeRequest } from "../../../../src/wire/codec.js";
+import { argument, say, told } from "../../../support/actor-side.js";
+import { MessageMutations } from "../../../support/message-mutations.js";
+import { fdCountOf, gpuArray, hostArray, requests } from "../../../support/messages.js";
+import { OddFds } from "../../../support/odd-fds.js";
+import { nightly, Random } from "../../../support/random.js";
+import { RawClient, type RawReply } from "../../../support/raw-client.js";
+import { until } from "../../../support/until.js";
+
+const socketPath = argument(0);
+const random = new Random(Number(argument(2)));
+const MUTATED = nightly ? 60_000 : 6_000;
+const LARGE = 2_000;
+const SILENT = 200;
+/** Connections at a time; fewer than wait to be accepted. */
+const BATCH = 64;
+
+const encoded = requests.map((request) => Buffer.from(JSON.stringify(request)));
+const HELLO = Buffer.from(JSON.stringify({ v: 1, id: 1, op: "hello", client: { version: "0", program: "hostile" } }));
+const BYE = Buffer.from(JSON.stringify({ v: 1, id: 1_000_000, op: "bye" }));
+
+/** Connections that stay until this process is killed. */
+const kept: RawClient[] = [];
+using odd = new OddFds();
+using memory = createMemoryFile("memory", 4096);
+using index = createConstantFile("index", Buffer.alloc(200, " "));
+
+/** Sends where there is room; true also where the hub has hung up, which the next reply tells. */
+function trySend(client: RawClient, bytes: Uint8Array, fds: readonly OwnedFd[] = []): boolean {
+  try {
+    return client.socket.trySend(bytes, fds);
+  } catch (error) {
+    if (hasCode(error, "PEER_GONE")) return true;
+    throw error;
+  }
+}
+
+/** WHY asked often at first: the hub mostly takes the next message in less time than `until` pauses for. */
+async function taken(client: RawClient, bytes: Uint8Array, fds: readonly OwnedFd[] = []): Promise<void> {
+  let asked = 0;
+  const condition = () => receive(client).end || trySend(client, bytes, fds);
+  while (!condition()) {
+    asked += 1;
+    if (asked === 200) return until("the hub takes a message", condition);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+/** Says how far it has come, so that nobody has to wait for all of it at once. */
+function saySent(sent: number, end: boolean): void {
+  say({ sent, end });
+}
+
+/** What has come: replies, each judged, and whether the hub has hung up. */
+function receive(client: RawClient): { replies: RawReply[]; end: boolean } {
+  const replies: RawReply[] = [];
+  for (;;) {
+    const packet = client.socket.tryReceive();
+    if (packet === undefined || packet === "end") return { replies, end: packet === "end" };
+    for (const fd of packet.fds) fd.close();
+    const reply = JSON.parse(Buffer.from(packet.bytes).toString()) as RawReply;
+    const code = reply.error?.code ?? "";
+    assert.ok(reply.ok || (isErrorCode(code) && code !== "SYSTEM_ERROR"), JSON.stringify(reply));
+    replies.push(reply);
+  }
+}
+
+async function replies(client: RawClient): Promise<RawReply[]> {
+  const all: RawReply[] = [];
+  await until("the hub hangs up", () => {
+    const { replies, end } = receive(client);
+    all.push(...replies);
+    return end;
+  });
+  return all;
+}
+
+/** Each frame on a connection of its own, between hello and bye, with the descriptors that its message asks for. */
+async function exchange(frames: readonly Frame[], judge: (replies: RawReply[], frame: Frame) => void): Promise<number> {
+  for (let at = 0; at < frames.length; at += BATCH) {
+    const batch = frames.slice(at, at + BATCH);
+    const clients = await Promise.all(batch.map(() => RawClient.connect(socketPath, false)));
+    for (const [place, { bytes, fds }] of batch.entries()) {
+      const client = clients[place] as RawClient;
+      for (const [part, attached] of [[HELLO, []] as const, [bytes, fds] as const, [BYE, []] as const]) {
+        assert.ok(trySend(client, part, attached));
+      }
+    }
+    for (const [place, client] of clients.entries()) {
+      judge(await replies(client), batch[place] as Frame);
+      client.socket.close();
+    }
+    saySent(at, false);
+  }
+  return frames.length;
+}
+
+interface Frame {
+  readonly bytes: Uint8Array;
+  readonly fds: readonly OwnedFd[];
+}
+
+function fdsOf(request: (typeof requests)[number]): OwnedFd[] {
+  return [memory, index].slice(0, fdCountOf(request));
+}
+
+/** No part of a JSON object from its beginning is JSON, so all of them are refused alike. */
+function sendPrefixes(): Promise<number> {
+  const frames = encoded.flatMap((bytes, at) =>
+    Array.from({ length: bytes.length - 1 }, (_, cut) => ({
+      bytes: bytes.subarray(0, cut + 1),
+      fds: fdsOf(requests[at] as (typeof requests)[number]),
+    })),
+  );
+  return exchange(frames, ([hello, refusal, ...more], { bytes }) => {
+    assert.deepEqual(
+      [hello?.ok, refusal?.id, refusal?.error?.code, more],
+      [true, 0, "INVALID_MESSAGE", []],
+      bytes.toString(),
+    );
+  });
+}
+
+function sendReplaced(): Promise<number> {
+  const frames = encoded.flatMap((bytes, at) =>
+    Array.from(bytes, (byte, place) => {
+      const changed = Buffer.from(bytes);
+      changed[place] = (byte + 1 + random.below(255)) % 256;
+      return { bytes: changed, fds: fdsOf(requests[at] as (typeof requests)[number]) };
+    }),
+  );
+  const kind = frames.filter(({ bytes }) => !endsHub(bytes));
+  return exchange(kind, (replies) => {
+    assert.ok(replies[0]?.ok && replies.length >= 2, JSON.stringify(replies));
+  });
+}
+
+/** WHY not sent: any client may end the hub, and this one would. */
+function endsHub(bytes: Uint8Array): boolean {
+  try {
+    const request = decodeRequest(bytes);
+    return (request.op === "stop" && request.force) || request.op === "takeover";
+  } catch {
+    return false;
+  }
+}
+
+async function sendMutated(): Promise<number> {
+  const numbers = Array.from({ length: 80 }, (_, number) => number + 1);
+  const mutations = new MessageMutations(random, requests, { names: ["frame", "a", "b", "c"], numbers });
+  let client = await RawClient.connect(socketPath);
+  for (let count = 0; count < MUTATED; count += 1) {
+    const sample = random.pick(requests);
+    const bytes = mutations.next(random.pick([0.02, 0.3]), sample);
+    if (bytes.byteLength === 0 || endsHub(bytes)) continue;
+    let fds = fdsOf(sample);
+    if (random.chance(0.2)) {
+      const pool = [...odd.all, client.socket.fd, memory, index];
+      fds = Array.from({ length: random.pick([fds.length, 1, 2, 3, 40]) }, () => random.pick(pool));
+    }
+    await taken(client, bytes, fds);
+    if (count % 1000 === 0) saySent(count, false);
+    if (count % 32 === 0) await new Promise((resolve) => setImmediate(resolve));
+    // WHY asked by another message: the end comes a moment after what it is for.
+    if (receive(client).end) {
+      client.socket.close();
+      client = await RawClient.connect(socketPath);
+    }
+  }
+  return MUTATED;
+}
+
+/** Each with descriptors too, which must not be kept. */
+async function sendSizes(): Promise<number> {
+  const ofSize = (byteLength: number) => Buffer.from('{"v":1,"id":2,"op":"status"}'.padEnd(byteLength, " "));
+  const { messageBytesMax } = limits;
+  const wanted: readonly [number, number, string | undefined, boolean][] = [
+    [0, 1, "INVALID_MESSAGE", true],
+    [1, 3, "INVALID_MESSAGE", true],
+    [messageBytesMax, 0, undefined, false],
+    [messageBytesMax, 2, "INVALID_MESSAGE", false],
+    [messageBytesMax + 1, 0, "MESSAGE_TOO_LARGE", true],
+    [messageBytesMax + 1, 253, "MESSAGE_TOO_LARGE", true],
+  ];
+  for (const [byteLength, fdCount, code, ends] of wanted) {
+    using client = await RawClient.connect(socketPath);
+    const fds = Array.from({ length: fdCount }, () => memory);
+    const bytes = ofSize(byteLength).subarray(0, byteLength);
+    assert.equal(client.sendUnchecked(bytes, fds), byteLength);
+    if (!ends) trySend(client, BYE);
+    const [reply, ...more] = await replies(client);
+    assert.deepEqual([reply?.error?.code, more.length], [code, ends ? 0 : 1], `${byteLength} bytes, ${fdCount} fds`);
+  }
+  return wanted.length;
+}
+
+/** Its own socket through itself, and two through each other, as memory that a hub cannot look into. */
+async function sendSockets(): Promise<number> {
+  const create = (name: string, descriptor: object) => ({ op: "create", name, lifetime: "pinned", descriptor });
+  const one = await RawClient.connect(socketPath);
+  const other = await RawClient.connect(socketPath);
+  const names: string[] = [];
+  for (const [client, fd] of [
+    [one, one.socket.fd] as const,
+    [one, other.socket.fd] as const,
+    [other, one.socket.fd] as const,
+  ]) {
+    const { error } = await client.ask(create("host", hostArray), [fd]);
+    assert.equal(error?.code, "INVALID_DESCRIPTOR");
+    const name = `socket-${client === one}-${fd === one.socket.fd}`;
+    const { result } = await client.ask(create(name, gpuArray), [fd]);
+    assert.ok((await client.ask({ op: "publish", object: result?.object })).ok);
+    names.push(name);
+  }
+  // Unread when it hangs up, with the sockets in the hub's queue of replies.
+  for (let count = 0; count < 600; count += 1) {
+    const name = names[count % names.length];
+    const bytes = Buffer.from(JSON.stringify({ v: 1, id: count + 100, op: "open", name, access: "read", wait: true }));
+    await until("the hub takes an open", () => trySend(one, bytes));
+  }
+  one.socket.close();
+  kept.push(other);
+  return 3;
+}
+
+/** Replies with descriptors that nobody takes: the hub keeps duplicates of them for as long as it keeps the client. */
+async function readNothing(): Promise<number> {
+  const client = await RawClient.connect(socketPath);
+  const { result } = await client.ask({ op: "create", name: "unread", lifetime: "held", descriptor: hostArray }, [
+    memory,
+  ]);
+  assert.ok((await client.ask({ op: "publish", object: result?.object })).ok);
+  kept.push(client);
+  let sent = 0;
+  await until("it has sent all, or the hub has hung up", () => {
+    try {
+      const text = JSON.stringify({
+        v: 1,
+        id: sent + 100,
+        op: "open",
+        name: "unread",
+        access: "read-write",
+        wait: true,
+      });
+      while (sent < 3000 && client.socket.trySend(Buffer.from(text))) sent += 1;
+      return sent === 3000;
+    } catch (error) {
+      if (hasCode(error, "PEER_GONE")) return true;
+      throw error;
+    }
+  });
+  return sent;
+}
+
+async function sayNothing(): Promise<number> {
+  while (kept.length < SILENT) kept.push(await RawClient.connect(socketPath, false));
+  return SILENT;
+}
+
+async function sendLarge(): Promise<number> {
+  const client = await RawClient.connect(socketPath);
+  for (let count = 0; count < LARGE; count += 1) {
+    const text = `{"v":1,"id":${count + 2},"op":"status"}`.padEnd(limits.messageBytesMax, " ");
+    await taken(client, Buffer.from(text));
+    if (count % 200 === 0) saySent(count, false);
+  }
+  await taken(client, BYE);
+  const left = await replies(client);
+  assert.ok(left.at(-1)?.ok, "the hub took them all");
+  return LARGE * limits.messageBytesMax;
+}
+
+const kinds: Readonly<Record<string, () => Promise<number>>> = {
+  prefixes: sendPrefixes,
+  replaced: sendReplaced,
+  mutated: sendMutated,
+  sizes: sendSizes,
+  sockets: sendSockets,
+  unread: readNothing,
+  silent: sayNothing,
+  large: sendLarge,
+};
+const kind = kinds[argument(1)];
+assert.ok(kind !== undefined);
+saySent(await kind(), true);
+await told();
