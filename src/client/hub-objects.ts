@@ -8,7 +8,7 @@ import { Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { checkOneOf } from "../base/one-of.js";
-import { acquireIn, releaseAll } from "../base/scope.js";
+import { acquireIn, acquireInAsync, releaseAll } from "../base/scope.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
 import { ImportCache } from "../gpu/import-cache.js";
 import { checkArrived, describeBuffer } from "../gpu/sharing.js";
@@ -59,13 +59,17 @@ export class HubObjects {
     this.#checkOpen(`create "${name}"`);
     const ownBuffer = typeof memory === "number";
     const buffer = ownBuffer ? this.#allocate(name, memory, options) : memory;
+    let facts: HandleFacts | undefined;
     try {
       await buffer.ready(options);
-      using fd = buffer.exportFd();
-      const fds = index === undefined ? [fd] : [fd, index];
-      const facts = await this.register(name, describeBuffer(buffer, content), fds, options);
+      {
+        using fd = buffer.exportFd();
+        const fds = index === undefined ? [fd] : [fd, index];
+        facts = await this.register(name, describeBuffer(buffer, content), fds, options);
+      }
       return { buffer, handle: this.track(facts, () => buffer.close()) };
     } catch (error) {
+      if (facts !== undefined) this.#connection.release(facts.lease);
       if (ownBuffer) buffer.close();
       throw error;
     }
@@ -97,25 +101,32 @@ export class HubObjects {
   }
 
   /** Opens a name and imports what it is; where that fails, nothing is held. */
-  async open<T>(name: string, options: OpenOptions, importIt: (opened: OpenedObject) => T | Promise<T>): Promise<T> {
+  async open<T extends { close(): void }>(
+    name: string,
+    options: OpenOptions,
+    importIt: (opened: OpenedObject) => T | Promise<T>,
+  ): Promise<T> {
     checkName(name);
     this.#checkOpen(`open "${name}"`);
     const access = checkOneOf("access", options.access ?? "read", ["read", "read-write"]);
     const wait = checkOneOf("wait", options.wait ?? true, [true, false]);
     const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
     const { result, fds } = await this.#connection.ask("open", { name, access, wait }, deadline);
-    try {
-      this.#checkOpen(`open "${name}"`);
-      checkArrived(name, result.descriptor, fds);
-      const [memory, ...others] = fds;
-      if (memory === undefined) throw new TypeError("an object without memory");
-      return await importIt({ name, ...result, access, fds: [memory, ...others] });
-    } catch (error) {
-      this.#connection.release(result.lease);
-      throw error;
-    } finally {
-      releaseAll(fds.map((fd) => () => fd.close()));
-    }
+    return acquireInAsync(async (scope) => {
+      let giveBack = () => this.#connection.release(result.lease);
+      scope.defer(() => giveBack());
+      try {
+        this.#checkOpen(`open "${name}"`);
+        checkArrived(name, result.descriptor, fds);
+        const [memory, ...others] = fds;
+        if (memory === undefined) throw new TypeError("an object without memory");
+        const imported = await importIt({ name, ...result, access, fds: [memory, ...others] });
+        giveBack = () => imported.close();
+        return imported;
+      } finally {
+        releaseAll(fds.map((fd) => () => fd.close()));
+      }
+    });
   }
 
   /** @throws WRONG_KIND for what holds no arrays */

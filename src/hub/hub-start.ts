@@ -1,8 +1,8 @@
 /** What a hub needs before it can serve, acquired alone or from the hub that ran: the lock, the socket, the journal and what is in it. */
-import { chmodSync } from "node:fs";
 import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, releaseAll, type Scope } from "../base/scope.js";
+import { restrictToOwner } from "../os/file-calls.js";
 import { tryLockFile } from "../os/file-lock.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownIdentity } from "../os/process-identity.js";
@@ -93,7 +93,14 @@ function listenAnew(socketPath: string): SeqpacketListener {
   removeStaleSocket(socketPath);
   return acquireIn((scope) => {
     const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) => listener.close());
-    chmodSync(socketPath, 0o600);
+    // WHY allowed: the lock says that the file is this hub's.
+    scope.defer(() => removeStaleSocket(socketPath));
+    restrictToOwner(socketPath);
     return listener;
   });
+}
+
+/** WHY by the clock: it is ahead of all numbers that earlier hubs of this boot gave, also of those that no journal knows. */
+export function firstId(): number {
+  return Number(process.hrtime.bigint() / 1000n);
 }
