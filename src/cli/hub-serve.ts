@@ -3,7 +3,10 @@ import { type Command, Option } from "commander";
 import { defaults } from "../base/limits.js";
 import { hubSettings } from "../hub/config-file.js";
 import { HubServer } from "../hub/hub-server.js";
+import { HubService } from "../hub/hub-service.js";
+import type { HubServerOptions } from "../hub/hub-start.js";
 import { servesOthers } from "../hub/policy.js";
+import { takeOverHub } from "../hub/taking-over.js";
 import { parseCount } from "./arguments.js";
 import type { CommandContext } from "./command-context.js";
 import { servedWords } from "./hub-check-config.js";
@@ -14,6 +17,7 @@ interface ServeOptions extends PolicyOptions {
   readonly socket?: string;
   readonly idleMs?: number;
   readonly stay?: boolean;
+  readonly takeover?: boolean;
 }
 
 export function addHubServe(hub: Command, context: CommandContext): void {
@@ -27,9 +31,11 @@ export function addHubServe(hub: Command, context: CommandContext): void {
         .conflicts("stay"),
     )
     .option("--stay", "never end for being idle")
+    .option("--takeover", "take the place of the hub that runs there; its clients notice nothing")
     .addHelpText(
       "after",
-      "\nExamples:\n  $ cuda-ipc hub serve --stay\n  $ cuda-ipc hub serve --allow-groups render --limit user.deviceBytes=64GiB",
+      "\nExamples:\n  $ cuda-ipc hub serve --stay\n  $ cuda-ipc hub serve --stay --takeover\n" +
+        "  $ cuda-ipc hub serve --allow-groups render --limit user.deviceBytes=64GiB",
     )
     .action((options: ServeOptions) => serve(options, context));
   addPolicyOptions(command);
@@ -43,12 +49,32 @@ async function serve(options: ServeOptions, context: CommandContext): Promise<vo
   const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? settings.idleMs);
   // WHY: the socket and its lock are made for this user alone.
   process.umask(0o077);
-  const hub = HubServer.start({ socket: options.socket ?? settings.socket, idleMs, policy, log });
+  const service = HubService.fromEnv(log);
+  const serverOptions = { socket: options.socket ?? settings.socket, idleMs, policy, service, log };
+  const hub = options.takeover ? await takeOver(serverOptions, context, log) : HubServer.start(serverOptions);
   log(`hub ${process.pid} listens at ${hub.socketPath}`);
   log(`it ${Number.isFinite(idleMs) ? idleWords(idleMs) : "stays until it is stopped"}`);
   if (file !== undefined) log(`configured by ${file}`);
   if (servesOthers(policy)) log(`serves ${servedWords(policy)}`);
   await Promise.race([hub.ended, interruption.received()]);
-  hub.stop();
+  // WHY: a service manager that ends a service may start it again, and passes on what it kept.
+  if (service?.restarts && interruption.name === "SIGTERM") hub.leave();
+  else hub.stop();
+  await hub.ended;
   log(interruption.signal.aborted ? "interrupted: hub ended" : "hub ended");
+}
+
+async function takeOver(
+  options: HubServerOptions,
+  { signal }: CommandContext,
+  log: (line: string) => void,
+): Promise<HubServer> {
+  const { hub, predecessor } = await takeOverHub({ ...options, signal });
+  if (predecessor === undefined) {
+    log("no hub ran: nothing to take over");
+  } else {
+    const { pid, objects, clients, milliseconds } = predecessor;
+    log(`took over ${objects} objects of ${clients} clients from process ${pid} in ${Math.round(milliseconds)} ms`);
+  }
+  return hub;
 }
