@@ -17,7 +17,7 @@ const hubs = [await connect(host)];
 const [hub = await connect(host)] = hubs;
 
 const steps: Readonly<Record<string, (...args: never[]) => unknown>> = {
-  wait: told,
+  wait: async () => void (await told()),
   create: async (name: string, sharing?: SharingOptions, byteLength = 16) => {
     const array = await hub.create(name, { dtype: "uint8", shape: [byteLength], sharing, lifetime: "pinned" });
     await array.write(new Uint8Array(byteLength).fill(7));
