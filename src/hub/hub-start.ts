@@ -64,9 +64,10 @@ export function acquireAlone(scope: Scope, options: HubServerOptions): Acquired 
   const journalPath = journalPathOf(socketPath);
   const state = Journal.read(journalPath, bootId, log);
   const journal = scope.own(Journal.create(journalPath, bootId, state, log), (journal) => journal.close());
-  const listener = scope.own(service?.takeListener() ?? listenAnew(socketPath, options), (listener) =>
-    listener.close(),
-  );
+  const passed = service?.takeListener();
+  const listener = scope.own(passed ?? listenAnew(socketPath, options), (listener) => listener.close());
+  // WHY allowed: the lock says that the file is this hub's.
+  if (passed === undefined) scope.defer(() => removeStaleSocket(socketPath));
   const memory = service?.takeMemory(state.objects) ?? new Map<number, ObjectMemory<OwnedFd>>();
   for (const { fds } of memory.values()) scope.defer(() => releaseAll(fds.map((fd) => () => fd.close())));
   return { socketPath, lock, listener, journal, inheritance: inheritanceAfterCrash(state, memory), held: new Map() };
