@@ -56,11 +56,16 @@ export class HeldLeases {
 
   /** False where it is not held any more. */
   delete(lease: number): boolean {
+    const held = this.take(lease);
+    held?.memory.close();
+    return held !== undefined;
+  }
+
+  /** As `delete`; the memory is the caller's to close. */
+  take(lease: number): HeldLease | undefined {
     const held = this.#held.get(lease);
-    if (held === undefined) return false;
     this.#held.delete(lease);
-    held.memory.close();
-    return true;
+    return held;
   }
 
   clear(): void {

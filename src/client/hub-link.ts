@@ -9,6 +9,7 @@
 import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
+import { releaseAll } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { Request, ResultOf } from "../wire/messages.js";
 import { type HeldLease, HeldLeases } from "./held-leases.js";
@@ -143,7 +144,8 @@ export class HubLink {
    * what the next one does not name is given back. Nor of what the hub has lost.
    */
   release(lease: number): void {
-    if (this.#leases.delete(lease)) this.#connection.release(lease);
+    const held = this.#leases.take(lease);
+    if (held !== undefined) releaseAll([() => this.#connection.release(lease), () => held.memory.close()]);
   }
 
   setReferenced(referenced: boolean): void {

@@ -4,7 +4,9 @@ import { hasCode } from "../../../src/base/errors.js";
 import { type ConnectOptions, connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
 import type { SharedArray } from "../../../src/client/shared-array.js";
+import { withWords } from "../../../src/os/mapped-words.js";
 import { createMemoryFile, reopenReadOnly } from "../../../src/os/memory-file.js";
+import { lineAt, poison } from "../../../src/wire/timeline-line.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { hostArray } from "../../support/messages.js";
 import { type HeardRequest, obliging, type Script, ScriptedHub } from "../../support/scripted-hub.js";
@@ -161,6 +163,27 @@ describe("a link whose connection is cut", () => {
     await using hub = await join(r);
     await hub.remove("frame");
     await assert.rejects(hub.remove("frame"), code("NOT_FOUND"));
+  });
+
+  it("makes a timeline anew that the hub has ended, because the answer to its creation was lost", async () => {
+    let creations = 0;
+    const create: Script = () => {
+      creations += 1;
+      return creations === 1 ? undefined : { object: 500 + creations, lease: 600 + creations };
+    };
+    using r = rig(obliging({ create }));
+    await using hub = await join(r);
+    const creating = hub.createTimeline("steps");
+    const { id, descriptor } = await r.scripted.heard("create");
+    assert.ok(id > 0);
+    const { byteOffset } = (descriptor as { content: { byteOffset: number } }).content;
+    const [memory] = r.scripted.latest.fds;
+    assert.ok(memory !== undefined);
+    withWords(memory, (words) => poison(lineAt(words, byteOffset)));
+    r.scripted.latest.hangUp();
+    using timeline = await creating;
+    timeline.signal(1);
+    assert.deepEqual([timeline.value, creations], [1n, 3]);
   });
 
   it("does not repeat a stop", async () => {
