@@ -8,6 +8,7 @@ import { fdsOf } from "../wire/descriptor.js";
 import { PRIVATE, PROTOCOL_VERSION, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { checkMayManage, checkMayOpen, checkMaySee, mayOpen } from "./access.js";
+import type { Attachments } from "./attachments.js";
 import { checkAccess, checkMemory, checkSameMemory, checkUse } from "./check-descriptor.js";
 import { inspection, listPage } from "./hub-report.js";
 import type { Lease, ObjectMemory, ObjectTable, SharedObject } from "./object-table.js";
@@ -15,21 +16,6 @@ import type { HubPorts } from "./ports.js";
 import { refusal } from "./refusal.js";
 import type { Session } from "./sessions.js";
 import type { WaitingOpens } from "./waiting-opens.js";
-
-/** Descriptors that came with a request. What is not kept is closed when the request has been handled. */
-export class Attachments<Fd> {
-  readonly fds: readonly Fd[];
-  readonly kept = new Set<Fd>();
-
-  constructor(fds: readonly Fd[]) {
-    this.fds = fds;
-  }
-
-  keep(): readonly [Fd, ...Fd[]] {
-    for (const fd of this.fds) this.kept.add(fd);
-    return this.fds as [Fd, ...Fd[]];
-  }
-}
 
 export class ObjectRequests<Fd> {
   readonly #ports: HubPorts<Fd>;

@@ -41,7 +41,7 @@ const steps: Readonly<Record<string, (...args: never[]) => unknown>> = {
   stop: () => hub.stop({ force: true }),
   takeover: async () => {
     using raw = await RawClient.connect(socket);
-    const { error } = await raw.ask({ op: "takeover" });
+    const { error } = await raw.ask({ op: "takeover", format: 1 });
     if (error !== undefined) throw new CudaIpcError(error.code as ErrorCode, error.message);
   },
   users: async () => (await hub.status()).users,
