@@ -88,6 +88,8 @@ export const defaults = {
   requestTimeoutMs: 30_000,
   /** How long connect() waits for a hub that it started. */
   hubStartTimeoutMs: 10_000,
+  /** How long a client whose hub is gone looks for the next one before it gives up. */
+  reconnectTimeoutMs: 30_000,
   /** How long a hub that was started on demand stays without clients and pinned objects. */
   hubIdleMs: 30_000,
   /** How long another process may take to answer, to appear, or to reach a barrier before the caller is told. */

@@ -22,7 +22,8 @@ export function addHubStop(hub: Command, context: CommandContext): void {
 
 async function stop(options: StopOptions, context: CommandContext): Promise<void> {
   const { terminal, signal } = context;
-  const hub = await tryJoinHub(context, "hub stop", { socket: options.socket });
+  // WHY not at the next hub: it is this one that is to end.
+  const hub = await tryJoinHub(context, "hub stop", { socket: options.socket, reconnect: false });
   if (hub === undefined) return terminal.line(absentHubSentence(describeAbsentHub(options.socket)));
   await using joined = hub;
   const { pid } = await joined.status({ signal });

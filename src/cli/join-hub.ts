@@ -8,6 +8,8 @@ import type { CommandContext } from "./command-context.js";
 export interface JoinOptions {
   readonly device?: string | undefined;
   readonly socket?: string | undefined;
+  /** Whether to go on at the next hub where this one ends by accident; true unless set. */
+  readonly reconnect?: boolean | undefined;
 }
 
 /** The hub, started where none runs. Whoever joins closes it. */

@@ -2,11 +2,15 @@
 import { basename } from "node:path";
 import { checkInteger } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
-import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
+import { CudaIpcError } from "../base/errors.js";
+import { GrowingPause } from "../base/growing-pause.js";
 import { defaults } from "../base/limits.js";
-import { checkRuntimeFolder, hubSocketPath } from "../os/runtime-folder.js";
+import { checkOneOf } from "../base/one-of.js";
+import { hubSocketPath, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { Hub } from "./hub.js";
-import { HubConnection } from "./hub-connection.js";
+import { Farewell, type HubConnection } from "./hub-connection.js";
+import { HubLink } from "./hub-link.js";
+import { type Greeting, type HubPlace, START_PATIENCE_MS, tryConnect, tryStart } from "./reach-hub.js";
 
 export interface ConnectOptions extends WaitOptions {
   /** The hub's socket; default `CUDA_IPC_SOCKET`, else one in the user's runtime folder. */
@@ -15,13 +19,18 @@ export interface ConnectOptions extends WaitOptions {
   readonly start?: boolean | undefined;
   /** How long a hub that is started here stays without clients and objects. */
   readonly hubIdleMs?: number | undefined;
+  /**
+   * Whether to look for the next hub where this one ends by accident, and to go on there; true unless set. A hub that is stopped on purpose
+   * is not looked for.
+   */
+  readonly reconnect?: boolean | undefined;
+  /** For how long to look for it; default 30 s. */
+  readonly reconnectTimeoutMs?: number | undefined;
   /** The device of arrays that name none; default `CUDA_IPC_DEVICE`, else `auto`. */
   readonly device?: string | undefined;
   /** What this program is called in `cuda-ipc inspect`; default the name of its main file. */
   readonly program?: string | undefined;
 }
-
-const RETRY_MS = 10;
 
 /** Where `connect` looks for the hub: the argument, else `CUDA_IPC_SOCKET`, else a place in the user's runtime folder. */
 export { hubSocketPath } from "../os/runtime-folder.js";
@@ -33,38 +42,46 @@ export { hubSocketPath } from "../os/runtime-folder.js";
  * await using hub = await connect();
  */
 export async function connect(options: ConnectOptions = {}): Promise<Hub> {
-  if (options.hubIdleMs !== undefined) checkInteger("hubIdleMs", options.hubIdleMs, 0, 2 ** 31 - 1);
+  const { hubIdleMs, start = true, reconnect = true, reconnectTimeoutMs = defaults.reconnectTimeoutMs } = options;
+  if (hubIdleMs !== undefined) checkInteger("hubIdleMs", hubIdleMs, 0, 2 ** 31 - 1);
+  checkOneOf("reconnect", reconnect, [true, false]);
+  if (typeof reconnectTimeoutMs !== "number" || !(reconnectTimeoutMs >= 0)) {
+    throw new RangeError(`reconnectTimeoutMs must be a number from 0 to Infinity, not ${String(reconnectTimeoutMs)}`);
+  }
   const socketPath = hubSocketPath(options.socket);
   const deadline = new Deadline(`connect to the hub at ${socketPath}`, options, defaults.hubStartTimeoutMs);
   const program = (options.program ?? basename(process.argv[1] ?? "node")).slice(0, 128);
+  const place = { socketPath, program, start, hubIdleMs };
+  const connection = await reach(place, deadline);
+  return new Hub(new HubLink(connection, place, { reconnect, reconnectTimeoutMs }), options.device);
+}
+
+async function reach(place: HubPlace, deadline: Deadline): Promise<HubConnection> {
+  const startedMs = performance.now();
+  const pause = new GrowingPause();
   for (;;) {
     deadline.check();
-    const connection = await tryConnect(socketPath, program, deadline);
-    if (connection !== undefined) return new Hub(connection, options.device);
-    if (options.start === false) {
-      throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: none listens there`);
-    }
-    // WHY loaded here: most processes find a hub running, and importing the package should cost them little.
-    const { startHub } = await import("./start-hub.js");
-    await startHub(socketPath, options.hubIdleMs, deadline);
-    const started = await tryConnect(socketPath, program, deadline);
-    if (started !== undefined) return new Hub(started, options.device);
+    const isImpatient = performance.now() - startedMs > START_PATIENCE_MS;
+    const connection = await tryReach(place, { deadline }, isImpatient);
+    if (connection !== undefined) return connection;
     // Another hub was just starting or ending: it is there, or gone, in a moment.
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    await new Promise((resolve) => setTimeout(resolve, pause.nextMs()));
   }
 }
 
-/** Undefined where no hub listens, or one that was just about to end. */
-async function tryConnect(socketPath: string, program: string, deadline: Deadline): Promise<HubConnection | undefined> {
-  if (!checkRuntimeFolder(socketPath)) return undefined;
+async function tryReach(place: HubPlace, greeting: Greeting, isImpatient: boolean): Promise<HubConnection | undefined> {
+  const { socketPath, start } = place;
   try {
-    return await HubConnection.open(socketPath, program, deadline);
+    const connection = await tryConnect(place, greeting);
+    if (connection !== undefined) return connection;
+    if (start) {
+      prepareRuntimeFolder(socketPath);
+      return await tryStart(place, greeting, isImpatient);
+    }
   } catch (error) {
-    if (error instanceof SystemError && ABSENT.has(error.errnoName)) return undefined;
-    if (hasCode(error, "HUB_GONE")) return undefined;
+    // It was being stopped, and is gone in a moment.
+    if (error instanceof Farewell) return undefined;
     throw error;
   }
+  throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: none listens there`);
 }
-
-/** No file, nobody behind it, or a queue of connections that is full for the moment. */
-const ABSENT = new Set(["ENOENT", "ECONNREFUSED", "EAGAIN"]);

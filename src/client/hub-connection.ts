@@ -11,11 +11,11 @@ import { packageVersion } from "../base/version.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
 import { ownUid } from "../os/runtime-folder.js";
-import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
+import { type Packet, type PeerCredentials, SeqpacketSocket } from "../os/seqpacket.js";
 import { decodeReply, decodeResult, encodeMessage } from "../wire/codec.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
 
-type Fields<Op extends Request["op"]> = Omit<RequestOf<Op>, "v" | "id" | "op">;
+export type Fields<Op extends Request["op"]> = Omit<RequestOf<Op>, "v" | "id" | "op">;
 
 export interface Answer<Op extends Request["op"]> {
   readonly result: ResultOf<Op>;
@@ -35,12 +35,20 @@ const UNAWAITED: Pending = {
   fail: () => {},
 };
 
+/** What a hub says that was stopped: it does not want to be started again. */
+export class Farewell extends CudaIpcError {
+  constructor(message: string) {
+    super("HUB_GONE", message);
+  }
+}
+
 export class HubConnection {
   readonly socketPath: string;
   readonly hubPid: number;
   readonly #channel: PacketChannel;
   readonly #pending = new Map<number, Pending>();
   readonly #onEnd: Set<(reason: CudaIpcError) => void> = new Set();
+  #greeting: ResultOf<"hello"> | undefined;
   #lastId = 0;
   #ended: CudaIpcError | undefined;
   #closing = false;
@@ -56,25 +64,31 @@ export class HubConnection {
   }
 
   /**
-   * Connects to a hub of the same user and greets it.
-   * @throws SystemError `ENOENT` or `ECONNREFUSED` where none listens; UNTRUSTED_PEER, PROTOCOL_MISMATCH
+   * Connects to a hub of the same user and greets it; with `session`, to go on with what this process held by an earlier connection.
+   * @throws SystemError `ENOENT` or `ECONNREFUSED` where none listens; UNTRUSTED_PEER, PROTOCOL_MISMATCH, Farewell
    */
-  static async open(socketPath: string, program: string, deadline: Deadline): Promise<HubConnection> {
+  static async open(
+    socketPath: string,
+    program: string,
+    deadline: Deadline,
+    session?: number,
+    referenced = true,
+  ): Promise<HubConnection> {
     const socket = SeqpacketSocket.connect(socketPath);
     let connection: HubConnection;
     try {
       const peer = socket.peerCredentials();
-      if (peer.uid !== ownUid()) {
-        const message = `Cannot trust the hub at ${socketPath}: it runs as user ${peer.uid}, this process as ${ownUid()}`;
-        throw new CudaIpcError("UNTRUSTED_PEER", message);
-      }
+      checkTrusted(socketPath, peer);
       connection = new HubConnection(socketPath, socket, peer.pid);
     } catch (error) {
       socket.close();
       throw error;
     }
     try {
-      await connection.request("hello", { client: { version: packageVersion(), program } }, deadline);
+      if (!referenced) connection.setReferenced(false);
+      const client = { version: packageVersion(), program };
+      const fields = session === undefined ? { client } : { client, resume: { session } };
+      connection.#greeting = await connection.request("hello", fields, deadline);
       return connection;
     } catch (error) {
       connection.abandon();
@@ -82,8 +96,19 @@ export class HubConnection {
     }
   }
 
-  get ended(): boolean {
-    return this.#ended !== undefined;
+  /** What a later connection of this process can go on with. */
+  get session(): number {
+    return this.#greeting?.session ?? 0;
+  }
+
+  /** Whether it goes on with the session that was asked for. */
+  get resumed(): boolean {
+    return this.#greeting?.resumed ?? false;
+  }
+
+  /** Why it has ended; every request that was under way fails with this very error. */
+  get endReason(): CudaIpcError | undefined {
+    return this.#ended;
   }
 
   /** Called once when the connection ends other than by `close`. */
@@ -122,8 +147,11 @@ export class HubConnection {
     try {
       this.#channel.send(encodeMessage({ v: PROTOCOL_VERSION, id, op, ...fields } as unknown as Request), fds);
     } catch (error) {
-      this.#pending.delete(id);
-      throw hasCode(error, "PEER_GONE") ? this.#gone(error) : error;
+      // WHY not thrown: the end is about to be told, to this request as to the others, after what the hub had still said.
+      if (!hasCode(error, "PEER_GONE")) {
+        this.#pending.delete(id);
+        throw error;
+      }
     }
     try {
       return await deadline.race(answer, () => this.#giveUp(op, id, answer));
@@ -155,15 +183,17 @@ export class HubConnection {
     this.#channel.setReferenced(referenced);
   }
 
-  /** Says goodbye, so that the hub gives everything back at once, and hangs up. A hub that is gone has nothing to be told. */
-  async close(deadline: Deadline): Promise<void> {
-    if (this.#ended !== undefined) return;
+  /** Says goodbye, so that the hub gives everything back at once, and hangs up. False where the connection ended before the hub had answered. */
+  async close(deadline: Deadline): Promise<boolean> {
+    if (this.#ended !== undefined) return false;
     this.#onEnd.clear();
     this.#closing = true;
     try {
       await this.request("bye", {}, deadline);
+      return true;
     } catch (error) {
-      if (this.#ended === undefined && !hasCode(error, "HUB_GONE")) throw error;
+      if (this.#ended === undefined) throw error;
+      return false;
     } finally {
       this.abandon();
     }
@@ -196,7 +226,9 @@ export class HubConnection {
     closeFds(packet.fds);
     if (reply.ok)
       throw new CudaIpcError("INVALID_MESSAGE", `The hub answered request ${reply.id}, which was never sent`);
-    const error = new CudaIpcError(codeOf(reply.error.code), reply.error.message);
+    const { code, message } = reply.error;
+    if (reply.id === 0 && code === "HUB_GONE") throw new Farewell(message);
+    const error = new CudaIpcError(codeOf(code), message);
     if (pending === undefined) throw error;
     pending.fail(error);
   }
@@ -254,10 +286,18 @@ export class HubConnection {
   }
 }
 
+/** Whoever could put a hub there could read and change everything that is shared. */
+function checkTrusted(socketPath: string, peer: PeerCredentials): void {
+  const own = ownUid();
+  if (peer.uid === own) return;
+  const message = `Cannot trust the hub at ${socketPath}: it runs as user ${peer.uid}, this process as ${own}`;
+  throw new CudaIpcError("UNTRUSTED_PEER", message);
+}
+
 function codeOf(code: string): ErrorCode {
   return isErrorCode(code) ? code : "SYSTEM_ERROR";
 }
 
-function closeFds(fds: readonly OwnedFd[]): void {
+export function closeFds(fds: readonly OwnedFd[]): void {
   releaseAll(fds.map((fd) => () => fd.close()));
 }

@@ -18,8 +18,11 @@ import type { Descriptor, DescriptorContent } from "../wire/descriptor.js";
 import { checkName } from "../wire/names.js";
 import { readBundleIndex } from "./bundle-index.js";
 import type { Devices } from "./devices.js";
-import type { HubConnection } from "./hub-connection.js";
+import { duplicates, type HeldMemory } from "./held-leases.js";
+import { closeFds } from "./hub-connection.js";
+import type { HubLink } from "./hub-link.js";
 import type { CreateOptions, OpenOptions } from "./hub-options.js";
+import { KeptDescriptors } from "./kept-descriptors.js";
 import { type PlaceOptions, placeBuffer } from "./placement.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
@@ -29,20 +32,21 @@ import { type HandleFacts, SharedHandle } from "./shared-object.js";
 export interface OpenedObject extends HandleFacts {
   readonly descriptor: Descriptor;
   readonly access: Access;
-  /** The memory's, and the index's of a bundle; closed once the object is imported. */
+  /** The memory's, and the index's of a bundle; open until the object is imported. */
   readonly fds: readonly [OwnedFd, ...OwnedFd[]];
 }
 
 export class HubObjects {
-  readonly #connection: HubConnection;
+  readonly #link: HubLink;
   readonly #devices: Devices;
   readonly #checkOpen: (attempt: string) => void;
   readonly #imports = new ImportCache();
+  readonly #kept = new KeptDescriptors();
   readonly #handles = new Set<SharedHandle>();
 
   /** @param checkOpen throws where the hub was closed */
-  constructor(connection: HubConnection, devices: Devices, checkOpen: (attempt: string) => void) {
-    this.#connection = connection;
+  constructor(link: HubLink, devices: Devices, checkOpen: (attempt: string) => void) {
+    this.#link = link;
     this.#devices = devices;
     this.#checkOpen = checkOpen;
   }
@@ -61,9 +65,7 @@ export class HubObjects {
     const buffer = ownBuffer ? this.#allocate(name, memory, options) : memory;
     try {
       await buffer.ready(options);
-      using fd = buffer.exportFd();
-      const fds = index === undefined ? [fd] : [fd, index];
-      const facts = await this.register(name, describeBuffer(buffer, content), fds, options);
+      const facts = await this.register(name, describeBuffer(buffer, content), memoryOf(buffer, index), options);
       return { buffer, handle: this.track(facts, () => buffer.close()) };
     } catch (error) {
       if (ownBuffer) buffer.close();
@@ -79,21 +81,31 @@ export class HubObjects {
     return pool.allocate(byteLength, { label: name });
   }
 
-  /** Makes memory known to the hub under a name. */
+  /** Makes memory known to the hub under a name. Takes over `memory`. */
   async register(
     name: string,
     descriptor: Descriptor,
-    fds: readonly OwnedFd[],
+    memory: HeldMemory,
     options: CreateOptions,
   ): Promise<HandleFacts> {
-    checkName(name);
     const attempt = `create "${name}"`;
-    this.#checkOpen(attempt);
-    const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
-    const lifetime = checkOneOf("lifetime", options.lifetime ?? "held", ["held", "pinned"]);
-    const { object, lease } = await this.#connection.request("create", { name, lifetime, descriptor }, deadline, fds);
-    this.#checkOpen(attempt);
-    return { name, object, lease };
+    let fds: readonly OwnedFd[] = [];
+    try {
+      checkName(name);
+      this.#checkOpen(attempt);
+      const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
+      const lifetime = checkOneOf("lifetime", options.lifetime ?? "held", ["held", "pinned"]);
+      fds = memory.bring();
+      const { object, lease } = await this.#link.request("create", { name, lifetime, descriptor }, deadline, { fds });
+      this.#checkOpen(attempt);
+      this.#link.hold({ lease, object, access: "owner", memory });
+      return { name, object, lease };
+    } catch (error) {
+      memory.close();
+      throw error;
+    } finally {
+      closeFds(fds);
+    }
   }
 
   /** Opens a name and imports what it is; where that fails, nothing is held. */
@@ -103,18 +115,22 @@ export class HubObjects {
     const access = checkOneOf("access", options.access ?? "read", ["read", "read-write"]);
     const wait = checkOneOf("wait", options.wait ?? true, [true, false]);
     const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
-    const { result, fds } = await this.#connection.ask("open", { name, access, wait }, deadline);
+    const { result, fds } = await this.#link.ask("open", { name, access, wait }, deadline);
+    const { object, lease, descriptor } = result;
+    // WHY a use of its own: the link may give up its own while the object is being imported.
+    const memory = this.#kept.keep(object, access, fds);
+    this.#link.hold({ lease, object, access, memory: memory.share() });
     try {
       this.#checkOpen(`open "${name}"`);
-      checkArrived(name, result.descriptor, fds);
-      const [memory, ...others] = fds;
-      if (memory === undefined) throw new TypeError("an object without memory");
-      return await importIt({ name, ...result, access, fds: [memory, ...others] });
+      checkArrived(name, descriptor, memory.fds);
+      const [first, ...others] = memory.fds;
+      if (first === undefined) throw new TypeError("an object without memory");
+      return await importIt({ name, ...result, access, fds: [first, ...others] });
     } catch (error) {
-      this.#connection.release(result.lease);
+      this.#link.release(lease);
       throw error;
     } finally {
-      releaseAll(fds.map((fd) => () => fd.close()));
+      memory.close();
     }
   }
 
@@ -144,7 +160,7 @@ export class HubObjects {
 
   /** A handle that gives the lease back when it is closed, and what `release` releases. */
   track(facts: HandleFacts, release: () => void): SharedHandle {
-    const handle = new SharedHandle(this.#connection, facts, release, (closed) => this.#handles.delete(closed));
+    const handle = new SharedHandle(this.#link, facts, release, (closed) => this.#handles.delete(closed));
     this.#handles.add(handle);
     return handle;
   }
@@ -152,4 +168,15 @@ export class HubObjects {
   close(): void {
     releaseAll([...this.#handles].map((handle) => () => handle.close()));
   }
+}
+
+/** An array or a bundle that was made here: its memory is exported anew each time. */
+function memoryOf(buffer: DeviceBuffer, index: OwnedFd | undefined): HeldMemory {
+  const kept = index?.duplicate();
+  const bring = () =>
+    acquireIn((scope) => {
+      const fd = scope.own(buffer.exportFd(), (fd) => fd.close());
+      return kept === undefined ? [fd] : [fd, ...duplicates([kept])];
+    });
+  return { bring, close: () => kept?.close() };
 }

@@ -17,7 +17,7 @@ import { checkName } from "../wire/names.js";
 import { type BundleContent, writeBundleIndex } from "./bundle-index.js";
 import { packBundle } from "./bundle-packing.js";
 import { Devices } from "./devices.js";
-import type { HubConnection } from "./hub-connection.js";
+import type { HubLink, Reconnected } from "./hub-link.js";
 import { HubObjects } from "./hub-objects.js";
 import type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
 import { SharedArray } from "./shared-array.js";
@@ -27,30 +27,41 @@ import { createTimeline, type OpenTimelineOptions, openTimeline, type TimelineOp
 export type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
 
 export class Hub {
-  readonly #connection: HubConnection;
+  readonly #link: HubLink;
   readonly #devices: Devices;
   readonly #objects: HubObjects;
   #closing: Promise<void> | undefined;
 
   /** Use `connect()`. */
-  constructor(connection: HubConnection, defaultDevice: string | undefined) {
-    this.#connection = connection;
+  constructor(link: HubLink, defaultDevice: string | undefined) {
+    this.#link = link;
     this.#devices = new Devices(defaultDevice);
-    this.#objects = new HubObjects(connection, this.#devices, (attempt) => this.#checkOpen(attempt));
+    this.#objects = new HubObjects(link, this.#devices, (attempt) => this.#checkOpen(attempt));
   }
 
   get socketPath(): string {
-    return this.#connection.socketPath;
+    return this.#link.socketPath;
   }
 
-  /** Called once with the reason when the connection ends other than by `close()`. What is mapped stays usable. */
+  /**
+   * Called once with the reason when no hub is looked for any more: it was stopped on purpose, or none was found in time. What is mapped
+   * stays usable.
+   */
   onEnd(listener: (reason: CudaIpcError) => void): void {
-    this.#connection.onEnd(listener);
+    this.#link.onEnd(listener);
+  }
+
+  /**
+   * Called each time after this client has come back to a hub, the same or the next. Names, leases and requests under way are as before
+   * where `resumed` is true; otherwise the hub has lost what was held here, which stays mapped and usable and has no name any more.
+   */
+  onReconnect(listener: (event: Reconnected) => void): void {
+    this.#link.onReconnect(listener);
   }
 
   /** Whether this connection keeps the process from ending; it does unless told otherwise. */
   setReferenced(referenced: boolean): void {
-    this.#connection.setReferenced(referenced);
+    this.#link.setReferenced(referenced);
   }
 
   /** The device of this name, opened at first use and closed with the hub. */
@@ -180,7 +191,7 @@ export class Hub {
     const objects: ObjectSummary[] = [];
     let after: string | undefined;
     for (;;) {
-      const page = await this.#connection.request("list", after === undefined ? {} : { after }, deadline);
+      const page = await this.#link.request("list", after === undefined ? {} : { after }, deadline);
       objects.push(...page.objects);
       if (page.next === null) return objects;
       // WHY: a hub that gave the same page again and again would fill this process's memory until the deadline.
@@ -196,7 +207,7 @@ export class Hub {
   async inspect(name: string, options: WaitOptions = {}): Promise<Inspection> {
     this.#checkOpen(`inspect "${name}"`);
     const deadline = new Deadline(`inspect "${name}"`, options, defaults.requestTimeoutMs);
-    return this.#connection.request("inspect", { name: checkName(name) }, deadline);
+    return this.#link.request("inspect", { name: checkName(name) }, deadline);
   }
 
   /**
@@ -206,13 +217,13 @@ export class Hub {
   async remove(name: string, options: WaitOptions = {}): Promise<void> {
     this.#checkOpen(`remove "${name}"`);
     const deadline = new Deadline(`remove "${name}"`, options, defaults.requestTimeoutMs);
-    await this.#connection.request("remove", { name: checkName(name) }, deadline);
+    await this.#link.request("remove", { name: checkName(name) }, deadline);
   }
 
   async status(options: WaitOptions = {}): Promise<HubStatus> {
     this.#checkOpen("ask the hub for its status");
     const deadline = new Deadline("ask the hub for its status", options, defaults.requestTimeoutMs);
-    return this.#connection.request("status", {}, deadline);
+    return this.#link.request("status", {}, deadline);
   }
 
   /**
@@ -222,7 +233,7 @@ export class Hub {
   async stop(options: WaitOptions & { readonly force?: boolean } = {}): Promise<void> {
     this.#checkOpen("stop the hub");
     const deadline = new Deadline("stop the hub", options, defaults.requestTimeoutMs);
-    await this.#connection.request("stop", { force: options.force ?? false }, deadline);
+    await this.#link.request("stop", { force: options.force ?? false }, deadline);
   }
 
   /** Closes everything made through this hub, waits for transfers under way, and leaves. */
@@ -241,7 +252,7 @@ export class Hub {
       await this.#devices.idle();
     } finally {
       try {
-        await this.#connection.close(new Deadline("leave the hub", {}, defaults.requestTimeoutMs));
+        await this.#link.close(new Deadline("leave the hub", {}, defaults.requestTimeoutMs));
       } finally {
         this.#devices.close();
       }

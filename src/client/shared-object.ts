@@ -3,7 +3,7 @@ import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { Scope } from "../base/scope.js";
-import type { HubConnection } from "./hub-connection.js";
+import type { HubLink } from "./hub-link.js";
 
 export interface HandleFacts {
   readonly name: string;
@@ -15,21 +15,16 @@ export class SharedHandle {
   readonly name: string;
   /** The hub's number of this object: another object of the same name has another. */
   readonly object: number;
-  readonly #connection: HubConnection;
+  readonly #link: HubLink;
   readonly #lease: number;
   readonly #releaseMemory: () => void;
   readonly #onClose: (handle: SharedHandle) => void;
   #open = true;
 
-  constructor(
-    connection: HubConnection,
-    facts: HandleFacts,
-    releaseMemory: () => void,
-    onClose: (handle: SharedHandle) => void,
-  ) {
+  constructor(link: HubLink, facts: HandleFacts, releaseMemory: () => void, onClose: (handle: SharedHandle) => void) {
     this.name = facts.name;
     this.object = facts.object;
-    this.#connection = connection;
+    this.#link = link;
     this.#lease = facts.lease;
     this.#releaseMemory = releaseMemory;
     this.#onClose = onClose;
@@ -39,7 +34,8 @@ export class SharedHandle {
   async publish(options: WaitOptions): Promise<void> {
     if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot publish "${this.name}": it was closed`);
     const deadline = new Deadline(`publish "${this.name}"`, options, defaults.requestTimeoutMs);
-    await this.#connection.request("publish", { object: this.object }, deadline);
+    const check = () => this.#checkHeld("publish");
+    await this.#link.request("publish", { object: this.object }, deadline, { check });
   }
 
   close(): void {
@@ -47,8 +43,14 @@ export class SharedHandle {
     this.#open = false;
     const scope = new Scope();
     scope.defer(() => this.#onClose(this));
-    scope.defer(() => this.#connection.release(this.#lease));
+    scope.defer(() => this.#link.release(this.#lease));
     scope.defer(() => this.#releaseMemory());
     scope.close();
+  }
+
+  /** @throws HUB_GONE */
+  #checkHeld(verb: string): void {
+    if (this.#link.holds(this.#lease) || !this.#open) return;
+    throw new CudaIpcError("HUB_GONE", `Cannot ${verb} "${this.name}": the hub lost it when it was started again`);
   }
 }

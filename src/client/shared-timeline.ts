@@ -27,8 +27,8 @@ export async function createTimeline(
   let handle: SharedHandle | undefined;
   const timeline = device.createTimeline({ label: name, onClose: () => handle?.close() });
   try {
-    using fd = timeline.exportWritableFd();
-    handle = objects.track(await objects.register(name, describe(timeline), [fd], options), () => timeline.close());
+    const memory = { bring: () => [timeline.exportWritableFd()], close: () => {} };
+    handle = objects.track(await objects.register(name, describe(timeline), memory, options), () => timeline.close());
     await handle.publish(options);
     return timeline;
   } catch (error) {

@@ -18,12 +18,23 @@ function hubMain(): string {
 
 /**
  * Resolves once a hub listens at the path, this one or another that was quicker.
+ * @param referenced whether waiting for it keeps this process from ending
  * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG
  */
-export async function startHub(socketPath: string, idleMs: number | undefined, deadline: Deadline): Promise<void> {
+export async function startHub(
+  socketPath: string,
+  idleMs: number | undefined,
+  deadline: Deadline,
+  referenced = true,
+): Promise<void> {
   prepareRuntimeFolder(socketPath);
   const logPath = `${socketPath}.log`;
   const child = spawnHub(socketPath, idleMs, logPath);
+  if (!referenced) {
+    child.unref();
+    // WHY the cast: it is a socket, and the types say less.
+    (child.stdout as Readable & { unref(): void }).unref();
+  }
   const firstLine = new Promise<string | undefined>((resolve, reject) => {
     child.once("error", (error) => reject(fromNodeError("start a hub", error)));
     const lines = createInterface({ input: child.stdout });

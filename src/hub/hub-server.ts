@@ -140,7 +140,8 @@ export class HubServer {
         () => this.#socketFile.remove(),
         () => this.#listener.close(),
         () => this.#connections.sayFarewell(),
-        ...this.#connections.releases(),
+        // WHY not earlier: asking for the releases already lets go of the connections, and what comes first may speak to them.
+        () => releaseAll(this.#connections.releases()),
         () => this.#core.close(),
         () => this.#journal.remove(),
         () => this.#lock.close(),

@@ -117,12 +117,12 @@ describe("a client that is stopped", () => {
   });
 });
 
-describe("a hub that is killed", () => {
+describe("a hub that is killed, to clients that do not look for the next one", () => {
   checkLeaks();
 
   it("leaves its clients what they have mapped, tells them, and is followed by another at the same place", async () => {
     await using testHub = await TestHub.start();
-    await using hub = await testHub.connect();
+    await using hub = await testHub.connect({ reconnect: false });
     using made = (await hub.create("frame", { dtype: "int32", shape: [3] })).as("int32");
     await made.write([1, 2, 3]);
     await made.publish();
@@ -148,7 +148,7 @@ describe("a hub that is killed", () => {
 
   it("is HUB_GONE also to those who ask before they were told", async () => {
     await using testHub = await TestHub.start();
-    await using hub = await testHub.connect();
+    await using hub = await testHub.connect({ reconnect: false });
     testHub.kill("SIGKILL");
     // WHY busy: nothing may come from the event loop between the end and the question.
     while (listens(testHub.socket));

@@ -1,0 +1,268 @@
+/**
+ * The way from a client to its hub, over any number of connections: where one ends by accident, the next goes on with the session, tells
+ * the hub what is still held, and repeats the requests that were under way.
+ *
+ *   ready --connection ends--> away --the next hub answered--> ready
+ *     |                          |
+ *     +---- farewell, close -----+---- the time is up, close ----> ended
+ */
+import { Deadline } from "../base/deadline.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import type { Request, ResultOf } from "../wire/messages.js";
+import { type HeldLease, HeldLeases } from "./held-leases.js";
+import { type Answer, closeFds, type Fields, type HubConnection } from "./hub-connection.js";
+import { type HubPlace, tryConnect } from "./reach-hub.js";
+import { isFinal, Reconnection } from "./reconnection.js";
+import { Waiters } from "./waiters.js";
+
+/** What a reconnect came to. */
+export interface Reconnected {
+  /** Whether everything that is held here is as before; false where the hub has lost some of it. */
+  readonly resumed: boolean;
+}
+
+export interface HubLinkOptions {
+  /** Whether to look for the next hub at all. */
+  readonly reconnect: boolean;
+  /** For how long. */
+  readonly reconnectTimeoutMs: number;
+}
+
+export interface AskOptions {
+  /** Sent along; they stay the caller's, who keeps them open until the answer. */
+  readonly fds?: readonly OwnedFd[];
+  /** Called each time before the request is sent; what it throws is the answer. */
+  readonly check?: () => void;
+}
+
+type Op = Request["op"];
+
+/** Doing these twice is not the same as once, or concerns one connection alone. */
+const NOT_REPEATED: ReadonlySet<Op> = new Set(["stop", "takeover"]);
+/** What may leave something with the hub that this client must give back. */
+const GAINS: ReadonlySet<Op> = new Set(["create", "open"]);
+/** A connection that lived so long was of use, whether or not anything was asked on it. */
+const LIVED_MS = 1000;
+
+export class HubLink {
+  readonly socketPath: string;
+  readonly #place: HubPlace;
+  readonly #options: HubLinkOptions;
+  readonly #leases = new HeldLeases();
+  readonly #reconnection: Reconnection;
+  readonly #waiters = new Waiters<HubConnection>();
+  readonly #onEnd = new Set<(reason: CudaIpcError) => void>();
+  readonly #onReconnect = new Set<(event: Reconnected) => void>();
+  /** The latest one. */
+  #connection: HubConnection;
+  #ready = true;
+  #readySinceMs = 0;
+  #answered = false;
+  #ended: CudaIpcError | undefined;
+  #session: number;
+  /** Whether the hub may know of something that this client held. */
+  #owes = false;
+  #referenced = true;
+  #returning: Promise<void> = Promise.resolve();
+
+  /** Takes over the connection. */
+  constructor(connection: HubConnection, place: HubPlace, options: HubLinkOptions) {
+    this.socketPath = place.socketPath;
+    this.#place = place;
+    this.#options = options;
+    this.#reconnection = new Reconnection(place, options.reconnectTimeoutMs);
+    this.#connection = connection;
+    this.#session = connection.session;
+    this.#begin(connection);
+  }
+
+  /** Called once when the link ends other than by `close`: no hub is looked for any more. */
+  onEnd(listener: (reason: CudaIpcError) => void): void {
+    this.#onEnd.add(listener);
+  }
+
+  /** Called after each return to a hub. */
+  onReconnect(listener: (event: Reconnected) => void): void {
+    this.#onReconnect.add(listener);
+  }
+
+  /**
+   * Sends a request and waits for its answer, over as many connections as it takes. Where there is none at the moment, it is sent by the
+   * next, unless its deadline comes first.
+   */
+  async ask<O extends Op>(op: O, fields: Fields<O>, deadline: Deadline, options: AskOptions = {}): Promise<Answer<O>> {
+    for (let sent = 0; ; sent += 1) {
+      const connection = await this.#whenReady(deadline);
+      options.check?.();
+      if (GAINS.has(op)) this.#owes = true;
+      try {
+        const answer = await connection.ask(op, fields, deadline, options.fds);
+        this.#answered = true;
+        return answer;
+      } catch (error) {
+        if (error !== connection.endReason) {
+          // WHY: the first may have been carried out, and only its answer was lost.
+          if (sent > 0 && op === "remove" && hasCode(error, "NOT_FOUND")) return { result: {} as ResultOf<O>, fds: [] };
+          throw error;
+        }
+        if (this.#ended !== undefined || NOT_REPEATED.has(op)) throw this.#ended ?? error;
+      }
+    }
+  }
+
+  /** As `ask`, for requests that are answered without descriptors. */
+  async request<O extends Op>(
+    op: O,
+    fields: Fields<O>,
+    deadline: Deadline,
+    options: AskOptions = {},
+  ): Promise<ResultOf<O>> {
+    const answer = await this.ask(op, fields, deadline, options);
+    closeFds(answer.fds);
+    return answer.result;
+  }
+
+  /**
+   * From here on this lease is kept over all connections, until it is released. Takes over its memory.
+   * WHY right after the answer: what the next connection is not told of is given back by the hub.
+   */
+  hold(held: HeldLease): void {
+    this.#leases.add(held);
+  }
+
+  /** Whether the hub still has it for this client. */
+  holds(lease: number): boolean {
+    return this.#leases.has(lease);
+  }
+
+  /**
+   * Gives back a lease, in order with all other requests; nobody waits for the answer. While there is no connection nothing is said:
+   * what the next one does not name is given back. Nor of what the hub has lost.
+   */
+  release(lease: number): void {
+    if (this.#leases.delete(lease)) this.#connection.release(lease);
+  }
+
+  setReferenced(referenced: boolean): void {
+    this.#referenced = referenced;
+    this.#connection.setReferenced(referenced);
+    this.#reconnection.setReferenced(referenced);
+  }
+
+  /**
+   * Says goodbye, so that the hub gives everything back at once. A hub that is not there is not waited for; one that comes later keeps
+   * what it knows of this client until the process ends.
+   */
+  async close(deadline: Deadline): Promise<void> {
+    if (this.#ended !== undefined) return;
+    const isReady = this.#ready;
+    this.#onEnd.clear();
+    this.#end(new CudaIpcError("CLOSED", `The connection to the hub at ${this.socketPath} was closed`));
+    if (isReady && (await this.#connection.close(deadline))) return;
+    if (!this.#owes || !this.#options.reconnect) return;
+    this.#connection.abandon();
+    await deadline.race(this.#returning, () => {});
+    await this.#sayGoodbye(deadline);
+  }
+
+  #whenReady(deadline: Deadline): Promise<HubConnection> | HubConnection {
+    if (this.#ended !== undefined) throw this.#ended;
+    if (this.#ready) return this.#connection;
+    deadline.check();
+    return this.#waiters.wait(deadline);
+  }
+
+  #begin(connection: HubConnection): void {
+    this.#ready = true;
+    this.#answered = false;
+    this.#readySinceMs = performance.now();
+    connection.onEnd((reason) => this.#onConnectionEnd(reason));
+  }
+
+  #onConnectionEnd(reason: CudaIpcError): void {
+    if (this.#ended !== undefined) return;
+    this.#ready = false;
+    if (!this.#options.reconnect || isFinal(reason)) {
+      this.#end(reason);
+      return;
+    }
+    if (this.#answered || performance.now() - this.#readySinceMs > LIVED_MS) this.#reconnection.succeeded();
+    this.#returning = this.#comeBack();
+  }
+
+  async #comeBack(): Promise<void> {
+    try {
+      for (;;) {
+        const connection = await this.#reconnection.next(this.#session);
+        if (connection === undefined) return;
+        if (await this.#resume(connection)) return;
+      }
+    } catch (error) {
+      this.#end(asReason(error, this.socketPath));
+    }
+  }
+
+  /** False where this connection has ended too. */
+  async #resume(connection: HubConnection): Promise<boolean> {
+    if (this.#ended !== undefined) {
+      connection.abandon();
+      return true;
+    }
+    const heldBefore = this.#leases.size;
+    this.#connection = connection;
+    this.#session = connection.session;
+    connection.setReferenced(this.#referenced);
+    let lost = 0;
+    try {
+      if (connection.resumed) lost = await this.#tellWhatIsHeld(connection);
+      else {
+        this.#leases.clear();
+        lost = heldBefore;
+      }
+    } catch (error) {
+      connection.abandon();
+      if (isFinal(error)) throw error;
+      return this.#ended !== undefined;
+    }
+    if (connection.endReason !== undefined) return this.#ended !== undefined;
+    this.#begin(connection);
+    this.#waiters.resolve(connection);
+    // WHY each in a turn of its own: what a listener throws is its own affair.
+    for (const listener of this.#onReconnect) queueMicrotask(() => listener({ resumed: lost === 0 }));
+    return true;
+  }
+
+  /** Returns how many of the leases the hub does not know. */
+  async #tellWhatIsHeld(connection: HubConnection): Promise<number> {
+    const deadline = new Deadline("tell the hub what is held", {}, Number.POSITIVE_INFINITY);
+    const lost = await this.#leases.restore(connection, deadline);
+    await connection.request("restored", {}, deadline);
+    return lost;
+  }
+
+  async #sayGoodbye(deadline: Deadline): Promise<void> {
+    try {
+      const connection = await tryConnect(this.#place, { deadline, session: this.#session });
+      await connection?.close(deadline);
+    } catch (error) {
+      // A hub that cannot be talked to cannot be told either; it gives back what it knows when this process ends.
+      if (hasCode(error, "TIMEOUT") || hasCode(error, "ABORTED")) throw error;
+    }
+  }
+
+  #end(reason: CudaIpcError): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = reason;
+    this.#ready = false;
+    this.#reconnection.stop();
+    this.#waiters.reject(reason);
+    this.#leases.clear();
+    for (const listener of this.#onEnd) listener(reason);
+  }
+}
+
+function asReason(error: unknown, socketPath: string): CudaIpcError {
+  if (error instanceof CudaIpcError) return error;
+  return new CudaIpcError("HUB_GONE", `The connection to the hub at ${socketPath} has ended`, { cause: error });
+}

@@ -1,0 +1,53 @@
+/**
+ * The descriptors that objects were opened by, kept for as long as the objects are: with them a client can bring back what a hub lost
+ * that died, also where its owner is dead too. One set for each object and access, however often it is opened.
+ */
+import type { Access } from "../os/mapping.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import { duplicates, type HeldMemory } from "./held-leases.js";
+import { closeFds } from "./hub-connection.js";
+
+interface Kept {
+  readonly fds: readonly OwnedFd[];
+  users: number;
+}
+
+/** One use of kept descriptors. */
+export interface KeptMemory extends HeldMemory {
+  readonly fds: readonly OwnedFd[];
+  /** One more use of them. */
+  share(): KeptMemory;
+}
+
+export class KeptDescriptors {
+  readonly #kept = new Map<string, Kept>();
+
+  /** Takes over the descriptors that came with one more open of the object. */
+  keep(object: number, access: Access, fds: readonly OwnedFd[]): KeptMemory {
+    const key = `${object} ${access}`;
+    const known = this.#kept.get(key);
+    if (known !== undefined) closeFds(fds);
+    const kept = known ?? { fds, users: 0 };
+    this.#kept.set(key, kept);
+    return this.#use(key, kept);
+  }
+
+  #use(key: string, kept: Kept): KeptMemory {
+    kept.users += 1;
+    let isOpen = true;
+    const close = () => {
+      if (!isOpen) return;
+      isOpen = false;
+      this.#drop(key, kept);
+    };
+    const { fds } = kept;
+    return { fds, bring: () => duplicates(fds), share: () => this.#use(key, kept), close };
+  }
+
+  #drop(key: string, kept: Kept): void {
+    kept.users -= 1;
+    if (kept.users > 0) return;
+    this.#kept.delete(key);
+    closeFds(kept.fds);
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * One attempt to reach the hub: a connection to the one that listens, or a hub that is started where none does. Of many processes that
+ * find none, one at a time starts it; in the end the hub's own lock decides which one serves.
+ */
+import type { Deadline } from "../base/deadline.js";
+import { hasCode, SystemError } from "../base/errors.js";
+import { tryLockFile } from "../os/file-lock.js";
+import { checkRuntimeFolder } from "../os/runtime-folder.js";
+import { Farewell, HubConnection } from "./hub-connection.js";
+
+/** Where the hub is, and how it is greeted and started there. */
+export interface HubPlace {
+  readonly socketPath: string;
+  readonly program: string;
+  /** Whether a hub may be started where none listens. */
+  readonly start: boolean;
+  /** How long a hub that is started stays without clients and objects. */
+  readonly hubIdleMs: number | undefined;
+}
+
+export interface Greeting {
+  readonly deadline: Deadline;
+  /** What to go on with. */
+  readonly session?: number | undefined;
+  /** Whether the attempt keeps this process from ending; it does unless told otherwise. */
+  readonly referenced?: boolean;
+}
+
+/**
+ * Undefined where no hub listens, or one that was just about to end.
+ * @throws Farewell where it was being stopped; UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED
+ */
+export async function tryConnect(place: HubPlace, greeting: Greeting): Promise<HubConnection | undefined> {
+  const { socketPath, program } = place;
+  if (!checkRuntimeFolder(socketPath)) return undefined;
+  try {
+    const { deadline, session, referenced } = greeting;
+    return await HubConnection.open(socketPath, program, deadline, session, referenced);
+  } catch (error) {
+    if (error instanceof SystemError && ABSENT.has(error.errnoName)) return undefined;
+    if (hasCode(error, "HUB_GONE") && !(error instanceof Farewell)) return undefined;
+    throw error;
+  }
+}
+
+/** No file, nobody behind it, or a queue of connections that is full for the moment. */
+const ABSENT = new Set(["ENOENT", "ECONNREFUSED", "EAGAIN"]);
+
+/**
+ * Starts a hub where none listens and connects to it. Undefined where another process is starting one, or none can be reached yet all
+ * the same: the caller tries again after a pause. The socket's folder is there.
+ * @param impatient do not wait for another process any more, which may have been stopped while it was starting one
+ * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, and as `tryConnect`
+ */
+export async function tryStart(
+  place: HubPlace,
+  greeting: Greeting,
+  impatient: boolean,
+): Promise<HubConnection | undefined> {
+  const lock = tryLockFile(`${place.socketPath}.start`);
+  if (lock === undefined && !impatient) return undefined;
+  try {
+    // WHY again: whoever had the lock before may have started one since the caller looked.
+    const found = await tryConnect(place, greeting);
+    if (found !== undefined) return found;
+    // WHY loaded here: most processes find a hub running, and importing the package should cost them little.
+    const { startHub } = await import("./start-hub.js");
+    await startHub(place.socketPath, place.hubIdleMs, greeting.deadline, greeting.referenced);
+    return await tryConnect(place, greeting);
+  } finally {
+    lock?.close();
+  }
+}
+
+/** How long one waits for another process to start a hub before it starts one itself. */
+export const START_PATIENCE_MS = 3000;

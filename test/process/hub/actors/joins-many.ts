@@ -1,0 +1,17 @@
+// Joins many times over, says so, and says when all of them have come back to a hub; starts hubs by way of the program that is named.
+// Arguments: socket, how many, program.
+import { connect } from "../../../../src/client/connect.js";
+import { argument, say, told } from "../../../support/actor-side.js";
+
+process.execPath = argument(2);
+const hubs = await Promise.all(
+  Array.from({ length: Number(argument(1)) }, () =>
+    connect({ socket: argument(0), hubIdleMs: 60_000, device: "host" }),
+  ),
+);
+const back = Promise.all(hubs.map((hub) => new Promise<unknown>((resolve) => hub.onReconnect(resolve))));
+say("joined");
+await back;
+say("came back");
+await told();
+for (const hub of hubs) await hub.close();
