@@ -92,6 +92,10 @@ export const defaults = {
   reconnectTimeoutMs: 30_000,
   /** How long a hub that was started on demand stays without clients and pinned objects. */
   hubIdleMs: 30_000,
+  /** How long a hub that starts may take to get everything from the one that runs. */
+  takeoverTimeoutMs: 60_000,
+  /** How long each step of handing over may take before the hub that runs goes on as before. */
+  takeoverStepTimeoutMs: 10_000,
   /** How long another process may take to answer, to appear, or to reach a barrier before the caller is told. */
   peerTimeoutMs: 30_000,
   /** How long a client of a socket between processes may be connected without saying what it wants. */

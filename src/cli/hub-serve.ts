@@ -2,6 +2,9 @@
 import { type Command, Option } from "commander";
 import { defaults } from "../base/limits.js";
 import { HubServer } from "../hub/hub-server.js";
+import { HubService } from "../hub/hub-service.js";
+import type { HubServerOptions } from "../hub/hub-start.js";
+import { takeOverHub } from "../hub/taking-over.js";
 import { parseCount } from "./arguments.js";
 import type { CommandContext } from "./command-context.js";
 import { idleWords } from "./words.js";
@@ -10,6 +13,7 @@ interface ServeOptions {
   readonly socket?: string;
   readonly idleMs?: number;
   readonly stay?: boolean;
+  readonly takeover?: boolean;
 }
 
 export function addHubServe(hub: Command, context: CommandContext): void {
@@ -23,7 +27,8 @@ export function addHubServe(hub: Command, context: CommandContext): void {
         .conflicts("stay"),
     )
     .option("--stay", "never end for being idle")
-    .addHelpText("after", "\nExample:\n  $ cuda-ipc hub serve --stay")
+    .option("--takeover", "take the place of the hub that runs there; its clients notice nothing")
+    .addHelpText("after", "\nExamples:\n  $ cuda-ipc hub serve --stay\n  $ cuda-ipc hub serve --stay --takeover")
     .action((options: ServeOptions) => serve(options, context));
 }
 
@@ -33,10 +38,30 @@ async function serve(options: ServeOptions, context: CommandContext): Promise<vo
   const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? defaults.hubIdleMs);
   // WHY: the socket and its lock are made for this user alone.
   process.umask(0o077);
-  const hub = HubServer.start({ socket: options.socket, idleMs, log });
+  const service = HubService.fromEnv(log);
+  const serverOptions = { socket: options.socket, idleMs, service, log };
+  const hub = options.takeover ? await takeOver(serverOptions, context, log) : HubServer.start(serverOptions);
   log(`hub ${process.pid} listens at ${hub.socketPath}`);
   log(`it ${options.stay ? "stays until it is stopped" : idleWords(idleMs)}`);
   await Promise.race([hub.ended, interruption.received()]);
-  hub.stop();
+  // WHY: a service manager that ends a service may start it again, and passes on what it kept.
+  if (service?.restarts && interruption.name === "SIGTERM") hub.leave();
+  else hub.stop();
+  await hub.ended;
   log(interruption.signal.aborted ? "interrupted: hub ended" : "hub ended");
+}
+
+async function takeOver(
+  options: HubServerOptions,
+  { signal }: CommandContext,
+  log: (line: string) => void,
+): Promise<HubServer> {
+  const { hub, predecessor } = await takeOverHub({ ...options, signal });
+  if (predecessor === undefined) {
+    log("no hub ran: nothing to take over");
+  } else {
+    const { pid, objects, clients, milliseconds } = predecessor;
+    log(`took over ${objects} objects of ${clients} clients from process ${pid} in ${Math.round(milliseconds)} ms`);
+  }
+  return hub;
 }

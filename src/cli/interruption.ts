@@ -25,6 +25,11 @@ export class Interruption {
     return this.#controller.signal;
   }
 
+  /** Undefined where none was received. */
+  get name(): InterruptName | undefined {
+    return this.#received;
+  }
+
   /** What a shell expects of a process that was interrupted: 130 for Ctrl-C, 143 for SIGTERM; undefined where none was. */
   get exitCode(): number | undefined {
     return this.#received === undefined ? undefined : exitCodeOf(this.#received);

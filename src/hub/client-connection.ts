@@ -5,8 +5,7 @@
 import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import type { PacketHandler } from "../os/packet-channel.js";
-import { PacketChannel } from "../os/packet-channel.js";
+import { PacketChannel, type PacketHandler, type QueuedMessage } from "../os/packet-channel.js";
 import { ProcessWatch } from "../os/process-watch.js";
 import type { SeqpacketSocket } from "../os/seqpacket.js";
 import type { Peer } from "./ports.js";
@@ -18,31 +17,41 @@ export interface ConnectionEvents extends Pick<PacketHandler, "onPacket"> {
   onGone(): void;
 }
 
+/** A connection that nobody watches for the moment: what happens to it meanwhile is found by whoever goes on with it. */
+export interface HeldConnection {
+  readonly peer: Peer;
+  /** Undefined where it hung up. */
+  readonly socket: SeqpacketSocket | undefined;
+  /** What the client has not read yet. */
+  readonly queued: readonly QueuedMessage[];
+  /** Of the client's process; undefined where that had ended before it was served. */
+  readonly pidfd: OwnedFd | undefined;
+}
+
+export function closeHeld({ socket, queued, pidfd }: HeldConnection): void {
+  const fds = queued.flatMap((message) => message.fds);
+  releaseAll([() => socket?.close(), ...fds.map((fd) => () => fd.close()), () => pidfd?.close()]);
+}
+
 export class ClientConnection {
   readonly peer: Peer;
   readonly #channel: PacketChannel | undefined;
   readonly #events: ConnectionEvents;
   #process: ProcessWatch | undefined;
   #resumeTimer: NodeJS.Timeout | undefined;
+  /** A hang-up from this side that was not told yet. */
+  #untold: { readonly reason: unknown; readonly immediate: NodeJS.Immediate } | undefined;
   #gone = false;
 
-  private constructor(
-    peer: Peer,
-    socket: SeqpacketSocket | undefined,
-    pidfd: OwnedFd | undefined,
-    events: ConnectionEvents,
-  ) {
+  private constructor({ peer, socket, queued, pidfd }: HeldConnection, events: ConnectionEvents) {
     this.peer = peer;
     this.#events = events;
     this.#process = pidfd === undefined ? undefined : new ProcessWatch(pidfd, () => this.#onExit());
-    this.#channel =
-      socket === undefined
-        ? undefined
-        : new PacketChannel(
-            socket,
-            { onPacket: (packet) => events.onPacket(packet), onEnd: (reason) => this.#onHangUp(reason) },
-            { receiveWhileQueuedMax: limits.unreadRepliesMax },
-          );
+    const handler: PacketHandler = {
+      onPacket: (packet) => events.onPacket(packet),
+      onEnd: (reason) => this.#onHangUp(reason),
+    };
+    this.#channel = socket === undefined ? undefined : new PacketChannel(socket, handler, { queued, receiveWhileQueuedMax: limits.unreadRepliesMax });
   }
 
   /**
@@ -53,13 +62,13 @@ export class ClientConnection {
     return acquireIn((scope) => {
       const pidfd = socket.peerPidfd();
       scope.defer(() => pidfd?.close());
-      return new ClientConnection(peer, socket, pidfd, events);
+      return new ClientConnection({ peer, socket, queued: [], pidfd }, events);
     });
   }
 
-  /** A client of which only the process is left to watch. Takes over the pidfd. */
-  static ofProcess(peer: Peer, pidfd: OwnedFd, events: ConnectionEvents): ClientConnection {
-    return new ClientConnection(peer, undefined, pidfd, events);
+  /** Goes on with what `takeOver` gave, here or in an earlier hub; takes it over. */
+  static goOn(held: HeldConnection, events: ConnectionEvents): ClientConnection {
+    return new ClientConnection(held, events);
   }
 
   get open(): boolean {
@@ -85,7 +94,23 @@ export class ClientConnection {
   hangUp(reason?: unknown): void {
     if (!this.open) return;
     this.#channel?.close();
-    setImmediate(() => this.#onHangUp(reason));
+    this.#untold = { reason, immediate: setImmediate(() => this.#onHangUp(reason)) };
+  }
+
+  /**
+   * Gives up all that it holds, without further events; a hang-up that was still to be told is told before.
+   * @returns undefined where nothing is left, since the process has ended
+   */
+  takeOver(): HeldConnection | undefined {
+    if (this.#untold !== undefined) {
+      clearImmediate(this.#untold.immediate);
+      this.#onHangUp(this.#untold.reason);
+    }
+    if (this.#gone) return undefined;
+    this.#gone = true;
+    clearTimeout(this.#resumeTimer);
+    const taken = this.open ? this.#channel?.takeOver() : undefined;
+    return { peer: this.peer, socket: taken?.socket, queued: taken?.queued ?? [], pidfd: this.#process?.takeOver() };
   }
 
   /** Releases everything without further events: the session has nothing left, another connection has it, or the hub ends. */
@@ -99,6 +124,7 @@ export class ClientConnection {
 
   #onHangUp(reason: unknown): void {
     if (this.#gone) return;
+    this.#untold = undefined;
     clearTimeout(this.#resumeTimer);
     this.#events.onHangUp(reason);
     if (this.#process === undefined || this.#process.exited) this.#onExit();

@@ -194,7 +194,6 @@ export class HubCore<Fd> {
   #afterAnswer(connection: Connection<Fd>, request: Request): void {
     if (request.op === "publish") this.#requests.grantWaiting(this.#objects.get(request.object));
     if (request.op === "stop") this.#ports.stop();
-    if (request.op === "takeover") this.#ports.handOver(connection.id);
     if (request.op === "bye") {
       this.#end(connection);
       this.#ports.hangUp(connection.id);
@@ -234,6 +233,7 @@ export class HubCore<Fd> {
         return this.#stop(peer, request);
       case "takeover":
         checkMayRule(this.#policy.uid, peer, "take over");
+        this.#ports.handOver(connection.id, request.format);
         return {};
       case "bye":
         return {};

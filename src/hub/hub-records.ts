@@ -11,7 +11,7 @@ const id = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const word = v.pipe(v.string(), v.maxLength(128));
 
-const sessionRecord = v.strictObject({
+export const sessionRecordSchema = v.strictObject({
   t: v.literal("session"),
   id,
   pid: count,
@@ -46,7 +46,7 @@ const leaseRecord = v.strictObject({
 });
 
 const recordSchema = v.variant("t", [
-  sessionRecord,
+  sessionRecordSchema,
   objectRecord,
   leaseRecord,
   v.strictObject({ t: v.literal("published"), object: id }),
@@ -60,7 +60,7 @@ const recordSchema = v.variant("t", [
 ]);
 
 export type HubRecord = v.InferOutput<typeof recordSchema>;
-export type SessionRecord = v.InferOutput<typeof sessionRecord>;
+export type SessionRecord = v.InferOutput<typeof sessionRecordSchema>;
 export type ObjectRecord = v.InferOutput<typeof objectRecord>;
 export type LeaseRecord = v.InferOutput<typeof leaseRecord>;
 

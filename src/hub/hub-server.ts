@@ -3,55 +3,35 @@
  * Holds file descriptors only; it never loads a CUDA library.
  */
 import { randomUUID } from "node:crypto";
-import { chmodSync } from "node:fs";
-import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import { FdWatch } from "../os/fd-watch.js";
-import { tryLockFile } from "../os/file-lock.js";
-import { withWords } from "../os/mapped-words.js";
-import { inspectMemoryFile, reopenReadOnly, reopenWritable, restrictMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { ownIdentity } from "../os/process-identity.js";
-import { checkRuntimeFolder, hubSocketPath, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
-import { SeqpacketListener } from "../os/seqpacket.js";
-import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
-import { lineAt, poison } from "../wire/timeline-line.js";
+import { ownUid } from "../os/runtime-folder.js";
+import type { SeqpacketListener } from "../os/seqpacket.js";
+import { SocketFile } from "../os/socket-file.js";
+import { closeHeld, type HeldConnection } from "./client-connection.js";
 import { ClientConnections, describeError } from "./client-connections.js";
+import type { HandedOver } from "./handed-over.js";
+import { handOver } from "./handing-over.js";
 import { HubCore } from "./hub-core.js";
-import type { HubRecord, HubState } from "./hub-records.js";
-import { Journal } from "./journal.js";
-import { type HubPolicy, privatePolicy } from "./policy.js";
-import type { HubPorts } from "./ports.js";
-
-export interface HubServerOptions {
-  /** Whether a folder that is missing is made; true by default. */
-  readonly makesFolder?: boolean;
-  /** Where to listen; see `hubSocketPath` for the default. */
-  readonly socket?: string | undefined;
-  /** How long to stay without clients and objects; `Infinity` for ever. */
-  readonly idleMs?: number | undefined;
-  /** Whom to serve, and how much each may have; this user alone by default. */
-  readonly policy?: HubPolicy | undefined;
-  /** Takes a line about what happened; silent by default. */
-  readonly log?: ((line: string) => void) | undefined;
-}
-
-/** What a hub that starts has acquired. */
-interface Acquired {
-  readonly lock: OwnedFd;
-  readonly listener: SeqpacketListener;
-  readonly journal: Journal;
-  readonly state: HubState;
-}
+import type { HubRecord } from "./hub-records.js";
+import type { HubService } from "./hub-service.js";
+import { type Acquired, acquireAlone, acquireFrom, type HubServerOptions } from "./hub-start.js";
+import type { EarlierConnection } from "./inheritance.js";
+import type { Journal } from "./journal.js";
+import { privatePolicy } from "./policy.js";
+import type { ConnectionId, HubPorts } from "./ports.js";
+import { systemPorts } from "./system-ports.js";
+import { TAKEOVER_FORMAT } from "./takeover-messages.js";
 
 const ACCEPT_PAUSE_MS = 100;
 
 export class HubServer {
   readonly socketPath: string;
-  /** Settled once the hub has ended, whoever ended it. */
+  /** Settled once the hub has ended here, whoever ended it. */
   readonly ended: Promise<void>;
   readonly #core: HubCore<OwnedFd>;
   readonly #connections: ClientConnections;
@@ -59,22 +39,38 @@ export class HubServer {
   readonly #listener: SeqpacketListener;
   readonly #socketFile: SocketFile;
   readonly #journal: Journal;
-  readonly #watch: FdWatch;
+  readonly #service: HubService | undefined;
   readonly #idleMs: number;
+  readonly #handOverTimeoutMs: number;
   readonly #log: (line: string) => void;
+  /** Connections of an earlier hub, until this one serves. */
+  #inherited: readonly EarlierConnection[];
+  #watch: FdWatch | undefined;
+  /** Connections that nobody watches for the moment. */
+  #held: ReadonlyMap<ConnectionId, HeldConnection>;
+  /** Records of what was found before this hub serves; undefined from then on. */
+  #early: HubRecord[] | undefined = [];
   #open = true;
+  #handingOver = false;
+  /** How to end once it is known whose the clients are. */
+  #endWanted: "stop" | "leave" | undefined;
   #idleTimer: NodeJS.Timeout | undefined;
   #acceptTimer: NodeJS.Timeout | undefined;
   #compaction: NodeJS.Immediate | undefined;
   #settleEnded: () => void = () => {};
 
-  private constructor(socketPath: string, options: HubServerOptions, { lock, listener, journal, state }: Acquired) {
+  private constructor(options: HubServerOptions, acquired: Acquired) {
+    const { socketPath } = acquired;
     this.socketPath = socketPath;
-    this.#lock = lock;
-    this.#listener = listener;
-    this.#journal = journal;
+    this.#lock = acquired.lock;
+    this.#listener = acquired.listener;
+    this.#journal = acquired.journal;
+    this.#held = acquired.held;
+    this.#inherited = acquired.inheritance.connections;
+    this.#service = options.service;
     this.#socketFile = new SocketFile(socketPath);
     this.#idleMs = options.idleMs ?? defaults.hubIdleMs;
+    this.#handOverTimeoutMs = options.handOverTimeoutMs ?? defaults.takeoverStepTimeoutMs;
     this.#log = options.log ?? (() => {});
     this.ended = new Promise((resolve) => {
       this.#settleEnded = resolve;
@@ -85,65 +81,108 @@ export class HubServer {
     this.#connections = new ClientConnections(this.#log, () => this.#scheduleIdleEnd());
     this.#core = new HubCore({ ...identity, socket: socketPath, idleMs }, policy, this.#ports(), firstId());
     this.#connections.serve(this.#core);
-    try {
-      this.#inherit(state);
-      this.#watch = new FdWatch(listener.fd, () => this.#acceptAll());
-    } catch (error) {
-      releaseAll(this.#connections.releases());
-      throw error;
-    }
-    this.#scheduleIdleEnd();
   }
 
   /**
    * Listens, after taking the lock beside the socket. What a hub left that died is replaced: its socket file, and its journal,
    * from which names and leases are as before.
-   * @throws HUB_RUNNING, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG
+   * @throws HUB_RUNNING, HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG
    */
   static start(options: HubServerOptions = {}): HubServer {
-    if (options.idleMs !== undefined && options.idleMs !== Number.POSITIVE_INFINITY) {
-      checkInteger("idleMs", options.idleMs, 0, 2 ** 31 - 1);
-    }
-    const socketPath = hubSocketPath(options.socket);
-    if (options.makesFolder ?? true) prepareRuntimeFolder(socketPath);
-    else if (!checkRuntimeFolder(socketPath)) {
-      throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot start a hub at ${socketPath}: its folder is gone`);
-    }
     return acquireIn((scope) => {
-      const lock = tryLockFile(`${socketPath}.lock`);
-      if (lock === undefined)
-        throw new CudaIpcError("HUB_RUNNING", `Cannot start a hub at ${socketPath}: one runs there`);
-      scope.own(lock, (lock) => lock.close());
-      const log = options.log ?? (() => {});
-      const { bootId } = ownIdentity();
-      const journalPath = `${socketPath}.journal`;
-      const state = Journal.read(journalPath, bootId, log);
-      const journal = scope.own(Journal.create(journalPath, bootId, state, log), (journal) => journal.close());
-      removeStaleSocket(socketPath);
-      const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) => listener.close());
-      chmodSync(socketPath, 0o600);
-      return new HubServer(socketPath, options, { lock, listener, journal, state });
+      const acquired = acquireAlone(scope, options);
+      const hub = new HubServer(options, acquired);
+      scope.defer(() => hub.abandon());
+      hub.#core.inherit(acquired.inheritance);
+      const { objects } = hub.serve();
+      const { state } = acquired.inheritance;
+      if (state.objects.size > 0) {
+        const left = `${state.objects.size} objects of ${state.sessions.size} clients`;
+        hub.#log(`an earlier hub left ${left}; kept: ${objects}`);
+      }
+      return hub;
     });
+  }
+
+  /** Goes on with everything that another hub handed over, but does nothing before `serve`. Takes it over, also where it throws. */
+  static succeed(handedOver: HandedOver, options: HubServerOptions): HubServer {
+    return acquireIn((scope) => {
+      const acquired = acquireFrom(scope, handedOver, options);
+      const hub = new HubServer(options, acquired);
+      scope.defer(() => hub.abandon());
+      hub.#core.inherit(acquired.inheritance);
+      return hub;
+    });
+  }
+
+  /** Begins to act on what was taken over; how much that is. */
+  serve(): { readonly objects: number; readonly clients: number } {
+    const early = this.#early ?? [];
+    this.#early = undefined;
+    if (early.length > 0) this.#record(early);
+    this.#goOn();
+    const inherited = this.#inherited;
+    this.#inherited = [];
+    for (const { id, peer } of inherited) {
+      if (!this.#connections.has(id) && this.#core.hasConnection(id)) this.#connections.watch(id, peer);
+    }
+    this.#listener.listen();
+    this.#watch = new FdWatch(this.#listener.fd, () => this.#acceptAll());
+    const counts = () => ({ objects: this.#core.objectCount, clients: this.#core.connectionCount });
+    this.#service?.ready(this.#listener, () => `${counts().objects} objects of ${counts().clients} clients`);
+    this.#scheduleIdleEnd();
+    return counts();
   }
 
   /** Ends the hub for good: names and leases are gone, what clients have mapped stays theirs. */
   stop(): void {
-    if (!this.#open) return;
-    this.#open = false;
-    clearTimeout(this.#idleTimer);
-    clearTimeout(this.#acceptTimer);
-    clearImmediate(this.#compaction);
-    try {
-      releaseAll([
-        () => this.#watch.close(),
+    // WHY: nobody knows at this moment whose the clients are; it ends as soon as they are this hub's again.
+    if (this.#handingOver) this.#endWanted = "stop";
+    else if (this.#open) {
+      this.#service?.stopping();
+      this.#end([
         // WHY before the lock: the next hub may bind as soon as it has the lock.
-        () => this.#socketFile.remove(),
+        () => (this.#service?.ownsSocket === false ? undefined : this.#socketFile.remove()),
         () => this.#listener.close(),
         () => this.#connections.sayFarewell(),
+        () => this.#journal.remove(),
+      ]);
+    }
+  }
+
+  /**
+   * Ends this process's part in it: the next hub finds the journal, and what a service manager keeps, and clients come back to it by
+   * themselves.
+   */
+  leave(): void {
+    if (this.#handingOver) this.#endWanted ??= "leave";
+    else if (this.#open) {
+      this.#service?.stopping();
+      this.#end([]);
+    }
+  }
+
+  /** Lets go of everything, as if this hub had never been. */
+  abandon(): void {
+    if (this.#open) this.#end([]);
+  }
+
+  #end(first: readonly (() => void)[]): void {
+    this.#open = false;
+    this.#stopTimers();
+    const held = [...this.#held.values()];
+    this.#held = new Map();
+    try {
+      releaseAll([
+        () => this.#watch?.close(),
+        ...first,
         // WHY not earlier: asking for the releases already lets go of the connections, and what comes first may speak to them.
         () => releaseAll(this.#connections.releases()),
+        ...held.map((connection) => () => closeHeld(connection)),
         () => this.#core.close(),
-        () => this.#journal.remove(),
+        () => this.#service?.close(),
+        () => this.#listener.close(),
+        () => this.#journal.close(),
         () => this.#lock.close(),
       ]);
     } finally {
@@ -154,43 +193,33 @@ export class HubServer {
   #ports(): HubPorts<OwnedFd> {
     const connections = this.#connections;
     return {
+      ...systemPorts(this.#log),
       reply: (connection, reply, fds) => connections.reply(connection, reply, fds),
       hangUp: (connection) => connections.hangUp(connection),
       forget: (connection) => connections.forget(connection),
       pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
       stop: () => setImmediate(() => this.stop()),
-      handOver: () => {},
+      handOver: (connection, format) => this.#beginHandOver(connection, format),
       record: (records) => this.#record(records),
-      memoryArrived: () => {},
-      memoryGone: () => {},
-      closeFd: (fd) => fd.close(),
-      inspectMemoryFile,
-      restrictMemoryFile,
-      reopenReadOnly,
-      reopenWritable,
-      endTimeline: (memory, byteOffset) => this.#endTimeline(memory, byteOffset),
-      now: () => Date.now(),
-      monotonicMs: () => performance.now(),
+      memoryArrived: (object, fds) => this.#service?.memoryArrived(object, fds),
+      memoryGone: (object) => this.#service?.memoryGone(object),
     };
   }
 
-  /** Goes on where a hub that died had got to: its clients come back with what they hold, and those that have ended are found out. */
-  #inherit(state: HubState): void {
-    const connections = [...state.sessions.values()].map((session) => {
-      const { pid, startTicks, uid, gid, groups } = session;
-      const peer = { pid, startTicks, uid, gid, groups };
-      return { id: this.#connections.nextId(), peer, attached: false, session, unrestored: null, waiting: [] };
-    });
-    this.#core.inherit({ state, connections, memory: new Map() });
-    for (const { id, peer } of connections) if (this.#core.hasConnection(id)) this.#connections.watch(id, peer);
-    if (state.objects.size > 0) {
-      this.#log(
-        `an earlier hub left ${state.objects.size} objects of ${connections.length} clients; kept: ${this.#core.objectCount}`,
-      );
-    }
+  /** Watches the connections that nobody watched. */
+  #goOn(): void {
+    const held = [...this.#held];
+    this.#held = new Map();
+    const isKnown = ([id]: readonly [ConnectionId, HeldConnection]) => this.#core.hasConnection(id);
+    this.#connections.goOn(new Map(held.filter(isKnown)));
+    for (const entry of held) if (!isKnown(entry)) closeHeld(entry[1]);
   }
 
   #record(records: readonly HubRecord[]): void {
+    if (this.#early !== undefined) {
+      this.#early.push(...records);
+      return;
+    }
     this.#journal.append(records);
     if (!this.#journal.isLong || this.#compaction !== undefined) return;
     // WHY later: the change that this record is of has not taken effect yet.
@@ -200,14 +229,59 @@ export class HubServer {
     });
   }
 
-  /** SAFETY: the place was checked against the sealed memory when the timeline was created. */
-  #endTimeline(memory: OwnedFd, byteOffset: number): void {
-    try {
-      withWords(memory, (words) => poison(lineAt(words, byteOffset)));
-    } catch (error) {
-      // WHY not thrown: an owner can have sealed its memory against writing since; that spoils its own timeline and nothing else.
-      this.#log(`cannot end a timeline: ${describeError(error)}`);
+  /** @throws PROTOCOL_MISMATCH, HUB_IN_USE */
+  #beginHandOver(connection: ConnectionId, format: number): void {
+    if (format !== TAKEOVER_FORMAT) {
+      const message = `Cannot hand over the hub: the successor wants format ${format}, this hub has format ${TAKEOVER_FORMAT}`;
+      throw new CudaIpcError("PROTOCOL_MISMATCH", message);
     }
+    if (this.#handingOver)
+      throw new CudaIpcError("HUB_IN_USE", "Cannot hand over the hub: another process is getting it");
+    this.#handingOver = true;
+    setImmediate(() => void this.#handOver(connection));
+  }
+
+  /** From its first line to its last nothing of this hub changes: no message is read, no end noticed, nothing sent. */
+  async #handOver(successor: ConnectionId): Promise<void> {
+    if (!this.#open) return;
+    this.#stopTimers();
+    this.#watch?.pause();
+    this.#held = this.#connections.takeOver();
+    const asking = this.#held.get(successor);
+    this.#held = new Map([...this.#held].filter(([id]) => id !== successor));
+    try {
+      if (asking?.socket === undefined || asking.queued.length > 0) {
+        throw new CudaIpcError("PEER_GONE", "Cannot hand over the hub: the successor does not read");
+      }
+      const pid = asking.peer.pid;
+      this.#log(`hands over to process ${pid}`);
+      this.#journal.settle(this.#core.state());
+      const inheritance = this.#core.inheritance();
+      const estate = { listener: this.#listener, lock: this.#lock, inheritance, held: this.#held };
+      await handOver(asking.socket, estate, { stepTimeoutMs: this.#handOverTimeoutMs, log: this.#log });
+      this.#log(`handed over to process ${pid}`);
+    } catch (error) {
+      this.#keepAll(successor, asking, error);
+      return;
+    }
+    closeHeld(asking);
+    this.#end([]);
+  }
+
+  /** Goes on as before, after the successor did not take what it was to get. */
+  #keepAll(successor: ConnectionId, asking: HeldConnection | undefined, error: unknown): void {
+    this.#log(`not handed over, goes on: ${describeError(error)}`);
+    this.#handingOver = false;
+    this.#goOn();
+    this.#watch?.resume();
+    if (asking !== undefined) {
+      closeHeld({ ...asking, pidfd: undefined });
+      this.#connections.goOn(new Map([[successor, { ...asking, socket: undefined, queued: [] }]]));
+      this.#connections.hungUp(successor, undefined);
+      if (asking.pidfd === undefined) this.#core.processEnded(successor);
+    }
+    this.#scheduleIdleEnd();
+    if (this.#endWanted !== undefined) this[this.#endWanted]();
   }
 
   #acceptAll(): void {
@@ -220,15 +294,22 @@ export class HubServer {
     } catch (error) {
       this.#log(`cannot accept a client: ${describeError(error)}`);
       // WHY a pause: with the table of open files full, the listener stays readable and would spin.
-      this.#watch.pause();
-      this.#acceptTimer = setTimeout(() => this.#watch.resume(), ACCEPT_PAUSE_MS);
+      this.#watch?.pause();
+      this.#acceptTimer = setTimeout(() => this.#watch?.resume(), ACCEPT_PAUSE_MS);
     }
+  }
+
+  #stopTimers(): void {
+    clearTimeout(this.#idleTimer);
+    clearTimeout(this.#acceptTimer);
+    clearImmediate(this.#compaction);
+    this.#compaction = undefined;
   }
 
   #scheduleIdleEnd(): void {
     clearTimeout(this.#idleTimer);
     const isIdle = this.#core.connectionCount === 0 && this.#core.objectCount === 0;
-    if (!this.#open || !isIdle || !Number.isFinite(this.#idleMs)) return;
+    if (!this.#open || this.#handingOver || !isIdle || !Number.isFinite(this.#idleMs)) return;
     this.#idleTimer = setTimeout(() => {
       this.#log(`no clients and no objects for ${this.#idleMs} ms`);
       this.stop();

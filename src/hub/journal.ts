@@ -3,7 +3,8 @@
  * One line of JSON each, after a head that names the boot: what processes held before the machine started again is nobody's.
  * WHY never synchronised: the pages of a file outlast the process that wrote them; only the end of the machine loses them, and then all.
  */
-import { ftruncateSync, readFileSync, renameSync, unlinkSync, writeSync } from "node:fs";
+import { fstatSync, ftruncateSync, readFileSync, renameSync, unlinkSync, writeSync } from "node:fs";
+import { CudaIpcError } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
 import { openFile } from "../os/open-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -26,6 +27,8 @@ export class Journal {
   #compactAtBytes: number;
   /** Ends that could not be written down yet. */
   #owed = "";
+  /** Whether it ends in half a record. */
+  #torn = false;
 
   private constructor(path: string, bootId: string, file: OwnedFd, byteLength: number, log: (line: string) => void) {
     this.path = path;
@@ -36,7 +39,11 @@ export class Journal {
     this.#log = log;
   }
 
-  /** What an earlier hub of this boot wrote at this path; empty where there is nothing of the kind. The caller holds the hub's lock. */
+  /**
+   * What an earlier hub of this boot wrote at this path; empty where there is nothing of the kind. The caller holds the hub's lock.
+   * WHY refused where it cannot be read: to go on without it would lose every name that is in it, and the file with the next write.
+   * @throws HUB_UNAVAILABLE
+   */
   static read(path: string, bootId: string, log: (line: string) => void): HubState {
     const text = readText(path);
     const [head = "", ...lines] = text.split("\n");
@@ -51,6 +58,19 @@ export class Journal {
   static create(path: string, bootId: string, state: HubState, log: (line: string) => void): Journal {
     const { file, byteLength } = writeAnew(path, bootId, state);
     return new Journal(path, bootId, file, byteLength, log);
+  }
+
+  /**
+   * The file of a hub that hands over, to go on where that one stopped. Writes nothing yet: that hub may still be the one to go on.
+   */
+  static adopt(path: string, bootId: string, log: (line: string) => void): Journal {
+    return acquireIn((scope) => {
+      const file = scope.own(openFile(path, "append"), (file) => file.close());
+      const journal = new Journal(path, bootId, file, fstatSync(file.number).size, log);
+      // WHY: it may be of another version, and ends that the other hub could not write are not in it.
+      journal.#compactAtBytes = 0;
+      return journal;
+    });
   }
 
   /** @throws SystemError where something is gained and could not be written; ends are written later then */
@@ -71,6 +91,11 @@ export class Journal {
     return this.#byteLength > this.#compactAtBytes;
   }
 
+  /** Sees to it that nothing is owed any more, as far as that can be done now. */
+  settle(state: HubState): void {
+    if (this.#owed !== "" || this.#torn) this.compact(state);
+  }
+
   /** Writes it anew, with what matters still. */
   compact(state: HubState): void {
     try {
@@ -80,6 +105,7 @@ export class Journal {
       this.#byteLength = byteLength;
       this.#compactAtBytes = Math.max(COMPACTION_BYTES_MIN, GROWTH_MAX * byteLength);
       this.#owed = "";
+      this.#torn = false;
       earlier.close();
     } catch (error) {
       this.#compactAtBytes = 2 * this.#byteLength;
@@ -98,7 +124,8 @@ export class Journal {
   }
 
   #write(text: string): void {
-    const bytes = Buffer.from(text);
+    // WHY: half a record would spoil the one that is written after it; on a line of its own it is left out alone.
+    const bytes = Buffer.from(this.#torn ? `\n${text}` : text);
     let written = 0;
     try {
       while (written < bytes.byteLength) written += writeSync(this.#file.number, bytes, written);
@@ -107,14 +134,15 @@ export class Journal {
       throw fromNodeError(`write to ${this.path}`, error);
     }
     this.#byteLength += bytes.byteLength;
+    this.#torn = false;
   }
 
-  /** WHY: half a record would spoil the one that is written after it. */
   #takeBack(): void {
     try {
       ftruncateSync(this.#file.number, this.#byteLength);
     } catch (error) {
-      throw fromNodeError(`take back what was half written to ${this.path}`, error);
+      this.#torn = true;
+      this.#log(`cannot take back what was half written to ${this.path}: ${String(error)}`);
     }
   }
 }
@@ -138,7 +166,12 @@ function readText(path: string): string {
     return readFileSync(path, "utf8");
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return "";
-    throw fromNodeError(`read ${path}`, error);
+    throw new CudaIpcError(
+      "HUB_UNAVAILABLE",
+      `Cannot read ${path}, where an earlier hub kept its names: ${String(fromNodeError("read it", error))}. ` +
+        "Make it readable, or move it away to start without those names",
+      { cause: error },
+    );
   }
 }
 

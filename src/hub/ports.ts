@@ -33,8 +33,11 @@ export interface HubPorts<Fd> {
   pause(connection: ConnectionId, milliseconds: number): void;
   /** Ends the hub, after what was replied. */
   stop(): void;
-  /** Gives everything to the process on this connection, after what was replied. */
-  handOver(connection: ConnectionId): void;
+  /**
+   * Gives everything to the process on this connection, once the request was answered.
+   * @throws PROTOCOL_MISMATCH where it wants another format, HUB_IN_USE where that is under way already
+   */
+  handOver(connection: ConnectionId, format: number): void;
   /**
    * Keeps what the next hub must know if this one dies. Called before the change takes effect.
    * @throws where something is gained and could not be written down; what ends is never refused

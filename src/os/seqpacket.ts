@@ -168,6 +168,31 @@ export class SeqpacketListener {
     });
   }
 
+  /**
+   * Takes over a socket that listens already, made by another process; the caller keeps it where this throws.
+   * @throws INVALID_MESSAGE where it is anything else
+   */
+  static adopt(fd: OwnedFd): SeqpacketListener {
+    const found = [layout.SO_DOMAIN, layout.SO_TYPE, layout.SO_ACCEPTCONN].map((option) => tryIntOption(fd, option));
+    if (found[0] !== layout.AF_UNIX || found[1] !== layout.SOCK_SEQPACKET || found[2] !== 1) {
+      throw new CudaIpcError("INVALID_MESSAGE", "Cannot take over a listening socket: it is none of this kind");
+    }
+    // WHY: whoever made it may have wanted to wait in accept4; nobody here may.
+    const flags = libc().fcntl(fd.number, F_GETFL, 0);
+    if (flags < 0 || libc().fcntl(fd.number, F_SETFL, flags | layout.SOCK_NONBLOCK) < 0) {
+      throw systemError("take over a listening socket", "fcntl");
+    }
+    return new SeqpacketListener(fd);
+  }
+
+  /**
+   * Listens, in the place of whoever listened on this socket before: who connects from here on finds this process on the other side
+   * (SO_PEERCRED), and no longer one that may have ended. Nothing changes for those who wait to be accepted.
+   */
+  listen(): void {
+    if (libc().listen(this.fd.number, BACKLOG) < 0) throw systemError("listen", "listen");
+  }
+
   /** The next client, or undefined where none waits. */
   tryAccept(): SeqpacketSocket | undefined {
     const flags = layout.SOCK_CLOEXEC | layout.SOCK_NONBLOCK;
@@ -183,11 +208,22 @@ export class SeqpacketListener {
   }
 }
 
+const F_GETFL = 3;
+const F_SETFL = 4;
+
 /** Room for 32 groups; who is in more is asked for twice. */
 const GROUPS_BYTES = 32 * 4;
 
 /** What asking for the pidfd of a process that has been reaped gives, in one version of Linux or another. */
 const PROCESS_GONE: ReadonlySet<number> = new Set([errnos.ESRCH, errnos.EINVAL, errnos.ENODATA]);
+
+/** Undefined for what is no socket. */
+function tryIntOption(fd: OwnedFd, option: number): number | undefined {
+  const value = new Uint8Array(new ArrayBuffer(4));
+  const length = new Uint32Array(new ArrayBuffer(4)).fill(4);
+  if (libc().getsockopt(fd.number, layout.SOL_SOCKET, option, value, length) < 0) return undefined;
+  return new DataView(value.buffer).getInt32(0, true);
+}
 
 function openSocket(): OwnedFd {
   const fd = libc().socket(layout.AF_UNIX, SOCKET_TYPE, 0);

@@ -61,8 +61,8 @@ export const requestSchema = v.variant("op", [
   v.strictObject({ ...head, op: v.literal("inspect"), name: anyName }),
   v.strictObject({ ...head, op: v.literal("status") }),
   v.strictObject({ ...head, op: v.literal("stop"), force: v.boolean() }),
-  /** Another hub takes this one's place; what follows on this connection is in hub/takeover. */
-  v.strictObject({ ...head, op: v.literal("takeover") }),
+  /** Another hub takes this one's place; what follows on this connection is of the format that it names, and in hub/takeover-messages. */
+  v.strictObject({ ...head, op: v.literal("takeover"), format: id }),
   /** Last message of a session: everything it holds is given back at once. */
   v.strictObject({ ...head, op: v.literal("bye") }),
 ]);

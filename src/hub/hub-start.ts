@@ -1,0 +1,99 @@
+/** What a hub needs before it can serve, acquired alone or from the hub that ran: the lock, the socket, the journal and what is in it. */
+import { chmodSync } from "node:fs";
+import { checkInteger } from "../base/bytes.js";
+import { CudaIpcError } from "../base/errors.js";
+import { acquireIn, releaseAll, type Scope } from "../base/scope.js";
+import { tryLockFile } from "../os/file-lock.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import { ownIdentity } from "../os/process-identity.js";
+import { checkRuntimeFolder, hubSocketPath, prepareRuntimeFolder } from "../os/runtime-folder.js";
+import { SeqpacketListener } from "../os/seqpacket.js";
+import { removeStaleSocket } from "../os/socket-file.js";
+import type { HeldConnection } from "./client-connection.js";
+import { closeHandedOver, type HandedOver } from "./handed-over.js";
+import type { HubService } from "./hub-service.js";
+import type { Inheritance } from "./inheritance.js";
+import { inheritanceAfterCrash } from "./inheritance-after-crash.js";
+import { Journal } from "./journal.js";
+import type { ObjectMemory } from "./object-table.js";
+import type { HubPolicy } from "./policy.js";
+import type { ConnectionId } from "./ports.js";
+
+export interface HubServerOptions {
+  /** Whether a folder that is missing is made; true by default. */
+  readonly makesFolder?: boolean;
+  /** Where to listen; see `hubSocketPath` for the default. */
+  readonly socket?: string | undefined;
+  /** How long to stay without clients and objects; `Infinity` for ever. */
+  readonly idleMs?: number | undefined;
+  /** Whom to serve, and how much each may have; this user alone by default. */
+  readonly policy?: HubPolicy | undefined;
+  /** What a service manager passed and keeps, where one runs this hub; the hub's from here on. */
+  readonly service?: HubService | undefined;
+  /** How long each step of handing over to a successor may take. */
+  readonly handOverTimeoutMs?: number | undefined;
+  /** Takes a line about what happened; silent by default. */
+  readonly log?: ((line: string) => void) | undefined;
+}
+
+/** What a hub that starts has acquired, and where it goes on. */
+export interface Acquired {
+  readonly socketPath: string;
+  readonly lock: OwnedFd;
+  readonly listener: SeqpacketListener;
+  readonly journal: Journal;
+  readonly inheritance: Inheritance<OwnedFd>;
+  /** Connections that go on; the processes of those that are not here are watched. */
+  readonly held: ReadonlyMap<ConnectionId, HeldConnection>;
+}
+
+/** @throws HUB_RUNNING, HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG */
+export function acquireAlone(scope: Scope, options: HubServerOptions): Acquired {
+  const { service } = options;
+  scope.defer(() => service?.close());
+  const socketPath = checkedPath(options);
+  if (options.makesFolder ?? true) prepareRuntimeFolder(socketPath);
+  else if (!checkRuntimeFolder(socketPath)) {
+    throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot start a hub at ${socketPath}: its folder is gone`);
+  }
+  const lock = tryLockFile(`${socketPath}.lock`);
+  if (lock === undefined) throw new CudaIpcError("HUB_RUNNING", `Cannot start a hub at ${socketPath}: one runs there`);
+  scope.own(lock, (lock) => lock.close());
+  const log = options.log ?? (() => {});
+  const { bootId } = ownIdentity();
+  const journalPath = journalPathOf(socketPath);
+  const state = Journal.read(journalPath, bootId, log);
+  const journal = scope.own(Journal.create(journalPath, bootId, state, log), (journal) => journal.close());
+  const listener = scope.own(service?.takeListener() ?? listenAnew(socketPath), (listener) => listener.close());
+  const memory = service?.takeMemory(state.objects) ?? new Map<number, ObjectMemory<OwnedFd>>();
+  for (const { fds } of memory.values()) scope.defer(() => releaseAll(fds.map((fd) => () => fd.close())));
+  return { socketPath, lock, listener, journal, inheritance: inheritanceAfterCrash(state, memory), held: new Map() };
+}
+
+/** Takes over what was handed over, also where it throws; writes nothing yet. */
+export function acquireFrom(scope: Scope, handedOver: HandedOver, options: HubServerOptions): Acquired {
+  scope.defer(() => closeHandedOver(handedOver));
+  const socketPath = checkedPath(options);
+  const { bootId } = ownIdentity();
+  const journal = Journal.adopt(journalPathOf(socketPath), bootId, options.log ?? (() => {}));
+  scope.own(journal, (journal) => journal.close());
+  return { ...handedOver, socketPath, journal };
+}
+
+function checkedPath({ idleMs, socket }: HubServerOptions): string {
+  if (idleMs !== undefined && idleMs !== Number.POSITIVE_INFINITY) checkInteger("idleMs", idleMs, 0, 2 ** 31 - 1);
+  return hubSocketPath(socket);
+}
+
+function journalPathOf(socketPath: string): string {
+  return `${socketPath}.journal`;
+}
+
+function listenAnew(socketPath: string): SeqpacketListener {
+  removeStaleSocket(socketPath);
+  return acquireIn((scope) => {
+    const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) => listener.close());
+    chmodSync(socketPath, 0o600);
+    return listener;
+  });
+}

@@ -1,0 +1,17 @@
+/** What a hub that died left: what its journal says, the processes that held something, and what a service manager kept of the memory. */
+import type { HubState } from "./hub-records.js";
+import type { EarlierConnection, Inheritance } from "./inheritance.js";
+import type { ObjectMemory } from "./object-table.js";
+
+/** Each session as a connection that hung up: its process may come back with what it holds, or has ended. */
+export function inheritanceAfterCrash<Fd>(
+  state: HubState,
+  memory: ReadonlyMap<number, ObjectMemory<Fd>>,
+): Inheritance<Fd> {
+  const connections: EarlierConnection[] = [...state.sessions.values()].map((session, index) => {
+    const { pid, startTicks, uid, gid, groups } = session;
+    const peer = { pid, startTicks, uid, gid, groups };
+    return { id: index + 1, peer, attached: false, session, unrestored: null, waiting: [] };
+  });
+  return { state, connections, memory };
+}
