@@ -45,11 +45,23 @@ export interface Libc {
   };
 }
 
-let opened: Libc | undefined;
+let used: Libc | undefined;
 
 export function libc(): Libc {
-  opened ??= open();
-  return opened;
+  used ??= open();
+  return used;
+}
+
+/**
+ * For tests: every call goes through another table from here on; see intercept-libc.ts.
+ * @returns puts the table back that was there before
+ */
+export function replaceLibc(replacement: (real: Libc) => Libc): () => void {
+  const real = libc();
+  used = replacement(real);
+  return () => {
+    used = real;
+  };
 }
 
 /** The errno of the last call made on this thread. */

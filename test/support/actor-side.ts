@@ -9,12 +9,13 @@ export function say(what: unknown): void {
   process.stdout.write(`${JSON.stringify(what)}\n`);
 }
 
-/** Waits until the test lets this actor go on. */
-export async function told(): Promise<void> {
+/** Waits until the test lets this actor go on. @returns what it was told */
+export async function told(): Promise<string> {
   stdin.ref();
-  const { done } = await input.next();
+  const { done, value } = await input.next();
   stdin.unref();
   if (done) process.exit(0);
+  return value;
 }
 
 export function argument(index: number): string {

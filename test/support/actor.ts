@@ -61,9 +61,9 @@ export class Actor {
     return JSON.parse(value);
   }
 
-  /** Lets it go on from where it waits. */
-  goOn(): void {
-    this.#child.stdin.write("\n");
+  /** Lets it go on from where it waits. @param line what it is told, for actors that do one of several things */
+  goOn(line = ""): void {
+    this.#child.stdin.write(`${line}\n`);
   }
 
   kill(signal: NodeJS.Signals): void {

@@ -76,7 +76,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "inspect", name: "frame" },
   { ...head, op: "status" },
   { ...head, op: "stop", force: false },
-  { ...head, op: "takeover" },
+  { ...head, op: "takeover", format: 1 },
   { ...head, op: "bye" },
 ];
 

@@ -1,0 +1,52 @@
+/** In front of the calls of Node's own fs that src makes: the same for them as intercept-libc.ts is for the C library. */
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { constants } from "node:os";
+
+const { errno } = constants;
+
+/** With what each can really fail on the files that src has to do with, likeliest first. */
+const errnosByCall = {
+  openSync: [errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EACCES],
+  readFileSync: [errno.EMFILE, errno.ENFILE, errno.EIO],
+  readdirSync: [errno.EMFILE, errno.ENFILE, errno.EACCES],
+  readSync: [errno.EIO],
+  writeSync: [errno.ENOSPC, errno.ENOMEM],
+  fstatSync: [errno.ENOMEM],
+  lstatSync: [errno.EACCES, errno.ENOMEM],
+  readlinkSync: [errno.EACCES, errno.ENOMEM],
+  mkdirSync: [errno.EACCES, errno.ENOSPC],
+  unlinkSync: [errno.EACCES, errno.EROFS],
+  chmodSync: [errno.EROFS, errno.EPERM],
+} as const;
+
+export type FsCall = keyof typeof errnosByCall;
+export type FsInterceptor = (call: FsCall, errnos: readonly number[]) => number | undefined;
+
+const names = new Map<number, string>(Object.entries(errno).map(([name, value]) => [value, name]));
+
+/** The errno with which the call is to fail, or undefined, which lets it be made. @returns takes the interceptor away again */
+export function interceptFs(interceptor: FsInterceptor): () => void {
+  // WHY by way of the module's object: the functions that other modules imported follow it once Node is told to.
+  const functions = fs as unknown as Record<string, (...values: unknown[]) => unknown>;
+  const real = Object.keys(errnosByCall).map((name) => [name as FsCall, functions[name]] as const);
+  for (const [name, call] of real) {
+    functions[name] = (...values) => {
+      const failure = interceptor(name, errnosByCall[name]);
+      if (failure !== undefined) throw errorOf(name, failure);
+      return call?.(...values);
+    };
+  }
+  syncBuiltinESMExports();
+  return () => {
+    for (const [name, call] of real) if (call !== undefined) functions[name] = call;
+    syncBuiltinESMExports();
+  };
+}
+
+/** As Node throws it. */
+function errorOf(name: FsCall, failure: number): Error {
+  const code = names.get(failure);
+  const syscall = name.replace(/(File)?Sync$/, "");
+  return Object.assign(new Error(`${code}: made to fail, ${syscall}`), { errno: -failure, code, syscall });
+}

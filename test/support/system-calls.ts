@@ -1,0 +1,98 @@
+/**
+ * The n-th system call that src makes in this thread, by the C library or by Node's fs: it fails, or something happens before it is made.
+ * Calls are synchronous, so what happens at the n-th call happens there and nowhere else.
+ */
+import { readdirSync } from "node:fs";
+import { interceptLibc } from "../../src/ffi/intercept-libc.js";
+import { koffi } from "../../src/ffi/koffi.js";
+import { errnosOf } from "../../src/testing/system-call-errnos.js";
+import { interceptFs } from "./intercept-fs.js";
+
+export interface SystemCallSeen {
+  readonly name: string;
+  /** What it can really fail with; none for one that cannot. */
+  readonly errnos: readonly number[];
+}
+
+export interface NthSystemCall {
+  /** Counted calls so far. */
+  readonly calls: number;
+  /** The n-th call, once it was made. */
+  readonly hit: SystemCallSeen | undefined;
+  /** From here on nothing is counted. */
+  [Symbol.dispose](): void;
+}
+
+export interface AtSystemCallOptions {
+  /** Count calls that cannot fail too. */
+  readonly all?: boolean;
+}
+
+/**
+ * Does something at the n-th call, counted from 1, before it is made.
+ * @param act the errno that it fails with, or undefined, which lets it be made
+ */
+export function atSystemCall(
+  n: number,
+  act: (call: SystemCallSeen) => number | undefined,
+  options: AtSystemCallOptions = {},
+): NthSystemCall {
+  const state: { calls: number; hit: SystemCallSeen | undefined } = { calls: 0, hit: undefined };
+  const see = (call: SystemCallSeen): number | undefined => {
+    if (call.errnos.length === 0 && options.all !== true) return undefined;
+    state.calls += 1;
+    if (state.calls !== n) return undefined;
+    state.hit = call;
+    return act(call);
+  };
+  const undo = [
+    interceptLibc((name, values) => see({ name, errnos: errnosOf(name, values) })),
+    interceptFs((name, errnos) => see({ name, errnos })),
+  ];
+  return {
+    get calls() {
+      return state.calls;
+    },
+    get hit() {
+      return state.hit;
+    },
+    [Symbol.dispose]: () => {
+      for (const each of undo.splice(0)) each();
+    },
+  };
+}
+
+/** `cut`: the sockets of this package are shut down, as if the other side had hung up. */
+export type SystemCallAction = "SIGKILL" | "SIGSTOP" | "cut";
+
+/** For actors: dies, stops or loses its connections before the n-th call, those that cannot fail included. */
+export function actAtSystemCall(n: number, action: SystemCallAction): NthSystemCall {
+  const act = () => {
+    if (action === "cut") cutSockets();
+    else process.kill(process.pid, action);
+    return undefined;
+  };
+  return atSystemCall(n, act, { all: true });
+}
+
+const SOL_SOCKET = 1;
+const SO_TYPE = 3;
+const SO_ACCEPTCONN = 30;
+const SOCK_SEQPACKET = 5;
+const SHUT_RDWR = 2;
+
+/** Shuts down every connected SEQPACKET socket of this process: those of this package, since Node makes none. */
+export function cutSockets(fds: readonly number[] = readdirSync("/proc/self/fd").map(Number)): void {
+  // WHY not by libc(): these calls are not src's, and are not counted.
+  const library = koffi().load(null);
+  const getsockopt = library.func("getsockopt", "int", ["int", "int", "int", "void*", "void*"]);
+  const shutdown = library.func("shutdown", "int", ["int", "int"]);
+  const option = (fd: number, name: number): number | undefined => {
+    const value = new Int32Array(new ArrayBuffer(4));
+    const length = new Uint32Array(new ArrayBuffer(4)).fill(4);
+    return getsockopt(fd, SOL_SOCKET, name, value, length) < 0 ? undefined : value[0];
+  };
+  for (const fd of fds) {
+    if (option(fd, SO_TYPE) === SOCK_SEQPACKET && option(fd, SO_ACCEPTCONN) === 0) shutdown(fd, SHUT_RDWR);
+  }
+}
