@@ -10,6 +10,7 @@ import { benchmarks } from "./benchmarks.js";
 import { CPrograms } from "./c-programs.js";
 import { hubScale } from "./hub/hub-scale.js";
 import { producerKilled } from "./hub/producer-killed.js";
+import { takeover } from "./hub/takeover.js";
 import { importTime } from "./import-time.js";
 import { printRows, printSideBySide, type Row } from "./measure.js";
 import { openLatency } from "./open-latency.js";
@@ -29,7 +30,15 @@ const { values } = parseArgs({
   },
 });
 
-const names = ["import", "open", "put", ...benchmarks.map(({ name }) => name), "hub-scale", "producer-killed"];
+const names = [
+  "import",
+  "open",
+  "put",
+  ...benchmarks.map(({ name }) => name),
+  "hub-scale",
+  "producer-killed",
+  "takeover",
+];
 const unknown = (values.only ?? []).filter((name) => !names.includes(name));
 if (unknown.length > 0) {
   console.error(`No benchmark ${unknown.join(", ")}; there are ${names.join(", ")}`);
@@ -79,6 +88,7 @@ if (compared.length > 0) {
 
 await section("hub-scale", "A large hub, on the host device", () => hubScale());
 await section("producer-killed", "A producer is killed, on the host device", () => producerKilled());
+await section("takeover", "A hub follows another, on the host device", () => takeover());
 
 for (const failure of failures) console.error(`\nFailed: ${failure}`);
 if (values.json !== undefined) {

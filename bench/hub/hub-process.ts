@@ -12,15 +12,22 @@ import { Deadline } from "../../src/base/deadline.js";
 const HUB_MAIN = fileURLToPath(new URL("../../src/hub/main.js", import.meta.url));
 const START_LIMIT_MS = 30_000;
 
+export interface HubProcessOptions {
+  /** Where it follows another hub; a folder of its own unless given. */
+  readonly socket?: string;
+  /** The compiled program, which takes the same arguments or the socket alone. */
+  readonly main?: string;
+}
+
 export class HubProcess {
   readonly socket: string;
   /** From the start of the process until it listens. */
   readonly startMs: number;
-  readonly #folder: string;
+  readonly #folder: string | undefined;
   readonly #child: ChildProcess;
   readonly #exited: Promise<unknown>;
 
-  private constructor(folder: string, socket: string, child: ChildProcess, startMs: number) {
+  private constructor(folder: string | undefined, socket: string, child: ChildProcess, startMs: number) {
     this.#folder = folder;
     this.socket = socket;
     this.#child = child;
@@ -29,11 +36,11 @@ export class HubProcess {
   }
 
   /** Resolves once the hub listens. */
-  static async start(): Promise<HubProcess> {
-    const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-bench-"));
-    const socket = join(folder, "hub.sock");
+  static async start({ socket: given, main }: HubProcessOptions = {}): Promise<HubProcess> {
+    const folder = given === undefined ? mkdtempSync(join(tmpdir(), "cuda-ipc-bench-")) : undefined;
+    const socket = given ?? join(folder ?? "", "hub.sock");
     const before = performance.now();
-    const args = [HUB_MAIN, "--socket", socket, "--idle-ms", "Infinity"];
+    const args = main === undefined ? [HUB_MAIN, "--socket", socket, "--idle-ms", "Infinity"] : [main, socket];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
     try {
       const line = await new Deadline("start a hub", {}, START_LIMIT_MS).race(firstLine(child.stdout), () => {});
@@ -41,7 +48,7 @@ export class HubProcess {
       return new HubProcess(folder, socket, child, performance.now() - before);
     } catch (error) {
       child.kill("SIGKILL");
-      rmSync(folder, { recursive: true, force: true });
+      if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
       throw error;
     }
   }
@@ -50,10 +57,14 @@ export class HubProcess {
     return this.#child.pid ?? 0;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async kill(): Promise<void> {
     this.#child.kill("SIGKILL");
     if (this.#child.exitCode === null && this.#child.signalCode === null) await this.#exited;
-    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+    if (this.#folder !== undefined) rmSync(this.#folder, { recursive: true, force: true });
   }
 }
 

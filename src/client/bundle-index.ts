@@ -1,11 +1,11 @@
 /**
  * The index of a bundle: the layouts of its arrays and their metadata, as JSON in a sealed memory file that travels beside the memory.
  */
-import { fstatSync, readSync } from "node:fs";
 import { parseDType } from "../array/dtype.js";
 import { type ArrayLayout, checkLayout } from "../array/layout.js";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
+import { readFilePart, statFile } from "../os/file-calls.js";
 import { createConstantFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { checked } from "../wire/codec.js";
@@ -81,11 +81,11 @@ export function readBundleIndex(
 function parseIndex(name: string, fd: OwnedFd, byteLength: number): unknown {
   const refuse = (found: string, cause?: unknown) =>
     new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open "${name}": ${found}`, { cause });
-  const size = fstatSync(fd.number).size;
-  if (size !== byteLength) throw refuse(`its index has ${size} bytes, ${byteLength} were claimed`);
+  const size = statFile(fd).size;
+  if (size !== BigInt(byteLength)) throw refuse(`its index has ${size} bytes, ${byteLength} were claimed`);
   const bytes = Buffer.allocUnsafe(byteLength);
   for (let done = 0; done < byteLength; ) {
-    const count = readSync(fd.number, bytes, done, byteLength - done, done);
+    const count = readFilePart(fd, bytes.subarray(done), done);
     if (count === 0) throw refuse(`its index ends at byte ${done}`);
     done += count;
   }

@@ -8,7 +8,7 @@ import { Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { checkOneOf } from "../base/one-of.js";
-import { acquireIn, releaseAll } from "../base/scope.js";
+import { acquireIn, acquireInAsync, releaseAll } from "../base/scope.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
 import { ImportCache } from "../gpu/import-cache.js";
 import { checkArrived, describeBuffer } from "../gpu/sharing.js";
@@ -63,11 +63,13 @@ export class HubObjects {
     this.#checkOpen(`create "${name}"`);
     const ownBuffer = typeof memory === "number";
     const buffer = ownBuffer ? this.#allocate(name, memory, options) : memory;
+    let facts: HandleFacts | undefined;
     try {
       await buffer.ready(options);
-      const facts = await this.register(name, describeBuffer(buffer, content), memoryOf(buffer, index), options);
+      facts = await this.register(name, describeBuffer(buffer, content), memoryOf(buffer, index), options);
       return { buffer, handle: this.track(facts, () => buffer.close()) };
     } catch (error) {
+      if (facts !== undefined) this.#link.release(facts.lease);
       if (ownBuffer) buffer.close();
       throw error;
     }
@@ -89,27 +91,32 @@ export class HubObjects {
     options: CreateOptions,
   ): Promise<HandleFacts> {
     const attempt = `create "${name}"`;
-    let fds: readonly OwnedFd[] = [];
-    try {
+    return acquireInAsync(async (scope) => {
+      let giveBack = () => memory.close();
+      scope.defer(() => giveBack());
       checkName(name);
       this.#checkOpen(attempt);
       const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
       const lifetime = checkOneOf("lifetime", options.lifetime ?? "held", ["held", "pinned"]);
-      fds = memory.bring();
-      const { object, lease } = await this.#link.request("create", { name, lifetime, descriptor }, deadline, { fds });
-      this.#checkOpen(attempt);
-      this.#link.hold({ lease, object, access: "owner", memory });
-      return { name, object, lease };
-    } catch (error) {
-      memory.close();
-      throw error;
-    } finally {
-      closeFds(fds);
-    }
+      const fds = memory.bring();
+      try {
+        const { object, lease } = await this.#link.request("create", { name, lifetime, descriptor }, deadline, { fds });
+        this.#checkOpen(attempt);
+        this.#link.hold({ lease, object, access: "owner", memory });
+        giveBack = () => this.#link.release(lease);
+        return { name, object, lease };
+      } finally {
+        closeFds(fds);
+      }
+    });
   }
 
   /** Opens a name and imports what it is; where that fails, nothing is held. */
-  async open<T>(name: string, options: OpenOptions, importIt: (opened: OpenedObject) => T | Promise<T>): Promise<T> {
+  async open<T extends { close(): void }>(
+    name: string,
+    options: OpenOptions,
+    importIt: (opened: OpenedObject) => T | Promise<T>,
+  ): Promise<T> {
     checkName(name);
     this.#checkOpen(`open "${name}"`);
     const access = checkOneOf("access", options.access ?? "read", ["read", "read-write"]);
@@ -118,20 +125,27 @@ export class HubObjects {
     const { result, fds } = await this.#link.ask("open", { name, access, wait }, deadline);
     const { object, lease, descriptor } = result;
     // WHY a use of its own: the link may give up its own while the object is being imported.
-    const memory = this.#kept.keep(object, access, fds);
-    this.#link.hold({ lease, object, access, memory: memory.share() });
-    try {
-      this.#checkOpen(`open "${name}"`);
-      checkArrived(name, descriptor, memory.fds);
-      const [first, ...others] = memory.fds;
-      if (first === undefined) throw new TypeError("an object without memory");
-      return await importIt({ name, ...result, access, fds: [first, ...others] });
-    } catch (error) {
-      this.#link.release(lease);
-      throw error;
-    } finally {
-      memory.close();
-    }
+    const memory = acquireIn((scope) => {
+      const memory = scope.own(this.#kept.keep(object, access, fds), (memory) => memory.close());
+      const held = scope.own(memory.share(), (held) => held.close());
+      this.#link.hold({ lease, object, access, memory: held });
+      return memory;
+    });
+    return acquireInAsync(async (scope) => {
+      let giveBack = () => this.#link.release(lease);
+      scope.defer(() => giveBack());
+      try {
+        this.#checkOpen(`open "${name}"`);
+        checkArrived(name, descriptor, memory.fds);
+        const [first, ...others] = memory.fds;
+        if (first === undefined) throw new TypeError("an object without memory");
+        const imported = await importIt({ name, ...result, access, fds: [first, ...others] });
+        giveBack = () => imported.close();
+        return imported;
+      } finally {
+        memory.close();
+      }
+    });
   }
 
   /** @throws WRONG_KIND for what holds no arrays */

@@ -8,6 +8,7 @@ import { type ArrayLayout, arrayByteLength, checkLayout, contiguousLayout } from
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
+import { acquireInAsync } from "../base/scope.js";
 import type { Device } from "../gpu/device.js";
 import type { ArrayOptions } from "../gpu/device-array.js";
 import type { DeviceBuffer } from "../gpu/device-buffer.js";
@@ -128,13 +129,15 @@ export class Hub {
     for (const layout of layouts.values()) checkLayout(layout, byteLength);
     const bundle: BundleContent = { layouts, metadata: options.metadata ?? {} };
     const index = writeBundleIndex(bundle);
-    try {
-      const content = { kind: "bundle", arrayCount: layouts.size, indexByteLength: index.byteLength } as const;
-      const { buffer, handle } = await this.#objects.create(name, memory, options, content, index.fd);
-      return new SharedBundle(buffer, bundle, handle);
-    } finally {
-      index.fd.close();
-    }
+    return acquireInAsync(async (scope) => {
+      try {
+        const content = { kind: "bundle", arrayCount: layouts.size, indexByteLength: index.byteLength } as const;
+        const { buffer, handle } = await this.#objects.create(name, memory, options, content, index.fd);
+        return scope.own(new SharedBundle(buffer, bundle, handle), (it) => it.close());
+      } finally {
+        index.fd.close();
+      }
+    });
   }
 
   /**

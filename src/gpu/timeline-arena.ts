@@ -5,9 +5,9 @@
  * WHY no line is used twice: whoever still looks at one, a stream that has yet to see its end included, finds that it ended, and never
  * another timeline. The memory goes with the last timeline in it.
  */
-import { fstatSync } from "node:fs";
 import { limits } from "../base/limits.js";
 import { acquireIn } from "../base/scope.js";
+import { statFile } from "../os/file-calls.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { LINE_BYTES } from "../wire/timeline-line.js";
 import { SharedWords } from "./shared-words.js";
@@ -67,6 +67,6 @@ export class TimelineArena {
 
 /** The file behind a descriptor, whichever descriptor of it this is. */
 function fileKey(fd: OwnedFd): string {
-  const { dev, ino } = fstatSync(fd.number);
+  const { dev, ino } = statFile(fd);
   return `${dev}:${ino}`;
 }

@@ -9,7 +9,7 @@
  */
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
-import { releaseAll } from "../base/scope.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DevicePointer } from "../driver/gpu-driver.js";
 import { reopenReadOnly } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -195,7 +195,17 @@ export class Timeline extends AnyTimeline {
    * A descriptor of the memory, for reading alone, by which others import the timeline; the caller owns it. Send it with `place`.
    */
   exportFd(): OwnedFd {
-    return this.#export(reopenReadOnly);
+    this.checkOpen();
+    const fd = this.words.duplicateFd();
+    return acquireIn((scope) => {
+      let reopened: OwnedFd;
+      try {
+        reopened = scope.own(reopenReadOnly(fd), (it) => it.close());
+      } finally {
+        fd.close();
+      }
+      return reopened;
+    });
   }
 
   /**
@@ -203,7 +213,8 @@ export class Timeline extends AnyTimeline {
    * Its holder can spoil every timeline of this device.
    */
   exportWritableFd(): OwnedFd {
-    return this.#export((fd) => fd.duplicate());
+    this.checkOpen();
+    return this.words.duplicateFd();
   }
 
   /** Where it lies behind its descriptor. */
@@ -237,16 +248,6 @@ export class Timeline extends AnyTimeline {
     this.#ending = false;
     poison(this.line);
     this.#onClose();
-  }
-
-  #export(open: (fd: OwnedFd) => OwnedFd): OwnedFd {
-    this.checkOpen();
-    const fd = this.words.duplicateFd();
-    try {
-      return open(fd);
-    } finally {
-      fd.close();
-    }
   }
 }
 

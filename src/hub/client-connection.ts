@@ -15,6 +15,8 @@ export interface ConnectionEvents extends Pick<PacketHandler, "onPacket"> {
   onHangUp(reason: unknown): void;
   /** The process has ended, with all its work on GPUs. Follows the hang-up; at once where it had ended before it was served. */
   onGone(): void;
+  /** Something could not be released: nobody is there to be thrown at, and the connection goes on or ends as if it had been. */
+  onReleaseFailure(error: unknown): void;
 }
 
 /** A connection that nobody watches for the moment: what happens to it meanwhile is found by whoever goes on with it. */
@@ -51,7 +53,8 @@ export class ClientConnection {
       onPacket: (packet) => events.onPacket(packet),
       onEnd: (reason) => this.#onHangUp(reason),
     };
-    this.#channel = socket === undefined ? undefined : new PacketChannel(socket, handler, { queued, receiveWhileQueuedMax: limits.unreadRepliesMax });
+    const options = { queued, receiveWhileQueuedMax: limits.unreadRepliesMax };
+    this.#channel = socket === undefined ? undefined : new PacketChannel(socket, handler, options);
   }
 
   /**
@@ -93,7 +96,7 @@ export class ClientConnection {
    */
   hangUp(reason?: unknown): void {
     if (!this.open) return;
-    this.#channel?.close();
+    this.#release([() => this.#channel?.close()]);
     this.#untold = { reason, immediate: setImmediate(() => this.#onHangUp(reason)) };
   }
 
@@ -119,7 +122,15 @@ export class ClientConnection {
     clearTimeout(this.#resumeTimer);
     const watch = this.#process;
     this.#process = undefined;
-    releaseAll([() => this.#channel?.close(), () => watch?.close()]);
+    this.#release([() => this.#channel?.close(), () => watch?.close()]);
+  }
+
+  #release(releases: readonly (() => void)[]): void {
+    try {
+      releaseAll(releases);
+    } catch (error) {
+      this.#events.onReleaseFailure(error);
+    }
   }
 
   #onHangUp(reason: unknown): void {

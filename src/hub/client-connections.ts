@@ -149,6 +149,7 @@ export class ClientConnections {
       onPacket: (packet) => this.#onPacket(id, packet),
       onHangUp: (reason) => this.hungUp(id, reason),
       onGone: () => this.#onGone(id),
+      onReleaseFailure: (error) => this.#log(`cannot release all of a client: ${describeError(error)}`),
     };
   }
 

@@ -19,13 +19,13 @@ import { handOver } from "./handing-over.js";
 import { HubCore } from "./hub-core.js";
 import type { HubRecord } from "./hub-records.js";
 import type { HubService } from "./hub-service.js";
-import { type Acquired, acquireAlone, acquireFrom, type HubServerOptions } from "./hub-start.js";
+import { type Acquired, acquireAlone, acquireFrom, firstId, type HubServerOptions } from "./hub-start.js";
 import type { EarlierConnection } from "./inheritance.js";
 import type { Journal } from "./journal.js";
 import { privatePolicy } from "./policy.js";
 import type { ConnectionId, HubPorts } from "./ports.js";
 import { systemPorts } from "./system-ports.js";
-import { TAKEOVER_FORMAT } from "./takeover-messages.js";
+import { checkFormat } from "./takeover-messages.js";
 
 const ACCEPT_PAUSE_MS = 100;
 
@@ -190,6 +190,15 @@ export class HubServer {
     }
   }
 
+  /** WHY nothing is thrown: the event loop called, and what could be released was. */
+  #byItself(end: () => void): void {
+    try {
+      end();
+    } catch (error) {
+      this.#log(`cannot release all at the end: ${describeError(error)}`);
+    }
+  }
+
   #ports(): HubPorts<OwnedFd> {
     const connections = this.#connections;
     return {
@@ -198,7 +207,7 @@ export class HubServer {
       hangUp: (connection) => connections.hangUp(connection),
       forget: (connection) => connections.forget(connection),
       pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
-      stop: () => setImmediate(() => this.stop()),
+      stop: () => setImmediate(() => this.#byItself(() => this.stop())),
       handOver: (connection, format) => this.#beginHandOver(connection, format),
       record: (records) => this.#record(records),
       memoryArrived: (object, fds) => this.#service?.memoryArrived(object, fds),
@@ -216,12 +225,9 @@ export class HubServer {
   }
 
   #record(records: readonly HubRecord[]): void {
-    if (this.#early !== undefined) {
-      this.#early.push(...records);
-      return;
-    }
-    this.#journal.append(records);
-    if (!this.#journal.isLong || this.#compaction !== undefined) return;
+    if (this.#early === undefined) this.#journal.append(records);
+    else this.#early.push(...records);
+    if (this.#early !== undefined || !this.#journal.isLong || this.#compaction !== undefined) return;
     // WHY later: the change that this record is of has not taken effect yet.
     this.#compaction = setImmediate(() => {
       this.#compaction = undefined;
@@ -231,10 +237,7 @@ export class HubServer {
 
   /** @throws PROTOCOL_MISMATCH, HUB_IN_USE */
   #beginHandOver(connection: ConnectionId, format: number): void {
-    if (format !== TAKEOVER_FORMAT) {
-      const message = `Cannot hand over the hub: the successor wants format ${format}, this hub has format ${TAKEOVER_FORMAT}`;
-      throw new CudaIpcError("PROTOCOL_MISMATCH", message);
-    }
+    checkFormat(format);
     if (this.#handingOver)
       throw new CudaIpcError("HUB_IN_USE", "Cannot hand over the hub: another process is getting it");
     this.#handingOver = true;
@@ -264,8 +267,7 @@ export class HubServer {
       this.#keepAll(successor, asking, error);
       return;
     }
-    closeHeld(asking);
-    this.#end([]);
+    this.#byItself(() => releaseAll([() => closeHeld(asking), () => this.#end([])]));
   }
 
   /** Goes on as before, after the successor did not take what it was to get. */
@@ -281,7 +283,7 @@ export class HubServer {
       if (asking.pidfd === undefined) this.#core.processEnded(successor);
     }
     this.#scheduleIdleEnd();
-    if (this.#endWanted !== undefined) this[this.#endWanted]();
+    if (this.#endWanted !== undefined) this.#byItself(() => this[this.#endWanted ?? "stop"]());
   }
 
   #acceptAll(): void {
@@ -312,12 +314,7 @@ export class HubServer {
     if (!this.#open || this.#handingOver || !isIdle || !Number.isFinite(this.#idleMs)) return;
     this.#idleTimer = setTimeout(() => {
       this.#log(`no clients and no objects for ${this.#idleMs} ms`);
-      this.stop();
+      this.#byItself(() => this.stop());
     }, this.#idleMs);
   }
-}
-
-/** WHY by the clock: it is ahead of all numbers that earlier hubs of this boot gave, also of those that no journal knows. */
-function firstId(): number {
-  return Number(process.hrtime.bigint() / 1000n);
 }

@@ -1,8 +1,8 @@
 /** What a hub needs before it can serve, acquired alone or from the hub that ran: the lock, the socket, the journal and what is in it. */
-import { chmodSync } from "node:fs";
 import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, releaseAll, type Scope } from "../base/scope.js";
+import { restrictToOwner } from "../os/file-calls.js";
 import { tryLockFile } from "../os/file-lock.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownIdentity } from "../os/process-identity.js";
@@ -64,7 +64,10 @@ export function acquireAlone(scope: Scope, options: HubServerOptions): Acquired 
   const journalPath = journalPathOf(socketPath);
   const state = Journal.read(journalPath, bootId, log);
   const journal = scope.own(Journal.create(journalPath, bootId, state, log), (journal) => journal.close());
-  const listener = scope.own(service?.takeListener() ?? listenAnew(socketPath), (listener) => listener.close());
+  const passed = service?.takeListener();
+  const listener = scope.own(passed ?? listenAnew(socketPath), (listener) => listener.close());
+  // WHY allowed: the lock says that the file is this hub's.
+  if (passed === undefined) scope.defer(() => removeStaleSocket(socketPath));
   const memory = service?.takeMemory(state.objects) ?? new Map<number, ObjectMemory<OwnedFd>>();
   for (const { fds } of memory.values()) scope.defer(() => releaseAll(fds.map((fd) => () => fd.close())));
   return { socketPath, lock, listener, journal, inheritance: inheritanceAfterCrash(state, memory), held: new Map() };
@@ -93,7 +96,14 @@ function listenAnew(socketPath: string): SeqpacketListener {
   removeStaleSocket(socketPath);
   return acquireIn((scope) => {
     const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) => listener.close());
-    chmodSync(socketPath, 0o600);
+    // WHY allowed: the lock says that the file is this hub's.
+    scope.defer(() => removeStaleSocket(socketPath));
+    restrictToOwner(socketPath);
     return listener;
   });
+}
+
+/** WHY by the clock: it is ahead of all numbers that earlier hubs of this boot gave, also of those that no journal knows. */
+export function firstId(): number {
+  return Number(process.hrtime.bigint() / 1000n);
 }

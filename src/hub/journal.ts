@@ -3,9 +3,10 @@
  * One line of JSON each, after a head that names the boot: what processes held before the machine started again is nobody's.
  * WHY never synchronised: the pages of a file outlast the process that wrote them; only the end of the machine loses them, and then all.
  */
-import { fstatSync, ftruncateSync, readFileSync, renameSync, unlinkSync, writeSync } from "node:fs";
+import { ftruncateSync, readFileSync, renameSync, unlinkSync, writeSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
+import { statFile } from "../os/file-calls.js";
 import { openFile } from "../os/open-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { fromNodeError } from "../os/system-error.js";
@@ -66,7 +67,7 @@ export class Journal {
   static adopt(path: string, bootId: string, log: (line: string) => void): Journal {
     return acquireIn((scope) => {
       const file = scope.own(openFile(path, "append"), (file) => file.close());
-      const journal = new Journal(path, bootId, file, fstatSync(file.number).size, log);
+      const journal = new Journal(path, bootId, file, Number(statFile(file).size), log);
       // WHY: it may be of another version, and ends that the other hub could not write are not in it.
       journal.#compactAtBytes = 0;
       return journal;

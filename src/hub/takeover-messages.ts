@@ -102,6 +102,13 @@ export function* packed(lines: Iterable<AttachedLine>): Generator<BatchItem> {
   if (texts.length > 0) yield { bytes: Buffer.from(texts.join("\n")), fds };
 }
 
+/** @throws PROTOCOL_MISMATCH */
+export function checkFormat(wanted: number): void {
+  if (wanted === TAKEOVER_FORMAT) return;
+  const message = `Cannot hand over the hub: the successor wants format ${wanted}, this hub has format ${TAKEOVER_FORMAT}`;
+  throw new CudaIpcError("PROTOCOL_MISMATCH", message);
+}
+
 /** The values of an item's lines, not yet checked. @throws INVALID_MESSAGE */
 export function linesOf({ bytes }: BatchItem): unknown[] {
   try {

@@ -3,13 +3,14 @@
  * can be ended by a shrink under its feet (SIGBUS), and of a mode by which other users who got a descriptor for reading
  * cannot open it anew for writing. https://man7.org/linux/man-pages/man2/memfd_create.2.html
  */
-import { type BigIntStats, fchmodSync, fstatSync, writeSync } from "node:fs";
+import { type BigIntStats, fchmodSync, writeSync } from "node:fs";
 import { hasCode } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
-import { libc } from "../ffi/libc.js";
+import { lastErrno, libc } from "../ffi/libc.js";
+import { statFile } from "./file-calls.js";
 import { openFile } from "./open-file.js";
 import { OwnedFd } from "./owned-fd.js";
-import { fromNodeError, systemError } from "./system-error.js";
+import { errnos, fromNodeError, systemError } from "./system-error.js";
 
 const MFD_CLOEXEC = 1;
 const MFD_ALLOW_SEALING = 2;
@@ -88,7 +89,7 @@ export interface MemoryFileFacts {
 
 /** What holds of a file that somebody else sent; nothing is sealed where it is no memory file. */
 export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
-  const stats = look(fd);
+  const stats = statFile(fd);
   const seals = sealsOf(fd);
   const sizeSealed = isSizeSealed(seals);
   const writable = (libc().fcntl(fd.number, F_GETFL, 0) & O_ACCMODE) === O_RDWR;
@@ -116,7 +117,7 @@ export function reopenWritable(fd: OwnedFd): OwnedFd | undefined {
   const seals = sealsOf(fd);
   // WHY: the mode of other files is not for this process to change, and it may get any descriptor from others.
   if (!isSizeSealed(seals) || (seals & WRITE_SEALS) !== 0) return undefined;
-  const mode = permissions(look(fd));
+  const mode = permissions(statFile(fd));
   for (let attempt = 0; attempt < REOPEN_ATTEMPTS; attempt += 1) {
     const opened = tryOpenWritable(fd);
     if (opened !== undefined) return opened;
@@ -136,7 +137,7 @@ export function reopenWritable(fd: OwnedFd): OwnedFd | undefined {
 export function restrictMemoryFile(fd: OwnedFd): boolean {
   // WHY: the descriptor may be of anything that its sender could open, /dev/null or a folder, and this process be root.
   if (!isSizeSealed(sealsOf(fd))) return false;
-  const mode = permissions(look(fd));
+  const mode = permissions(statFile(fd));
   if (mode === READ_ONLY_MODE || trySetMode(fd, READ_ONLY_MODE)) return true;
   // WHY again: F_SEAL_EXEC keeps the bits for execution as they are.
   return trySetMode(fd, (mode & 0o111) | READ_ONLY_MODE) || (mode & OTHERS_WRITE) === 0;
@@ -159,15 +160,6 @@ function tryOpenWritable(fd: OwnedFd): OwnedFd | undefined {
   } catch (error) {
     if (hasCode(error, "PERMISSION_DENIED")) return undefined;
     throw error;
-  }
-}
-
-function look(fd: OwnedFd): BigIntStats {
-  try {
-    // WHY bigint: the numbers of inodes have 64 bits.
-    return fstatSync(fd.number, { bigint: true });
-  } catch (error) {
-    throw fromNodeError("look at a file", error);
   }
 }
 
@@ -208,7 +200,7 @@ function create(name: string): OwnedFd {
   const flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   let fd = libc().memfd_create(name, flags | MFD_NOEXEC_SEAL);
   // WHY: MFD_NOEXEC_SEAL is refused with EINVAL by Linux before 6.3.
-  if (fd < 0) fd = libc().memfd_create(name, flags);
+  if (fd < 0 && lastErrno() === errnos.EINVAL) fd = libc().memfd_create(name, flags);
   if (fd < 0) throw systemError(`create memory file "${name}"`, "memfd_create");
   return new OwnedFd(fd);
 }

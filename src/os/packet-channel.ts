@@ -236,8 +236,14 @@ export class PacketChannel {
 
   #end(reason: unknown): void {
     if (!this.#open) return;
-    this.#close(reason ?? new CudaIpcError("PEER_GONE", "Cannot send what waits: the other side has hung up"));
-    this.#handler.onEnd(reason);
+    let told = reason;
+    try {
+      this.#close(reason ?? new CudaIpcError("PEER_GONE", "Cannot send what waits: the other side has hung up"));
+    } catch (error) {
+      // WHY told and not thrown: this is the event loop's call, and whoever waits for the end has to hear of it.
+      told ??= error;
+    }
+    this.#handler.onEnd(told);
   }
 }
 

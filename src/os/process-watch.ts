@@ -21,7 +21,12 @@ export class ProcessWatch {
   constructor(pidfd: OwnedFd, onExit: () => void) {
     this.#pidfd = pidfd;
     this.#watch = new FdWatch(pidfd, () => {
-      this.close();
+      try {
+        this.close();
+      } catch (error) {
+        // WHY a warning: nobody is there to be thrown at, and the end of the process is to be told in any case.
+        process.emitWarning(`The watch of a process could not be released: ${String(error)}`, "CudaIpcRelease");
+      }
       onExit();
     });
     this.#watch.setReferenced(false);

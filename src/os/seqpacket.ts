@@ -9,6 +9,7 @@ import { acquireIn, releaseAll } from "../base/scope.js";
 import { lastErrno, libc } from "../ffi/libc.js";
 import { OwnedFd } from "./owned-fd.js";
 import { openPidfd } from "./process-watch.js";
+import { removeStaleSocket } from "./socket-file.js";
 import * as layout from "./socket-layout.js";
 import { messageMemory, retryInterrupted, trySendMessage } from "./socket-message.js";
 import { errnos, systemError } from "./system-error.js";
@@ -163,6 +164,8 @@ export class SeqpacketListener {
       const fd = scope.own(openSocket(), (fd) => fd.close());
       const address = layout.unixAddress(checkSocketPath(path));
       if (libc().bind(fd.number, address, address.byteLength) < 0) throw systemError(`listen at ${path}`, "bind");
+      // WHY here: whoever called knows of no file that was made, and the next one could not listen there.
+      scope.defer(() => removeStaleSocket(path));
       if (libc().listen(fd.number, BACKLOG) < 0) throw systemError(`listen at ${path}`, "listen");
       return new SeqpacketListener(fd);
     });

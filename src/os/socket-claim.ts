@@ -2,9 +2,10 @@
  * The right to listen at a path, decided by a lock file beside it, which is removed with the socket: one process at a time has it,
  * and a socket file that is there while nobody has it was left by one that died.
  */
-import { fstatSync, lstatSync, type Stats, unlinkSync } from "node:fs";
+import { lstatSync, type Stats, unlinkSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
+import { statFile } from "./file-calls.js";
 import { tryLockFile } from "./file-lock.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { checkSocketPath } from "./seqpacket.js";
@@ -66,8 +67,8 @@ function isStillThere(lockPath: string, lock: OwnedFd): boolean {
   if (!named.isFile()) {
     throw new CudaIpcError("UNTRUSTED_PEER", `Cannot trust ${lockPath}: it is not a plain file`);
   }
-  const locked = fstatSync(lock.number);
-  return named.ino === locked.ino && named.dev === locked.dev;
+  const locked = statFile(lock);
+  return BigInt(named.ino) === locked.ino && BigInt(named.dev) === locked.dev;
 }
 
 function removeSocket(path: string): void {

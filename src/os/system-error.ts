@@ -14,6 +14,7 @@ const codes = new Map<number, ErrorCode>([
   [errnos.ENOSPC, "DISK_FULL"],
   [errnos.EDQUOT, "DISK_FULL"],
   [errnos.ENOMEM, "OUT_OF_MEMORY"],
+  [errnos.ENOBUFS, "OUT_OF_MEMORY"],
   [errnos.EACCES, "PERMISSION_DENIED"],
   [errnos.EPERM, "PERMISSION_DENIED"],
   [errnos.ENOSYS, "UNSUPPORTED"],

@@ -12,6 +12,7 @@ import { identityOf } from "../os/process-identity.js";
 import { prepareRuntimeFolder, runtimeSocketPath } from "../os/runtime-folder.js";
 import { SeqpacketSocket } from "../os/seqpacket.js";
 import { SocketFile } from "../os/socket-file.js";
+import { fromNodeError } from "../os/system-error.js";
 import { decodePeerMessage } from "../wire/codec.js";
 import { fetchSchema, PEER_VERSION } from "../wire/peer-messages.js";
 import { closeFds } from "./peer-link.js";
@@ -121,12 +122,20 @@ function withdrawn(): CudaIpcError {
 
 /** Removes sockets of processes that were killed. WHY both questions: a process of another PID namespace only seems to be gone. */
 function removeLeftOver(folder: string): void {
-  for (const name of readdirSync(folder)) {
+  for (const name of namesIn(folder)) {
     const pid = SOCKET_NAME.exec(name)?.[1];
     if (pid === undefined || identityOf(Number(pid)) !== undefined) continue;
     const path = join(folder, basename(name));
     const file = new SocketFile(path);
     if (nobodyListens(path)) file.remove();
+  }
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    throw fromNodeError(`look into ${folder}`, error);
   }
 }
 

@@ -2,9 +2,11 @@
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, SystemError } from "../base/errors.js";
 import { retryPause } from "../base/retry-pause.js";
+import { acquireInAsync } from "../base/scope.js";
 import type { ExportedGrowth } from "../gpu/growing-memory.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { whereaboutsOf } from "../os/process-identity.js";
+import type { Packet } from "../os/seqpacket.js";
 import { decodePeerMessage } from "../wire/codec.js";
 import { fetchedSchema, grownSchema, PEER_VERSION, type PeerMessage } from "../wire/peer-messages.js";
 import type { SharedDocument } from "../wire/shared-document.js";
@@ -49,14 +51,17 @@ async function ask<T>(
   take: (bytes: Uint8Array, fds: readonly OwnedFd[]) => T,
 ): Promise<T> {
   checkExporter("open what was shared", document, ["other-boot"]);
-  using link = await connect(document, deadline);
-  const { bytes, fds } = await link.request(request, deadline);
-  try {
-    return take(bytes, fds);
-  } catch (error) {
-    closeFds(fds);
-    throw error;
-  }
+  return acquireInAsync(async (scope) => {
+    const link = await connect(document, deadline);
+    let packet: Packet;
+    try {
+      packet = await link.request(request, deadline);
+      scope.own(packet.fds, closeFds);
+    } finally {
+      link.close();
+    }
+    return take(packet.bytes, packet.fds);
+  });
 }
 
 /**

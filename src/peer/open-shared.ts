@@ -56,12 +56,15 @@ async function open(
   checkGranted(document.access, access);
   deadline.check();
   const fds = await fetchFds(document, deadline);
-  try {
-    const label = `memory of process ${exporter.pid}`;
-    return { buffer: mapArrived(label, descriptor, fds, { device: options.device, access }), descriptor };
-  } finally {
-    closeFds(fds);
-  }
+  return acquireIn((scope) => {
+    try {
+      const label = `memory of process ${exporter.pid}`;
+      const mapped = mapArrived(label, descriptor, fds, { device: options.device, access });
+      return { buffer: scope.own(mapped, (buffer) => buffer.close()), descriptor };
+    } finally {
+      closeFds(fds);
+    }
+  });
 }
 
 /** What is shared by a handle alone is of the device that it lies on. */

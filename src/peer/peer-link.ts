@@ -83,9 +83,11 @@ export class PeerLink {
   }
 
   close(): void {
-    this.#channel.close();
-    this.#end(new CudaIpcError("CLOSED", `Cannot use the connection to ${this.#path}: it was closed`));
-    closeFds(this.#unread.splice(0).flatMap((packet) => packet.fds));
+    releaseAll([
+      () => this.#channel.close(),
+      () => this.#end(new CudaIpcError("CLOSED", `Cannot use the connection to ${this.#path}: it was closed`)),
+      () => closeFds(this.#unread.splice(0).flatMap((packet) => packet.fds)),
+    ]);
   }
 
   [Symbol.dispose](): void {

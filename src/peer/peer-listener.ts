@@ -2,16 +2,16 @@
  * A socket on which this process serves others of the same user, without a hub: accepts them, hands on what they send, and hangs
  * up on those that are too many, of another user, or silent. What is served is the concern of who listens.
  */
-import { chmodSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { FdWatch } from "../os/fd-watch.js";
+import { restrictToOwner } from "../os/file-calls.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
 import { ownUid } from "../os/runtime-folder.js";
 import { type Packet, type PeerCredentials, SeqpacketListener, type SeqpacketSocket } from "../os/seqpacket.js";
-import { SocketFile } from "../os/socket-file.js";
+import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
 import { encodeMessage } from "../wire/codec.js";
 import type { PeerMessage } from "../wire/peer-messages.js";
 import { refusalOf } from "./refusal.js";
@@ -54,7 +54,11 @@ export class PeerClient {
     });
     this.#silence = setTimeout(() => {
       const message = `Cannot serve process ${credentials.pid}: it said nothing for ${defaults.peerSilenceMs} ms`;
-      this.refuse(new CudaIpcError("TIMEOUT", message));
+      try {
+        this.refuse(new CudaIpcError("TIMEOUT", message));
+      } catch {
+        // It could not be told: `refuse` has hung up on it, which tells it enough.
+      }
       events.onEnd(this);
     }, defaults.peerSilenceMs);
     this.#silence.unref();
@@ -123,7 +127,8 @@ export class PeerListener {
   static listen(path: string, service: PeerService): PeerListener {
     return acquireIn((scope) => {
       const listener = scope.own(SeqpacketListener.listen(path), (listener) => listener.close());
-      chmodSync(path, 0o600);
+      scope.defer(() => removeStaleSocket(path));
+      restrictToOwner(path);
       return new PeerListener(path, service, listener);
     });
   }

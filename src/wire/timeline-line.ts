@@ -76,6 +76,23 @@ export function poison(line: Line): void {
   Atomics.store(line.words, line.index + VALUE, POISON);
 }
 
+/**
+ * As `poison`, where the words can only be read and written as a file. WHY it is as good: each write is of one aligned word, which the
+ * kernel copies at once.
+ */
+export function poisonFile(file: WordFile): void {
+  const value = file.read(VALUE * 8);
+  if (value === POISON) return;
+  file.write(FINAL * 8, value);
+  file.write(VALUE * 8, POISON);
+}
+
+/** The words of one line, by their place in bytes. */
+export interface WordFile {
+  read(byteOffset: number): bigint;
+  write(byteOffset: number, word: bigint): void;
+}
+
 /** A value to signal or to wait for. WHY a number stays one: drivers take it in less time than its bigint. */
 export function checkValue(what: string, value: number | bigint): number | bigint {
   if (typeof value === "number" && Number.isSafeInteger(value)) {

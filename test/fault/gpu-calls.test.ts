@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, it } from "node:test";
-import { hasCode } from "../../src/base/errors.js";
 import { Scope } from "../../src/base/scope.js";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../src/driver/host/host-driver.js";
@@ -17,6 +16,7 @@ import { createCountingDriver } from "../../src/testing/live-counts.js";
 import { Disposables } from "../support/disposables.js";
 import { createFakeGpu } from "../support/fake-gpu.js";
 import { checkLeaks } from "../support/leak-check.js";
+import { isMadeToFail } from "../support/made-to-fail.js";
 
 const CALLS_MAX = 2000;
 
@@ -152,11 +152,3 @@ describe("the n-th call of a driver that fails", () => {
       });
   }
 });
-
-/** WHY inside others: what fails while something is given back is attached to what failed before. */
-function isMadeToFail(error: unknown): boolean {
-  if (hasCode(error, "CUDA_ERROR")) return /was made to fail/.test(error.message);
-  if (error instanceof AggregateError) return error.errors.some(isMadeToFail);
-  const suppressed = error as { readonly error?: unknown; readonly suppressed?: unknown } | undefined;
-  return suppressed?.error !== undefined && (isMadeToFail(suppressed.error) || isMadeToFail(suppressed.suppressed));
-}

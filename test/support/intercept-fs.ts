@@ -18,6 +18,9 @@ const errnosByCall = {
   mkdirSync: [errno.EACCES, errno.ENOSPC],
   unlinkSync: [errno.EACCES, errno.EROFS],
   chmodSync: [errno.EROFS, errno.EPERM],
+  fchmodSync: [errno.EROFS, errno.EPERM],
+  ftruncateSync: [errno.EIO, errno.ENOMEM],
+  renameSync: [errno.ENOSPC, errno.EACCES],
 } as const;
 
 export type FsCall = keyof typeof errnosByCall;

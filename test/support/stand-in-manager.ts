@@ -11,22 +11,22 @@ export interface Told {
 }
 
 export class StandInManager {
-  readonly #fd: OwnedFd;
+  readonly fd: OwnedFd;
   readonly #memory = new layout.MessageMemory(4096, addressOf);
 
   /** @param address a path, or "@" and a name */
   constructor(address: string) {
     const type = layout.SOCK_DGRAM | layout.SOCK_CLOEXEC | layout.SOCK_NONBLOCK;
-    this.#fd = new OwnedFd(libc().socket(layout.AF_UNIX, type, 0));
+    this.fd = new OwnedFd(libc().socket(layout.AF_UNIX, type, 0));
     const bytes = address.startsWith("@") ? layout.abstractAddress(address.slice(1)) : layout.unixAddress(address);
-    if (libc().bind(this.#fd.number, bytes, bytes.byteLength) < 0) throw new Error(`bind: errno ${lastErrno()}`);
+    if (libc().bind(this.fd.number, bytes, bytes.byteLength) < 0) throw new Error(`bind: errno ${lastErrno()}`);
   }
 
   /** The oldest that was not yet read; undefined where all was. */
   read(): Told | undefined {
     this.#memory.prepareReceive();
     const flags = layout.MSG_DONTWAIT | layout.MSG_CMSG_CLOEXEC;
-    const byteLength = libc().recvmsg(this.#fd.number, this.#memory.header, flags);
+    const byteLength = libc().recvmsg(this.fd.number, this.#memory.header, flags);
     if (byteLength < 0) return undefined;
     const text = Buffer.from(this.#memory.data.subarray(0, byteLength)).toString();
     return { text, fds: this.#memory.receivedFds().map((fd) => new OwnedFd(fd)) };
@@ -34,6 +34,6 @@ export class StandInManager {
 
   [Symbol.dispose](): void {
     for (let told = this.read(); told !== undefined; told = this.read()) for (const fd of told.fds) fd.close();
-    this.#fd.close();
+    this.fd.close();
   }
 }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hubScale } from "../../../bench/hub/hub-scale.js";
 import { producerKilled } from "../../../bench/hub/producer-killed.js";
+import { takeover } from "../../../bench/hub/takeover.js";
 import type { Row } from "../../../bench/measure.js";
 import { checkLeaks } from "../../support/leak-check.js";
 
@@ -30,5 +31,10 @@ describe("the benchmarks of the hub", () => {
     const scale = { objects: 8, clients: 4, processes: 2, rounds: 2 };
     const rows = await producerKilled({ ...scale, arrays: 4, arrayBytes: 64 * 1024 });
     assert.deepEqual(goals(rows), ["within 100 ms of its pidfd", "within 100 ms of its pidfd"]);
+  });
+
+  it("measure how long a hub takes that follows another, handed over or after a crash", async () => {
+    const rows = await takeover({ objects: 24, clients: 6, processes: 2 });
+    assert.deepEqual(goals(rows), ["under 2 s"]);
   });
 });

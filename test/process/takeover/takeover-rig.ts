@@ -56,6 +56,11 @@ export class TakeoverRig {
     return connect({ socket: this.folder.socket, start: false, device: "host", ...options });
   }
 
+  /** What all hubs wrote to their logs. */
+  get logs(): string {
+    return this.#actors.map((actor) => `hub ${actor.pid}:\n${actor.complaint}`).join("");
+  }
+
   /** WHY not the actors' own numbers: they are of the standard streams too. */
   fdsOf(hub: Actor): number {
     return readdirSync(`/proc/${hub.pid}/fd`).length;

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { constants } from "node:os";
 import { describe, it } from "node:test";
+import type { SystemError } from "../../../src/base/errors.js";
+import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { ClientConnection } from "../../../src/hub/client-connection.js";
 import { openPidfd, ProcessWatch } from "../../../src/os/process-watch.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
@@ -24,6 +27,7 @@ describe("ClientConnection", () => {
           onPacket: ({ bytes }) => heard.push(new TextDecoder().decode(bytes)),
           onHangUp: () => heard.push("hung up"),
           onGone: resolve,
+          onReleaseFailure: assert.ifError,
         },
       );
     });
@@ -33,6 +37,37 @@ describe("ClientConnection", () => {
     far.close();
     await soon("the session ends", gone);
     assert.deepEqual(heard, ["last words", "hung up"]);
+  });
+
+  it("is hung up on also where its socket cannot be closed, which is told", async () => {
+    const [near, far] = SeqpacketSocket.pair();
+    near.peerPidfd = () => undefined;
+    const { number } = near.fd;
+    const failures: unknown[] = [];
+    const gone = new Promise<void>((resolve) => {
+      const session = ClientConnection.start(
+        near,
+        { pid: 1, startTicks: 1, uid: 0, gid: 0, groups: [] },
+        {
+          onPacket: () => {},
+          onHangUp: () => {},
+          onGone: resolve,
+          onReleaseFailure: (error) => failures.push(error),
+        },
+      );
+      const undo = interceptLibc((call, [fd]) => (call === "close" && fd === number ? constants.errno.EIO : undefined));
+      try {
+        session.hangUp();
+      } finally {
+        undo();
+      }
+    });
+    await soon("the end is told", gone);
+    assert.deepEqual(
+      failures.map((error) => (error as SystemError).errnoName),
+      ["EIO"],
+    );
+    far.close();
   });
 });
 

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { openSync } from "node:fs";
+import { constants } from "node:os";
 import { beforeEach, describe, it } from "node:test";
 import { Deadline } from "../../../src/base/deadline.js";
-import { hasCode } from "../../../src/base/errors.js";
+import { hasCode, type SystemError } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
 import { releaseAll } from "../../../src/base/scope.js";
+import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { OwnedFd, openFdCount } from "../../../src/os/owned-fd.js";
 import { PacketChannel, type PacketHandler } from "../../../src/os/packet-channel.js";
 import { type Packet, SeqpacketSocket } from "../../../src/os/seqpacket.js";
@@ -337,5 +339,17 @@ describe("PacketChannel", () => {
       drain();
       return channel.queuedMessages === 0;
     });
+  });
+
+  it("ends also where its socket cannot be closed, and says so", async () => {
+    const { number } = channel.socket.fd;
+    const undo = interceptLibc((call, [fd]) => (call === "close" && fd === number ? constants.errno.EIO : undefined));
+    try {
+      peer.close();
+      await until("the end is told", () => ends.length > 0);
+    } finally {
+      undo();
+    }
+    assert.equal((ends[0] as SystemError).errnoName, "EIO");
   });
 });

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { constants } from "node:os";
 import { describe, it } from "node:test";
+import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { FdWatch } from "../../../src/os/fd-watch.js";
 import { openPidfd, ProcessWatch } from "../../../src/os/process-watch.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
@@ -207,6 +209,29 @@ describe("ProcessWatch", () => {
     await closed;
     await turns();
     assert.equal(calls, 0);
+  });
+
+  it("tells of the end also where the watch cannot be released, which is a warning", async () => {
+    const child = sleeper();
+    const pidfd = openPidfd(child.pid ?? 0);
+    assert.ok(pidfd !== undefined);
+    const { number } = pidfd;
+    const undo = interceptLibc((call, [fd]) => (call === "close" && fd === number ? constants.errno.EIO : undefined));
+    try {
+      const warned = new Promise<string>((resolve) => {
+        process.once("warning", ({ name }) => resolve(name));
+      });
+      const exit = new Promise<void>((resolve) => {
+        new ProcessWatch(pidfd, resolve);
+      });
+      const closed = once(child, "close");
+      child.kill("SIGKILL");
+      await soon("the exit is told", exit);
+      assert.equal(await soon("there is a warning", warned), "CudaIpcRelease");
+      await closed;
+    } finally {
+      undo();
+    }
   });
 
   it("knows no process that is not there", async () => {

@@ -1,0 +1,114 @@
+/**
+ * Each system call of a hub fails in turn, with each errno that it can give: whoever asked is told or loses its connection, nobody else
+ * notices, nothing is left, and the hub goes on.
+ */
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { describe, it } from "node:test";
+import { HubServer } from "../../src/hub/hub-server.js";
+import { HubSite } from "../support/hub-site.js";
+import { checkLeaks } from "../support/leak-check.js";
+import { sweepSystemCalls } from "../support/system-call-sweep.js";
+
+interface Request {
+  readonly deed: string;
+  /** What the client has done before. */
+  readonly before: readonly string[];
+  /** Calls that have to be among those that failed. */
+  readonly calls: readonly string[];
+}
+
+const requests: readonly Request[] = [
+  { deed: "connect", before: [], calls: ["accept4", "getsockopt", "recvmsg", "sendmsg"] },
+  { deed: "create", before: ["connect"], calls: ["recvmsg", "fstatSync", "writeSync", "sendmsg"] },
+  { deed: "publish", before: ["connect"], calls: ["recvmsg", "writeSync", "sendmsg"] },
+  { deed: "open", before: ["connect", "publish"], calls: ["open", "sendmsg", "close"] },
+  { deed: "createTimeline", before: ["connect"], calls: ["recvmsg", "sendmsg"] },
+  { deed: "openTimeline", before: ["connect", "createTimeline"], calls: ["open", "sendmsg", "close"] },
+  { deed: "createBundle", before: ["connect"], calls: ["fstatSync", "sendmsg"] },
+  { deed: "openBundle", before: ["connect", "bundle"], calls: ["open", "sendmsg", "close"] },
+  { deed: "giveUp", before: ["connect"], calls: ["recvmsg", "sendmsg"] },
+  { deed: "ask", before: ["connect", "publish"], calls: ["recvmsg", "sendmsg"] },
+  { deed: "remove", before: ["connect", "publish"], calls: ["recvmsg", "sendmsg"] },
+  { deed: "close", before: ["connect", "publish", "open", "createTimeline"], calls: ["mmap", "munmap", "close"] },
+  { deed: "leave", before: ["connect", "publish", "open", "createTimeline"], calls: ["mmap", "munmap", "close"] },
+];
+
+/** What a client whose request met the failure may be told. */
+const TOLD: ReadonlySet<string | null> = new Set([
+  null,
+  "HUB_GONE",
+  "DISK_FULL",
+  "HUB_UNAVAILABLE",
+  "TOO_MANY_FDS",
+  "OUT_OF_MEMORY",
+  "SYSTEM_ERROR",
+  "PERMISSION_DENIED",
+]);
+
+describe("a system call that fails in a hub", () => {
+  const site = new HubSite();
+  checkLeaks(() => site.close());
+
+  for (const { deed, before, calls } of requests) {
+    it(`is told to who asked for ${deed}, and to nobody else`, async () => {
+      const failed = await sweepSystemCalls(
+        async ({ failing }) => {
+          await site.prepare(before);
+          const { code, message } = await failing(() => site.tell(deed));
+          assert.ok(TOLD.has(code), `${code}: ${message}`);
+        },
+        { check: (result) => site.check(result) },
+      );
+      for (const call of calls) assert.ok(failed.has(call), `${call} is not among ${[...failed].join(", ")}`);
+    });
+  }
+
+  it("does not keep the end of a client's process from giving back what it held", async () => {
+    const failed = await sweepSystemCalls(
+      async ({ failing }) => {
+        await site.prepare(["connect", "publish", "open", "createTimeline"]);
+        await failing(() => site.kill());
+      },
+      { check: (result) => site.check(result) },
+    );
+    for (const call of ["recvmsg", "mmap", "munmap", "close"]) assert.ok(failed.has(call), call);
+  });
+
+  it("fails the start of a hub, and the next one starts", async () => {
+    const failed = await sweepSystemCalls(
+      async ({ failing }) => {
+        const server = await failing(() => HubServer.start({ socket: site.socket }));
+        server.stop();
+      },
+      {
+        check: ({ failure }) => {
+          const kept = failure?.call.name === "unlinkSync" || failure?.call.name === "lstatSync";
+          assert.ok(kept || !existsSync(site.socket), `${failure?.description} left a socket`);
+          HubServer.start({ socket: site.socket }).stop();
+        },
+      },
+    );
+    for (const call of ["open", "flock", "socket", "bind", "listen", "chmodSync", "lstatSync"])
+      assert.ok(failed.has(call), call);
+  });
+
+  it("fails the stop of a hub, which ends all the same", async () => {
+    const failed = await sweepSystemCalls(
+      async ({ failing }) => {
+        await site.prepare(["connect", "publish", "open", "createTimeline"]);
+        const { server } = site;
+        await failing(() => server.stop());
+      },
+      {
+        check: async () => {
+          await site.server.ended;
+          HubServer.start({ socket: site.socket }).stop();
+          assert.ok(!existsSync(site.socket), "the socket is removed");
+          await site.close();
+        },
+      },
+    );
+    for (const call of ["lstatSync", "unlinkSync", "close"]) assert.ok(failed.has(call), call);
+  });
+});

@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { hasCode } from "../../../src/base/errors.js";
+import { connect } from "../../../src/client/connect.js";
+import type { Hub } from "../../../src/client/hub.js";
+import { createMemoryFile } from "../../../src/os/memory-file.js";
+import { SeqpacketListener, SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { StandInSystemd } from "../../support/stand-in-systemd.js";
+import { TestFolder } from "../../support/test-folder.js";
+import { soon, until } from "../../support/until.js";
+
+const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
+
+class ServiceRig {
+  readonly folder = new TestFolder();
+  readonly systemd: StandInSystemd;
+
+  constructor() {
+    const command = [process.execPath, LAUNCH, "hub", "serve", "--stay", "--socket", this.folder.socket];
+    const { NODE_OPTIONS: _, NODE_TEST_CONTEXT: __, ...env } = process.env;
+    this.systemd = new StandInSystemd(this.folder.file("notify"), command, env);
+  }
+
+  connect(): Promise<Hub> {
+    return connect({ socket: this.folder.socket, start: false, device: "host" });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.systemd[Symbol.asyncDispose]();
+    await this.folder[Symbol.asyncDispose]();
+  }
+}
+
+/** Leaves a pinned array that nobody holds. */
+async function leavePinned(rig: ServiceRig, name: string, values: readonly number[]): Promise<void> {
+  const hub = await rig.connect();
+  const made = (await hub.create(name, { dtype: "int32", shape: [values.length], lifetime: "pinned" })).as("int32");
+  await made.write(values);
+  await made.publish();
+  await hub.close();
+}
+
+async function read(rig: ServiceRig, name: string): Promise<number[]> {
+  const hub = await rig.connect();
+  const opened = (await hub.open(name, { wait: false, access: "read-write" })).as("int32");
+  const values = [...(await opened.read())];
+  opened.close();
+  await hub.close();
+  return values;
+}
+
+describe("a hub that a service manager runs", () => {
+  checkLeaks();
+
+  it("is killed, and its successor has names and memory that no process holds", async () => {
+    await using rig = new ServiceRig();
+    const { systemd } = rig;
+    await systemd.start();
+    await leavePinned(rig, "frame", [1, 2, 3]);
+    await leavePinned(rig, "gone", [4]);
+    await until("both are stored", () => systemd.names().length === 3);
+    const hub = await rig.connect();
+    await hub.remove("gone");
+    await hub.close();
+    await until("what ended is removed", () => systemd.names().length === 2);
+    assert.match(systemd.names().join(), /^listener,o\d+\.0$/);
+    for (let count = 0; count < 3; count += 1) {
+      assert.equal(await systemd.end("SIGKILL"), "SIGKILL");
+      await systemd.start();
+      assert.deepEqual(await read(rig, "frame"), [1, 2, 3]);
+      assert.equal(systemd.names().length, 2, "nothing is stored twice");
+    }
+  });
+
+  it("is restarted in order, keeps everything, and says no farewell; its end is another matter", async () => {
+    await using rig = new ServiceRig();
+    const { systemd } = rig;
+    await systemd.start();
+    await leavePinned(rig, "frame", [1, 2, 3]);
+    await until("it is stored", () => systemd.names().length === 2);
+    assert.equal(await systemd.end("SIGTERM"), 0);
+    assert.ok(systemd.states.includes("STOPPING=1"));
+    assert.ok(existsSync(rig.folder.socket));
+    await systemd.start();
+    assert.deepEqual(await read(rig, "frame"), [1, 2, 3]);
+    const hub = await rig.connect();
+    const told = new Promise((resolve) => hub.onEnd(resolve));
+    await hub.stop({ force: true });
+    assert.ok(hasCode(await soon("the end is told", told), "HUB_GONE"));
+    await hub.close().catch(() => {});
+    await until(
+      "its files are gone",
+      () => !existsSync(rig.folder.socket) && !existsSync(`${rig.folder.socket}.journal`),
+    );
+  });
+
+  it("keeps timelines that lie in one file one by one", async () => {
+    await using rig = new ServiceRig();
+    const { systemd } = rig;
+    await systemd.start();
+    const hub = await rig.connect();
+    const [one, two, three] = await Promise.all(["one", "two", "three"].map((name) => hub.createTimeline(name)));
+    two?.signal(7n);
+    await until("all are stored", () => systemd.names().length === 4);
+    one?.close();
+    await until("the first is removed", () => systemd.names().length === 3);
+    await systemd.end("SIGKILL");
+    await systemd.start();
+    const other = await rig.connect();
+    const opened = await other.openTimeline("two");
+    assert.equal(opened.value, 7n);
+    opened.close();
+    assert.equal((await other.status()).withoutMemory, 0);
+    two?.close();
+    three?.close();
+    await other.close();
+    await hub.close().catch(() => {});
+  });
+
+  it("listens on the socket that it is passed, is seen as the one who listens, and leaves the file there", async () => {
+    await using rig = new ServiceRig();
+    const { systemd } = rig;
+    const listener = SeqpacketListener.listen(rig.folder.socket);
+    systemd.passed.push({ name: "cuda-ipc-hub.socket", fd: listener.fd });
+    // Who comes before the hub runs is served by it.
+    const early = rig.connect();
+    await systemd.start();
+    const hub = await early;
+    assert.equal((await hub.status()).pid, systemd.pid);
+    const socket = SeqpacketSocket.connect(rig.folder.socket);
+    assert.equal(socket.peerCredentials().pid, systemd.pid);
+    socket.close();
+    await until("it keeps none of its own", () => systemd.names().length === 0);
+    await hub.stop({ force: true });
+    await hub.close().catch(() => {});
+    await until("it has ended", () => !existsSync(`${rig.folder.socket}.journal`));
+    assert.ok(existsSync(rig.folder.socket));
+  });
+
+  it("does not use memory that is another, and lets go of what it does not know", async () => {
+    await using rig = new ServiceRig();
+    const { systemd } = rig;
+    await systemd.start();
+    await leavePinned(rig, "frame", [1, 2, 3]);
+    await until("it is stored", () => systemd.names().length === 2);
+    await systemd.end("SIGKILL");
+    const frame = systemd.stored.findIndex(({ name }) => name.startsWith("o"));
+    const name = systemd.stored[frame]?.name ?? "";
+    systemd.stored[frame]?.fd.close();
+    systemd.stored[frame] = { name, fd: createMemoryFile("other", 4096) };
+    systemd.stored.push({ name: "o1.0", fd: createMemoryFile("stranger", 4096) });
+    await systemd.start();
+    await until("both are let go", () => systemd.names().join() === "listener");
+    assert.match(systemd.output, /memory of "frame" that was kept is not used: INVALID_DESCRIPTOR/);
+    await assert.rejects(read(rig, "frame"), (error) => hasCode(error, "NOT_FOUND"));
+  });
+
+  it("says how much it keeps, now and then", async () => {
+    await using rig = new ServiceRig();
+    await rig.systemd.start();
+    await leavePinned(rig, "frame", [1]);
+    await until("it says so", () => rig.systemd.states.some((state) => /^STATUS=1 objects of 0 clients$/.test(state)));
+  });
+});

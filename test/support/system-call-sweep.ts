@@ -1,0 +1,101 @@
+/** An operation with its 1st system call failing, then its 2nd, with each errno that the call can give, until none is left to fail. */
+import assert from "node:assert/strict";
+import type { ErrorCode } from "../../src/base/error-codes.js";
+import { CudaIpcError, SystemError } from "../../src/base/errors.js";
+import { systemError } from "../../src/os/system-error.js";
+import { atSystemCall, type SystemCallSeen } from "./system-calls.js";
+import { soon } from "./until.js";
+
+/** More than any operation makes. */
+const CALLS_MAX = 500;
+
+export interface Failure {
+  /** `call 3, recvmsg with ENOMEM` */
+  readonly description: string;
+  readonly call: SystemCallSeen;
+  readonly errno: number;
+}
+
+export interface Round {
+  /** Runs the operation, the one thing in which a call fails, under a deadline. What it throws goes on. */
+  failing<T>(operation: () => T | Promise<T>): Promise<T>;
+}
+
+export interface RoundResult {
+  readonly failure: Failure | undefined;
+  readonly error: unknown;
+}
+
+export interface SweepOptions {
+  /** What the failure may be told as, other than by the system's own error: a connection that ended because of it. */
+  readonly codes?: readonly ErrorCode[];
+  /** What is to hold after each round, the last included, in which nothing failed. */
+  readonly check: (result: RoundResult) => void | Promise<void>;
+}
+
+/** @returns the calls that failed, each once */
+export async function sweepSystemCalls(
+  round: (round: Round) => Promise<void>,
+  { check, codes = ["HUB_GONE", "HUB_UNAVAILABLE"] }: SweepOptions,
+): Promise<Set<string>> {
+  const failed = new Set<string>();
+  for (let n = 1; n < CALLS_MAX; n += 1) {
+    for (let variant = 0; ; variant += 1) {
+      const result = await runOnce(round, n, variant);
+      if (result.failure !== undefined && result.error !== undefined) checkError(result.failure, result.error, codes);
+      await check(result);
+      if (result.failure === undefined) {
+        if (result.error !== undefined) throw result.error;
+        return failed;
+      }
+      failed.add(result.failure.call.name);
+      if (variant + 1 >= result.failure.call.errnos.length) break;
+    }
+  }
+  assert.fail(`more than ${CALLS_MAX} calls`);
+}
+
+async function runOnce(round: (round: Round) => Promise<void>, n: number, variant: number): Promise<RoundResult> {
+  const failures: Failure[] = [];
+  const failing = async <T>(operation: () => T | Promise<T>): Promise<T> => {
+    using _armed = atSystemCall(n, (call) => {
+      const errno = call.errnos[variant] as number;
+      failures.push({ call, errno, description: describe(n, call.name, errno) });
+      return errno;
+    });
+    return await soon(`an operation whose call ${n} fails ends`, (async () => operation())());
+  };
+  let error: unknown;
+  try {
+    await round({ failing });
+  } catch (thrown) {
+    error = thrown;
+  }
+  return { failure: failures[0], error };
+}
+
+function describe(n: number, name: string, errno: number): string {
+  return `call ${n}, ${name} with ${systemError("", "", errno).errnoName}`;
+}
+
+/** Each error is of this package and says why: the call that failed, or what came of that. */
+function checkError({ description, errno }: Failure, error: unknown, codes: readonly ErrorCode[]): void {
+  for (const each of partsOf(error)) {
+    const told = each instanceof SystemError && each.errno === errno;
+    const cameOfIt = each instanceof CudaIpcError && codes.includes(each.code);
+    assert.ok(told || cameOfIt, `${description}: found ${inspectError(each)}`);
+  }
+}
+
+/** WHY several: what fails while something is given back is attached to what failed before. */
+function partsOf(error: unknown): unknown[] {
+  if (error === undefined) return [];
+  if (error instanceof AggregateError) return error.errors.flatMap(partsOf);
+  const { error: later, suppressed } = error as { readonly error?: unknown; readonly suppressed?: unknown };
+  if (later !== undefined) return [...partsOf(later), ...partsOf(suppressed)];
+  return [error];
+}
+
+function inspectError(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
