@@ -90,6 +90,8 @@ export const defaults = {
   hubStartTimeoutMs: 10_000,
   /** How long a client whose hub is gone looks for the next one before it gives up. */
   reconnectTimeoutMs: 30_000,
+  /** How long a client that is closed while it has no connection tries to tell the hub so. */
+  goodbyeTimeoutMs: 2000,
   /** How long a hub that was started on demand stays without clients and pinned objects. */
   hubIdleMs: 30_000,
   /** How long a hub that starts may take to get everything from the one that runs. */

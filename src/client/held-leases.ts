@@ -3,7 +3,7 @@
  * next one tells the hub of.
  */
 import type { Deadline } from "../base/deadline.js";
-import { hasCode } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -40,18 +40,32 @@ export class HeldLeases {
     return this.#held.has(lease);
   }
 
-  /** Takes over the memory. */
+  /**
+   * Takes over the memory, unless it throws.
+   * @throws INVALID_MESSAGE where the hub gave this lease before
+   */
   add(held: HeldLease): void {
+    if (this.#held.has(held.lease)) {
+      throw new CudaIpcError(
+        "INVALID_MESSAGE",
+        `Cannot hold lease ${held.lease}: the hub gave it to this client before`,
+      );
+    }
     this.#held.set(held.lease, held);
   }
 
   /** False where it is not held any more. */
   delete(lease: number): boolean {
+    const held = this.take(lease);
+    held?.memory.close();
+    return held !== undefined;
+  }
+
+  /** As `delete`; the memory is the caller's to close. */
+  take(lease: number): HeldLease | undefined {
     const held = this.#held.get(lease);
-    if (held === undefined) return false;
     this.#held.delete(lease);
-    held.memory.close();
-    return true;
+    return held;
   }
 
   clear(): void {

@@ -8,6 +8,8 @@
  */
 import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
+import { defaults } from "../base/limits.js";
+import { releaseAll } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { Request, ResultOf } from "../wire/messages.js";
 import { type HeldLease, HeldLeases } from "./held-leases.js";
@@ -124,8 +126,9 @@ export class HubLink {
   }
 
   /**
-   * From here on this lease is kept over all connections, until it is released. Takes over its memory.
+   * From here on this lease is kept over all connections, until it is released. Takes over its memory, unless it throws.
    * WHY right after the answer: what the next connection is not told of is given back by the hub.
+   * @throws INVALID_MESSAGE
    */
   hold(held: HeldLease): void {
     this.#leases.add(held);
@@ -141,7 +144,8 @@ export class HubLink {
    * what the next one does not name is given back. Nor of what the hub has lost.
    */
   release(lease: number): void {
-    if (this.#leases.delete(lease)) this.#connection.release(lease);
+    const held = this.#leases.take(lease);
+    if (held !== undefined) releaseAll([() => this.#connection.release(lease), () => held.memory.close()]);
   }
 
   setReferenced(referenced: boolean): void {
@@ -162,8 +166,7 @@ export class HubLink {
     if (isReady && (await this.#connection.close(deadline))) return;
     if (!this.#owes || !this.#options.reconnect) return;
     this.#connection.abandon();
-    await deadline.race(this.#returning, () => {});
-    await this.#sayGoodbye(deadline);
+    await this.#sayGoodbye(Math.min(deadline.remainingMs, defaults.goodbyeTimeoutMs));
   }
 
   #whenReady(deadline: Deadline): Promise<HubConnection> | HubConnection {
@@ -178,6 +181,8 @@ export class HubLink {
     this.#answered = false;
     this.#readySinceMs = performance.now();
     connection.onEnd((reason) => this.#onConnectionEnd(reason));
+    // It may have ended together with its greeting, before there was anybody to be told.
+    if (connection.endReason !== undefined) this.#onConnectionEnd(connection.endReason);
   }
 
   #onConnectionEnd(reason: CudaIpcError): void {
@@ -241,13 +246,15 @@ export class HubLink {
     return lost;
   }
 
-  async #sayGoodbye(deadline: Deadline): Promise<void> {
+  /** Where it has no connection: on one for this alone, once the attempt that is under way is over. */
+  async #sayGoodbye(timeoutMs: number): Promise<void> {
+    const deadline = new Deadline("say goodbye to the hub", { timeoutMs }, timeoutMs);
     try {
+      await deadline.race(this.#returning, () => {});
       const connection = await tryConnect(this.#place, { deadline, session: this.#session });
       await connection?.close(deadline);
-    } catch (error) {
-      // A hub that cannot be talked to cannot be told either; it gives back what it knows when this process ends.
-      if (hasCode(error, "TIMEOUT") || hasCode(error, "ABORTED")) throw error;
+    } catch {
+      // A hub that cannot be talked to cannot be told either; it gives back what it knows of when this process ends.
     }
   }
 

@@ -24,6 +24,20 @@ export async function createTimeline(
   device: Device,
   options: TimelineOptions,
 ): Promise<Timeline> {
+  for (;;) {
+    const timeline = await createOnce(objects, name, device, options);
+    if (!timeline.ended) return timeline;
+    // WHY anew: the answer to the first request was lost with its connection, and the hub has ended what it had made of that request.
+    timeline.close();
+  }
+}
+
+async function createOnce(
+  objects: HubObjects,
+  name: string,
+  device: Device,
+  options: TimelineOptions,
+): Promise<Timeline> {
   let handle: SharedHandle | undefined;
   const timeline = device.createTimeline({ label: name, onClose: () => handle?.close() });
   try {

@@ -88,7 +88,13 @@ export function checkSameMemory(attempt: string, record: Pick<ObjectRecord, "ino
  * WHY no timeline for writing: the memory holds other timelines of its owner too, and only the owner signals.
  * @throws READ_ONLY
  */
-export function checkAccess<Fd>({ name, descriptor }: SharedObject<Fd>, access: Access): void {
-  if (descriptor.content.kind !== "timeline" || access === "read") return;
-  throw new CudaIpcError("READ_ONLY", `Cannot open "${name}" for writing: a timeline is signalled by its owner alone`);
+export function checkAccess<Fd>({ name, descriptor, memory, writable }: SharedObject<Fd>, access: Access): void {
+  if (access === "read") return;
+  const refuse = (found: string) => new CudaIpcError("READ_ONLY", `Cannot open "${name}" for writing: ${found}`);
+  if (descriptor.content.kind === "timeline") throw refuse("a timeline is signalled by its owner alone");
+  if (descriptor.mechanism !== "memfd" || memory?.writable) return;
+  if (!writable) throw refuse("its creator gave a descriptor for reading alone");
+  throw refuse(
+    "after a crash of the hub its memory came back for reading alone, and nobody who writes has brought it yet",
+  );
 }

@@ -19,8 +19,8 @@ import { refusal } from "./refusal.js";
 import { type Connection, isSameProcess, type Session, Sessions } from "./sessions.js";
 import { WaitingOpens } from "./waiting-opens.js";
 
-/** These give something back, and are taken from whoever sends too many messages, too. */
-const GIVING_BACK: ReadonlySet<Request["op"]> = new Set(["release", "cancel", "bye", "restored"]);
+/** These give something back, or say what is held, which is lost else: taken from whoever sends too many messages, too. */
+const NEVER_REFUSED: ReadonlySet<Request["op"]> = new Set(["release", "cancel", "bye", "restore", "restored"]);
 
 export class HubCore<Fd> {
   readonly identity: HubIdentity;
@@ -91,6 +91,10 @@ export class HubCore<Fd> {
       if (restored === undefined) continue;
       for (const request of waiting) this.#waiting.restore({ session: restored, request });
       if (unrestored !== null) restored.unrestored = new Set(unrestored);
+    }
+    for (const [id, { fds }] of memory) {
+      // WHY: it is the core's, and its object has ended meanwhile.
+      if (this.#objects.get(id) === undefined) for (const fd of fds) this.#ports.closeFd(fd);
     }
     this.#objects.settle();
     for (const { id } of connections) {
@@ -182,7 +186,7 @@ export class HubCore<Fd> {
     if (exceeded === undefined) return;
     // WHY: refused messages cost the hub as much as others. The connection waits until it may send again.
     this.#ports.pause(connection.id, Math.ceil(waitMs));
-    if (GIVING_BACK.has(op)) return;
+    if (NEVER_REFUSED.has(op)) return;
     const rate = exceeded.quota.messagesPerSecond;
     throw new CudaIpcError(
       "LIMIT_EXCEEDED",

@@ -141,7 +141,7 @@ function deleteLeases(state: HubState, matches: (lease: LeaseRecord) => boolean)
 
 /** The shortest list that makes this state. */
 export function* recordsOf(state: HubState): IterableIterator<HubRecord> {
-  yield { t: "last-id", id: Math.max(1, state.lastId) };
+  if (state.lastId > 0) yield { t: "last-id", id: state.lastId };
   yield* state.sessions.values();
   for (const { record, published, named } of state.objects.values()) {
     yield record;

@@ -12,6 +12,7 @@ export interface EarlierConnection {
   readonly session: SessionRecord | null;
   /** Leases that a resumed session has not spoken of yet. */
   readonly unrestored: readonly number[] | null;
+  /** In the order in which they came. WHY not among all clients: it would only matter where a quota is nearly used up. */
   readonly waiting: readonly RequestOf<"open">[];
 }
 

@@ -11,16 +11,16 @@ export class MessageRate {
     this.#left = perSecond;
   }
 
-  /** Counts a message at this time; how many milliseconds it came too early. */
-  count(nowMs: number): number {
+  /** How many milliseconds too early a message at this time is. */
+  waitMs(nowMs: number): number {
     if (this.#perSecond === Number.POSITIVE_INFINITY) return 0;
     this.#left = Math.min(this.#perSecond, this.#left + (Math.max(0, nowMs - this.#atMs) * this.#perSecond) / 1000);
     this.#atMs = Math.max(this.#atMs, nowMs);
+    return Math.max(0, ((1 - this.#left) * 1000) / this.#perSecond);
+  }
+
+  /** Counts a message that did not come too early. */
+  count(): void {
     this.#left -= 1;
-    if (this.#left >= 0) return 0;
-    const waitMs = (-this.#left * 1000) / this.#perSecond;
-    // WHY: who is refused is not charged for it, or a flood would be waited for long after it has ended.
-    this.#left += 1;
-    return waitMs;
   }
 }

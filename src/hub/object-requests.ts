@@ -3,6 +3,7 @@
  * request is checked against who asks and what they may have; the table keeps the result.
  */
 import { CudaIpcError } from "../base/errors.js";
+import { releaseAll } from "../base/scope.js";
 import { fdsOf } from "../wire/descriptor.js";
 import { PRIVATE, PROTOCOL_VERSION, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
@@ -110,10 +111,8 @@ export class ObjectRequests<Fd> {
   restored(session: Session<Fd>): ResultOf<"restored"> {
     const forgotten = session.unrestored ?? [];
     session.unrestored = undefined;
-    for (const id of forgotten) {
-      const lease = session.leases.get(id);
-      if (lease !== undefined) this.#objects.release(lease);
-    }
+    const leases = [...forgotten].flatMap((id) => session.leases.get(id) ?? []);
+    releaseAll(leases.map((lease) => () => this.#objects.release(lease)));
     return {};
   }
 
@@ -148,9 +147,9 @@ export class ObjectRequests<Fd> {
     const found = checkMemory(attempt, object.descriptor, attached.fds, this.#ports);
     checkSameMemory(attempt, object, found);
     if (object.memory !== undefined && (object.memory.writable || !found.writable)) return;
-    attached.keep();
     // WHY: a reader brings what it was given, and the next writer wants what the creator gave.
     const twin = object.writable && !found.writable ? this.#ports.reopenWritable(memory) : undefined;
+    attached.keep();
     if (twin !== undefined) this.#ports.closeFd(memory);
     this.#objects.supply(object, { fds: [twin ?? memory, ...rest], writable: found.writable || twin !== undefined });
     this.grantWaiting(object);

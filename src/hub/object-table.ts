@@ -56,10 +56,7 @@ export interface SharedObject<Fd> {
   named: boolean;
 }
 
-export type ObjectPorts<Fd> = Pick<
-  HubPorts<Fd>,
-  "closeFd" | "endTimeline" | "record" | "reopenWritable" | "memoryArrived" | "memoryGone"
->;
+export type ObjectPorts<Fd> = Pick<HubPorts<Fd>, "closeFd" | "endTimeline" | "record" | "memoryArrived" | "memoryGone">;
 
 export type NewObject<Fd> = Omit<SharedObject<Fd>, "id" | "leases" | "published" | "named" | "owner" | "account"> & {
   readonly memory: ObjectMemory<Fd>;
@@ -285,13 +282,8 @@ export class ObjectTable<Fd> {
     const { content } = object.descriptor;
     const { memory } = object;
     if (content.kind !== "timeline" || memory === undefined) return;
-    const [fd] = memory.fds;
-    const twin = memory.writable ? undefined : this.#ports.reopenWritable(fd);
-    try {
-      this.#ports.endTimeline(twin ?? fd, content.byteOffset);
-    } finally {
-      if (twin !== undefined) this.#ports.closeFd(twin);
-    }
+    // WHY whatever the descriptor allows: where it is for reading alone, the system gave none for writing when it was brought back.
+    this.#ports.endTimeline(memory.fds[0], content.byteOffset);
   }
 
   #endIfUnused(object: SharedObject<Fd>): void {

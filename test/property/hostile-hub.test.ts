@@ -111,7 +111,8 @@ async function talk(
   random: Random,
   judged: (what: string, call: Promise<unknown>) => Promise<void>,
 ): Promise<void> {
-  const hub = await connect({ socket, start: false, device: "host", ...SILENCE });
+  const back = { reconnect: random.chance(0.1), reconnectTimeoutMs: 200 };
+  const hub = await connect({ socket, start: false, device: "host", ...back, ...SILENCE });
   try {
     for (let count = 0; count < CALLS; count += 1) {
       const chosen = Array.from({ length: random.pick([1, 1, 4]) }, () => random.below(calls.length));

@@ -26,12 +26,14 @@ export type Script = (request: HeardRequest, connection: ScriptedConnection) => 
 
 export class ScriptedConnection {
   readonly heard: HeardRequest[] = [];
+  /** What came with the requests, in order; closed with the connection. */
+  readonly fds: OwnedFd[] = [];
   readonly #channel: PacketChannel;
 
   constructor(socket: SeqpacketSocket, script: () => Script) {
     this.#channel = new PacketChannel(socket, {
       onPacket: (packet) => this.#onPacket(packet, script()),
-      onEnd: () => {},
+      onEnd: () => this.hangUp(),
     });
   }
 
@@ -54,6 +56,7 @@ export class ScriptedConnection {
 
   hangUp(): void {
     this.#channel.close();
+    for (const fd of this.fds) fd.close();
   }
 
   #send(reply: object, fds: readonly OwnedFd[] = []): void {
@@ -62,7 +65,7 @@ export class ScriptedConnection {
 
   #onPacket(packet: Packet, script: Script): void {
     const request = { ...JSON.parse(Buffer.from(packet.bytes).toString()), fds: packet.fds.length } as HeardRequest;
-    for (const fd of packet.fds) fd.close();
+    this.fds.push(...packet.fds);
     this.heard.push(request);
     const answer = script(request, this);
     if (answer === undefined) return;

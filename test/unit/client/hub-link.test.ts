@@ -3,10 +3,13 @@ import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { type ConnectOptions, connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
+import type { SharedArray } from "../../../src/client/shared-array.js";
+import { withWords } from "../../../src/os/mapped-words.js";
 import { createMemoryFile, reopenReadOnly } from "../../../src/os/memory-file.js";
+import { lineAt, poison } from "../../../src/wire/timeline-line.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { hostArray } from "../../support/messages.js";
-import { obliging, type Script, ScriptedHub } from "../../support/scripted-hub.js";
+import { type HeardRequest, obliging, type Script, ScriptedHub } from "../../support/scripted-hub.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { soon, until } from "../../support/until.js";
 
@@ -112,6 +115,29 @@ describe("a link whose connection is cut", () => {
     assert.ok(kept.name);
   });
 
+  it("says nothing more of what is given back before its turn has come", async () => {
+    const waiting: HeardRequest[] = [];
+    const restore: Script = (request) => {
+      waiting.push(request);
+      return undefined;
+    };
+    using r = rig(obliging({ restore }));
+    await using hub = await join(r);
+    const arrays: SharedArray[] = [];
+    for (let index = 0; index < 40; index += 1) arrays.push(await hub.create(`n${index}`, ITEM));
+    const back = reconnected(hub);
+    r.scripted.latest.hangUp();
+    await until("many are named", () => waiting.length === 32);
+    arrays.pop()?.close();
+    const { lease } = await r.scripted.heard("release");
+    assert.ok(!waiting.some((request) => request.lease === lease));
+    for (const { id } of waiting) r.scripted.latest.reply(id, {});
+    r.scripted.script = obliging();
+    await back;
+    const named = r.scripted.latest.heard.filter(({ op }) => op === "restore");
+    assert.deepEqual([named.length, named.some((request) => request.lease === lease)], [39, false]);
+  });
+
   it("repeats what was under way after that, in order, and what was asked meanwhile", async () => {
     let obliges = false;
     const wait: Script = () => (obliges ? {} : undefined);
@@ -137,6 +163,27 @@ describe("a link whose connection is cut", () => {
     await using hub = await join(r);
     await hub.remove("frame");
     await assert.rejects(hub.remove("frame"), code("NOT_FOUND"));
+  });
+
+  it("makes a timeline anew that the hub has ended, because the answer to its creation was lost", async () => {
+    let creations = 0;
+    const create: Script = () => {
+      creations += 1;
+      return creations === 1 ? undefined : { object: 500 + creations, lease: 600 + creations };
+    };
+    using r = rig(obliging({ create }));
+    await using hub = await join(r);
+    const creating = hub.createTimeline("steps");
+    const { id, descriptor } = await r.scripted.heard("create");
+    assert.ok(id > 0);
+    const { byteOffset } = (descriptor as { content: { byteOffset: number } }).content;
+    const [memory] = r.scripted.latest.fds;
+    assert.ok(memory !== undefined);
+    withWords(memory, (words) => poison(lineAt(words, byteOffset)));
+    r.scripted.latest.hangUp();
+    using timeline = await creating;
+    timeline.signal(1);
+    assert.deepEqual([timeline.value, creations], [1n, 3]);
   });
 
   it("does not repeat a stop", async () => {

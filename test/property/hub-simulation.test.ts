@@ -1,0 +1,24 @@
+/**
+ * The hub's core under thousands of clients that come, share, fail and die, and under its own crashes and takeovers: after each of a
+ * million events it has done exactly what the model says. `SIMULATION_SEED=7` repeats one run, `NIGHTLY=1` does ten million events,
+ * `SIMULATION_STEPS` as many as it says.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { nightly } from "../support/random.js";
+import { runSeed, simulate } from "../support/simulation/runs.js";
+
+const { SIMULATION_SEED, SIMULATION_STEPS } = process.env;
+
+describe("the hub's core", () => {
+  it("keeps its promises through any sequence of requests, failures, deaths, crashes and takeovers", (t) => {
+    if (SIMULATION_SEED !== undefined) {
+      runSeed(Number(SIMULATION_SEED));
+      return;
+    }
+    const steps = SIMULATION_STEPS === undefined ? (nightly ? 10_000_000 : 1_000_000) : Number(SIMULATION_STEPS);
+    const report = simulate(steps, 1);
+    t.diagnostic(JSON.stringify({ ...report, seeds: report.seeds.length }));
+    assert.ok(report.steps >= steps);
+  });
+});

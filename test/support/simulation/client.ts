@@ -1,0 +1,105 @@
+/** A process that uses the hub, and what it knows of what it holds: only what it was told, and as much as its replies got through. */
+import assert from "node:assert/strict";
+import type { ConnectionId, Peer } from "../../../src/hub/ports.js";
+import type { Descriptor } from "../../../src/wire/descriptor.js";
+import type { Request } from "../../../src/wire/messages.js";
+import type { Held, SentReply } from "./world.js";
+
+export interface SimulatedProcess {
+  readonly peer: Peer;
+  alive: boolean;
+  readonly clients: Client[];
+  /** Every connection that it ever made and that the hub may still know. */
+  readonly connections: Set<ConnectionId>;
+}
+
+export interface HeldLease {
+  readonly lease: number;
+  readonly object: number;
+  readonly kind: "owner" | "read" | "read-write";
+  readonly descriptor: Descriptor;
+  readonly memory: readonly Held[];
+}
+
+export interface Packet {
+  readonly message: Request;
+  readonly held: readonly Held[];
+}
+
+export class Client {
+  readonly process: SimulatedProcess;
+  /** Undefined while it is not connected. */
+  connection: ConnectionId | undefined;
+  phase: "out" | "connected" | "restoring" | "in" = "out";
+  /** What it can resume. */
+  session: number | undefined;
+  readonly held = new Map<number, HeldLease>();
+  readonly sent = new Map<number, Packet>();
+  /** Leases that it has yet to speak of after it resumed its session. */
+  toRestore: number[] = [];
+  /** Whether replies to it get lost: its connection is about to be cut. */
+  deaf = false;
+  /** No messages of it are taken until then. */
+  pausedUntilMs = 0;
+  #lastRequest = 0;
+
+  constructor(process: SimulatedProcess) {
+    this.process = process;
+  }
+
+  nextId(): number {
+    this.#lastRequest += 1;
+    return this.#lastRequest;
+  }
+
+  /** Its connection is over; what it was still waiting for will not come. */
+  cutOff(): void {
+    this.connection = undefined;
+    this.phase = "out";
+    this.deaf = false;
+    this.sent.clear();
+    this.pausedUntilMs = 0;
+  }
+
+  /** The hub has ended for good, or the session has. */
+  forgetAll(): void {
+    this.session = undefined;
+    this.held.clear();
+    this.toRestore = [];
+  }
+
+  receive({ reply, fds }: SentReply): void {
+    const packet = this.sent.get(reply.id);
+    if (packet === undefined || this.deaf) return;
+    this.sent.delete(reply.id);
+    if (reply.ok) this.#succeeded(packet, reply.result as Record<string, number>, fds);
+    else this.#failed(packet.message, reply.error.code);
+  }
+
+  #succeeded({ message, held }: Packet, result: Record<string, number>, fds: readonly Held[]): void {
+    if (message.op === "hello") this.#greeted(result as unknown as { session: number; resumed: boolean });
+    if (message.op === "restored") this.phase = "in";
+    if (message.op !== "create" && message.op !== "open") return;
+    const lease = result.lease as number;
+    const kind = message.op === "create" ? "owner" : message.access;
+    const descriptor = message.op === "create" ? message.descriptor : (result.descriptor as unknown as Descriptor);
+    const memory = message.op === "create" ? held : fds;
+    this.held.set(lease, { lease, object: result.object as number, kind, descriptor, memory });
+  }
+
+  #greeted({ session, resumed }: { readonly session: number; readonly resumed: boolean }): void {
+    const { pid, startTicks } = this.process.peer;
+    const canResume = pid > 0 && startTicks !== null;
+    assert.ok(resumed || this.held.size === 0 || !canResume, "a session that holds something can be resumed");
+    if (!resumed) this.forgetAll();
+    this.session = session;
+    this.phase = resumed ? "restoring" : "in";
+    this.toRestore = [...this.held.keys()];
+  }
+
+  #failed(message: Request, code: string): void {
+    if (message.op !== "restore" || !this.held.has(message.lease)) return;
+    assert.notEqual(code, "NOT_FOUND", `lease ${message.lease} was granted and not given back`);
+    this.toRestore.push(message.lease);
+  }
+}

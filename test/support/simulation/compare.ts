@@ -1,0 +1,95 @@
+/** Everything that the core knows against everything that the model knows, and both against the records. */
+import assert from "node:assert/strict";
+import { HubCore } from "../../../src/hub/hub-core.js";
+import { recordsOf, replay } from "../../../src/hub/hub-records.js";
+import type { Model } from "./model.js";
+import type { Simulation } from "./simulation.js";
+import { Tally } from "./tally.js";
+import { World } from "./world.js";
+
+export function compare(sim: Simulation): void {
+  const { core, model, world } = sim;
+  sim.counts.comparison = (sim.counts.comparison ?? 0) + 1;
+  const { state, connections, memory } = core.inheritance();
+  const found = {
+    objects: [...state.objects.values()].map(({ record, published, named }) => [
+      record.id,
+      record.name,
+      published,
+      named,
+    ]),
+    leases: [...state.leases.values()].map(({ id, object, session, kind }) => [id, object, session, kind]),
+    sessions: [...state.sessions.keys()].map((id) => [id]),
+    memory: [...memory].map(([id, { fds }]) => [id, ...fds.map((fd) => world.open.get(fd)?.file.number)]),
+    connections: connections.map(({ id, attached, session, unrestored, waiting }) => {
+      return [id, attached, session?.id, sorted(unrestored ?? undefined), waiting.map((request) => request.id)];
+    }),
+  };
+  const objects = [...model.objects.values()];
+  const leases = objects.flatMap((object) => [...object.leases.values()]);
+  const wanted = {
+    objects: objects.map(({ id, name, published, named }) => [id, name, published, named]),
+    leases: leases.map(({ id, object, session, kind }) => [id, object.id, session.id, kind]),
+    sessions: [...model.sessions.values()].filter(({ recorded }) => recorded).map(({ id }) => [id]),
+    memory: objects.flatMap(({ id, memory }) => (memory ? [[id, ...memory.map(({ file }) => file.number)]] : [])),
+    connections: [...model.connections.values()].map(({ id, attached, session }) => {
+      return [id, attached, session?.id, sorted(session?.unrestored), [...(session?.waits.keys() ?? [])]];
+    }),
+  };
+  for (const part of ["objects", "leases", "sessions", "memory", "connections"] as const) {
+    assert.deepEqual(found[part].sort(byNumber), wanted[part].sort(byNumber), part);
+  }
+  checkSums(model);
+  const replayed = replay(world.journal);
+  assert.deepEqual({ ...replayed, lastId: 0 }, { ...state, lastId: 0 }, "the records make the state");
+  if (sim.random.chance(0.2)) checkPrefix(sim);
+  if (sim.random.chance(0.5)) world.journal = [...recordsOf(state)];
+}
+
+/** What accounts have is what is there. */
+function checkSums(model: Model): void {
+  const none = model.policy.limits.client;
+  const hub = new Tally("hub", none);
+  const users = new Map([...model.users.keys()].map((uid) => [uid, new Tally("user", none)]));
+  const add = (uid: number, uses: Parameters<Tally["add"]>[0]) => {
+    hub.add(uses);
+    users.get(uid)?.add(uses);
+  };
+  for (const { owner, uses } of model.objects.values()) add(owner.uid, uses);
+  for (const { attached, peer } of model.connections.values()) if (attached) add(peer.uid, { clients: 1 });
+  for (const { peer, leases, waits, tally } of model.sessions.values()) {
+    const own = new Tally("client", none);
+    const uses = { leases: leases.size, waitingOpens: waits.size };
+    own.add(uses);
+    add(peer.uid, uses);
+    for (const { kind, object } of leases.values()) if (kind === "owner") own.add(object.uses);
+    assert.deepEqual(tally.used, own.used);
+  }
+  assert.deepEqual(model.hub.used, hub.used);
+  for (const [uid, tally] of users) assert.deepEqual(model.users.get(uid)?.used, tally.used);
+}
+
+/** A hub that begins with any beginning of the records keeps nothing that is nobody's, and nothing after all processes have ended. */
+function checkPrefix(sim: Simulation): void {
+  const { journal } = sim.world;
+  const state = replay(journal.slice(0, sim.random.below(journal.length + 1)));
+  const world = new World();
+  const core = new HubCore<number>(sim.core.identity, sim.plan.policy, world, 0);
+  const connections = [...state.sessions.values()].map((session, index) => {
+    return { id: index + 1, peer: session, attached: false, session, unrestored: null, waiting: [] };
+  });
+  core.inherit({ state, connections, memory: new Map() });
+  const after = core.state();
+  const held = new Set([...after.leases.values()].map(({ object }) => object));
+  for (const object of after.objects.keys()) assert.ok(held.has(object), `object ${object} is of nobody`);
+  for (const { id } of connections) core.processEnded(id);
+  assert.deepEqual([core.objectCount, core.connectionCount, world.open.size], [0, 0, 0]);
+}
+
+function sorted(numbers: Iterable<number> | undefined): number[] | undefined {
+  return numbers === undefined ? undefined : [...numbers].sort((one, other) => one - other);
+}
+
+function byNumber(one: readonly unknown[], other: readonly unknown[]): number {
+  return Number(one[0]) - Number(other[0]);
+}

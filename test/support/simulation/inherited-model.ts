@@ -1,0 +1,49 @@
+/** The model of a hub that begins with what a journal says. */
+import type { HubState } from "../../../src/hub/hub-records.js";
+import type { EarlierConnection } from "../../../src/hub/inheritance.js";
+import type { HubPolicy } from "../../../src/hub/policy.js";
+import { usesOf } from "./memory-rules.js";
+import { Model } from "./model.js";
+import type { File, Held } from "./world.js";
+
+export interface Left {
+  readonly state: HubState;
+  readonly connections: readonly EarlierConnection[];
+  /** Memory whose descriptors were kept, by object. */
+  readonly kept: ReadonlyMap<number, readonly Held[]>;
+  /** What an object's memory was when it was created. */
+  readonly files: (object: number) => readonly File[];
+}
+
+export function inheritedModel(policy: HubPolicy, { state, connections, kept, files }: Left): Model {
+  const model = new Model(policy);
+  for (const { id, peer, session } of connections) {
+    const connection = { id, peer, attached: false, session: undefined };
+    model.connections.set(id, connection);
+    if (session !== null) model.begin(session.id, connection, true);
+  }
+  for (const { record, published, named } of state.objects.values()) {
+    const { id, name, lifetime, sharing, descriptor, owner, writable } = record;
+    model.addObject({
+      id,
+      name,
+      pinned: lifetime === "pinned",
+      sharing,
+      descriptor,
+      owner,
+      files: files(id),
+      writable,
+      uses: usesOf(descriptor),
+      leases: new Map(),
+      memory: kept.get(id),
+      ownerLease: undefined,
+      published,
+      named,
+    });
+  }
+  for (const { id, kind, object, session } of state.leases.values()) {
+    const [shared, holder] = [model.objects.get(object), model.sessions.get(session)];
+    if (shared !== undefined && holder !== undefined) model.addLease(id, kind, holder, shared);
+  }
+  return model;
+}

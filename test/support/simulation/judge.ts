@@ -1,0 +1,89 @@
+/** Holds what the hub said in one event against what it had to say, in order; and that no number is given twice, over all hubs. */
+import assert from "node:assert/strict";
+import type { ConnectionId } from "../../../src/hub/ports.js";
+import type { Refusal } from "./tally.js";
+import type { Held, SentReply, World } from "./world.js";
+
+export class Judge {
+  readonly #world: World;
+  #next = 0;
+  /** The largest number that any hub gave. */
+  lastId = 0;
+  /** What the core was to do beside its replies. */
+  readonly hangUps: ConnectionId[] = [];
+  readonly forgets: ConnectionId[] = [];
+  readonly pauses: { readonly connection: ConnectionId; readonly milliseconds: number }[] = [];
+  stops = 0;
+  handOvers = 0;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  beginEvent(): void {
+    this.#next = 0;
+    this.hangUps.length = 0;
+    this.forgets.length = 0;
+    this.pauses.length = 0;
+    this.stops = 0;
+    this.handOvers = 0;
+  }
+
+  /** The next reply is a success, without descriptors unless they are asked for. */
+  ok(
+    connection: ConnectionId,
+    id: number,
+    fdCount = 0,
+  ): { readonly result: Record<string, unknown>; readonly fds: readonly Held[] } {
+    const { reply, fds } = this.#take(connection, id, "ok");
+    assert.ok(reply.ok, `wanted ok, found ${JSON.stringify(reply)}`);
+    assert.equal(fds.length, fdCount);
+    return { result: reply.result as Record<string, unknown>, fds };
+  }
+
+  /** The next reply is this error. */
+  fails(connection: ConnectionId, id: number, code: string, refusal?: Refusal): void {
+    const { reply, fds } = this.#take(connection, id, code);
+    assert.ok(!reply.ok, `wanted ${code}, found ok: ${JSON.stringify(reply)}`);
+    const { error } = reply;
+    const asWanted =
+      error.code === code &&
+      error.message.includes(refusal?.limit ?? "") &&
+      error.message.includes(refusal?.found ?? "");
+    assert.ok(asWanted, `wanted ${code} ${JSON.stringify(refusal)}, found ${JSON.stringify(error)}`);
+    assert.equal(fds.length, 0);
+  }
+
+  /** A number that the hub just gave. */
+  fresh(value: unknown): number {
+    assert.ok(typeof value === "number" && value > this.lastId, `number ${String(value)} comes after ${this.lastId}`);
+    this.lastId = value;
+    return value;
+  }
+
+  /** There is nothing that was not asked for. */
+  done(): void {
+    const world = this.#world;
+    const extra = world.replies[this.#next];
+    if (extra !== undefined) assert.fail(`a reply that nobody is owed: ${JSON.stringify(extra)}`);
+    same("hang-ups", world.hungUp, this.hangUps);
+    same("connections to forget", world.forgotten, this.forgets);
+    if (world.paused.length > 0 || this.pauses.length > 0) assert.deepEqual(world.paused, this.pauses);
+    if (world.stops !== this.stops) assert.fail(`stops: ${world.stops}, wanted ${this.stops}`);
+    if (world.handOvers !== this.handOvers) assert.fail(`takeovers: ${world.handOvers}, wanted ${this.handOvers}`);
+  }
+
+  #take(connection: ConnectionId, id: number, wanted: string): SentReply {
+    const sent = this.#world.replies[this.#next];
+    this.#next += 1;
+    if (sent === undefined || sent.connection !== connection || sent.reply.id !== id) {
+      assert.fail(`wanted ${wanted} for request ${id} of connection ${connection}, found ${JSON.stringify(sent)}`);
+    }
+    return sent;
+  }
+}
+
+function same(what: string, found: readonly number[], wanted: readonly number[]): void {
+  if (found.length === 0 && wanted.length === 0) return;
+  assert.deepEqual(found, wanted, what);
+}

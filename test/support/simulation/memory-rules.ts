@@ -1,0 +1,67 @@
+/** What the model thinks of memory and of who may have it. Written apart from the hub's own checks, from what the protocol promises. */
+import type { Descriptor } from "../../../src/wire/descriptor.js";
+import type { Sharing } from "../../../src/wire/messages.js";
+import type { ModelObject, ModelSession } from "./model.js";
+import type { Uses } from "./tally.js";
+import type { Held } from "./world.js";
+
+type Asking = Pick<ModelSession, "peer">;
+
+export function isReady(object: ModelObject): boolean {
+  return object.published && object.memory !== undefined;
+}
+
+export function mayManage({ owner }: Pick<ModelObject, "owner">, { peer }: Asking): boolean {
+  return peer.uid === 0 || peer.uid === owner.uid;
+}
+
+export function mayOpen(object: Pick<ModelObject, "owner" | "sharing">, asking: Asking, access: string): boolean {
+  if (mayManage(object, asking)) return true;
+  const { gid, groups } = asking.peer;
+  const isInvited =
+    object.sharing.with === "all" || (object.sharing.with === "group" && [gid, ...groups].includes(object.owner.gid));
+  return isInvited && (access === "read" || object.sharing.access === "read-write");
+}
+
+export function usesOf({ device, content, allocationByteLength, mechanism, byteLength }: Descriptor): Uses {
+  const bytes = content.kind === "timeline" ? 64 : mechanism === "pool" ? byteLength : allocationByteLength;
+  return device.kind === "host" ? { objects: 1, hostBytes: bytes } : { objects: 1, deviceBytes: bytes };
+}
+
+/** Whether the memory is what its descriptor claims. */
+function isAsClaimed({ mechanism, allocationByteLength, content }: Descriptor, held: readonly Held[]): boolean {
+  const [memory, index] = held.map(({ file }) => file.facts);
+  if (mechanism === "memfd" && !(memory?.sizeSealed && memory.byteLength >= allocationByteLength)) return false;
+  return content.kind !== "bundle" || (index?.contentSealed === true && index.byteLength === content.indexByteLength);
+}
+
+/** Whether a new object may have this memory. */
+export function checkCreated(descriptor: Descriptor, sharing: Sharing, held: readonly Held[]): boolean {
+  const [memory] = held;
+  const isTimeline = descriptor.content.kind === "timeline";
+  if (memory === undefined || !isAsClaimed(descriptor, held) || (isTimeline && !memory.writable)) return false;
+  const guarded = sharing.with !== "private" && (isTimeline || sharing.access === "read");
+  return !guarded || descriptor.mechanism !== "memfd" || memory.file.restrictable;
+}
+
+/** The memory that an object has from here on, undefined where it keeps what it has, or the code of the error. */
+export function bringBack(
+  object: ModelObject,
+  asking: Asking,
+  held: readonly Held[],
+  fdTableFull: boolean,
+): readonly Held[] | undefined | string {
+  const { descriptor, files, memory: there } = object;
+  const isHost = descriptor.mechanism === "memfd";
+  const [memory, ...index] = held;
+  if (held.length !== files.length || memory === undefined) return "INVALID_MESSAGE";
+  if (!isHost && !mayManage(object, asking)) return "PERMISSION_DENIED";
+  const knowable = held.filter((_, place) => place > 0 || isHost);
+  const known = files.filter((_, place) => place > 0 || isHost);
+  if (!isAsClaimed(descriptor, held) || !known.every((file, place) => file === knowable[place]?.file))
+    return "INVALID_DESCRIPTOR";
+  if (there !== undefined && (!isHost || there[0]?.writable || !memory.writable)) return undefined;
+  if (!isHost || memory.writable || !object.writable) return held;
+  if (fdTableFull) return "TOO_MANY_FDS";
+  return [{ file: memory.file, writable: memory.file.reopenable }, ...index];
+}

@@ -1,0 +1,288 @@
+/**
+ * What must be true of a hub, as simply as its promises can be said: who holds what, what has which name, what waits. It is told
+ * what happened and knows what follows from that; it has no descriptors, messages or records.
+ */
+import type { HubPolicy } from "../../../src/hub/policy.js";
+import type { ConnectionId, Peer } from "../../../src/hub/ports.js";
+import type { Descriptor } from "../../../src/wire/descriptor.js";
+import type { RequestOf, Sharing } from "../../../src/wire/messages.js";
+import { type Refusal, Tally, type Uses } from "./tally.js";
+import type { File, Held } from "./world.js";
+
+export interface ModelConnection {
+  /** Another one after a takeover. */
+  id: ConnectionId;
+  readonly peer: Peer;
+  attached: boolean;
+  session: ModelSession | undefined;
+}
+
+export interface ModelSession {
+  readonly id: number;
+  readonly peer: Peer;
+  readonly tally: Tally;
+  readonly leases: Map<number, ModelLease>;
+  readonly waits: Map<number, ModelWait>;
+  connection: ModelConnection;
+  unrestored: Set<number> | undefined;
+  recorded: boolean;
+}
+
+export interface ModelLease {
+  readonly id: number;
+  readonly kind: "owner" | "read" | "read-write";
+  readonly session: ModelSession;
+  readonly object: ModelObject;
+}
+
+export interface ModelWait {
+  readonly session: ModelSession;
+  readonly request: RequestOf<"open">;
+}
+
+export interface ModelObject {
+  readonly id: number;
+  readonly name: string;
+  readonly pinned: boolean;
+  readonly sharing: Sharing;
+  readonly descriptor: Descriptor;
+  readonly owner: { readonly uid: number; readonly gid: number };
+  /** Which memory it is: what was brought when it was created. */
+  readonly files: readonly File[];
+  /** Whether its creator could write to it, where it is host memory. */
+  readonly writable: boolean;
+  readonly uses: Uses;
+  readonly leases: Map<number, ModelLease>;
+  memory: readonly Held[] | undefined;
+  ownerLease: ModelLease | undefined;
+  published: boolean;
+  named: boolean;
+}
+
+export class Model {
+  readonly policy: HubPolicy;
+  readonly connections = new Map<ConnectionId, ModelConnection>();
+  readonly sessions = new Map<number, ModelSession>();
+  readonly objects = new Map<number, ModelObject>();
+  readonly names = new Map<string, ModelObject>();
+  readonly waits = new Map<string, Set<ModelWait>>();
+  readonly users = new Map<number, Tally>();
+  readonly hub: Tally;
+  fdCount = 0;
+  withMemory = 0;
+  /** Timelines that must have been ended in the event at hand. */
+  readonly toBeEnded: File[] = [];
+
+  constructor(policy: HubPolicy) {
+    this.policy = policy;
+    this.hub = new Tally("hub", policy.limits.hub);
+  }
+
+  user(uid: number): Tally {
+    let tally = this.users.get(uid);
+    if (tally === undefined) {
+      tally = new Tally("user", this.policy.userLimits.get(uid) ?? this.policy.limits.user);
+      this.users.set(uid, tally);
+    }
+    return tally;
+  }
+
+  /** Why this cannot be had, asked of the smallest account first. */
+  refusal(own: Tally | undefined, uid: number, uses: Uses): Refusal | undefined {
+    return own?.refusal(uses) ?? this.user(uid).refusal(uses) ?? this.hub.refusal(uses);
+  }
+
+  connect(id: ConnectionId, peer: Peer): ModelConnection {
+    const connection: ModelConnection = { id, peer, attached: true, session: undefined };
+    this.connections.set(id, connection);
+    this.#count(peer.uid, { clients: 1 });
+    return connection;
+  }
+
+  begin(id: number, connection: ModelConnection, recorded = false): ModelSession {
+    const tally = new Tally("client", this.policy.limits.client);
+    const session: ModelSession = {
+      id,
+      peer: connection.peer,
+      tally,
+      leases: new Map(),
+      waits: new Map(),
+      connection,
+      unrestored: undefined,
+      recorded,
+    };
+    connection.session = session;
+    this.sessions.set(id, session);
+    return session;
+  }
+
+  /** Returns the connection whose place was taken. */
+  resume(session: ModelSession, connection: ModelConnection): ConnectionId {
+    const earlier = session.connection;
+    this.#detach(earlier);
+    this.connections.delete(earlier.id);
+    this.dropWaits(session);
+    session.connection = connection;
+    session.unrestored = new Set(session.leases.keys());
+    connection.session = session;
+    return earlier.id;
+  }
+
+  hungUp(id: ConnectionId): void {
+    const connection = this.connections.get(id);
+    if (connection === undefined) return;
+    this.#detach(connection);
+    if (connection.session !== undefined) this.dropWaits(connection.session);
+    if (connection.session === undefined || connection.session.leases.size === 0) this.ended(id);
+  }
+
+  /** The process has ended, or said goodbye: nothing of the session is left. */
+  ended(id: ConnectionId): void {
+    const connection = this.connections.get(id);
+    if (connection === undefined) return;
+    this.#detach(connection);
+    this.connections.delete(id);
+    const { session } = connection;
+    if (session === undefined) return;
+    this.sessions.delete(session.id);
+    this.dropWaits(session);
+    for (const lease of [...session.leases.values()]) this.endLease(lease);
+  }
+
+  addObject(object: ModelObject): void {
+    this.objects.set(object.id, object);
+    if (object.named) this.names.set(object.name, object);
+    this.#count(object.owner.uid, object.uses);
+    this.#countMemory(object, 1);
+  }
+
+  addLease(id: number, kind: ModelLease["kind"], session: ModelSession, object: ModelObject): void {
+    const lease: ModelLease = { id, kind, session, object };
+    object.leases.set(id, lease);
+    session.leases.set(id, lease);
+    session.tally.add({ leases: 1 });
+    this.#count(session.peer.uid, { leases: 1 });
+    if (kind !== "owner") return;
+    object.ownerLease = lease;
+    session.tally.add(object.uses);
+  }
+
+  endLease({ id, kind, session, object }: ModelLease): void {
+    object.leases.delete(id);
+    session.leases.delete(id);
+    session.unrestored?.delete(id);
+    session.tally.add({ leases: 1 }, -1);
+    this.#count(session.peer.uid, { leases: 1 }, -1);
+    if (kind === "owner") {
+      object.ownerLease = undefined;
+      session.tally.add(object.uses, -1);
+      this.#ownerLeft(object);
+    } else this.#endIfUnused(object);
+  }
+
+  remove(object: ModelObject): void {
+    if (object.named) this.names.delete(object.name);
+    object.named = false;
+    this.#endIfUnused(object);
+  }
+
+  supply(object: ModelObject, memory: readonly Held[]): void {
+    this.#countMemory(object, -1);
+    object.memory = memory;
+    this.#countMemory(object, 1);
+    if (object.ownerLease === undefined) this.#endTimeline(object);
+  }
+
+  /** Another hub has taken over: connections have other numbers, and everybody may send again. */
+  takenOver(numbers: ReadonlyMap<ConnectionId, ConnectionId>): void {
+    const all = [...this.connections.values()];
+    this.connections.clear();
+    for (const connection of all) {
+      connection.id = numbers.get(connection.id) as ConnectionId;
+      this.connections.set(connection.id, connection);
+    }
+    // WHY: what waits is handed over client by client.
+    this.waits.clear();
+    for (const { session } of this.connections.values())
+      for (const wait of session?.waits.values() ?? []) this.#queue(wait);
+    this.hub.forgetMessages();
+    for (const tally of this.users.values()) tally.forgetMessages();
+    for (const { tally } of this.sessions.values()) tally.forgetMessages();
+  }
+
+  /** What cannot go on after a crash. */
+  settle(): void {
+    for (const object of [...this.objects.values()]) {
+      if (object.ownerLease === undefined) this.#ownerLeft(object);
+      else this.#endIfUnused(object);
+    }
+    for (const { id, attached, session } of [...this.connections.values()])
+      if (!attached && (session === undefined || session.leases.size === 0)) this.ended(id);
+  }
+
+  addWait(session: ModelSession, request: RequestOf<"open">): void {
+    const wait: ModelWait = { session, request };
+    session.waits.set(request.id, wait);
+    this.#queue(wait);
+    this.#countWait(wait, 1);
+  }
+
+  endWait(wait: ModelWait): void {
+    const { session, request } = wait;
+    session.waits.delete(request.id);
+    const ofName = this.waits.get(request.name);
+    ofName?.delete(wait);
+    if (ofName?.size === 0) this.waits.delete(request.name);
+    this.#countWait(wait, -1);
+  }
+
+  dropWaits(session: ModelSession): void {
+    for (const wait of [...session.waits.values()]) this.endWait(wait);
+  }
+
+  #queue(wait: ModelWait) {
+    const ofName = this.waits.get(wait.request.name) ?? new Set();
+    this.waits.set(wait.request.name, ofName.add(wait));
+  }
+
+  #detach(connection: ModelConnection): void {
+    if (connection.attached) this.#count(connection.peer.uid, { clients: 1 }, -1);
+    connection.attached = false;
+  }
+
+  #ownerLeft(object: ModelObject): void {
+    this.#endTimeline(object);
+    if (object.published && object.descriptor.content.kind !== "timeline") this.#endIfUnused(object);
+    else this.remove(object);
+  }
+
+  #endTimeline({ descriptor, memory }: ModelObject): void {
+    const [held] = memory ?? [];
+    if (descriptor.content.kind === "timeline" && held?.writable) this.toBeEnded.push(held.file);
+  }
+
+  #endIfUnused(object: ModelObject): void {
+    const pinned = object.named && object.pinned && object.memory !== undefined;
+    if (object.leases.size > 0 || pinned) return;
+    if (!this.objects.delete(object.id)) return;
+    if (object.named) this.names.delete(object.name);
+    this.#count(object.owner.uid, object.uses, -1);
+    this.#countMemory(object, -1);
+  }
+
+  #countMemory({ memory }: ModelObject, sign: 1 | -1): void {
+    if (memory === undefined) return;
+    this.fdCount += sign * memory.length;
+    this.withMemory += sign;
+  }
+
+  #countWait({ session }: ModelWait, sign: 1 | -1): void {
+    session.tally.add({ waitingOpens: 1 }, sign);
+    this.#count(session.peer.uid, { waitingOpens: 1 }, sign);
+  }
+
+  #count(uid: number, uses: Uses, sign: 1 | -1 = 1): void {
+    this.user(uid).add(uses, sign);
+    this.hub.add(uses, sign);
+  }
+}

@@ -1,0 +1,71 @@
+/** What kind of run a seed makes: how many clients, whose, under what limits, and how often what goes wrong. */
+import type { HubPolicy } from "../../../src/hub/policy.js";
+import type { Quota } from "../../../src/hub/quota.js";
+import type { Random } from "../random.js";
+
+export interface Plan {
+  readonly policy: HubPolicy;
+  /** Processes at a time. */
+  readonly processes: number;
+  /** Steps for which a process lives, on average, when it is one of so many. */
+  readonly stepsPerLife: number;
+  readonly names: number;
+  readonly stepsPerCrash: number;
+  readonly stepsPerTakeover: number;
+  /** Whether a service manager keeps descriptors over a crash. */
+  readonly keepsFds: boolean;
+  readonly stepsPerComparison: number;
+}
+
+const HUB_UID = 500;
+export const USERS = [HUB_UID, 0, 1001, 1002, 1003] as const;
+/** A user that the hub does not serve. */
+export const STRANGER = 6666;
+
+const NONE = Number.POSITIVE_INFINITY;
+const UNLIMITED: Quota = {
+  clients: NONE,
+  objects: NONE,
+  leases: NONE,
+  waitingOpens: NONE,
+  hostBytes: NONE,
+  deviceBytes: NONE,
+  messagesPerSecond: NONE,
+};
+
+/** @param processes how many at a time; chosen by the seed where it is left out */
+export function planOf(random: Random, processes: number = random.pick([3, 12, 50, 50, 50])): Plan {
+  const limited = random.chance(0.6);
+  return {
+    policy: {
+      uid: HUB_UID,
+      users: random.chance(0.5) ? new Set(USERS) : new Set([1001, 1002]),
+      groups: new Set([77]),
+      limits: {
+        hub: limited ? quota(random, processes, [500]) : UNLIMITED,
+        user: limited ? quota(random, 0.4 * processes, [62.5, 125]) : UNLIMITED,
+        client: limited ? quota(random, 2, [7.8125, 15.625]) : UNLIMITED,
+      },
+      userLimits: limited ? new Map([[1002, quota(random, 0.2 * processes, [31.25])]]) : new Map(),
+    },
+    processes,
+    stepsPerLife: random.pick([20, 100, 400]) * processes,
+    names: Math.max(4, Math.ceil(processes * random.pick([0.3, 1, 3, 9]))),
+    stepsPerCrash: random.pick([500, 3000, 20_000]) * Math.max(1, processes / 50),
+    stepsPerTakeover: random.pick([500, 3000, 20_000]) * Math.max(1, processes / 50),
+    keepsFds: random.chance(0.5),
+    stepsPerComparison: 50 * processes,
+  };
+}
+
+/**
+ * Some of the limits near what is used, the others far away.
+ * @param rates whose part of a millisecond is exact in binary, so that the model can tell the millisecond
+ */
+function quota(random: Random, near: number, rates: readonly number[]): Quota {
+  const limit = (unit: number) =>
+    random.chance(0.3) ? Math.max(1, Math.ceil(near * (0.4 + 2 * random.next()))) * unit : NONE;
+  const bytes = { hostBytes: limit(4096), deviceBytes: limit(4096) };
+  const counts = { clients: limit(1), objects: limit(1), leases: limit(2), waitingOpens: limit(1) };
+  return { ...UNLIMITED, ...counts, ...bytes, messagesPerSecond: random.chance(0.2) ? random.pick(rates) : NONE };
+}

@@ -1,0 +1,161 @@
+/** What a client asks next: mostly what makes sense, at times what does not. */
+import type { Descriptor } from "../../../src/wire/descriptor.js";
+import type { Request, Sharing } from "../../../src/wire/messages.js";
+import { gpuArray, hostArray, hostBundle, timelineDescriptor } from "../messages.js";
+import type { Random } from "../random.js";
+import type { Client, HeldLease, Packet, SimulatedProcess } from "./client.js";
+import type { Held, World } from "./world.js";
+
+/** What clients know of one another: names, and numbers that somebody else has. */
+export interface Surroundings {
+  readonly random: Random;
+  readonly world: World;
+  readonly names: readonly string[];
+  /** A session of another process. */
+  readonly foreignSession: (process: SimulatedProcess) => number | undefined;
+}
+
+const POOLED = { pool: "01234567-89ab-4def-8123-456789abcdef", maxBytes: 65_536, data: `${"A".repeat(86)}==` };
+const hostPool: Descriptor = { ...hostArray, mechanism: "pool", pooled: POOLED };
+const kinds: readonly Descriptor[] = [
+  hostArray,
+  hostArray,
+  hostBundle(1, 200),
+  gpuArray,
+  { ...gpuArray, content: { kind: "bundle", arrayCount: 1, indexByteLength: 200 } },
+  timelineDescriptor,
+  hostPool,
+  { ...hostPool, device: gpuArray.device },
+];
+const BAD_NAMES = ["", "a/b", "x".repeat(256), "ä"];
+const head = { v: 1 } as const;
+
+export function nextPacket(client: Client, around: Surroundings): Packet {
+  const { random } = around;
+  if (client.phase === "connected")
+    return { message: random.chance(0.97) ? hello(client, around) : other(client, around), held: [] };
+  if (client.phase === "restoring" && random.chance(0.8)) return restore(client, around);
+  const dice = random.below(1000);
+  const id = client.nextId();
+  // WHY: who has nothing can neither publish nor give back.
+  if (dice < 190 || (dice < 350 && client.held.size === 0)) return create(id, around);
+  if (dice < 350) return { message: { ...head, id, op: "publish", object: objectToPublish(client, random) }, held: [] };
+  if (dice < 610 || (dice < 870 && client.held.size === 0)) return { message: open(id, around), held: [] };
+  if (dice < 680) return { message: { ...head, id, op: "cancel", request: requestToCancel(client, random) }, held: [] };
+  if (dice < 900) return { message: { ...head, id, op: "release", lease: leaseToRelease(client, random) }, held: [] };
+  if (dice < 940) return { message: { ...head, id, op: "remove", name: name(around) }, held: [] };
+  if (dice < 960) return { message: { ...head, id, op: "inspect", name: name(around) }, held: [] };
+  if (dice < 975) return { message: { ...head, id, op: "status" }, held: [] };
+  if (dice < 982) return restore(client, around);
+  const message = other(client, around);
+  // WHY not goodbye: it has forgotten what it holds.
+  const brings = message.op !== "bye" && random.chance(0.1);
+  return { message, held: brings ? [{ file: around.world.file(), writable: true }] : [] };
+}
+
+function hello(client: Client, { random, foreignSession }: Surroundings): Request {
+  // WHY only then: whoever holds something would lose it.
+  const strays = client.held.size === 0 && random.chance(0.1);
+  const session = strays ? foreignSession(client.process) : client.session;
+  const resume = session === undefined ? {} : { resume: { session } };
+  return { ...head, id: client.nextId(), op: "hello", client: { version: "1", program: "simulated" }, ...resume };
+}
+
+function other(client: Client, around: Surroundings): Request {
+  const { random } = around;
+  const id = client.nextId();
+  const dice = random.below(100);
+  if (dice < 20) return { ...head, id, op: "list", ...(random.chance(0.5) ? { after: name(around) } : {}) };
+  if (dice < 70) {
+    client.forgetAll();
+    return { ...head, id, op: "bye" };
+  }
+  if (dice < 71) return { ...head, id, op: "stop", force: random.chance(0.1) };
+  if (dice < 72) return { ...head, id, op: "takeover" };
+  if (dice < 90) return restored(client, id);
+  return hello(client, around);
+}
+
+function name({ random, names }: Surroundings): string {
+  return random.chance(0.005) ? random.pick(BAD_NAMES) : random.pick(names);
+}
+
+function open(id: number, around: Surroundings): Request {
+  const { random } = around;
+  const access = random.chance(0.6) ? "read" : "read-write";
+  return { ...head, id, op: "open", name: name(around), access, wait: random.chance(0.7) };
+}
+
+function create(id: number, around: Surroundings): Packet {
+  const { random } = around;
+  const descriptor = random.pick(kinds);
+  const lifetime = random.chance(0.2) ? "pinned" : "held";
+  const sharing: Sharing = {
+    with: random.pick(["private", "group", "all"]),
+    access: random.pick(["read", "read-write"]),
+  };
+  const shared = random.chance(0.7) ? { sharing } : {};
+  const message: Request = { ...head, id, op: "create", name: name(around), lifetime, descriptor, ...shared };
+  const held = memoryFor(descriptor, around);
+  if (random.chance(0.01)) held.push({ file: around.world.file(), writable: true });
+  return { message, held };
+}
+
+function memoryFor({ content }: Descriptor, { random, world }: Surroundings): Held[] {
+  const spoiled = random.chance(0.02);
+  const facts = { sizeSealed: !(spoiled && random.chance(0.5)), byteLength: spoiled ? 100 : 4096 };
+  const powers = { restrictable: random.chance(0.9), reopenable: random.chance(0.8) };
+  const memory: Held = { file: world.file({ ...facts, ...powers }), writable: random.chance(0.95) };
+  if (content.kind !== "bundle") return [memory];
+  return [memory, { file: world.file({ byteLength: random.chance(0.98) ? 200 : 199 }), writable: false }];
+}
+
+function objectToPublish(client: Client, random: Random): number {
+  const owned = [...client.held.values()].filter(({ kind }) => kind === "owner");
+  const all = owned.length > 0 && random.chance(0.95) ? owned : [...client.held.values()];
+  return all.length === 0 ? 1 + random.below(1000) : random.pick(all).object;
+}
+
+function requestToCancel(client: Client, random: Random): number {
+  for (const [id, { message }] of client.sent) if (message.op === "open" && random.chance(0.5)) return id;
+  return 1 + random.below(100);
+}
+
+/** WHY forgotten when it is sent: the answer may be lost, and then it is not restored either. */
+function leaseToRelease(client: Client, random: Random): number {
+  const any = client.held.size === 0 || random.chance(0.02);
+  const lease = any ? 1 + random.below(1000) : random.pick([...client.held.keys()]);
+  client.held.delete(lease);
+  client.toRestore = client.toRestore.filter((id) => id !== lease);
+  return lease;
+}
+
+function restore(client: Client, around: Surroundings): Packet {
+  const id = client.nextId();
+  const lease = client.toRestore.pop();
+  const held = client.held.get(lease ?? -1);
+  if (held === undefined) {
+    return { message: restored(client, id), held: [] };
+  }
+  const message: Request = { ...head, id, op: "restore", lease: held.lease };
+  return { message, held: broughtBack(held, around) };
+}
+
+/** What it has not spoken of until then is given back. */
+function restored(client: Client, id: number): Request {
+  // WHY all of it while no greeting has been heard: the session may have been resumed without the client's knowing.
+  if (client.phase === "connected") client.held.clear();
+  for (const lease of client.toRestore) client.held.delete(lease);
+  // WHY these too: whether they were taken is not known.
+  for (const { message } of client.sent.values()) if (message.op === "restore") client.held.delete(message.lease);
+  client.toRestore = [];
+  return { ...head, id, op: "restored" };
+}
+
+function broughtBack({ memory }: HeldLease, { random, world }: Surroundings): readonly Held[] {
+  const dice = random.below(100);
+  if (dice < 20) return [];
+  if (dice < 23) return [{ file: world.file(), writable: true }];
+  if (dice < 25) return [...memory, ...memory];
+  return memory;
+}

@@ -1,0 +1,260 @@
+/**
+ * What a hub must answer to each request, and what follows from it. Each rule reads the answers in the order in which they have to
+ * come, and tells the model what happened.
+ */
+import assert from "node:assert/strict";
+import type { Request, RequestOf } from "../../../src/wire/messages.js";
+import { isValidName } from "../../../src/wire/names.js";
+import type { Judge } from "./judge.js";
+import { bringBack, checkCreated, isReady, mayManage, mayOpen, usesOf } from "./memory-rules.js";
+import type { Model, ModelConnection, ModelObject, ModelSession } from "./model.js";
+import { inspect, list, status } from "./report-rules.js";
+import type { Held } from "./world.js";
+
+export interface Event {
+  readonly model: Model;
+  readonly judge: Judge;
+  readonly nowMs: number;
+  readonly diskFull: boolean;
+  readonly fdTableFull: boolean;
+}
+
+/** What gives something back, or says what is held: it is taken all the same. */
+const NEVER_REFUSED: ReadonlySet<string> = new Set(["release", "cancel", "bye", "restore", "restored"]);
+
+/** A packet that could be read. */
+export function request(event: Event, connection: ModelConnection, message: Request, held: readonly Held[]) {
+  const { judge, model } = event;
+  const { session } = connection;
+  if (session === undefined && message.op !== "hello") {
+    judge.fails(connection.id, message.id, "INVALID_MESSAGE");
+    judge.hangUps.push(connection.id);
+    return;
+  }
+  if (isTooFast(event, connection, message)) return;
+  if (held.length !== wantedFds(message, held.length)) {
+    judge.fails(connection.id, message.id, "INVALID_MESSAGE");
+  } else if (message.op === "hello") {
+    hello(event, connection, message);
+  } else if (message.op === "stop" || message.op === "takeover") {
+    rule(event, connection, message);
+  } else if (message.op === "bye") {
+    judge.ok(connection.id, message.id);
+    model.ended(connection.id);
+    judge.hangUps.push(connection.id);
+  } else ofSession(event, session as ModelSession, message, held);
+}
+
+function ofSession(event: Event, session: ModelSession, message: Request, held: readonly Held[]) {
+  const { judge, model } = event;
+  const { id } = session.connection;
+  switch (message.op) {
+    case "create":
+      return create(event, session, message, held);
+    case "publish":
+      return publish(event, session, message);
+    case "open":
+      return open(event, session, message);
+    case "cancel":
+      return cancel(event, session, message);
+    case "release": {
+      const lease = session.leases.get(message.lease);
+      if (lease === undefined) return judge.fails(id, message.id, "NOT_FOUND");
+      model.endLease(lease);
+      break;
+    }
+    case "restore":
+      return restore(event, session, message, held);
+    case "restored": {
+      const forgotten = [...(session.unrestored ?? [])];
+      session.unrestored = undefined;
+      for (const lease of forgotten) {
+        const found = session.leases.get(lease);
+        if (found !== undefined) model.endLease(found);
+      }
+      break;
+    }
+    case "remove": {
+      const object = model.names.get(message.name);
+      if (!isValidName(message.name)) return judge.fails(id, message.id, "INVALID_NAME");
+      if (object === undefined) return judge.fails(id, message.id, "NOT_FOUND");
+      if (!mayManage(object, session)) return judge.fails(id, message.id, "PERMISSION_DENIED");
+      model.remove(object);
+      break;
+    }
+    case "inspect":
+      return inspect(event, session, message);
+    case "list":
+      return list(event, session, message);
+    case "status":
+      return status(event, session, message);
+  }
+  judge.ok(id, message.id);
+}
+
+/** Who sends too much is told to wait. */
+function isTooFast({ model, judge, nowMs }: Event, { id, peer, session }: ModelConnection, message: Request): boolean {
+  const tallies = [...(session ? [session.tally] : []), model.user(peer.uid), model.hub];
+  const waits = tallies.map((tally) => tally.waitMs(nowMs));
+  const longest = Math.max(...waits);
+  if (longest === 0) {
+    for (const tally of tallies) tally.countMessage();
+    return false;
+  }
+  judge.pauses.push({ connection: id, milliseconds: Math.ceil(longest) });
+  if (NEVER_REFUSED.has(message.op)) return false;
+  const level = tallies[waits.indexOf(longest)]?.level;
+  judge.fails(id, message.id, "LIMIT_EXCEEDED", { limit: `limits.${level}.messagesPerSecond`, found: "" });
+  return true;
+}
+
+function wantedFds(message: Request, found: number): number {
+  if (message.op === "create") return message.descriptor.content.kind === "bundle" ? 2 : 1;
+  return message.op === "restore" ? found : 0;
+}
+
+function hello({ model, judge }: Event, connection: ModelConnection, message: RequestOf<"hello">) {
+  if (connection.session !== undefined) return judge.fails(connection.id, message.id, "INVALID_MESSAGE");
+  const { result } = judge.ok(connection.id, message.id);
+  const earlier = model.sessions.get(message.resume?.session ?? 0);
+  const { pid, startTicks } = connection.peer;
+  const isKnown = pid > 0 && startTicks !== null;
+  if (earlier !== undefined && isKnown && earlier.peer.pid === pid && earlier.peer.startTicks === startTicks) {
+    assert.deepEqual([result.resumed, result.session], [true, earlier.id]);
+    judge.forgets.push(model.resume(earlier, connection));
+    return;
+  }
+  assert.equal(result.resumed, false);
+  model.begin(judge.fresh(result.session), connection);
+}
+
+function rule({ model, judge }: Event, { id, peer }: ModelConnection, message: RequestOf<"stop" | "takeover">) {
+  if (peer.uid !== model.policy.uid && peer.uid !== 0) return judge.fails(id, message.id, "PERMISSION_DENIED");
+  if (message.op === "stop") {
+    const isUsed = model.objects.size > 0 || model.hub.used.clients > 1;
+    if (isUsed && !message.force) return judge.fails(id, message.id, "HUB_IN_USE");
+    judge.stops += 1;
+  } else judge.handOvers += 1;
+  judge.ok(id, message.id);
+}
+
+function create(event: Event, session: ModelSession, message: RequestOf<"create">, held: readonly Held[]) {
+  const { model, judge } = event;
+  const { id } = session.connection;
+  const { name, descriptor, lifetime, sharing = { with: "private", access: "read" } } = message;
+  if (!isValidName(name)) return judge.fails(id, message.id, "INVALID_NAME");
+  if (!checkCreated(descriptor, sharing, held)) return judge.fails(id, message.id, "INVALID_DESCRIPTOR");
+  if (model.names.has(name)) return judge.fails(id, message.id, "NAME_TAKEN");
+  const { uid, gid } = session.peer;
+  const uses = usesOf(descriptor);
+  const refusal = model.refusal(session.tally, uid, { ...uses, leases: 1 });
+  if (refusal !== undefined) return judge.fails(id, message.id, "LIMIT_EXCEEDED", refusal);
+  // WHY here: whether a number was used up by what failed then is the hub's own affair.
+  if (event.diskFull) return judge.fails(id, message.id, "DISK_FULL");
+  const { result } = judge.ok(id, message.id);
+  const object: ModelObject = {
+    id: judge.fresh(result.object),
+    name,
+    pinned: lifetime === "pinned",
+    sharing,
+    descriptor,
+    owner: { uid, gid },
+    files: held.map(({ file }) => file),
+    writable: descriptor.mechanism === "memfd" && held[0]?.writable === true,
+    uses,
+    leases: new Map(),
+    memory: held,
+    ownerLease: undefined,
+    published: false,
+    named: true,
+  };
+  model.addObject(object);
+  model.addLease(judge.fresh(result.lease), "owner", session, object);
+  session.recorded = true;
+}
+
+function publish(event: Event, session: ModelSession, message: RequestOf<"publish">) {
+  const { model, judge } = event;
+  const { id } = session.connection;
+  const object = model.objects.get(message.object);
+  if (object === undefined) return judge.fails(id, message.id, "NOT_FOUND");
+  if (object.ownerLease?.session !== session) return judge.fails(id, message.id, "NOT_OWNER");
+  if (event.diskFull && !object.published) return judge.fails(id, message.id, "DISK_FULL");
+  judge.ok(id, message.id);
+  object.published = true;
+  grantWaiting(event, object);
+}
+
+function open(event: Event, session: ModelSession, message: RequestOf<"open">) {
+  const { model, judge } = event;
+  const { id } = session.connection;
+  if (!isValidName(message.name)) return judge.fails(id, message.id, "INVALID_NAME");
+  const object = model.names.get(message.name);
+  if (object !== undefined && isReady(object)) return grant(event, session, message, object);
+  if (!message.wait) return judge.fails(id, message.id, "NOT_FOUND");
+  if (session.waits.has(message.id)) return judge.fails(id, message.id, "INVALID_MESSAGE");
+  const refusal = model.refusal(session.tally, session.peer.uid, { waitingOpens: 1 });
+  if (refusal !== undefined) return judge.fails(id, message.id, "LIMIT_EXCEEDED", refusal);
+  model.addWait(session, message);
+}
+
+function cancel({ model, judge }: Event, session: ModelSession, message: RequestOf<"cancel">) {
+  const { id } = session.connection;
+  const wait = session.waits.get(message.request);
+  if (wait !== undefined) {
+    judge.fails(id, message.request, "ABORTED");
+    model.endWait(wait);
+  }
+  judge.ok(id, message.id);
+}
+
+function restore(event: Event, session: ModelSession, message: RequestOf<"restore">, held: readonly Held[]) {
+  const { model, judge } = event;
+  const { id } = session.connection;
+  const lease = session.leases.get(message.lease);
+  if (lease === undefined) return judge.fails(id, message.id, "NOT_FOUND");
+  const brought = held.length === 0 ? undefined : bringBack(lease.object, session, held, event.fdTableFull);
+  if (typeof brought === "string") return judge.fails(id, message.id, brought);
+  if (brought !== undefined) {
+    model.supply(lease.object, brought);
+    grantWaiting(event, lease.object);
+  }
+  judge.ok(id, message.id);
+  session.unrestored?.delete(message.lease);
+}
+
+/** All who wait for a name that can be opened now, in the order in which they came. */
+function grantWaiting(event: Event, object: ModelObject) {
+  if (!object.named || !isReady(object)) return;
+  for (const wait of [...(event.model.waits.get(object.name) ?? [])]) {
+    event.model.endWait(wait);
+    grant(event, wait.session, wait.request, object);
+  }
+}
+
+function grant(event: Event, session: ModelSession, message: RequestOf<"open">, object: ModelObject) {
+  const { model, judge } = event;
+  const { id } = session.connection;
+  const { access } = message;
+  const [memory] = object.memory ?? [];
+  assert.ok(memory !== undefined && object.published);
+  const isHost = object.descriptor.mechanism === "memfd";
+  if (!mayOpen(object, session, access)) return judge.fails(id, message.id, "PERMISSION_DENIED");
+  const isTimeline = object.descriptor.content.kind === "timeline";
+  const isReadOnly = isTimeline || (isHost && !memory.writable);
+  if (access === "read-write" && isReadOnly) return judge.fails(id, message.id, "READ_ONLY");
+  if (event.fdTableFull && isHost && memory.writable && access === "read")
+    return judge.fails(id, message.id, "TOO_MANY_FDS");
+  const refusal = model.refusal(session.tally, session.peer.uid, { leases: 1 });
+  if (refusal !== undefined) return judge.fails(id, message.id, "LIMIT_EXCEEDED", refusal);
+  if (event.diskFull) return judge.fails(id, message.id, "DISK_FULL");
+  const { result, fds } = judge.ok(id, message.id, object.files.length);
+  assert.equal(result.object, object.id);
+  assert.ok(
+    fds.every(({ file }, index) => file === object.memory?.[index]?.file),
+    "the memory is the object's",
+  );
+  if (isHost) assert.equal(fds[0]?.writable, access === "read-write");
+  model.addLease(judge.fresh(result.lease), access, session, object);
+  session.recorded = true;
+}

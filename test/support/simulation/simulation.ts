@@ -1,0 +1,292 @@
+/**
+ * One run of a hub's core with many clients: each step is one event into the core, chosen by the seed, after which the core has to
+ * have done exactly what the model says.
+ */
+import assert from "node:assert/strict";
+import { CudaIpcError } from "../../../src/base/errors.js";
+import { HubCore } from "../../../src/hub/hub-core.js";
+import type { ConnectionId } from "../../../src/hub/ports.js";
+import { encodeMessage } from "../../../src/wire/codec.js";
+import { Random } from "../random.js";
+import type { Client, Packet, SimulatedProcess } from "./client.js";
+import { compare } from "./compare.js";
+import { damaged, garbage } from "./garbage.js";
+import { Judge } from "./judge.js";
+import { Model } from "./model.js";
+import { type Plan, planOf } from "./plan.js";
+import { Population } from "./population.js";
+import { nextPacket, type Surroundings } from "./requests.js";
+import { crash, type Snapshot, snapshotOf, stopped, takeOver } from "./restarts.js";
+import { request } from "./rules.js";
+import { World } from "./world.js";
+
+/** What the server has yet to tell the core. */
+export interface Happening {
+  readonly what: "hungUp" | "processEnded";
+  readonly connection: ConnectionId;
+}
+
+export class Simulation {
+  readonly random: Random;
+  readonly plan: Plan;
+  readonly world = new World();
+  readonly judge: Judge;
+  readonly population: Population;
+  readonly pending: Happening[] = [];
+  /** Whose connection it is, for as long as that client reads it. */
+  readonly readers = new Map<ConnectionId, Client>();
+  readonly counts: Record<string, number> = {};
+  readonly answers: Record<string, number> = {};
+  readonly trace: unknown[] = [];
+  model: Model;
+  core: HubCore<number>;
+  /** Events into the core. */
+  steps = 0;
+  lastConnection = 0;
+  readonly #around: Surroundings;
+  #turns = 0;
+
+  constructor(seed: number, processes?: number) {
+    this.random = new Random(seed);
+    this.plan = planOf(this.random, processes);
+    this.judge = new Judge(this.world);
+    this.model = new Model(this.plan.policy);
+    this.core = this.newCore(0);
+    this.population = new Population(this.random, this.plan);
+    const names = Array.from({ length: this.plan.names }, (_, index) => `name-${index}`);
+    const foreignSession = (process: SimulatedProcess) => this.population.sessionOfAnother(process);
+    this.#around = { random: this.random, world: this.world, names, foreignSession };
+  }
+
+  newCore(lastId: number): HubCore<number> {
+    const identity = { version: "0", instance: "simulated", pid: 1, startedAtMs: 0, socket: "/hub", idleMs: null };
+    return new HubCore<number>(identity, this.plan.policy, this.world, lastId);
+  }
+
+  /** One turn of somebody, which is an event into the core at most. */
+  turn() {
+    const { random, plan, pending, population } = this;
+    this.#turns += 1;
+    this.world.clock += random.below(4);
+    const process = population.any();
+    if (random.chance(1 / plan.stepsPerCrash)) crash(this);
+    else if (random.chance(1 / plan.stepsPerTakeover)) takeOver(this);
+    else if (pending.length > 0 && random.chance(pending.length > 20 ? 0.8 : 0.2)) this.#happen();
+    else if (process === undefined || (population.size < plan.processes && random.chance(0.3))) population.spawn();
+    else if (random.chance(1 / Math.max(1, plan.stepsPerLife / population.size))) this.kill(process);
+    else this.#act(random.pick(process.clients));
+    if (this.#turns % plan.stepsPerComparison === 0) compare(this);
+  }
+
+  /** All processes end; then nothing is left but what is pinned. */
+  finish() {
+    for (;;) {
+      const process = this.population.any();
+      if (process === undefined) break;
+      this.kill(process);
+    }
+    while (this.pending.length > 0) this.#happen();
+    compare(this);
+    const pinned = [...this.model.objects.values()];
+    assert.ok(
+      pinned.every(({ pinned, published, named, leases }) => pinned && published && named && leases.size === 0),
+    );
+    assert.deepEqual([this.core.connectionCount, this.core.objectCount], [0, pinned.length]);
+    this.core.close();
+    assert.equal(this.world.open.size, 0, "nothing is left open at the end");
+  }
+
+  kill(process: SimulatedProcess) {
+    this.#note("process ends", process.peer.pid);
+    this.population.kill(process);
+    for (const client of process.clients) if (client.connection !== undefined) this.#stopReading(client);
+    for (const connection of process.connections) {
+      if (this.model.connections.has(connection)) this.pending.push({ what: "processEnded", connection });
+    }
+  }
+
+  /** The other end of this client's socket is closed; the core will be told. */
+  cut(client: Client) {
+    const connection = this.#stopReading(client);
+    if (connection !== undefined) this.pending.push({ what: "hungUp", connection });
+  }
+
+  /** After each event: the core has done what it had to, and nothing else. */
+  check() {
+    const { world, model, core } = this;
+    assert.deepEqual(world.violations, []);
+    this.judge.done();
+    if (world.open.size !== model.fdCount) assert.fail(`descriptors: ${world.open.size}, wanted ${model.fdCount}`);
+    if (world.store.size !== model.withMemory)
+      assert.fail(`objects with memory: ${world.store.size}, wanted ${model.withMemory}`);
+    if (core.objectCount !== model.objects.size)
+      assert.fail(`objects: ${core.objectCount}, wanted ${model.objects.size}`);
+    if (core.connectionCount !== model.connections.size)
+      assert.fail(`connections: ${core.connectionCount}, wanted ${model.connections.size}`);
+    const { toBeEnded } = model;
+    for (const file of world.endedNow)
+      assert.ok(toBeEnded.includes(file), `the timeline in file ${file.number} is of a living owner`);
+    for (const file of toBeEnded) assert.ok(file.ended, `the timeline in file ${file.number} is not ended`);
+  }
+
+  #act(client: Client) {
+    const { random, world } = this;
+    if (client.connection === undefined) {
+      if (random.chance(0.3)) this.#connect(client);
+      return;
+    }
+    if (random.chance(client.deaf ? 0.2 : 0.004)) {
+      this.#note("cut", client.connection);
+      return this.cut(client);
+    }
+    if (random.chance(0.004)) client.deaf = true;
+    // WHY not waited for: nothing of it would be read.
+    if (client.pausedUntilMs > world.clock) return void this.#note("paused", client.connection);
+    if (random.chance(0.004)) return this.#spoil(client);
+    this.#send(client, nextPacket(client, this.#around));
+  }
+
+  #connect(client: Client) {
+    const { peer } = client.process;
+    this.lastConnection += 1;
+    const id = this.lastConnection;
+    this.#begin("connect", id);
+    const { policy } = this.plan;
+    const isServed =
+      peer.uid === policy.uid || (policy.users as ReadonlySet<number>).has(peer.uid) || peer.groups.includes(77);
+    const refusal = this.model.refusal(undefined, peer.uid, { clients: 1 });
+    const wanted = !isServed ? "UNTRUSTED_PEER" : refusal !== undefined ? "LIMIT_EXCEEDED" : undefined;
+    const found = codeOf(() => this.core.connected(id, peer));
+    assert.equal(found, wanted, "connect");
+    if (wanted === undefined) {
+      this.model.connect(id, peer);
+      this.readers.set(id, client);
+      client.connection = id;
+      client.phase = "connected";
+      client.process.connections.add(id);
+    }
+    this.check();
+  }
+
+  #send(client: Client, packet: Packet) {
+    const id = client.connection as ConnectionId;
+    const connection = this.model.connections.get(id);
+    assert.ok(connection !== undefined);
+    client.sent.set(packet.message.id, packet);
+    this.#begin(packet.message.op, id, packet.message);
+    const before = this.#mayDie();
+    const fds = packet.held.map((held) => this.world.receive(held));
+    const { diskFull, fdTableFull, clock } = this.world;
+    this.#run(() => this.core.packet(id, encodeMessage(packet.message), fds));
+    if (this.world.dead) return crash(this, { before, packet });
+    request(
+      { model: this.model, judge: this.judge, nowMs: clock, diskFull, fdTableFull },
+      connection,
+      packet.message,
+      packet.held,
+    );
+    this.check();
+    this.#deliver();
+    const { stops, handOvers } = this.world;
+    if (stops > 0) stopped(this);
+    else if (handOvers > 0) takeOver(this);
+  }
+
+  #spoil(client: Client) {
+    const id = client.connection as ConnectionId;
+    const spoiled = this.random.chance(0.7) ? garbage(this.random) : damaged(this.random);
+    this.#begin("spoiled packet", id, spoiled);
+    if (spoiled.damage === undefined) {
+      const fds = [1, 2].map(() => this.world.receive({ file: this.world.file(), writable: true }));
+      this.core.packet(id, spoiled.bytes, fds);
+    } else this.core.damagedPacket(id, spoiled.bytes, spoiled.damage);
+    this.judge.fails(id, spoiled.id, spoiled.code);
+    if (spoiled.hangsUp) this.judge.hangUps.push(id);
+    this.check();
+    this.#deliver();
+  }
+
+  #happen() {
+    const [happening] = this.pending.splice(this.random.below(this.pending.length), 1);
+    const { what, connection } = happening as Happening;
+    this.#begin(what, connection);
+    const before = this.#mayDie();
+    this.#run(() => this.core[what](connection));
+    if (this.world.dead) return crash(this, { before, lost: what === "processEnded" ? connection : undefined });
+    if (what === "hungUp") this.model.hungUp(connection);
+    else this.model.ended(connection);
+    this.check();
+  }
+
+  /** What the clients learn of it, and what the server does. */
+  #deliver() {
+    const { world, readers } = this;
+    for (const sent of world.replies) {
+      const { reply } = sent;
+      const outcome = reply.ok ? "ok" : reply.error.code;
+      this.answers[outcome] = (this.answers[outcome] ?? 0) + 1;
+      readers.get(sent.connection)?.receive(sent);
+    }
+    for (const { connection, milliseconds } of world.paused) {
+      const client = readers.get(connection);
+      if (client !== undefined) client.pausedUntilMs = world.clock + milliseconds;
+    }
+    for (const connection of world.forgotten) {
+      const client = readers.get(connection);
+      if (client !== undefined) this.#stopReading(client);
+    }
+    for (const connection of world.hungUp) {
+      const client = readers.get(connection);
+      if (client !== undefined) this.cut(client);
+    }
+  }
+
+  #stopReading(client: Client): ConnectionId | undefined {
+    const { connection } = client;
+    client.cutOff();
+    if (connection !== undefined) this.readers.delete(connection);
+    return connection;
+  }
+
+  /** Nothing of the hub's own may come out of the core as an exception. */
+  #run(event: () => void) {
+    try {
+      event();
+    } catch (error) {
+      if (!this.world.dead) throw error;
+    }
+  }
+
+  #begin(kind: string, connection: ConnectionId, detail?: unknown) {
+    this.#note(kind, connection, detail);
+    this.steps += 1;
+    this.world.beginEvent();
+    this.judge.beginEvent();
+    this.model.toBeEnded.length = 0;
+    if (this.random.chance(0.01)) this.world.diskFull = true;
+    if (this.random.chance(0.01)) this.world.fdTableFull = true;
+  }
+
+  /** At times the hub dies at one of the records that it writes in this event. */
+  #mayDie(): Snapshot | undefined {
+    if (!this.random.chance(2 / this.plan.stepsPerCrash)) return undefined;
+    this.world.recordsToLive = this.random.below(4);
+    return snapshotOf(this.model);
+  }
+
+  #note(kind: string, subject: number, detail?: unknown) {
+    this.counts[kind] = (this.counts[kind] ?? 0) + 1;
+    this.trace.push([this.steps, kind, subject, detail]);
+    if (this.trace.length > 60) this.trace.splice(0, 30);
+  }
+}
+
+function codeOf(act: () => void): string | undefined {
+  try {
+    act();
+    return undefined;
+  } catch (error) {
+    if (error instanceof CudaIpcError) return error.code;
+    throw error;
+  }
+}

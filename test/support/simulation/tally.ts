@@ -1,0 +1,70 @@
+/** The model's accounts: what a client, a user and the hub have of everything, counted one by one, and how many messages they may send. */
+import type { Quota, Resource } from "../../../src/hub/quota.js";
+
+export type Uses = Readonly<Partial<Record<Resource, number>>>;
+
+const ORDER = ["clients", "objects", "leases", "waitingOpens", "hostBytes", "deviceBytes"] as const;
+
+/** Why something is refused, as it stands in the error. */
+export interface Refusal {
+  readonly limit: string;
+  readonly found: string;
+}
+
+export class Tally {
+  readonly level: "hub" | "user" | "client";
+  readonly quota: Quota;
+  readonly used: Record<Resource, number> = {
+    clients: 0,
+    objects: 0,
+    leases: 0,
+    waitingOpens: 0,
+    hostBytes: 0,
+    deviceBytes: 0,
+  };
+  #messages: number;
+  #atMs = 0;
+
+  constructor(level: "hub" | "user" | "client", quota: Quota) {
+    this.level = level;
+    this.quota = quota;
+    this.#messages = quota.messagesPerSecond;
+  }
+
+  add(uses: Uses, sign: 1 | -1 = 1): void {
+    for (const resource of ORDER) {
+      const amount = uses[resource];
+      if (amount === undefined) continue;
+      this.used[resource] += sign * amount;
+      if (this.used[resource] < 0) throw new Error(`the model has ${this.used[resource]} ${resource}`);
+    }
+  }
+
+  /** The first of its limits that this would be over. */
+  refusal(uses: Uses): Refusal | undefined {
+    for (const resource of ORDER) {
+      const amount = uses[resource] ?? 0;
+      if (amount > 0 && this.used[resource] + amount > this.quota[resource])
+        return { limit: `limits.${this.level}.${resource}`, found: ` has ${this.used[resource]} ` };
+    }
+    return undefined;
+  }
+
+  /** How long to wait until the next message; 0 where it may come now. */
+  waitMs(nowMs: number): number {
+    const rate = this.quota.messagesPerSecond;
+    if (rate === Number.POSITIVE_INFINITY) return 0;
+    this.#messages = Math.min(rate, this.#messages + ((nowMs - this.#atMs) * rate) / 1000);
+    this.#atMs = nowMs;
+    return this.#messages >= 1 ? 0 : ((1 - this.#messages) * 1000) / rate;
+  }
+
+  forgetMessages(): void {
+    this.#messages = this.quota.messagesPerSecond;
+    this.#atMs = 0;
+  }
+
+  countMessage(): void {
+    this.#messages -= 1;
+  }
+}

@@ -1,0 +1,212 @@
+/**
+ * The world of a simulated hub: descriptors that are numbers on files that are records, a clock, a journal that is a list, a service
+ * manager that keeps descriptors. It fails where it is told to, and finds out whatever is closed twice or used after it was closed.
+ */
+import { CudaIpcError } from "../../../src/base/errors.js";
+import type { HubRecord } from "../../../src/hub/hub-records.js";
+import type { ConnectionId, HubPorts } from "../../../src/hub/ports.js";
+import type { MemoryFileFacts } from "../../../src/os/memory-file.js";
+import type { Reply } from "../../../src/wire/messages.js";
+
+/** Memory, which outlives every descriptor of it that the hub has. */
+export interface File {
+  readonly number: number;
+  readonly facts: Omit<MemoryFileFacts, "writable">;
+  /** Whether the hub may keep other users from writing to it. */
+  readonly restrictable: boolean;
+  /** Whether a descriptor for writing can be made of one for reading. */
+  readonly reopenable: boolean;
+  /** Whether the timeline in it has been ended. */
+  ended: boolean;
+}
+
+/** A descriptor as its holder knows it; the number differs from process to process. */
+export interface Held {
+  readonly file: File;
+  readonly writable: boolean;
+}
+
+export interface SentReply {
+  readonly connection: ConnectionId;
+  readonly reply: Reply;
+  readonly fds: readonly Held[];
+}
+
+/** The hub died in the middle of what it was doing: nothing that it does after that happens. */
+class HubDied extends Error {}
+
+const GAINS: ReadonlySet<string> = new Set(["session", "object", "lease", "published"]);
+
+export class World implements HubPorts<number> {
+  /** Descriptors that the hub has. */
+  readonly open = new Map<number, Held>();
+  journal: HubRecord[] = [];
+  /** What the service manager keeps, by object. */
+  readonly store = new Map<number, readonly Held[]>();
+
+  // What the hub did in the event at hand.
+  readonly replies: SentReply[] = [];
+  readonly hungUp: ConnectionId[] = [];
+  readonly forgotten: ConnectionId[] = [];
+  readonly paused: { readonly connection: ConnectionId; readonly milliseconds: number }[] = [];
+  readonly endedNow: File[] = [];
+  stops = 0;
+  handOvers = 0;
+
+  // What is to go wrong in the event at hand.
+  diskFull = false;
+  fdTableFull = false;
+  /** How many records the hub still writes before it dies; undefined where it lives. */
+  recordsToLive: number | undefined;
+  dead = false;
+
+  /** What the hub must never do. WHY kept: it would answer an error that is thrown from here as any other. */
+  readonly violations: string[] = [];
+
+  clock = 1_000;
+  #lastFd = 0;
+  #lastFile = 0;
+
+  beginEvent(): void {
+    this.replies.length = 0;
+    this.hungUp.length = 0;
+    this.forgotten.length = 0;
+    this.paused.length = 0;
+    this.endedNow.length = 0;
+    this.stops = 0;
+    this.handOvers = 0;
+    this.diskFull = false;
+    this.fdTableFull = false;
+    this.recordsToLive = undefined;
+  }
+
+  /** The process of the hub is gone, and with it all its descriptors; another begins. */
+  rebirth(): void {
+    this.open.clear();
+    this.dead = false;
+  }
+
+  file(changes: Partial<File["facts"]> & { restrictable?: boolean; reopenable?: boolean } = {}): File {
+    this.#lastFile += 1;
+    const { restrictable = true, reopenable = true, ...facts } = changes;
+    const whole = { byteLength: 4096, sizeSealed: true, contentSealed: true, mode: 0o444, ownerUid: 0, ...facts };
+    const inode = `1:${this.#lastFile}`;
+    return { number: this.#lastFile, facts: { ...whole, inode }, restrictable, reopenable, ended: false };
+  }
+
+  /** A descriptor that the hub receives. */
+  receive(held: Held): number {
+    this.#lastFd += 1;
+    this.open.set(this.#lastFd, held);
+    return this.#lastFd;
+  }
+
+  reply(connection: ConnectionId, reply: Reply, fds: readonly number[]): void {
+    const sent = fds.map((fd) => this.#look(fd, "sent"));
+    if (!this.dead) this.replies.push({ connection, reply, fds: sent });
+  }
+
+  hangUp(connection: ConnectionId): void {
+    if (!this.dead) this.hungUp.push(connection);
+  }
+
+  forget(connection: ConnectionId): void {
+    if (!this.dead) this.forgotten.push(connection);
+  }
+
+  pause(connection: ConnectionId, milliseconds: number): void {
+    if (!this.dead) this.paused.push({ connection, milliseconds });
+  }
+
+  stop(): void {
+    if (!this.dead) this.stops += 1;
+  }
+
+  handOver(): void {
+    if (!this.dead) this.handOvers += 1;
+  }
+
+  record(records: readonly HubRecord[]): void {
+    if (this.dead) throw new HubDied("the hub has died");
+    if (this.diskFull && records.some(({ t }) => GAINS.has(t))) throw new CudaIpcError("DISK_FULL", "no space left");
+    for (const record of records) {
+      if (this.recordsToLive !== undefined) {
+        if (this.recordsToLive === 0) this.#die();
+        this.recordsToLive -= 1;
+      }
+      this.journal.push(record);
+    }
+    // WHY here as well: after the last record was kept, and before what it says has taken effect.
+    if (this.recordsToLive === 0) this.#die();
+  }
+
+  memoryArrived(object: number, fds: readonly number[]): void {
+    const held = fds.map((fd) => this.#look(fd, "kept"));
+    if (!this.dead) this.store.set(object, held);
+  }
+
+  memoryGone(object: number): void {
+    if (!this.dead) this.store.delete(object);
+  }
+
+  closeFd(fd: number): void {
+    if (!this.open.delete(fd) && !this.dead) this.#violation(`descriptor ${fd} is closed a second time`);
+  }
+
+  inspectMemoryFile(fd: number): MemoryFileFacts {
+    const { file, writable } = this.#look(fd, "looked at");
+    return { ...file.facts, writable };
+  }
+
+  restrictMemoryFile(fd: number): boolean {
+    return this.#look(fd, "restricted").file.restrictable;
+  }
+
+  reopenReadOnly(fd: number): number {
+    const { file } = this.#look(fd, "reopened");
+    this.#checkFdTable();
+    return this.receive({ file, writable: false });
+  }
+
+  reopenWritable(fd: number): number | undefined {
+    const { file } = this.#look(fd, "reopened");
+    this.#checkFdTable();
+    return file.reopenable ? this.receive({ file, writable: true }) : undefined;
+  }
+
+  endTimeline(fd: number, byteOffset: number): void {
+    const { file, writable } = this.#look(fd, "written to");
+    if (byteOffset !== 128) this.#violation(`a timeline is ended at byte ${byteOffset}`);
+    if (!writable || this.dead) return;
+    file.ended = true;
+    this.endedNow.push(file);
+  }
+
+  now(): number {
+    return this.clock;
+  }
+
+  monotonicMs(): number {
+    return this.clock;
+  }
+
+  #die(): never {
+    this.dead = true;
+    throw new HubDied("the hub dies while it writes a record");
+  }
+
+  #checkFdTable(): void {
+    if (this.fdTableFull) throw new CudaIpcError("TOO_MANY_FDS", "the table of open files is full");
+  }
+
+  #look(fd: number, verb: string): Held {
+    const held = this.open.get(fd);
+    if (held === undefined) this.#violation(`descriptor ${fd} is ${verb} after it was closed`);
+    return held;
+  }
+
+  #violation(what: string): never {
+    this.violations.push(what);
+    throw new Error(what);
+  }
+}

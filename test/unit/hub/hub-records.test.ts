@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { checkRecord, type HubRecord, type HubState, recordsOf, replay } from "../../../src/hub/hub-records.js";
+import { hostArray } from "../../support/messages.js";
+
+const session = (id: number): HubRecord => ({
+  t: "session",
+  id,
+  pid: 10,
+  startTicks: 100,
+  uid: 500,
+  gid: 500,
+  groups: [7],
+  program: "test",
+});
+const object = (id: number, name = "frame"): HubRecord => ({
+  t: "object",
+  id,
+  name,
+  lifetime: "held",
+  sharing: { with: "private", access: "read" },
+  descriptor: hostArray,
+  createdAtMs: 5,
+  owner: { pid: 10, uid: 500, gid: 500 },
+  inodes: ["1:2"],
+  writable: true,
+});
+const lease = (id: number, of: number, by: number): HubRecord => ({
+  t: "lease",
+  id,
+  object: of,
+  session: by,
+  kind: "owner",
+});
+const all: readonly HubRecord[] = [
+  session(1),
+  object(2),
+  lease(3, 2, 1),
+  { t: "published", object: 2 },
+  { t: "unnamed", object: 2 },
+  object(4),
+  lease(5, 4, 1),
+];
+
+function idsOf(state: HubState): [number[], number[], number[]] {
+  return [[...state.sessions.keys()], [...state.objects.keys()], [...state.leases.keys()]];
+}
+
+describe("records", () => {
+  it("make the state again, and the state the shortest records of it", () => {
+    const state = replay(all);
+    assert.deepEqual(idsOf(state), [[1], [2, 4], [3, 5]]);
+    assert.deepEqual(
+      [...state.objects.values()].map(({ published, named }) => [published, named]),
+      [
+        [true, false],
+        [false, true],
+      ],
+    );
+    assert.deepEqual(replay(recordsOf(state)), state);
+    assert.equal([...recordsOf(state)].length, 1 + all.length);
+  });
+
+  it("survive being written down", () => {
+    const written = [...recordsOf(replay(all))].map((record) =>
+      checkRecord("a record", JSON.parse(JSON.stringify(record))),
+    );
+    assert.deepEqual(replay(written), replay(all));
+  });
+
+  it("remember the largest number, also of what has ended", () => {
+    assert.equal(replay(all).lastId, 5);
+    assert.equal(replay([...all, { t: "released", lease: 5 }]).lastId, 5);
+    assert.equal(replay([...all, { t: "last-id", id: 77 }]).lastId, 77);
+    assert.equal(replay(recordsOf(replay([...all, { t: "last-id", id: 77 }]))).lastId, 77);
+    assert.equal(replay([]).lastId, 0);
+    assert.deepEqual([...recordsOf(replay([]))], []);
+  });
+
+  it("of ends take away what depended on it", () => {
+    assert.deepEqual(idsOf(replay([...all, { t: "released", lease: 3 }])), [[1], [2, 4], [5]]);
+    assert.deepEqual(idsOf(replay([...all, { t: "object-ended", object: 2 }])), [[1], [4], [5]]);
+    assert.deepEqual(idsOf(replay([...all, { t: "session-ended", session: 1 }])), [[], [2, 4], []]);
+  });
+
+  it("of what is not known change nothing", () => {
+    const unknown: readonly HubRecord[] = [
+      { t: "published", object: 90 },
+      { t: "unnamed", object: 90 },
+      { t: "object-ended", object: 90 },
+      { t: "released", lease: 90 },
+      { t: "session-ended", session: 90 },
+      lease(6, 90, 1),
+      lease(7, 2, 90),
+    ];
+    assert.deepEqual(idsOf(replay([...all, ...unknown])), idsOf(replay(all)));
+  });
+
+  it("are read strictly", () => {
+    assert.deepEqual(checkRecord("a record", object(2)), object(2));
+    const wrong: readonly unknown[] = [
+      { t: "unknown" },
+      { ...object(2), more: 1 },
+      { ...object(2), id: 0 },
+      { ...session(1), groups: ["7"] },
+      { ...lease(3, 2, 1), kind: "all" },
+      null,
+    ];
+    for (const value of wrong) assert.throws(() => checkRecord("a record", value), { code: "INVALID_MESSAGE" });
+  });
+});
