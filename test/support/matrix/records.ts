@@ -59,7 +59,7 @@ function markdown({ date, commit, node, kernel, seconds, cells: records, protect
     `${run} (${date}, ${commit}, Node ${node}, Linux ${kernel}).`,
     ...roles.flatMap((role) => [`### The ${role} is hit`, table(role, records)]),
     "### Seen to fail",
-    "What was removed from the code for a moment, and the cells that failed then:",
+    "For each step and each fault, what the code was made to do for a moment, without the protection, and cells that failed then:",
     protections.map(({ of, removed, seenFailing }) => `- ${of}: ${removed}. ${seenFailing.join("; ")}.`).join("\n"),
   ].join("\n\n");
 }
