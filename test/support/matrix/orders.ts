@@ -5,7 +5,8 @@ export type Order =
   | { readonly do: "arm"; readonly action: SeamAction; readonly at: number }
   | { readonly do: "disarm" }
   | { readonly do: "cut" }
-  | { readonly do: "create" | "publish" | "close" | "open"; readonly name: string }
+  | { readonly do: "create"; readonly name: string; readonly elements?: number }
+  | { readonly do: "publish" | "close" | "open"; readonly name: string }
   | { readonly do: "read"; readonly name: string; readonly stamp: number }
   | { readonly do: "write"; readonly name: string; readonly stamp: number }
   /** A word with the hub. */

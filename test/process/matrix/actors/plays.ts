@@ -24,9 +24,11 @@ async function read(array: SharedArray): Promise<number> {
 async function carryOut(order: OrderMessage): Promise<unknown> {
   const { timeoutMs } = order;
   switch (order.do) {
-    case "create":
-      arrays.set(order.name, await hub.create(order.name, { ...STAMPED, timeoutMs }));
+    case "create": {
+      const { name, elements = STAMPED.shape[0] } = order;
+      arrays.set(name, await hub.create(name, { ...STAMPED, shape: [elements], timeoutMs }));
       return undefined;
+    }
     case "write":
       await held(order.name).as("int32").write(stampedValues(order.stamp));
       return undefined;
