@@ -42,7 +42,10 @@ export const hubExpectations: RoleExpectations = {
     write: "the writing needs no hub",
     close: "works: it needs no descriptor",
     reconnect: ["who finds no room comes back once there is some; calls end with their time limit", ["ok", "TIMEOUT"]],
-    takeover: ["the successor gives up with its time limit; the hub goes on", ["TIMEOUT"]],
+    takeover: [
+      "the successor is hung up on or gives up with its time limit; the hub goes on",
+      ["TIMEOUT", "TOO_MANY_FDS", "PEER_GONE"],
+    ],
   },
   "disk full": {
     create: [`DISK_FULL: ${NO_ROOM}`, ["DISK_FULL"]],

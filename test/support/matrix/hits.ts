@@ -4,7 +4,7 @@ import type { SeamAction } from "./fault-seam.js";
 import type { Party } from "./party.js";
 
 /** What the process does to itself at a call; undefined for what is done to it from outside. */
-export const actionOf: Readonly<Record<Fault, SeamAction | undefined>> = {
+const actionOf: Readonly<Record<Fault, SeamAction | undefined>> = {
   SIGKILL: "SIGKILL",
   SIGSTOP: "SIGSTOP",
   "socket cut": "cut",
