@@ -11,7 +11,7 @@ export type { WaitOptions } from "./base/deadline.js";
 export { type ErrorCode, type ErrorCodeFacts, errorCodes, isErrorCode } from "./base/error-codes.js";
 export { CudaError, CudaIpcError, SystemError } from "./base/errors.js";
 export { type ConnectOptions, connect } from "./client/connect.js";
-export type { CreateBundleOptions, CreateOptions, Hub, Inspection, OpenOptions } from "./client/hub.js";
+export type { CreateBundleOptions, CreateOptions, Hub, Inspection, OpenOptions, SharingOptions } from "./client/hub.js";
 export type { Reconnected } from "./client/hub-link.js";
 export type { Placement } from "./client/placement.js";
 export type { SharedArray } from "./client/shared-array.js";

@@ -13,6 +13,22 @@ export function formatBytes(byteLength: number): string {
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${units[unit]}`;
 }
 
+const UNIT_BYTES: Readonly<Record<string, number>> = {
+  KiB: 2 ** 10,
+  MiB: 2 ** 20,
+  GiB: 2 ** 30,
+  TiB: 2 ** 40,
+  PiB: 2 ** 50,
+};
+
+/** `64GiB` or `1.5 MiB` or `4096` in bytes; undefined for what is no size, or no whole number of bytes. */
+export function parseBytes(text: string): number | undefined {
+  const found = /^(\d+(?:\.\d+)?) ?([KMGTP]iB)?$/.exec(text);
+  if (found === null) return undefined;
+  const byteLength = Number(found[1]) * (UNIT_BYTES[found[2] ?? ""] ?? 1);
+  return Number.isSafeInteger(byteLength) ? byteLength : undefined;
+}
+
 /** The smallest multiple of `granularity` that is at least `byteLength`; both exact integers. */
 export function roundUp(byteLength: number, granularity: number): number {
   return Math.ceil(byteLength / granularity) * granularity;

@@ -63,7 +63,10 @@ export const errorCodes = {
     "The message names the limit; free something or use less.",
     true,
   ),
-  UNTRUSTED_PEER: facts("The process on the other side runs as another user.", "Run both sides as the same user."),
+  UNTRUSTED_PEER: facts(
+    "The process on the other side runs as another user.",
+    "Run both sides as the same user, or use a hub that serves several (docs/guide.md).",
+  ),
   UNSAFE_RUNTIME_DIR: facts(
     "The folder of the hub's socket could be changed by others.",
     "Make it yours alone (chown, chmod 700), or set CUDA_IPC_SOCKET to a path in a folder that is.",
@@ -150,8 +153,8 @@ export const errorCodes = {
   TOO_MANY_FDS: facts("The table of open files is full.", "Close something, or raise the limit (ulimit -n).", true),
   DISK_FULL: facts("No space is left on the device written to.", "Free space there.", true),
   PERMISSION_DENIED: facts(
-    "The operating system does not allow this.",
-    "Check owner and mode of what the message names.",
+    "The operating system, or the hub, does not allow this to this user.",
+    "Check owner, mode and sharing of what the message names.",
   ),
   SYSTEM_ERROR: facts("A system call failed.", "See the system's own name of the error in the message."),
 } as const satisfies Record<string, ErrorCodeFacts>;

@@ -31,6 +31,8 @@ export const limits = {
   waitingOpensPerClientMax: 1024,
   /** Leases that one client holds at a time: one for each object that it created, and for each open. */
   leasesPerClientMax: 100_000,
+  /** The configuration file of a hub. */
+  configFileBytesMax: MiB,
   /** Requests of one client that may wait for a hub that does not read, before the next is refused. */
   clientQueueMessagesMax: 100_000,
   /** Dimensions of an array. */

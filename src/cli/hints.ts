@@ -11,6 +11,11 @@ interface Hint {
 
 const hints: readonly Hint[] = [
   { code: "FILE_EXISTS", message: /: something other than a file is there$/s, hint: "Use another path." },
+  {
+    code: "INVALID_FILE",
+    message: /^Cannot use the configuration /,
+    hint: "Correct it; its fields are in docs/reference.md, and `cuda-ipc hub check-config FILE` checks it.",
+  },
   { code: "INVALID_FILE", message: /: its size cannot be known/s, hint: "Copy it to an ordinary file first." },
   {
     code: "INVALID_FILE",

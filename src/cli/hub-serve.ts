@@ -1,15 +1,19 @@
 /** `cuda-ipc hub serve`: a hub in the foreground, until it is idle, stopped or interrupted. */
 import { type Command, Option } from "commander";
 import { defaults } from "../base/limits.js";
+import { hubSettings } from "../hub/config-file.js";
 import { HubServer } from "../hub/hub-server.js";
 import { HubService } from "../hub/hub-service.js";
 import type { HubServerOptions } from "../hub/hub-start.js";
+import { servesOthers } from "../hub/policy.js";
 import { takeOverHub } from "../hub/taking-over.js";
 import { parseCount } from "./arguments.js";
 import type { CommandContext } from "./command-context.js";
+import { servedWords } from "./hub-check-config.js";
+import { addPolicyOptions, type PolicyOptions, policyFields } from "./policy-options.js";
 import { idleWords } from "./words.js";
 
-interface ServeOptions {
+interface ServeOptions extends PolicyOptions {
   readonly socket?: string;
   readonly idleMs?: number;
   readonly stay?: boolean;
@@ -17,7 +21,7 @@ interface ServeOptions {
 }
 
 export function addHubServe(hub: Command, context: CommandContext): void {
-  hub
+  const command = hub
     .command("serve")
     .description("run a hub in the foreground; Ctrl-C ends it")
     .option("--socket <path>", "where to listen (default: CUDA_IPC_SOCKET, else one in your runtime folder)")
@@ -28,21 +32,30 @@ export function addHubServe(hub: Command, context: CommandContext): void {
     )
     .option("--stay", "never end for being idle")
     .option("--takeover", "take the place of the hub that runs there; its clients notice nothing")
-    .addHelpText("after", "\nExamples:\n  $ cuda-ipc hub serve --stay\n  $ cuda-ipc hub serve --stay --takeover")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  $ cuda-ipc hub serve --stay\n  $ cuda-ipc hub serve --stay --takeover\n" +
+        "  $ cuda-ipc hub serve --allow-groups render --limit user.deviceBytes=64GiB",
+    )
     .action((options: ServeOptions) => serve(options, context));
+  addPolicyOptions(command);
 }
 
 async function serve(options: ServeOptions, context: CommandContext): Promise<void> {
   const { terminal, interruption } = context;
   const log = (line: string) => terminal.line(`${new Date().toISOString()}  ${line}`);
-  const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? defaults.hubIdleMs);
+  const settings = hubSettings(options.config, policyFields(options));
+  const { policy, file } = settings;
+  const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? settings.idleMs);
   // WHY: the socket and its lock are made for this user alone.
   process.umask(0o077);
   const service = HubService.fromEnv(log);
-  const serverOptions = { socket: options.socket, idleMs, service, log };
+  const serverOptions = { socket: options.socket ?? settings.socket, idleMs, policy, service, log };
   const hub = options.takeover ? await takeOver(serverOptions, context, log) : HubServer.start(serverOptions);
   log(`hub ${process.pid} listens at ${hub.socketPath}`);
-  log(`it ${options.stay ? "stays until it is stopped" : idleWords(idleMs)}`);
+  log(`it ${Number.isFinite(idleMs) ? idleWords(idleMs) : "stays until it is stopped"}`);
+  if (file !== undefined) log(`configured by ${file}`);
+  if (servesOthers(policy)) log(`serves ${servedWords(policy)}`);
   await Promise.race([hub.ended, interruption.received()]);
   // WHY: a service manager that ends a service may start it again, and passes on what it kept.
   if (service?.restarts && interruption.name === "SIGTERM") hub.leave();

@@ -3,10 +3,11 @@ import type { Command } from "commander";
 import { hubSocketPath } from "../client/connect.js";
 import { absentHubSentence, describeAbsentHub } from "./absent-hub.js";
 import type { CommandContext } from "./command-context.js";
+import { limitWords } from "./hub-check-config.js";
 import type { HubStatus } from "./hub-facts.js";
 import { tryJoinHub } from "./join-hub.js";
 import { alignRows } from "./table.js";
-import { ageWords, idleWords, plural, sizeWords } from "./words.js";
+import { ageWords, idleWords, plural, sizeWords, userWords } from "./words.js";
 
 interface StatusOptions {
   readonly socket?: string;
@@ -51,5 +52,29 @@ function statusRows(status: HubStatus): string[][] {
     ["objects", `${status.objects}, of which ${status.pinned} pinned; ${plural(status.leases, "lease")}`],
     ["waiting", plural(status.waitingOpens, "open")],
     ["memory", `${sizeWords(status.hostBytes)} on the host, ${sizeWords(status.deviceBytes)} on GPUs`],
+    ...status.limits.map(limitRow),
+    ...userRows(status),
   ];
+}
+
+const ownerWords = { hub: "the hub", user: "you", client: "each client" } as const;
+
+/** WHY without what is used of a client's limits: the client is this command. */
+function limitRow({ of, resource, limit, used }: HubStatus["limits"][number], index: number): string[] {
+  const most = limitWords(resource, limit);
+  const found = used === null || of === "client" ? most : `${limitWords(resource, used)} of ${most}`;
+  return [index === 0 ? "limits" : "", `${ownerWords[of]}: ${resource} ${found}`];
+}
+
+/** Nothing where all is this user's. */
+function userRows({ users, usersLeftOut }: HubStatus): string[][] {
+  const others = users.some(({ uid }) => uid !== process.geteuid?.());
+  if (!others) return [];
+  const rows = users.map((user, index) => {
+    const bytes = `${sizeWords(user.hostBytes)} on the host, ${sizeWords(user.deviceBytes)} on GPUs`;
+    const counts = [plural(user.clients, "client"), plural(user.objects, "object"), plural(user.leases, "lease")];
+    return [index === 0 ? "users" : "", `${userWords(user.uid)}: ${counts.join(", ")}, ${bytes}`];
+  });
+  if (usersLeftOut > 0) rows.push(["", `and ${usersLeftOut} more`]);
+  return rows;
 }

@@ -1,6 +1,7 @@
 /** `cuda-ipc hub`: the commands about the hub itself. */
 import type { Command } from "commander";
 import type { CommandContext } from "./command-context.js";
+import { addHubCheckConfig } from "./hub-check-config.js";
 import { addHubServe } from "./hub-serve.js";
 import { addHubStatus } from "./hub-status.js";
 import { addHubStop } from "./hub-stop.js";
@@ -17,4 +18,5 @@ export function addHub(program: Command, context: CommandContext): void {
   addHubServe(hub, context);
   addHubStatus(hub, context);
   addHubStop(hub, context);
+  addHubCheckConfig(hub, context);
 }

@@ -10,7 +10,7 @@ import { printable } from "./printable.js";
 import { alignRows, formatTable } from "./table.js";
 import type { Terminal } from "./terminal.js";
 import { numberText } from "./value-text.js";
-import { ageWords, arrayWords, contentWords, plural, sizeWords } from "./words.js";
+import { ageWords, arrayWords, contentWords, plural, sharingWords, sizeWords, userWords } from "./words.js";
 
 export interface ArrayFacts {
   readonly name: string;
@@ -79,12 +79,14 @@ function printRows(terminal: Terminal, rows: readonly Row[]): void {
 }
 
 function objectRows({ object }: Inspection): Row[] {
-  const { lifetime, published, createdAtMs, leases } = object;
+  const { lifetime, published, createdAtMs, leases, ownerPid, ownerUid, sharing } = object;
   const ends = lifetime === "pinned" ? "stays until it is removed" : "ends with its last holder";
   return [
     ["state", `${published ? "published" : "not published yet"}, made ${ageWords(Date.now() - createdAtMs)} ago`],
     ["lifetime", `${lifetime}: ${ends}`],
     ["leases", String(leases)],
+    ["owner", `${userWords(ownerUid)}${ownerPid === null ? "" : `, process ${ownerPid}`}`],
+    ["sharing", sharing.with === "private" ? "private: for this user alone" : sharingWords(sharing)],
   ];
 }
 

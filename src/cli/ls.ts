@@ -5,7 +5,7 @@ import type { CommandContext } from "./command-context.js";
 import type { ObjectSummary } from "./hub-facts.js";
 import { tryJoinHub } from "./join-hub.js";
 import { type Column, formatTable } from "./table.js";
-import { ageWords, contentWords, deviceWords, shortened, sizeWords } from "./words.js";
+import { ageWords, contentWords, deviceWords, sharingWords, shortened, sizeWords, userWords } from "./words.js";
 
 const columns: readonly Column[] = [
   { title: "NAME" },
@@ -17,6 +17,9 @@ const columns: readonly Column[] = [
   { title: "OWNER", align: "right" },
   { title: "AGE", align: "right" },
 ];
+
+/** WHY not always: on most hubs all is of one user, and private. */
+const sharingColumns: readonly Column[] = [{ title: "USER" }, { title: "SHARED" }];
 
 /** WHY only where a person reads: a program must get names that it can use. */
 const NAME_WIDTH_MAX = 40;
@@ -40,12 +43,20 @@ async function ls(options: { readonly json?: boolean }, context: CommandContext)
     return terminal.line(`Nothing is shared${why}.`);
   }
   const nowMs = Date.now();
+  const nameWidthMax = terminal.isRead ? NAME_WIDTH_MAX : Number.POSITIVE_INFINITY;
+  const severalUsers = objects.some(
+    ({ ownerUid, sharing }) => ownerUid !== process.geteuid?.() || sharing.with !== "private",
+  );
   const [titles = "", ...lines] = formatTable(
-    columns,
-    objects.map((object) => row(object, nowMs, terminal.isRead ? NAME_WIDTH_MAX : Number.POSITIVE_INFINITY)),
+    severalUsers ? [...columns, ...sharingColumns] : columns,
+    objects.map((object) => [...row(object, nowMs, nameWidthMax), ...(severalUsers ? sharingCells(object) : [])]),
   );
   terminal.line(terminal.style("bold", titles));
   for (const line of lines) terminal.line(line);
+}
+
+function sharingCells({ ownerUid, sharing }: ObjectSummary): string[] {
+  return [userWords(ownerUid), sharingWords(sharing)];
 }
 
 function row(object: ObjectSummary, nowMs: number, nameWidthMax: number): string[] {

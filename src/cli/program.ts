@@ -17,6 +17,7 @@ import { addRm } from "./rm.js";
 const ENVIRONMENT = `
 Environment:
   CUDA_IPC_SOCKET   the hub's socket (default: one in your runtime folder)
+  CUDA_IPC_HUB_UID  the number of a user whose hub is trusted, beside you and root
   CUDA_IPC_DEVICE   the device where --device is not given: auto, host or cuda:N
 
 Examples:

@@ -3,7 +3,7 @@ import type { FileHandle } from "node:fs/promises";
 import { type Command, Option } from "commander";
 import type { DType } from "../array/dtype.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import type { Hub } from "../client/hub.js";
+import type { CreateOptions, Hub } from "../client/hub.js";
 import type { SharedArray } from "../client/shared-array.js";
 import type { SharedBundle } from "../client/shared-bundle.js";
 import { detectFileFormat, type FileFormat } from "../files/file-format.js";
@@ -24,6 +24,8 @@ interface PutOptions {
   readonly dtype?: DType;
   readonly shape?: number[];
   readonly replace?: boolean;
+  readonly share?: "group" | "all";
+  readonly shareAccess?: "read" | "read-write";
 }
 
 export function addPut(program: Command, context: CommandContext): void {
@@ -34,6 +36,13 @@ export function addPut(program: Command, context: CommandContext): void {
     .argument("<file>", ".npy (an array), .safetensors (a bundle of arrays), or any bytes")
     .option("-d, --device <device>", "auto, host or cuda:N (default: CUDA_IPC_DEVICE, else auto)")
     .option("-r, --replace", "take the place of what has this name, once the file was read")
+    .addOption(
+      new Option(
+        "--share <whom>",
+        "let other users open it: members of your group, or all whom the hub serves",
+      ).choices(["group", "all"]),
+    )
+    .addOption(new Option("--share-access <access>", "for what (default: read)").choices(["read", "read-write"]))
     .addOption(
       new Option("--format <format>", "what the file is, if not what it looks like").choices([
         "npy",
@@ -60,6 +69,7 @@ async function put(name: string, path: string, options: PutOptions, context: Com
       );
     }
     const plan = await planLoad(file, path, format, options);
+    const given = createOptions(options);
     await using hub = await joinOrStartHub(context, "put", options);
     // WHY opened before the name is looked at: a device that is not there is refused whatever the name.
     hub.device();
@@ -67,8 +77,8 @@ async function put(name: string, path: string, options: PutOptions, context: Com
     const startMs = performance.now();
     const load = (buffer: DeviceBuffer) => fill(buffer, file, path, plan, context);
     using shared = await (options.replace
-      ? createFilled(hub, name, plan, load, replaced)
-      : createAndFill(hub, name, plan, load));
+      ? createFilled(hub, name, plan, load, replaced, given)
+      : createAndFill(hub, name, plan, load, given));
     context.signal.throwIfAborted();
     // WHY without the signal: once this was sent it counts, and the command must not claim otherwise.
     await shared.publish();
@@ -96,8 +106,14 @@ async function nameIsTaken(hub: Hub, name: string, replace: boolean): Promise<bo
 }
 
 /** The name is ours from the start, visible to others only when it is published. */
-async function createAndFill(hub: Hub, name: string, plan: LoadPlan, load: Load): Promise<SharedArray | SharedBundle> {
-  const shared = await create(hub, name, plan, plan.byteLength);
+async function createAndFill(
+  hub: Hub,
+  name: string,
+  plan: LoadPlan,
+  load: Load,
+  given: CreateOptions,
+): Promise<SharedArray | SharedBundle> {
+  const shared = await create(hub, name, plan, plan.byteLength, given);
   await load(shared.buffer);
   return shared;
 }
@@ -109,12 +125,13 @@ async function createFilled(
   plan: LoadPlan,
   load: Load,
   replaced: boolean,
+  given: CreateOptions,
 ): Promise<SharedArray | SharedBundle> {
   const buffer = DeviceBuffer.allocate(hub.device(), plan.byteLength, { label: name });
   try {
     await load(buffer);
     if (replaced) await removeIfThere(hub, name);
-    return await create(hub, name, plan, buffer);
+    return await create(hub, name, plan, buffer, given);
   } catch (error) {
     buffer.close();
     throw error;
@@ -126,9 +143,17 @@ function create(
   name: string,
   { content }: LoadPlan,
   memory: number | DeviceBuffer,
+  given: CreateOptions,
 ): Promise<SharedArray | SharedBundle> {
-  if (content.kind === "array") return hub.createOf(name, content.layout, memory, { lifetime: "pinned" });
-  return hub.createBundleOf(name, content.layouts, memory, { lifetime: "pinned", metadata: content.metadata });
+  if (content.kind === "array") return hub.createOf(name, content.layout, memory, given);
+  return hub.createBundleOf(name, content.layouts, memory, { ...given, metadata: content.metadata });
+}
+
+function createOptions({ share, shareAccess }: PutOptions): CreateOptions {
+  if (share !== undefined) return { lifetime: "pinned", sharing: { with: share, access: shareAccess } };
+  if (shareAccess !== undefined)
+    throw new UsageError("--share-access says for what others may open it; say whom with --share");
+  return { lifetime: "pinned" };
 }
 
 async function removeIfThere(hub: Hub, name: string): Promise<void> {

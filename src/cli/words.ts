@@ -1,7 +1,8 @@
 /** Facts in words for people, the same in all commands. */
 import { formatBytes } from "../base/bytes.js";
+import { userName } from "../client/hub-trust.js";
 import type { Device } from "../gpu/device.js";
-import type { Descriptor } from "./hub-facts.js";
+import type { Descriptor, ObjectSummary } from "./hub-facts.js";
 
 /** `float32[1080, 1920, 3]` */
 export function arrayWords(array: { readonly dtype: string; readonly shape: readonly number[] }): string {
@@ -12,6 +13,16 @@ export function contentWords({ content }: Descriptor): string {
   if (content.kind === "array") return arrayWords(content.array);
   if (content.kind === "timeline") return "timeline";
   return `bundle of ${content.arrayCount}`;
+}
+
+/** `alice`, or `user 1000` where this machine has no name for it. */
+export function userWords(uid: number): string {
+  return userName(uid) ?? `user ${uid}`;
+}
+
+/** Whom an object is shared with beside its user: `group, read`; `private` for nobody. */
+export function sharingWords({ with: whom, access }: ObjectSummary["sharing"]): string {
+  return whom === "private" ? whom : `${whom}, ${access}`;
 }
 
 /** `host`, or the beginning of the GPU's UUID, which is the same in every process. */

@@ -1,4 +1,4 @@
-/** Joins the hub of this user, starting one where none runs. */
+/** Joins the hub of this user, starting one where none runs, or one for several users, where it is told to. */
 import { basename } from "node:path";
 import { checkInteger } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
@@ -6,16 +6,26 @@ import { CudaIpcError } from "../base/errors.js";
 import { GrowingPause } from "../base/growing-pause.js";
 import { defaults } from "../base/limits.js";
 import { checkOneOf } from "../base/one-of.js";
-import { hubSocketPath, prepareRuntimeFolder } from "../os/runtime-folder.js";
+import { hubSocketPath } from "../os/runtime-folder.js";
 import { Hub } from "./hub.js";
 import { Farewell, type HubConnection } from "./hub-connection.js";
 import { HubLink } from "./hub-link.js";
-import { type Greeting, type HubPlace, START_PATIENCE_MS, tryConnect, tryStart } from "./reach-hub.js";
+import { trustedUids } from "./hub-trust.js";
+import {
+  type Greeting,
+  type HubPlace,
+  prepareOwnFolder,
+  START_PATIENCE_MS,
+  tryConnect,
+  tryStart,
+} from "./reach-hub.js";
 
 export interface ConnectOptions extends WaitOptions {
   /** The hub's socket; default `CUDA_IPC_SOCKET`, else one in the user's runtime folder. */
   readonly socket?: string | undefined;
-  /** Start a hub where none runs; true unless set. */
+  /** Another user whose hub is trusted, by number, beside this one and root; default `CUDA_IPC_HUB_UID`. */
+  readonly hubUid?: number | undefined;
+  /** Start a hub where none runs; true unless set. Only in a folder of this user's own. */
   readonly start?: boolean | undefined;
   /** How long a hub that is started here stays without clients and objects. */
   readonly hubIdleMs?: number | undefined;
@@ -50,8 +60,9 @@ export async function connect(options: ConnectOptions = {}): Promise<Hub> {
   }
   const socketPath = hubSocketPath(options.socket);
   const deadline = new Deadline(`connect to the hub at ${socketPath}`, options, defaults.hubStartTimeoutMs);
+  const trusted = trustedUids(options.hubUid);
   const program = (options.program ?? basename(process.argv[1] ?? "node")).slice(0, 128);
-  const place = { socketPath, program, start, hubIdleMs };
+  const place = { socketPath, program, trusted, start, hubIdleMs };
   const connection = await reach(place, deadline);
   return new Hub(new HubLink(connection, place, { reconnect, reconnectTimeoutMs }), options.device);
 }
@@ -75,7 +86,7 @@ async function tryReach(place: HubPlace, greeting: Greeting, isImpatient: boolea
     const connection = await tryConnect(place, greeting);
     if (connection !== undefined) return connection;
     if (start) {
-      prepareRuntimeFolder(socketPath);
+      prepareOwnFolder(socketPath);
       return await tryStart(place, greeting, isImpatient);
     }
   } catch (error) {

@@ -10,10 +10,10 @@ import { releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
-import { ownUid } from "../os/runtime-folder.js";
-import { type Packet, type PeerCredentials, SeqpacketSocket } from "../os/seqpacket.js";
+import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { decodeReply, decodeResult, encodeMessage } from "../wire/codec.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
+import { checkHubUser } from "./hub-trust.js";
 
 export type Fields<Op extends Request["op"]> = Omit<RequestOf<Op>, "v" | "id" | "op">;
 
@@ -64,13 +64,14 @@ export class HubConnection {
   }
 
   /**
-   * Connects to a hub of the same user and greets it; with `session`, to go on with what this process held by an earlier connection.
+   * Connects to a hub of a trusted user and greets it; with `session`, to go on with what this process held by an earlier connection.
    * @throws SystemError `ENOENT` or `ECONNREFUSED` where none listens; UNTRUSTED_PEER, PROTOCOL_MISMATCH, Farewell
    */
   static async open(
     socketPath: string,
     program: string,
     deadline: Deadline,
+    trusted: ReadonlySet<number>,
     session?: number,
     referenced = true,
   ): Promise<HubConnection> {
@@ -78,7 +79,7 @@ export class HubConnection {
     let connection: HubConnection;
     try {
       const peer = socket.peerCredentials();
-      checkTrusted(socketPath, peer);
+      checkHubUser(socketPath, peer.uid, trusted);
       connection = new HubConnection(socketPath, socket, peer.pid);
     } catch (error) {
       socket.close();
@@ -284,14 +285,6 @@ export class HubConnection {
     this.#pending.clear();
     for (const listener of this.#onEnd) listener(this.#ended);
   }
-}
-
-/** Whoever could put a hub there could read and change everything that is shared. */
-function checkTrusted(socketPath: string, peer: PeerCredentials): void {
-  const own = ownUid();
-  if (peer.uid === own) return;
-  const message = `Cannot trust the hub at ${socketPath}: it runs as user ${peer.uid}, this process as ${own}`;
-  throw new CudaIpcError("UNTRUSTED_PEER", message);
 }
 
 function codeOf(code: string): ErrorCode {

@@ -15,13 +15,14 @@ import { checkArrived, describeBuffer } from "../gpu/sharing.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { Descriptor, DescriptorContent } from "../wire/descriptor.js";
+import type { Sharing } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { readBundleIndex } from "./bundle-index.js";
 import type { Devices } from "./devices.js";
 import { duplicates, type HeldMemory } from "./held-leases.js";
 import { closeFds } from "./hub-connection.js";
 import type { HubLink } from "./hub-link.js";
-import type { CreateOptions, OpenOptions } from "./hub-options.js";
+import type { CreateOptions, OpenOptions, SharingOptions } from "./hub-options.js";
 import { KeptDescriptors } from "./kept-descriptors.js";
 import { type PlaceOptions, placeBuffer } from "./placement.js";
 import { SharedArray } from "./shared-array.js";
@@ -34,6 +35,19 @@ export interface OpenedObject extends HandleFacts {
   readonly access: Access;
   /** The memory's, and the index's of a bundle; open until the object is imported. */
   readonly fds: readonly [OwnedFd, ...OwnedFd[]];
+}
+
+function checkSharing(options: SharingOptions | undefined, kind: DescriptorContent["kind"]): Sharing | undefined {
+  if (options === undefined) return undefined;
+  if (typeof options !== "object" || options === null) {
+    throw new TypeError(`sharing must be an object such as { with: "group" }, not ${JSON.stringify(options)}`);
+  }
+  const whom = checkOneOf("sharing.with", options.with, ["private", "group", "all"]);
+  const access = checkOneOf("sharing.access", options.access ?? "read", ["read", "read-write"]);
+  if (kind === "timeline" && access === "read-write") {
+    throw new TypeError('sharing.access of a timeline must be "read": its owner alone signals it');
+  }
+  return { with: whom, access };
 }
 
 export class HubObjects {
@@ -98,9 +112,11 @@ export class HubObjects {
       this.#checkOpen(attempt);
       const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
       const lifetime = checkOneOf("lifetime", options.lifetime ?? "held", ["held", "pinned"]);
+      const sharing = checkSharing(options.sharing, descriptor.content.kind);
+      const fields = { name, lifetime, descriptor, ...(sharing === undefined ? {} : { sharing }) };
       const fds = memory.bring();
       try {
-        const { object, lease } = await this.#link.request("create", { name, lifetime, descriptor }, deadline, { fds });
+        const { object, lease } = await this.#link.request("create", fields, deadline, { fds });
         this.#checkOpen(attempt);
         this.#link.hold({ lease, object, access: "owner", memory });
         giveBack = () => this.#link.release(lease);

@@ -2,8 +2,19 @@
 import type { WaitOptions } from "../base/deadline.js";
 import type { MemoryPool } from "../gpu/memory-pool.js";
 import type { Access } from "../os/mapping.js";
-import type { Holder, Lifetime, ObjectSummary } from "../wire/messages.js";
+import type { Holder, Lifetime, ObjectSummary, Sharing } from "../wire/messages.js";
 import type { PlaceOptions } from "./placement.js";
+
+/** Whom an object is shared with beside its creator's user. The hub must be one that serves those others. */
+export interface SharingOptions {
+  /** `group`: members of the creator's group; `all`: everybody whom the hub serves. */
+  readonly with: Sharing["with"];
+  /**
+   * `read` (default) or `read-write`. For host memory the kernel holds readers to it; for GPU memory and memory of pools it is a promise of
+   * those who open it (SECURITY.md).
+   */
+  readonly access?: Access | undefined;
+}
 
 export interface CreateOptions extends WaitOptions {
   /** `host`, `cuda:N` or `auto`; default what `connect` was given. */
@@ -12,6 +23,8 @@ export interface CreateOptions extends WaitOptions {
    * `held` (default): the object ends with its last holder. `pinned`: it stays until it is removed, also when nobody holds it.
    */
   readonly lifetime?: Lifetime | undefined;
+  /** Other users who may open it; by default nobody beside this process's own user (and root). */
+  readonly sharing?: SharingOptions | undefined;
   /**
    * Allocate in this pool, which was created to be shared, instead of by itself. The memory goes back to the pool when the array is closed
    * here: close it after those who opened it, who would find there what comes next.

@@ -23,9 +23,14 @@ import { HubObjects } from "./hub-objects.js";
 import type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
-import { createTimeline, type OpenTimelineOptions, openTimeline, type TimelineOptions } from "./shared-timeline.js";
+import {
+  type CreateTimelineOptions,
+  createTimeline,
+  type OpenTimelineOptions,
+  openTimeline,
+} from "./shared-timeline.js";
 
-export type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
+export type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions, SharingOptions } from "./hub-options.js";
 
 export class Hub {
   readonly #link: HubLink;
@@ -175,7 +180,7 @@ export class Hub {
    * when this process ends, however that happens. Closed by the caller, or with this hub.
    * @throws NAME_TAKEN, INVALID_NAME
    */
-  async createTimeline(name: string, options: TimelineOptions = {}): Promise<Timeline> {
+  async createTimeline(name: string, options: CreateTimelineOptions = {}): Promise<Timeline> {
     return createTimeline(this.#objects, name, this.device(options.device), options);
   }
 

@@ -1,13 +1,14 @@
 /**
  * Tries what sharing needs of the operating system, each for real. For `doctor`, which must not claim what was not tried.
  */
-import { fstatSync } from "node:fs";
+import { existsSync, fstatSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
 import { Scope } from "../base/scope.js";
 import { createMemoryFile, inspectMemoryFile } from "../os/memory-file.js";
 import { openPidfd } from "../os/process-watch.js";
-import { checkRuntimeFolder } from "../os/runtime-folder.js";
+import { checkCommonFolder, checkRuntimeFolder, folderOwner, ownUid } from "../os/runtime-folder.js";
 import { SeqpacketSocket } from "../os/seqpacket.js";
+import { trustedUids } from "./hub-trust.js";
 
 export interface SystemProbe {
   readonly name: string;
@@ -28,7 +29,13 @@ const PROBE_BYTES = 4096;
  * @throws UNSAFE_RUNTIME_DIR
  */
 export function probeRuntimeFolder(socketPath: string): string {
-  return checkRuntimeFolder(socketPath) ? "there, and yours alone" : "not there yet; made when it is needed";
+  const owner = folderOwner(socketPath);
+  // WHY by the socket: where none is, a hub would have to be started, and that takes a folder of one's own.
+  if (owner === undefined || (owner === ownUid() && !existsSync(socketPath))) {
+    return checkRuntimeFolder(socketPath) ? "there, and yours alone" : "not there yet; made when it is needed";
+  }
+  checkCommonFolder(socketPath, trustedUids());
+  return owner === ownUid() ? "there, and yours" : `there, of user ${owner}, whose hub is trusted`;
 }
 
 function probeMemoryFile(): string {

@@ -3,15 +3,17 @@
  * find none, one at a time starts it; in the end the hub's own lock decides which one serves.
  */
 import type { Deadline } from "../base/deadline.js";
-import { hasCode, SystemError } from "../base/errors.js";
+import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
 import { tryLockFile } from "../os/file-lock.js";
-import { checkRuntimeFolder } from "../os/runtime-folder.js";
+import { checkCommonFolder, folderOwner, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { Farewell, HubConnection } from "./hub-connection.js";
 
 /** Where the hub is, and how it is greeted and started there. */
 export interface HubPlace {
   readonly socketPath: string;
   readonly program: string;
+  /** Whose hub is trusted. */
+  readonly trusted: ReadonlySet<number>;
   /** Whether a hub may be started where none listens. */
   readonly start: boolean;
   /** How long a hub that is started stays without clients and objects. */
@@ -31,11 +33,11 @@ export interface Greeting {
  * @throws Farewell where it was being stopped; UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED
  */
 export async function tryConnect(place: HubPlace, greeting: Greeting): Promise<HubConnection | undefined> {
-  const { socketPath, program } = place;
-  if (!checkRuntimeFolder(socketPath)) return undefined;
+  const { socketPath, program, trusted } = place;
+  if (!checkCommonFolder(socketPath, trusted)) return undefined;
   try {
     const { deadline, session, referenced } = greeting;
-    return await HubConnection.open(socketPath, program, deadline, session, referenced);
+    return await HubConnection.open(socketPath, program, deadline, trusted, session, referenced);
   } catch (error) {
     if (error instanceof SystemError && ABSENT.has(error.errnoName)) return undefined;
     if (hasCode(error, "HUB_GONE") && !(error instanceof Farewell)) return undefined;
@@ -70,6 +72,20 @@ export async function tryStart(
   } finally {
     lock?.close();
   }
+}
+
+/**
+ * Makes the folder of a hub that this process may start.
+ * WHY not in the folder of another user, root's included: what is there is for several users, and a hub of this one would not serve them.
+ * Whether the mode of an own one suits is for the hub to say, which knows whom it serves.
+ */
+export function prepareOwnFolder(socketPath: string): void {
+  const owner = folderOwner(socketPath);
+  if (owner !== undefined && owner !== ownUid()) {
+    const found = `none listens there, and it is for user ${owner}, whose folder that is, to start one`;
+    throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: ${found}`);
+  }
+  if (!checkCommonFolder(socketPath, new Set([ownUid()]))) prepareRuntimeFolder(socketPath);
 }
 
 /** How long one waits for another process to start a hub before it starts one itself. */

@@ -6,7 +6,7 @@ import { Deadline } from "../base/deadline.js";
 import type { ErrorCode } from "../base/error-codes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { GrowingPause } from "../base/growing-pause.js";
-import { checkRuntimeFolder } from "../os/runtime-folder.js";
+import { folderOwner, ownUid } from "../os/runtime-folder.js";
 import { Farewell, type HubConnection } from "./hub-connection.js";
 import { type HubPlace, START_PATIENCE_MS, tryConnect, tryStart } from "./reach-hub.js";
 
@@ -99,8 +99,8 @@ export class Reconnection {
     const greeting = { deadline, session, referenced: this.#referenced };
     try {
       const found = await tryConnect(place, greeting);
-      // WHY not where the folder is gone: whoever removed it wants no hub there any more.
-      if (found !== undefined || !place.start || !checkRuntimeFolder(place.socketPath)) return found;
+      // WHY not where the folder is gone, or another user's: whoever removed it wants no hub there any more, or has to start it.
+      if (found !== undefined || !place.start || folderOwner(place.socketPath) !== ownUid()) return found;
       const impatient = performance.now() - this.#sinceOrNowMs > START_PATIENCE_MS;
       return await tryStart(place, greeting, impatient);
     } finally {

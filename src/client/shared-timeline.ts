@@ -6,11 +6,17 @@ import type { Device } from "../gpu/device.js";
 import type { ImportedTimeline, Timeline } from "../gpu/timeline.js";
 import { DESCRIPTOR_VERSION, type Descriptor } from "../wire/descriptor.js";
 import type { HubObjects } from "./hub-objects.js";
+import type { SharingOptions } from "./hub-options.js";
 import type { SharedHandle } from "./shared-object.js";
 
 export interface TimelineOptions extends WaitOptions {
   /** Which device keeps the timeline with its others; streams of every device of this process can use it. */
   readonly device?: string | undefined;
+}
+
+export interface CreateTimelineOptions extends TimelineOptions {
+  /** Other users who may wait for it; by default nobody beside this process's own user (and root). */
+  readonly sharing?: Omit<SharingOptions, "access"> | undefined;
 }
 
 export interface OpenTimelineOptions extends TimelineOptions {
@@ -22,7 +28,7 @@ export async function createTimeline(
   objects: HubObjects,
   name: string,
   device: Device,
-  options: TimelineOptions,
+  options: CreateTimelineOptions,
 ): Promise<Timeline> {
   for (;;) {
     const timeline = await createOnce(objects, name, device, options);

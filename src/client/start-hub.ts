@@ -7,7 +7,6 @@ import { fileURLToPath } from "node:url";
 import type { Deadline } from "../base/deadline.js";
 import { isErrorCode } from "../base/error-codes.js";
 import { CudaIpcError } from "../base/errors.js";
-import { prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { fromNodeError } from "../os/system-error.js";
 
 /** WHY two places: this file as it is lies in a folder beside the hub's, and as part of the package's one door above it. */
@@ -17,7 +16,7 @@ function hubMain(): string {
 }
 
 /**
- * Resolves once a hub listens at the path, this one or another that was quicker.
+ * Resolves once a hub listens at the path, whose folder is there: this one or another that was quicker.
  * @param referenced whether waiting for it keeps this process from ending
  * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG
  */
@@ -27,7 +26,6 @@ export async function startHub(
   deadline: Deadline,
   referenced = true,
 ): Promise<void> {
-  prepareRuntimeFolder(socketPath);
   const logPath = `${socketPath}.log`;
   const child = spawnHub(socketPath, idleMs, logPath);
   if (!referenced) {

@@ -1,10 +1,9 @@
 /** Who may do what: users by their numbers, as the kernel says of the process on the other side. */
 import { CudaIpcError } from "../base/errors.js";
 import type { Access } from "../os/mapping.js";
+import { ROOT } from "../os/runtime-folder.js";
 import type { Sharing } from "../wire/messages.js";
 import type { Peer } from "./ports.js";
-
-const ROOT = 0;
 
 export interface Guarded {
   readonly name: string;
@@ -13,7 +12,7 @@ export interface Guarded {
 }
 
 /** Its owner's user, or root. */
-export function mayManage({ owner }: Guarded, peer: Peer): boolean {
+function mayManage({ owner }: Guarded, peer: Peer): boolean {
   return peer.uid === owner.uid || peer.uid === ROOT;
 }
 
@@ -34,15 +33,30 @@ export function checkMayOpen(object: Guarded, peer: Peer, access: Access): void 
 
 /** @throws PERMISSION_DENIED */
 export function checkMayManage(object: Guarded, peer: Peer, verb: string): void {
-  if (!mayManage(object, peer)) throw denied(`${verb} "${object.name}"`, object, peer);
+  const { name, owner } = object;
+  if (mayManage(object, peer)) return;
+  throw new CudaIpcError(
+    "PERMISSION_DENIED",
+    `Cannot ${verb} "${name}": it is of user ${owner.uid}, and asked for by user ${peer.uid}; that user and root may do it`,
+  );
+}
+
+/** @throws PERMISSION_DENIED */
+export function checkMaySee(object: Guarded, peer: Peer): void {
+  if (!mayOpen(object, peer, "read")) throw denied(`inspect "${object.name}"`, object, peer);
+}
+
+/** The hub's own user, or root. */
+export function mayRule(hubUid: number, peer: Peer): boolean {
+  return peer.uid === hubUid || peer.uid === ROOT;
 }
 
 /** @throws PERMISSION_DENIED */
 export function checkMayRule(hubUid: number, peer: Peer, verb: string): void {
-  if (peer.uid === hubUid || peer.uid === ROOT) return;
+  if (mayRule(hubUid, peer)) return;
   throw new CudaIpcError(
     "PERMISSION_DENIED",
-    `Cannot ${verb} the hub: it is of user ${hubUid}, and asked by user ${peer.uid}`,
+    `Cannot ${verb} the hub: it is of user ${hubUid}, and asked by user ${peer.uid}; that user and root may do it`,
   );
 }
 
@@ -51,6 +65,7 @@ function denied(attempt: string, { sharing, owner }: Guarded, peer: Peer): CudaI
   const how = sharing.with === "private" ? "" : ` (${sharing.access})`;
   return new CudaIpcError(
     "PERMISSION_DENIED",
-    `Cannot ${attempt}: it is of user ${owner.uid}, shared with ${whom}${how}, and asked for by user ${peer.uid}`,
+    `Cannot ${attempt}: it is of user ${owner.uid}, shared with ${whom}${how}, and asked for by user ${peer.uid}; ` +
+      "whoever creates it decides whom it is shared with (the option `sharing`)",
   );
 }

@@ -4,14 +4,14 @@
  */
 import { CudaIpcError } from "../base/errors.js";
 import { decodeRequest, idOf } from "../wire/codec.js";
-import { fdsOf } from "../wire/descriptor.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
-import { checkMayRule } from "./access.js";
+import { checkMayRule, mayRule } from "./access.js";
 import { sessionRecord, stateOf } from "./as-records.js";
+import { Attachments, checkFdCount } from "./attachments.js";
 import type { HubState } from "./hub-records.js";
 import { hubStatus } from "./hub-report.js";
 import type { EarlierConnection, Inheritance } from "./inheritance.js";
-import { Attachments, ObjectRequests } from "./object-requests.js";
+import { ObjectRequests } from "./object-requests.js";
 import { type ObjectMemory, ObjectTable } from "./object-table.js";
 import type { HubPolicy } from "./policy.js";
 import type { ConnectionId, HubIdentity, HubPorts, Peer, SessionId } from "./ports.js";
@@ -190,7 +190,7 @@ export class HubCore<Fd> {
     const rate = exceeded.quota.messagesPerSecond;
     throw new CudaIpcError(
       "LIMIT_EXCEEDED",
-      `Cannot ${op}: ${exceeded.label} sends more than its limit of ${rate} messages a second (limits.${exceeded.level}.messagesPerSecond)`,
+      `Cannot ${op}: ${exceeded.label} sends more than its limit of ${rate} messages a second (${exceeded.source}.messagesPerSecond)`,
     );
   }
 
@@ -232,7 +232,7 @@ export class HubCore<Fd> {
       case "inspect":
         return this.#requests.inspect(session, request);
       case "status":
-        return this.#status();
+        return this.#status(session);
       case "stop":
         return this.#stop(peer, request);
       case "takeover":
@@ -264,11 +264,13 @@ export class HubCore<Fd> {
     this.#ports.forget(earlier);
   }
 
-  #status(): ResultOf<"status"> {
+  #status({ peer, account: asking }: Session<Fd>): ResultOf<"status"> {
     const { attachedCount: clients, detachedCount: detached, hubAccount } = this.#sessions;
     const bytes = { hostBytes: hubAccount.used("hostBytes"), deviceBytes: hubAccount.used("deviceBytes") };
     const counts = { clients, detached, waitingOpens: this.#waiting.size, ...bytes };
-    return hubStatus(this.identity, this.#objects, counts);
+    const all = this.#sessions.accounts();
+    const users = mayRule(this.#policy.uid, peer) ? all : [...all].filter(([uid]) => uid === peer.uid);
+    return hubStatus(this.identity, this.#objects, counts, { asking, users });
   }
 
   #stop(peer: Peer, request: RequestOf<"stop">): ResultOf<"stop"> {
@@ -305,15 +307,4 @@ export class HubCore<Fd> {
   #answer(connection: ConnectionId, request: Request, result: object): void {
     this.#ports.reply(connection, { v: PROTOCOL_VERSION, id: request.id, ok: true, result }, []);
   }
-}
-
-/** @throws INVALID_MESSAGE */
-function checkFdCount(request: Request, found: number): void {
-  // WHY not restore: how many depends on the object, which is looked up first.
-  const wanted = request.op === "create" ? fdsOf(request.descriptor) : request.op === "restore" ? found : 0;
-  if (found === wanted) return;
-  throw new CudaIpcError(
-    "INVALID_MESSAGE",
-    `Cannot take "${request.op}": ${found} descriptors came with it, wanted ${wanted}`,
-  );
 }

@@ -3,6 +3,7 @@ import { limits } from "../base/limits.js";
 import type { HubStatus, ObjectSummary, ResultOf } from "../wire/messages.js";
 import { isOwned, type ObjectTable, type SharedObject } from "./object-table.js";
 import type { HubIdentity } from "./ports.js";
+import { type Account, quotaFields } from "./quota.js";
 
 /** What a reply holds beside a list: its head, a name, and one summary of an object, whose descriptor has at most 64 numbers. */
 const REST_BYTES = 8 * 1024;
@@ -40,9 +41,48 @@ export function inspection<Fd>(object: SharedObject<Fd>): ResultOf<"inspect"> {
 
 type Counts = Pick<HubStatus, "clients" | "detached" | "waitingOpens" | "hostBytes" | "deviceBytes">;
 
-export function hubStatus<Fd>(identity: HubIdentity, table: ObjectTable<Fd>, counts: Counts): HubStatus {
+/** Whose limits are told, from the client that asks up to the hub, and whose use of it. */
+export interface Usage {
+  readonly asking: Account;
+  readonly users: Iterable<readonly [uid: number, account: Account]>;
+}
+
+export function hubStatus<Fd>(
+  identity: HubIdentity,
+  table: ObjectTable<Fd>,
+  counts: Counts,
+  { asking, users }: Usage,
+): HubStatus {
   const { size: objects, leaseCount: leases, pinnedCount: pinned, withoutMemoryCount: withoutMemory } = table;
-  return { ...identity, ...counts, objects, pinned, withoutMemory, leases };
+  const using = [...users].flatMap(([uid, { usage }]) => (usage === undefined ? [] : [{ uid, ...usage }]));
+  const { taken } = takeFitting(using, (user) => user);
+  return {
+    ...identity,
+    ...counts,
+    objects,
+    pinned,
+    withoutMemory,
+    leases,
+    limits: [...limitsAbove(asking)].reverse(),
+    users: taken,
+    usersLeftOut: using.length - taken.length,
+  };
+}
+
+/** The limits that are set for this account and for those above it. */
+function* limitsAbove(asking: Account): IterableIterator<HubStatus["limits"][number]> {
+  for (let account: Account | undefined = asking; account !== undefined; account = account.parent) {
+    for (const resource of [...quotaFields].reverse()) {
+      const limit = account.quota[resource];
+      if (!Number.isFinite(limit)) continue;
+      yield {
+        of: account.level,
+        resource,
+        limit,
+        used: resource === "messagesPerSecond" ? null : account.used(resource),
+      };
+    }
+  }
 }
 
 function takeFitting<Item, Entry>(

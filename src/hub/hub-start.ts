@@ -2,11 +2,11 @@
 import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, releaseAll, type Scope } from "../base/scope.js";
-import { restrictToOwner } from "../os/file-calls.js";
+import { openToAll, restrictToOwner } from "../os/file-calls.js";
 import { tryLockFile } from "../os/file-lock.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownIdentity } from "../os/process-identity.js";
-import { checkRuntimeFolder, hubSocketPath, prepareRuntimeFolder } from "../os/runtime-folder.js";
+import { hubSocketPath, prepareCommonFolder, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { SeqpacketListener } from "../os/seqpacket.js";
 import { removeStaleSocket } from "../os/socket-file.js";
 import type { HeldConnection } from "./client-connection.js";
@@ -16,7 +16,7 @@ import type { Inheritance } from "./inheritance.js";
 import { inheritanceAfterCrash } from "./inheritance-after-crash.js";
 import { Journal } from "./journal.js";
 import type { ObjectMemory } from "./object-table.js";
-import type { HubPolicy } from "./policy.js";
+import { type HubPolicy, servesOthers } from "./policy.js";
 import type { ConnectionId } from "./ports.js";
 
 export interface HubServerOptions {
@@ -52,8 +52,8 @@ export function acquireAlone(scope: Scope, options: HubServerOptions): Acquired 
   const { service } = options;
   scope.defer(() => service?.close());
   const socketPath = checkedPath(options);
-  if (options.makesFolder ?? true) prepareRuntimeFolder(socketPath);
-  else if (!checkRuntimeFolder(socketPath)) {
+  const prepareFolder = isForOthers(options) ? prepareCommonFolder : prepareRuntimeFolder;
+  if (!prepareFolder(socketPath, options.makesFolder ?? true)) {
     throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot start a hub at ${socketPath}: its folder is gone`);
   }
   const lock = tryLockFile(`${socketPath}.lock`);
@@ -65,7 +65,7 @@ export function acquireAlone(scope: Scope, options: HubServerOptions): Acquired 
   const state = Journal.read(journalPath, bootId, log);
   const journal = scope.own(Journal.create(journalPath, bootId, state, log), (journal) => journal.close());
   const passed = service?.takeListener();
-  const listener = scope.own(passed ?? listenAnew(socketPath), (listener) => listener.close());
+  const listener = scope.own(passed ?? listenAnew(socketPath, options), (listener) => listener.close());
   // WHY allowed: the lock says that the file is this hub's.
   if (passed === undefined) scope.defer(() => removeStaleSocket(socketPath));
   const memory = service?.takeMemory(state.objects) ?? new Map<number, ObjectMemory<OwnedFd>>();
@@ -83,6 +83,17 @@ export function acquireFrom(scope: Scope, handedOver: HandedOver, options: HubSe
   return { ...handedOver, socketPath, journal };
 }
 
+function isForOthers({ policy }: HubServerOptions): boolean {
+  return policy !== undefined && servesOthers(policy);
+}
+
+/** Lets those connect to whom the hub has something to say. */
+export function setReach(socketPath: string, options: HubServerOptions): void {
+  // WHY to all, also where only a group is served: whom it does not serve the hub tells so, and the kernel would say EACCES.
+  if (isForOthers(options)) openToAll(socketPath);
+  else restrictToOwner(socketPath);
+}
+
 function checkedPath({ idleMs, socket }: HubServerOptions): string {
   if (idleMs !== undefined && idleMs !== Number.POSITIVE_INFINITY) checkInteger("idleMs", idleMs, 0, 2 ** 31 - 1);
   return hubSocketPath(socket);
@@ -92,13 +103,13 @@ function journalPathOf(socketPath: string): string {
   return `${socketPath}.journal`;
 }
 
-function listenAnew(socketPath: string): SeqpacketListener {
+function listenAnew(socketPath: string, options: HubServerOptions): SeqpacketListener {
   removeStaleSocket(socketPath);
   return acquireIn((scope) => {
     const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) => listener.close());
     // WHY allowed: the lock says that the file is this hub's.
     scope.defer(() => removeStaleSocket(socketPath));
-    restrictToOwner(socketPath);
+    setReach(socketPath, options);
     return listener;
   });
 }

@@ -4,6 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import { CudaIpcError } from "../base/errors.js";
+import { hubSettings } from "./config-file.js";
 import { HubServer } from "./hub-server.js";
 
 process.umask(0o077);
@@ -11,11 +12,13 @@ process.umask(0o077);
 try {
   const { values } = parseArgs({ options: { socket: { type: "string" }, "idle-ms": { type: "string" } } });
   const idle = values["idle-ms"];
+  const settings = hubSettings(undefined);
   const hub = HubServer.start({
     socket: values.socket,
     // WHY not: whoever starts this has made it, and may have removed it again, in which case nobody wants the hub any more.
     makesFolder: false,
-    idleMs: idle === undefined ? undefined : Number(idle),
+    idleMs: idle === undefined ? settings.idleMs : Number(idle),
+    policy: settings.policy,
     log: (line) => process.stderr.write(`${new Date().toISOString()} ${line}\n`),
   });
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => hub.stop());

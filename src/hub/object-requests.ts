@@ -7,7 +7,8 @@ import { releaseAll } from "../base/scope.js";
 import { fdsOf } from "../wire/descriptor.js";
 import { PRIVATE, PROTOCOL_VERSION, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
-import { checkMayManage, checkMayOpen, mayManage, mayOpen } from "./access.js";
+import { checkMayManage, checkMayOpen, checkMaySee, mayOpen } from "./access.js";
+import type { Attachments } from "./attachments.js";
 import { checkAccess, checkMemory, checkSameMemory, checkUse } from "./check-descriptor.js";
 import { inspection, listPage } from "./hub-report.js";
 import type { Lease, ObjectMemory, ObjectTable, SharedObject } from "./object-table.js";
@@ -15,21 +16,6 @@ import type { HubPorts } from "./ports.js";
 import { refusal } from "./refusal.js";
 import type { Session } from "./sessions.js";
 import type { WaitingOpens } from "./waiting-opens.js";
-
-/** Descriptors that came with a request. What is not kept is closed when the request has been handled. */
-export class Attachments<Fd> {
-  readonly fds: readonly Fd[];
-  readonly kept = new Set<Fd>();
-
-  constructor(fds: readonly Fd[]) {
-    this.fds = fds;
-  }
-
-  keep(): readonly [Fd, ...Fd[]] {
-    for (const fd of this.fds) this.kept.add(fd);
-    return this.fds as [Fd, ...Fd[]];
-  }
-}
 
 export class ObjectRequests<Fd> {
   readonly #ports: HubPorts<Fd>;
@@ -129,7 +115,7 @@ export class ObjectRequests<Fd> {
 
   inspect(session: Session<Fd>, request: RequestOf<"inspect">): ResultOf<"inspect"> {
     const object = this.#named(request.name, "inspect");
-    checkMayOpen(object, session.peer, "read");
+    checkMaySee(object, session.peer);
     return inspection(object);
   }
 
@@ -141,9 +127,7 @@ export class ObjectRequests<Fd> {
       const found = `${attached.fds.length} descriptors came with it, wanted ${wanted}`;
       throw new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: ${found}`);
     }
-    if (object.descriptor.mechanism !== "memfd" && !mayManage(object, session.peer)) {
-      checkMayManage(object, session.peer, "bring back the memory of");
-    }
+    if (object.descriptor.mechanism !== "memfd") checkMayManage(object, session.peer, "bring back the memory of");
     const found = checkMemory(attempt, object.descriptor, attached.fds, this.#ports);
     checkSameMemory(attempt, object, found);
     if (object.memory !== undefined && (object.memory.writable || !found.writable)) return;

@@ -56,3 +56,8 @@ export function isServed(policy: HubPolicy, peer: Peer): boolean {
   if (peer.uid === policy.uid || policy.users === "all" || policy.users.has(peer.uid)) return true;
   return [peer.gid, ...peer.groups].some((gid) => policy.groups.has(gid));
 }
+
+/** Whether processes of other users than its own may be served. Root is another one, and is served where it is named. */
+export function servesOthers({ users, groups }: HubPolicy): boolean {
+  return users === "all" || users.size > 0 || groups.size > 0;
+}

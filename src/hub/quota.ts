@@ -6,6 +6,7 @@ import { CudaIpcError } from "../base/errors.js";
 import { MessageRate } from "./message-rate.js";
 
 export const resources = ["clients", "objects", "leases", "waitingOpens", "hostBytes", "deviceBytes"] as const;
+export const quotaFields = [...resources, "messagesPerSecond"] as const;
 export type Resource = (typeof resources)[number];
 
 export type Cost = Readonly<Partial<Record<Resource, number>>>;
@@ -30,11 +31,14 @@ export class Account {
   readonly label: string;
   readonly quota: Quota;
   readonly parent: Account | undefined;
+  /** Where its quota is set, as in "limits.user". */
+  readonly source: string;
   readonly #used = new Map<Resource, number>();
   readonly #rate: MessageRate;
 
-  constructor(level: Level, label: string, quota: Quota, parent?: Account) {
+  constructor(level: Level, label: string, quota: Quota, parent?: Account, source = `limits.${level}`) {
     this.level = level;
+    this.source = source;
     this.label = label;
     this.quota = quota;
     this.parent = parent;
@@ -43,6 +47,14 @@ export class Account {
 
   used(resource: Resource): number {
     return this.#used.get(resource) ?? 0;
+  }
+
+  /** What it uses of each; undefined where that is nothing. */
+  get usage(): Readonly<Record<Resource, number>> | undefined {
+    if (this.#used.size === 0) return undefined;
+    const [clients, objects, leases] = [this.used("clients"), this.used("objects"), this.used("leases")];
+    const [hostBytes, deviceBytes] = [this.used("hostBytes"), this.used("deviceBytes")];
+    return { clients, objects, leases, waitingOpens: this.used("waitingOpens"), hostBytes, deviceBytes };
   }
 
   /**
@@ -102,7 +114,7 @@ export class Account {
       throw new CudaIpcError(
         "LIMIT_EXCEEDED",
         `Cannot ${attempt}: ${this.label} has ${used} ${words[resource]}, and ${wanted} more would be over its limit of ${limit} ` +
-          `(limits.${this.level}.${resource})`,
+          `(${this.source}.${resource})`,
       );
     }
   }

@@ -76,6 +76,11 @@ export class Sessions<Fd> {
     return this.#sessions.values();
   }
 
+  /** By user; of all who were ever served. */
+  accounts(): ReadonlyMap<number, Account> {
+    return this.#users;
+  }
+
   connections(): Iterable<Connection<Fd>> {
     return this.#connections.values();
   }
@@ -92,8 +97,10 @@ export class Sessions<Fd> {
   accountOf(uid: number): Account {
     const known = this.#users.get(uid);
     if (known !== undefined) return known;
-    const quota = this.#policy.userLimits.get(uid) ?? this.#policy.limits.user;
-    const account = new Account("user", `user ${uid}`, quota, this.hubAccount);
+    const own = this.#policy.userLimits.get(uid);
+    const quota = own ?? this.#policy.limits.user;
+    const source = own === undefined ? "limits.user" : `userLimits.${uid}`;
+    const account = new Account("user", `user ${uid}`, quota, this.hubAccount, source);
     this.#users.set(uid, account);
     return account;
   }

@@ -11,14 +11,14 @@ import { packageVersion } from "../base/version.js";
 import { receiveBatches } from "../os/fd-batches.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ProcessWatch } from "../os/process-watch.js";
-import { checkRuntimeFolder, hubSocketPath, ownUid } from "../os/runtime-folder.js";
+import { checkCommonFolder, hubSocketPath, ownUid, ROOT } from "../os/runtime-folder.js";
 import { SeqpacketSocket } from "../os/seqpacket.js";
 import { decodeReply, decodeResult, encodeMessage } from "../wire/codec.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { describeError } from "./client-connections.js";
 import { readHandedOver } from "./handed-over.js";
 import { HubServer } from "./hub-server.js";
-import type { HubServerOptions } from "./hub-start.js";
+import { type HubServerOptions, setReach } from "./hub-start.js";
 import { onePacket } from "./one-packet.js";
 import { refusedBy } from "./refusal.js";
 import { decodeWord, encodeWord, TAKEOVER_FORMAT } from "./takeover-messages.js";
@@ -36,8 +36,6 @@ export interface Successor {
   /** Undefined where no hub ran. */
   readonly predecessor: Predecessor | undefined;
 }
-
-const ROOT = 0;
 
 /**
  * Takes the place of the hub that runs at this socket, or starts one where none does. Its clients notice nothing. Where this fails,
@@ -90,10 +88,21 @@ async function takeOverFrom(
     log("ready");
     await untilOurs(socket, process, deadline);
     const { objects, clients } = hub.serve();
+    // WHY only now: whom the hub serves may have changed with it.
+    letIn(hub.socketPath, options, log);
     socket.close();
     process.close();
     return { hub, predecessor: { pid, objects, clients, milliseconds: performance.now() - startMs } };
   });
+}
+
+/** WHY nothing is thrown: this is the hub now, and serves those who are in. */
+function letIn(socketPath: string, options: HubServerOptions, log: (line: string) => void): void {
+  try {
+    if (options.service?.ownsSocket !== true) setReach(socketPath, options);
+  } catch (error) {
+    log(describeError(error));
+  }
 }
 
 /** Everything, but nothing of it acts yet. */
@@ -188,7 +197,7 @@ async function ask<Op extends "hello" | "takeover">(
 
 /** Undefined where none listens. */
 function tryConnect(socketPath: string): SeqpacketSocket | undefined {
-  if (!checkRuntimeFolder(socketPath)) return undefined;
+  if (!checkCommonFolder(socketPath, new Set([ROOT, ownUid()]))) return undefined;
   try {
     return SeqpacketSocket.connect(socketPath);
   } catch (error) {

@@ -37,9 +37,18 @@ export function writeFilePart(fd: OwnedFd, bytes: Uint8Array, byteOffset: number
 
 /** From here on nobody but its owner can use the file (0600). */
 export function restrictToOwner(path: string): void {
+  setMode(path, 0o600, `restrict ${path} to its owner`);
+}
+
+/** From here on everybody who reaches the file can use it (0666). */
+export function openToAll(path: string): void {
+  setMode(path, 0o666, `let other users use ${path}`);
+}
+
+function setMode(path: string, mode: number, attempt: string): void {
   try {
-    chmodSync(path, 0o600);
+    chmodSync(path, mode);
   } catch (error) {
-    throw fromNodeError(`restrict ${path} to its owner`, error);
+    throw fromNodeError(attempt, error);
   }
 }

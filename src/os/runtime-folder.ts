@@ -1,13 +1,16 @@
 /**
- * Where the hub's socket lives, and that nobody else could have put it there: the folder belongs to this user
- * and to this user alone (0700). Whoever can write to the folder could pose as the hub.
+ * Where the hub's socket lives, and that nobody else could have put it there: whoever can write to the folder could pose as the hub.
+ * The folder of one user's hub belongs to that user alone (0700); that of a hub for several lets others in and lets nobody else write.
  */
-import { existsSync, lstatSync, mkdirSync, type Stats } from "node:fs";
+import { chmodSync, existsSync, lstatSync, mkdirSync, type Stats } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
 import { checkSocketPath } from "./seqpacket.js";
 import { fromNodeError } from "./system-error.js";
+
+/** May read and change everything anyway, so that it is trusted by everybody. */
+export const ROOT = 0;
 
 /**
  * The socket's path: the argument, else `CUDA_IPC_SOCKET`, else `cuda-ipc/hub.sock` in `XDG_RUNTIME_DIR`,
@@ -19,62 +22,127 @@ export function hubSocketPath(socket: string | undefined, env: NodeJS.ProcessEnv
 }
 
 /**
- * A path for another socket in the hub's folder.
+ * A path for another socket of this user: in the hub's folder, or in the user's own runtime folder where the hub's is for several users.
  * @throws SOCKET_PATH_TOO_LONG
  */
 export function runtimeSocketPath(fileName: string, env: NodeJS.ProcessEnv = process.env): string {
-  return checkSocketPath(join(dirname(hubSocketPath(undefined, env)), fileName));
+  const folder = dirname(hubSocketPath(undefined, env));
+  const stats = look(folder);
+  const isForSeveral = stats !== undefined && (stats.uid !== ownUid() || isCommon(stats));
+  return checkSocketPath(join(isForSeveral ? dirname(ownPath(env)) : folder, fileName));
+}
+
+/** Others may enter it, and not write to it. */
+function isCommon({ mode }: Stats): boolean {
+  return (mode & 0o077) !== 0 && (mode & 0o022) === 0;
 }
 
 function chosenPath(socket: string | undefined, env: NodeJS.ProcessEnv): string {
   const chosen = socket ?? env.CUDA_IPC_SOCKET;
-  if (chosen !== undefined && chosen !== "") return chosen;
+  return chosen !== undefined && chosen !== "" ? chosen : ownPath(env);
+}
+
+function ownPath(env: NodeJS.ProcessEnv): string {
   const runtime = env.XDG_RUNTIME_DIR;
   // WHY: a relative path is not valid there by its specification, and a folder that is missing is not ours to make.
   if (runtime !== undefined && isAbsolute(runtime) && existsSync(runtime)) return join(runtime, "cuda-ipc", "hub.sock");
   return join(tmpdir(), `cuda-ipc-${ownUid()}`, "hub.sock");
 }
 
-/** Makes the socket's folder where it is missing, and refuses it where others could write to it. */
-export function prepareRuntimeFolder(socketPath: string): void {
-  if (checkRuntimeFolder(socketPath)) return;
-  const folder = dirname(socketPath);
-  try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw fromNodeError(`make the folder ${folder}`, error);
-  }
-  checkRuntimeFolder(socketPath);
+/**
+ * Makes the socket's folder where it is missing, and refuses it where others could write to it.
+ * @param makes false leaves a folder missing, which the result then says
+ */
+export function prepareRuntimeFolder(socketPath: string, makes = true): boolean {
+  if (checkRuntimeFolder(socketPath)) return true;
+  if (!makes) return false;
+  makeFolder(dirname(socketPath), true);
+  return checkRuntimeFolder(socketPath);
 }
 
 /**
- * @returns false where the folder does not exist
+ * The same for a hub that serves others too.
+ * @throws UNSAFE_RUNTIME_DIR
+ */
+export function prepareCommonFolder(socketPath: string, makes = true): boolean {
+  const trusted = new Set([ROOT, ownUid()]);
+  if (checkCommonFolder(socketPath, trusted)) return true;
+  if (!makes) return false;
+  const folder = dirname(socketPath);
+  // WHY only the last: a folder above it that this process made would let nobody in.
+  makeFolder(folder, false);
+  try {
+    // WHY not by mkdir: the umask would take from it.
+    chmodSync(folder, 0o755);
+  } catch (error) {
+    throw fromNodeError(`let others into the folder ${folder}`, error);
+  }
+  return checkCommonFolder(socketPath, trusted);
+}
+
+/**
+ * Whether the folder is there and is this user's alone.
  * @throws UNSAFE_RUNTIME_DIR
  */
 export function checkRuntimeFolder(socketPath: string): boolean {
-  const folder = dirname(socketPath);
-  let stats: Stats;
-  try {
-    stats = lstatSync(folder);
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return false;
-    throw fromNodeError(`look at the folder ${folder}`, error);
-  }
-  const found = unsafe(stats);
-  if (found === undefined) return true;
-  throw new CudaIpcError(
-    "UNSAFE_RUNTIME_DIR",
-    `Cannot use ${folder} for the hub's socket: ${found}; wanted a folder of user ${ownUid()} with mode 0700`,
-  );
+  const wanted = `a folder of user ${ownUid()} with mode 0700`;
+  return check(socketPath, wanted, (stats) => {
+    if (stats.uid !== ownUid()) return `it belongs to user ${stats.uid}`;
+    return (stats.mode & 0o077) === 0 ? undefined : modeWords(stats);
+  });
 }
 
-function unsafe(stats: Stats): string | undefined {
+/**
+ * Whether the folder is there, and only these users can have put something into it.
+ * @throws UNSAFE_RUNTIME_DIR
+ */
+export function checkCommonFolder(socketPath: string, trustedUids: ReadonlySet<number>): boolean {
+  const users = [...trustedUids].join(" or ");
+  return check(socketPath, `a folder of user ${users} that nobody else can write to`, (stats) => {
+    if (!trustedUids.has(stats.uid)) return `it belongs to user ${stats.uid}`;
+    return (stats.mode & 0o022) === 0 ? undefined : modeWords(stats);
+  });
+}
+
+/** The user to whom the socket's folder belongs; undefined where there is none. */
+export function folderOwner(socketPath: string): number | undefined {
+  return look(dirname(socketPath))?.uid;
+}
+
+type Judge = (stats: Stats) => string | undefined;
+
+function check(socketPath: string, wanted: string, judge: Judge): boolean {
+  const folder = dirname(socketPath);
+  const stats = look(folder);
+  if (stats === undefined) return false;
+  const found = notAFolder(stats) ?? judge(stats);
+  if (found === undefined) return true;
+  throw new CudaIpcError("UNSAFE_RUNTIME_DIR", `Cannot use ${folder} for the hub's socket: ${found}; wanted ${wanted}`);
+}
+
+function look(folder: string): Stats | undefined {
+  try {
+    return lstatSync(folder, { throwIfNoEntry: false });
+  } catch (error) {
+    throw fromNodeError(`look at the folder ${folder}`, error);
+  }
+}
+
+function notAFolder(stats: Stats): string | undefined {
   if (stats.isSymbolicLink()) return "it is a symbolic link";
-  if (!stats.isDirectory()) return "it is not a folder";
-  if (stats.uid !== ownUid()) return `it belongs to user ${stats.uid}`;
-  const mode = stats.mode & 0o777;
-  if ((mode & 0o077) !== 0) return `its mode is 0${mode.toString(8)}`;
-  return undefined;
+  return stats.isDirectory() ? undefined : "it is not a folder";
+}
+
+function modeWords(stats: Stats): string {
+  return `its mode is 0${(stats.mode & 0o777).toString(8)}`;
+}
+
+function makeFolder(folder: string, recursive: boolean): void {
+  try {
+    mkdirSync(folder, { recursive, mode: 0o700 });
+  } catch (error) {
+    throw fromNodeError(`make the folder ${folder}`, error);
+  }
 }
 
 export function ownUid(): number {

@@ -91,6 +91,26 @@ const holder = v.strictObject({ pid: count, program: word, access: v.picklist(["
 
 export type Holder = v.InferOutput<typeof holder>;
 
+/** A limit that is set for the hub, for the user who asks, or for the client that asks. */
+const limitStatus = v.strictObject({
+  of: v.picklist(["hub", "user", "client"]),
+  /** As in the configuration: `objects`, `hostBytes`, `messagesPerSecond`. */
+  resource: word,
+  limit: count,
+  /** Null for what is no stock, but a rate. */
+  used: v.nullable(count),
+});
+
+const userStatus = v.strictObject({
+  uid: count,
+  clients: count,
+  objects: count,
+  leases: count,
+  waitingOpens: count,
+  hostBytes: count,
+  deviceBytes: count,
+});
+
 const hubStatus = v.strictObject({
   version: word,
   instance: word,
@@ -110,6 +130,11 @@ const hubStatus = v.strictObject({
   deviceBytes: count,
   /** How long the hub stays without clients and pinned objects; null for ever. */
   idleMs: v.nullable(count),
+  limits: v.array(limitStatus),
+  /** Those who use something, with what they use: for the hub's user and root all, for others themselves. */
+  users: v.array(userStatus),
+  /** Users beyond those that are named. */
+  usersLeftOut: count,
 });
 
 export type HubStatus = v.InferOutput<typeof hubStatus>;

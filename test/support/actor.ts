@@ -12,6 +12,8 @@ export interface ActorOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** The most descriptors that it may have open. */
   readonly fdsMax?: number;
+  /** The user and group that it runs as, which only root can choose. */
+  readonly user?: { readonly uid: number; readonly gid: number };
   /** Descriptors that it gets, from number 3 on. */
   readonly fds?: readonly number[];
 }
@@ -30,7 +32,11 @@ export class Actor {
     const [command = process.execPath, ...args] = [...limit, ...program];
     const env = { ...process.env, ...options.env };
     delete env.NODE_TEST_CONTEXT;
-    const child = spawn(command, args, { env, stdio: ["pipe", "pipe", "pipe", ...(options.fds ?? [])] });
+    const child = spawn(command, args, {
+      env,
+      ...options.user,
+      stdio: ["pipe", "pipe", "pipe", ...(options.fds ?? [])],
+    });
     this.#child = child as ChildProcess & {
       readonly stdin: Writable;
       readonly stdout: Readable;

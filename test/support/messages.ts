@@ -153,6 +153,13 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
       hostBytes: 4096,
       deviceBytes: 0,
       idleMs: 30_000,
+      limits: [
+        { of: "client", resource: "leases", limit: 9, used: 2 },
+        { of: "user", resource: "objects", limit: 10, used: 2 },
+        { of: "hub", resource: "messagesPerSecond", limit: 5, used: null },
+      ],
+      users: [{ uid: 1000, clients: 1, objects: 2, leases: 3, waitingOpens: 0, hostBytes: 4096, deviceBytes: 0 }],
+      usersLeftOut: 0,
     },
   ],
   stop: [{}],

@@ -1,7 +1,7 @@
 /** A hub as a process of its own in a folder of its own, ended whatever the test does. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { type ConnectOptions, connect } from "../../src/client/connect.js";
@@ -16,6 +16,10 @@ export interface TestHubOptions {
   /** The most descriptors that the hub may have open. */
   readonly fdsMax?: number;
   readonly folder?: TestFolder;
+  /** The user that it runs as, which only root can choose. The folder becomes that user's, and others may enter it. */
+  readonly user?: { readonly uid: number; readonly gid: number };
+  /** What its configuration file says. */
+  readonly config?: object;
 }
 
 export class TestHub {
@@ -35,7 +39,13 @@ export class TestHub {
     const idle = options.idleMs === undefined ? "Infinity" : String(options.idleMs);
     const limit = options.fdsMax === undefined ? [] : ["prlimit", `--nofile=${options.fdsMax}:${options.fdsMax}`];
     const command = [...limit, process.execPath, HUB_MAIN, "--socket", folder.socket, "--idle-ms", idle];
-    const child = spawn(command[0] as string, command.slice(1), { stdio: ["ignore", "pipe", "ignore"] });
+    prepareFolder(folder, options);
+    const env = { ...process.env, XDG_CONFIG_HOME: folder.file("config") };
+    const child = spawn(command[0] as string, command.slice(1), {
+      env,
+      ...options.user,
+      stdio: ["ignore", "pipe", "ignore"],
+    });
     const hub = new TestHub(folder, child);
     const lines = createInterface({ input: child.stdout });
     const [line] = (await soon("the hub says that it is ready", once(lines, "line"))) as [string];
@@ -74,4 +84,14 @@ export class TestHub {
     await this.exited();
     await this.folder[Symbol.asyncDispose]();
   }
+}
+
+function prepareFolder(folder: TestFolder, { user, config }: TestHubOptions): void {
+  if (config !== undefined) {
+    mkdirSync(folder.file("config/cuda-ipc"), { recursive: true, mode: 0o755 });
+    writeFileSync(folder.file("config/cuda-ipc/hub.json"), JSON.stringify(config), { mode: 0o644 });
+  }
+  if (user === undefined) return;
+  chownSync(folder.path, user.uid, user.gid);
+  chmodSync(folder.path, 0o755);
 }

@@ -28,10 +28,12 @@ describe("a hub after one that was killed", () => {
       const client = await rig.connect();
       const array = await client.create(`frame-${round}`, { dtype: "uint8", shape: [1] });
       numbers.push(array.object);
-      // Last, and of one that holds nothing: no journal knows of it.
-      using raw = await RawClient.connect(rig.folder.socket, false);
-      const hello = await raw.ask({ op: "hello", client: { version: "0", program: "raw" } });
-      numbers.push(Number(hello.result?.session));
+      // Last, and of clients that hold nothing: no journal knows of them.
+      for (let count = 0; count < 5; count += 1) {
+        using raw = await RawClient.connect(rig.folder.socket, false);
+        const hello = await raw.ask({ op: "hello", client: { version: "0", program: "raw" } });
+        numbers.push(Number(hello.result?.session));
+      }
       await kill(hub);
       array.close();
       await client.close().catch(() => {});

@@ -75,13 +75,15 @@ export class Model {
 
   constructor(policy: HubPolicy) {
     this.policy = policy;
-    this.hub = new Tally("hub", policy.limits.hub);
+    this.hub = new Tally("limits.hub", policy.limits.hub);
   }
 
   user(uid: number): Tally {
     let tally = this.users.get(uid);
     if (tally === undefined) {
-      tally = new Tally("user", this.policy.userLimits.get(uid) ?? this.policy.limits.user);
+      const own = this.policy.userLimits.get(uid);
+      tally =
+        own === undefined ? new Tally("limits.user", this.policy.limits.user) : new Tally(`userLimits.${uid}`, own);
       this.users.set(uid, tally);
     }
     return tally;
@@ -100,7 +102,7 @@ export class Model {
   }
 
   begin(id: number, connection: ModelConnection, recorded = false): ModelSession {
-    const tally = new Tally("client", this.policy.limits.client);
+    const tally = new Tally("limits.client", this.policy.limits.client);
     const session: ModelSession = {
       id,
       peer: connection.peer,

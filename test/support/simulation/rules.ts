@@ -103,8 +103,8 @@ function isTooFast({ model, judge, nowMs }: Event, { id, peer, session }: ModelC
   }
   judge.pauses.push({ connection: id, milliseconds: Math.ceil(longest) });
   if (NEVER_REFUSED.has(message.op)) return false;
-  const level = tallies[waits.indexOf(longest)]?.level;
-  judge.fails(id, message.id, "LIMIT_EXCEEDED", { limit: `limits.${level}.messagesPerSecond`, found: "" });
+  const source = tallies[waits.indexOf(longest)]?.source;
+  judge.fails(id, message.id, "LIMIT_EXCEEDED", { limit: `${source}.messagesPerSecond`, found: "" });
   return true;
 }
 

@@ -12,7 +12,8 @@ export interface Refusal {
 }
 
 export class Tally {
-  readonly level: "hub" | "user" | "client";
+  /** Where its quota is set, as errors name it. */
+  readonly source: string;
   readonly quota: Quota;
   readonly used: Record<Resource, number> = {
     clients: 0,
@@ -25,8 +26,8 @@ export class Tally {
   #messages: number;
   #atMs = 0;
 
-  constructor(level: "hub" | "user" | "client", quota: Quota) {
-    this.level = level;
+  constructor(source: string, quota: Quota) {
+    this.source = source;
     this.quota = quota;
     this.#messages = quota.messagesPerSecond;
   }
@@ -45,7 +46,7 @@ export class Tally {
     for (const resource of ORDER) {
       const amount = uses[resource] ?? 0;
       if (amount > 0 && this.used[resource] + amount > this.quota[resource])
-        return { limit: `limits.${this.level}.${resource}`, found: ` has ${this.used[resource]} ` };
+        return { limit: `${this.source}.${resource}`, found: ` has ${this.used[resource]} ` };
     }
     return undefined;
   }

@@ -67,7 +67,17 @@ describe("what is printed", () => {
       content: { kind: "bundle", arrayCount: 1 },
     } as never;
     const layout = { dtype: "int8", shape: [0], strides: [1], byteOffset: 0, byteLength: 0 } as const;
-    const object = { name: HOSTILE, descriptor, lifetime: "held", published: true, leases: 1, createdAtMs: 0 } as never;
+    const sharing = { with: "private", access: "read" };
+    const state = {
+      lifetime: "held",
+      published: true,
+      leases: 1,
+      createdAtMs: 0,
+      ownerPid: null,
+      ownerUid: 0,
+      sharing,
+    };
+    const object = { name: HOSTILE, descriptor, ...state } as never;
     const holders = [{ pid: 1, program: HOSTILE, access: "read" }] as never;
     const array = { name: HOSTILE, ...layout };
     const opened = { metadata: { [HOSTILE]: HOSTILE }, arrays: [array], array, unreadable: HOSTILE };

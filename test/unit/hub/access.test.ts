@@ -43,7 +43,8 @@ describe("what is shared", () => {
     assert.throws(() => checkMayOpen(shared("private", "read"), stranger, "read"), {
       code: "PERMISSION_DENIED",
       message:
-        'Cannot open "frame" for reading: it is of user 1001, shared with that user alone, and asked for by user 1003',
+        'Cannot open "frame" for reading: it is of user 1001, shared with that user alone, and asked for by user 1003; ' +
+        "whoever creates it decides whom it is shared with (the option `sharing`)",
     });
     assert.throws(
       () => checkMayOpen(shared("all", "read"), stranger, "read-write"),

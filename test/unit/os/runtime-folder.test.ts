@@ -4,7 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
-import { checkRuntimeFolder, hubSocketPath, ownUid, prepareRuntimeFolder } from "../../../src/os/runtime-folder.js";
+import {
+  checkCommonFolder,
+  checkRuntimeFolder,
+  hubSocketPath,
+  ownUid,
+  prepareCommonFolder,
+  prepareRuntimeFolder,
+  runtimeSocketPath,
+} from "../../../src/os/runtime-folder.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestFolder } from "../../support/test-folder.js";
 
@@ -42,6 +50,25 @@ describe("hubSocketPath", () => {
       (error) => hasCode(error, "SOCKET_PATH_TOO_LONG"),
     );
     assert.equal(existsSync(folder.file("new")), false);
+  });
+});
+
+describe("runtimeSocketPath", () => {
+  it("is in the hub's folder, and in the user's own where that is for several users", () => {
+    using folder = new TestFolder();
+    using runtime = new TestFolder();
+    const env = { CUDA_IPC_SOCKET: folder.socket, XDG_RUNTIME_DIR: runtime.path };
+    assert.equal(runtimeSocketPath("x.sock", env), folder.file("x.sock"));
+    const missing = { ...env, CUDA_IPC_SOCKET: folder.file("new/hub.sock") };
+    assert.equal(runtimeSocketPath("x.sock", missing), folder.file("new/x.sock"));
+    chmodSync(folder.path, 0o755);
+    assert.equal(runtimeSocketPath("x.sock", env), runtime.file("cuda-ipc/x.sock"));
+    chmodSync(folder.path, 0o777);
+    assert.equal(runtimeSocketPath("x.sock", env), folder.file("x.sock"));
+    chmodSync(folder.path, 0o700);
+    if (ownUid() !== 0) return;
+    chownSync(folder.path, 12345, 12345);
+    assert.equal(runtimeSocketPath("x.sock", env), runtime.file("cuda-ipc/x.sock"));
   });
 });
 
@@ -94,5 +121,53 @@ describe("prepareRuntimeFolder", () => {
     using folder = new TestFolder();
     chownSync(folder.path, 12345, 12345);
     assertUnsafe(folder.socket, /it belongs to user 12345/);
+  });
+});
+
+describe("prepareCommonFolder", () => {
+  checkLeaks();
+
+  const isUnsafe = (reason: RegExp) => (error: unknown) =>
+    hasCode(error, "UNSAFE_RUNTIME_DIR") && reason.test((error as Error).message);
+
+  it("makes a missing folder that others may enter and not write to, whatever the umask", () => {
+    using folder = new TestFolder();
+    const socketPath = folder.file("one/hub.sock");
+    const umask = process.umask(0o077);
+    try {
+      assert.equal(prepareCommonFolder(socketPath, false), false);
+      assert.ok(prepareCommonFolder(socketPath));
+    } finally {
+      process.umask(umask);
+    }
+    assert.equal(statSync(folder.file("one")).mode & 0o777, 0o755);
+    assert.throws(() => prepareCommonFolder(folder.file("no/such/hub.sock")), /ENOENT/);
+  });
+
+  it("takes any folder that nobody else can write to, and no other", () => {
+    using folder = new TestFolder();
+    for (const mode of [0o700, 0o750, 0o755, 0o711]) {
+      chmodSync(folder.path, mode);
+      assert.ok(prepareCommonFolder(folder.socket));
+    }
+    for (const mode of [0o775, 0o757, 0o720, 0o1777]) {
+      chmodSync(folder.path, mode);
+      assert.throws(() => prepareCommonFolder(folder.socket), isUnsafe(/its mode is/));
+    }
+    chmodSync(folder.path, 0o755);
+    symlinkSync(folder.path, folder.file("link"));
+    assert.throws(() => prepareCommonFolder(folder.file("link/hub.sock")), isUnsafe(/symbolic link/));
+  });
+
+  it("takes the folder of a trusted user alone", { skip: ownUid() !== 0 && "only root can give a folder away" }, () => {
+    using folder = new TestFolder();
+    chmodSync(folder.path, 0o755);
+    chownSync(folder.path, 12345, 12345);
+    assert.throws(
+      () => prepareCommonFolder(folder.socket),
+      isUnsafe(/it belongs to user 12345; wanted a folder of user 0 /),
+    );
+    assert.ok(checkCommonFolder(folder.socket, new Set([0, 12345])));
+    assert.throws(() => checkCommonFolder(folder.socket, new Set([0, 12346])), isUnsafe(/belongs to user 12345/));
   });
 });

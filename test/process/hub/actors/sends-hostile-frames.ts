@@ -238,24 +238,21 @@ async function readNothing(): Promise<number> {
   ]);
   assert.ok((await client.ask({ op: "publish", object: result?.object })).ok);
   kept.push(client);
+  const other = await RawClient.connect(socketPath);
+  kept.push(other);
   let sent = 0;
-  await until("it has sent all, or the hub has hung up", () => {
-    try {
-      const text = JSON.stringify({
-        v: 1,
-        id: sent + 100,
-        op: "open",
-        name: "unread",
-        access: "read-write",
-        wait: true,
-      });
-      while (sent < 3000 && client.socket.trySend(Buffer.from(text))) sent += 1;
-      return sent === 3000;
-    } catch (error) {
-      if (hasCode(error, "PEER_GONE")) return true;
-      throw error;
-    }
-  });
+  const send = () => {
+    const request = { v: 1, id: sent + 100, op: "open", name: "unread", access: "read-write", wait: true };
+    const taken = client.socket.trySend(Buffer.from(JSON.stringify(request)));
+    if (taken) sent += 1;
+    return taken;
+  };
+  // WHY twice: the hub takes what there is room for in turns, and has had one after it answered another client.
+  for (let refused = 0; refused < 2; ) {
+    while (send()) refused = 0;
+    assert.ok((await other.ask({ op: "status" })).ok, "the hub serves others meanwhile");
+    refused += 1;
+  }
   return sent;
 }
 

@@ -1,0 +1,104 @@
+/**
+ * The configuration file of a hub: where it is looked for, that nobody but root and the hub's user can have written it, and what it
+ * sets together with the flags.
+ */
+import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
+import { homedir } from "node:os";
+import { isAbsolute, join } from "node:path";
+import { CudaIpcError } from "../base/errors.js";
+import { defaults, limits } from "../base/limits.js";
+import { groupIds, userIds } from "../os/account-names.js";
+import { ownUid, ROOT } from "../os/runtime-folder.js";
+import { fromNodeError } from "../os/system-error.js";
+import { type AccountNames, checkHubConfig, type HubConfig, NO_CONFIG, overlay, policyOf } from "./hub-config.js";
+import type { HubPolicy } from "./policy.js";
+
+const SYSTEM_FILE = "/etc/cuda-ipc/hub.json";
+
+/** All that a hub is started with. */
+export interface HubSettings {
+  /** The file that was read; undefined where there is none. */
+  readonly file: string | undefined;
+  /** Where the file says that it listens, if nothing nearer to the command says so. */
+  readonly socket: string | undefined;
+  /** `Infinity` for a hub that stays. */
+  readonly idleMs: number;
+  readonly policy: HubPolicy;
+}
+
+export function accountNames(): AccountNames {
+  return { users: userIds(), groups: groupIds() };
+}
+
+/**
+ * The file that a hub reads without being told: `cuda-ipc/hub.json` in `XDG_CONFIG_HOME` or `~/.config`, and for root, where that is
+ * not there, /etc/cuda-ipc/hub.json. Undefined where there is none.
+ */
+export function defaultConfigPath(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  const named = env.XDG_CONFIG_HOME;
+  // WHY: a relative path is not valid there by its specification.
+  const folder = named !== undefined && isAbsolute(named) ? named : join(homedir(), ".config");
+  const places = [join(folder, "cuda-ipc", "hub.json"), ...(ownUid() === ROOT ? [SYSTEM_FILE] : [])];
+  return places.find((path) => existsSync(path));
+}
+
+/**
+ * @param path the file to read; by default the one of `defaultConfigPath`, if there is one
+ * @param flags fields that go before those of the file
+ * @throws INVALID_FILE, PERMISSION_DENIED
+ */
+export function hubSettings(path: string | undefined, flags: HubConfig = NO_CONFIG): HubSettings {
+  const file = path ?? defaultConfigPath();
+  const config = overlay(file === undefined ? NO_CONFIG : readHubConfig(file), flags);
+  // WHY: clients of this environment look for the hub there.
+  const socket = process.env.CUDA_IPC_SOCKET ? undefined : config.socket;
+  return { file, socket, idleMs: config.idleMs ?? defaults.hubIdleMs, policy: policyOf(ownUid(), config) };
+}
+
+/** @throws INVALID_FILE, PERMISSION_DENIED */
+export function readHubConfig(path: string, names: AccountNames = accountNames()): HubConfig {
+  const source = `the configuration ${path}`;
+  const refuse = (found: string, cause?: unknown) =>
+    new CudaIpcError("INVALID_FILE", `Cannot use ${source}: ${found}`, { cause });
+  const text = readTrusted(path, source, refuse);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw refuse(`it is not JSON (${error instanceof Error ? error.message : String(error)})`, error);
+  }
+  return checkHubConfig(source, value, names);
+}
+
+function readTrusted(path: string, source: string, refuse: (found: string) => CudaIpcError): string {
+  let fd: number;
+  try {
+    // WHY not blocking: a pipe without a writer would be waited for.
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") throw refuse("there is no such file");
+    throw fromNodeError(`use ${source}`, error);
+  }
+  try {
+    // WHY of what was opened: another file may take its place between a look and a read.
+    const found = untrusted(fstatSync(fd));
+    if (found !== undefined) throw refuse(found);
+    return readFileSync(fd, "utf8");
+  } catch (error) {
+    throw fromNodeError(`use ${source}`, error);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function untrusted(stats: Stats): string | undefined {
+  if (!stats.isFile()) return "it is not a file";
+  if (stats.uid !== ROOT && stats.uid !== ownUid()) {
+    return `it belongs to user ${stats.uid}, wanted a file of root or of user ${ownUid()}`;
+  }
+  if ((stats.mode & 0o022) !== 0) {
+    return `its mode is 0${(stats.mode & 0o777).toString(8)}, wanted one that only its owner can write (chmod 644)`;
+  }
+  const max = limits.configFileBytesMax;
+  return stats.size > max ? `it has ${stats.size} bytes, the limit (configFileBytesMax) is ${max}` : undefined;
+}
