@@ -11,7 +11,7 @@ import { Visit } from "../soak/visit.js";
 
 const order = JSON.parse(process.argv[2] ?? "") as ClientOrder;
 const random = new Random(order.seed);
-const tally = new Tally((line) => process.stdout.write(`${JSON.stringify(line)}\n`), order.hubMayEnd);
+const tally = new Tally((line) => process.stdout.write(`${JSON.stringify(line)}\n`));
 const leaving = new AbortController();
 // WHY the end of its input: it comes also where nobody is left to ask for it.
 process.stdin.on("end", () => leaving.abort()).resume();

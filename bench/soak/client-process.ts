@@ -15,8 +15,6 @@ export interface ClientOrder {
   readonly hubIdleMs: number;
   /** Between two operations, on average. */
   readonly pauseMs: number;
-  /** Whether the hub is killed now and then, so that HUB_GONE is no fault. */
-  readonly hubMayEnd: boolean;
 }
 
 interface Stop {

@@ -120,7 +120,7 @@ class Soak {
       pauseMs: PAUSE_MS,
     };
     const stopMs = this.#random.between(50, 3000);
-    const client = new ClientProcess({ ...order, hubMayEnd: this.#options.killHub }, (line) => this.#onLine(line));
+    const client = new ClientProcess(order, (line) => this.#onLine(line));
     this.#alive.add(client);
     try {
       await Promise.race([client.ended, pause(lifeMs, over)]);

@@ -24,14 +24,12 @@ export const OPERATION_LIMIT_MS = 5000;
 
 export class Tally {
   readonly #tell: (line: ClientLine) => void;
-  readonly #hubMayEnd: boolean;
   #counts: Counts = {};
   /** Whether an operation found the hub gone since this was last set to false. */
   hubGone = false;
 
-  constructor(tell: (line: ClientLine) => void, hubMayEnd: boolean) {
+  constructor(tell: (line: ClientLine) => void) {
     this.#tell = tell;
-    this.#hubMayEnd = hubMayEnd;
   }
 
   /** Undefined where it ended in one of the errors that may be; any other is a fault. */
@@ -73,8 +71,7 @@ export class Tally {
   #onError(operation: string, expected: readonly ErrorCode[], error: unknown): void {
     const isGone = hasCode(error, "HUB_GONE");
     if (isGone) this.hubGone = true;
-    if (error instanceof CudaIpcError && (expected.includes(error.code) || (isGone && this.#hubMayEnd)))
-      this.count(`${operation}: ${error.code}`);
+    if (error instanceof CudaIpcError && expected.includes(error.code)) this.count(`${operation}: ${error.code}`);
     else this.fault(`${operation}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
   }
 }

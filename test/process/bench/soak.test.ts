@@ -54,7 +54,7 @@ describe("the soak", () => {
       await array.write(content);
       await array.publish();
     }
-    const order = { socket, seed: 1, hubIdleMs: 1000, pauseMs: 1, hubMayEnd: false };
+    const order = { socket, seed: 1, hubIdleMs: 1000, pauseMs: 1 };
     let client: ClientProcess | undefined;
     try {
       const fault = new Promise<string>((resolve) => {
@@ -86,9 +86,9 @@ describe("the contents of the soak", () => {
 });
 
 describe("the tally of a client", () => {
-  const attempt = async (code: "HUB_GONE" | "NOT_FOUND", hubMayEnd: boolean) => {
+  const attempt = async (code: "HUB_GONE" | "NOT_FOUND") => {
     const lines: ClientLine[] = [];
-    const tally = new Tally((line) => lines.push(line), hubMayEnd);
+    const tally = new Tally((line) => lines.push(line));
     await tally.attempt("open", ["NOT_FOUND"], () => {
       throw new CudaIpcError(code, "so it is");
     });
@@ -97,9 +97,8 @@ describe("the tally of a client", () => {
   };
 
   it("takes errors that may be as counts, and others as faults", async () => {
-    assert.deepEqual(await attempt("NOT_FOUND", false), { kinds: ["counts"], hubGone: false });
-    assert.deepEqual(await attempt("HUB_GONE", false), { kinds: ["fault"], hubGone: true });
-    assert.deepEqual(await attempt("HUB_GONE", true), { kinds: ["counts"], hubGone: true });
+    assert.deepEqual(await attempt("NOT_FOUND"), { kinds: ["counts"], hubGone: false });
+    assert.deepEqual(await attempt("HUB_GONE"), { kinds: ["fault"], hubGone: true });
   });
 
   it("leaves out the time in which a process was stopped", () => {
