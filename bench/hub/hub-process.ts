@@ -41,7 +41,7 @@ export class HubProcess {
     const socket = given ?? join(folder ?? "", "hub.sock");
     const before = performance.now();
     const args = main === undefined ? [HUB_MAIN, "--socket", socket, "--idle-ms", "Infinity"] : [main, socket];
-    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "ignore"] });
     try {
       const line = await new Deadline("start a hub", {}, START_LIMIT_MS).race(firstLine(child.stdout), () => {});
       if (JSON.parse(line).ready !== true) throw new Error(`The hub did not start: ${line}`);

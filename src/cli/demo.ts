@@ -21,7 +21,7 @@ interface Demo {
 
 const demos: Readonly<Record<string, Demo>> = {
   share: { title: "two processes share an array through the hub", play: shareDemo },
-  crash: { title: "a producer is killed, and its array is still there", play: crashDemo },
+  crash: { title: "a producer and a hub are killed, and the array is still there", play: crashDemo },
   pool: { title: "a buffer of a memory pool goes to a child process and back" },
   "array-handle": { title: "an array's handle is sent as bytes and opened elsewhere" },
   vmm: { title: "memory goes through a Unix socket as a file descriptor" },

@@ -11,7 +11,7 @@ import { parseCount } from "./arguments.js";
 import type { CommandContext } from "./command-context.js";
 import { servedWords } from "./hub-check-config.js";
 import { addPolicyOptions, type PolicyOptions, policyFields } from "./policy-options.js";
-import { idleWords } from "./words.js";
+import { idleWords, plural } from "./words.js";
 
 interface ServeOptions extends PolicyOptions {
   readonly socket?: string;
@@ -77,7 +77,9 @@ async function takeOver(
     log("no hub ran: nothing to take over");
   } else {
     const { pid, objects, clients, milliseconds } = predecessor;
-    log(`took over ${objects} objects of ${clients} clients from process ${pid} in ${Math.round(milliseconds)} ms`);
+    log(
+      `took over ${plural(objects, "object")} of ${plural(clients, "client")} from process ${pid} in ${Math.round(milliseconds)} ms`,
+    );
   }
   return hub;
 }

@@ -72,7 +72,7 @@ export function checkLeaks(cleanUp: () => void | Promise<void> = () => {}): void
 }
 
 /** Opens what stays open for the life of the process: the libraries and what they hold. */
-function warmUp(): void {
+export function warmUp(): void {
   const [one, other] = SeqpacketSocket.pair();
   new FdWatch(one.fd, () => {}).close();
   one.close();

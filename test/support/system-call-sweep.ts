@@ -33,12 +33,16 @@ export interface SweepOptions {
   readonly check: (result: RoundResult) => void | Promise<void>;
 }
 
+/** WHY several: messages that arrive together take fewer calls than the same messages one after the other. */
+const MISSED_ROUNDS = 3;
+
 /** @returns the calls that failed, each once */
 export async function sweepSystemCalls(
   round: (round: Round) => Promise<void>,
   { check, codes = ["HUB_GONE", "HUB_UNAVAILABLE"] }: SweepOptions,
 ): Promise<Set<string>> {
   const failed = new Set<string>();
+  let missed = 0;
   for (let n = 1; n < CALLS_MAX; n += 1) {
     for (let variant = 0; ; variant += 1) {
       const result = await runOnce(round, n, variant);
@@ -46,8 +50,11 @@ export async function sweepSystemCalls(
       await check(result);
       if (result.failure === undefined) {
         if (result.error !== undefined) throw result.error;
-        return failed;
+        missed += 1;
+        if (missed === MISSED_ROUNDS) return failed;
+        break;
       }
+      missed = 0;
       failed.add(result.failure.call.name);
       if (variant + 1 >= result.failure.call.errnos.length) break;
     }

@@ -82,7 +82,7 @@ const SOCK_SEQPACKET = 5;
 const SHUT_RDWR = 2;
 
 /** Shuts down every connected SEQPACKET socket of this process: those of this package, since Node makes none. */
-function cutSockets(): void {
+export function cutSockets(fds: readonly number[] = readdirSync("/proc/self/fd").map(Number)): void {
   // WHY not by libc(): these calls are not src's, and are not counted.
   const library = koffi().load(null);
   const getsockopt = library.func("getsockopt", "int", ["int", "int", "int", "void*", "void*"]);
@@ -92,7 +92,7 @@ function cutSockets(): void {
     const length = new Uint32Array(new ArrayBuffer(4)).fill(4);
     return getsockopt(fd, SOL_SOCKET, name, value, length) < 0 ? undefined : value[0];
   };
-  for (const fd of readdirSync("/proc/self/fd").map(Number)) {
+  for (const fd of fds) {
     if (option(fd, SO_TYPE) === SOCK_SEQPACKET && option(fd, SO_ACCEPTCONN) === 0) shutdown(fd, SHUT_RDWR);
   }
 }

@@ -13,21 +13,39 @@ export interface Actor {
   told(word: string): Promise<void>;
 }
 
+/** An actor that is a hub itself. */
+export interface HubActor {
+  readonly socket: string;
+  readonly idleMs: number;
+  say(text: string): void;
+  reached(point: string): void;
+}
+
+const voice = {
+  say: (text: string) => send({ kind: "say", text }),
+  reached: (point: string) => send({ kind: "reached", point }),
+};
+
 /** Runs a part to its end, with the hub joined; what it throws is told to the demo. */
 export async function play(part: (actor: Actor) => Promise<void>): Promise<void> {
-  const { socket, device, elements } = JSON.parse(process.argv[2] ?? "{}") as ActorPart;
-  const told = listen();
-  try {
+  await run(async ({ socket, device, elements }, told) => {
     await using hub = await connect({ socket, device, start: false });
     // WHY: the first use of a GPU takes a process a while, which is no part of opening an array.
     hub.device().memoryInfo();
-    await part({
-      hub,
-      elements,
-      say: (text) => send({ kind: "say", text }),
-      reached: (point) => send({ kind: "reached", point }),
-      told,
-    });
+    await part({ ...voice, hub, elements, told });
+  });
+}
+
+/** As `play`, for a part that joins no hub. */
+export async function serve(part: (actor: HubActor) => Promise<void>): Promise<void> {
+  process.umask(0o077);
+  await run(({ socket, idleMs }) => part({ ...voice, socket, idleMs }));
+}
+
+async function run(part: (given: ActorPart, told: (word: string) => Promise<void>) => Promise<void>): Promise<void> {
+  const told = listen();
+  try {
+    await part(JSON.parse(process.argv[2] ?? "{}") as ActorPart, told);
   } catch (error) {
     const code = error instanceof CudaIpcError ? error.code : "INTERNAL";
     send({ kind: "failed", code, message: error instanceof Error ? error.message : String(error) });

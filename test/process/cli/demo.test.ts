@@ -48,7 +48,7 @@ describe("cuda-ipc demo", () => {
     assert.match(await rig.ok("demo", "--elements", "3000001"), /float32\[3000001\]/);
   });
 
-  it("shows that an array outlives its producer", async () => {
+  it("shows that an array outlives its producer and the hub, and that a takeover is not noticed", async () => {
     await using rig = await CliRig.open();
     const text = await rig.ok("demo", "crash", "--elements", "100000");
     const steps = text.split("\n").map((line) => line.replace(/ +\d+ +/, ": ").trim());
@@ -56,7 +56,18 @@ describe("cuda-ipc demo", () => {
     assert.ok(at("producer: ended by SIGKILL") > 0);
     assert.ok(at("consumer: read every element") > at("producer: ended by SIGKILL"));
     assert.ok(at("latecomer: opened") > at("hub: noticed; keeps 1 object"));
-    assert.ok(at("hub: keeps 0 objects") > at("latecomer: read every element"));
+    const hubKilled = at("hub: ended by SIGKILL");
+    const backAgain = at("hub: started by a client; all have come back");
+    assert.ok(hubKilled > at("latecomer: read every element") && backAgain > hubKilled);
+    assert.match(steps[backAgain] ?? "", /1 object and 2 leases as before$/);
+    assert.ok(at('demo: opened "demo" by its name') > backAgain);
+    const takenOver = at("successor: took 1 object and all connections over");
+    assert.ok(takenOver > backAgain && at("hub: serves in place of") > takenOver);
+    const reads = steps.flatMap((step, index) => (/: read every element/.test(step) ? [index] : []));
+    assert.equal(reads.length, 6, "two readers read after each of the three");
+    assert.ok((reads[3] ?? 0) > backAgain && (reads[3] ?? 0) < takenOver && (reads[4] ?? 0) > takenOver);
+    assert.ok(at("hub: keeps 0 objects") > (reads[5] ?? 0));
+    assert.equal(new Set(pidsIn(text)).size, 7, "a producer, two readers, three hubs and the demo itself");
     await assertNothingLeft(rig, pidsIn(text));
   });
 

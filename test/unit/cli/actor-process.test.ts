@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { ActorProcess } from "../../../src/cli/demo/actor-process.js";
 
 /** No hub listens there: the actor fails, and says so. */
-const part = { socket: "/nonexistent/hub.sock", device: "host", elements: 1 };
+const part = { socket: "/nonexistent/hub.sock", device: "host", elements: 1, idleMs: 1000 };
 
 describe("ActorProcess", () => {
   it("hands on what the actor failed with", async () => {

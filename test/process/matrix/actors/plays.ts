@@ -1,0 +1,64 @@
+/** A producer or consumer of the matrix: does what the test orders, at the hub whose socket is argument 0. */
+import { connect } from "../../../../src/client/connect.js";
+import type { SharedArray } from "../../../../src/client/shared-array.js";
+import { openBufferCount } from "../../../../src/gpu/held-memory.js";
+import { mappedBytes } from "../../../../src/os/mapping.js";
+import { openFdCount } from "../../../../src/os/owned-fd.js";
+import { argument, obey } from "../../../support/matrix/obedience.js";
+import type { OrderMessage } from "../../../support/matrix/orders.js";
+import { STAMPED, stampedValues, stampOf } from "../../../support/matrix/stamped.js";
+
+const hub = await connect({ socket: argument(0), program: argument(1), start: false, device: "host" });
+const arrays = new Map<string, SharedArray>();
+
+function held(name: string): SharedArray {
+  const array = arrays.get(name);
+  if (array === undefined) throw new TypeError(`"${name}" is not open here`);
+  return array;
+}
+
+async function read(array: SharedArray): Promise<number> {
+  return stampOf((await array.as("int32").read()) as Int32Array);
+}
+
+async function carryOut(order: OrderMessage): Promise<unknown> {
+  const { timeoutMs } = order;
+  switch (order.do) {
+    case "create": {
+      const { name, elements = STAMPED.shape[0] } = order;
+      arrays.set(name, await hub.create(name, { ...STAMPED, shape: [elements], timeoutMs }));
+      return undefined;
+    }
+    case "write":
+      await held(order.name).as("int32").write(stampedValues(order.stamp));
+      return undefined;
+    case "publish":
+      await held(order.name).publish({ timeoutMs });
+      return undefined;
+    case "open": {
+      const array = await hub.open(order.name, { timeoutMs });
+      arrays.set(order.name, array);
+      return read(array);
+    }
+    case "read":
+      return read(held(order.name));
+    case "close":
+      held(order.name).close();
+      arrays.delete(order.name);
+      // WHY: closing waits for nobody; the answer to this comes after the hub has done it.
+      await hub.status({ timeoutMs });
+      return undefined;
+    case "ask":
+      return hub.status({ timeoutMs });
+    case "leave":
+      for (const array of arrays.values()) array.close();
+      arrays.clear();
+      await hub.status({ timeoutMs });
+      return { fds: openFdCount(), mappedBytes: mappedBytes(), buffers: openBufferCount() };
+    default:
+      throw new TypeError(`Nobody here can ${order.do}`);
+  }
+}
+
+obey(carryOut);
+process.once("disconnect", () => process.exit(0));

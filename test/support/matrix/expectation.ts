@@ -1,0 +1,26 @@
+/** What is to come of a cell: in words, which docs/reliability.md shows, and as the codes that the calls of those who are left may give. */
+import type { Cell, Fault, Step } from "./cells.js";
+import { consumerExpectations } from "./expectations-consumer.js";
+import { hubExpectations } from "./expectations-hub.js";
+import { producerExpectations } from "./expectations-producer.js";
+
+export interface Expectation {
+  readonly sentence: string;
+  /** `ok` and codes of errors. */
+  readonly allowed: readonly string[];
+  /** Of the open that waits while something is created, written and published. */
+  readonly waiter: readonly string[];
+}
+
+/** A sentence; after it what the calls may give where that is not `ok` alone. */
+export type Declared = string | readonly [sentence: string, allowed: readonly string[], waiter?: readonly string[]];
+
+export type RoleExpectations = Readonly<Record<Fault, Readonly<Record<Step, Declared>>>>;
+
+const byRole = { producer: producerExpectations, consumer: consumerExpectations, hub: hubExpectations };
+
+export function expectationOf({ role, fault, step }: Cell): Expectation {
+  const declared = byRole[role][fault][step];
+  const [sentence, allowed = ["ok"], waiter = []] = typeof declared === "string" ? [declared] : declared;
+  return { sentence, allowed, waiter };
+}

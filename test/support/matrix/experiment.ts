@@ -1,0 +1,270 @@
+/**
+ * One cell: its fault at one system call after the other of the step, and after each of them what must hold. Those who are left get an
+ * answer, readers see only what was published, the step works when it is repeated, and in the end nothing is left.
+ */
+import assert from "node:assert/strict";
+import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
+import type { SharedArray } from "../../../src/client/shared-array.js";
+import { soon, until } from "../until.js";
+import { type Cell, cellName, doersOf, takesPart } from "./cells.js";
+import type { Expectation } from "./expectation.js";
+import { arm, hitNow, isLimit, undo } from "./hits.js";
+import type { Party } from "./party.js";
+import { assertStamp, stampOf } from "./stamped.js";
+import { type CallOutcome, complete, NAME, perform, prepare } from "./steps.js";
+import type { World } from "./world.js";
+
+/** For calls that nothing holds up for good. */
+const LONG_MS = 20_000;
+/** For calls that may have to give up. */
+const PATIENCE_MS = 2_000;
+/** How long the bystander waits for a hub that is stopped. */
+const GLANCE_MS = 100;
+
+interface Run {
+  readonly cell: Cell;
+  /** The call at which it happens: of the one that is hit, or of the one that is held up meanwhile. */
+  readonly at: number;
+  /** With what the bystander's open may fail, which waits for what is about to be published. */
+  readonly waiter: readonly string[];
+}
+
+/** An open that waits. WHY an object: a promise of a promise is the inner one. */
+interface Waiting {
+  readonly array: Promise<SharedArray>;
+}
+
+interface RunResult {
+  readonly hit: boolean;
+  readonly outcomes: readonly CallOutcome[];
+}
+
+export interface CellResult {
+  /** At how many system calls it was tried. */
+  readonly systemCalls: number;
+  /** What came of the calls of those who were left. */
+  readonly codes: readonly string[];
+}
+
+let lastStamp = 100;
+
+/** @throws AssertionError where something does not hold */
+export async function experiment(world: World, cell: Cell, { allowed, waiter }: Expectation): Promise<CellResult> {
+  const codes = new Set<string>();
+  let hits = 0;
+  const calls = await countCalls(world, cell);
+  for (const at of callsToTry(cell, calls)) {
+    const { hit, outcomes } = await runOnce(world, { cell, at, waiter });
+    if (hit) hits += 1;
+    for (const { role, code, message } of outcomes) {
+      const mayEnd = code === "ended" && role === cell.role && cell.fault === "SIGKILL";
+      const expected = mayEnd || allowed.includes(code);
+      assert.ok(
+        expected,
+        `${cellName(cell)}, call ${at}: ${role} got ${code}, wanted ${allowed.join(" or ")}: ${message}`,
+      );
+      if (!mayEnd && hit) codes.add(code);
+    }
+    if (!hit && !isLimit(cell.fault)) break;
+  }
+  assert.ok(hits > 0, `${cellName(cell)} has come about`);
+  return { systemCalls: hits, codes: [...codes].sort() };
+}
+
+/** In whose calls it happens. */
+function whoseCalls({ role, step }: Cell, part: boolean): Cell["role"] {
+  return part ? role : (doersOf[step][0] as Cell["role"]);
+}
+
+/** A run in which nothing happens. */
+async function countCalls(world: World, cell: Cell): Promise<number> {
+  const stamp = nextStamp();
+  await prepare(world, cell.step, stamp);
+  const counted = world.party(whoseCalls(cell, takesPart(cell)));
+  await counted.arm("count", 1);
+  const outcomes = await perform(world, cell.step, stamp, LONG_MS);
+  const { calls } = (await counted.disarm()) ?? { calls: 0 };
+  for (const { code, message } of outcomes) assert.equal(code, "ok", message);
+  await world.clean();
+  return calls;
+}
+
+function* callsToTry({ role, fault, step }: Cell, calls: number): Iterable<number> {
+  const part = takesPart({ role, fault, step });
+  if (isLimit(fault)) yield 1;
+  else if (part && (fault === "SIGKILL" || fault === "socket cut")) {
+    // WHY bounded: where each hit makes for more calls the step would never be done without one.
+    for (let at = 1; at <= 4 * calls + 10; at += 1) yield at;
+  } else yield* new Set([1, Math.max(1, Math.ceil(calls / 2)), Math.max(1, calls)]);
+}
+
+async function runOnce(world: World, run: Run): Promise<RunResult> {
+  const { cell } = run;
+  const stamp = nextStamp();
+  const reconnects = world.reconnects;
+  await prepare(world, cell.step, stamp);
+  const waiting = await waitFor(world, cell);
+  const victim = world.party(cell.role);
+  const result = takesPart(cell) ? await hitWithin(world, run, stamp) : await hitMeanwhile(world, run, stamp);
+  await undo(victim);
+  await world.replaceEnded();
+  await world.checkBystander();
+  if (cell.role !== "hub" && cell.step !== "reconnect") {
+    assert.equal(world.reconnects, reconnects, "the bystander has noticed nothing");
+  }
+  await checkVisible(world, cell, stamp);
+  await checkHeld(world, cell, stamp, result);
+  const granted = await grantIfPublished(world, waiting, stamp, run.waiter);
+  await world.clean(granted || waiting === undefined ? 0 : 1);
+  await repeat(world, cell, granted ? undefined : waiting);
+  return result;
+}
+
+/** An open of what died with its producer waits for the next one: its own time limit is all that ends it. */
+function patience({ role, fault, step }: Cell): number {
+  // WHY: a successor that is cut off waits for the end of the hub, which goes on, as long as it may.
+  if (fault === "socket cut" && step === "takeover") return PATIENCE_MS / 2;
+  return isLimit(fault) || (role === "producer" && fault === "SIGKILL" && step === "open") ? PATIENCE_MS : LONG_MS;
+}
+
+/** The one that is hit takes part in the step: it happens at a call of its own. */
+async function hitWithin(world: World, { cell, at }: Run, stamp: number): Promise<RunResult> {
+  const { fault, step } = cell;
+  const victim = world.party(cell.role);
+  await arm(victim, fault, at);
+  const done = perform(world, step, stamp, patience(cell));
+  if (fault === "SIGKILL") {
+    if (cell.role === "hub" && step !== "takeover") {
+      await Promise.race([done, victim.exited()]);
+      await world.replaceEnded();
+    }
+    const outcomes = await done;
+    // WHY not the end alone: a hub that has handed over has ended too.
+    return { hit: victim.hasEnded && (await victim.exited()) === "SIGKILL", outcomes };
+  }
+  if (fault === "SIGSTOP") {
+    const hit = await firstOf(done, victim);
+    if (hit) {
+      await glance(world, cell);
+      victim.signal("SIGCONT");
+    }
+    return { hit, outcomes: await done };
+  }
+  const outcomes = await done;
+  if (fault === "socket cut") return { hit: ((await victim.disarm())?.hits ?? 0) > 0, outcomes };
+  return { hit: true, outcomes };
+}
+
+/** The one that is hit has no part in it: it is hit while another is held up in the middle of it. */
+async function hitMeanwhile(world: World, { cell, at }: Run, stamp: number): Promise<RunResult> {
+  const victim = world.party(cell.role);
+  const doer = world.party(whoseCalls(cell, false));
+  await doer.arm("SIGSTOP", at);
+  const done = perform(world, cell.step, stamp, patience(cell));
+  const hit = await firstOf(done, doer);
+  if (hit) await hitNow(victim, cell.fault);
+  if (hit) doer.signal("SIGCONT");
+  if (cell.role === "hub" && cell.fault === "SIGKILL") await world.replaceEnded();
+  // Nothing in the step needs the one that is hit.
+  const outcomes = await done;
+  if (cell.fault === "SIGSTOP" && hit) await glance(world, cell);
+  await undo(doer);
+  return { hit, outcomes };
+}
+
+/** True once this one is stopped, false where the step is done before. */
+async function firstOf(done: Promise<unknown>, party: Party): Promise<boolean> {
+  let over = false;
+  void done.then(() => {
+    over = true;
+  });
+  await until(`the ${party.title} is stopped, or the step is done`, () => over || party.isStopped);
+  return party.isStopped;
+}
+
+/** While somebody is stopped others have what they have, and get an answer or their own time limit. */
+async function glance(world: World, { role, step }: Cell): Promise<void> {
+  await world.checkMapped();
+  if (role !== "hub") await world.checkBystander();
+  else {
+    const asked = world.bystander.status({ timeoutMs: GLANCE_MS });
+    const answered = asked.then(
+      () => "ok",
+      (error: unknown) => (hasCode(error, "TIMEOUT") ? "TIMEOUT" : String(error)),
+    );
+    const answer = await soon("the time limit of who asks a hub that is stopped", answered);
+    assert.ok(answer === "TIMEOUT" || (step === "takeover" && answer === "ok"), answer);
+  }
+}
+
+/** In steps before a publication somebody waits for it all the time. */
+async function waitFor(world: World, { step }: Cell): Promise<Waiting | undefined> {
+  if (step !== "create" && step !== "write" && step !== "publish") return undefined;
+  const waiting = world.bystander.open(NAME, { timeoutMs: 3 * LONG_MS });
+  waiting.catch(() => {});
+  await until("the bystander waits", async () => (await world.bystander.status()).waitingOpens === 1);
+  return { array: waiting };
+}
+
+/** What can be opened under the name was published, and whole. */
+async function checkVisible(world: World, { step }: Cell, stamp: number): Promise<void> {
+  let array: SharedArray;
+  try {
+    array = await world.bystander.open(NAME, { wait: false });
+  } catch (error) {
+    assert.ok(hasCode(error, "NOT_FOUND"), String(error));
+    return;
+  }
+  const found = stampOf((await array.as("int32").read()) as Int32Array);
+  array.close();
+  assert.ok(step !== "create" && step !== "write", "nobody sees what was not published");
+  assert.equal(found, stamp);
+}
+
+/** Who had opened it and lives has it still. */
+async function checkHeld(world: World, { step, role }: Cell, stamp: number, { outcomes }: RunResult): Promise<void> {
+  const opened =
+    step === "read" || step === "reconnect" || step === "takeover" || (step === "open" && outcomes[0]?.code === "ok");
+  if (!opened || role === "consumer") return;
+  assert.equal(await world.party("consumer").must({ do: "read", name: NAME, stamp }), stamp);
+}
+
+/** Where it was published the one who waited for it has it. */
+async function grantIfPublished(
+  world: World,
+  waiting: Waiting | undefined,
+  stamp: number,
+  mayFailWith: readonly string[] = [],
+): Promise<boolean> {
+  if (waiting === undefined) return false;
+  const { waitingOpens } = await world.bystander.status();
+  const { published } = (await world.bystander.list()).find(({ name }) => name === NAME) ?? { published: false };
+  if (!published && waitingOpens === 1) return false;
+  let array: SharedArray;
+  try {
+    array = await soon("what was published is granted", waiting.array);
+  } catch (error) {
+    if (error instanceof CudaIpcError && mayFailWith.includes(error.code)) return true;
+    throw error;
+  }
+  assertStamp((await array.as("int32").read()) as Int32Array, stamp, "what the bystander waited for");
+  array.close();
+  return true;
+}
+
+/** The same step works now, under the same name, and everything after it. */
+async function repeat(world: World, { step }: Cell, waiting: Waiting | undefined): Promise<void> {
+  const stamp = nextStamp();
+  await prepare(world, step, stamp);
+  for (const { role, code, message } of await perform(world, step, stamp, LONG_MS)) {
+    assert.equal(code, "ok", `repeated by the ${role}: ${message}`);
+  }
+  await complete(world, step, stamp);
+  await grantIfPublished(world, waiting, stamp);
+  await world.clean();
+}
+
+function nextStamp(): number {
+  lastStamp += 1;
+  return lastStamp;
+}

@@ -1,0 +1,74 @@
+/**
+ * The inside of every process of the matrix: what the test says over the IPC channel happens to this process at a system call of its own.
+ * From the given call on, calls that can fail with an errno do, or the process ends, stops or loses its connections before that call.
+ */
+import { constants } from "node:os";
+import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
+import { errnosOf } from "../../../src/testing/system-call-errnos.js";
+import { interceptFs } from "../intercept-fs.js";
+import { cutSockets } from "../system-calls.js";
+
+export type SeamAction = "SIGKILL" | "SIGSTOP" | "cut" | "count" | "ENOSPC" | "ENOMEM";
+
+export interface SeamCounts {
+  /** Calls since it was armed. */
+  readonly calls: number;
+  /** Calls at which something happened. */
+  readonly hits: number;
+}
+
+/**
+ * WHY not sendmsg and recvmsg with ENOMEM: a process that can neither speak nor hear is that of a cut socket. Nor munmap: it is made all
+ * the same. test/fault has each of them fail by itself.
+ */
+const SPARED = new Set(["sendmsg", "recvmsg", "poll", "munmap"]);
+
+/** No process of the matrix has as many. */
+const FDS_MAX = 1024;
+
+interface Armed {
+  calls: number;
+  hits: number;
+  undo(): void;
+}
+
+let armed: Armed | undefined;
+
+/** @param at the number of the call, counted from 1 */
+export function arm(action: SeamAction, at: number): void {
+  disarm();
+  const state: Armed = { calls: 0, hits: 0, undo: () => {} };
+  const see = (name: string, errnos: readonly number[]): number | undefined => {
+    state.calls += 1;
+    if (action === "ENOSPC" || action === "ENOMEM") {
+      const errno = constants.errno[action];
+      if (state.calls < at || !errnos.includes(errno) || SPARED.has(name)) return undefined;
+      state.hits += 1;
+      return errno;
+    }
+    if (state.calls !== at || action === "count") return undefined;
+    state.hits += 1;
+    if (action === "cut") cutNow();
+    else process.kill(process.pid, action);
+    return undefined;
+  };
+  const undoLibc = interceptLibc((name, values) => see(name, errnosOf(name, values)));
+  const undoFs = interceptFs(see);
+  state.undo = () => {
+    undoFs();
+    undoLibc();
+  };
+  armed = state;
+}
+
+export function disarm(): SeamCounts {
+  const { calls = 0, hits = 0 } = armed ?? {};
+  armed?.undo();
+  armed = undefined;
+  return { calls, hits };
+}
+
+/** WHY every number there may be: listing those that are open needs one more, and is a call that is counted. */
+export function cutNow(): void {
+  cutSockets(Array.from({ length: FDS_MAX }, (_, fd) => fd));
+}

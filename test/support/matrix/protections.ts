@@ -1,0 +1,104 @@
+/** What was removed from src for a moment to see the matrix fail: something for each step and each fault. */
+
+export interface Protection {
+  /** The step or the fault. */
+  readonly of: string;
+  /** What the code did instead. */
+  readonly removed: string;
+  /** Cells, by name. */
+  readonly seenFailing: readonly string[];
+}
+
+export const protections: readonly Protection[] = [
+  {
+    of: "create",
+    removed: "a client keeps the memory of a creation that was refused",
+    seenFailing: ["hub, disk full, create", "hub, memory limit, create"],
+  },
+  {
+    of: "publish",
+    removed: "the hub publishes before it has written that down",
+    seenFailing: ["hub, disk full, publish", "hub, memory limit, publish"],
+  },
+  {
+    of: "open",
+    removed: "a client keeps the lease of an open whose import failed",
+    seenFailing: ["consumer, memory limit, open"],
+  },
+  {
+    of: "read",
+    removed: "a client lets go of what it has mapped when its connection ends",
+    seenFailing: ["hub, socket cut, read"],
+  },
+  {
+    of: "write",
+    removed: "the hub lets others open what is not published",
+    seenFailing: ["producer, SIGKILL, write", "producer, SIGSTOP, write"],
+  },
+  {
+    of: "close",
+    removed: "a hub does not give back what a client that came back does not name",
+    seenFailing: ["producer, socket cut, close", "consumer, socket cut, close"],
+  },
+  {
+    of: "reconnect",
+    removed: "a client that comes back does not name what it holds",
+    seenFailing: ["producer, socket cut, reconnect", "hub, socket cut, reconnect"],
+  },
+  {
+    of: "takeover",
+    removed: "a hub whose successor fails does not listen to its clients again",
+    seenFailing: ["hub, socket cut, takeover"],
+  },
+  {
+    of: "SIGKILL",
+    removed: "the hub does not act on the end of a process",
+    seenFailing: [
+      "producer, SIGKILL, create",
+      "producer, SIGKILL, open",
+      "producer, SIGKILL, close",
+      "consumer, SIGKILL, open",
+      "consumer, SIGKILL, close",
+    ],
+  },
+  {
+    of: "SIGKILL",
+    removed: "the hub writes no journal",
+    seenFailing: ["hub, SIGKILL, open", "hub, SIGKILL, close"],
+  },
+  {
+    of: "SIGSTOP",
+    removed: "a wait does not end with its time limit",
+    seenFailing: ["hub, SIGSTOP, create", "hub, SIGSTOP, publish"],
+  },
+  {
+    of: "socket cut",
+    removed: "a client does not look for its hub again",
+    seenFailing: ["producer, socket cut, create", "consumer, socket cut, open", "hub, socket cut, close"],
+  },
+  {
+    of: "fd table full",
+    removed: "the hub does not answer a request whose descriptors were lost",
+    seenFailing: ["hub, fd table full, create"],
+  },
+  {
+    of: "disk full",
+    removed: "the hub goes on where it cannot write its journal",
+    seenFailing: ["hub, disk full, create", "hub, disk full, publish", "hub, disk full, open"],
+  },
+  {
+    of: "disk full",
+    removed: "the hub keeps the descriptor of an open that it could not write down",
+    seenFailing: ["hub, disk full, open"],
+  },
+  {
+    of: "memory limit",
+    removed: "an attempt to come back that fails is the last",
+    seenFailing: ["producer, memory limit, reconnect", "consumer, memory limit, reconnect"],
+  },
+  {
+    of: "memory limit",
+    removed: "a lack of memory has no code of its own",
+    seenFailing: ["producer, memory limit, create", "consumer, memory limit, open"],
+  },
+];

@@ -1,0 +1,76 @@
+/** The steps of the matrix: what has to be there before, and who does what. */
+import assert from "node:assert/strict";
+import { doersOf, type Role, type Step } from "./cells.js";
+import type { Order } from "./orders.js";
+import type { World } from "./world.js";
+
+/** WHY one name in all cells: each also shows that the name is free again. */
+export const NAME = "frame";
+
+/** How a call turned out: `ok`, `ended` where its process did, or the code of its error. */
+export interface CallOutcome {
+  readonly role: Role;
+  readonly code: string;
+  readonly message: string;
+}
+
+const BEFORE: Readonly<Record<Step, readonly ("create" | "write" | "publish" | "open")[]>> = {
+  create: [],
+  publish: ["create", "write"],
+  open: ["create", "write", "publish"],
+  read: ["create", "write", "publish", "open"],
+  write: ["create"],
+  close: ["create", "write", "publish", "open"],
+  reconnect: ["create", "write", "publish", "open"],
+  takeover: ["create", "write", "publish", "open"],
+};
+
+export async function prepare(world: World, step: Step, stamp: number): Promise<void> {
+  for (const deed of BEFORE[step]) {
+    const party = world.party(deed === "open" ? "consumer" : "producer");
+    await party.must(deed === "write" ? { do: "write", name: NAME, stamp } : { do: deed, name: NAME });
+  }
+}
+
+/** What was left to do for a reader to see it: done, and seen. */
+export async function complete(world: World, step: Step, stamp: number): Promise<void> {
+  const producer = world.party("producer");
+  if (step === "create") await producer.must({ do: "write", name: NAME, stamp });
+  if (["create", "write", "publish"].includes(step)) {
+    await producer.must({ do: "publish", name: NAME });
+    assert.equal(await world.party("consumer").must({ do: "open", name: NAME }), stamp);
+  }
+  if (step === "close") return;
+  assert.equal(await world.party("consumer").must({ do: "read", name: NAME, stamp }), stamp);
+}
+
+/** Does the step; the calls of those that take part, as they turned out. */
+export async function perform(world: World, step: Step, stamp: number, timeoutMs: number): Promise<CallOutcome[]> {
+  if (step === "takeover") return [await takeOver(world, timeoutMs)];
+  if (step === "reconnect") {
+    await world.party("hub").tell({ do: "cut" });
+    return Promise.all(doersOf.reconnect.map((role) => call(world, role, { do: "ask" }, timeoutMs)));
+  }
+  const order: Order = step === "read" || step === "write" ? { do: step, name: NAME, stamp } : { do: step, name: NAME };
+  const outcomes: CallOutcome[] = [];
+  for (const role of doersOf[step]) outcomes.push(await call(world, role, order, timeoutMs));
+  return outcomes;
+}
+
+async function call(world: World, role: Role, order: Order, timeoutMs: number): Promise<CallOutcome> {
+  const { code, message = "" } = await world.party(role).tell(order, timeoutMs);
+  return { role, code: code ?? "ok", message };
+}
+
+async function takeOver(world: World, timeoutMs: number): Promise<CallOutcome> {
+  const hub = world.party("hub");
+  const successor = world.successor(timeoutMs);
+  const { code, message = "" } = await successor.ready();
+  if (code === null) {
+    await hub.exited();
+    world.succeed(successor);
+  } else {
+    await successor.exited();
+  }
+  return { role: "hub", code: code ?? "ok", message: `${message}\n${successor.complaint}` };
+}

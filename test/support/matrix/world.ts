@@ -1,0 +1,183 @@
+/**
+ * Where the matrix plays: a hub, a producer, a consumer, each a process of its own, and a bystander in the test itself who has an array
+ * of its own, holds one whose owner is gone, and must notice nothing of what the others suffer.
+ */
+import assert from "node:assert/strict";
+import { connect } from "../../../src/client/connect.js";
+import type { Hub } from "../../../src/client/hub.js";
+import type { SharedArray } from "../../../src/client/shared-array.js";
+import { openBufferCount } from "../../../src/gpu/held-memory.js";
+import { mappedBytes } from "../../../src/os/mapping.js";
+import { openFdCount } from "../../../src/os/owned-fd.js";
+import { TestFolder } from "../test-folder.js";
+import { until } from "../until.js";
+import type { Role } from "./cells.js";
+import { Party } from "./party.js";
+import { assertStamp, STAMPED, stampedValues } from "./stamped.js";
+
+const PLAYS = new URL("../../process/matrix/actors/plays.js", import.meta.url);
+const SERVES = new URL("../../process/matrix/actors/serves.js", import.meta.url);
+const OWN_STAMP = 7;
+const PINNED_STAMP = 8;
+const LONG_MS = 20_000;
+
+type Counts = Readonly<Record<string, unknown>>;
+
+export class World {
+  readonly folder: TestFolder;
+  bystander!: Hub;
+  #parties!: Record<Role, Party>;
+  #own!: SharedArray;
+  #pinned!: SharedArray;
+  #atStart: Counts = {};
+  #idle: Counts = {};
+  #ownAtStart: Counts = {};
+  /** All descriptors of the hub, and of which hub. */
+  #hubFds: { readonly hub: Party; readonly count: unknown } | undefined;
+  #reconnects = 0;
+
+  private constructor(folder: TestFolder) {
+    this.folder = folder;
+  }
+
+  static async start(): Promise<World> {
+    const world = new World(new TestFolder());
+    const hub = world.#start("hub");
+    world.#parties = { hub, producer: hub, consumer: hub };
+    assert.equal((await hub.ready()).code, null, hub.complaint);
+    world.bystander = await world.#connect();
+    world.bystander.onReconnect(({ resumed }) => {
+      assert.ok(resumed, "the bystander has lost nothing");
+      world.#reconnects += 1;
+    });
+    world.#own = await world.#published(world.bystander, "own", OWN_STAMP, "held");
+    const owner = await world.#connect();
+    await world.#published(owner, "pinned", PINNED_STAMP, "pinned");
+    await owner.close();
+    world.#pinned = await world.bystander.open("pinned");
+    await world.replaceEnded(["producer", "consumer"]);
+    world.#atStart = await world.#leave("producer");
+    await world.#leave("consumer");
+    world.#idle = await world.#counts();
+    world.#ownAtStart = ownCounts();
+    return world;
+  }
+
+  party(role: Role): Party {
+    return this.#parties[role];
+  }
+
+  /** How often the bystander had to come back to a hub. */
+  get reconnects(): number {
+    return this.#reconnects;
+  }
+
+  /** A hub that is about to take the place of this one. */
+  successor(timeoutMs: number): Party {
+    return this.#start("hub", timeoutMs);
+  }
+
+  /** From here on this is the hub. */
+  succeed(hub: Party): void {
+    this.#parties.hub = hub;
+  }
+
+  /** New ones in the place of those that have ended, or of these. */
+  async replaceEnded(also: readonly Role[] = []): Promise<void> {
+    for (const role of ["hub", "producer", "consumer"] as const) {
+      if (!this.#parties[role].hasEnded && !also.includes(role)) continue;
+      const party = this.#start(role);
+      this.#parties[role] = party;
+      const { code, message } = await party.ready();
+      assert.equal(code, null, `${message}\n${party.complaint}`);
+    }
+  }
+
+  /** The bystander's data and leases are what they were, and it can open what others had published. */
+  async checkBystander(): Promise<void> {
+    await this.checkMapped();
+    for (const [name, stamp] of [
+      ["own", OWN_STAMP],
+      ["pinned", PINNED_STAMP],
+    ] as const) {
+      const again = await this.bystander.open(name, { wait: false });
+      assertStamp((await again.as("int32").read()) as Int32Array, stamp, `"${name}", opened anew`);
+      again.close();
+    }
+  }
+
+  /** What needs no hub. */
+  async checkMapped(): Promise<void> {
+    assertStamp((await this.#own.as("int32").read()) as Int32Array, OWN_STAMP, "the bystander's own array");
+    assertStamp((await this.#pinned.as("int32").read()) as Int32Array, PINNED_STAMP, "what the bystander holds");
+  }
+
+  /** All leave; the processes and the hub hold what they held at the start, but for opens that the bystander still waits for. */
+  async clean(waitingOpens = 0): Promise<void> {
+    for (const role of ["producer", "consumer"] as const) {
+      assert.deepEqual(await this.#leave(role), this.#atStart, `the ${role} holds what it held at the start`);
+    }
+    const { hub } = this.#parties;
+    const wanted = { ...this.#idle, waitingOpens, ...(this.#hubFds?.hub === hub ? { all: this.#hubFds.count } : {}) };
+    let now: Counts = {};
+    // WHY asked again and again: the ends of processes come when they come, and a file that the hub is just reading is a descriptor too.
+    await until("the hub holds what it held at the start", async () => {
+      now = await this.#counts(this.#hubFds?.hub === hub);
+      return JSON.stringify(now) === JSON.stringify(wanted);
+    }).catch(() => assert.deepEqual(now, wanted, "the hub holds what it held at the start"));
+    this.#hubFds = { hub, count: hub.fds().all };
+    assert.deepEqual(ownCounts(), this.#ownAtStart, "the bystander holds what it held at the start");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await Promise.race([this.bystander.close(), this.#parties.hub.exited()]);
+    } finally {
+      for (const party of Object.values(this.#parties)) await party[Symbol.asyncDispose]();
+      await this.bystander.close().catch(() => {});
+      await this.folder[Symbol.asyncDispose]();
+    }
+  }
+
+  #start(role: Role, timeoutMs: number = LONG_MS): Party {
+    const { socket } = this.folder;
+    if (role === "hub") return new Party(role, SERVES, [socket, String(timeoutMs)]);
+    return new Party(role, PLAYS, [socket, role]);
+  }
+
+  #connect(): Promise<Hub> {
+    return connect({ socket: this.folder.socket, start: false, device: "host", program: "bystander" });
+  }
+
+  async #published(hub: Hub, name: string, stamp: number, lifetime: "held" | "pinned"): Promise<SharedArray> {
+    const array = await hub.create(name, { ...STAMPED, lifetime });
+    await array.write(stampedValues(stamp));
+    await array.publish();
+    return array;
+  }
+
+  async #leave(role: Role): Promise<Counts> {
+    return (await this.#parties[role].must({ do: "leave" })) as Counts;
+  }
+
+  async #counts(withAllFds = false): Promise<Counts> {
+    const { objects, leases, clients, detached, waitingOpens, withoutMemory } = await this.bystander.status();
+    const { memory, process, socket, all } = this.#parties.hub.fds();
+    return {
+      objects,
+      leases,
+      clients,
+      detached,
+      waitingOpens,
+      withoutMemory,
+      memory,
+      process,
+      socket,
+      ...(withAllFds ? { all } : {}),
+    };
+  }
+}
+
+function ownCounts(): Counts {
+  return { fds: openFdCount(), mappedBytes: mappedBytes(), buffers: openBufferCount() };
+}
