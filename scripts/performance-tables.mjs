@@ -1,8 +1,10 @@
-// Prints the tables of docs/performance.md from the JSON of a benchmark run, all or those of sections that begin with one of the words:
+// Prints the tables of docs/performance.md from the JSON of a benchmark run or of docs/gpu-report.json, all or those of sections that begin with one of the words:
 // node scripts/performance-tables.mjs bench.json "A large hub" "A producer"
 import { readFileSync } from "node:fs";
 
-const { machine, date, sections } = JSON.parse(readFileSync(process.argv[2] ?? "bench.json", "utf8"));
+const report = JSON.parse(readFileSync(process.argv[2] ?? "bench.json", "utf8"));
+/** A report of a GPU machine has the run in it. */
+const { machine, date, sections } = report.benchmarks ?? report;
 
 const number = (value) => Number(value.toPrecision(3));
 const figure = ({ value, unit }) => `${number(value)} ${unit}`;
