@@ -73,11 +73,14 @@ export class Deadline {
         onGiveUp();
       };
       const onAbort = () => giveUp(this.aborted());
-      if (this.signal?.aborted) return onAbort();
-      this.signal?.addEventListener("abort", onAbort);
-      if (this.#endMs !== Number.POSITIVE_INFINITY) {
-        timer = setTimeout(() => giveUp(this.timedOut()), Math.min(this.remainingMs, MAX_TIMER_MS));
+      if (this.signal?.aborted) onAbort();
+      else {
+        this.signal?.addEventListener("abort", onAbort);
+        if (this.#endMs !== Number.POSITIVE_INFINITY) {
+          timer = setTimeout(() => giveUp(this.timedOut()), Math.min(this.remainingMs, MAX_TIMER_MS));
+        }
       }
+      // WHY also where it is given up at once: a promise that fails later, and nobody waits for, would end the process.
       promise.then(
         (value) => {
           finish();

@@ -25,6 +25,8 @@ export const limits = {
   unreadRepliesMax: 256,
   /** Clients that one hub serves at a time. */
   hubClientsMax: 1024,
+  /** Clients that a hub accepts before the event loop gets its turn, so that those who come do not hold up those who are there. */
+  hubAcceptsPerTurn: 64,
   /** Objects that one hub keeps. */
   hubObjectsMax: 100_000,
   /** Opens of one client that wait for a name to be published. */

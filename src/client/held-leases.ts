@@ -119,13 +119,18 @@ export class HeldLeases {
   }
 }
 
-/** None where the memory was closed before its handle. */
+/** None where the memory was closed before its handle, or cannot be exported any more. */
 function bring(memory: HeldMemory): readonly OwnedFd[] {
   try {
     return memory.bring();
   } catch (error) {
-    if (hasCode(error, "CLOSED")) return [];
-    throw error;
+    // The next attempt may find some free.
+    if (hasCode(error, "TOO_MANY_FDS")) throw error;
+    // WHY a warning: a GPU that has failed must not cost this client its hub, with all that is not on that GPU.
+    if (!hasCode(error, "CLOSED")) {
+      process.emitWarning(`Memory cannot be brought back to the hub: ${String(error)}`, "CudaIpcReconnect");
+    }
+    return [];
   }
 }
 

@@ -155,18 +155,22 @@ export class HubLink {
   }
 
   /**
-   * Says goodbye, so that the hub gives everything back at once. A hub that is not there is not waited for; one that comes later keeps
-   * what it knows of this client until the process ends.
+   * Says goodbye, so that the hub gives everything back at once. A hub that is not there, or does not answer, is not waited for for long;
+   * one that comes later keeps what it knows of this client until the process ends.
    */
-  async close(deadline: Deadline): Promise<void> {
+  async close(): Promise<void> {
     if (this.#ended !== undefined) return;
     const isReady = this.#ready;
     this.#onEnd.clear();
     this.#end(new CudaIpcError("CLOSED", `The connection to the hub at ${this.socketPath} was closed`));
-    if (isReady && (await this.#connection.close(deadline))) return;
-    if (!this.#owes || !this.#options.reconnect) return;
-    this.#connection.abandon();
-    await this.#sayGoodbye(Math.min(deadline.remainingMs, defaults.goodbyeTimeoutMs));
+    try {
+      if (isReady && (await this.#leave())) return;
+      // WHY also where nothing is owed: it may be in the middle of telling what is held.
+      this.#connection.abandon();
+      if (this.#owes && this.#options.reconnect) await this.#sayGoodbye(defaults.goodbyeTimeoutMs);
+    } finally {
+      this.#reconnection.abandon();
+    }
   }
 
   #whenReady(deadline: Deadline): Promise<HubConnection> | HubConnection {
@@ -244,6 +248,17 @@ export class HubLink {
     const lost = await this.#leases.restore(connection, deadline);
     await connection.request("restored", {}, deadline);
     return lost;
+  }
+
+  /** False where the connection ended before the hub had answered. */
+  async #leave(): Promise<boolean> {
+    try {
+      return await this.#connection.close(new Deadline("leave the hub", {}, defaults.goodbyeTimeoutMs));
+    } catch (error) {
+      // WHY no failure: the goodbye is in the hub's socket, and is heard once the hub goes on.
+      if (hasCode(error, "TIMEOUT")) return true;
+      throw error;
+    }
   }
 
   /** Where it has no connection: on one for this alone, once the attempt that is under way is over. */

@@ -260,7 +260,7 @@ export class Hub {
       await this.#devices.idle();
     } finally {
       try {
-        await this.#link.close(new Deadline("leave the hub", {}, defaults.requestTimeoutMs));
+        await this.#link.close();
       } finally {
         this.#devices.close();
       }

@@ -33,6 +33,8 @@ export class Reconnection {
   /** When the search began; undefined while nothing is searched for. */
   #sinceMs: number | undefined;
   #stopped = false;
+  /** Of the attempt that is under way. */
+  #controller: AbortController | undefined;
   #referenced = true;
   #timers = new Set<NodeJS.Timeout>();
   #wake: () => void = () => {};
@@ -81,6 +83,12 @@ export class Reconnection {
     this.#wake();
   }
 
+  /** As `stop`, and gives up that attempt too, which a hub that does not answer would make as long as the whole search. */
+  abandon(): void {
+    this.stop();
+    this.#controller?.abort();
+  }
+
   get #sinceOrNowMs(): number {
     return this.#sinceMs ?? performance.now();
   }
@@ -92,6 +100,7 @@ export class Reconnection {
   async #attempt(session: number): Promise<HubConnection | undefined> {
     const place = this.#place;
     const controller = new AbortController();
+    this.#controller = controller;
     // WHY not the deadline's own time limit: its timer would keep a process from ending that only looks for its hub.
     const timer = this.#setTimer(() => controller.abort(), this.#remainingMs);
     const attempt = `reconnect to the hub at ${place.socketPath}`;

@@ -45,6 +45,8 @@ export class FdStore {
   readonly #inherited = new Set<number>();
   /** Files of which a descriptor is stored, by object. */
   readonly #inodes = new Map<string, Set<number>>();
+  /** The same the other way round. */
+  readonly #inodesOf = new Map<number, Set<string>>();
   #words: Word[] = [];
   #timer: NodeJS.Timeout | undefined;
 
@@ -67,10 +69,16 @@ export class FdStore {
   store(object: number, fds: readonly OwnedFd[]): void {
     if (this.#inherited.delete(object)) return;
     this.remove(object);
-    for (const [index, fd] of fds.entries()) {
-      // WHY: a manager keeps each open file once, under its first name, and would drop it for all with the first of them that ends.
-      const twin = this.#isKnown(object, fd) ? (reopenWritable(fd) ?? reopenReadOnly(fd)) : undefined;
-      this.#words.push({ object, name: nameOf({ object, index }), fd: twin ?? fd, isTwin: twin !== undefined });
+    try {
+      for (const [index, fd] of fds.entries()) {
+        // WHY: a manager keeps each open file once, under its first name, and would drop it for all with the first of them that ends.
+        const twin = this.#isKnown(object, fd) ? (reopenWritable(fd) ?? reopenReadOnly(fd)) : undefined;
+        this.#words.push({ object, name: nameOf({ object, index }), fd: twin ?? fd, isTwin: twin !== undefined });
+      }
+    } catch (error) {
+      // WHY not thrown: the object is shared by now, and its holders bring its memory back in any case.
+      this.#log(`the service manager does not keep object ${object}: ${describeError(error)}`);
+      this.remove(object);
     }
     this.#tell();
   }
@@ -85,8 +93,11 @@ export class FdStore {
     });
     for (const name of this.#names.get(object) ?? []) this.#words.push({ object, name });
     this.#names.delete(object);
-    for (const [inode, objects] of this.#inodes)
-      if (objects.delete(object) && objects.size === 0) this.#inodes.delete(inode);
+    for (const inode of this.#inodesOf.get(object) ?? []) {
+      const objects = this.#inodes.get(inode);
+      if (objects?.delete(object) && objects.size === 0) this.#inodes.delete(inode);
+    }
+    this.#inodesOf.delete(object);
     this.#tell();
   }
 
@@ -112,6 +123,7 @@ export class FdStore {
     const objects = this.#inodes.get(inode) ?? new Set();
     const isKnown = objects.size > (objects.has(object) ? 1 : 0);
     this.#inodes.set(inode, objects.add(object));
+    this.#inodesOf.set(object, (this.#inodesOf.get(object) ?? new Set()).add(inode));
     return isKnown;
   }
 

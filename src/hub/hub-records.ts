@@ -89,6 +89,10 @@ export function checkRecord(what: string, value: unknown): HubRecord {
 export function replay(records: Iterable<HubRecord>): HubState {
   const state: HubState = { sessions: new Map(), objects: new Map(), leases: new Map(), lastId: 0 };
   for (const record of records) apply(state, record);
+  // WHY once, at the end: to look for its leases at each end would take a long journal for ever, and no number comes again.
+  for (const { id, object, session } of state.leases.values()) {
+    if (!state.objects.has(object) || !state.sessions.has(session)) state.leases.delete(id);
+  }
   return state;
 }
 
@@ -119,11 +123,9 @@ function apply(state: HubState, record: HubRecord): void {
       break;
     case "object-ended":
       state.objects.delete(record.object);
-      deleteLeases(state, (lease) => lease.object === record.object);
       break;
     case "session-ended":
       state.sessions.delete(record.session);
-      deleteLeases(state, (lease) => lease.session === record.session);
       break;
     case "last-id":
       break;
@@ -133,10 +135,6 @@ function apply(state: HubState, record: HubRecord): void {
 function change(state: HubState, id: number, apply: (object: ObjectState) => void): void {
   const object = state.objects.get(id);
   if (object !== undefined) apply(object);
-}
-
-function deleteLeases(state: HubState, matches: (lease: LeaseRecord) => boolean): void {
-  for (const lease of state.leases.values()) if (matches(lease)) state.leases.delete(lease.id);
 }
 
 /** The shortest list that makes this state. */

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { CudaIpcError } from "../base/errors.js";
-import { defaults } from "../base/limits.js";
+import { defaults, limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import { FdWatch } from "../os/fd-watch.js";
@@ -288,7 +288,7 @@ export class HubServer {
 
   #acceptAll(): void {
     try {
-      for (;;) {
+      for (let count = 0; count < limits.hubAcceptsPerTurn; count += 1) {
         const socket = this.#listener.tryAccept();
         if (socket === undefined) return;
         if (this.#connections.admit(socket)) clearTimeout(this.#idleTimer);

@@ -131,18 +131,19 @@ export class Journal {
     try {
       while (written < bytes.byteLength) written += writeSync(this.#file.number, bytes, written);
     } catch (error) {
-      if (written > 0) this.#takeBack();
+      if (written > 0) this.#takeBack(written);
       throw fromNodeError(`write to ${this.path}`, error);
     }
     this.#byteLength += bytes.byteLength;
     this.#torn = false;
   }
 
-  #takeBack(): void {
+  #takeBack(written: number): void {
     try {
       ftruncateSync(this.#file.number, this.#byteLength);
     } catch (error) {
       this.#torn = true;
+      this.#byteLength += written;
       this.#log(`cannot take back what was half written to ${this.path}: ${String(error)}`);
     }
   }

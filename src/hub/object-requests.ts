@@ -11,7 +11,7 @@ import { checkMayManage, checkMayOpen, checkMaySee, mayOpen } from "./access.js"
 import type { Attachments } from "./attachments.js";
 import { checkAccess, checkMemory, checkSameMemory, checkUse } from "./check-descriptor.js";
 import { inspection, listPage } from "./hub-report.js";
-import type { Lease, ObjectMemory, ObjectTable, SharedObject } from "./object-table.js";
+import { type Lease, type ObjectMemory, type ObjectTable, ownerLeaseOf, type SharedObject } from "./object-table.js";
 import type { HubPorts } from "./ports.js";
 import { refusal } from "./refusal.js";
 import type { Session } from "./sessions.js";
@@ -48,7 +48,7 @@ export class ObjectRequests<Fd> {
     if (object === undefined) {
       throw new CudaIpcError("NOT_FOUND", `Cannot publish object ${request.object}: there is none of this number`);
     }
-    if (![...session.leases.values()].some((lease) => lease.object === object && lease.kind === "owner")) {
+    if (ownerLeaseOf(object)?.session !== session) {
       throw new CudaIpcError("NOT_OWNER", `Cannot publish "${object.name}": another process created it`);
     }
     this.#objects.publish(object);
@@ -88,9 +88,9 @@ export class ObjectRequests<Fd> {
   /** The client still holds this lease, and may bring the memory that an earlier hub had of the object. */
   restore(session: Session<Fd>, request: RequestOf<"restore">, attached: Attachments<Fd>): ResultOf<"restore"> {
     const { object } = leaseOf(session, request.lease, "restore");
-    const { fds } = attached;
-    if (fds.length > 0) this.#bringBack(session, object, attached);
+    // WHY first: what a client names it holds, whatever becomes of the memory that it brings.
     session.unrestored?.delete(request.lease);
+    if (attached.fds.length > 0) this.#bringBack(session, object, attached);
     return {};
   }
 

@@ -69,6 +69,9 @@ export class ObjectTable<Fd> {
   readonly #byName = new Map<string, SharedObject<Fd>>();
   readonly #leases = new Map<number, Lease<Fd>>();
   readonly #sortedNames = new SortedNames();
+  // WHY counted along: asked for again and again, by those who watch the hub.
+  #pinnedCount = 0;
+  #withoutMemoryCount = 0;
 
   /** @param nextId numbers of which none is given twice */
   constructor(ports: ObjectPorts<Fd>, nextId: () => number) {
@@ -86,11 +89,11 @@ export class ObjectTable<Fd> {
 
   /** Pinned objects that have their name. */
   get pinnedCount(): number {
-    return this.#countObjects(({ lifetime, named }) => lifetime === "pinned" && named);
+    return this.#pinnedCount;
   }
 
   get withoutMemoryCount(): number {
-    return this.#countObjects(({ memory }) => memory === undefined);
+    return this.#withoutMemoryCount;
   }
 
   objects(): Iterable<SharedObject<Fd>> {
@@ -182,6 +185,7 @@ export class ObjectTable<Fd> {
   /** Memory that was brought back; the table's from here on. What was there is closed. */
   supply(object: SharedObject<Fd>, memory: ObjectMemory<Fd>): void {
     const earlier = object.memory;
+    if (earlier === undefined) this.#withoutMemoryCount -= 1;
     object.memory = memory;
     this.#ports.memoryArrived(object.id, memory.fds);
     const { content } = object.descriptor;
@@ -235,13 +239,8 @@ export class ObjectTable<Fd> {
     this.#byName.clear();
     this.#leases.clear();
     this.#sortedNames.clear();
+    [this.#pinnedCount, this.#withoutMemoryCount] = [0, 0];
     releaseAll(fds.map((fd) => () => this.#ports.closeFd(fd)));
-  }
-
-  #countObjects(matches: (object: SharedObject<Fd>) => boolean): number {
-    let count = 0;
-    for (const object of this.#objects.values()) if (matches(object)) count += 1;
-    return count;
   }
 
   /** Records, together with the session itself where the next hub would not know of it. */
@@ -252,7 +251,9 @@ export class ObjectTable<Fd> {
 
   #add(object: SharedObject<Fd>): void {
     this.#objects.set(object.id, object);
+    if (object.memory === undefined) this.#withoutMemoryCount += 1;
     if (!object.named) return;
+    if (object.lifetime === "pinned") this.#pinnedCount += 1;
     this.#byName.set(object.name, object);
     this.#sortedNames.add(object.name);
   }
@@ -265,6 +266,7 @@ export class ObjectTable<Fd> {
 
   #unname(object: SharedObject<Fd>): void {
     object.named = false;
+    if (object.lifetime === "pinned") this.#pinnedCount -= 1;
     this.#byName.delete(object.name);
     this.#sortedNames.delete(object.name);
   }
@@ -291,6 +293,7 @@ export class ObjectTable<Fd> {
     const pinned = object.named && object.lifetime === "pinned" && object.memory !== undefined;
     if (object.leases.size > 0 || pinned || !this.#objects.delete(object.id)) return;
     if (object.named) this.#unname(object);
+    if (object.memory === undefined) this.#withoutMemoryCount -= 1;
     object.account.refund(costOf(object.descriptor));
     const fds = object.memory?.fds ?? [];
     releaseAll([
@@ -301,9 +304,14 @@ export class ObjectTable<Fd> {
   }
 }
 
+/** It has one at most, and that one is the first. */
+export function ownerLeaseOf<Fd>(object: SharedObject<Fd>): Lease<Fd> | undefined {
+  for (const lease of object.leases.values()) if (lease.kind === "owner") return lease;
+  return undefined;
+}
+
 export function isOwned<Fd>(object: SharedObject<Fd>): boolean {
-  for (const lease of object.leases.values()) if (lease.kind === "owner") return true;
-  return false;
+  return ownerLeaseOf(object) !== undefined;
 }
 
 function costOf(descriptor: Descriptor): Cost {

@@ -165,7 +165,8 @@ export class Sessions<Fd> {
   }
 }
 
-/** Whether both are one process, as far as can be known. */
+/** Whether both are one process, as far as can be known, and of one user still: another must not get what the first may have. */
 export function isSameProcess(one: Peer, other: Peer): boolean {
-  return one.pid > 0 && one.pid === other.pid && one.startTicks !== null && one.startTicks === other.startTicks;
+  const isSameStart = one.startTicks !== null && one.startTicks === other.startTicks;
+  return one.pid > 0 && one.pid === other.pid && isSameStart && one.uid === other.uid;
 }

@@ -53,6 +53,12 @@ interface Drain {
  */
 const PACKETS_PER_TURN = 64;
 
+/**
+ * WHY any limit: another process may have the peer's socket too, a child above all, and send for ever. Of the smallest messages a socket
+ * holds some 300, unless root made it larger.
+ */
+const DRAIN_TURNS_MAX = 256;
+
 export class PacketChannel {
   readonly socket: SeqpacketSocket;
   readonly #handler: PacketHandler;
@@ -172,10 +178,10 @@ export class PacketChannel {
     releaseAll([() => this.#watch.close(), () => this.socket.close(), ...dropped.map((fd) => () => fd.close())]);
   }
 
-  /** Receives all that has come, also while paused, for a peer of whom no more will. */
+  /** Receives all that has come, also while paused, for a peer of whom no more will: at most what a socket can hold. */
   drain(): void {
     try {
-      while (this.#open && this.#receive(true));
+      for (let turn = 0; turn < DRAIN_TURNS_MAX && this.#open && this.#receive(true); turn += 1);
     } catch (error) {
       this.#end(error);
     }

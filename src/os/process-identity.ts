@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
 import type { OwnedFd } from "./owned-fd.js";
-import { openPidfd } from "./process-watch.js";
+import { hasEnded, openPidfd } from "./process-watch.js";
 import { fromNodeError } from "./system-error.js";
 
 export interface ProcessIdentity {
@@ -66,17 +66,23 @@ export function openProcess(identity: ProcessIdentity): OwnedFd | undefined {
   return undefined;
 }
 
+export interface ProcessStart {
+  readonly startTicks: number;
+  /** Whether the first thread has ended (a zombie). Others may go on, or be ending still with the work of the process on GPUs. */
+  readonly isZombie: boolean;
+}
+
 /**
- * The start of a process from the text of its /proc/PID/stat: `42 (name) S 1 ...`, field 22. Undefined for one that has ended.
+ * The start of a process from the text of its /proc/PID/stat: `42 (name) S 1 ...`, field 22.
  * The name is the program's own choice and may hold spaces and parentheses; nothing after it does.
  */
-export function parseStartTicks(stat: string): number | undefined {
+export function parseStart(stat: string): ProcessStart {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const [state] = fields;
-  // WHY: what has ended and was not reaped by its parent (a zombie) keeps its number, and does nothing any more.
-  if (state === "Z" || state === "X") return undefined;
   const startTicks = Number(fields[19]);
-  if (Number.isSafeInteger(startTicks) && startTicks >= 0 && fields.length > 19) return startTicks;
+  if (Number.isSafeInteger(startTicks) && startTicks >= 0 && fields.length > 19) {
+    return { startTicks, isZombie: state === "Z" || state === "X" };
+  }
   throw new CudaIpcError("UNSUPPORTED", "Cannot find the start of a process: /proc/PID/stat is not as on Linux");
 }
 
@@ -91,7 +97,19 @@ function startTicksOf(pid: number): number | undefined {
       return undefined;
     throw fromNodeError(`look at process ${pid}`, error);
   }
-  return parseStartTicks(stat);
+  const { startTicks, isZombie } = parseStart(stat);
+  return isZombie && hasEndedWhole(pid) ? undefined : startTicks;
+}
+
+/** WHY not by its state: what has ended and was not reaped by its parent looks the same as what lost its first thread alone. */
+function hasEndedWhole(pid: number): boolean {
+  const pidfd = openPidfd(pid);
+  if (pidfd === undefined) return true;
+  try {
+    return hasEnded(pidfd);
+  } finally {
+    pidfd.close();
+  }
 }
 
 function bootId(): string {

@@ -34,7 +34,7 @@ export class ProcessWatch {
 
   /** Whether the process has ended, asked without waiting. */
   get exited(): boolean {
-    return this.#open ? isReadable(this.#pidfd) : true;
+    return this.#open ? hasEnded(this.#pidfd) : true;
   }
 
   /**
@@ -69,7 +69,8 @@ export function openPidfd(pid: number): OwnedFd | undefined {
   throw systemError(`open process ${pid}`, "pidfd_open", errno);
 }
 
-function isReadable(fd: OwnedFd): boolean {
+/** Whether the process of this pidfd has ended, with all of its threads. */
+export function hasEnded(fd: OwnedFd): boolean {
   const entry = new Uint8Array(new ArrayBuffer(8));
   const view = new DataView(entry.buffer);
   view.setInt32(0, fd.number, true);

@@ -37,6 +37,10 @@ export class ScriptedConnection {
     });
   }
 
+  get open(): boolean {
+    return this.#channel.open;
+  }
+
   /** What was asked on it, in order. */
   get ops(): string[] {
     return this.heard.map(({ op }) => op);

@@ -213,6 +213,7 @@ function restore(event: Event, session: ModelSession, message: RequestOf<"restor
   const { id } = session.connection;
   const lease = session.leases.get(message.lease);
   if (lease === undefined) return judge.fails(id, message.id, "NOT_FOUND");
+  session.unrestored?.delete(message.lease);
   const brought = held.length === 0 ? undefined : bringBack(lease.object, session, held, event.fdTableFull);
   if (typeof brought === "string") return judge.fails(id, message.id, brought);
   if (brought !== undefined) {
@@ -220,7 +221,6 @@ function restore(event: Event, session: ModelSession, message: RequestOf<"restor
     grantWaiting(event, lease.object);
   }
   judge.ok(id, message.id);
-  session.unrestored?.delete(message.lease);
 }
 
 /** All who wait for a name that can be opened now, in the order in which they came. */

@@ -51,6 +51,21 @@ describe("Deadline", () => {
     }
   });
 
+  it("leaves no failure to nobody where it gave up at once", async () => {
+    const unhandled: unknown[] = [];
+    const note = (error: unknown) => unhandled.push(error);
+    process.on("unhandledRejection", note);
+    const late = new Promise<never>((_, reject) => setImmediate(() => reject(new Error("too late"))));
+    const deadline = new Deadline("work", { signal: AbortSignal.abort() }, Number.POSITIVE_INFINITY);
+    await assert.rejects(
+      deadline.race(late, () => {}),
+      (error) => hasCode(error, "ABORTED"),
+    );
+    for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    process.off("unhandledRejection", note);
+    assert.deepEqual(unhandled, []);
+  });
+
   it("leaves no listener on a signal that outlives the wait", async () => {
     const { signal } = new AbortController();
     let listeners = 0;

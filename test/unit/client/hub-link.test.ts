@@ -386,6 +386,34 @@ describe("a link that is closed while it is away", () => {
     assert.deepEqual(r.scripted.latest.heard[0]?.resume, { session: 101 });
   });
 
+  it("hangs up where it is just telling what is held, also where it holds nothing any more", async () => {
+    using r = rig(obliging({ restored: () => undefined }));
+    const hub = await join(r);
+    r.scripted.latest.hangUp();
+    await r.scripted.heard("restored", 2);
+    await hub.close();
+    await until("the hub is left", () => !r.scripted.latest.open);
+  });
+
+  it("gives up an attempt that a hub does not answer", async () => {
+    using r = rig();
+    const hub = await join(r, { reconnectTimeoutMs: Number.POSITIVE_INFINITY });
+    r.scripted.script = () => undefined;
+    r.scripted.latest.hangUp();
+    await r.scripted.heard("hello", 2);
+    await hub.close();
+    await until("the hub is left", () => !r.scripted.latest.open);
+  });
+
+  it("does not wait for long for a hub that does not answer", async () => {
+    using r = rig(obliging({ bye: () => undefined }));
+    const hub = await join(r);
+    using array = await hub.create("one", ITEM);
+    array.close();
+    await hub.close();
+    assert.deepEqual(r.scripted.latest.ops, ["hello", "create", "release", "bye"]);
+  });
+
   it("does not wait for a hub that is not there", async () => {
     const r = rig();
     const hub = await join(r, { reconnectTimeoutMs: Number.POSITIVE_INFINITY });

@@ -435,6 +435,22 @@ describe("status and stop", () => {
     );
   });
 
+  it("count pinned objects for as long as they have their names", () => {
+    const rig = new CoreRig();
+    rig.greeted(1);
+    rig.greeted(2);
+    const pinned = () => rig.result(2, "status", {}).pinned;
+    for (const name of ["removed", "left"]) published(rig, 1, name, "pinned");
+    create(rig, 1, "unpublished", "pinned");
+    assert.equal(pinned(), 3);
+    rig.result(1, "remove", { name: "removed" });
+    assert.equal(pinned(), 2);
+    rig.core.processEnded(1);
+    assert.equal(pinned(), 1);
+    rig.result(2, "remove", { name: "left" });
+    assert.equal(pinned(), 0);
+  });
+
   it("stop is refused while the hub is of use, unless it is forced", () => {
     const rig = new CoreRig();
     rig.greeted(1);

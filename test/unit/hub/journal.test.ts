@@ -1,17 +1,21 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import fs, { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { constants } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { hasCode } from "../../../src/base/errors.js";
 import { type HubRecord, type HubState, recordsOf, replay } from "../../../src/hub/hub-records.js";
 import { Journal } from "../../../src/hub/journal.js";
+import { interceptFs } from "../../support/intercept-fs.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { hostArray } from "../../support/messages.js";
 import { TestFolder } from "../../support/test-folder.js";
 
 const APPENDS = fileURLToPath(new URL("./actors/appends-past-limit.js", import.meta.url));
 const BOOT = "boot";
+const { errno } = constants;
 
 const session: HubRecord = {
   t: "session",
@@ -159,6 +163,37 @@ describe("Journal", () => {
       assert.deepEqual(lines, [], "no line is damaged");
     });
   }
+
+  it("cuts off only what was half written, also after a time when nothing could be cut off", () => {
+    const journal = Journal.create(path, BOOT, replay([]), log);
+    journal.append([session, object]);
+    const fails = (record: HubRecord, calls: ReadonlySet<string>) => {
+      let writes = 0;
+      const { writeSync } = fs;
+      const half = (fd: number, bytes: Uint8Array, offset: number) => {
+        writes += 1;
+        if (writes > 1) throw Object.assign(new Error("ENOSPC: made to fail, write"), { errno: -28, code: "ENOSPC" });
+        return writeSync(fd, bytes, offset, 10);
+      };
+      const giveBack = interceptFs((call) => (calls.has(call) ? errno.EIO : undefined));
+      const intercepted = fs.writeSync;
+      fs.writeSync = half as typeof writeSync;
+      syncBuiltinESMExports();
+      try {
+        assert.throws(() => journal.append([record]), { code: "DISK_FULL" });
+      } finally {
+        fs.writeSync = intercepted;
+        giveBack();
+      }
+    };
+    fails(lease, new Set(["ftruncateSync"]));
+    journal.append([lease]);
+    fails({ t: "published", object: 2 }, new Set());
+    journal.append([{ t: "published", object: 2 }]);
+    journal.close();
+    assert.deepEqual(found(), replay(all));
+    assert.match(lines.join("\n"), /^cannot take back .+\nleft out a record: .+$/);
+  });
 
   it("is written anew with what matters still, and goes on from there", () => {
     const journal = Journal.create(path, BOOT, replay([]), log);

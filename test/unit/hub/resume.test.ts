@@ -53,6 +53,7 @@ describe("a session that is resumed", () => {
   it("is of its own process alone: of another, or where it cannot be known, a new session begins", () => {
     const others = {
       "another process": peerOf(1002),
+      "the same process as another user": peerOf(1001, { uid: 501 }),
       "a later process of the same number": peerOf(1001, { startTicks: 77 }),
       "a process of another namespace": peerOf(0, { startTicks: PROCESS.startTicks }),
       "a process whose start is not known": peerOf(1001, { startTicks: null }),
@@ -60,7 +61,7 @@ describe("a session that is resumed", () => {
     for (const [whose, peer] of Object.entries(others)) {
       for (const earlier of [PROCESS, peer]) {
         if (earlier.pid > 0 && earlier.startTicks !== null && earlier === peer) continue;
-        const rig = new CoreRig();
+        const rig = new CoreRig({ ...privatePolicy(HUB_UID), users: "all" });
         const session = begin(rig, 1, earlier);
         const { lease } = create(rig, 1, "frame");
         const { resumed, session: begun } = rig.resumed(2, session, peer);

@@ -245,6 +245,21 @@ describe("PacketChannel", () => {
     assert.deepEqual([packets, ends], [["x"], [undefined]]);
   });
 
+  it("drains what has come while paused, but not for ever where somebody sends on", () => {
+    channel.pause();
+    for (const text of ["a", "b"]) peer.trySend(Buffer.from(text));
+    channel.drain();
+    assert.deepEqual(packets, ["a", "b"]);
+    let count = 0;
+    onPacket = () => {
+      count += 1;
+      if (count < 100_000) peer.trySend(Buffer.from("another"));
+    };
+    peer.trySend(Buffer.from("first"));
+    channel.drain();
+    assert.ok(count > 1000 && count < 100_000, String(count));
+  });
+
   it("stops in the middle of a turn where its handler pauses it", async () => {
     const take = onPacket;
     onPacket = (packet) => {

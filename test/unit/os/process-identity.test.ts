@@ -1,18 +1,15 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
 import { hasCode } from "../../../src/base/errors.js";
-import {
-  identityOf,
-  openProcess,
-  ownIdentity,
-  parseStartTicks,
-  whereaboutsOf,
-} from "../../../src/os/process-identity.js";
+import { identityOf, openProcess, ownIdentity, parseStart, whereaboutsOf } from "../../../src/os/process-identity.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { until } from "../../support/until.js";
 
+const ENDS_FIRST_THREAD = fileURLToPath(new URL("./actors/ends-first-thread.js", import.meta.url));
 const OTHER_BOOT = "00000000-0000-4000-8000-000000000000";
 
 describe("the identity of a process", () => {
@@ -65,26 +62,47 @@ describe("the identity of a process", () => {
     }
   });
 
+  it("is alive for as long as any of its threads, also where the first has ended", async () => {
+    const child = spawn(process.execPath, [ENDS_FIRST_THREAD], { stdio: "ignore" });
+    const exited = once(child, "exit");
+    try {
+      const pid = child.pid ?? 0;
+      const isZombie = () => parseStart(readFileSync(`/proc/${pid}/stat`, "utf8")).isZombie;
+      const identity = identityOf(pid);
+      assert.ok(identity !== undefined);
+      await until("its first thread has ended", isZombie);
+      assert.deepEqual([identityOf(pid), whereaboutsOf(identity)], [identity, "alive"]);
+      const pidfd = openProcess(identity);
+      assert.ok(pidfd !== undefined);
+      pidfd.close();
+    } finally {
+      child.kill("SIGKILL");
+      await exited;
+    }
+  });
+
   it("is none where no process can be", () => {
     for (const pid of [0, -1, 0.5, 2 ** 31, Number.NaN]) assert.equal(identityOf(pid), undefined);
   });
 });
 
-describe("parseStartTicks", () => {
+describe("parseStart", () => {
   const after = (state: string) =>
     `${state} 1 1 1 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 7 0 987654 1000 200 18446744073709551615`;
 
   for (const name of ["node", "a b", "a) R 1", "((", ")", ") Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"]) {
     it(`reads past the name ${JSON.stringify(name)}`, () => {
-      assert.equal(parseStartTicks(`42 (${name}) ${after("S")}\n`), 987654);
-      assert.equal(parseStartTicks(`42 (${name}) ${after("Z")}\n`), undefined);
+      for (const state of ["S", "Z"]) {
+        const start = { startTicks: 987654, isZombie: state === "Z" };
+        assert.deepEqual(parseStart(`42 (${name}) ${after(state)}\n`), start);
+      }
     });
   }
 
   it("refuses a text that is no such line", () => {
     for (const text of ["", "42", "42 (node) S 1 1", `42 (node) ${after("S").replace("987654", "x")}`]) {
       assert.throws(
-        () => parseStartTicks(text),
+        () => parseStart(text),
         (error) => hasCode(error, "UNSUPPORTED"),
       );
     }

@@ -1,0 +1,6 @@
+/** Ends its first thread and no other: Node's own threads are left, and the process goes on without doing anything. */
+import { libc } from "../../../../src/ffi/libc.js";
+
+const SYS_EXIT = process.arch === "arm64" ? 93 : 60;
+
+libc().syscall(SYS_EXIT, 0, 0);
