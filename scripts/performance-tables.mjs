@@ -1,7 +1,10 @@
-// Prints the tables of docs/performance.md from the JSON of a benchmark run: node scripts/performance-tables.mjs bench.json
+// Prints the tables of docs/performance.md from the JSON of a benchmark run or of docs/gpu-report.json, all or those of sections that begin with one of the words:
+// node scripts/performance-tables.mjs bench.json "A large hub" "A producer"
 import { readFileSync } from "node:fs";
 
-const { machine, date, sections } = JSON.parse(readFileSync(process.argv[2] ?? "bench.json", "utf8"));
+const report = JSON.parse(readFileSync(process.argv[2] ?? "bench.json", "utf8"));
+/** A report of a GPU machine has the run in it. */
+const { machine, date, sections } = report.benchmarks ?? report;
 
 const number = (value) => Number(value.toPrecision(3));
 const figure = ({ value, unit }) => `${number(value)} ${unit}`;
@@ -9,8 +12,13 @@ const goal = ({ goal, met }) => (goal === undefined ? "" : `${goal}: ${met ? "me
 const compared = ({ ratio, comparedWith }) => (ratio === undefined ? "" : `${number(ratio)} x ${comparedWith}`);
 const inC = (found) => (typeof found === "object" ? `${number(found.median)} us` : (found ?? ""));
 
-console.log(`Measured on ${machine}, ${date}\n`);
+const words = process.argv.slice(3);
+const isWanted = (title) => words.length === 0 || words.some((word) => title.startsWith(word));
+const { device, driver, cores, cpu, node } = machine;
+
+console.log(`Measured on ${device}, ${driver}; ${cores} cores (${cpu}), Node ${node}; ${date}\n`);
 for (const [title, rows] of Object.entries(sections)) {
+  if (!isWanted(title)) continue;
   console.log(`**${title}**\n`);
   if (rows.some((row) => row.inC !== undefined)) {
     console.log("| what | TypeScript | C | ratio | goal |\n|---|---|---|---|---|");

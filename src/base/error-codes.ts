@@ -23,7 +23,10 @@ export const errorCodes = {
     "Raise timeoutMs, or find out why the other side is late.",
     true,
   ),
-  READ_ONLY: facts("A write to memory that was opened for reading.", 'Open it with { access: "read-write" }.'),
+  READ_ONLY: facts(
+    "A write to memory that is here for reading alone.",
+    'Open it with { access: "read-write" }, unless the message says that it was given for reading alone.',
+  ),
 
   // Names and objects on the hub
   INVALID_NAME: facts(
@@ -33,10 +36,7 @@ export const errorCodes = {
   NAME_TAKEN: facts("Another object has this name.", "Remove it first (cuda-ipc rm NAME) or choose another name."),
   NOT_FOUND: facts("No object of this name is shared.", "See what is shared with: cuda-ipc ls", true),
   WRONG_KIND: facts("The object is not of the kind that was asked for.", "See what it is with: cuda-ipc inspect NAME"),
-  NOT_OWNER: facts(
-    "Only the connection that created the object may do this.",
-    "Do it from the process that created it.",
-  ),
+  NOT_OWNER: facts("Only the client that created the object may do this.", "Do it from the process that created it."),
   PEER_GONE: facts(
     "The process on the other side ended.",
     "Start it again; what it had published is still readable.",
@@ -45,7 +45,11 @@ export const errorCodes = {
 
   // Talking to the hub
   HUB_UNAVAILABLE: facts("No hub answers and none could be started.", "Run `cuda-ipc hub serve` to see why.", true),
-  HUB_GONE: facts("The connection to the hub ended.", "Connect again; what is mapped stays usable.", true),
+  HUB_GONE: facts(
+    "The hub was stopped, no other was found in time, or the next one has lost what this was about.",
+    "Connect again; what is mapped stays usable.",
+    true,
+  ),
   HUB_RUNNING: facts("A hub already runs on this socket.", "Use it, or end it with: cuda-ipc hub stop"),
   HUB_IN_USE: facts(
     "The hub still keeps objects or serves clients.",
@@ -69,7 +73,7 @@ export const errorCodes = {
   ),
   UNSAFE_RUNTIME_DIR: facts(
     "The folder of the hub's socket could be changed by others.",
-    "Make it yours alone (chown, chmod 700), or set CUDA_IPC_SOCKET to a path in a folder that is.",
+    "Make it yours alone (chown, chmod 700), or set CUDA_IPC_SOCKET to a path in a folder that is. Of a hub for several users: name its user in CUDA_IPC_HUB_UID.",
   ),
   SOCKET_PATH_TOO_LONG: facts(
     "The socket path is over the system's 107 bytes.",

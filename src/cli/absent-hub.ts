@@ -15,7 +15,10 @@ export function describeAbsentHub(socket: string | undefined): AbsentHub {
   const found = statSync(path, { throwIfNoEntry: false });
   if (found === undefined) return { words: `no hub runs at ${path}`, startable: true };
   if (!found.isSocket()) return { words: `${path} is there, but it is not a socket`, startable: false };
-  return { words: `a hub ended at ${path} without cleaning up; the names it kept are lost`, startable: true };
+  return {
+    words: `a hub ended at ${path} without cleaning up; the next one brings back what processes still hold`,
+    startable: true,
+  };
 }
 
 /** As a sentence, for commands about the hub itself. */

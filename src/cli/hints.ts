@@ -25,6 +25,11 @@ const hints: readonly Hint[] = [
   { code: "NOT_FOUND", message: /^Cannot take array /, hint: "See its arrays with: cuda-ipc inspect NAME --all" },
   { code: "HUB_GONE", hint: "Run the command again." },
   {
+    code: "HUB_UNAVAILABLE",
+    message: /; an earlier hub kept its names there: /,
+    hint: "Do what the message says about that file, then run the command again.",
+  },
+  {
     code: "TIMEOUT",
     // WHY so many words: other limits, as that of the demo, say nothing about the hub.
     message: /^Cannot (connect to|ask|stop|leave) the hub|^Cannot (list|inspect|remove|open|create|publish) /,

@@ -23,7 +23,7 @@ interface ServeOptions extends PolicyOptions {
 export function addHubServe(hub: Command, context: CommandContext): void {
   const command = hub
     .command("serve")
-    .description("run a hub in the foreground; Ctrl-C ends it")
+    .description("run a hub in the foreground; Ctrl-C ends it, and with it all names")
     .option("--socket <path>", "where to listen (default: CUDA_IPC_SOCKET, else one in your runtime folder)")
     .addOption(
       new Option("--idle-ms <ms>", `end after so long without clients and objects (default: ${defaults.hubIdleMs})`)
@@ -31,7 +31,10 @@ export function addHubServe(hub: Command, context: CommandContext): void {
         .conflicts("stay"),
     )
     .option("--stay", "never end for being idle")
-    .option("--takeover", "take the place of the hub that runs there; its clients notice nothing")
+    .option(
+      "--takeover",
+      "take over all that the hub there keeps; its clients notice nothing, and limits and flags are this one's",
+    )
     .addHelpText(
       "after",
       "\nExamples:\n  $ cuda-ipc hub serve --stay\n  $ cuda-ipc hub serve --stay --takeover\n" +

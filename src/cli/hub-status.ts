@@ -48,13 +48,23 @@ function statusRows(status: HubStatus): string[][] {
       `process ${status.pid}, version ${status.version}, up ${ageWords(Date.now() - status.startedAtMs)}, ${idle}`,
     ],
     ["socket", status.socket],
-    ["clients", `${status.clients} (besides this command)`],
+    ["clients", `${status.clients} (besides this command)${detachedWords(status)}`],
     ["objects", `${status.objects}, of which ${status.pinned} pinned; ${plural(status.leases, "lease")}`],
+    ...withoutMemoryRows(status),
     ["waiting", plural(status.waitingOpens, "open")],
     ["memory", `${sizeWords(status.hostBytes)} on the host, ${sizeWords(status.deviceBytes)} on GPUs`],
     ...status.limits.map(limitRow),
     ...userRows(status),
   ];
+}
+
+/** Nothing where all who hold something are connected. */
+function detachedWords({ detached }: HubStatus): string {
+  return detached === 0 ? "" : `, and ${detached} without a connection whose process still holds something`;
+}
+
+function withoutMemoryRows({ withoutMemory }: HubStatus): string[][] {
+  return withoutMemory === 0 ? [] : [["", `${withoutMemory} without memory, until a process that holds it comes back`]];
 }
 
 const ownerWords = { hub: "the hub", user: "you", client: "each client" } as const;

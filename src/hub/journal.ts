@@ -168,10 +168,11 @@ function readText(path: string): string {
     return readFileSync(path, "utf8");
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return "";
+    const failed = fromNodeError(`read ${path}`, error);
+    const found = failed instanceof Error ? failed.message : String(failed);
     throw new CudaIpcError(
       "HUB_UNAVAILABLE",
-      `Cannot read ${path}, where an earlier hub kept its names: ${String(fromNodeError("read it", error))}. ` +
-        "Make it readable, or move it away to start without those names",
+      `${found}; an earlier hub kept its names there: make it readable, or move it away to start without those names`,
       { cause: error },
     );
   }

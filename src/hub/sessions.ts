@@ -108,7 +108,7 @@ export class Sessions<Fd> {
   /** @throws UNTRUSTED_PEER, LIMIT_EXCEEDED */
   connect(id: ConnectionId, peer: Peer): void {
     if (!isServed(this.#policy, peer)) {
-      const message = `Cannot serve user ${peer.uid}: this hub is of user ${this.#policy.uid} and is not set up to serve others`;
+      const message = `Cannot serve user ${peer.uid}: this hub is of user ${this.#policy.uid} and not set up to serve that one`;
       throw new CudaIpcError("UNTRUSTED_PEER", message);
     }
     this.accountOf(peer.uid).charge("serve another client", { clients: 1 });

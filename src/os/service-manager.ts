@@ -42,13 +42,15 @@ export function receivedFds(env: Environment = process.env, pid: number = proces
   if (names !== undefined && names.length !== count) {
     throw notUnderstood(`LISTEN_FDNAMES has ${names.length} names`, `${count}, as LISTEN_FDS says`);
   }
+  // WHY before the first is taken: where fewer were passed, the others are Node's own, and closing those again ends the process.
+  for (let number = FIRST_FD; number < FIRST_FD + count; number += 1) {
+    if (libc().fcntl(number, F_GETFD, 0) < 0) {
+      throw systemError(`take over descriptor ${number} of the ${count} that the service manager passed`, "fcntl");
+    }
+  }
   return acquireIn((scope) =>
     Array.from({ length: count }, (_, index) => {
-      const number = FIRST_FD + index;
-      if (libc().fcntl(number, F_GETFD, 0) < 0) {
-        throw systemError(`take over descriptor ${number} of the ${count} that the service manager passed`, "fcntl");
-      }
-      const fd = scope.own(OwnedFd.adopt(number), (fd) => fd.close());
+      const fd = scope.own(OwnedFd.adopt(FIRST_FD + index), (fd) => fd.close());
       return { name: names?.[index] || UNNAMED, fd };
     }),
   );

@@ -37,6 +37,7 @@ describe("links of the documents", () => {
     "SECURITY.md",
     "CHANGELOG.md",
     "examples/README.md",
+    "deploy/README.md",
   ];
   for (const page of [...pages, ...docs.map((name) => `docs/${name}.md`)]) {
     it(`${page}: lead somewhere`, () => {

@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
+import { connect } from "../../../src/client/connect.js";
 import { CliRig, type Started } from "./cli-rig.js";
 
 /** Resolves with the first line that a hub in the foreground says: it listens. */
@@ -43,7 +44,7 @@ describe("cuda-ipc hub", () => {
     await firstLine(served);
     served.child.kill("SIGKILL");
     await served.outcome;
-    const words = `a hub ended at ${rig.socket} without cleaning up; the names it kept are lost`;
+    const words = `a hub ended at ${rig.socket} without cleaning up; the next one brings back what processes still hold`;
     assert.equal(await rig.ok("ls"), `Nothing is shared: ${words}.\n`);
     assert.match(await rig.ok("hub", "status"), new RegExp(`^No hub runs: ${words}\\. One is started `));
     assert.ok((await rig.ok("hub", "stop")).includes(words));
@@ -51,6 +52,24 @@ describe("cuda-ipc hub", () => {
     assert.deepEqual(await rig.json("hub", "status"), { running: false, socket: rig.socket });
     await using _hub = await rig.join();
     assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
+  });
+
+  it("tells of processes that have not come back to it after a crash, and of objects whose memory they have", async () => {
+    await using rig = await CliRig.open();
+    const first = rig.start("hub", "serve", "--stay");
+    await firstLine(first);
+    await using hub = await connect({ socket: rig.socket, device: "host", reconnect: false });
+    using _array = await hub.create("x", { dtype: "int8", shape: [8] });
+    assert.doesNotMatch(await rig.ok("hub", "status"), /without/);
+    first.child.kill("SIGKILL");
+    await first.outcome;
+    await firstLine(rig.start("hub", "serve", "--stay"));
+    const status = await rig.ok("hub", "status");
+    assert.match(
+      status,
+      /^clients +0 \(besides this command\), and 1 without a connection whose process still holds /m,
+    );
+    assert.match(status, /^ +1 without memory, until a process that holds it comes back$/m);
   });
 
   it("says what is in the place of its socket", async () => {

@@ -26,6 +26,25 @@ describe("the units in deploy", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("are understood by systemd, that of a whole machine too", { skip: missing() }, () => {
+    using folder = new TestFolder();
+    const unit = folder.file("cuda-ipc-hub.service");
+    copyFileSync("deploy/system/cuda-ipc-hub.service", unit);
+    const { stdout, stderr } = spawnSync("systemd-analyze", ["verify", unit], { encoding: "utf8" });
+    const complaints = `${stdout}${stderr}`.split("\n").filter((line) => line.includes("cuda-ipc-hub"));
+    assert.deepEqual(complaints, []);
+  });
+
+  it("have the socket of a whole machine where its configuration says", {
+    skip: existsSync("deploy") ? false : "the units are not here",
+  }, () => {
+    const service = readFileSync("deploy/system/cuda-ipc-hub.service", "utf8");
+    const { socket } = JSON.parse(readFileSync("deploy/hub.json", "utf8")) as { socket: string };
+    const folder = /^RuntimeDirectory=(.*)$/m.exec(service)?.[1];
+    assert.ok(service.includes(`Environment=CUDA_IPC_SOCKET=${socket}\n`));
+    assert.equal(socket, `/run/${folder}/hub.sock`);
+  });
+
   it("speak of one socket", { skip: existsSync("deploy") ? false : "the units are not here" }, () => {
     const [service = "", socket = ""] = UNITS.map((unit) => readFileSync(`deploy/${unit}`, "utf8"));
     const path = /^ListenSequentialPacket=(.*)$/m.exec(socket)?.[1];
