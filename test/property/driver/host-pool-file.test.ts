@@ -74,8 +74,8 @@ describe("HostPoolFile", () => {
               for (const [at, value] of changes) bytes[at] = value;
               if (byteLength >= 64) writeSync(other.number, bytes, 0, 64, 0);
               const opened = HostPoolFile.open(other);
-              assert.equal(opened.dataBytes, DATA_BYTES);
-              assert.equal(byteLength, 8192 + DATA_BYTES);
+              // WHY not always the size that was written: a change can make it that of a larger file, which it then fits.
+              assert.equal(byteLength, 8192 + opened.dataBytes);
               opened.close();
             } catch (error) {
               assert.ok(error instanceof CudaIpcError && error.code === "INVALID_DESCRIPTOR", String(error));
