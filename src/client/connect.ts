@@ -76,8 +76,17 @@ async function reach(place: HubPlace, deadline: Deadline): Promise<HubConnection
     const connection = await tryReach(place, { deadline }, isImpatient);
     if (connection !== undefined) return connection;
     // Another hub was just starting or ending: it is there, or gone, in a moment.
-    await new Promise((resolve) => setTimeout(resolve, pause.nextMs()));
+    await sleep(pause.nextMs(), deadline);
   }
+}
+
+/** @throws TIMEOUT, ABORTED */
+async function sleep(milliseconds: number, deadline: Deadline): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, milliseconds);
+  });
+  await deadline.race(over, () => clearTimeout(timer));
 }
 
 async function tryReach(place: HubPlace, greeting: Greeting, isImpatient: boolean): Promise<HubConnection | undefined> {
