@@ -26,6 +26,11 @@ const hints: readonly Hint[] = [
   { code: "HUB_GONE", hint: "Run the command again." },
   {
     code: "HUB_UNAVAILABLE",
+    message: /: (a file that is not a socket|a socket of another kind) is there$/,
+    hint: "Move it away, or set CUDA_IPC_SOCKET to another path.",
+  },
+  {
+    code: "HUB_UNAVAILABLE",
     message: /; an earlier hub kept its names there: /,
     hint: "Do what the message says about that file, then run the command again.",
   },
@@ -41,6 +46,8 @@ const hintsByErrno: Readonly<Record<string, string>> = {
   ENOENT: "Check the path.",
   ENOTDIR: "Check the path.",
   EISDIR: "Name a file, not a folder.",
+  EPROTOTYPE: "A socket of another program is there: set CUDA_IPC_SOCKET to the hub's.",
+  EROFS: "Choose a folder that can be written to (for the hub: CUDA_IPC_SOCKET).",
 };
 
 export function hintOf(error: CudaIpcError): string {

@@ -46,6 +46,8 @@ export function addHubServe(hub: Command, context: CommandContext): void {
 
 async function serve(options: ServeOptions, context: CommandContext): Promise<void> {
   const { terminal, interruption } = context;
+  // WHY: a full disk under its log, or a terminal that is gone, must not end the hub and what it keeps.
+  terminal.dropUnwritable();
   const log = (line: string) => terminal.line(`${new Date().toISOString()}  ${line}`);
   const settings = hubSettings(options.config, policyFields(options));
   const { policy, file } = settings;

@@ -2,6 +2,7 @@
 import { Command, CommanderError } from "commander";
 import { hasCode } from "../base/errors.js";
 import { packageVersion } from "../base/version.js";
+import { trustedUids } from "../client/hub-trust.js";
 import type { CommandContext } from "./command-context.js";
 import { addDemo } from "./demo.js";
 import { addDoctor } from "./doctor.js";
@@ -52,12 +53,13 @@ function createProgram(context: CommandContext): Command {
     .helpOption("-h, --help", "print this help")
     .helpCommand(false)
     .exitOverride()
-    .showHelpAfterError("  hint: see what it takes with --help")
+    .showHelpAfterError("  hint: See what it takes with --help.")
     .configureOutput({
       outputError: (text, write) =>
         write(`${terminal.noteStyle(["red", "bold"], "error[USAGE]")}: ${parserWords(text)}\n`),
     })
     .addHelpText("after", ENVIRONMENT);
+  program.hook("preAction", checkEnvironment);
   addDemo(program, context);
   addDoctor(program, context);
   addPut(program, context);
@@ -67,6 +69,15 @@ function createProgram(context: CommandContext): Command {
   addRm(program, context);
   addHub(program, context);
   return program;
+}
+
+/** WHY here: a variable that is wrong is wrong usage of every command, and no mistake of this program. */
+function checkEnvironment(): void {
+  try {
+    trustedUids();
+  } catch (error) {
+    throw error instanceof RangeError ? new UsageError(error.message) : error;
+  }
 }
 
 /** The parser repeats arguments as they are; the one line break of its own is that before a proposal. */

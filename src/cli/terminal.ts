@@ -14,6 +14,7 @@ type Stream = NodeJS.WriteStream | NodeJS.WritableStream;
 export class Terminal {
   readonly #out: Stream;
   readonly #err: Stream;
+  #dropsUnwritable = false;
 
   constructor(out: Stream, err: Stream) {
     this.#out = out;
@@ -21,8 +22,13 @@ export class Terminal {
   }
 
   static ofProcess(): Terminal {
-    for (const stream of [process.stdout, process.stderr]) stream.on("error", onStreamError);
-    return new Terminal(process.stdout, process.stderr);
+    const terminal = new Terminal(process.stdout, process.stderr);
+    for (const stream of [process.stdout, process.stderr]) {
+      stream.on("error", (error) => {
+        if (!terminal.#dropsUnwritable) onStreamError(error);
+      });
+    }
+    return terminal;
   }
 
   /** Whether results go to a person, and not to a file or another program. */
@@ -33,6 +39,11 @@ export class Terminal {
   /** Where a person watches a progress bar; undefined where standard error is no terminal, or one that cannot redraw a line. */
   get progressStream(): NodeJS.WritableStream | undefined {
     return isTerminal(this.#err) && process.env.TERM !== "dumb" ? this.#err : undefined;
+  }
+
+  /** From here on what cannot be written is dropped, and no reason to end: for what has more to do than to print. */
+  dropUnwritable(): void {
+    this.#dropsUnwritable = true;
   }
 
   /** One line: a line break in it is escaped as any control character. */

@@ -1,13 +1,15 @@
 /**
  * Tries what sharing needs of the operating system, each for real. For `doctor`, which must not claim what was not tried.
  */
-import { existsSync, fstatSync } from "node:fs";
+import { accessSync, constants, existsSync, fstatSync } from "node:fs";
+import { dirname } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
 import { Scope } from "../base/scope.js";
 import { createMemoryFile, inspectMemoryFile } from "../os/memory-file.js";
 import { openPidfd } from "../os/process-watch.js";
 import { checkCommonFolder, checkRuntimeFolder, folderOwner, ownUid } from "../os/runtime-folder.js";
 import { SeqpacketSocket } from "../os/seqpacket.js";
+import { fromNodeError } from "../os/system-error.js";
 import { trustedUids } from "./hub-trust.js";
 
 export interface SystemProbe {
@@ -32,10 +34,23 @@ export function probeRuntimeFolder(socketPath: string): string {
   const owner = folderOwner(socketPath);
   // WHY by the socket: where none is, a hub would have to be started, and that takes a folder of one's own.
   if (owner === undefined || (owner === ownUid() && !existsSync(socketPath))) {
-    return checkRuntimeFolder(socketPath) ? "there, and yours alone" : "not there yet; made when it is needed";
+    const isThere = checkRuntimeFolder(socketPath);
+    checkWritable(dirname(socketPath));
+    return isThere ? "there, and yours alone" : "not there yet; made when it is needed";
   }
   checkCommonFolder(socketPath, trustedUids());
   return owner === ownUid() ? "there, and yours" : `there, of user ${owner}, whose hub is trusted`;
+}
+
+/** Of a folder that is missing, the one that it would be made in. */
+function checkWritable(folder: string): void {
+  let place = folder;
+  while (!existsSync(place)) place = dirname(place);
+  try {
+    accessSync(place, constants.W_OK);
+  } catch (error) {
+    throw fromNodeError(`write to the folder ${place}`, error);
+  }
 }
 
 function probeMemoryFile(): string {

@@ -4,7 +4,7 @@
  */
 import { Deadline } from "../base/deadline.js";
 import type { ErrorCode } from "../base/error-codes.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { GrowingPause } from "../base/growing-pause.js";
 import { folderOwner, ownUid } from "../os/runtime-folder.js";
 import { Farewell, type HubConnection } from "./hub-connection.js";
@@ -61,7 +61,8 @@ export class Reconnection {
         if (connection !== undefined) return connection;
       } catch (error) {
         if (isFinal(error)) throw error;
-        failure = error;
+        // WHY: the search's own end says nothing about why it found no hub.
+        if (failure === undefined || !hasCode(error, "ABORTED")) failure = error;
       }
     }
   }
@@ -141,10 +142,14 @@ export class Reconnection {
   }
 
   #gaveUp(cause: unknown): CudaIpcError {
-    const found = cause instanceof Error ? cause.message : "none listens there";
+    const found = hasCode(cause, "ABORTED") ? "what listens there does not answer" : wordsOf(cause);
     const message = `Cannot reconnect to the hub at ${this.#place.socketPath} within ${this.#timeoutMs} ms: ${found}`;
     return new CudaIpcError("HUB_GONE", message, { cause });
   }
+}
+
+function wordsOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : "none listens there";
 }
 
 function refer(timer: NodeJS.Timeout, referenced: boolean): void {

@@ -5,6 +5,7 @@
 import * as v from "valibot";
 import { parseBytes } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
 import type { IdLookup } from "../os/account-names.js";
 import { defaultQuotas, type HubPolicy } from "./policy.js";
 import { type Level, type Quota, quotaFields } from "./quota.js";
@@ -80,7 +81,11 @@ const account = field("the name or number of one", (value) =>
 
 const schema = fields({
   socket: v.optional(
-    field("an absolute path", (value) => (typeof value === "string" && value.startsWith("/") ? value : undefined)),
+    field(`an absolute path of at most ${limits.socketPathBytesMax} bytes`, (value) =>
+      typeof value === "string" && value.startsWith("/") && Buffer.byteLength(value) <= limits.socketPathBytesMax
+        ? value
+        : undefined,
+    ),
   ),
   idleMs: v.optional(
     field(`an integer from 0 to ${IDLE_MS_MAX}, or null for a hub that stays`, (value) => {

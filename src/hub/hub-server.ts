@@ -97,7 +97,7 @@ export class HubServer {
       const { objects } = hub.serve();
       const { state } = acquired.inheritance;
       if (state.objects.size > 0) {
-        const left = `${state.objects.size} objects of ${state.sessions.size} clients`;
+        const left = `${counted(state.objects.size, "object")} of ${counted(state.sessions.size, "client")}`;
         hub.#log(`an earlier hub left ${left}; kept: ${objects}`);
       }
       return hub;
@@ -317,4 +317,8 @@ export class HubServer {
       this.#byItself(() => this.stop());
     }, this.#idleMs);
   }
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${count === 1 ? noun : `${noun}s`}`;
 }

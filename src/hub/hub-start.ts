@@ -1,13 +1,13 @@
 /** What a hub needs before it can serve, acquired alone or from the hub that ran: the lock, the socket, the journal and what is in it. */
 import { checkInteger } from "../base/bytes.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, SystemError } from "../base/errors.js";
 import { acquireIn, releaseAll, type Scope } from "../base/scope.js";
 import { openToAll, restrictToOwner } from "../os/file-calls.js";
 import { tryLockFile } from "../os/file-lock.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownIdentity } from "../os/process-identity.js";
 import { hubSocketPath, prepareCommonFolder, prepareRuntimeFolder } from "../os/runtime-folder.js";
-import { SeqpacketListener } from "../os/seqpacket.js";
+import { SeqpacketListener, SeqpacketSocket } from "../os/seqpacket.js";
 import { removeStaleSocket } from "../os/socket-file.js";
 import type { HeldConnection } from "./client-connection.js";
 import { closeHandedOver, type HandedOver } from "./handed-over.js";
@@ -104,6 +104,7 @@ function journalPathOf(socketPath: string): string {
 }
 
 function listenAnew(socketPath: string, options: HubServerOptions): SeqpacketListener {
+  refuseOtherKind(socketPath);
   removeStaleSocket(socketPath);
   return acquireIn((scope) => {
     const listener = scope.own(SeqpacketListener.listen(socketPath), (listener) => listener.close());
@@ -112,6 +113,17 @@ function listenAnew(socketPath: string, options: HubServerOptions): SeqpacketLis
     setReach(socketPath, options);
     return listener;
   });
+}
+
+/** WHY: the lock says that no hub listens there, and nothing about other programs, as a session bus in the same folder. */
+function refuseOtherKind(socketPath: string): void {
+  try {
+    SeqpacketSocket.connect(socketPath).close();
+  } catch (error) {
+    if (!(error instanceof SystemError && error.errnoName === "EPROTOTYPE")) return;
+    const message = `Cannot listen at ${socketPath}: a socket of another kind is there`;
+    throw new CudaIpcError("HUB_UNAVAILABLE", message, { cause: error });
+  }
 }
 
 /** WHY by the clock: it is ahead of all numbers that earlier hubs of this boot gave, also of those that no journal knows. */

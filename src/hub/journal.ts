@@ -10,6 +10,7 @@ import { statFile } from "../os/file-calls.js";
 import { openFile } from "../os/open-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { fromNodeError } from "../os/system-error.js";
+import { describeError } from "./client-connections.js";
 import { checkRecord, type HubRecord, type HubState, recordsOf, replay } from "./hub-records.js";
 
 const VERSION = 1;
@@ -51,7 +52,8 @@ export class Journal {
     // WHY the last is left out: it is empty, or what its writer did not live to finish.
     const whole = lines.slice(0, -1);
     if (head === headLine(bootId)) return replay(records(path, whole, log));
-    if (text !== "") log(`left ${path} aside: it is of another boot or another version`);
+    if (text !== "")
+      log(`does not use ${path}: it is of another boot or another version, or its first line is damaged`);
     return replay([]);
   }
 
@@ -82,8 +84,10 @@ export class Journal {
       this.#owed = "";
     } catch (error) {
       if (records.some(({ t }) => GAINS.has(t))) throw error;
+      // WHY only the first: there is one for each end, and the log may lie on the same full disk.
+      if (this.#owed === "")
+        this.#log(`${describeError(error)}; what ends is written down as soon as that can be done`);
       this.#owed = text;
-      this.#log(`cannot write to ${this.path} for now: ${String(error)}`);
     }
   }
 
@@ -110,7 +114,7 @@ export class Journal {
       earlier.close();
     } catch (error) {
       this.#compactAtBytes = 2 * this.#byteLength;
-      this.#log(`cannot write ${this.path} anew: ${String(error)}`);
+      this.#log(`cannot write the journal anew: ${describeError(error)}`);
     }
   }
 
@@ -144,7 +148,7 @@ export class Journal {
     } catch (error) {
       this.#torn = true;
       this.#byteLength += written;
-      this.#log(`cannot take back what was half written to ${this.path}: ${String(error)}`);
+      this.#log(`cannot take back what was half written to ${this.path}: ${describeError(error)}`);
     }
   }
 }
@@ -158,7 +162,7 @@ function* records(path: string, lines: readonly string[], log: (line: string) =>
     try {
       yield checkRecord(`line ${index + 2} of ${path}`, JSON.parse(line));
     } catch (error) {
-      log(`left out a record: ${String(error)}`);
+      log(`left out line ${index + 2} of ${path}: ${describeError(error)}`);
     }
   }
 }

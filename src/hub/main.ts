@@ -2,6 +2,7 @@
  * The hub as a process of its own, as `connect()` starts it. Says on standard output, in one line of JSON, whether it
  * listens or why not; what happens later goes to standard error.
  */
+import { writeSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { CudaIpcError } from "../base/errors.js";
 import { hubSettings } from "./config-file.js";
@@ -19,7 +20,7 @@ try {
     makesFolder: false,
     idleMs: idle === undefined ? settings.idleMs : Number(idle),
     policy: settings.policy,
-    log: (line) => process.stderr.write(`${new Date().toISOString()} ${line}\n`),
+    log,
   });
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => hub.stop());
   // WHY: whoever started this hub may be gone before it reads the line; others are served all the same.
@@ -30,4 +31,13 @@ try {
   const message = error instanceof Error ? error.message : String(error);
   process.stdout.write(`${JSON.stringify({ ready: false, code, message })}\n`);
   process.exitCode = 1;
+}
+
+/** WHY a line is dropped that cannot be written: the disk that is full would end the hub, and with it what it keeps. */
+function log(line: string): void {
+  try {
+    writeSync(2, `${new Date().toISOString()}  ${line}\n`);
+  } catch {
+    // The next line may find room.
+  }
 }

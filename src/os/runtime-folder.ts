@@ -141,7 +141,9 @@ function makeFolder(folder: string, recursive: boolean): void {
   try {
     mkdirSync(folder, { recursive, mode: 0o700 });
   } catch (error) {
-    throw fromNodeError(`make the folder ${folder}`, error);
+    // WHY again: on a file system that is read-only the recursive call says ENOENT, and the plain one EROFS.
+    if (recursive && error instanceof Error && "code" in error && error.code === "ENOENT") makeFolder(folder, false);
+    else throw fromNodeError(`make the folder ${folder}`, error);
   }
 }
 

@@ -53,6 +53,15 @@ describe("cuda-ipc", () => {
     });
   }
 
+  it("refuses a number of a user that is none as wrong usage, whatever the command", async () => {
+    await using rig = await CliRig.open();
+    rig.env.CUDA_IPC_HUB_UID = "alice";
+    for (const args of [["ls"], ["doctor"], ["hub", "status"]]) {
+      assert.match(await rig.fails("USAGE", ...args), /CUDA_IPC_HUB_UID must be the number of a user, not "alice"/);
+    }
+    delete rig.env.CUDA_IPC_HUB_UID;
+  });
+
   it("repeats no control characters of an argument", async () => {
     await using rig = await CliRig.open();
     for (const args of [["\u001b[2J\nls"], ["ls", "--\u009bx"], ["put", "x", "\u001b[2J\n\u202e"], ["demo", "a\nb"]]) {

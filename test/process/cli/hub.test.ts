@@ -1,11 +1,17 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { closeSync, existsSync, openSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
 import { connect } from "../../../src/client/connect.js";
 import { CliRig, type Started } from "./cli-rig.js";
+
+/** The hub as a person runs it, and as a client starts it. */
+const HUBS = [["../../../src/cli/launch.cjs", "hub", "serve"], ["../../../src/hub/main.js"]] as const;
 
 /** Resolves with the first line that a hub in the foreground says: it listens. */
 async function firstLine({ child }: Started): Promise<string> {
@@ -80,6 +86,35 @@ describe("cuda-ipc hub", () => {
     assert.equal(await rig.ok("hub", "status"), `No hub runs: ${words}.\n`);
     assert.equal(await rig.ok("hub", "stop"), `No hub runs: ${words}.\n`);
   });
+
+  it("leaves the socket of another program in its place", async () => {
+    await using rig = await CliRig.open();
+    const other = createServer().listen(rig.socket);
+    try {
+      await once(other, "listening");
+      const words = await rig.fails("HUB_UNAVAILABLE", "hub", "serve");
+      assert.match(words, /a socket of another kind is there/);
+      assert.match(words, /hint: Move it away, or set CUDA_IPC_SOCKET/);
+      assert.equal(existsSync(rig.socket), true);
+      assert.match(await rig.fails("SYSTEM_ERROR", "ls"), /EPROTOTYPE.*\n.*hint: A socket of another program is there/);
+    } finally {
+      other.close();
+    }
+  });
+
+  for (const [program, ...words] of HUBS) {
+    it(`goes on where what it says cannot be written (${program})`, async () => {
+      await using rig = await CliRig.open();
+      const full = openSync("/dev/full", "w");
+      try {
+        const args = [fileURLToPath(new URL(program, import.meta.url)), ...words, "--socket", rig.socket];
+        const hub = spawn(process.execPath, [...args, "--idle-ms", "1"], { stdio: ["ignore", full, full] });
+        assert.deepEqual(await once(hub, "exit"), [0, null]);
+      } finally {
+        closeSync(full);
+      }
+    });
+  }
 
   it("refuses to serve where a hub runs", async () => {
     await using rig = await CliRig.open();

@@ -101,7 +101,7 @@ describe("a hub's configuration", () => {
     [{ userLimits: { alice: {}, "1000": {} } }, "userLimits.alice is user 1000 a second time, wanted each user once"],
     [{ idleMs: -1 }, "idleMs is -1, wanted an integer from 0 to 2147483647, or null for a hub that stays"],
     [{ idleMs: 2 ** 31 }, "idleMs is 2147483648, wanted"],
-    [{ socket: "hub.sock" }, 'socket is "hub.sock", wanted an absolute path'],
+    [{ socket: "hub.sock" }, 'socket is "hub.sock", wanted an absolute path of at most 107 bytes'],
   ];
   for (const [value, words] of mistakes) {
     it(`says of ${JSON.stringify(value)} what is wrong and where`, () => {
@@ -109,6 +109,14 @@ describe("a hub's configuration", () => {
       assert.ok(found.startsWith(words), found);
     });
   }
+
+  it("refuses a socket path that is longer than the system takes", () => {
+    assert.match(
+      mistake({ socket: `/${"x".repeat(107)}` }),
+      /^socket is .*, wanted an absolute path of at most 107 bytes/,
+    );
+    assert.equal(checkIt({ socket: `/${"x".repeat(106)}` }).socket?.length, 107);
+  });
 
   it("goes field by field and limit by limit under what is laid over it", () => {
     const file = checkIt({
