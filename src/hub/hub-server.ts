@@ -21,6 +21,7 @@ import type { HubRecord } from "./hub-records.js";
 import type { HubService } from "./hub-service.js";
 import { type Acquired, acquireAlone, acquireFrom, firstId, type HubServerOptions } from "./hub-start.js";
 import type { EarlierConnection } from "./inheritance.js";
+import { contentsOf } from "./inheritance-after-crash.js";
 import type { Journal } from "./journal.js";
 import { privatePolicy } from "./policy.js";
 import type { ConnectionId, HubPorts } from "./ports.js";
@@ -97,8 +98,7 @@ export class HubServer {
       const { objects } = hub.serve();
       const { state } = acquired.inheritance;
       if (state.objects.size > 0) {
-        const left = `${counted(state.objects.size, "object")} of ${counted(state.sessions.size, "client")}`;
-        hub.#log(`an earlier hub left ${left}; kept: ${objects}`);
+        hub.#log(`an earlier hub left ${contentsOf(state)}; kept: ${objects}`);
       }
       return hub;
     });
@@ -317,8 +317,4 @@ export class HubServer {
       this.#byItself(() => this.stop());
     }, this.#idleMs);
   }
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${count === 1 ? noun : `${noun}s`}`;
 }

@@ -15,3 +15,12 @@ export function inheritanceAfterCrash<Fd>(
   });
   return { state, connections, memory };
 }
+
+/** In words. */
+export function contentsOf({ objects, sessions }: HubState): string {
+  return `${counted(objects.size, "object")} of ${counted(sessions.size, "client")}`;
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${count === 1 ? noun : `${noun}s`}`;
+}
