@@ -1,0 +1,74 @@
+/**
+ * What the hub does to the words of a channel when somebody joins, leaves or dies, by way of their files: it maps nothing. Each write is
+ * of aligned words, which the kernel copies at once. The caller rings the bells afterwards.
+ */
+import { control, LINE_BYTES, page, READY_LINES, readerStates, whenWriterGonePolicies, writerStates } from "./channel-layout.js";
+
+/** A memory file, by its bytes. */
+export interface WordsFile {
+  read(byteOffset: number, bytes: Uint8Array): void;
+  write(byteOffset: number, bytes: Uint8Array): void;
+}
+
+/** As in wire/timeline-line: satisfies every wait. */
+const POISON = 2n ** 63n - 1n;
+
+/** A place is given to a reader: nothing of an earlier reader is left but the end of its timeline. */
+export function beginPlace(file: WordsFile, lease: number): void {
+  writeWord32(file, page.state, readerStates.none);
+  for (const word of [page.released, page.gpuReleased, page.taken, page.received, page.missed]) writeWord(file, word, 0n);
+  writeWord32(file, page.mode, 0);
+  writeWord32(file, page.asleep, 0);
+  endTimelineAt(file, page.done);
+  writeWord(file, page.lease, BigInt(lease));
+}
+
+/** The reader has left or is dead, and its GPU work has ended: what it held is free again. */
+export function endPlace(file: WordsFile): void {
+  endTimelineAt(file, page.done);
+  writeWord32(file, page.state, readerStates.none);
+  writeWord(file, page.lease, 0n);
+}
+
+/** The writer is gone, and its GPU work has ended: nobody waits for what it had not finished. Nothing where it had ended the channel. */
+export function endWriter(file: WordsFile): void {
+  if (readWord32(file, control.state) !== writerStates.open) return;
+  const epoch = readWord32(file, control.epoch);
+  endTimelineAt(file, control.ready + (epoch % READY_LINES) * LINE_BYTES);
+  const whenGone = whenWriterGonePolicies[readWord32(file, control.whenWriterGone)];
+  // SYNC: after the end of its timeline, so that who sees the state finds what was finished. Pairs with the load in `ControlWords.state`.
+  writeWord32(file, control.state, whenGone === "wait" ? writerStates.awaited : writerStates.gone);
+}
+
+/** The channel has ended for good, whatever its writer wanted. */
+export function endChannel(file: WordsFile): void {
+  endWriter(file);
+  if (readWord32(file, control.state) !== writerStates.closed) writeWord32(file, control.state, writerStates.gone);
+}
+
+function endTimelineAt(file: WordsFile, byteOffset: number): void {
+  const value = readWord(file, byteOffset);
+  if (value === POISON) return;
+  writeWord(file, byteOffset + 8, value);
+  writeWord(file, byteOffset, POISON);
+}
+
+function readWord(file: WordsFile, byteOffset: number): bigint {
+  const word = new BigInt64Array(1);
+  file.read(byteOffset, new Uint8Array(word.buffer));
+  return word[0] as bigint;
+}
+
+function writeWord(file: WordsFile, byteOffset: number, word: bigint): void {
+  file.write(byteOffset, new Uint8Array(BigInt64Array.of(word).buffer));
+}
+
+function readWord32(file: WordsFile, byteOffset: number): number {
+  const word = new Uint32Array(1);
+  file.read(byteOffset, new Uint8Array(word.buffer));
+  return word[0] as number;
+}
+
+function writeWord32(file: WordsFile, byteOffset: number, word: number): void {
+  file.write(byteOffset, new Uint8Array(Uint32Array.of(word).buffer));
+}
