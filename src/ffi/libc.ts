@@ -19,6 +19,7 @@ export interface Libc {
   };
   memset(to: Address, value: number, length: number): Address;
   lseek(fd: number, offset: number, whence: number): number;
+  eventfd(initial: number, flags: number): number;
   fcntl(fd: number, command: number, argument: number): number;
   flock(fd: number, operation: number): number;
   socket(domain: number, type: number, protocol: number): number;
@@ -86,6 +87,7 @@ function open(): Libc {
     memmove: declare("memmove", "void*", ["void*", "void*", "size_t"]),
     memset: declare("memset", "void*", ["void*", "int", "size_t"]),
     lseek: declare("lseek", "int64", ["int", "int64", "int"]),
+    eventfd: declare("eventfd", "int", ["uint", "int"]),
     fcntl: declare("fcntl", "int", ["int", "int", "int"]),
     flock: declare("flock", "int", ["int", "int"]),
     socket: declare("socket", "int", ["int", "int", "int"]),

@@ -2,7 +2,15 @@
  * What the hub does to the words of a channel when somebody joins, leaves or dies, by way of their files: it maps nothing. Each write is
  * of aligned words, which the kernel copies at once. The caller rings the bells afterwards.
  */
-import { control, LINE_BYTES, page, READY_LINES, readerStates, whenWriterGonePolicies, writerStates } from "./channel-layout.js";
+import {
+  control,
+  LINE_BYTES,
+  page,
+  READY_LINES,
+  readerStates,
+  whenWriterGonePolicies,
+  writerStates,
+} from "./channel-layout.js";
 
 /** A memory file, by its bytes. */
 export interface WordsFile {
@@ -16,7 +24,8 @@ const POISON = 2n ** 63n - 1n;
 /** A place is given to a reader: nothing of an earlier reader is left but the end of its timeline. */
 export function beginPlace(file: WordsFile, lease: number): void {
   writeWord32(file, page.state, readerStates.none);
-  for (const word of [page.released, page.gpuReleased, page.taken, page.received, page.missed]) writeWord(file, word, 0n);
+  for (const word of [page.released, page.gpuReleased, page.taken, page.received, page.missed])
+    writeWord(file, word, 0n);
   writeWord32(file, page.mode, 0);
   writeWord32(file, page.asleep, 0);
   endTimelineAt(file, page.done);

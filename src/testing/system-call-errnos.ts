@@ -29,6 +29,7 @@ const byCall: Readonly<Record<Exclude<LibcCall, "fcntl" | "getsockopt" | "sendms
   memmove: [],
   memset: [],
   lseek: [],
+  eventfd: NO_ROOM_FOR_FD,
   flock: [errno.ENOLCK],
   socket: [...NO_ROOM_FOR_FD, errno.ENOBUFS],
   bind: [errno.ENOSPC, errno.EACCES, errno.EADDRINUSE],

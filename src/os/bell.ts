@@ -1,0 +1,53 @@
+/**
+ * A counter in the kernel (eventfd) by which one process wakes another that sleeps: whoever has its descriptor can ring, and the one who
+ * sleeps watches it. Ringing is remembered until it was heard. https://man7.org/linux/man-pages/man2/eventfd.2.html
+ */
+import { readlinkSync, readSync, writeSync } from "node:fs";
+import { libc } from "../ffi/libc.js";
+import { OwnedFd } from "./owned-fd.js";
+import { fromNodeError, systemError } from "./system-error.js";
+
+const EFD_CLOEXEC = 0x80000;
+const EFD_NONBLOCK = 0x800;
+
+const ONCE = new Uint8Array(BigUint64Array.of(1n).buffer);
+
+/** A bell that has not rung. The caller owns the descriptor. */
+export function createBell(): OwnedFd {
+  const fd = libc().eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (fd < 0) throw systemError("create a bell", "eventfd");
+  return new OwnedFd(fd);
+}
+
+/** Whether a descriptor that somebody else sent is a bell. */
+export function isBell(fd: OwnedFd): boolean {
+  try {
+    return readlinkSync(`/proc/self/fd/${fd.number}`) === "anon_inode:[eventfd]";
+  } catch (error) {
+    throw fromNodeError("look at a descriptor", error);
+  }
+}
+
+/** Never waits. Ringing a bell that nobody hears any more is no error. */
+export function ringBell(fd: OwnedFd): void {
+  try {
+    writeSync(fd.number, ONCE);
+  } catch (error) {
+    // WHY: its counter is full, and so it has rung. Others can fill it; that wakes its owner and does nothing more.
+    if (isAgain(error)) return;
+    throw fromNodeError("ring a bell", error);
+  }
+}
+
+/** Hears it: it is silent until it is rung again. */
+export function silenceBell(fd: OwnedFd): void {
+  try {
+    readSync(fd.number, new Uint8Array(8));
+  } catch (error) {
+    if (!isAgain(error)) throw fromNodeError("silence a bell", error);
+  }
+}
+
+function isAgain(error: unknown): boolean {
+  return error instanceof Error && (error as NodeJS.ErrnoException).code === "EAGAIN";
+}

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { openSync, writeSync } from "node:fs";
+import { describe, it } from "node:test";
+import { createBell, isBell, ringBell, silenceBell } from "../../../src/os/bell.js";
+import { FdWatch } from "../../../src/os/fd-watch.js";
+import { OwnedFd } from "../../../src/os/owned-fd.js";
+
+describe("a bell", () => {
+  it("is heard once, however often it has rung", async () => {
+    const bell = createBell();
+    let heard = 0;
+    await new Promise<void>((resolve) => {
+      const watch = new FdWatch(bell, () => {
+        heard += 1;
+        silenceBell(bell);
+        watch.close();
+        resolve();
+      });
+      ringBell(bell);
+      ringBell(bell);
+    });
+    assert.equal(heard, 1);
+    silenceBell(bell);
+    bell.close();
+  });
+
+  it("does not wait where its counter is full", () => {
+    const bell = createBell();
+    writeSync(bell.number, new Uint8Array(BigUint64Array.of(2n ** 64n - 2n).buffer));
+    ringBell(bell);
+    bell.close();
+  });
+
+  it("is told from other descriptors", () => {
+    const bell = createBell();
+    const other = new OwnedFd(openSync("/dev/null", "r"));
+    assert.equal(isBell(bell), true);
+    assert.equal(isBell(other), false);
+    other.close();
+    bell.close();
+  });
+});
