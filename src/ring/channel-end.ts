@@ -21,7 +21,10 @@ export interface WordsFile {
 /** As in wire/timeline-line: satisfies every wait. */
 const POISON = 2n ** 63n - 1n;
 
-/** A place is given to a reader: nothing of an earlier reader is left but the end of its timeline. */
+/**
+ * A place is given to a reader: nothing of an earlier reader is left but the end of its timeline, and the count of its sleeps, by which
+ * the writer knows for which it has rung.
+ */
 export function beginPlace(file: WordsFile, lease: number): void {
   writeWord32(file, page.state, readerStates.none);
   for (const word of [page.released, page.gpuReleased, page.taken, page.received, page.missed])
