@@ -27,10 +27,9 @@ const POISON = 2n ** 63n - 1n;
  */
 export function beginPlace(file: WordsFile, lease: number): void {
   writeWord32(file, page.state, readerStates.none);
-  for (const word of [page.released, page.gpuReleased, page.taken, page.received, page.missed])
-    writeWord(file, word, 0n);
+  for (const word of [page.released, page.gpuReleased, page.received, page.missed]) writeWord(file, word, 0n);
+  for (let claim = 0; claim < CLAIMS; claim += 1) writeWord(file, page.claims + claim * 8, 0n);
   writeWord32(file, page.mode, 0);
-  writeWord32(file, page.asleep, 0);
   endTimelineAt(file, page.done);
   writeWord(file, page.lease, BigInt(lease));
 }

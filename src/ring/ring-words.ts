@@ -46,7 +46,8 @@ export class RingWords {
 
   setCount(byteOffset: number, value: number): void {
     const index = byteOffset >> 2;
-    this.#halves[index] = value % HIGH;
+    // WHY no modulo: a Uint32Array keeps the lowest 32 bits of what it is given.
+    this.#halves[index] = value;
     this.#halves[index + 1] = value / HIGH;
   }
 
