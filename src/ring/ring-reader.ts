@@ -40,6 +40,8 @@ export interface RingReaderOptions {
   readonly lease: number;
   readonly from: ReadFrom;
   readonly mayBeOvertaken: boolean;
+  /** Wakes the writer. */
+  readonly ring: () => void;
 }
 
 const KNOWN_FLAGS = flags.json | flags.shaped | flags.lost;
@@ -62,6 +64,9 @@ export class RingReader {
   #sequence: number | undefined;
   #received = 0;
   #missed = 0;
+  readonly #ring: () => void;
+  /** The count of the writer's sleeps for which its bell was rung. */
+  #rung = 0;
 
   /** Attaches to a page that the hub has prepared for this lease. */
   constructor(control: ControlWords, page: PageWords, options: RingReaderOptions) {
@@ -70,6 +75,7 @@ export class RingReader {
     this.#page = page;
     this.#place = options.place;
     this.#lease = options.lease;
+    this.#ring = options.ring;
     this.#slots = control.facts.slots;
     this.mayBeOvertaken = options.mayBeOvertaken || control.facts.whenFull === "drop-oldest";
     this.#published = control.published;
@@ -127,7 +133,8 @@ export class RingReader {
    * @throws CLOSED where it was given back before
    */
   release(taken: TakenMessage, order?: ReleaseOrder): void {
-    const held = this.#held.find((held) => held.taken === taken);
+    const first = this.#held[0];
+    const held = first?.taken === taken ? first : this.#held.find((held) => held.taken === taken);
     if (held === undefined || held.state === RELEASED) {
       throw new CudaIpcError("CLOSED", `Cannot release a slot of channel "${this.#label}": it was released`);
     }
@@ -151,6 +158,19 @@ export class RingReader {
       "READER_EXPELLED",
       `Cannot read channel "${this.#label}": its writer found words in this reader's page that make no sense`,
     );
+  }
+
+  /**
+   * From here on the writer rings for this reader when there is a message. The caller looks once more before it sleeps, and calls `wakeUp`
+   * when it has slept.
+   */
+  fallAsleep(): void {
+    this.#page.setAsleep(this.#page.asleep | 1);
+  }
+
+  wakeUp(): void {
+    const { asleep } = this.#page;
+    if ((asleep & 1) === 1) this.#page.setAsleep(asleep + 1);
   }
 
   /** Nothing is held any more, and the writer looks at this place no longer. */
@@ -219,7 +239,9 @@ export class RingReader {
     const oldest = this.#oldest();
     if (position >= oldest) return claim;
     this.#page.setClaim(claim, 0);
-    if (oldest > this.#published && !this.#look()) this.#published = Math.max(this.#published, oldest);
+    if (oldest > this.#published) this.#look();
+    if (oldest > this.#published)
+      throw this.#corrupt(`the limit is ${oldest + this.#slots}, ${this.#published} are published`);
     this.#moveTo(oldest);
     return -1;
   }
@@ -287,10 +309,20 @@ export class RingReader {
       if (first.order !== undefined) this.#giveByStream(first, first.order);
       given += 1;
     }
-    if (given > 0) held.splice(0, given);
+    if (given === 1) held.shift();
+    else if (given > 1) held.splice(0, given);
     const first = held[0];
     this.#page.setCounts(this.#received, this.#missed);
     this.#page.setReleased(first === undefined ? this.#next : first.taken.position);
+    this.#wakeWriter();
+  }
+
+  /** Once for each of its sleeps. */
+  #wakeWriter(): void {
+    const { asleep } = this.#control;
+    if ((asleep & 1) === 0 || asleep === this.#rung) return;
+    this.#rung = asleep;
+    this.#ring();
   }
 
   #giveByStream({ taken, claim }: Held, order: ReleaseOrder): void {

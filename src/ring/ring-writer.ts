@@ -33,6 +33,7 @@ export class RingWriter {
     this.#slot = this.#position % slots;
     this.#sequence = control.sequence;
     this.#limit = control.limit;
+    control.setAsleep((control.asleep + 1) & ~1);
     // WHY not the limit: what readers an earlier writer looked at, and who came since, is not known.
     this.#mayWrite = this.#position;
   }
@@ -92,6 +93,21 @@ export class RingWriter {
   passOver(): void {
     this.#advance();
     this.#control.publish(this.#position);
+  }
+
+  /** As `RingReader.fallAsleep`, for room. */
+  fallAsleep(): void {
+    this.#control.setAsleep(this.#control.asleep | 1);
+  }
+
+  wakeUp(): void {
+    const { asleep } = this.#control;
+    if ((asleep & 1) === 1) this.#control.setAsleep(asleep + 1);
+  }
+
+  /** One message more was not written, since there was no room. */
+  drop(): void {
+    this.#control.setDropped(this.#control.dropped + 1);
   }
 
   /** Wakes all readers that sleep: the state of the channel has changed. */
