@@ -122,15 +122,14 @@ export class RingWriter {
 
   /** Looks at the readers; whether the next position may be written. */
   #extend(): boolean {
-    const before = this.#limit - this.#slots;
-    const target = Math.min(this.#position + this.#window, this.#places.bound(before));
+    const target = Math.min(this.#position + this.#window, this.#places.bound());
     if (target <= this.#position) return false;
     if (target > this.#limit) {
       this.#limit = target;
       this.#control.setLimit(target);
     }
     // WHY a second look: a reader that came between has seen the old limit, and counts on it.
-    this.#mayWrite = Math.min(target, this.#places.bound(before));
+    this.#mayWrite = Math.min(target, this.#places.bound());
     return this.#mayWrite > this.#position;
   }
 
