@@ -43,6 +43,26 @@ export const errorCodes = {
     true,
   ),
 
+  // Channels
+  CHANNEL_FULL: facts(
+    "All slots of the channel are held by its readers, and it was made to say so instead of waiting.",
+    "Try again when a reader has released a slot, or create it with more slots or another whenFull.",
+    true,
+  ),
+  READERS_FULL: facts(
+    "All places of the channel are taken by readers.",
+    "Close a reader, or create the channel with a larger readersMax.",
+    true,
+  ),
+  CHANNEL_CORRUPT: facts(
+    "What the other side wrote into the channel's memory makes no sense.",
+    "Find out who writes there; the writer has to create the channel anew.",
+  ),
+  READER_EXPELLED: facts(
+    "The writer looks at this reader no more: what the reader wrote into its page made no sense.",
+    "Open the channel anew; if it happens again, something in the reader's process writes where it should not.",
+  ),
+
   // Talking to the hub
   HUB_UNAVAILABLE: facts("No hub answers and none could be started.", "Run `cuda-ipc hub serve` to see why.", true),
   HUB_GONE: facts(
