@@ -257,7 +257,10 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
 
   async #readersMadeRoom(deadline: Deadline): Promise<void> {
     // WHY asked again and again: a stream that gives a slot back cannot ring.
-    if (this.#ring.isHeldByStreams) return waitUntil(() => !this.#open || this.#ring.reserve(), deadline);
+    if (this.#ring.isHeldByStreams) {
+      await waitUntil(() => !this.#open || this.#ring.reserve(), deadline);
+      return;
+    }
     this.#ring.fallAsleep();
     try {
       // WHY asked again: a reader may have given a slot back before it could see that this side sleeps.
