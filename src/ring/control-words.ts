@@ -13,6 +13,7 @@ import {
   headerStrideOf,
   LINE_BYTES,
   MAGIC,
+  POSITIONS_MAX,
   RANK_MAX,
   READY_LINES,
   whenFullPolicies,
@@ -107,7 +108,7 @@ export class ControlWords {
     for (const [name, found, want] of claims) {
       if (found !== want) throw refuse(`says ${name} is ${String(found)}, its descriptor ${String(want)}`);
     }
-    if (!Number.isSafeInteger(facts.firstPosition)) throw refuse(`says firstPosition is ${facts.firstPosition}`);
+    if (facts.firstPosition > POSITIONS_MAX) throw refuse(`says firstPosition is ${facts.firstPosition}`);
     return new ControlWords(words, facts);
   }
 
@@ -207,7 +208,8 @@ export class ControlWords {
   }
 
   header(slot: number): MessageHeader {
-    const [words, at] = [this.#words, this.#at(slot)];
+    const words = this.#words;
+    const at = this.#at(slot);
     return {
       sequence: words.count(at + header.sequence),
       timestampMs: words.number(at + header.timestampMs),
@@ -219,9 +221,10 @@ export class ControlWords {
     };
   }
 
-  setHeader(slot: number, message: MessageHeader): void {
-    const [words, at] = [this.#words, this.#at(slot)];
-    words.setCount(at + header.sequence, message.sequence);
+  setHeader(slot: number, sequence: number, message: Omit<MessageHeader, "sequence">): void {
+    const words = this.#words;
+    const at = this.#at(slot);
+    words.setCount(at + header.sequence, sequence);
     words.setNumber(at + header.timestampMs, message.timestampMs);
     words.setCount(at + header.byteLength, message.byteLength);
     words.setCount(at + header.readyAt, message.readyAt);
