@@ -80,6 +80,7 @@ export class RingWriter {
       if (!this.#places.hold(this.#slot)) return true;
       // WHY looked for first: each slot that is passed over is a message that others may lose.
       if (passedOver === 0 && !this.#isAnyFree()) return false;
+      if (!this.#places.hold(this.#slot)) return true;
       this.#advance();
       this.#control.publish(this.#position);
     }
@@ -167,6 +168,7 @@ export class RingWriter {
   }
 
   #isAnyFree(): boolean {
+    this.#places.bound();
     for (let slot = 0; slot < this.#slots; slot += 1) if (!this.#places.hold(slot)) return true;
     return false;
   }
