@@ -92,10 +92,11 @@ export class ReaderPlaces {
     }
   }
 
-  /** Whose streams may still read this position. */
-  pendingReleases(position: number, each: (place: number, value: number) => void): void {
+  /** Whose streams may still read the message of this generation; of 0: may still read any. */
+  pendingReleases(generation: number, each: (place: number, value: number) => void): void {
     for (const { index, page, attached, waitedFor, gpuReleased } of this.#places) {
-      if (attached && waitedFor && gpuReleased > position && page.done <= position) each(index, position + 1);
+      const value = generation === 0 ? gpuReleased : generation;
+      if (attached && waitedFor && gpuReleased >= value && page.done < value) each(index, value);
     }
   }
 
