@@ -92,11 +92,13 @@ export class ReaderPlaces {
     }
   }
 
-  /** Whose streams may still read the message of this generation; of 0: may still read any. */
-  pendingReleases(generation: number, each: (place: number, value: number) => void): void {
+  /** Whose streams may still read the slot of this position, or what lay there before if that was passed over. */
+  pendingReleases(position: number, each: (place: number, value: number) => void): void {
     for (const { index, page, attached, waitedFor, gpuReleased } of this.#places) {
-      const value = generation === 0 ? gpuReleased : generation;
-      if (attached && waitedFor && gpuReleased >= value && page.done < value) each(index, value);
+      if (!attached || !waitedFor) continue;
+      // WHY not further than the position: a reader that came since is past it, whatever the one before had given back.
+      const value = Math.min(gpuReleased, position + 1);
+      if (page.done < value) each(index, value);
     }
   }
 

@@ -89,11 +89,7 @@ export class RingWriter {
 
   /** Positions for which the slot's last readers may still be at work on a GPU: calls back with a place, and what its timeline must reach. */
   pendingReleases(each: (place: number, value: number) => void): void {
-    // WHY from the header: positions may have been passed over since a message lay in this slot.
-    const generation = this.#control.generation(this.#slot);
-    // WHY not always where it is 0: a successor clears it too, and then nobody knows which message it was.
-    if (generation === 0 && this.#position < this.#control.facts.firstPosition + this.#slots) return;
-    this.#places.pendingReleases(generation, each);
+    this.#places.pendingReleases(this.#position - this.#slots, each);
   }
 
   /**
