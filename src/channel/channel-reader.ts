@@ -41,6 +41,8 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
   readonly label: string;
   readonly control: ControlWords;
   readonly stream: Stream | undefined;
+  /** For the slots. */
+  readonly slotsInUse = new Set<{ end(): void }>();
   readonly #parts: ReaderParts<D>;
   readonly #ring: RingReader;
   readonly #bell: BellWatch;
@@ -171,6 +173,7 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
     if (!this.#open) return;
     this.#open = false;
     releaseAll([
+      ...[...this.slotsInUse].map((slot) => () => slot.end()),
       () => this.#bell.close(),
       () => this.#ready?.timeline.close(),
       () => this.#afterStream(),
