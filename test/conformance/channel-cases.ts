@@ -20,6 +20,10 @@ export class ChannelCase {
   readonly #gates: Timeline[] = [];
   readonly #streams: Stream[] = [];
   readonly #readers: ChannelReader[] = [];
+  /** WHY: the streams of the libcuda in C get on with their work only where somebody asks for it. */
+  readonly #asking = setInterval(() => {
+    for (const stream of this.#streams) stream.device.driver.isIdle(stream.handle);
+  }, 1);
 
   constructor(rig: ConformanceRig, options: SiteOptions = {}) {
     const device = rig.kind === "host" ? "host" : "cuda:0";
@@ -78,6 +82,7 @@ export class ChannelCase {
   async #end(): Promise<void> {
     for (const gate of this.#gates) if (gate.value < 1n) gate.signal(1);
     for (const stream of this.#streams) await stream.synchronize(LATE).catch(() => {});
+    clearInterval(this.#asking);
     for (const stream of this.#streams) stream.close();
     for (const gate of this.#gates) gate.close();
     for (const reader of this.#readers) reader.close();
