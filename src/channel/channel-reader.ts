@@ -2,6 +2,7 @@
  * Reads a channel: each message in place, in order, held until it is released. Spins a little, then sleeps until its bell is rung. With a
  * stream the GPU waits for the message's data, and the CPU does not.
  */
+import type { ReadableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
@@ -23,6 +24,7 @@ import type { ReaderParts } from "./channel-parts.js";
 import { FairTurns } from "./fair-turns.js";
 import { checkStream, OrderedTimeline } from "./ordered-timeline.js";
 import { ReceivedSlot, type SlotOwner } from "./received-slot.js";
+import { readableOf, type StreamedMessage } from "./web-streams.js";
 
 const SPIN_MS = 0.02;
 
@@ -158,6 +160,15 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
         slot.release();
       }
     }
+  }
+
+  /**
+   * A stream of the messages, each copied out of its slot; `Readable.fromWeb` with `objectMode` makes one of Node's. It reads when it is read, and closes this
+   * reader at its end, where it fails and where it is cancelled.
+   */
+  toWeb(): ReadableStream<StreamedMessage<D>> {
+    this.#checkOpen();
+    return readableOf(this);
   }
 
   /** For the slot; use `slot.release()`. */

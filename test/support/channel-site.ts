@@ -89,11 +89,18 @@ export class ChannelSite {
     });
     const fds = [this.#memory, control, roomBell, page, bell];
     const parts = openReaderParts("site", buffer, this.shape, { fds, place, lease: this.#leases });
-    return new ChannelReader(parts, options, () => {
+    const leave = () => {
       endPlace(wordsFile(page));
       ringBell(roomBell);
       this.#taken.delete(place);
-    });
+    };
+    try {
+      return new ChannelReader(parts, options, leave);
+    } catch (error) {
+      parts.close();
+      leave();
+      throw error;
+    }
   }
 
   /** What the hub does when the writer's process has ended. */
