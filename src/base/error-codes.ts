@@ -43,6 +43,26 @@ export const errorCodes = {
     true,
   ),
 
+  // Channels
+  CHANNEL_FULL: facts(
+    "No slot of the channel is free, and its writer asked to be told.",
+    "Wait for the readers, give the channel more slots, or choose another whenFull.",
+    true,
+  ),
+  READERS_FULL: facts(
+    "The channel has as many readers as it has places.",
+    "Close a reader, or create the channel with a larger readersMax.",
+    true,
+  ),
+  READER_EXPELLED: facts(
+    "The writer found words in this reader's page that make no sense, and looks at it no more.",
+    "Open the channel again; where it happens again, check the reader against docs/protocol.md.",
+  ),
+  CHANNEL_CORRUPT: facts(
+    "The words of a channel's writer contradict themselves.",
+    "Check the writer against docs/protocol.md; the channel is of no use any more.",
+  ),
+
   // Talking to the hub
   HUB_UNAVAILABLE: facts("No hub answers and none could be started.", "Run `cuda-ipc hub serve` to see why.", true),
   HUB_GONE: facts(

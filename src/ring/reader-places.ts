@@ -1,0 +1,154 @@
+/**
+ * The readers of a channel as its writer sees them: how far they let it go, what they hold, who sleeps. Words that contradict
+ * themselves are looked at twice, since a place can change hands meanwhile, and then expel their reader.
+ */
+import { CLAIMS, readerStates } from "./channel-layout.js";
+import type { ControlWords } from "./control-words.js";
+import type { PageWords } from "./page-words.js";
+
+interface Place {
+  readonly index: number;
+  readonly page: PageWords;
+  /** The lease that was seen attached last; 0 for none. */
+  lease: number;
+  /** From where on the writer waits for it: what was the oldest position that it could count on when it was first seen. */
+  entitledFrom: number;
+  released: number;
+  gpuReleased: number;
+  /** Whether the writer waits for it. */
+  waitedFor: boolean;
+  attached: boolean;
+  holds: boolean;
+  /** The count of its sleeps for which its bell was rung. */
+  rung: number;
+}
+
+export interface PlacesOptions {
+  /** None of them is waited for, whatever it says. */
+  readonly allMayBeOvertaken: boolean;
+  readonly ring: (place: number) => void;
+}
+
+export class ReaderPlaces {
+  readonly #control: ControlWords;
+  readonly #places: readonly Place[];
+  readonly #allMayBeOvertaken: boolean;
+  readonly #ring: (place: number) => void;
+  #anyHolds = false;
+
+  constructor(control: ControlWords, pages: readonly PageWords[], options: PlacesOptions) {
+    this.#control = control;
+    this.#allMayBeOvertaken = options.allMayBeOvertaken;
+    this.#ring = options.ring;
+    this.#places = pages.map((page, index) => ({
+      index,
+      page,
+      lease: 0,
+      entitledFrom: 0,
+      released: 0,
+      gpuReleased: 0,
+      waitedFor: false,
+      attached: false,
+      holds: false,
+      rung: 0,
+    }));
+  }
+
+  /** Readers as they were at the last look. */
+  get attachedCount(): number {
+    return this.#places.filter(({ attached }) => attached).length;
+  }
+
+  /** Whether a reader that may be overtaken held anything at the last look. */
+  get anyHolds(): boolean {
+    return this.#anyHolds;
+  }
+
+  /**
+   * Looks at all readers: up to which position nobody who is waited for needs a slot.
+   * @param oldest the oldest position that a reader which is new can count on
+   */
+  bound(oldest: number): number {
+    const { slots } = this.#control.facts;
+    let bound = Number.POSITIVE_INFINITY;
+    this.#anyHolds = false;
+    for (const place of this.#places) {
+      if (!this.#look(place, oldest)) continue;
+      if (place.waitedFor) bound = Math.min(bound, Math.max(place.released, place.entitledFrom) + slots);
+      else if (place.holds) this.#anyHolds = true;
+    }
+    return bound;
+  }
+
+  /** Whether a reader that may be overtaken holds this position. */
+  hold(position: number): boolean {
+    if (!this.#anyHolds) return false;
+    return this.#places.some((place) => {
+      if (!place.attached || place.waitedFor || !place.holds) return false;
+      return place.page.state === readerStates.attached && place.page.holds(position);
+    });
+  }
+
+  /** Whose streams may still read this position. */
+  pendingReleases(position: number, each: (place: number, value: number) => void): void {
+    for (const { index, page, attached, waitedFor, gpuReleased } of this.#places) {
+      if (attached && waitedFor && gpuReleased > position && page.done <= position) each(index, position + 1);
+    }
+  }
+
+  /** Rings for all that sleep, once for each sleep. */
+  wake(): void {
+    for (const place of this.#places) {
+      const { asleep } = place.page;
+      if ((asleep & 1) === 0 || asleep === place.rung) continue;
+      place.rung = asleep;
+      this.#ring(place.index);
+    }
+  }
+
+  /** Whether a reader is there. */
+  #look(place: Place, oldest: number): boolean {
+    if (this.#read(place, oldest) || this.#read(place, oldest)) return place.attached;
+    // The same reader twice.
+    place.attached = false;
+    this.#control.setExpelled(place.index, place.lease);
+    this.#ring(place.index);
+    return false;
+  }
+
+  /** False where its words make no sense. */
+  #read(place: Place, oldest: number): boolean {
+    const { page } = place;
+    const state = page.state;
+    place.attached = false;
+    if (state === readerStates.none || state === readerStates.left) return true;
+    const lease = page.lease;
+    if (lease === 0 || lease === this.#control.expelled(place.index)) return true;
+    if (lease !== place.lease) Object.assign(place, { lease, entitledFrom: oldest, released: 0, gpuReleased: 0 });
+    const released = page.released;
+    // SYNC: after `released`; see there.
+    const gpuReleased = page.gpuReleased;
+    const { published } = this.#control;
+    if (
+      state !== readerStates.attached ||
+      released < place.released ||
+      released > published ||
+      gpuReleased > published
+    ) {
+      return false;
+    }
+    place.waitedFor = !this.#allMayBeOvertaken && !page.mayBeOvertaken;
+    place.released = released;
+    place.gpuReleased = gpuReleased;
+    place.holds = false;
+    if (!place.waitedFor) {
+      for (let index = 0; index < CLAIMS; index += 1) {
+        const claim = Math.abs(page.claim(index));
+        if (claim > published) return false;
+        if (claim !== 0) place.holds = true;
+      }
+    }
+    place.attached = true;
+    return true;
+  }
+}

@@ -1,0 +1,306 @@
+/**
+ * A reader's side of a ring: where it begins, the next message, and giving slots back in any order. Never waits. What it reads of the
+ * writer's words is checked before it is used.
+ */
+import { CudaIpcError } from "../base/errors.js";
+import { CLAIMS, flags } from "./channel-layout.js";
+import type { ControlWords, MessageHeader } from "./control-words.js";
+import type { PageWords } from "./page-words.js";
+
+export type ReadFrom = "latest" | "oldest" | "next";
+
+/** What gives a slot back once the GPU has got there. */
+export interface ReleaseOrder {
+  /** Enqueues: from there on the reader's timeline is at this value. */
+  signal(value: number): void;
+}
+
+const HELD = 0;
+const RELEASED = 1;
+
+/** A message that was taken and not given back. */
+export interface TakenMessage extends MessageHeader {
+  readonly position: number;
+  readonly slot: number;
+  /** Messages that were lost to this reader between the one before and this one. */
+  readonly missed: number;
+}
+
+interface Held {
+  readonly taken: TakenMessage;
+  /** Which claim word stands for it; -1 where the writer waits for this reader. */
+  readonly claim: number;
+  state: number;
+  order: ReleaseOrder | undefined;
+}
+
+export interface RingReaderOptions {
+  readonly label: string;
+  readonly place: number;
+  readonly lease: number;
+  readonly from: ReadFrom;
+  readonly mayBeOvertaken: boolean;
+}
+
+const KNOWN_FLAGS = flags.json | flags.shaped | flags.lost;
+
+export class RingReader {
+  readonly mayBeOvertaken: boolean;
+  readonly #label: string;
+  readonly #control: ControlWords;
+  readonly #page: PageWords;
+  readonly #place: number;
+  readonly #lease: number;
+  readonly #slots: number;
+  /** In the order of their positions. */
+  #held: Held[] = [];
+  #next: number;
+  #slot: number;
+  /** As seen last. */
+  #published: number;
+  /** Of the message that comes next if none is lost; undefined before the first. */
+  #sequence: number | undefined;
+  #received = 0;
+  #missed = 0;
+
+  /** Attaches to a page that the hub has prepared for this lease. */
+  constructor(control: ControlWords, page: PageWords, options: RingReaderOptions) {
+    this.#label = options.label;
+    this.#control = control;
+    this.#page = page;
+    this.#place = options.place;
+    this.#lease = options.lease;
+    this.#slots = control.facts.slots;
+    this.mayBeOvertaken = options.mayBeOvertaken || control.facts.whenFull === "drop-oldest";
+    this.#published = control.published;
+    this.#next = this.#attach(options.from);
+    this.#slot = this.#next % this.#slots;
+  }
+
+  /** The position that is taken next. */
+  get position(): number {
+    return this.#next;
+  }
+
+  get received(): number {
+    return this.#received;
+  }
+
+  /** Messages that the writer overwrote before they were taken, or that died with their writer. */
+  get missed(): number {
+    return this.#missed;
+  }
+
+  get heldCount(): number {
+    return this.#held.length;
+  }
+
+  /** Whether a slot could be held beside those that are. */
+  get mayHoldMore(): boolean {
+    return !this.mayBeOvertaken || this.#freeClaim() >= 0;
+  }
+
+  /**
+   * The next message, which is held until it is given back; undefined where there is none yet.
+   * @throws CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED where it holds too many
+   */
+  tryTake(): TakenMessage | undefined {
+    for (;;) {
+      const position = this.#next;
+      if (position >= this.#published && !this.#look()) return undefined;
+      const claim = this.mayBeOvertaken ? this.#claim(position) : -1;
+      if (this.#next !== position) continue;
+      const generation = this.#control.generation(this.#slot);
+      if (generation === position + 1) {
+        const taken = this.#take(position, claim);
+        if (taken !== undefined) return taken;
+        continue;
+      }
+      if (generation > position)
+        throw this.#corrupt(`slot ${this.#slot} has generation ${generation} at position ${position}`);
+      this.#passOver(claim);
+    }
+  }
+
+  /**
+   * Gives a slot back: at once, or when a stream gets there. Slots that streams give back are given back in the order of their positions.
+   * @throws CLOSED where it was given back before
+   */
+  release(taken: TakenMessage, order?: ReleaseOrder): void {
+    const held = this.#held.find((held) => held.taken === taken);
+    if (held === undefined || held.state === RELEASED) {
+      throw new CudaIpcError("CLOSED", `Cannot release a slot of channel "${this.#label}": it was released`);
+    }
+    held.state = RELEASED;
+    held.order = order;
+    if (order === undefined && held.claim >= 0) this.#page.setClaim(held.claim, 0);
+    this.#giveBack();
+  }
+
+  /** The message was never there for this reader: its writer died before the GPU had finished it. */
+  lose(taken: TakenMessage): void {
+    this.#received -= 1;
+    this.#missed += 1;
+    this.release(taken);
+  }
+
+  /** Asks whether the writer has turned this reader away. @throws READER_EXPELLED */
+  checkExpelled(): void {
+    if (this.#control.expelled(this.#place) !== this.#lease) return;
+    throw new CudaIpcError(
+      "READER_EXPELLED",
+      `Cannot read channel "${this.#label}": its writer found words in this reader's page that make no sense`,
+    );
+  }
+
+  /** Nothing is held any more, and the writer looks at this place no longer. */
+  detach(): void {
+    this.#held = [];
+    for (let claim = 0; claim < CLAIMS; claim += 1) this.#page.setClaim(claim, 0);
+    this.#page.setState("left");
+  }
+
+  #attach(from: ReadFrom): number {
+    const page = this.#page;
+    const { firstPosition } = this.#control.facts;
+    let position = Math.max(firstPosition, this.#begin(from), this.#oldest());
+    page.setAsleep((page.asleep + 1) & ~1);
+    page.setMode(this.mayBeOvertaken ? "mayBeOvertaken" : "waitedFor");
+    page.setDone(position);
+    page.setReleased(position);
+    page.setState("attached");
+    // WHY again: the writer may have gone on before it could see this reader.
+    for (let oldest = this.#oldest(); position < oldest; oldest = this.#oldest()) {
+      position = oldest;
+      page.setDone(position);
+      page.setReleased(position);
+    }
+    return position;
+  }
+
+  #begin(from: ReadFrom): number {
+    const published = this.#published;
+    if (from === "next") return published;
+    if (from === "oldest") return published - this.#slots;
+    let position = published - 1;
+    while (position >= this.#oldest() && this.#control.generation(position % this.#slots) !== position + 1)
+      position -= 1;
+    return position < this.#oldest() ? published : position;
+  }
+
+  /** What the writer does not yet go over. */
+  #oldest(): number {
+    const { limit } = this.#control;
+    if (!Number.isSafeInteger(limit) || limit < 0) throw this.#corrupt(`the limit is ${limit}`);
+    return limit - this.#slots;
+  }
+
+  /** Whether there is anything beyond what was seen. */
+  #look(): boolean {
+    this.checkExpelled();
+    const published = this.#control.published;
+    if (!Number.isSafeInteger(published) || published < this.#published) {
+      throw this.#corrupt(`${published} positions are published, after ${this.#published}`);
+    }
+    this.#published = published;
+    return this.#next < published;
+  }
+
+  /** The claim on this position; where it was overtaken, `#next` has moved on. */
+  #claim(position: number): number {
+    const claim = this.#freeClaim();
+    if (claim < 0) {
+      throw new CudaIpcError(
+        "LIMIT_EXCEEDED",
+        `Cannot take a message of channel "${this.#label}": ${CLAIMS} slots are held, the most where a reader may be overtaken`,
+      );
+    }
+    this.#page.setClaim(claim, position + 1);
+    const oldest = this.#oldest();
+    if (position >= oldest) return claim;
+    this.#page.setClaim(claim, 0);
+    if (oldest > this.#published && !this.#look()) this.#published = Math.max(this.#published, oldest);
+    this.#moveTo(oldest);
+    return -1;
+  }
+
+  #freeClaim(): number {
+    for (let index = 0; index < CLAIMS; index += 1) {
+      const claim = this.#page.claim(index);
+      if (claim === 0 || (claim < 0 && this.#page.done >= -claim)) return index;
+    }
+    return -1;
+  }
+
+  #take(position: number, claim: number): TakenMessage | undefined {
+    const slot = this.#slot;
+    const header = this.#control.header(slot);
+    this.#check(header);
+    const missed = this.#sequence === undefined ? 0 : header.sequence - this.#sequence;
+    if (missed < 0) throw this.#corrupt(`message ${header.sequence} comes after ${Number(this.#sequence) - 1}`);
+    this.#sequence = header.sequence + 1;
+    this.#missed += missed;
+    if ((header.flags & flags.lost) !== 0) {
+      this.#missed += 1;
+      this.#passOver(claim);
+      return undefined;
+    }
+    this.#received += 1;
+    this.#moveTo(position + 1);
+    const taken: TakenMessage = { ...header, position, slot, missed };
+    this.#held.push({ taken, claim, state: HELD, order: undefined });
+    return taken;
+  }
+
+  #check({ byteLength, metaBytes, sequence, flags: found }: MessageHeader): void {
+    const { slotBytes, metaBytesMax } = this.#control.facts;
+    const wrong =
+      byteLength > slotBytes ||
+      metaBytes > metaBytesMax ||
+      !Number.isSafeInteger(sequence) ||
+      (found & ~KNOWN_FLAGS) !== 0;
+    if (!wrong) return;
+    throw this.#corrupt(
+      `slot ${this.#slot} claims message ${sequence} of ${byteLength} bytes with ${metaBytes} of meta and flags ${found}`,
+    );
+  }
+
+  #passOver(claim: number): void {
+    if (claim >= 0) this.#page.setClaim(claim, 0);
+    this.#moveTo(this.#next + 1);
+    this.#giveBack();
+  }
+
+  #moveTo(position: number): void {
+    this.#slot =
+      position === this.#next + 1 ? (this.#slot + 1 === this.#slots ? 0 : this.#slot + 1) : position % this.#slots;
+    this.#next = position;
+  }
+
+  /** Tells the writer how far all is given back. */
+  #giveBack(): void {
+    const held = this.#held;
+    let given = 0;
+    while (given < held.length) {
+      const first = held[given] as Held;
+      if (first.state === HELD) break;
+      if (first.order !== undefined) this.#giveByStream(first, first.order);
+      given += 1;
+    }
+    if (given > 0) held.splice(0, given);
+    const first = held[0];
+    this.#page.setCounts(this.#received, this.#missed);
+    this.#page.setReleased(first === undefined ? this.#next : first.taken.position);
+  }
+
+  #giveByStream({ taken, claim }: Held, order: ReleaseOrder): void {
+    const value = taken.position + 1;
+    order.signal(value);
+    if (claim >= 0) this.#page.setClaim(claim, -value);
+    else this.#page.setGpuReleased(value);
+  }
+
+  #corrupt(found: string): CudaIpcError {
+    return new CudaIpcError("CHANNEL_CORRUPT", `Cannot read channel "${this.#label}": ${found}`);
+  }
+}
