@@ -3,6 +3,7 @@
  * of aligned words, which the kernel copies at once. The caller rings the bells afterwards.
  */
 import {
+  CLAIMS,
   control,
   LINE_BYTES,
   page,

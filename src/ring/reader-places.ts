@@ -11,8 +11,6 @@ interface Place {
   readonly page: PageWords;
   /** The lease that was seen attached last; 0 for none. */
   lease: number;
-  /** From where on the writer waits for it: what was the oldest position that it could count on when it was first seen. */
-  entitledFrom: number;
   released: number;
   gpuReleased: number;
   /** Whether the writer waits for it. */
@@ -44,7 +42,6 @@ export class ReaderPlaces {
       index,
       page,
       lease: 0,
-      entitledFrom: 0,
       released: 0,
       gpuReleased: 0,
       waitedFor: false,
@@ -65,16 +62,16 @@ export class ReaderPlaces {
   }
 
   /**
-   * Looks at all readers: up to which position nobody who is waited for needs a slot.
-   * @param oldest the oldest position that a reader which is new can count on
+   * Looks at all readers: up to which position nobody who is waited for needs a slot. A reader that is about to attach may be less far
+   * than it will be in a moment.
    */
-  bound(oldest: number): number {
+  bound(): number {
     const { slots } = this.#control.facts;
     let bound = Number.POSITIVE_INFINITY;
     this.#anyHolds = false;
     for (const place of this.#places) {
-      if (!this.#look(place, oldest)) continue;
-      if (place.waitedFor) bound = Math.min(bound, Math.max(place.released, place.entitledFrom) + slots);
+      if (!this.#look(place)) continue;
+      if (place.waitedFor) bound = Math.min(bound, place.released + slots);
       else if (place.holds) this.#anyHolds = true;
     }
     return bound;
@@ -107,8 +104,8 @@ export class ReaderPlaces {
   }
 
   /** Whether a reader is there. */
-  #look(place: Place, oldest: number): boolean {
-    if (this.#read(place, oldest) || this.#read(place, oldest)) return place.attached;
+  #look(place: Place): boolean {
+    if (this.#read(place) || this.#read(place)) return place.attached;
     // The same reader twice.
     place.attached = false;
     this.#control.setExpelled(place.index, place.lease);
@@ -117,14 +114,14 @@ export class ReaderPlaces {
   }
 
   /** False where its words make no sense. */
-  #read(place: Place, oldest: number): boolean {
+  #read(place: Place): boolean {
     const { page } = place;
     const state = page.state;
     place.attached = false;
     if (state === readerStates.none || state === readerStates.left) return true;
     const lease = page.lease;
     if (lease === 0 || lease === this.#control.expelled(place.index)) return true;
-    if (lease !== place.lease) Object.assign(place, { lease, entitledFrom: oldest, released: 0, gpuReleased: 0 });
+    if (lease !== place.lease) Object.assign(place, { lease, released: 0, gpuReleased: 0 });
     const released = page.released;
     // SYNC: after `released`; see there.
     const gpuReleased = page.gpuReleased;

@@ -5,34 +5,12 @@
 import { CudaIpcError } from "../base/errors.js";
 import { CLAIMS, flags } from "./channel-layout.js";
 import type { ControlWords, MessageHeader } from "./control-words.js";
+import { HeldSlots, type ReleaseOrder, type TakenMessage } from "./held-slots.js";
 import type { PageWords } from "./page-words.js";
 
+export type { ReleaseOrder, TakenMessage };
+
 export type ReadFrom = "latest" | "oldest" | "next";
-
-/** What gives a slot back once the GPU has got there. */
-export interface ReleaseOrder {
-  /** Enqueues: from there on the reader's timeline is at this value. */
-  signal(value: number): void;
-}
-
-const HELD = 0;
-const RELEASED = 1;
-
-/** A message that was taken and not given back. */
-export interface TakenMessage extends MessageHeader {
-  readonly position: number;
-  readonly slot: number;
-  /** Messages that were lost to this reader between the one before and this one. */
-  readonly missed: number;
-}
-
-interface Held {
-  readonly taken: TakenMessage;
-  /** Which claim word stands for it; -1 where the writer waits for this reader. */
-  readonly claim: number;
-  state: number;
-  order: ReleaseOrder | undefined;
-}
 
 export interface RingReaderOptions {
   readonly label: string;
@@ -40,6 +18,8 @@ export interface RingReaderOptions {
   readonly lease: number;
   readonly from: ReadFrom;
   readonly mayBeOvertaken: boolean;
+  /** Wakes the writer. */
+  readonly ring: () => void;
 }
 
 const KNOWN_FLAGS = flags.json | flags.shaped | flags.lost;
@@ -52,8 +32,7 @@ export class RingReader {
   readonly #place: number;
   readonly #lease: number;
   readonly #slots: number;
-  /** In the order of their positions. */
-  #held: Held[] = [];
+  readonly #held: HeldSlots;
   #next: number;
   #slot: number;
   /** As seen last. */
@@ -62,14 +41,19 @@ export class RingReader {
   #sequence: number | undefined;
   #received = 0;
   #missed = 0;
+  readonly #ring: () => void;
+  /** The count of the writer's sleeps for which its bell was rung. */
+  #rung = 0;
 
   /** Attaches to a page that the hub has prepared for this lease. */
   constructor(control: ControlWords, page: PageWords, options: RingReaderOptions) {
     this.#label = options.label;
     this.#control = control;
     this.#page = page;
+    this.#held = new HeldSlots(page);
     this.#place = options.place;
     this.#lease = options.lease;
+    this.#ring = options.ring;
     this.#slots = control.facts.slots;
     this.mayBeOvertaken = options.mayBeOvertaken || control.facts.whenFull === "drop-oldest";
     this.#published = control.published;
@@ -92,12 +76,12 @@ export class RingReader {
   }
 
   get heldCount(): number {
-    return this.#held.length;
+    return this.#held.size;
   }
 
   /** Whether a slot could be held beside those that are. */
   get mayHoldMore(): boolean {
-    return !this.mayBeOvertaken || this.#freeClaim() >= 0;
+    return !this.mayBeOvertaken || this.#held.freeClaim() >= 0;
   }
 
   /**
@@ -127,13 +111,9 @@ export class RingReader {
    * @throws CLOSED where it was given back before
    */
   release(taken: TakenMessage, order?: ReleaseOrder): void {
-    const held = this.#held.find((held) => held.taken === taken);
-    if (held === undefined || held.state === RELEASED) {
+    if (!this.#held.release(taken, order)) {
       throw new CudaIpcError("CLOSED", `Cannot release a slot of channel "${this.#label}": it was released`);
     }
-    held.state = RELEASED;
-    held.order = order;
-    if (order === undefined && held.claim >= 0) this.#page.setClaim(held.claim, 0);
     this.#giveBack();
   }
 
@@ -153,10 +133,22 @@ export class RingReader {
     );
   }
 
+  /**
+   * From here on the writer rings for this reader when there is a message. The caller looks once more before it sleeps, and calls `wakeUp`
+   * when it has slept.
+   */
+  fallAsleep(): void {
+    this.#page.setAsleep(this.#page.asleep | 1);
+  }
+
+  wakeUp(): void {
+    const { asleep } = this.#page;
+    if ((asleep & 1) === 1) this.#page.setAsleep(asleep + 1);
+  }
+
   /** Nothing is held any more, and the writer looks at this place no longer. */
   detach(): void {
-    this.#held = [];
-    for (let claim = 0; claim < CLAIMS; claim += 1) this.#page.setClaim(claim, 0);
+    this.#held.clear();
     this.#page.setState("left");
   }
 
@@ -208,7 +200,7 @@ export class RingReader {
 
   /** The claim on this position; where it was overtaken, `#next` has moved on. */
   #claim(position: number): number {
-    const claim = this.#freeClaim();
+    const claim = this.#held.freeClaim();
     if (claim < 0) {
       throw new CudaIpcError(
         "LIMIT_EXCEEDED",
@@ -219,16 +211,10 @@ export class RingReader {
     const oldest = this.#oldest();
     if (position >= oldest) return claim;
     this.#page.setClaim(claim, 0);
-    if (oldest > this.#published && !this.#look()) this.#published = Math.max(this.#published, oldest);
+    if (oldest > this.#published) this.#look();
+    if (oldest > this.#published)
+      throw this.#corrupt(`the limit is ${oldest + this.#slots}, ${this.#published} are published`);
     this.#moveTo(oldest);
-    return -1;
-  }
-
-  #freeClaim(): number {
-    for (let index = 0; index < CLAIMS; index += 1) {
-      const claim = this.#page.claim(index);
-      if (claim === 0 || (claim < 0 && this.#page.done >= -claim)) return index;
-    }
     return -1;
   }
 
@@ -248,7 +234,7 @@ export class RingReader {
     this.#received += 1;
     this.#moveTo(position + 1);
     const taken: TakenMessage = { ...header, position, slot, missed };
-    this.#held.push({ taken, claim, state: HELD, order: undefined });
+    this.#held.add(taken, claim);
     return taken;
   }
 
@@ -279,25 +265,17 @@ export class RingReader {
 
   /** Tells the writer how far all is given back. */
   #giveBack(): void {
-    const held = this.#held;
-    let given = 0;
-    while (given < held.length) {
-      const first = held[given] as Held;
-      if (first.state === HELD) break;
-      if (first.order !== undefined) this.#giveByStream(first, first.order);
-      given += 1;
-    }
-    if (given > 0) held.splice(0, given);
-    const first = held[0];
     this.#page.setCounts(this.#received, this.#missed);
-    this.#page.setReleased(first === undefined ? this.#next : first.taken.position);
+    this.#page.setReleased(this.#held.oldest ?? this.#next);
+    this.#wakeWriter();
   }
 
-  #giveByStream({ taken, claim }: Held, order: ReleaseOrder): void {
-    const value = taken.position + 1;
-    order.signal(value);
-    if (claim >= 0) this.#page.setClaim(claim, -value);
-    else this.#page.setGpuReleased(value);
+  /** Once for each of its sleeps. */
+  #wakeWriter(): void {
+    const { asleep } = this.#control;
+    if ((asleep & 1) === 0 || asleep === this.#rung) return;
+    this.#rung = asleep;
+    this.#ring();
   }
 
   #corrupt(found: string): CudaIpcError {

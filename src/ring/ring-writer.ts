@@ -33,6 +33,7 @@ export class RingWriter {
     this.#slot = this.#position % slots;
     this.#sequence = control.sequence;
     this.#limit = control.limit;
+    control.setAsleep((control.asleep + 1) & ~1);
     // WHY not the limit: what readers an earlier writer looked at, and who came since, is not known.
     this.#mayWrite = this.#position;
   }
@@ -94,6 +95,21 @@ export class RingWriter {
     this.#control.publish(this.#position);
   }
 
+  /** As `RingReader.fallAsleep`, for room. */
+  fallAsleep(): void {
+    this.#control.setAsleep(this.#control.asleep | 1);
+  }
+
+  wakeUp(): void {
+    const { asleep } = this.#control;
+    if ((asleep & 1) === 1) this.#control.setAsleep(asleep + 1);
+  }
+
+  /** One message more was not written, since there was no room. */
+  drop(): void {
+    this.#control.setDropped(this.#control.dropped + 1);
+  }
+
   /** Wakes all readers that sleep: the state of the channel has changed. */
   wake(): void {
     this.#places.wake();
@@ -106,15 +122,14 @@ export class RingWriter {
 
   /** Looks at the readers; whether the next position may be written. */
   #extend(): boolean {
-    const before = this.#limit - this.#slots;
-    const target = Math.min(this.#position + this.#window, this.#places.bound(before));
+    const target = Math.min(this.#position + this.#window, this.#places.bound());
     if (target <= this.#position) return false;
     if (target > this.#limit) {
       this.#limit = target;
       this.#control.setLimit(target);
     }
     // WHY a second look: a reader that came between has seen the old limit, and counts on it.
-    this.#mayWrite = Math.min(target, this.#places.bound(before));
+    this.#mayWrite = Math.min(target, this.#places.bound());
     return this.#mayWrite > this.#position;
   }
 
