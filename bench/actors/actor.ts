@@ -14,7 +14,7 @@ const LIMIT_MS = 20_000;
 /** Single calls are too short to be timed: so many make one sample. */
 const CALLS_PER_SAMPLE = 64;
 
-const [deviceName = "", iterationsText = "", role = ""] = process.argv.slice(2);
+export const [deviceName = "", iterationsText = "", role = ""] = process.argv.slice(2);
 
 export const isFirst = role === "first";
 export const iterations = Number(iterationsText);

@@ -12,8 +12,9 @@ int main(void) {
   HEADER_LAYOUT(MEMBER)
   printf("},\"page\":{");
   PAGE_LAYOUT(MEMBER)
-  printf("},\"MAGIC\":[%u,%u],\"CHANNEL_VERSION\":%d,\"LINE_BYTES\":%d,\"PAGE_BYTES\":%d,\"READY_LINES\":%d,\"HEADERS_AT\":%d", MAGIC_0, MAGIC_1,
-         CHANNEL_VERSION, LINE_BYTES, PAGE_BYTES, READY_LINES, CONTROL_headers);
+  printf("},\"MAGIC\":[%u,%u],\"CHANNEL_VERSION\":%d,\"LINE_BYTES\":%d,\"PAGE_BYTES\":%d,\"READY_LINES\":%d", MAGIC_0, MAGIC_1,
+         CHANNEL_VERSION, LINE_BYTES, PAGE_BYTES, READY_LINES);
+  printf(",\"CLAIMS\":%d,\"RANK_MAX\":%d,\"HEADERS_AT\":%d", CLAIMS, RANK_MAX, CONTROL_headers);
   printf(",\"writerStates\":{\"none\":%d,\"open\":%d,\"closed\":%d,\"gone\":%d,\"awaited\":%d}", WRITER_NONE, WRITER_OPEN, WRITER_CLOSED,
          WRITER_GONE, WRITER_AWAITED);
   printf(",\"readerStates\":{\"none\":%d,\"attached\":%d,\"left\":%d}", READER_NONE, READER_ATTACHED, READER_LEFT);

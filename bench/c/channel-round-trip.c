@@ -54,8 +54,6 @@ static void second(struct arguments arguments, int socket) {
 }
 
 int main(int argc, char **argv) {
-  for (int i = 0; i < 2; i++) {
-    rings[i] = create_ring((struct channel_facts){.slots = SLOTS, .readers_max = 1, .slot_bytes = MESSAGE_BYTES, .slot_stride = MESSAGE_BYTES});
-  }
+  for (int i = 0; i < 2; i++) rings[i] = create_ring(small_channel(SLOTS, MESSAGE_BYTES));
   return run_pair(first, second, parse_arguments(argc, argv));
 }

@@ -46,6 +46,6 @@ static void writer(struct arguments arguments, int socket) {
 }
 
 int main(int argc, char **argv) {
-  ring = create_ring((struct channel_facts){.slots = SLOTS, .readers_max = 1, .slot_bytes = MESSAGE_BYTES, .slot_stride = MESSAGE_BYTES});
+  ring = create_ring(small_channel(SLOTS, MESSAGE_BYTES));
   return run_pair(reader, writer, parse_arguments(argc, argv));
 }

@@ -40,7 +40,7 @@ static void writer(struct arguments arguments, int socket) {
   receive_message(socket, &ready, 1);
   for (long i = 1; i <= total; i++) {
     struct limit limit = {0};
-    while (atomic_load(word32_at(writer.pages[0], PAGE_asleep)) % 2 == 0) check_limit(&limit, "the reader sleeps");
+    while (atomic_load(word32_at(writer.places[0].page, PAGE_asleep)) % 2 == 0) check_limit(&limit, "the reader sleeps");
     pause_between();
     reserve(&writer);
     double now = now_us();
@@ -50,6 +50,6 @@ static void writer(struct arguments arguments, int socket) {
 }
 
 int main(int argc, char **argv) {
-  ring = create_ring((struct channel_facts){.slots = SLOTS, .readers_max = 1, .slot_bytes = MESSAGE_BYTES, .slot_stride = MESSAGE_BYTES});
+  ring = create_ring(small_channel(SLOTS, MESSAGE_BYTES));
   return run_pair(reader, writer, parse_arguments(argc, argv));
 }

@@ -6,7 +6,7 @@
 
 #define POISON INT64_MAX
 
-static inline int create_file(const char *name, uint64_t bytes) {
+static inline int create_file(const char *name, int64_t bytes) {
   int fd = memfd_create(name, MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, bytes) != 0) fail("memfd: %s", strerror(errno));
   return fd;
@@ -19,38 +19,41 @@ static inline int create_bell(void) {
 }
 
 static inline int create_control(const struct channel_facts *facts) {
-  size_t bytes;
+  int64_t bytes;
   int fd = create_file("control", control_bytes_of(facts->slots, facts->meta_bytes_max));
   uint8_t *control = map_file(fd, PROT_READ | PROT_WRITE, &bytes);
-  *word32_at(control, CONTROL_magic) = MAGIC_0;
-  *word32_at(control, CONTROL_magic + 4) = MAGIC_1;
-  *word32_at(control, CONTROL_version) = CHANNEL_VERSION;
-  *word32_at(control, CONTROL_slots) = facts->slots;
-  *word32_at(control, CONTROL_readersMax) = facts->readers_max;
-  *word32_at(control, CONTROL_metaBytesMax) = facts->meta_bytes_max;
-  *word_at(control, CONTROL_slotBytes) = facts->slot_bytes;
-  *word_at(control, CONTROL_slotStride) = facts->slot_stride;
-  *word32_at(control, CONTROL_headersAt) = CONTROL_headers;
-  *word32_at(control, CONTROL_headerStride) = header_stride_of(facts->meta_bytes_max);
-  *word32_at(control, CONTROL_whenFull) = WHEN_FULL_WAIT;
-  for (int i = 0; i < 3; i++) {
-    static const int words[] = {CONTROL_firstPosition, CONTROL_published, CONTROL_limit};
-    *word_at(control, words[i]) = facts->first_position;
-  }
-  *word32_at(control, CONTROL_epoch) = 1;
-  *word32_at(control, CONTROL_state) = WRITER_OPEN;
+  *count32_at(control, CONTROL_magic) = MAGIC_0;
+  *count32_at(control, CONTROL_magic + 4) = MAGIC_1;
+  *count32_at(control, CONTROL_version) = CHANNEL_VERSION;
+  *count32_at(control, CONTROL_slots) = facts->slots;
+  *count32_at(control, CONTROL_readersMax) = facts->readers_max;
+  *count32_at(control, CONTROL_metaBytesMax) = facts->meta_bytes_max;
+  *count_at(control, CONTROL_slotBytes) = facts->slot_bytes;
+  *count_at(control, CONTROL_slotStride) = facts->slot_stride;
+  *count32_at(control, CONTROL_headersAt) = CONTROL_headers;
+  *count32_at(control, CONTROL_headerStride) = header_stride_of(facts->meta_bytes_max);
+  *count32_at(control, CONTROL_whenFull) = WHEN_FULL_WAIT;
+  *count_at(control, CONTROL_firstPosition) = facts->first_position;
+  *count_at(control, CONTROL_published) = facts->first_position;
+  *count_at(control, CONTROL_limit) = facts->first_position;
+  *count32_at(control, CONTROL_state) = WRITER_OPEN;
   munmap(control, bytes);
   return fd;
 }
 
-static inline int create_page(uint64_t lease) {
-  size_t bytes;
+static inline int create_page(int64_t lease) {
+  int64_t bytes;
   int fd = create_file("page", PAGE_BYTES);
   uint8_t *page = map_file(fd, PROT_READ | PROT_WRITE, &bytes);
-  *word_at(page, PAGE_done) = POISON;
-  *word_at(page, PAGE_lease) = lease;
+  *count_at(page, PAGE_done) = POISON;
+  *count_at(page, PAGE_lease) = lease;
   munmap(page, bytes);
   return fd;
+}
+
+/* One reader, no meta. */
+static inline struct channel_facts small_channel(uint32_t slots, int64_t slot_bytes) {
+  return (struct channel_facts){.slots = slots, .readers_max = 1, .slot_bytes = slot_bytes, .slot_stride = slot_bytes};
 }
 
 static inline struct ring_fds create_ring(struct channel_facts facts) {

@@ -10,6 +10,8 @@
 #define LINE_BYTES 64
 #define PAGE_BYTES 4096
 #define READY_LINES 64
+#define CLAIMS 8
+#define RANK_MAX 8
 /* No channel has more places for readers. */
 #define PLACES_MAX 64
 
@@ -19,10 +21,10 @@
   at(headersAt, 40) at(headerStride, 44) at(whenFull, 48) at(whenWriterGone, 52) at(firstPosition, 56) at(published, 128) \
   at(sequence, 136) at(limit, 192) at(dropped, 200) at(state, 256) at(epoch, 260) at(asleep, 264) at(expelled, 320) at(ready, 1024)
 #define HEADER_LAYOUT(at) \
-  at(position, 0) at(sequence, 8) at(timestampMs, 16) at(byteLength, 24) at(readyAt, 32) at(epoch, 40) at(flags, 44) \
+  at(generation, 0) at(sequence, 8) at(timestampMs, 16) at(byteLength, 24) at(readyAt, 32) at(epoch, 40) at(flags, 44) \
   at(metaBytes, 48) at(rank, 52) at(shape, 64) at(meta, 128)
 #define PAGE_LAYOUT(at) \
-  at(lease, 0) at(state, 8) at(mode, 12) at(asleep, 16) at(released, 64) at(gpuReleased, 72) at(taken, 128) at(done, 192) \
+  at(lease, 0) at(state, 8) at(mode, 12) at(asleep, 16) at(released, 64) at(gpuReleased, 72) at(claims, 128) at(done, 192) \
   at(received, 256) at(missed, 264)
 
 #define CONTROL_OFFSET(name, offset) CONTROL_##name = offset,
@@ -37,7 +39,7 @@ enum { READER_NONE, READER_ATTACHED, READER_LEFT };
 enum { READER_WAITED_FOR, READER_MAY_BE_OVERTAKEN };
 enum { WHEN_FULL_WAIT, WHEN_FULL_DROP_OLDEST, WHEN_FULL_DROP_NEWEST, WHEN_FULL_ERROR };
 
-struct channel_facts { uint32_t slots, readers_max, meta_bytes_max; uint64_t slot_bytes, slot_stride, first_position; };
+struct channel_facts { uint32_t slots, readers_max, meta_bytes_max; int64_t slot_bytes, slot_stride, first_position; };
 
 static inline uint32_t header_stride_of(uint32_t meta_bytes_max) {
   return HEADER_meta + (meta_bytes_max + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
