@@ -50,7 +50,8 @@ export function printRows(title: string, rows: readonly Row[]): void {
   for (const row of rows) {
     const ratio = row.ratio === undefined ? "" : `  ${row.ratio.toFixed(2)} x ${row.comparedWith}`;
     const goal = row.goal === undefined ? "" : `  [${row.met ? "met" : "MISSED"}: ${row.goal}]`;
-    const value = row.missing === undefined ? `${format(row.value).padStart(8)} ${row.unit}` : `not measured: ${row.missing}`;
+    const value =
+      row.missing === undefined ? `${format(row.value).padStart(8)} ${row.unit}` : `not measured: ${row.missing}`;
     console.log(`  ${row.what.padEnd(58)} ${value}${ratio}${goal}`);
   }
 }

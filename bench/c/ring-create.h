@@ -51,9 +51,10 @@ static inline int create_page(int64_t lease) {
   return fd;
 }
 
-/* One reader, no meta. */
+/* One reader, no meta; slots begin where a hub lets them begin. */
 static inline struct channel_facts small_channel(uint32_t slots, int64_t slot_bytes) {
-  return (struct channel_facts){.slots = slots, .readers_max = 1, .slot_bytes = slot_bytes, .slot_stride = slot_bytes};
+  int64_t slot_stride = (slot_bytes + 255) / 256 * 256;
+  return (struct channel_facts){.slots = slots, .readers_max = 1, .slot_bytes = slot_bytes, .slot_stride = slot_stride};
 }
 
 static inline struct ring_fds create_ring(struct channel_facts facts) {

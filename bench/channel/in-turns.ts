@@ -54,7 +54,10 @@ export function valueOf(outcome: Outcome, value: (us: Measurement["us"]) => numb
 export function besides(
   ours: number,
   other: number,
-  { of, goal }: { readonly of: string; readonly goal?: { readonly words: string; readonly isMet: (ratio: number) => boolean } },
+  {
+    of,
+    goal,
+  }: { readonly of: string; readonly goal?: { readonly words: string; readonly isMet: (ratio: number) => boolean } },
 ): Pick<Row, "comparedWith" | "ratio" | "goal" | "met"> {
   const ratio = other / ours;
   const compared = Number.isFinite(ratio) ? { comparedWith: of, ratio } : {};
