@@ -145,7 +145,10 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
   release(taken: TakenMessage, stream: Stream | undefined): void {
     // WHY nothing where it was closed: everything was given back then.
     if (!this.#open) return;
-    if (stream === undefined) return this.#ring.release(taken);
+    if (stream === undefined) {
+      this.#ring.release(taken);
+      return;
+    }
     if (!(stream instanceof Stream)) throw new TypeError("stream must be a Stream of this package");
     this.#ring.release(taken, { signal: (value) => this.#done.signal(stream, value) });
   }

@@ -22,6 +22,8 @@ import { encodeMeta } from "./message-meta.js";
 import { enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
 import { shapeOfMessage } from "./slot-memory.js";
 
+const TIME_ORIGIN_MS = performance.timeOrigin;
+
 export interface LoanOptions extends WaitOptions {
   /**
    * The slot is filled by this stream: it waits on the GPU for readers whose streams still use the slot. Without one it is the CPU that
@@ -159,7 +161,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     const readyAt = stream === undefined ? 0 : this.#signalReady(stream, index);
     if (readyAt === 0 && this.#filledAt !== undefined) this.#filledAt[index] = 0;
     return this.#ring.commit({
-      timestampMs: performance.timeOrigin + performance.now(),
+      timestampMs: TIME_ORIGIN_MS + performance.now(),
       byteLength,
       readyAt,
       epoch: this.#epoch,
@@ -255,7 +257,10 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
 
   async #readersMadeRoom(deadline: Deadline): Promise<void> {
     // WHY asked again and again: a stream that gives a slot back cannot ring.
-    if (this.#ring.isHeldByStreams) return waitUntil(() => !this.#open || this.#ring.reserve(), deadline);
+    if (this.#ring.isHeldByStreams) {
+      await waitUntil(() => !this.#open || this.#ring.reserve(), deadline);
+      return;
+    }
     this.#ring.fallAsleep();
     try {
       // WHY asked again: a reader may have given a slot back before it could see that this side sleeps.

@@ -25,7 +25,10 @@ export class OrderedTimeline {
   /** Enqueues: the timeline gets this value once the stream, and all that signalled before, are there. */
   signal(stream: Stream, value: number): void {
     const last = this.#last;
-    if (!stream.open) return this.#signalInPlaceOf(value, last?.stream);
+    if (!stream.open) {
+      this.#signalInPlaceOf(value, last?.stream);
+      return;
+    }
     if (last?.stream === stream) {
       stream.signal(this.timeline, value);
       last.value = value;

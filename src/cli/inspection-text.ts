@@ -116,9 +116,9 @@ function layoutRows(layout: Pick<ArrayFacts, "shape" | "strides" | "byteOffset">
 
 function holderRows({ holders, holdersLeftOut }: Inspection): Row[] {
   if (holders.length === 0) return [["holders", "none"]];
-  const rows: Row[] = holders.map(({ pid, program, access }, i) => [
+  const rows: Row[] = holders.map(({ pid, program, access, role = access, place }, i) => [
     i === 0 ? "holders" : "",
-    `process ${pid} (${program}), ${access}`,
+    `process ${pid} (${program}), ${role}${place === undefined ? "" : ` at place ${place}`}`,
   ]);
   if (holdersLeftOut > 0) rows.push(["", `and ${holdersLeftOut} more`]);
   return rows;

@@ -207,7 +207,8 @@ export class ControlWords {
   }
 
   header(slot: number): MessageHeader {
-    const [words, at] = [this.#words, this.#at(slot)];
+    const words = this.#words;
+    const at = this.#at(slot);
     return {
       sequence: words.count(at + header.sequence),
       timestampMs: words.number(at + header.timestampMs),
@@ -219,9 +220,10 @@ export class ControlWords {
     };
   }
 
-  setHeader(slot: number, message: MessageHeader): void {
-    const [words, at] = [this.#words, this.#at(slot)];
-    words.setCount(at + header.sequence, message.sequence);
+  setHeader(slot: number, sequence: number, message: Omit<MessageHeader, "sequence">): void {
+    const words = this.#words;
+    const at = this.#at(slot);
+    words.setCount(at + header.sequence, sequence);
     words.setNumber(at + header.timestampMs, message.timestampMs);
     words.setCount(at + header.byteLength, message.byteLength);
     words.setCount(at + header.readyAt, message.readyAt);

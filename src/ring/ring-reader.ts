@@ -233,7 +233,19 @@ export class RingReader {
     }
     this.#received += 1;
     this.#moveTo(position + 1);
-    const taken: TakenMessage = { ...header, position, slot, missed };
+    // WHY one by one: a spread takes longer than all else about a small message.
+    const taken: TakenMessage = {
+      sequence: header.sequence,
+      timestampMs: header.timestampMs,
+      byteLength: header.byteLength,
+      readyAt: header.readyAt,
+      epoch: header.epoch,
+      flags: header.flags,
+      metaBytes: header.metaBytes,
+      position,
+      slot,
+      missed,
+    };
     this.#held.add(taken, claim);
     return taken;
   }

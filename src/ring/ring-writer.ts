@@ -85,7 +85,7 @@ export class RingWriter {
   /** The message in `slot` is complete. The caller has reserved the slot, and written shape and meta before. */
   commit(message: Omit<MessageHeader, "sequence">): number {
     const { sequence } = this;
-    this.#control.setHeader(this.#slot, { ...message, sequence });
+    this.#control.setHeader(this.#slot, sequence, message);
     this.#control.setGeneration(this.#slot, this.#position + 1);
     this.#sequence = sequence + 1;
     this.#control.setSequence(this.#sequence);

@@ -93,7 +93,7 @@ export class ChannelSite {
 
   /** What the hub does when the writer's process has ended. */
   endWriter(): void {
-    endWriter(wordsFile(this.#fds[0] as OwnedFd));
+    endWriter(wordsFile(this.#fds[0] as OwnedFd), this.shape.whenWriterGone === "wait" ? "awaited" : "gone");
     for (let place = 0; place < this.shape.readersMax; place += 1) ringBell(this.#fds[3 + 2 * place] as OwnedFd);
   }
 

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { checkRecord, type HubState, recordsOf, replay } from "../../../src/hub/hub-records.js";
 import type { EarlierConnection } from "../../../src/hub/inheritance.js";
-import type { ObjectMemory } from "../../../src/hub/object-table.js";
 import type { ConnectionId } from "../../../src/hub/ports.js";
+import type { ObjectMemory } from "../../../src/hub/shared-object.js";
 import type { Packet } from "./client.js";
 import { inheritedModel } from "./inherited-model.js";
 import { Model } from "./model.js";

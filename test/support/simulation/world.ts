@@ -182,6 +182,36 @@ export class World implements HubPorts<number> {
     this.endedNow.push(file);
   }
 
+  isBell(fd: number): boolean {
+    return this.#unexpected(fd);
+  }
+
+  closeSeals(fd: number): boolean {
+    return this.#unexpected(fd);
+  }
+
+  beginPlace(fd: number): void {
+    this.#unexpected(fd);
+  }
+
+  endPlace(fd: number): void {
+    this.#unexpected(fd);
+  }
+
+  endWriter(fd: number): boolean {
+    return this.#unexpected(fd);
+  }
+
+  ringBell(fd: number): void {
+    this.#unexpected(fd);
+  }
+
+  /** There are no channels here yet. */
+  #unexpected(fd: number): false {
+    this.#violation(`a channel is made of descriptor ${fd}`);
+    return false;
+  }
+
   now(): number {
     return this.clock;
   }
