@@ -1,8 +1,8 @@
 // What a message of 64 bytes costs its writer with so many readers, all in the other process: in batches that the ring has room for, where
 // the readers spin ("spinning"), or one message at a time, where all of them sleep ("asleep"). A sample is the mean of a batch, at the
-// writer. Arguments beyond those of all actors: the number of readers, and which.
+// writer. Arguments beyond those of all actors of channels: the number of readers, and which.
 import type { ChannelReader } from "../../src/channel/channel-reader.js";
-import { extra, isFirst, openDevice, Samples, total, warmUp } from "./actor.js";
+import { extra, isFirst, Samples, total, warmUp } from "./actor.js";
 import { ChannelPair, loanSpinning, MESSAGE_BYTES, nextSpinning, numberOf, setNumber } from "./channel-side.js";
 
 const SLOTS = 1024;
@@ -10,13 +10,13 @@ const SLOTS = 1024;
 const BATCH = 256;
 const PAUSE_MS = 0.5;
 
-const readersMax = Number(extra[0]);
-const asleep = extra[1] === "asleep";
+const readersMax = Number(extra[1]);
+const asleep = extra[2] === "asleep";
 const batch = asleep ? 1 : BATCH;
-const pair = new ChannelPair(openDevice());
+const pair = await ChannelPair.connect();
 
-function write(): void {
-  const writer = pair.create({ dtype: "uint8", shape: [MESSAGE_BYTES], slots: SLOTS, readersMax });
+async function write(): Promise<void> {
+  const writer = await pair.create({ dtype: "uint8", shape: [MESSAGE_BYTES], slots: SLOTS, readersMax });
   const samples = new Samples();
   const nothing = new Int32Array(new SharedArrayBuffer(4));
   for (let i = 0; i < total; i += batch) {
@@ -65,10 +65,10 @@ async function readAsleep(readers: readonly ChannelReader[]): Promise<void> {
 }
 
 if (isFirst) {
-  write();
+  await write();
 } else {
-  const readers = pair.open({ spinMs: 0 });
+  const readers = await pair.open({ spinMs: 0 });
   if (asleep) await readAsleep(readers);
   else readSpinning(readers);
 }
-pair.end();
+await pair.end();

@@ -2,12 +2,12 @@
 // The same loop: bench/c/channel-round-trip.c
 import type { ChannelReader } from "../../src/channel/channel-reader.js";
 import type { ChannelWriter } from "../../src/channel/channel-writer.js";
-import { isFirst, openDevice, Samples, total, warmUp } from "./actor.js";
+import { isFirst, Samples, total, warmUp } from "./actor.js";
 import { ChannelPair, loanSpinning, MESSAGE_BYTES, nextSpinning, numberOf, setNumber } from "./channel-side.js";
 
 const SLOTS = 16;
 
-const pair = new ChannelPair(openDevice());
+const pair = await ChannelPair.connect();
 
 function sendNumber(writer: ChannelWriter, number: number): void {
   const slot = loanSpinning(writer);
@@ -40,10 +40,11 @@ function second(writer: ChannelWriter, reader: ChannelReader): void {
 
 const wanted = { dtype: "uint8", shape: [MESSAGE_BYTES], slots: SLOTS } as const;
 if (isFirst) {
-  const writer = pair.create(wanted);
-  first(writer, pair.open()[0]);
+  const writer = await pair.create(wanted);
+  const [reader] = await pair.open();
+  first(writer, reader);
 } else {
-  const [reader] = pair.open();
-  second(pair.create(wanted), reader);
+  const [reader] = await pair.open();
+  second(await pair.create(wanted), reader);
 }
-pair.end();
+await pair.end();

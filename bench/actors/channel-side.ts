@@ -1,18 +1,18 @@
-/** What the actors of channels share: a channel between the two processes, waits that spin, and messages that say their number. */
+/**
+ * What the actors of channels share: a channel between the two processes, by way of a hub whose socket is their fourth argument, waits that
+ * spin, and messages that say their number.
+ */
+
 import type { DType } from "../../src/array/dtype.js";
-import { arrayByteLength } from "../../src/array/layout.js";
-import { type ChannelShape, createParts, exportParts, openReaderParts } from "../../src/channel/channel-parts.js";
-import { ChannelReader, type ReaderOptions } from "../../src/channel/channel-reader.js";
-import { ChannelWriter } from "../../src/channel/channel-writer.js";
+import type { ChannelReader, ReaderOptions } from "../../src/channel/channel-reader.js";
+import type { ChannelWriter } from "../../src/channel/channel-writer.js";
 import type { LoanedSlot } from "../../src/channel/loaned-slot.js";
 import type { ReceivedSlot } from "../../src/channel/received-slot.js";
+import { connect } from "../../src/client/connect.js";
+import type { Hub } from "../../src/client/hub.js";
 import type { Device } from "../../src/gpu/device.js";
-import { DeviceBuffer } from "../../src/gpu/device-buffer.js";
 import type { Stream } from "../../src/gpu/stream.js";
-import { readFilePart, writeFilePart } from "../../src/os/file-calls.js";
-import type { OwnedFd } from "../../src/os/owned-fd.js";
-import { beginPlace, type WordsFile } from "../../src/ring/channel-end.js";
-import { Limit, Peer } from "./actor.js";
+import { deviceName, extra, Limit, Peer } from "./actor.js";
 
 export const MESSAGE_BYTES = 64;
 
@@ -27,59 +27,50 @@ export interface Wanted<D extends DType> {
 export class ChannelPair {
   readonly device: Device;
   readonly peer = new Peer();
-  readonly #closes: (() => void)[] = [];
+  readonly #hub: Hub;
+  readonly #ends: (() => void)[] = [];
+  #created = 0;
 
-  constructor(device: Device) {
-    this.device = device;
+  private constructor(hub: Hub) {
+    this.#hub = hub;
+    this.device = hub.device(deviceName);
   }
 
-  create<D extends DType>(wanted: Wanted<D>): ChannelWriter<D> {
-    const slotBytes = arrayByteLength(wanted.dtype, wanted.shape);
-    const slotStride = Math.ceil(slotBytes / 256) * 256;
-    const rest = { metaBytesMax: 0, whenFull: "wait", whenWriterGone: "end" } as const;
-    const shape: ChannelShape<D> = { readersMax: 1, ...wanted, ...rest, slotBytes, slotStride };
-    const buffer = DeviceBuffer.allocate(this.device, shape.slots * slotStride);
-    const parts = createParts("bench", buffer, shape);
-    const { allocationByteLength } = buffer;
-    this.peer.sendJson({ shape, allocationByteLength }, [buffer.exportFd(), ...exportParts(parts)]);
-    const writer = new ChannelWriter(parts, () => {});
-    this.#closes.push(() => writer.close());
-    this.peer.meet();
+  static async connect(): Promise<ChannelPair> {
+    return new ChannelPair(await connect({ socket: extra[0] ?? "", device: deviceName, start: false }));
+  }
+
+  async create<D extends DType>(wanted: Wanted<D>): Promise<ChannelWriter<D>> {
+    this.#created += 1;
+    const name = `channel-${process.pid}-${this.#created}`;
+    const readersMax = wanted.readersMax ?? 1;
+    const writer = await this.#hub.createChannel(name, { ...wanted, readersMax, metaBytesMax: 0, whenFull: "wait" });
+    this.#ends.push(() => writer.close());
+    this.peer.sendJson({ name, readersMax });
+    // The readers are there.
+    this.peer.receive();
     return writer;
   }
 
-  /** A reader at each place of what the other process has created. */
-  open<D extends DType = DType>(options: ReaderOptions = {}): [ChannelReader<D>, ...ChannelReader<D>[]] {
-    const { bytes, fds } = this.peer.receive();
-    const { shape, allocationByteLength } = JSON.parse(Buffer.from(bytes).toString());
-    const [memory, control, roomBell, ...places] = fds as [OwnedFd, OwnedFd, OwnedFd, ...OwnedFd[]];
-    const readers = Array.from({ length: shape.readersMax }, (_, place) => {
-      const [page, bell] = places.slice(2 * place) as [OwnedFd, OwnedFd];
-      beginPlace(wordsFile(page), place + 1);
-      const byteLength = shape.slots * shape.slotStride;
-      const claims = { label: "bench", byteLength, allocationByteLength, access: "read" } as const;
-      const buffer = DeviceBuffer.import(this.device, memory, claims);
-      const given = { fds: [memory, control, roomBell, page, bell], place, lease: place + 1 };
-      return new ChannelReader<D>(openReaderParts("bench", buffer, shape, given), options, () => {});
-    });
-    for (const reader of readers) this.#closes.push(() => reader.close());
-    this.peer.meet();
+  /** A reader for each place of what the other process has created. */
+  async open<D extends DType = DType>(options: ReaderOptions = {}): Promise<[ChannelReader<D>, ...ChannelReader<D>[]]> {
+    const { name, readersMax } = this.peer.receiveJson() as { name: string; readersMax: number };
+    const readers: ChannelReader<D>[] = [];
+    for (let place = 0; place < readersMax; place += 1) {
+      const reader = (await this.#hub.openChannel(name, { ...options, from: "oldest" })) as ChannelReader<D>;
+      this.#ends.push(() => reader.close());
+      readers.push(reader);
+    }
+    this.peer.sendJson("here");
     return readers as [ChannelReader<D>, ...ChannelReader<D>[]];
   }
 
   /** When both have done everything: a channel ends with its writer. */
-  end(pump?: Stream): void {
-    this.peer.meet(pump);
-    for (const close of this.#closes.reverse()) close();
-    process.exit(0);
+  async end(): Promise<void> {
+    this.peer.meet();
+    for (const end of this.#ends.reverse()) end();
+    await this.#hub.close();
   }
-}
-
-function wordsFile(fd: OwnedFd): WordsFile {
-  return {
-    read: (byteOffset, bytes) => void readFilePart(fd, bytes, byteOffset),
-    write: (byteOffset, bytes) => writeFilePart(fd, bytes, byteOffset),
-  };
 }
 
 /** A slot for the next message; spins where none is free. @param pump a stream of the host device that goes on meanwhile */

@@ -1,17 +1,17 @@
 // Messages of one size one way through a channel, between two processes that both spin and touch the first and the last 64 bytes alone. A
-// sample is the mean of CHUNK messages, at the reader. Arguments beyond those of all actors: the size in bytes.
-import { extra, isFirst, openDevice, Samples, total, warmUp } from "./actor.js";
+// sample is the mean of CHUNK messages, at the reader. Arguments beyond those of all actors of channels: the size in bytes.
+import { extra, isFirst, Samples, total, warmUp } from "./actor.js";
 import { ChannelPair, loanSpinning, nextSpinning, numberOf, setNumber } from "./channel-side.js";
 
 const CHUNK = 64;
 const SLOTS = 4;
 const EDGE_BYTES = 64;
 
-const byteLength = Number(extra[0]);
-const pair = new ChannelPair(openDevice());
+const byteLength = Number(extra[1]);
+const pair = await ChannelPair.connect();
 
-function read(): void {
-  const [reader] = pair.open();
+async function read(): Promise<void> {
+  const [reader] = await pair.open();
   const samples = new Samples();
   let startMs = 0;
   for (let i = 0; i < total; i += 1) {
@@ -33,8 +33,8 @@ function read(): void {
   samples.print("channel-sizes");
 }
 
-function write(): void {
-  const writer = pair.create({ dtype: "uint8", shape: [byteLength], slots: SLOTS });
+async function write(): Promise<void> {
+  const writer = await pair.create({ dtype: "uint8", shape: [byteLength], slots: SLOTS });
   for (let i = 0; i < total; i += 1) {
     const slot = loanSpinning(writer);
     const { bytes } = slot;
@@ -45,6 +45,5 @@ function write(): void {
   }
 }
 
-if (isFirst) read();
-else write();
-pair.end();
+await (isFirst ? read() : write());
+await pair.end();

@@ -1,15 +1,15 @@
 // Messages of 64 bytes one way through a channel, between two processes that both spin. A sample is the mean of CHUNK messages, at the
 // reader. The same loop: bench/c/channel-throughput.c
-import { isFirst, openDevice, Samples, total, warmUp } from "./actor.js";
+import { isFirst, Samples, total, warmUp } from "./actor.js";
 import { ChannelPair, loanSpinning, MESSAGE_BYTES, nextSpinning, numberOf, setNumber } from "./channel-side.js";
 
 const CHUNK = 1024;
 const SLOTS = 1024;
 
-const pair = new ChannelPair(openDevice());
+const pair = await ChannelPair.connect();
 
-function read(): void {
-  const [reader] = pair.open();
+async function read(): Promise<void> {
+  const [reader] = await pair.open();
   const samples = new Samples();
   let startMs = 0;
   for (let i = 0; i < total; i += 1) {
@@ -25,8 +25,8 @@ function read(): void {
   samples.print("channel-throughput");
 }
 
-function write(): void {
-  const writer = pair.create({ dtype: "uint8", shape: [MESSAGE_BYTES], slots: SLOTS });
+async function write(): Promise<void> {
+  const writer = await pair.create({ dtype: "uint8", shape: [MESSAGE_BYTES], slots: SLOTS });
   for (let i = 0; i < total; i += 1) {
     const slot = loanSpinning(writer);
     setNumber(slot.bytes, i);
@@ -34,6 +34,5 @@ function write(): void {
   }
 }
 
-if (isFirst) read();
-else write();
-pair.end();
+await (isFirst ? read() : write());
+await pair.end();

@@ -1,16 +1,16 @@
 // A reader that sleeps is woken by its bell. A sample is the time from before the commit in one process until the other has the message, on
 // the clock that both have; the writer pauses in between, so that the reader sleeps. The same loop: bench/c/channel-wake.c
 import { monotonicMs } from "../hub/monotonic.js";
-import { isFirst, openDevice, Samples, total, warmUp } from "./actor.js";
+import { isFirst, Samples, total, warmUp } from "./actor.js";
 import { ChannelPair, loanSpinning, MESSAGE_BYTES } from "./channel-side.js";
 
 const SLOTS = 16;
 const PAUSE_MS = 0.5;
 
-const pair = new ChannelPair(openDevice());
+const pair = await ChannelPair.connect();
 
 async function read(): Promise<void> {
-  const [reader] = pair.open({ spinMs: 0 });
+  const [reader] = await pair.open({ spinMs: 0 });
   const samples = new Samples();
   for (let i = 1; i <= total; i += 1) {
     const slot = await reader.next();
@@ -24,8 +24,8 @@ async function read(): Promise<void> {
   samples.print("channel-wake");
 }
 
-function write(): void {
-  const writer = pair.create({ dtype: "uint8", shape: [MESSAGE_BYTES], slots: SLOTS });
+async function write(): Promise<void> {
+  const writer = await pair.create({ dtype: "uint8", shape: [MESSAGE_BYTES], slots: SLOTS });
   const nothing = new Int32Array(new SharedArrayBuffer(4));
   for (let i = 1; i <= total; i += 1) {
     Atomics.wait(nothing, 0, 0, PAUSE_MS);
@@ -36,6 +36,5 @@ function write(): void {
   }
 }
 
-if (isFirst) await read();
-else write();
-pair.end();
+await (isFirst ? read() : write());
+await pair.end();

@@ -22,7 +22,7 @@ function messageOf(value: number): Message {
   return bytes;
 }
 
-function valueOf(message: Message): number {
+function numberIn(message: Message): number {
   return typeof message === "string" ? Number(message) : Buffer.from(message).readUInt32LE(0);
 }
 
@@ -53,7 +53,7 @@ async function ask(child: ChildProcess): Promise<void> {
     const startMs = performance.now();
     const answered = new Promise<Message>((resolve) => child.once("message", resolve as (message: unknown) => void));
     child.send(messageOf(i));
-    const answer = valueOf(await answered);
+    const answer = numberIn(await answered);
     if (i >= roundTrips / 10) samples.add((performance.now() - startMs) * 1000);
     if (answer !== i) throw new Error(`Answer ${answer}, wanted ${i}`);
   }
@@ -68,7 +68,7 @@ function child(): void {
       process.send?.(message);
       return;
     }
-    if (valueOf(message) !== received) throw new Error(`Message ${received} says ${valueOf(message)}`);
+    if (numberIn(message) !== received) throw new Error(`Message ${received} says ${numberIn(message)}`);
     received += 1;
     if (received % CHUNK === 0) {
       const nowMs = performance.now();

@@ -53,7 +53,7 @@ static inline int create_page(int64_t lease) {
 
 /* One reader, no meta; slots begin where a hub lets them begin. */
 static inline struct channel_facts small_channel(uint32_t slots, int64_t slot_bytes) {
-  int64_t slot_stride = (slot_bytes + 255) / 256 * 256;
+  int64_t slot_stride = (slot_bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
   return (struct channel_facts){.slots = slots, .readers_max = 1, .slot_bytes = slot_bytes, .slot_stride = slot_stride};
 }
 

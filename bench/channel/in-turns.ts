@@ -43,7 +43,7 @@ export async function measureInTurns<Key extends string>(
 }
 
 /** What a row says of an outcome: a value, or in its place why there is none. */
-export function valueOf(outcome: Outcome, value: (us: Measurement["us"]) => number): Pick<Row, "value" | "missing"> {
+export function valueFrom(outcome: Outcome, value: (us: Measurement["us"]) => number): Pick<Row, "value" | "missing"> {
   return typeof outcome === "string" ? { value: Number.NaN, missing: outcome } : { value: value(outcome) };
 }
 
