@@ -9,57 +9,55 @@ export interface Contender {
   readonly programs: readonly Program[] | string;
 }
 
-export type Outcome = Measurement["us"] | string;
+export type Times = Measurement["us"];
+export type Outcome = Times | string;
 
-/** @param by which figure of a round decides which round is in the middle */
+/** @param by which figure decides which round is in the middle */
 export async function measureInTurns<Key extends string>(
   contenders: Readonly<Record<Key, Contender>>,
   { rounds, by }: { readonly rounds: number; readonly by: "p50" | "mean" },
-): Promise<Record<Key, Outcome>> {
+): Promise<Readonly<Record<Key, Outcome>>> {
   const keys = Object.keys(contenders) as Key[];
-  const found = new Map<Key, Measurement["us"][]>(keys.map((key) => [key, []]));
+  const found = new Map<Key, Times[]>(keys.map((key) => [key, []]));
   const missing = new Map<Key, string>();
   for (let round = 0; round < rounds; round += 1) {
     for (const key of keys) {
       if (missing.has(key)) continue;
-      const { name, programs } = contenders[key];
-      try {
-        if (typeof programs === "string") throw new Error(programs);
-        const measured = await runTogether(programs);
-        const one = measured.find((it) => it.name === name);
-        if (one === undefined) throw new Error(`Nothing was measured for ${name}`);
-        found.get(key)?.push(one.us);
-      } catch (error) {
-        // WHY not thrown: what the others do stands without it.
-        missing.set(key, error instanceof Error ? error.message : String(error));
-      }
+      const measured = await measure(contenders[key]);
+      if (typeof measured === "string") missing.set(key, measured);
+      else found.get(key)?.push(measured);
     }
   }
   const outcome = (key: Key): Outcome => {
     const sorted = (found.get(key) ?? []).sort((a, b) => a[by] - b[by]);
-    return missing.get(key) ?? sorted[Math.floor((sorted.length - 1) / 2)] ?? "not measured";
+    return missing.get(key) ?? sorted[Math.floor((sorted.length - 1) / 2)] ?? "there was no round";
   };
   return Object.fromEntries(keys.map((key) => [key, outcome(key)])) as Record<Key, Outcome>;
 }
 
-/** What a row says of an outcome: a value, or in its place why there is none. */
-export function valueFrom(outcome: Outcome, value: (us: Measurement["us"]) => number): Pick<Row, "value" | "missing"> {
-  return typeof outcome === "string" ? { value: Number.NaN, missing: outcome } : { value: value(outcome) };
+async function measure({ name, programs }: Contender): Promise<Outcome> {
+  if (typeof programs === "string") return programs;
+  try {
+    const measured = (await runTogether(programs)).find((it) => it.name === name);
+    return measured?.us ?? `it printed nothing of ${name}`;
+  } catch (error) {
+    // WHY not thrown: what the others measure stands without it.
+    return error instanceof Error ? error.message : String(error);
+  }
 }
 
-/**
- * How one value stands to another, and whether that keeps a goal. One that cannot be judged was not met.
- * @param ratioMax of `ours` to `other` where less is better, the other way round where more is
- */
-export function besides(
-  ours: number,
-  other: number,
-  {
-    of,
-    goal,
-  }: { readonly of: string; readonly goal?: { readonly words: string; readonly isMet: (ratio: number) => boolean } },
-): Pick<Row, "comparedWith" | "ratio" | "goal" | "met"> {
-  const ratio = other / ours;
-  const compared = Number.isFinite(ratio) ? { comparedWith: of, ratio } : {};
-  return goal === undefined ? compared : { ...compared, goal: goal.words, met: goal.isMet(ratio) };
+/** The figure of an outcome; NaN where there is none. */
+export function figureOf(outcome: Outcome, figure: (times: Times) => number): number {
+  return typeof outcome === "string" ? Number.NaN : figure(outcome);
+}
+
+/** The same for a row, which says why there is none. */
+export function valueFrom(outcome: Outcome, figure: (times: Times) => number): Pick<Row, "value" | "missing"> {
+  const value = figureOf(outcome, figure);
+  return typeof outcome === "string" ? { value, missing: outcome } : { value };
+}
+
+/** A ratio for a row; nothing where it cannot be told. */
+export function comparedWith(what: string, ratio: number): Pick<Row, "comparedWith" | "ratio"> {
+  return Number.isFinite(ratio) ? { comparedWith: what, ratio } : {};
 }
