@@ -14,7 +14,7 @@ import { RingRig } from "../../support/ring/ring-rig.js";
 
 const DIES = new URL("./actors/dies-in-a-ring.js", import.meta.url);
 /** Of the steps of an operation, one in so many is a death. */
-const STRIDE = nightly ? 1 : 13;
+const STRIDE = nightly ? 1 : 29;
 
 /** @returns whether it died, and did not come to its end */
 async function die({ facts, role, before }: Deed, at: number): Promise<boolean> {
