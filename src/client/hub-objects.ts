@@ -227,6 +227,18 @@ export class HubObjects {
     });
   }
 
+  /** The data of a channel, on its own device or on one that reaches it. */
+  async placeMemory(
+    opened: OpenedChannel,
+    access: Access,
+    options: Omit<PlaceOptions, "whenUnreachable">,
+  ): Promise<DeviceBuffer> {
+    const [data] = opened.fds;
+    if (data === undefined) throw new TypeError("a channel without memory");
+    const placed = await placeBuffer(this.#devices, this.#imports, { ...opened, access, fds: [data] }, options);
+    return placed.buffer;
+  }
+
   /** A handle that gives the lease back when it is closed, and what `release` releases. */
   track(facts: HandleFacts, release: () => void): SharedHandle {
     const handle = new SharedHandle(this.#link, facts, release, (closed) => this.#handles.delete(closed));

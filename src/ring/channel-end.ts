@@ -2,7 +2,7 @@
  * What the hub does to the words of a channel when somebody joins, leaves or dies, by way of their files: it maps nothing. Each write is
  * of aligned words, which the kernel copies at once. The caller rings the bells afterwards.
  */
-import { control, LINE_BYTES, page, READY_LINES, readerStates, writerStates } from "./channel-layout.js";
+import { CLAIMS, control, LINE_BYTES, page, READY_LINES, readerStates, writerStates } from "./channel-layout.js";
 
 /** A memory file, by its bytes. */
 export interface WordsFile {
@@ -13,13 +13,15 @@ export interface WordsFile {
 /** As in wire/timeline-line: satisfies every wait. */
 const POISON = 2n ** 63n - 1n;
 
-/** A place is given to a reader: nothing of an earlier reader is left but the end of its timeline. */
+/**
+ * A place is given to a reader: nothing of an earlier reader is left but the end of its timeline, and the count of its sleeps, by which
+ * the writer knows for which it has rung.
+ */
 export function beginPlace(file: WordsFile, lease: number): void {
   writeWord32(file, page.state, readerStates.none);
-  for (const word of [page.released, page.gpuReleased, page.taken, page.received, page.missed])
-    writeWord(file, word, 0n);
+  for (const word of [page.released, page.gpuReleased, page.received, page.missed]) writeWord(file, word, 0n);
+  for (let claim = 0; claim < CLAIMS; claim += 1) writeWord(file, page.claims + claim * 8, 0n);
   writeWord32(file, page.mode, 0);
-  writeWord32(file, page.asleep, 0);
   endTimelineAt(file, page.done);
   writeWord(file, page.lease, BigInt(lease));
 }

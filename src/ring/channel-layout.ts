@@ -23,9 +23,11 @@
  * The header of a slot, of the message that was committed there last:
  *
  *   byte 0     8          16            24           32        40      44      48          52     56       64             128
- *   | position | sequence | timestampMs | byteLength | readyAt | epoch | flags | metaBytes | rank | unused | shape[8]     | meta ... |
+ *   | generation | sequence | timestampMs | byteLength | readyAt | epoch | flags | metaBytes | rank | unused | shape[8]   | meta ... |
  *
- * A header whose position is older than the one that is looked for says that the position was passed over: there is no message.
+ * The generation is the message's position plus one, and 0 before the first. One that is older than what is looked for says that the
+ * position was passed over: there is no message. `timestampMs` is a float64, milliseconds since 1970; `readyAt` is the value of the
+ * writer's timeline from which on the data are there, 0 where they are there at once.
  *
  * A reader's page, written by that reader (and by the hub before it has a reader and after it had one):
  *
@@ -34,7 +36,7 @@
  *   64         72                                     128
  *   | released | gpuReleased | unused                  |   positions below are given back; the largest of them that streams give back
  *   128                                               192
- *   | taken    | unused                                |   where it may be overtaken: from `released` to here is held
+ *   | claims[8]                                        |   where it may be overtaken: what it holds. c: position c - 1; -c: the same, until `done` is c
  *   192        200                                    256
  *   | done: a timeline of what its streams have given back: value, final |
  *   256        264                                    320
@@ -49,6 +51,10 @@ export const LINE_BYTES = 64;
 export const PAGE_BYTES = 4096;
 /** Timelines of successive writers, so that what waits for an earlier one is not woken by a later one. */
 export const READY_LINES = 64;
+/** Slots that a reader holds at a time where it may be overtaken. */
+export const CLAIMS = 8;
+/** No position is beyond: numbers are exact up to here, and with a ring's length added. */
+export const POSITIONS_MAX = Number.MAX_SAFE_INTEGER - 2 ** 33;
 /** Axes of one message. */
 export const RANK_MAX = 8;
 
@@ -81,7 +87,7 @@ export const HEADERS_AT = control.ready + READY_LINES * LINE_BYTES;
 
 /** Byte offsets in the header of a slot. */
 export const header = {
-  position: 0,
+  generation: 0,
   sequence: 8,
   timestampMs: 16,
   byteLength: 24,
@@ -111,7 +117,7 @@ export const page = {
   asleep: 16,
   released: 64,
   gpuReleased: 72,
-  taken: 128,
+  claims: 128,
   done: 192,
   received: 256,
   missed: 264,

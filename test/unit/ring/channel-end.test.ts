@@ -77,10 +77,12 @@ describe("a place", () => {
     beginPlace(file, 2 ** 40);
     assert.equal(file.large[page.lease / 8], 2n ** 40n);
     assert.equal(file.small[page.state / 4], readerStates.none);
-    for (const word of [page.released, page.gpuReleased, page.taken, page.received, page.missed]) {
+    for (const word of [page.released, page.gpuReleased, page.claims, page.received, page.missed]) {
       assert.equal(file.large[word / 8], 0n);
     }
-    assert.deepEqual([file.small[page.mode / 4], file.small[page.asleep / 4]], [0, 0]);
+    assert.equal(file.small[page.mode / 4], 0);
+    // Its writer remembers for which sleep it has rung.
+    assert.equal(file.small[page.asleep / 4], 2 ** 32 - 1);
     assert.ok(stateOf(lineAt(file.large, page.done)).ended);
   });
 });
