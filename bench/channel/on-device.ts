@@ -29,6 +29,7 @@ export interface DeviceOptions {
 type Loop = "channel-copies" | "channel-kernels";
 
 const FULL_SCALE: DeviceOptions = { messages: 10_000, handovers: 1000, rounds: 3 };
+const HOST_SCALE: DeviceOptions = { ...FULL_SCALE, messages: 1000 };
 const RATIO_MAX = 1.15;
 const TORCH_RATIO_MIN = 30;
 const TORCH_ABSENT = 3;
@@ -39,7 +40,11 @@ const loops: Readonly<Record<Loop, string>> = {
 const p50 = (times: Times) => times.p50;
 
 /** On the host device, where streams are queues on the event loop, without goals. */
-export async function throughStreams(loop: Loop, device: string, options: DeviceOptions = FULL_SCALE): Promise<Row[]> {
+export async function throughStreams(
+  loop: Loop,
+  device: string,
+  options: DeviceOptions = device === "host" ? HOST_SCALE : FULL_SCALE,
+): Promise<Row[]> {
   await using hub = await HubProcess.start();
   using c = new CPrograms(device);
   const alone = await besideC(loop, { hub, c, device, options });
@@ -50,7 +55,10 @@ export async function throughStreams(loop: Loop, device: string, options: Device
 }
 
 /** Copies through a channel, and PyTorch's queue. */
-export async function besideTorch(device: string, options: DeviceOptions = FULL_SCALE): Promise<Row[]> {
+export async function besideTorch(
+  device: string,
+  options: DeviceOptions = device === "host" ? HOST_SCALE : FULL_SCALE,
+): Promise<Row[]> {
   await using hub = await HubProcess.start();
   const found = await measureInTurns(
     {
