@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 
 /** The pictures in the first comment of a source: lines that stand deeper than its text. */
 function picturesOf(source: string): string[] {
-  const head = source.slice(0, source.indexOf("*/"));
+  const head = source.slice(0, source.indexOf(" */"));
   const blocks = head.split(/^ \*(?! {3}).*\n/m).filter((block) => block.startsWith(" *   "));
   return blocks.map((block) => block.replaceAll(/^ \* {3}/gm, ""));
 }
