@@ -373,7 +373,8 @@ class ChannelReader:
         sequence, timestamp = control.count(at + SEQUENCE), control.number(at + TIMESTAMP)
         length, ready_at, epoch = control.count(at + LENGTH), control.count(at + READY_AT), control.small(at + EPOCH)
         flags, meta_bytes = control.small(at + FLAGS), control.small(at + META_BYTES)
-        sound = 0 <= length <= self._slot_bytes and meta_bytes <= self._meta_max and flags < 8 and ready_at >= 0
+        sound = 0 <= length <= self._slot_bytes and meta_bytes <= self._meta_max
+        sound = sound and flags < 8 and 0 <= ready_at <= position + 1
         expected = sequence if self._sequence is None else self._sequence
         self._wanted(sound and 0 <= expected <= sequence, f"message {sequence}: {length}, {meta_bytes}, {flags}")
         self._sequence = sequence + 1
