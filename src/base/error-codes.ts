@@ -45,22 +45,22 @@ export const errorCodes = {
 
   // Channels
   CHANNEL_FULL: facts(
-    "No slot of the channel is free, and its writer asked to be told.",
-    "Wait for the readers, give the channel more slots, or choose another whenFull.",
+    "All slots of the channel are held by its readers, and it was made to say so instead of waiting.",
+    "Try again when a reader has released a slot, or create it with more slots or another whenFull.",
     true,
   ),
   READERS_FULL: facts(
-    "The channel has as many readers as it has places.",
+    "All places of the channel are taken by readers.",
     "Close a reader, or create the channel with a larger readersMax.",
     true,
   ),
-  READER_EXPELLED: facts(
-    "The writer found words in this reader's page that make no sense, and looks at it no more.",
-    "Open the channel again; where it happens again, check the reader against docs/protocol.md.",
-  ),
   CHANNEL_CORRUPT: facts(
-    "The words of a channel's writer contradict themselves.",
-    "Check the writer against docs/protocol.md; the channel is of no use any more.",
+    "What the other side wrote into the channel's memory makes no sense.",
+    "Find out who writes there; the writer has to create the channel anew.",
+  ),
+  READER_EXPELLED: facts(
+    "The writer looks at this reader no more: what the reader wrote into its page made no sense.",
+    "Open the channel anew; if it happens again, something in the reader's process writes where it should not.",
   ),
 
   // Talking to the hub

@@ -81,6 +81,14 @@ export const limits = {
   timelineArenaBytes: 64 * KiB,
   /** Memory in which timelines of others may lie. */
   timelineMemoryBytesMax: MiB,
+  /** Slots of a channel. */
+  channelSlotsMax: 65_536,
+  /** Readers that a channel has at a time: with all its descriptors it fits into one message. */
+  channelReadersMax: 64,
+  /** What goes with one message of a channel beside its data. */
+  channelMetaBytesMax: 64 * KiB,
+  /** The memory file that orders a channel, in which the headers and the meta bytes of all slots lie. */
+  channelControlBytesMax: 256 * MiB,
   /** Signals and waits that go to a stream in one batch; the driver's own limit. */
   streamBatchMax: 255,
   /** A longer view of memory would end the whole process: Node's own limit of a Buffer, 4 GiB on Node 20. */

@@ -52,6 +52,10 @@ async function look(
 ): Promise<OpenedFacts> {
   if (!object.published) return { unreadable: "it is not published yet" };
   const { signal } = context;
+  if (object.descriptor.content.kind === "channel") {
+    using observer = await hub.observeChannel(name, { wait: false, signal });
+    return { channel: observer.statistics() };
+  }
   if (object.descriptor.content.kind === "timeline") {
     using timeline = await hub.openTimeline(name, { wait: false, signal });
     return { timeline: { value: String(timeline.value), ended: timeline.ended } };

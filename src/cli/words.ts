@@ -12,6 +12,7 @@ export function arrayWords(array: { readonly dtype: string; readonly shape: read
 export function contentWords({ content }: Descriptor): string {
   if (content.kind === "array") return arrayWords(content.array);
   if (content.kind === "timeline") return "timeline";
+  if (content.kind === "channel") return `channel of ${content.slots} x ${arrayWords(content)}`;
   return `bundle of ${content.arrayCount}`;
 }
 

@@ -20,6 +20,8 @@ export interface HeldLease {
   readonly lease: number;
   readonly object: number;
   readonly access: "owner" | Access;
+  /** Where it has only some of the object's descriptors, which the hub may want beside those of others: as a reader of a channel. */
+  readonly isPart?: boolean;
   readonly memory: HeldMemory;
 }
 
@@ -95,11 +97,11 @@ export class HeldLeases {
     connection: HubConnection,
     deadline: Deadline,
   ): Promise<boolean> {
-    const { lease, object } = held;
+    const { lease, object, isPart = false } = held;
     // WHY asked each time: it may be given back meanwhile, and nothing must be said of it after that.
-    for (let brings = !brought.has(object); this.has(lease); ) {
+    for (let brings = isPart || !brought.has(object); this.has(lease); ) {
       const fds = brings ? bring(held.memory) : [];
-      if (fds.length > 0) brought.add(object);
+      if (fds.length > 0 && !isPart) brought.add(object);
       try {
         await connection.request("restore", { lease }, deadline, fds);
         return true;

@@ -5,34 +5,39 @@
 import { parseDType } from "../array/dtype.js";
 import { checkLayout } from "../array/layout.js";
 import { Deadline } from "../base/deadline.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { checkOneOf } from "../base/one-of.js";
 import { acquireIn, acquireInAsync, releaseAll } from "../base/scope.js";
+import { waitUntil } from "../gpu/adaptive-wait.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
 import { ImportCache } from "../gpu/import-cache.js";
 import { checkArrived, describeBuffer } from "../gpu/sharing.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import type { ChannelRole } from "../wire/channel-content.js";
 import type { Descriptor, DescriptorContent } from "../wire/descriptor.js";
 import type { Sharing } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { readBundleIndex } from "./bundle-index.js";
 import type { Devices } from "./devices.js";
-import { duplicates, type HeldMemory } from "./held-leases.js";
+import { duplicates, type HeldLease, type HeldMemory } from "./held-leases.js";
 import { closeFds } from "./hub-connection.js";
 import type { HubLink } from "./hub-link.js";
 import type { CreateOptions, OpenOptions, SharingOptions } from "./hub-options.js";
 import { KeptDescriptors } from "./kept-descriptors.js";
+import { type OpenedChannel, openedChannel } from "./opened-channel.js";
 import { type PlaceOptions, placeBuffer } from "./placement.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
-import { type HandleFacts, SharedHandle } from "./shared-object.js";
+import { type HandleFacts, type Lasting, SharedHandle } from "./shared-object.js";
 
 /** What the hub answered to an open. */
 export interface OpenedObject extends HandleFacts {
   readonly descriptor: Descriptor;
   readonly access: Access;
+  /** Of a reader of a channel. */
+  readonly place?: number | undefined;
   /** The memory's, and the index's of a bundle; open until the object is imported. */
   readonly fds: readonly [OwnedFd, ...OwnedFd[]];
 }
@@ -133,18 +138,49 @@ export class HubObjects {
     options: OpenOptions,
     importIt: (opened: OpenedObject) => T | Promise<T>,
   ): Promise<T> {
+    const access = checkOneOf("access", options.access ?? "read", ["read", "read-write"]);
+    return this.#open(name, { access }, options, (opened) => {
+      checkArrived(name, opened.descriptor, opened.fds);
+      return importIt(opened);
+    });
+  }
+
+  /**
+   * Opens a channel and makes of it what `use` does; where that fails, nothing is held. The descriptors are open until `use` has settled.
+   * @throws TIMEOUT, NOT_FOUND where `wait` is false, WRONG_KIND, READERS_FULL, IN_USE where it has a writer, INVALID_DESCRIPTOR,
+   * INVALID_MESSAGE
+   */
+  async openChannel<T extends { close(): void }>(
+    name: string,
+    role: ChannelRole,
+    options: Pick<OpenOptions, "wait" | "timeoutMs" | "signal">,
+    use: (opened: OpenedChannel) => T | Promise<T>,
+  ): Promise<T> {
+    checkOneOf("role", role, ["reader", "writer", "observer"]);
+    const access = role === "writer" ? "read-write" : "read";
+    return this.#open(name, { access, role }, options, (opened) => use(openedChannel(opened, role)));
+  }
+
+  async #open<T extends { close(): void }>(
+    name: string,
+    asked: { readonly access: Access; readonly role?: ChannelRole },
+    options: Pick<OpenOptions, "wait" | "timeoutMs" | "signal">,
+    importIt: (opened: OpenedObject) => T | Promise<T>,
+  ): Promise<T> {
     checkName(name);
     this.#checkOpen(`open "${name}"`);
-    const access = checkOneOf("access", options.access ?? "read", ["read", "read-write"]);
+    const { access, role } = asked;
     const wait = checkOneOf("wait", options.wait ?? true, [true, false]);
     const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
-    const { result, fds } = await this.#link.ask("open", { name, access, wait }, deadline);
-    const { object, lease, descriptor } = result;
+    const { result, fds } = await this.#link.ask("open", { name, wait, ...asked }, deadline);
+    const { object, lease } = result;
     // WHY a use of its own: the link may give up its own while the object is being imported.
     const memory = acquireIn((scope) => {
-      const memory = scope.own(this.#kept.keep(object, access, fds), (memory) => memory.close());
+      // WHY by its lease: each reader of a channel has descriptors of its own.
+      const kept = this.#kept.keep(object, role === undefined ? access : `lease ${lease}`, fds);
+      const memory = scope.own(kept, (memory) => memory.close());
       const held = scope.own(memory.share(), (held) => held.close());
-      this.#link.hold({ lease, object, access, memory: held });
+      this.#link.hold({ lease, object, access, ...(role === undefined ? { memory: held } : partOf(role, held)) });
       return memory;
     });
     return acquireInAsync(async (scope) => {
@@ -152,9 +188,10 @@ export class HubObjects {
       scope.defer(() => giveBack());
       try {
         this.#checkOpen(`open "${name}"`);
-        checkArrived(name, descriptor, memory.fds);
         const [first, ...others] = memory.fds;
-        if (first === undefined) throw new TypeError("an object without memory");
+        if (first === undefined) {
+          throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open "${name}": it came without file descriptors`);
+        }
         const imported = await importIt({ name, ...result, access, fds: [first, ...others] });
         giveBack = () => imported.close();
         return imported;
@@ -170,6 +207,9 @@ export class HubObjects {
     const { content } = descriptor;
     if (content.kind === "timeline") {
       throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as an array: it is a timeline; use openTimeline`);
+    }
+    if (content.kind === "channel") {
+      throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as an array: it is a channel; use openChannel`);
     }
     const { buffer, placement } = await placeBuffer(this.#devices, this.#imports, opened, options);
     return acquireIn((scope) => {
@@ -188,16 +228,53 @@ export class HubObjects {
     });
   }
 
-  /** A handle that gives the lease back when it is closed, and what `release` releases. */
-  track(facts: HandleFacts, release: () => void): SharedHandle {
-    const handle = new SharedHandle(this.#link, facts, release, (closed) => this.#handles.delete(closed));
+  /** The data of a channel, on its own device or on one that reaches it. */
+  async placeMemory(
+    opened: OpenedChannel,
+    access: Access,
+    options: Omit<PlaceOptions, "whenUnreachable">,
+  ): Promise<DeviceBuffer> {
+    const [data] = opened.fds;
+    if (data === undefined) throw new TypeError("a channel without memory");
+    const placed = await placeBuffer(this.#devices, this.#imports, { ...opened, access, fds: [data] }, options);
+    return acquireIn((scope) => {
+      const buffer = scope.own(placed.buffer, (buffer) => buffer.close());
+      this.#checkOpen(`open "${opened.name}"`);
+      return buffer;
+    });
+  }
+
+  /** A handle that gives the lease back when it is closed, and what `memory` releases. */
+  track(facts: HandleFacts, memory: (() => void) | Lasting): SharedHandle {
+    const handle = new SharedHandle(this.#link, facts, memory, (closed) => this.#handles.delete(closed));
     this.#handles.add(handle);
     return handle;
   }
 
   close(): void {
-    releaseAll([...this.#handles].map((handle) => () => handle.close()));
+    releaseAll([...this.#handles].map((handle) => () => handle.end()));
   }
+
+  /** Whether all that was closed has ended; waits for streams that are still at work on it, for so long at most. */
+  async settled(timeoutMs: number): Promise<boolean> {
+    const isSettled = () => {
+      for (const handle of [...this.#handles]) handle.settle();
+      return this.#handles.size === 0;
+    };
+    try {
+      await waitUntil(isSettled, new Deadline("close what was shared", { timeoutMs }, timeoutMs));
+      return true;
+    } catch (error) {
+      if (hasCode(error, "TIMEOUT")) return false;
+      throw error;
+    }
+  }
+}
+
+/** What a new connection is told of a part in a channel: a writer brings all of it, who looks on nothing. */
+function partOf(role: ChannelRole, memory: HeldMemory): Pick<HeldLease, "memory" | "isPart"> {
+  if (role !== "observer") return { memory, isPart: role === "reader" };
+  return { memory: { bring: () => [], close: () => memory.close() } };
 }
 
 /** An array or a bundle that was made here: its memory is exported anew each time. */

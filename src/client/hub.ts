@@ -9,6 +9,9 @@ import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { acquireInAsync } from "../base/scope.js";
+import type { ChannelObserver } from "../channel/channel-observer.js";
+import type { ChannelReader } from "../channel/channel-reader.js";
+import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { Device } from "../gpu/device.js";
 import type { ArrayOptions } from "../gpu/device-array.js";
 import type { DeviceBuffer } from "../gpu/device-buffer.js";
@@ -21,8 +24,18 @@ import { Devices } from "./devices.js";
 import type { HubLink, Reconnected } from "./hub-link.js";
 import { HubObjects } from "./hub-objects.js";
 import type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
+import { listObjects } from "./list-objects.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
+import {
+  type CreateChannelOptions,
+  createChannel,
+  type OpenChannelOptions,
+  observeChannel,
+  openChannel,
+  type ResumeChannelOptions,
+  resumeChannel,
+} from "./shared-channel.js";
 import {
   type CreateTimelineOptions,
   createTimeline,
@@ -192,23 +205,51 @@ export class Hub {
     return openTimeline(this.#objects, name, this.device(options.device), options);
   }
 
+  /**
+   * A new channel under a name, which this process writes to and others open at once. Closed by the caller, or with this hub.
+   * @throws NAME_TAKEN, INVALID_NAME, OUT_OF_MEMORY; RangeError and TypeError for what no channel can be
+   * @example
+   * using writer = await hub.createChannel("frames", { dtype: "uint8", shape: [1080, 1920, 3], slots: 4 });
+   * using slot = await writer.loan();
+   * await slot.array.write(pixels);
+   * slot.commit({ meta: { camera: 1 } });
+   */
+  async createChannel<D extends DType>(name: string, options: CreateChannelOptions<D>): Promise<ChannelWriter<D>> {
+    return createChannel(this.#objects, name, this.device(options.device), options);
+  }
+
+  /**
+   * A reader of the channel of this name; waits until there is one.
+   * @throws READERS_FULL, TIMEOUT, NOT_FOUND where `wait` is false, WRONG_KIND, INVALID_DESCRIPTOR, PEER_ACCESS_UNSUPPORTED
+   * @example
+   * using reader = await hub.openChannel("frames", { from: "latest" });
+   * for await (using slot of reader) console.log(slot.sequence, slot.json, await slot.array.read());
+   */
+  async openChannel(name: string, options: OpenChannelOptions = {}): Promise<ChannelReader> {
+    return openChannel(this.#objects, name, options);
+  }
+
+  /**
+   * Writes to a channel whose writer is gone and which waits for another (`whenWriterGone: "wait"`), and goes on with its sequence.
+   * @throws IN_USE where it has a writer, as `openChannel`
+   */
+  async resumeChannel(name: string, options: ResumeChannelOptions = {}): Promise<ChannelWriter> {
+    return resumeChannel(this.#objects, name, options);
+  }
+
+  /** Looks on at a channel: its writer, its readers and their counts. @throws as `openChannel` */
+  async observeChannel(
+    name: string,
+    options: Pick<OpenChannelOptions, "wait" | "timeoutMs" | "signal"> = {},
+  ): Promise<ChannelObserver> {
+    return observeChannel(this.#objects, name, options);
+  }
+
   /** Everything that is shared, in order of names. */
   async list(options: WaitOptions = {}): Promise<ObjectSummary[]> {
     this.#checkOpen("list what is shared");
     const deadline = new Deadline("list what is shared", options, defaults.requestTimeoutMs);
-    const objects: ObjectSummary[] = [];
-    let after: string | undefined;
-    for (;;) {
-      const page = await this.#link.request("list", after === undefined ? {} : { after }, deadline);
-      objects.push(...page.objects);
-      if (page.next === null) return objects;
-      // WHY: a hub that gave the same page again and again would fill this process's memory until the deadline.
-      if (after !== undefined && page.next <= after) {
-        const found = `the page after "${after}" is followed by that after "${page.next}"`;
-        throw new CudaIpcError("INVALID_MESSAGE", `Cannot list what is shared: ${found}, wanted a later name`);
-      }
-      after = page.next;
-    }
+    return listObjects(this.#link, deadline);
   }
 
   /** One object and who holds it. */
@@ -244,7 +285,10 @@ export class Hub {
     await this.#link.request("stop", { force: options.force ?? false }, deadline);
   }
 
-  /** Closes everything made through this hub, waits for transfers under way, and leaves. */
+  /**
+   * Closes everything made through this hub, waits for transfers under way, and leaves. Streams that still have messages of channels to
+   * finish are waited for as well, for two seconds; what takes longer is kept until this process ends.
+   */
   async close(): Promise<void> {
     this.#closing ??= this.#close();
     await this.#closing;
@@ -255,12 +299,15 @@ export class Hub {
   }
 
   async #close(): Promise<void> {
+    let goodbye = true;
     try {
       this.#objects.close();
       await this.#devices.idle();
+      goodbye = await this.#objects.settled(defaults.goodbyeTimeoutMs);
     } finally {
       try {
-        await this.#link.close();
+        // WHY without a word where streams go on: what they still use must stay theirs until this process ends.
+        await this.#link.close({ goodbye });
       } finally {
         this.#devices.close();
       }

@@ -1,8 +1,7 @@
 /**
  * The descriptors that objects were opened by, kept for as long as the objects are: with them a client can bring back what a hub lost
- * that died, also where its owner is dead too. One set for each object and access, however often it is opened.
+ * that died, also where its owner is dead too. One set for each object and use of it, however often it is opened.
  */
-import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { duplicates, type HeldMemory } from "./held-leases.js";
 import { closeFds } from "./hub-connection.js";
@@ -22,9 +21,12 @@ export interface KeptMemory extends HeldMemory {
 export class KeptDescriptors {
   readonly #kept = new Map<string, Kept>();
 
-  /** Takes over the descriptors that came with one more open of the object. */
-  keep(object: number, access: Access, fds: readonly OwnedFd[]): KeptMemory {
-    const key = `${object} ${access}`;
+  /**
+   * Takes over the descriptors that came with one more open of the object.
+   * @param use what the descriptors are for: those of a later open for the same are not kept
+   */
+  keep(object: number, use: string, fds: readonly OwnedFd[]): KeptMemory {
+    const key = `${object} ${use}`;
     const known = this.#kept.get(key);
     if (known !== undefined) closeFds(fds);
     const kept = known ?? { fds, users: 0 };

@@ -46,11 +46,11 @@ export class SharedWords {
   }
 
   /**
-   * Words of another process, for reading. The descriptor stays the caller's.
+   * Words of another process, for reading unless told otherwise. The descriptor stays the caller's.
    * @param onEnd called once when the last user is gone
    * @throws INVALID_DESCRIPTOR where it is no memory file of sealed size
    */
-  static import(fd: OwnedFd, onEnd: () => void): SharedWords {
+  static import(fd: OwnedFd, onEnd: () => void = () => {}, access: Access = "read"): SharedWords {
     const { byteLength, sizeSealed } = inspectMemoryFile(fd);
     if (!sizeSealed || byteLength === 0 || byteLength % 8 !== 0) {
       const found = sizeSealed ? `it has ${byteLength} bytes` : "its size is not sealed";
@@ -58,8 +58,8 @@ export class SharedWords {
     }
     return acquireIn((scope) => {
       const own = scope.own(fd.duplicate(), (fd) => fd.close());
-      const mapping = scope.own(Mapping.shared(own, byteLength, "read"), (mapping) => mapping.close());
-      return new SharedWords(own, mapping, "read", onEnd);
+      const mapping = scope.own(Mapping.shared(own, byteLength, access), (mapping) => mapping.close());
+      return new SharedWords(own, mapping, access, onEnd);
     });
   }
 

@@ -1,7 +1,7 @@
 /** Sessions, objects and leases as the records that make them again. */
 import type { HubState, LeaseRecord, ObjectRecord, SessionRecord } from "./hub-records.js";
-import type { Lease, SharedObject } from "./object-table.js";
 import type { Session } from "./sessions.js";
+import type { Lease, SharedObject } from "./shared-object.js";
 
 export function sessionRecord<Fd>({ id, peer, program }: Session<Fd>): SessionRecord {
   const { pid, startTicks, uid, gid, groups } = peer;
@@ -13,8 +13,9 @@ export function objectRecord<Fd>(object: Omit<SharedObject<Fd>, "leases" | "memo
   return { t: "object", id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes, writable };
 }
 
-export function leaseRecord<Fd>({ id, kind, object, session }: Lease<Fd>): LeaseRecord {
-  return { t: "lease", id, object: object.id, session: session.id, kind };
+export function leaseRecord<Fd>({ id, kind, object, session, role, place }: Lease<Fd>): LeaseRecord {
+  const ofChannel = role === undefined ? {} : { role, place: place ?? null };
+  return { t: "lease", id, object: object.id, session: session.id, kind, ...ofChannel };
 }
 
 /** All of it. Sessions that hold nothing are left out: nothing would be lost with them. */

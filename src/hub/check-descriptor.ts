@@ -3,9 +3,10 @@ import { CudaIpcError } from "../base/errors.js";
 import type { Access } from "../os/mapping.js";
 import { type Descriptor, descriptorContradiction } from "../wire/descriptor.js";
 import type { Sharing } from "../wire/messages.js";
+import { checkChannel, isWordsFile, type Refuse } from "./check-channel.js";
 import type { ObjectRecord } from "./hub-records.js";
-import type { SharedObject } from "./object-table.js";
 import type { HubPorts } from "./ports.js";
+import type { SharedObject } from "./shared-object.js";
 
 export interface CheckedMemory {
   /** Which files they are, in the order of the descriptors; null for memory of a GPU, which has no name to know it by. */
@@ -13,8 +14,6 @@ export interface CheckedMemory {
   /** Whether host memory can be changed by way of the descriptor that came. */
   readonly writable: boolean;
 }
-
-type Refuse = (found: string) => CudaIpcError;
 
 /**
  * Host memory is checked in full. The size of GPU memory is known to the driver alone, which the hub never loads:
@@ -25,7 +24,7 @@ export function checkMemory<Fd>(
   attempt: string,
   descriptor: Descriptor,
   fds: readonly Fd[],
-  ports: Pick<HubPorts<Fd>, "inspectMemoryFile">,
+  ports: Pick<HubPorts<Fd>, "inspectMemoryFile" | "isBell">,
 ): CheckedMemory {
   const refuse: Refuse = (found) => new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
   const contradiction = descriptorContradiction(descriptor);
@@ -52,6 +51,10 @@ export function checkMemory<Fd>(
       throw refuse(`the descriptor claims an index of ${claimed} bytes, it has ${byteLength}`);
     if (!contentSealed) throw refuse("the index is not sealed against writing (F_SEAL_WRITE)");
   }
+  if (descriptor.content.kind === "channel") {
+    if (descriptor.mechanism === "memfd" && !writable) throw refuse("the slots are for reading alone");
+    inodes.push(...checkChannel(descriptor.content, fds, ports, refuse));
+  }
   return { inodes, writable };
 }
 
@@ -62,15 +65,23 @@ export function checkMemory<Fd>(
 export function checkUse<Fd>(
   attempt: string,
   { descriptor, sharing, writable }: { readonly descriptor: Descriptor; readonly sharing: Sharing; writable: boolean },
-  memory: Fd,
-  ports: Pick<HubPorts<Fd>, "restrictMemoryFile">,
+  fds: readonly Fd[],
+  ports: Pick<HubPorts<Fd>, "restrictMemoryFile" | "closeSeals">,
 ): void {
   const refuse: Refuse = (found) => new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
-  const isTimeline = descriptor.content.kind === "timeline";
+  const { content, mechanism } = descriptor;
+  const isTimeline = content.kind === "timeline";
   // WHY: the hub ends the timeline when its owner dies.
   if (isTimeline && !writable) throw refuse("its descriptor is for reading alone");
-  const guarded = sharing.with !== "private" && (isTimeline || sharing.access === "read");
-  if (!guarded || descriptor.mechanism !== "memfd" || ports.restrictMemoryFile(memory)) return;
+  const words = content.kind === "channel" ? fds.filter((_, index) => isWordsFile(index)) : [];
+  // WHY: whoever writes to a file can seal it against writing, and the hub could then not free a place any more.
+  if (!words.every((fd) => ports.closeSeals(fd))) {
+    throw refuse("its control file or a page can be sealed against writing (F_SEAL_SEAL)");
+  }
+  if (sharing.with === "private") return;
+  const isGuarded = mechanism === "memfd" && (isTimeline || sharing.access === "read");
+  const guarded = [...(isGuarded ? fds.slice(0, 1) : []), ...words];
+  if (guarded.every((fd) => ports.restrictMemoryFile(fd))) return;
   throw refuse("other users could write to its memory file, and the hub may not change its mode (fchmod 0444)");
 }
 

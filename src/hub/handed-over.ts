@@ -2,6 +2,7 @@
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import type { BatchItem } from "../os/batch-layout.js";
+import { isBell } from "../os/bell.js";
 import { holdsLock } from "../os/file-lock.js";
 import { inspectMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -12,8 +13,8 @@ import { checkMemory, checkSameMemory } from "./check-descriptor.js";
 import { closeHeld, type HeldConnection } from "./client-connection.js";
 import { checkRecord, type HubRecord, type HubState, type ObjectRecord, replay } from "./hub-records.js";
 import type { EarlierConnection, Inheritance } from "./inheritance.js";
-import type { ObjectMemory } from "./object-table.js";
 import type { ConnectionId } from "./ports.js";
+import type { ObjectMemory } from "./shared-object.js";
 import { type ConnectionLine, checkHead, checkLine, linesOf, type TakeoverHead } from "./takeover-messages.js";
 
 export interface HandedOver {
@@ -160,7 +161,7 @@ export function matchingMemory(attempt: string, record: ObjectRecord, fds: reado
     const found = `${fds.length} descriptors came, wanted ${wanted}`;
     throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
   }
-  const found = checkMemory(attempt, record.descriptor, fds, { inspectMemoryFile });
+  const found = checkMemory(attempt, record.descriptor, fds, { inspectMemoryFile, isBell });
   checkSameMemory(attempt, record, found);
   return { fds: [first, ...rest], writable: found.writable };
 }

@@ -12,11 +12,12 @@ import type { HubState } from "./hub-records.js";
 import { hubStatus } from "./hub-report.js";
 import type { EarlierConnection, Inheritance } from "./inheritance.js";
 import { ObjectRequests } from "./object-requests.js";
-import { type ObjectMemory, ObjectTable } from "./object-table.js";
+import { ObjectTable } from "./object-table.js";
 import type { HubPolicy } from "./policy.js";
 import type { ConnectionId, HubIdentity, HubPorts, Peer, SessionId } from "./ports.js";
 import { refusal } from "./refusal.js";
 import { type Connection, isSameProcess, type Session, Sessions } from "./sessions.js";
+import type { ObjectMemory } from "./shared-object.js";
 import { WaitingOpens } from "./waiting-opens.js";
 
 /** These give something back, or say what is held, which is lost else: taken from whoever sends too many messages, too. */
@@ -101,6 +102,11 @@ export class HubCore<Fd> {
       const connection = this.#sessions.find(id);
       if (connection !== undefined && !connection.attached) this.#endIfEmpty(connection);
     }
+  }
+
+  /** What was inherited is this hub's alone from here on. */
+  serving(): void {
+    this.#objects.settleChannels();
   }
 
   /** @throws UNTRUSTED_PEER, LIMIT_EXCEEDED */

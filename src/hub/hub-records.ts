@@ -3,6 +3,7 @@
  * such a list on disk, a takeover one in memory. Descriptors are not in it: whoever holds the memory brings them back.
  */
 import * as v from "valibot";
+import { channelRoleSchema, placeSchema } from "../wire/channel-content.js";
 import { checked } from "../wire/codec.js";
 import { descriptorSchema } from "../wire/descriptor.js";
 import { lifetimeSchema, sharingSchema } from "../wire/messages.js";
@@ -43,6 +44,9 @@ const leaseRecord = v.strictObject({
   object: id,
   session: id,
   kind: v.picklist(["owner", "read", "read-write"]),
+  /** Of a channel. */
+  role: v.optional(channelRoleSchema),
+  place: v.optional(v.nullable(placeSchema)),
 });
 
 const recordSchema = v.variant("t", [

@@ -1,9 +1,10 @@
 /** What the hub says of itself and its objects, as the messages want it and as much of it as one message takes. */
 import { limits } from "../base/limits.js";
-import type { HubStatus, ObjectSummary, ResultOf } from "../wire/messages.js";
-import { isOwned, type ObjectTable, type SharedObject } from "./object-table.js";
+import type { Holder, HubStatus, ObjectSummary, ResultOf } from "../wire/messages.js";
+import type { ObjectTable } from "./object-table.js";
 import type { HubIdentity } from "./ports.js";
 import { type Account, quotaFields } from "./quota.js";
+import { isOwned, type Lease, type SharedObject } from "./shared-object.js";
 
 /** What a reply holds beside a list: its head, a name, and one summary of an object, whose descriptor has at most 64 numbers. */
 const REST_BYTES = 8 * 1024;
@@ -33,10 +34,14 @@ export function listPage<Fd>(inOrder: Iterable<SharedObject<Fd>>): ResultOf<"lis
 
 /** An object and its holders, as many as fit, and a count of the others. */
 export function inspection<Fd>(object: SharedObject<Fd>): ResultOf<"inspect"> {
-  const { taken } = takeFitting(object.leases.values(), ({ session, kind }) => {
-    return { pid: session.peer.pid, program: session.program, access: kind };
-  });
+  const { taken } = takeFitting(object.leases.values(), holderOf);
   return { object: summarize(object), holders: taken, holdersLeftOut: object.leases.size - taken.length };
+}
+
+function holderOf<Fd>({ session, kind, role, place }: Lease<Fd>): Holder {
+  const { peer, program } = session;
+  const ofChannel = { ...(role === undefined ? {} : { role }), ...(place === undefined ? {} : { place }) };
+  return { pid: peer.pid, program, access: kind, ...ofChannel };
 }
 
 type Counts = Pick<HubStatus, "clients" | "detached" | "waitingOpens" | "hostBytes" | "deviceBytes">;

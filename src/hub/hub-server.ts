@@ -97,9 +97,7 @@ export class HubServer {
       hub.#core.inherit(acquired.inheritance);
       const { objects } = hub.serve();
       const { state } = acquired.inheritance;
-      if (state.objects.size > 0) {
-        hub.#log(`an earlier hub left ${contentsOf(state)}; kept: ${objects}`);
-      }
+      if (state.objects.size > 0) hub.#log(`an earlier hub left ${contentsOf(state)}; kept: ${objects}`);
       return hub;
     });
   }
@@ -120,6 +118,7 @@ export class HubServer {
     const early = this.#early ?? [];
     this.#early = undefined;
     if (early.length > 0) this.#record(early);
+    this.#core.serving();
     this.#goOn();
     const inherited = this.#inherited;
     this.#inherited = [];

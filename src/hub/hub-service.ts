@@ -11,7 +11,7 @@ import { describeError } from "./client-connections.js";
 import { FdStore, parseStoredName } from "./fd-store.js";
 import { matchingMemory } from "./handed-over.js";
 import type { HubState, ObjectRecord } from "./hub-records.js";
-import type { ObjectMemory } from "./object-table.js";
+import type { ObjectMemory } from "./shared-object.js";
 
 /** What the hub calls its own listening socket in the store. */
 const LISTENER = "listener";

@@ -15,9 +15,9 @@ import type { HubService } from "./hub-service.js";
 import type { Inheritance } from "./inheritance.js";
 import { inheritanceAfterCrash } from "./inheritance-after-crash.js";
 import { Journal } from "./journal.js";
-import type { ObjectMemory } from "./object-table.js";
 import { type HubPolicy, servesOthers } from "./policy.js";
 import type { ConnectionId } from "./ports.js";
+import type { ObjectMemory } from "./shared-object.js";
 
 export interface HubServerOptions {
   /** Whether a folder that is missing is made; true by default. */

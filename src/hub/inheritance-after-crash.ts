@@ -1,7 +1,7 @@
 /** What a hub that died left: what its journal says, the processes that held something, and what a service manager kept of the memory. */
 import type { HubState } from "./hub-records.js";
 import type { EarlierConnection, Inheritance } from "./inheritance.js";
-import type { ObjectMemory } from "./object-table.js";
+import type { ObjectMemory } from "./shared-object.js";
 
 /** Each session as a connection that hung up: its process may come back with what it holds, or has ended. */
 export function inheritanceAfterCrash<Fd>(

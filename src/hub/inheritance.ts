@@ -1,8 +1,8 @@
 /** What one hub leaves to the next: in full where it hands over, and after a crash what its journal says. */
 import type { RequestOf } from "../wire/messages.js";
 import type { HubState, SessionRecord } from "./hub-records.js";
-import type { ObjectMemory } from "./object-table.js";
 import type { ConnectionId, Peer } from "./ports.js";
+import type { ObjectMemory } from "./shared-object.js";
 
 /** A connection of an earlier hub: alive where it was handed over, or only the process to watch where it hung up. */
 export interface EarlierConnection {

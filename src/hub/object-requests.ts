@@ -9,12 +9,16 @@ import { PRIVATE, PROTOCOL_VERSION, type RequestOf, type ResultOf } from "../wir
 import { checkName } from "../wire/names.js";
 import { checkMayManage, checkMayOpen, checkMaySee, mayOpen } from "./access.js";
 import type { Attachments } from "./attachments.js";
+import { checkRole, grantFor } from "./channel-roles.js";
+import { checkParts } from "./check-channel.js";
 import { checkAccess, checkMemory, checkSameMemory, checkUse } from "./check-descriptor.js";
+import { givenDescriptors } from "./given-descriptors.js";
 import { inspection, listPage } from "./hub-report.js";
-import { type Lease, type ObjectMemory, type ObjectTable, ownerLeaseOf, type SharedObject } from "./object-table.js";
+import type { ObjectTable } from "./object-table.js";
 import type { HubPorts } from "./ports.js";
 import { refusal } from "./refusal.js";
 import type { Session } from "./sessions.js";
+import { type Lease, type ObjectMemory, ownerLeaseOf, type SharedObject } from "./shared-object.js";
 import type { WaitingOpens } from "./waiting-opens.js";
 
 export class ObjectRequests<Fd> {
@@ -34,7 +38,7 @@ export class ObjectRequests<Fd> {
     const attempt = `create "${name}"`;
     const { fds } = attached;
     const { inodes, writable } = checkMemory(attempt, descriptor, fds, this.#ports);
-    checkUse(attempt, { descriptor, sharing, writable }, fds[0] as Fd, this.#ports);
+    checkUse(attempt, { descriptor, sharing, writable }, fds, this.#ports);
     const memory: ObjectMemory<Fd> = { fds: fds as [Fd, ...Fd[]], writable };
     const createdAtMs = this.#ports.now();
     const fields = { name, lifetime, sharing, descriptor, inodes: [...inodes], writable, createdAtMs, memory };
@@ -64,6 +68,7 @@ export class ObjectRequests<Fd> {
   /** Answered here, now or later. */
   open(session: Session<Fd>, request: RequestOf<"open">): void {
     const name = checkName(request.name);
+    checkRole(request);
     const object = this.#objects.find(name);
     const found = object === undefined ? "no object of this name is shared" : unready(object);
     if (object !== undefined && found === undefined) this.#tryGrant(session, request, object);
@@ -87,10 +92,12 @@ export class ObjectRequests<Fd> {
 
   /** The client still holds this lease, and may bring the memory that an earlier hub had of the object. */
   restore(session: Session<Fd>, request: RequestOf<"restore">, attached: Attachments<Fd>): ResultOf<"restore"> {
-    const { object } = leaseOf(session, request.lease, "restore");
+    const lease = leaseOf(session, request.lease, "restore");
     // WHY first: what a client names it holds, whatever becomes of the memory that it brings.
     session.unrestored?.delete(request.lease);
-    if (attached.fds.length > 0) this.#bringBack(session, object, attached);
+    if (attached.fds.length === 0) return {};
+    if (lease.role === "reader" || lease.role === "observer") this.#bringParts(lease, attached);
+    else this.#bringBack(session, lease.object, attached);
     return {};
   }
 
@@ -139,6 +146,14 @@ export class ObjectRequests<Fd> {
     this.grantWaiting(object);
   }
 
+  /** What a reader of a channel has; an observer has nothing that the hub could use. */
+  #bringParts(lease: Lease<Fd>, attached: Attachments<Fd>): void {
+    checkParts(`bring back "${lease.object.name}"`, lease, attached.fds, this.#ports);
+    if (lease.object.memory !== undefined) return;
+    attached.keep();
+    this.#objects.supplyParts(lease, attached.fds);
+  }
+
   // WHY caught here: a grant may happen on somebody else's publish, who must not get this reader's error.
   #tryGrant(session: Session<Fd>, request: RequestOf<"open">, object: SharedObject<Fd>): void {
     try {
@@ -150,18 +165,17 @@ export class ObjectRequests<Fd> {
 
   #grant(session: Session<Fd>, request: RequestOf<"open">, object: SharedObject<Fd>): void {
     checkMayOpen(object, session.peer, request.access);
+    const grant = grantFor(object, request);
     checkAccess(object, request.access);
-    const { fds, writable } = object.memory as ObjectMemory<Fd>;
-    const [memory, ...index] = fds;
-    const readOnly = request.access === "read" && object.descriptor.mechanism === "memfd" && writable;
-    const twin = readOnly ? this.#ports.reopenReadOnly(memory) : undefined;
+    const given = givenDescriptors(object, grant, this.#ports);
     try {
-      const lease = this.#objects.lease(object, session, request.access);
-      const result: ResultOf<"open"> = { object: object.id, lease: lease.id, descriptor: object.descriptor };
+      const { id: lease, place } = this.#objects.lease(object, session, grant);
+      const result: ResultOf<"open"> = { object: object.id, lease, descriptor: object.descriptor };
+      if (place !== undefined) result.place = place;
       const reply = { v: PROTOCOL_VERSION, id: request.id, ok: true, result } as const;
-      this.#ports.reply(session.connection.id, reply, [twin ?? memory, ...index]);
+      this.#ports.reply(session.connection.id, reply, given.fds);
     } finally {
-      if (twin !== undefined) this.#ports.closeFd(twin);
+      given.close();
     }
   }
 

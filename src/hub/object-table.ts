@@ -12,51 +12,27 @@
  */
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
-import { chargedBytes, type Descriptor } from "../wire/descriptor.js";
-import type { Lifetime, Sharing } from "../wire/messages.js";
 import { leaseRecord, objectRecord, sessionRecord } from "./as-records.js";
 import type { HubRecord, LeaseRecord, ObjectRecord } from "./hub-records.js";
 import type { HubPorts } from "./ports.js";
-import type { Account, Cost } from "./quota.js";
+import type { Account } from "./quota.js";
 import type { Session } from "./sessions.js";
+import {
+  costOf,
+  type Grant,
+  isAwaited,
+  isChannel,
+  isHeld,
+  type Lease,
+  type ObjectMemory,
+  type SharedObject,
+  staysWithoutOwner,
+  writerLeaseOf,
+} from "./shared-object.js";
 import { SortedNames } from "./sorted-names.js";
+import { WordsInMemory, type WordsPorts } from "./words-in-memory.js";
 
-export type LeaseKind = LeaseRecord["kind"];
-
-export interface Lease<Fd> {
-  readonly id: number;
-  readonly kind: LeaseKind;
-  readonly session: Session<Fd>;
-  readonly object: SharedObject<Fd>;
-}
-
-/** The object's descriptors; `writable` says whether the hub could write to host memory by them. */
-export interface ObjectMemory<Fd> {
-  readonly fds: readonly [Fd, ...Fd[]];
-  readonly writable: boolean;
-}
-
-export interface SharedObject<Fd> {
-  readonly id: number;
-  readonly name: string;
-  readonly lifetime: Lifetime;
-  readonly sharing: Sharing;
-  readonly descriptor: Descriptor;
-  readonly createdAtMs: number;
-  readonly owner: ObjectRecord["owner"];
-  readonly inodes: ObjectRecord["inodes"];
-  /** Whether its creator gave host memory in a way that lets others write to it. */
-  readonly writable: boolean;
-  /** Of the owner's user. */
-  readonly account: Account;
-  readonly leases: Map<number, Lease<Fd>>;
-  memory: ObjectMemory<Fd> | undefined;
-  published: boolean;
-  /** False once it was removed: it then lives for its leases alone. */
-  named: boolean;
-}
-
-export type ObjectPorts<Fd> = Pick<HubPorts<Fd>, "closeFd" | "endTimeline" | "record" | "memoryArrived" | "memoryGone">;
+export type ObjectPorts<Fd> = WordsPorts<Fd> & Pick<HubPorts<Fd>, "record" | "memoryArrived" | "memoryGone">;
 
 export type NewObject<Fd> = Omit<SharedObject<Fd>, "id" | "leases" | "published" | "named" | "owner" | "account"> & {
   readonly memory: ObjectMemory<Fd>;
@@ -64,6 +40,7 @@ export type NewObject<Fd> = Omit<SharedObject<Fd>, "id" | "leases" | "published"
 
 export class ObjectTable<Fd> {
   readonly #ports: ObjectPorts<Fd>;
+  readonly #words: WordsInMemory<Fd>;
   readonly #nextId: () => number;
   readonly #objects = new Map<number, SharedObject<Fd>>();
   readonly #byName = new Map<string, SharedObject<Fd>>();
@@ -76,6 +53,7 @@ export class ObjectTable<Fd> {
   /** @param nextId numbers of which none is given twice */
   constructor(ports: ObjectPorts<Fd>, nextId: () => number) {
     this.#ports = ports;
+    this.#words = new WordsInMemory(ports);
     this.#nextId = nextId;
   }
 
@@ -125,7 +103,8 @@ export class ObjectTable<Fd> {
       published: false,
       named: true,
     };
-    const lease: Lease<Fd> = { id: this.#nextId(), kind: "owner", session, object };
+    const role = isChannel(object) ? "writer" : undefined;
+    const lease: Lease<Fd> = { id: this.#nextId(), kind: "owner", role, place: undefined, session, object };
     const cost = { ...costOf(descriptor), leases: 1 };
     session.account.charge(`create "${name}"`, cost);
     try {
@@ -147,9 +126,9 @@ export class ObjectTable<Fd> {
   }
 
   /** @throws LIMIT_EXCEEDED */
-  lease(object: SharedObject<Fd>, session: Session<Fd>, kind: LeaseKind): Lease<Fd> {
+  lease(object: SharedObject<Fd>, session: Session<Fd>, grant: Grant): Lease<Fd> {
     session.account.charge(`open "${object.name}"`, { leases: 1 });
-    const lease = { id: this.#nextId(), kind, session, object };
+    const lease: Lease<Fd> = { id: this.#nextId(), ...grant, session, object };
     try {
       this.#record(session, [leaseRecord(lease)]);
     } catch (error) {
@@ -157,6 +136,12 @@ export class ObjectTable<Fd> {
       throw error;
     }
     this.#addLease(lease);
+    try {
+      this.#words.begin(lease);
+    } catch (error) {
+      this.release(lease);
+      throw error;
+    }
     return lease;
   }
 
@@ -169,8 +154,13 @@ export class ObjectTable<Fd> {
     session.account.refund({ leases: 1 });
     if (lease.kind === "owner") session.account.refundHere(costOf(object.descriptor));
     this.#ports.record([{ t: "released", lease: lease.id }]);
-    if (lease.kind === "owner") this.#ownerLeft(object);
-    else this.#endIfUnused(object);
+    releaseAll([
+      () => this.#words.holderLeft(lease),
+      () => {
+        if (lease.kind === "owner" || lease.role === "writer") this.#ownerLeft(object);
+        else this.#endIfUnused(object);
+      },
+    ]);
   }
 
   /** Takes the name away at once; the memory stays until the last lease ends. */
@@ -179,7 +169,11 @@ export class ObjectTable<Fd> {
       this.#unname(object);
       this.#ports.record([{ t: "unnamed", object: object.id }]);
     }
-    this.#endIfUnused(object);
+    releaseAll([
+      // WHY: nobody can find it any more to go on with it.
+      () => (isChannel(object) && writerLeaseOf(object) === undefined ? this.#words.ownerLeft(object) : undefined),
+      () => this.#endIfUnused(object),
+    ]);
   }
 
   /** Memory that was brought back; the table's from here on. What was there is closed. */
@@ -188,12 +182,16 @@ export class ObjectTable<Fd> {
     if (earlier === undefined) this.#withoutMemoryCount -= 1;
     object.memory = memory;
     this.#ports.memoryArrived(object.id, memory.fds);
-    const { content } = object.descriptor;
     releaseAll([
-      // WHY here: its owner ended while there was nothing to say so in.
-      () => (content.kind === "timeline" && !isOwned(object) ? this.#endTimeline(object) : undefined),
+      // WHY here: whoever ended meanwhile did so while there was nothing to say it in.
+      () => this.#words.settle(object),
       ...(earlier?.fds ?? []).map((fd) => () => this.#ports.closeFd(fd)),
     ]);
+  }
+
+  /** What a reader has of a channel without memory. The table's from here on. */
+  supplyParts(lease: Lease<Fd>, parts: readonly Fd[]): void {
+    this.#words.keepParts(lease, parts);
   }
 
   /** An object of an earlier hub, without leases yet. */
@@ -205,17 +203,30 @@ export class ObjectTable<Fd> {
     if (object.memory !== undefined) this.#ports.memoryArrived(object.id, object.memory.fds);
   }
 
-  restoreLease({ id, kind }: LeaseRecord, object: SharedObject<Fd>, session: Session<Fd>): void {
+  restoreLease({ id, kind, role, place }: LeaseRecord, object: SharedObject<Fd>, session: Session<Fd>): void {
     session.account.take({ leases: 1 });
     if (kind === "owner") session.account.takeHere(costOf(object.descriptor));
-    this.#addLease({ id, kind, session, object });
+    this.#addLease({ id, kind, role, place: place ?? undefined, session, object });
   }
 
   /** Ends what nobody can hold any more, after all was restored. */
   settle(): void {
     for (const object of [...this.#objects.values()]) {
-      if (isOwned(object)) this.#endIfUnused(object);
+      // WHY not the first alone: a channel that another writer may go on with is not ended anew, which could be said of that one.
+      if (isHeld(object) || isAwaited(object)) this.#endIfUnused(object);
       else this.#ownerLeft(object);
+    }
+  }
+
+  /**
+   * Ends in the memory of channels what an earlier hub had no time for. WHY not in `settle`: while another hub hands over, it may still go
+   * on, and give places that looked free.
+   */
+  settleChannels(): void {
+    for (const object of [...this.#objects.values()]) {
+      if (object.memory === undefined) continue;
+      const isClosed = this.#words.settle(object);
+      if (isClosed && object.named) this.remove(object);
     }
   }
 
@@ -234,13 +245,14 @@ export class ObjectTable<Fd> {
 
   /** Ends every object, whatever its leases, and records nothing. */
   clear(): void {
+    const parts = [...this.#leases.values()].flatMap((lease) => lease.parts ?? []);
     const fds = [...this.#objects.values()].flatMap((object) => object.memory?.fds ?? []);
     this.#objects.clear();
     this.#byName.clear();
     this.#leases.clear();
     this.#sortedNames.clear();
     [this.#pinnedCount, this.#withoutMemoryCount] = [0, 0];
-    releaseAll(fds.map((fd) => () => this.#ports.closeFd(fd)));
+    releaseAll([...fds, ...parts].map((fd) => () => this.#ports.closeFd(fd)));
   }
 
   /** Records, together with the session itself where the next hub would not know of it. */
@@ -271,21 +283,16 @@ export class ObjectTable<Fd> {
     this.#sortedNames.delete(object.name);
   }
 
+  /** The creator of an object, or the writer of a channel. */
   #ownerLeft(object: SharedObject<Fd>): void {
-    const isTimeline = object.descriptor.content.kind === "timeline";
+    let isClosed = false;
     releaseAll([
       // WHY before all else: streams of GPUs wait for it, and their processes with them.
-      () => (isTimeline ? this.#endTimeline(object) : undefined),
-      () => (object.published && !isTimeline ? this.#endIfUnused(object) : this.remove(object)),
+      () => {
+        isClosed = this.#words.ownerLeft(object);
+      },
+      () => (staysWithoutOwner(object) && !isClosed ? this.#endIfUnused(object) : this.remove(object)),
     ]);
-  }
-
-  #endTimeline(object: SharedObject<Fd>): void {
-    const { content } = object.descriptor;
-    const { memory } = object;
-    if (content.kind !== "timeline" || memory === undefined) return;
-    // WHY whatever the descriptor allows: where it is for reading alone, the system gave none for writing when it was brought back.
-    this.#ports.endTimeline(memory.fds[0], content.byteOffset);
   }
 
   #endIfUnused(object: SharedObject<Fd>): void {
@@ -302,19 +309,4 @@ export class ObjectTable<Fd> {
       () => this.#ports.record([{ t: "object-ended", object: object.id }]),
     ]);
   }
-}
-
-/** It has one at most, and that one is the first. */
-export function ownerLeaseOf<Fd>(object: SharedObject<Fd>): Lease<Fd> | undefined {
-  for (const lease of object.leases.values()) if (lease.kind === "owner") return lease;
-  return undefined;
-}
-
-export function isOwned<Fd>(object: SharedObject<Fd>): boolean {
-  return ownerLeaseOf(object) !== undefined;
-}
-
-function costOf(descriptor: Descriptor): Cost {
-  const bytes = chargedBytes(descriptor);
-  return descriptor.device.kind === "host" ? { objects: 1, hostBytes: bytes } : { objects: 1, deviceBytes: bytes };
 }

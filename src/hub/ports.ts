@@ -57,6 +57,18 @@ export interface HubPorts<Fd> {
   reopenWritable(fd: Fd): Fd | undefined;
   /** Ends a timeline in host memory, whose owner is dead or has closed it, for everybody who waits for it. */
   endTimeline(memory: Fd, byteOffset: number): void;
+  /** Whether a descriptor is a bell (eventfd). */
+  isBell(fd: Fd): boolean;
+  /** Sees to it that nobody can seal this memory file any further, and so keep it from being written; false where that cannot be done. */
+  closeSeals(fd: Fd): boolean;
+  /** A reader's page is given to the holder of this lease. @throws where it cannot be written */
+  beginPlace(page: Fd, lease: number): void;
+  /** A reader is gone, and its GPU work has ended: what it held of the channel is free. */
+  endPlace(page: Fd): void;
+  /** A channel's writer is gone, and its GPU work has ended. False where it had closed the channel itself. */
+  endWriter(control: Fd, next: "awaited" | "gone"): boolean;
+  /** Wakes who waits for this bell, and never waits itself. */
+  ringBell(bell: Fd): void;
   /** Wall-clock time in milliseconds. */
   now(): number;
   /** Milliseconds that only go forward. */

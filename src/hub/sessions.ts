@@ -8,10 +8,10 @@
  */
 import { CudaIpcError } from "../base/errors.js";
 import type { EarlierConnection } from "./inheritance.js";
-import type { Lease } from "./object-table.js";
 import { type HubPolicy, isServed } from "./policy.js";
 import type { ConnectionId, Peer, SessionId } from "./ports.js";
 import { Account } from "./quota.js";
+import type { Lease } from "./shared-object.js";
 
 export interface Connection<Fd> {
   readonly id: ConnectionId;

@@ -1,7 +1,16 @@
 /** The ports of the hub's core that are calls of the system and nothing else. */
-import { inspectMemoryFile, reopenReadOnly, reopenWritable, restrictMemoryFile } from "../os/memory-file.js";
+import { isBell } from "../os/bell.js";
+import {
+  closeSeals,
+  inspectMemoryFile,
+  reopenReadOnly,
+  reopenWritable,
+  restrictMemoryFile,
+} from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import { beginPlace, endPlace } from "../ring/channel-end.js";
 import { describeError } from "./client-connections.js";
+import { endWriterBy, ringForeignBell, wordsOf } from "./end-channel.js";
 import { endTimeline } from "./end-timeline.js";
 import type { HubPorts } from "./ports.js";
 
@@ -13,6 +22,12 @@ export type SystemPorts = Pick<
   | "reopenReadOnly"
   | "reopenWritable"
   | "endTimeline"
+  | "isBell"
+  | "closeSeals"
+  | "beginPlace"
+  | "endPlace"
+  | "endWriter"
+  | "ringBell"
   | "now"
   | "monotonicMs"
 >;
@@ -24,7 +39,19 @@ export function systemPorts(log: (line: string) => void): SystemPorts {
     restrictMemoryFile,
     reopenReadOnly,
     reopenWritable,
-    endTimeline: (memory, byteOffset) => tryEndTimeline(memory, byteOffset, log),
+    endTimeline: (memory, byteOffset) => {
+      attempt("end a timeline", () => endTimeline(memory, byteOffset), log);
+    },
+    isBell,
+    closeSeals,
+    beginPlace: (page, lease) => beginPlace(wordsOf(page), lease),
+    endPlace: (page) => {
+      attempt("end the place of a reader", () => endPlace(wordsOf(page)), log);
+    },
+    endWriter: (control, next) => attempt("end a channel", () => endWriterBy(control, next), log) ?? true,
+    ringBell: (bell) => {
+      attempt("ring a bell", () => ringForeignBell(bell), log);
+    },
     now: () => Date.now(),
     monotonicMs: () => performance.now(),
   };
@@ -39,11 +66,12 @@ function closeFd(fd: OwnedFd, log: (line: string) => void): void {
   }
 }
 
-function tryEndTimeline(memory: OwnedFd, byteOffset: number, log: (line: string) => void): void {
+/** WHY nothing is thrown: memory of others can be in any state since, which spoils what they share and nothing else. */
+function attempt<T>(what: string, act: () => T, log: (line: string) => void): T | undefined {
   try {
-    endTimeline(memory, byteOffset);
+    return act();
   } catch (error) {
-    // WHY not thrown: an owner can have sealed its memory against writing since; that spoils its own timeline and nothing else.
-    log(`cannot end a timeline: ${describeError(error)}`);
+    log(`cannot ${what}: ${describeError(error)}`);
+    return undefined;
   }
 }

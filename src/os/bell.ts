@@ -9,6 +9,9 @@ import { fromNodeError, systemError } from "./system-error.js";
 
 const EFD_CLOEXEC = 0x80000;
 const EFD_NONBLOCK = 0x800;
+const F_GETFL = 3;
+const F_SETFL = 4;
+const O_NONBLOCK = 0x800;
 
 const ONCE = new Uint8Array(BigUint64Array.of(1n).buffer);
 
@@ -26,6 +29,14 @@ export function isBell(fd: OwnedFd): boolean {
   } catch (error) {
     throw fromNodeError("look at a descriptor", error);
   }
+}
+
+/** Ringing does not wait from here on, until somebody else who has the bell says otherwise. */
+export function unblockBell(fd: OwnedFd): void {
+  const flags = libc().fcntl(fd.number, F_GETFL, 0);
+  if (flags >= 0 && (flags & O_NONBLOCK) !== 0) return;
+  if (flags < 0 || libc().fcntl(fd.number, F_SETFL, flags | O_NONBLOCK) < 0)
+    throw systemError("unblock a bell", "fcntl");
 }
 
 /** Never waits. Ringing a bell that nobody hears any more is no error. */

@@ -143,6 +143,15 @@ export function restrictMemoryFile(fd: OwnedFd): boolean {
   return trySetMode(fd, (mode & 0o111) | READ_ONLY_MODE) || (mode & OTHERS_WRITE) === 0;
 }
 
+/** From here on nobody can add a seal to this memory file; false where it can be written to no more, or is none of sealed size. */
+export function closeSeals(fd: OwnedFd): boolean {
+  if (!isSizeSealed(sealsOf(fd))) return false;
+  // It fails where this was done before, and by way of a descriptor for reading alone.
+  libc().fcntl(fd.number, F_ADD_SEALS, F_SEAL_SEAL);
+  const seals = sealsOf(fd);
+  return (seals & F_SEAL_SEAL) !== 0 && (seals & WRITE_SEALS) === 0;
+}
+
 /** Opens it for writing, and sets the mode again whatever comes of that. */
 function openWithMode(fd: OwnedFd, mode: number): OwnedFd | undefined {
   return acquireIn((scope) => {

@@ -2,16 +2,7 @@
  * What the hub does to the words of a channel when somebody joins, leaves or dies, by way of their files: it maps nothing. Each write is
  * of aligned words, which the kernel copies at once. The caller rings the bells afterwards.
  */
-import {
-  CLAIMS,
-  control,
-  LINE_BYTES,
-  page,
-  READY_LINES,
-  readerStates,
-  whenWriterGonePolicies,
-  writerStates,
-} from "./channel-layout.js";
+import { CLAIMS, control, LINE_BYTES, page, READY_LINES, readerStates, writerStates } from "./channel-layout.js";
 
 /** A memory file, by its bytes. */
 export interface WordsFile {
@@ -42,20 +33,17 @@ export function endPlace(file: WordsFile): void {
   writeWord(file, page.lease, 0n);
 }
 
-/** The writer is gone, and its GPU work has ended: nobody waits for what it had not finished. Nothing where it had ended the channel. */
-export function endWriter(file: WordsFile): void {
-  if (readWord32(file, control.state) !== writerStates.open) return;
+/**
+ * The writer is gone, and its GPU work has ended: nobody waits for what it had not finished. `awaited` where another may come in its place.
+ * False where it had ended the channel itself, which stays as it is but for GPU work that was lost.
+ */
+export function endWriter(file: WordsFile, next: "awaited" | "gone"): boolean {
   const epoch = readWord32(file, control.epoch);
   endTimelineAt(file, control.ready + (epoch % READY_LINES) * LINE_BYTES);
-  const whenGone = whenWriterGonePolicies[readWord32(file, control.whenWriterGone)];
+  if (readWord32(file, control.state) === writerStates.closed) return false;
   // SYNC: after the end of its timeline, so that who sees the state finds what was finished. Pairs with the load in `ControlWords.state`.
-  writeWord32(file, control.state, whenGone === "wait" ? writerStates.awaited : writerStates.gone);
-}
-
-/** The channel has ended for good, whatever its writer wanted. */
-export function endChannel(file: WordsFile): void {
-  endWriter(file);
-  if (readWord32(file, control.state) !== writerStates.closed) writeWord32(file, control.state, writerStates.gone);
+  writeWord32(file, control.state, writerStates[next]);
+  return true;
 }
 
 function endTimelineAt(file: WordsFile, byteOffset: number): void {

@@ -4,6 +4,7 @@
  */
 import * as v from "valibot";
 import { limits } from "../base/limits.js";
+import { channelContent, channelContradiction, channelFds, wordsByteLength } from "./channel-content.js";
 import { isPlace, LINE_BYTES } from "./timeline-line.js";
 
 export const DESCRIPTOR_VERSION = 1;
@@ -25,7 +26,7 @@ export const arrayLayout = v.strictObject({
   byteOffset: count,
 });
 
-/** What the memory holds: one array; many, whose layouts are in the index, the second file descriptor; or a timeline. */
+/** What the memory holds: one array; many, whose layouts are in the index, the second file descriptor; a timeline; or the slots of a channel. */
 const content = v.variant("kind", [
   v.strictObject({ kind: v.literal("array"), array: arrayLayout }),
   v.strictObject({
@@ -35,6 +36,7 @@ const content = v.variant("kind", [
   }),
   /** A timeline at this byte of the memory, which holds others too; see timeline-line.ts. */
   v.strictObject({ kind: v.literal("timeline"), byteOffset: count }),
+  channelContent,
 ]);
 
 export const descriptorSchema = v.strictObject({
@@ -104,16 +106,35 @@ export function descriptorContradiction(descriptor: Descriptor): string | undefi
   if (content.kind === "timeline" && allocationByteLength > limits.timelineMemoryBytesMax) {
     return `timelines in ${allocationByteLength} bytes, over the limit (timelineMemoryBytesMax)`;
   }
-  return undefined;
+  if (content.kind !== "channel") return undefined;
+  if (mechanism === "pool") return "a channel in memory of a pool";
+  return channelContradiction(content, byteLength);
 }
 
-/** How many file descriptors go with a descriptor: the memory, and the index of a bundle. */
-export function fdsOf(descriptor: Descriptor): 1 | 2 {
-  return descriptor.content.kind === "bundle" ? 2 : 1;
+/** How many file descriptors an object has: the memory, and the index of a bundle, or what else a channel has. */
+export function fdsOf({ content }: Descriptor): number {
+  if (content.kind === "channel") return channelFds(content);
+  return content.kind === "bundle" ? 2 : 1;
+}
+
+export interface ChargedBytes {
+  readonly hostBytes: number;
+  readonly deviceBytes: number;
 }
 
 /** How many bytes of memory an object stands for: all that is mapped, but for what shares its memory with others, which counts what is its own. */
-export function chargedBytes({ mechanism, content, byteLength, allocationByteLength }: Descriptor): number {
-  if (content.kind === "timeline") return LINE_BYTES;
-  return mechanism === "pool" ? byteLength : allocationByteLength;
+export function chargedBytes({
+  device,
+  mechanism,
+  content,
+  byteLength,
+  allocationByteLength,
+}: Descriptor): ChargedBytes {
+  if (content.kind === "timeline") return { hostBytes: LINE_BYTES, deviceBytes: 0 };
+  const bytes = mechanism === "pool" ? byteLength : allocationByteLength;
+  // WHY also of a channel on a GPU: what orders it is host memory.
+  const beside = content.kind === "channel" ? wordsByteLength(content) : 0;
+  return device.kind === "host"
+    ? { hostBytes: bytes + beside, deviceBytes: 0 }
+    : { hostBytes: beside, deviceBytes: bytes };
 }

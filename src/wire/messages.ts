@@ -4,6 +4,7 @@
  * docs/protocol.md explains them; the schemas here are what is enforced.
  */
 import * as v from "valibot";
+import { channelRoleSchema, placeSchema } from "./channel-content.js";
 import { descriptorSchema } from "./descriptor.js";
 import { isValidName } from "./names.js";
 
@@ -41,7 +42,7 @@ export const requestSchema = v.variant("op", [
   v.strictObject({ ...head, op: v.literal("restore"), lease: id }),
   /** After all `restore`: leases of this session that were not named are given back. */
   v.strictObject({ ...head, op: v.literal("restored") }),
-  /** Registers memory under a name; with it come the memory's descriptor and, for a bundle, its index. Not yet visible to `open`. */
+  /** Registers memory under a name; with it come its descriptors, as many as `fdsOf` says. Not yet visible to `open`. */
   v.strictObject({
     ...head,
     op: v.literal("create"),
@@ -51,8 +52,15 @@ export const requestSchema = v.variant("op", [
     sharing: v.optional(sharingSchema),
   }),
   v.strictObject({ ...head, op: v.literal("publish"), object: id }),
-  /** Answered when the name is published; at once where `wait` is false. */
-  v.strictObject({ ...head, op: v.literal("open"), name: anyName, access, wait: v.boolean() }),
+  /** Answered when the name is published; at once where `wait` is false. With a role for channels, and for nothing else. */
+  v.strictObject({
+    ...head,
+    op: v.literal("open"),
+    name: anyName,
+    access,
+    wait: v.boolean(),
+    role: v.optional(channelRoleSchema),
+  }),
   /** Ends the wait of an earlier `open`, which is then answered with ABORTED unless it was answered already. */
   v.strictObject({ ...head, op: v.literal("cancel"), request: id }),
   v.strictObject({ ...head, op: v.literal("release"), lease: id }),
@@ -87,7 +95,14 @@ const objectSummary = v.strictObject({
 
 export type ObjectSummary = v.InferOutput<typeof objectSummary>;
 
-const holder = v.strictObject({ pid: count, program: word, access: v.picklist(["owner", "read", "read-write"]) });
+const holder = v.strictObject({
+  pid: count,
+  program: word,
+  access: v.picklist(["owner", "read", "read-write"]),
+  /** Of a channel, and which place where it is a reader. */
+  role: v.optional(channelRoleSchema),
+  place: v.optional(placeSchema),
+});
 
 export type Holder = v.InferOutput<typeof holder>;
 
@@ -149,8 +164,8 @@ export const resultSchemas = {
   restored: none,
   create: v.strictObject({ object: id, lease: id }),
   publish: none,
-  /** With it come the memory's descriptor and, for a bundle, its index. */
-  open: v.strictObject({ object: id, lease: id, descriptor: descriptorSchema }),
+  /** With it come the memory's descriptor and, for a bundle, its index; of a channel what its role has, and a reader's place. */
+  open: v.strictObject({ object: id, lease: id, descriptor: descriptorSchema, place: v.optional(placeSchema) }),
   cancel: none,
   release: none,
   remove: none,

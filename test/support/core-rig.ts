@@ -9,6 +9,8 @@ import type { HubRecord } from "../../src/hub/hub-records.js";
 import { type HubPolicy, privatePolicy } from "../../src/hub/policy.js";
 import type { ConnectionId, HubPorts, Peer } from "../../src/hub/ports.js";
 import type { MemoryFileFacts } from "../../src/os/memory-file.js";
+import { controlByteLength, memorySlots } from "../../src/ring/channel-layout.js";
+import type { ChannelContent } from "../../src/wire/channel-content.js";
 import { encodeMessage } from "../../src/wire/codec.js";
 import type { Reply, Request, RequestOf } from "../../src/wire/messages.js";
 
@@ -36,6 +38,12 @@ export class CoreRig implements HubPorts<number> {
   readonly hungUp: ConnectionId[] = [];
   /** Timelines that the core ended. */
   readonly ended: { readonly fd: number; readonly byteOffset: number }[] = [];
+  /** What the core wrote into channels and which bells it rang, in order, with descriptors as they are. */
+  readonly channelWords: string[] = [];
+  /** Descriptors of bells. */
+  readonly bells = new Set<number>();
+  /** Control files whose writer has closed the channel. */
+  readonly closedByWriter = new Set<number>();
   readonly records: HubRecord[] = [];
   readonly forgotten: ConnectionId[] = [];
   readonly paused: { readonly connection: ConnectionId; readonly milliseconds: number }[] = [];
@@ -49,6 +57,9 @@ export class CoreRig implements HubPorts<number> {
   /** Whether memory files can be kept from other users, and be opened anew for writing. */
   restricts = true;
   reopensWritable = true;
+  closesSeals = true;
+  /** What `beginPlace` throws, once. */
+  placeFailure: CudaIpcError | undefined;
   /** What `reopenReadOnly` throws, once. */
   reopenFailure: CudaIpcError | undefined;
   #lastFd = 100;
@@ -73,6 +84,20 @@ export class CoreRig implements HubPorts<number> {
       ...facts,
     });
     return this.#lastFd;
+  }
+
+  bell(): number {
+    const fd = this.fd({ byteLength: 0, sizeSealed: false });
+    this.bells.add(fd);
+    return fd;
+  }
+
+  /** All that belongs to a channel, in order. */
+  channelFds(content: ChannelContent): number[] {
+    const places = Array.from({ length: content.readersMax }, () => [this.fd(), this.bell()]);
+    const byteLength = memorySlots(content) * content.slotStride;
+    const control = this.fd({ byteLength: controlByteLength(content) });
+    return [this.fd({ byteLength }), control, this.bell(), ...places.flat()];
   }
 
   /** A connection that has said hello, of a process of its own. */
@@ -193,6 +218,7 @@ export class CoreRig implements HubPorts<number> {
   closeFd(fd: number): void {
     assert.ok(this.open.delete(fd), `descriptor ${fd} is closed a second time`);
     this.facts.delete(fd);
+    this.bells.delete(fd);
   }
 
   inspectMemoryFile(fd: number): MemoryFileFacts {
@@ -221,6 +247,42 @@ export class CoreRig implements HubPorts<number> {
   endTimeline(fd: number, byteOffset: number): void {
     assert.ok(this.open.has(fd), `a timeline in descriptor ${fd} is ended after it was closed`);
     this.ended.push({ fd, byteOffset });
+  }
+
+  isBell(fd: number): boolean {
+    assert.ok(this.open.has(fd), `descriptor ${fd} is looked at after it was closed`);
+    return this.bells.has(fd);
+  }
+
+  closeSeals(fd: number): boolean {
+    assert.ok(this.open.has(fd), `descriptor ${fd} is sealed after it was closed`);
+    return this.closesSeals;
+  }
+
+  beginPlace(page: number, lease: number): void {
+    const failure = this.placeFailure;
+    this.placeFailure = undefined;
+    if (failure !== undefined) throw failure;
+    this.#write(page, `begin ${lease}`);
+  }
+
+  endPlace(page: number): void {
+    this.#write(page, "end place");
+  }
+
+  endWriter(control: number, next: "awaited" | "gone"): boolean {
+    this.#write(control, next);
+    return !this.closedByWriter.has(control);
+  }
+
+  ringBell(bell: number): void {
+    assert.ok(this.bells.has(bell), `descriptor ${bell} is no bell`);
+    this.#write(bell, "ring");
+  }
+
+  #write(fd: number, what: string): void {
+    assert.ok(this.open.has(fd), `descriptor ${fd} is written to after it was closed`);
+    this.channelWords.push(`${fd} ${what}`);
   }
 
   now(): number {

@@ -1,4 +1,6 @@
 /** Well-formed messages and descriptors, for tests that send them or spoil them. */
+import { memorySlots, whenFullPolicies } from "../../src/ring/channel-layout.js";
+import type { ChannelContent } from "../../src/wire/channel-content.js";
 import { type Descriptor, fdsOf } from "../../src/wire/descriptor.js";
 import type { ObjectSummary, Request, ResultOf, Sharing } from "../../src/wire/messages.js";
 import type { SharedMemoryDocument } from "../../src/wire/shared-document.js";
@@ -38,6 +40,30 @@ export const timelineDescriptor: Descriptor = {
   content: { kind: "timeline", byteOffset: 128 },
 };
 
+export const channelContent = {
+  kind: "channel",
+  dtype: "float32",
+  shape: [2, 3],
+  slots: 4,
+  readersMax: 2,
+  slotBytes: 24,
+  slotStride: 64,
+  metaBytesMax: 100,
+  whenFull: "wait",
+  whenWriterGone: "end",
+} as const satisfies Partial<ChannelContent>;
+
+export function channelOf(changes: Partial<ChannelContent> = {}): Descriptor & { content: ChannelContent } {
+  const content: ChannelContent = { ...channelContent, shape: [...channelContent.shape], ...changes };
+  const byteLength = memorySlots(content) * content.slotStride;
+  return { ...hostArray, byteLength, allocationByteLength: byteLength, content };
+}
+
+/** Of each policy. */
+const channels: readonly Descriptor[] = whenFullPolicies.map((whenFull) => {
+  return channelOf({ whenFull, whenWriterGone: whenFull === "wait" ? "wait" : "end" });
+});
+
 const pooledArray: Descriptor = {
   ...gpuArray,
   mechanism: "pool",
@@ -65,9 +91,13 @@ export const requests: readonly Request[] = [
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: timelineDescriptor },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: gpuArray },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: pooledArray },
+  ...channels.map((descriptor) => ({ ...head, op: "create" as const, ...sharedFrame, descriptor })),
   { ...head, op: "publish", object: 1 },
   { ...head, op: "open", name: "frame", access: "read", wait: true },
   { ...head, op: "open", name: "frame", access: "read-write", wait: false },
+  { ...head, op: "open", name: "frame", access: "read-write", wait: false, role: "writer" },
+  { ...head, op: "open", name: "frame", access: "read", wait: true, role: "reader" },
+  { ...head, op: "open", name: "frame", access: "read", wait: true, role: "observer" },
   { ...head, op: "cancel", request: 3 },
   { ...head, op: "release", lease: 2 },
   { ...head, op: "remove", name: "frame" },
@@ -99,6 +129,7 @@ const summary: ObjectSummary = {
   descriptor: hostArray,
 };
 
+const aReader = { pid: 4242, program: "test", access: "read", place: 1 } as const;
 const opened = { object: 1, lease: 3 };
 
 /** Results of each operation, as complete as the requests. */
@@ -111,31 +142,39 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
   restore: [{}],
   restored: [{}],
   takeover: [{}],
-  open: [hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray].map((descriptor) => ({
-    ...opened,
-    descriptor,
-  })),
+  open: [
+    ...[hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray, ...channels].map((descriptor) => ({
+      ...opened,
+      descriptor,
+    })),
+    { ...opened, descriptor: channelOf(), place: 1 },
+  ],
   cancel: [{}],
   release: [{}],
   remove: [{}],
   list: [
     { objects: [summary], next: "frame" },
     { objects: [{ ...summary, ownerPid: null, lifetime: "pinned", descriptor: hostBundle(3, 200) }], next: null },
-    ...[timelineDescriptor, gpuArray, pooledArray].map((descriptor, index) => ({
+    ...[timelineDescriptor, gpuArray, pooledArray, ...channels].map((descriptor, index) => ({
       objects: [{ ...summary, descriptor, sharing: sharings[index] ?? summary.sharing }],
       next: null,
     })),
   ],
-  inspect: [hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray].map((descriptor, index) => ({
-    object: {
-      ...summary,
-      descriptor,
-      lifetime: descriptor === hostArray ? "held" : "pinned",
-      sharing: sharings[index % sharings.length] ?? summary.sharing,
-    },
-    holders: (["owner", "read", "read-write"] as const).map((access) => ({ pid: 4242, program: "test", access })),
-    holdersLeftOut: 0,
-  })),
+  inspect: [hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray, ...channels].map(
+    (descriptor, index) => ({
+      object: {
+        ...summary,
+        descriptor,
+        lifetime: descriptor === hostArray ? "held" : "pinned",
+        sharing: sharings[index % sharings.length] ?? summary.sharing,
+      },
+      holders: [
+        ...(["owner", "read", "read-write"] as const).map((access) => ({ pid: 4242, program: "test", access })),
+        ...(["reader", "writer", "observer"] as const).map((role) => ({ ...aReader, role })),
+      ],
+      holdersLeftOut: 0,
+    }),
+  ),
   status: [
     {
       version: "1.2.3",

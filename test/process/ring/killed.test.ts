@@ -28,7 +28,7 @@ async function die({ facts, role, before }: Deed, at: number): Promise<boolean> 
   after({
     beginPlace: (lease) => beginPlace(page, lease),
     endPlace: () => endPlace(page),
-    endWriter: () => endWriter(files.controlFile),
+    endWriter: () => endWriter(files.controlFile, facts.whenWriterGone === "end" ? "gone" : "awaited"),
   });
   return ended === "SIGKILL";
 }

@@ -123,7 +123,7 @@ export class RingRig {
   }
 
   endWriter(): void {
-    endWriter(wordsFile(this.memory.control));
+    endWriter(wordsFile(this.memory.control), this.facts.whenWriterGone === "wait" ? "awaited" : "gone");
   }
 
   /** The writer that was there has ended: another goes on. */

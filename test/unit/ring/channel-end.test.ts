@@ -1,80 +1,88 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { endChannel } from "../../../src/ring/channel-end.js";
-import { page as at } from "../../../src/ring/channel-layout.js";
-import { RingRig, wordsFile } from "../../support/ring/ring-rig.js";
+import { beginPlace, endPlace, endWriter, type WordsFile } from "../../../src/ring/channel-end.js";
+import { control, PAGE_BYTES, page, readerStates, writerStates } from "../../../src/ring/channel-layout.js";
+import { lineAt, stateOf, storeValue } from "../../../src/wire/timeline-line.js";
 
-const POISON = 2n ** 63n - 1n;
-
-function words(buffer: ArrayBufferLike | undefined): BigInt64Array {
-  return new BigInt64Array(buffer as ArrayBufferLike);
+interface Words extends WordsFile {
+  readonly small: Uint32Array;
+  readonly large: BigInt64Array;
 }
 
-describe("a place", () => {
-  it("has nothing of an earlier reader but the end of its timeline and the count of its sleeps", () => {
-    const rig = new RingRig({ whenFull: "drop-oldest" });
-    rig.puts(2);
-    const reader = rig.attach({ from: "oldest" });
-    reader.tryTake();
-    reader.fallAsleep();
-    rig.scribble(0, "gpuReleased", 9);
-    rig.scribble(0, "done", 1);
-    rig.endPlace(0);
-    const page = words(rig.memory.pages[0]);
-    assert.deepEqual([page[at.done / 8], page[at.done / 8 + 1], page[at.lease / 8]], [POISON, 1n, 0n]);
-    assert.equal(rig.pages[0]?.state, 0);
-    rig.beginPlace(0);
-    const expected = new BigInt64Array(page.length);
-    expected[0] = BigInt(rig.leases[0] as number);
-    expected[at.asleep / 8] = 1n;
-    expected[at.done / 8] = POISON;
-    expected[at.done / 8 + 1] = 1n;
-    assert.deepEqual([...page], [...expected]);
-  });
+function words(byteLength: number): Words {
+  const bytes = new Uint8Array(byteLength);
+  return {
+    small: new Uint32Array(bytes.buffer),
+    large: new BigInt64Array(bytes.buffer),
+    read: (byteOffset, into) => into.set(bytes.subarray(byteOffset, byteOffset + into.byteLength)),
+    write: (byteOffset, from) => bytes.set(from, byteOffset),
+  };
+}
 
-  it("keeps the end of a timeline that was ended before", () => {
-    const rig = new RingRig();
-    rig.attach();
-    rig.scribble(0, "done", 5);
-    rig.endPlace(0);
-    rig.endPlace(0);
-    assert.equal(words(rig.memory.pages[0])[at.done / 8 + 1], 5n);
-  });
-});
+/** A writer of epoch 65 that has finished 7 positions. */
+function written(state: number): Words {
+  const file = words(8192);
+  file.small[control.epoch / 4] = 65;
+  file.small[control.state / 4] = state;
+  storeValue(lineAt(file.large, control.ready + 64), 7n);
+  return file;
+}
 
-describe("the end of a writer", () => {
-  for (const [whenWriterGone, state] of [
-    ["end", "gone"],
-    ["wait", "awaited"],
-  ] as const) {
-    it(`leaves the channel ${state} where it is to ${whenWriterGone}, and ends the timeline of its epoch`, () => {
-      const rig = new RingRig({ whenWriterGone });
-      rig.control.setEpoch(2 ** 32 - 1);
-      const ready = rig.control.readyOffset(2 ** 32 - 1) / 8;
-      words(rig.memory.control)[ready] = 3n;
-      rig.endWriter();
-      assert.equal(rig.control.state, state);
-      assert.deepEqual([...words(rig.memory.control).subarray(ready, ready + 2)], [POISON, 3n]);
-      rig.endWriter();
-      assert.deepEqual([...words(rig.memory.control).subarray(ready, ready + 2)], [POISON, 3n]);
+const readyOf = (file: Words, line: number) => stateOf(lineAt(file.large, control.ready + 64 * line));
+
+describe("endWriter", () => {
+  for (const next of ["awaited", "gone"] as const) {
+    it(`ends the timeline of the writer's epoch, and then says ${next}`, () => {
+      const file = written(writerStates.open);
+      assert.equal(endWriter(file, next), true);
+      assert.equal(file.small[control.state / 4], writerStates[next]);
+      assert.deepEqual(readyOf(file, 1), { value: 7n, ended: true });
+      assert.deepEqual(readyOf(file, 0), { value: 0n, ended: false });
+      assert.equal(endWriter(file, "gone"), true);
+      assert.deepEqual(readyOf(file, 1), { value: 7n, ended: true });
+      assert.equal(file.small[control.state / 4], writerStates.gone);
     });
   }
 
-  it("changes nothing where the writer had closed the channel", () => {
-    const rig = new RingRig();
-    rig.control.setState("closed");
-    const before = [...words(rig.memory.control)];
-    rig.endWriter();
-    endChannel(wordsFile(rig.memory.control));
-    assert.deepEqual([...words(rig.memory.control)], before);
+  it("leaves a channel that its writer closed, but for GPU work that never came to its end", () => {
+    const file = written(writerStates.closed);
+    assert.equal(endWriter(file, "awaited"), false);
+    assert.equal(file.small[control.state / 4], writerStates.closed);
+    assert.deepEqual(readyOf(file, 1), { value: 7n, ended: true });
   });
 
-  it("is the end for good where the channel ends, whether a writer is there or awaited", () => {
-    for (const isAwaited of [false, true]) {
-      const rig = new RingRig({ whenWriterGone: "wait" });
-      if (isAwaited) rig.endWriter();
-      endChannel(wordsFile(rig.memory.control));
-      assert.equal(rig.control.state, "gone");
+  it("says so too where the writer died before it had opened the channel, or wrote nonsense", () => {
+    for (const state of [writerStates.none, 99]) {
+      const file = written(state);
+      assert.equal(endWriter(file, "gone"), true);
+      assert.equal(file.small[control.state / 4], writerStates.gone);
     }
+  });
+});
+
+describe("a place", () => {
+  it("is free again with what its reader's streams had given back", () => {
+    const file = words(PAGE_BYTES);
+    file.small[page.state / 4] = readerStates.attached;
+    file.large[page.lease / 8] = 3n;
+    storeValue(lineAt(file.large, page.done), 5n);
+    endPlace(file);
+    assert.deepEqual([file.small[page.state / 4], file.large[page.lease / 8]], [readerStates.none, 0n]);
+    assert.deepEqual(stateOf(lineAt(file.large, page.done)), { value: 5n, ended: true });
+  });
+
+  it("begins with nothing of an earlier reader", () => {
+    const file = words(PAGE_BYTES);
+    file.large.fill(-1n);
+    beginPlace(file, 2 ** 40);
+    assert.equal(file.large[page.lease / 8], 2n ** 40n);
+    assert.equal(file.small[page.state / 4], readerStates.none);
+    for (const word of [page.released, page.gpuReleased, page.claims, page.received, page.missed]) {
+      assert.equal(file.large[word / 8], 0n);
+    }
+    assert.equal(file.small[page.mode / 4], 0);
+    // Its writer remembers for which sleep it has rung.
+    assert.equal(file.small[page.asleep / 4], 2 ** 32 - 1);
+    assert.ok(stateOf(lineAt(file.large, page.done)).ended);
   });
 });

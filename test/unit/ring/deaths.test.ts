@@ -19,7 +19,7 @@ function dieAtEach({ facts, role, before }: Deed): void {
     after({
       beginPlace: (lease) => beginPlace(page, lease),
       endPlace: () => endPlace(page),
-      endWriter: () => endWriter(wordsFile(memory.control)),
+      endWriter: () => endWriter(wordsFile(memory.control), facts.whenWriterGone === "end" ? "gone" : "awaited"),
     });
   }
   assert.ok(at > 30, `there were ${at} steps`);

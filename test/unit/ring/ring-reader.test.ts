@@ -61,7 +61,7 @@ describe("taking", () => {
   it("counts messages that died with their writer as missed before the next", () => {
     const rig = new RingRig({ slots: 8 });
     const reader = rig.attach();
-    for (const readyAt of [0, 1, 2, 9, 9]) rig.put({ readyAt });
+    for (const readyAt of [0, 1, 2, 4, 5]) rig.put({ readyAt });
     assert.equal(reader.tryTake()?.sequence, 0);
     rig.endWriter();
     rig.succeed(2);

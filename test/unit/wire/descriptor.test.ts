@@ -2,15 +2,24 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
+import { channelFds, wordsByteLength } from "../../../src/wire/channel-content.js";
 import { checked } from "../../../src/wire/codec.js";
 import {
   bundleIndexSchema,
+  chargedBytes,
   type Descriptor,
   descriptorContradiction,
   descriptorSchema,
   fdsOf,
 } from "../../../src/wire/descriptor.js";
-import { gpuArray, hostArray, hostBundle, timelineDescriptor } from "../../support/messages.js";
+import {
+  channelContent,
+  channelOf,
+  gpuArray,
+  hostArray,
+  hostBundle,
+  timelineDescriptor,
+} from "../../support/messages.js";
 
 const array = { dtype: "float32", shape: [2, 3], strides: [3, 1], byteOffset: 0 };
 
@@ -22,7 +31,7 @@ function assertMalformed(value: unknown): void {
 }
 
 describe("descriptorSchema", () => {
-  for (const descriptor of [hostArray, gpuArray, hostBundle(1, 100), timelineDescriptor]) {
+  for (const descriptor of [hostArray, gpuArray, hostBundle(1, 100), timelineDescriptor, channelOf()]) {
     it(`takes a ${descriptor.content.kind} on ${descriptor.device.kind}`, () => {
       assert.deepEqual(checked("a descriptor", descriptorSchema, descriptor), descriptor);
       assert.equal(descriptorContradiction(descriptor), undefined);
@@ -49,6 +58,18 @@ describe("descriptorSchema", () => {
     "an index over its limit": hostBundle(1, limits.bundleIndexBytesMax + 1),
     "an index of nothing": hostBundle(0, 0),
     "more arrays than the limit": hostBundle(limits.bundleArraysMax + 1, 1000),
+    "a channel of an unknown dtype": { ...channelOf(), content: { ...channelContent, dtype: "float128" } },
+    "a channel without slots": { ...channelOf(), content: { ...channelContent, slots: 0 } },
+    "too many slots": { ...channelOf(), content: { ...channelContent, slots: limits.channelSlotsMax + 1 } },
+    "a channel without places": { ...channelOf(), content: { ...channelContent, readersMax: 0 } },
+    "too many places": { ...channelOf(), content: { ...channelContent, readersMax: limits.channelReadersMax + 1 } },
+    "slots of nothing": { ...channelOf(), content: { ...channelContent, shape: [0], slotBytes: 0 } },
+    "too many meta bytes": {
+      ...channelOf(),
+      content: { ...channelContent, metaBytesMax: limits.channelMetaBytesMax + 1 },
+    },
+    "messages of too many axes": { ...channelOf(), content: { ...channelContent, shape: [2, 3, 1, 1, 1, 1, 1, 1, 1] } },
+    "a policy that is none": { ...channelOf(), content: { ...channelContent, whenFull: "drop" } },
     "a field too many": { ...hostArray, fd: 3 },
   };
   for (const [what, value] of Object.entries(malformed)) it(`refuses ${what}`, () => assertMalformed(value));
@@ -70,6 +91,29 @@ describe("descriptorContradiction", () => {
       { ...timelineDescriptor, allocationByteLength: 2 ** 30 },
       /timelines in 1073741824 bytes/,
     ],
+    "a shape that is larger than a slot": [channelOf({ shape: [2, 4] }), /slots of 24 bytes for float32\[2, 4\] of 32/],
+    "slots that overlap": [channelOf({ slotStride: 20 }), /slots of 24 bytes at every 20th byte/],
+    "slots between two elements": [channelOf({ slotStride: 26 }), /at every 26th byte, between two of float32/],
+    "slots that do not fill the memory": [
+      { ...channelOf(), byteLength: 200 },
+      /4 slots at every 64th byte in 200 bytes/,
+    ],
+    "a slot too few to drop the newest": [
+      { ...channelOf(), content: { ...channelOf().content, whenFull: "drop-newest" } },
+      /5 slots at every 64th byte in 256 bytes/,
+    ],
+    "a control file that is too long": [
+      channelOf({ slots: limits.channelSlotsMax, metaBytesMax: limits.channelMetaBytesMax }),
+      /a control file of \d+ bytes, over the limit \(channelControlBytesMax\)/,
+    ],
+    "a channel in a pool": [
+      {
+        ...channelOf(),
+        mechanism: "pool",
+        pooled: { pool: "01234567-89ab-4def-8123-456789abcdef", maxBytes: 65_536, data: `${"A".repeat(86)}==` },
+      },
+      /a channel in memory of a pool/,
+    ],
     "host memory on a GPU": [{ ...gpuArray, mechanism: "memfd" }, /mechanism memfd on device cuda/],
     "GPU memory on the host": [{ ...hostArray, mechanism: "vmm" }, /mechanism vmm on device host/],
     "other numbers of dimensions and strides": [
@@ -90,6 +134,26 @@ describe("descriptorContradiction", () => {
 describe("fdsOf", () => {
   it("is the memory, and the index of a bundle", () => {
     assert.deepEqual([fdsOf(hostArray), fdsOf(hostBundle(1, 2))], [1, 2]);
+  });
+
+  it("is all of a channel, which fits into one message", () => {
+    const most = channelOf({ readersMax: limits.channelReadersMax });
+    assert.deepEqual([fdsOf(channelOf()), fdsOf(most)], [7, 131]);
+    assert.ok(fdsOf(most) <= limits.scmRightsFdsMax);
+    const { content } = channelOf();
+    assert.deepEqual([channelFds(content, "reader"), channelFds(content, "observer")], [5, 3]);
+  });
+});
+
+describe("chargedBytes", () => {
+  it("is what is mapped, on the device where it is, and of a channel the words that order it", () => {
+    assert.deepEqual(chargedBytes(hostArray), { hostBytes: 4096, deviceBytes: 0 });
+    assert.deepEqual(chargedBytes(gpuArray), { hostBytes: 0, deviceBytes: 4096 });
+    assert.deepEqual(chargedBytes(timelineDescriptor), { hostBytes: 64, deviceBytes: 0 });
+    const words = wordsByteLength(channelOf().content);
+    assert.deepEqual(chargedBytes(channelOf()), { hostBytes: 256 + words, deviceBytes: 0 });
+    const { device, mechanism } = gpuArray;
+    assert.deepEqual(chargedBytes({ ...channelOf(), device, mechanism }), { hostBytes: words, deviceBytes: 256 });
   });
 });
 

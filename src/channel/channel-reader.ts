@@ -1,0 +1,283 @@
+/**
+ * Reads a channel: each message in place, in order, held until it is released. Spins a little, then sleeps until its bell is rung. With a
+ * stream the GPU waits for the message's data, and the CPU does not.
+ */
+import type { DType } from "../array/dtype.js";
+import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import { checkOneOf } from "../base/one-of.js";
+import { releaseAll } from "../base/scope.js";
+import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
+import type { Device } from "../gpu/device.js";
+import type { Stream } from "../gpu/stream.js";
+import { ImportedTimeline } from "../gpu/timeline.js";
+import { CLAIMS, page as pageLayout } from "../ring/channel-layout.js";
+import type { ControlWords } from "../ring/control-words.js";
+import type { TakenMessage } from "../ring/held-slots.js";
+import { PageWords } from "../ring/page-words.js";
+import { type ReadFrom, RingReader } from "../ring/ring-reader.js";
+import { lineAt, stateOf } from "../wire/timeline-line.js";
+import { AdaptiveSpin } from "./adaptive-spin.js";
+import { BellWatch, ringBellOfOther } from "./bell-watch.js";
+import type { ReaderParts } from "./channel-parts.js";
+import { FairTurns } from "./fair-turns.js";
+import { checkStream, OrderedTimeline } from "./ordered-timeline.js";
+import { ReceivedSlot, type SlotOwner } from "./received-slot.js";
+
+const SPIN_MS = 0.02;
+
+export interface ReaderOptions {
+  /** The message committed last ("latest"), the oldest that is still there, or the next to come (default). */
+  readonly from?: ReadFrom | undefined;
+  /** The writer does not wait for this reader, which then loses messages where it is too slow; as all do with "drop-oldest". */
+  readonly mayBeOvertaken?: boolean | undefined;
+  /** Work on messages is done by this stream: it waits for their data and gives their slots back. */
+  readonly stream?: Stream | undefined;
+  /** How long `next` asks without giving the event loop a turn, at most: 0.02 by default; 0 for a process that has others to serve. */
+  readonly spinMs?: number | undefined;
+}
+
+export class ChannelReader<D extends DType = DType> implements SlotOwner {
+  readonly label: string;
+  readonly control: ControlWords;
+  readonly stream: Stream | undefined;
+  readonly #parts: ReaderParts<D>;
+  readonly #ring: RingReader;
+  readonly #bell: BellWatch;
+  readonly #done: OrderedTimeline;
+  readonly #spin: AdaptiveSpin;
+  readonly #turns = new FairTurns();
+  readonly #onClose: () => void;
+  /** Of the writer whose message came last. */
+  #ready: { readonly epoch: number; readonly timeline: ImportedTimeline } | undefined;
+  /** Taken, and its data are not there yet. */
+  #pending: TakenMessage | undefined;
+  /** Whether a `next` is under way. */
+  #isAwaited = false;
+  #open = true;
+
+  /**
+   * Takes over the parts, unless it throws, and begins to read.
+   * @param onClose called once when it is closed and its streams are done
+   * @throws TypeError, RangeError, CHANNEL_CORRUPT
+   */
+  constructor(parts: ReaderParts<D>, options: ReaderOptions, onClose: () => void) {
+    const { label, words, page, place, lease, roomBell } = parts;
+    this.label = label;
+    this.control = words;
+    this.stream = checkStream(options.stream);
+    this.#parts = parts;
+    this.#onClose = onClose;
+    this.#spin = new AdaptiveSpin(options.spinMs ?? SPIN_MS);
+    this.#ring = new RingReader(words, new PageWords(page.cpu.buffer), {
+      label,
+      place,
+      lease,
+      from: checkOneOf("from", options.from ?? "next", ["latest", "oldest", "next"]),
+      mayBeOvertaken: options.mayBeOvertaken ?? false,
+      ring: () => ringBellOfOther(roomBell),
+    });
+    this.#bell = new BellWatch(parts.bell);
+    this.#done = new OrderedTimeline(`${label}: done`, page.retain(), pageLayout.done, () => this.#onSettled());
+  }
+
+  get device(): Device {
+    return this.#parts.memory.buffer.device;
+  }
+
+  get open(): boolean {
+    return this.#open;
+  }
+
+  get mayBeOvertaken(): boolean {
+    return this.#ring.mayBeOvertaken;
+  }
+
+  /** Messages that were read. */
+  get received(): number {
+    return this.#ring.received;
+  }
+
+  /** Messages that the writer overwrote before this reader came to them, or that died with their writer. */
+  get missed(): number {
+    return this.#ring.missed;
+  }
+
+  /**
+   * The next message, where it is there.
+   * @throws CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED where it holds more slots than one that may be overtaken can
+   */
+  tryNext(): ReceivedSlot<D> | undefined {
+    this.#checkOpen();
+    if (this.#isHeldUpByStreams()) return undefined;
+    for (;;) {
+      const taken = this.#pending ?? this.#ring.tryTake();
+      if (taken === undefined) return undefined;
+      if (taken.readyAt > 0 && !this.#order(taken)) {
+        if (this.#pending !== undefined) return undefined;
+        // Its writer died before the data were there.
+        continue;
+      }
+      this.#pending = undefined;
+      return new ReceivedSlot(this, this.#parts.memory, taken);
+    }
+  }
+
+  /**
+   * The next message; undefined once the writer has closed the channel and everything was read. One call waits at a time.
+   * @throws PEER_GONE where the writer died, once everything was read; TIMEOUT, ABORTED, IN_USE where another call waits, and as `tryNext`
+   */
+  async next(options: WaitOptions = {}): Promise<ReceivedSlot<D> | undefined> {
+    this.#checkOpen();
+    // WHY refused: it would take the messages of a call that was given up without being told.
+    if (this.#isAwaited) {
+      const found = "another call waits for a message; give it a signal or a timeoutMs to end it";
+      throw new CudaIpcError("IN_USE", `Cannot read channel "${this.label}": ${found}`);
+    }
+    this.#isAwaited = true;
+    try {
+      const pause = this.#turns.turn();
+      if (pause !== undefined) await pause;
+      const slot = this.tryNext() ?? this.#spin.until(() => this.tryNext(), options.timeoutMs);
+      return slot ?? (await this.#wait(options));
+    } finally {
+      this.#isAwaited = false;
+    }
+  }
+
+  /** As `next` again and again. Each slot is released when the next is asked for, and where the loop is left. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<ReceivedSlot<D>, void, undefined> {
+    for (;;) {
+      const slot = await this.next();
+      if (slot === undefined) return;
+      try {
+        yield slot;
+      } finally {
+        slot.release();
+      }
+    }
+  }
+
+  /** For the slot; use `slot.release()`. */
+  release(taken: TakenMessage, stream: Stream | undefined): void {
+    // WHY nothing where it was closed: everything was given back then.
+    if (!this.#open) return;
+    if (stream === undefined) this.#ring.release(taken);
+    else this.#ring.release(taken, { signal: (value) => this.#done.signal(stream, value) });
+  }
+
+  /** Gives everything back; what streams still use, once they have done with it: until then it keeps its place. */
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    releaseAll([
+      () => this.#bell.close(),
+      () => this.#ready?.timeline.close(),
+      () => this.#afterStream(),
+      () => this.#done.close(),
+    ]);
+  }
+
+  /** Looks whether its streams have done what was still to come when it was closed. Not for users. */
+  settle(): void {
+    this.#done.settle();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #onSettled(): void {
+    releaseAll([() => this.#ring.detach(), () => this.#parts.close(), this.#onClose]);
+  }
+
+  /** What is held goes back only after the work of the reader's own stream, which may be about it. */
+  #afterStream(): void {
+    if (this.stream?.open && this.#ring.heldCount > 0) this.#done.signal(this.stream, this.#ring.position);
+  }
+
+  /** Whether streams hold the slots, as many as a reader that may be overtaken can; they give them back in a while. */
+  #isHeldUpByStreams(): boolean {
+    return !this.#ring.mayHoldMore && this.#ring.heldCount < CLAIMS;
+  }
+
+  /** Whether the message's data are there for who asks next; keeps it as pending where they are not, and gives it up where they never will be. */
+  #order(taken: TakenMessage): boolean {
+    this.#pending = taken;
+    const ready = this.#readyOf(taken);
+    const { value, ended } = stateOf(lineAt(this.#parts.control.cpu, ready.byteOffset));
+    if (value >= BigInt(taken.readyAt)) return true;
+    if (ended) {
+      this.#pending = undefined;
+      this.#ring.lose(taken);
+    } else if (this.stream !== undefined) {
+      this.stream.wait(ready, taken.readyAt);
+      return true;
+    }
+    return false;
+  }
+
+  #readyOf({ epoch }: TakenMessage): ImportedTimeline {
+    if (this.#ready?.epoch === epoch) return this.#ready.timeline;
+    this.#ready?.timeline.close();
+    const { control, words } = this.#parts;
+    const timeline = new ImportedTimeline(`${this.label}: ready`, control.retain(), words.readyOffset(epoch));
+    this.#ready = { epoch, timeline };
+    return timeline;
+  }
+
+  async #wait(options: WaitOptions): Promise<ReceivedSlot<D> | undefined> {
+    const deadline = new Deadline(`read channel "${this.label}"`, options, Number.POSITIVE_INFINITY);
+    for (;;) {
+      deadline.check();
+      const slot = this.tryNext();
+      if (slot !== undefined) return slot;
+      if (this.#isHeldUpByStreams()) await waitUntil(() => !this.#open || !this.#isHeldUpByStreams(), deadline);
+      else if (this.#pending !== undefined) await this.#dataCame(deadline);
+      else if (this.#isOver()) return undefined;
+      else await this.#messageCame(deadline);
+      this.#turns.waited();
+    }
+  }
+
+  async #dataCame(deadline: Deadline): Promise<void> {
+    const pending = this.#pending as TakenMessage;
+    await waitUntil(() => !this.#open || this.#order(pending) || this.#pending !== pending, deadline);
+  }
+
+  async #messageCame(deadline: Deadline): Promise<void> {
+    this.#ring.fallAsleep();
+    try {
+      // WHY asked again: a message may have come before its writer could see that this side sleeps.
+      if (this.#hasNews()) await nextTurn();
+      else await this.#bell.heard(deadline);
+    } finally {
+      if (this.#open) this.#ring.wakeUp();
+    }
+  }
+
+  #hasNews(): boolean {
+    const { state } = this.control;
+    return this.control.published > this.#ring.position || state === "closed" || state === "gone";
+  }
+
+  /**
+   * Whether the writer has closed the channel.
+   * @throws PEER_GONE where it died
+   */
+  #isOver(): boolean {
+    const { state } = this.control;
+    if (state === "open" || state === "awaited") return false;
+    // SYNC: after the state, so that a message before the end is not passed over.
+    if (this.control.published > this.#ring.position) return false;
+    if (state === "closed") return true;
+    throw new CudaIpcError(
+      "PEER_GONE",
+      `Cannot read channel "${this.label}": its writer is gone, and all that it committed was read`,
+    );
+  }
+
+  #checkOpen(): void {
+    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot read channel "${this.label}": it was closed`);
+  }
+}

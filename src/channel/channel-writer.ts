@@ -1,0 +1,313 @@
+/**
+ * Writes to a channel: one slot at a time is lent, filled and committed. What happens where no slot is free is the channel's policy; what
+ * waits for whom on a GPU is said to the streams, and the CPU waits for none of them.
+ */
+import type { DType } from "../array/dtype.js";
+import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import { releaseAll } from "../base/scope.js";
+import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
+import type { Device } from "../gpu/device.js";
+import type { Stream } from "../gpu/stream.js";
+import { flags, page, type WhenFull } from "../ring/channel-layout.js";
+import { PageWords } from "../ring/page-words.js";
+import { RingWriter } from "../ring/ring-writer.js";
+import { BellWatch, ringBellOfOther } from "./bell-watch.js";
+import type { WriterParts } from "./channel-parts.js";
+import { type CommitOptions, LoanedSlot, type LoanOwner } from "./loaned-slot.js";
+import { encodeMeta } from "./message-meta.js";
+import { sizeOfMessage } from "./message-size.js";
+import { checkStream, enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
+
+const TIME_ORIGIN_MS = performance.timeOrigin;
+
+export interface LoanOptions extends WaitOptions {
+  /**
+   * The slot is filled by this stream: it waits on the GPU for readers whose streams still use the slot. Without one it is the CPU that
+   * waits for them. Give the same stream to `commit`.
+   */
+  readonly stream?: Stream | undefined;
+}
+
+export class ChannelWriter<D extends DType = DType> implements LoanOwner {
+  readonly label: string;
+  readonly #parts: WriterParts<D>;
+  readonly #ring: RingWriter;
+  readonly #ready: OrderedTimeline;
+  readonly #room: BellWatch;
+  readonly #epoch: number;
+  readonly #onClose: () => void;
+  /** The value of `ready` from which on what this writer's streams did to a slot is done; only where streams were used. */
+  #filledAt: Float64Array | undefined;
+  #loaned: LoanedSlot<D> | undefined;
+  /** Whether a loan is under way. */
+  #isAwaited = false;
+  /** When it was closed. */
+  #dropped = 0;
+  #open = true;
+  #endsChannel = true;
+
+  /**
+   * Takes over the parts, of a new channel or of one that this writer goes on with.
+   * @param onClose called once when it is closed and its streams are done
+   */
+  constructor(parts: WriterParts<D>, onClose: () => void) {
+    const { label, words, control, places, roomBell } = parts;
+    this.label = label;
+    this.#parts = parts;
+    this.#onClose = onClose;
+    this.#epoch = words.epoch;
+    const pages = places.map(({ page }) => new PageWords(page.cpu.buffer));
+    this.#ring = new RingWriter(words, pages, (place) => this.#ringFor(place));
+    this.#room = new BellWatch(roomBell);
+    const line = words.readyOffset(this.#epoch);
+    this.#ready = new OrderedTimeline(`${label}: ready`, control.retain(), line, () => this.#onSettled());
+  }
+
+  get device(): Device {
+    return this.#parts.memory.buffer.device;
+  }
+
+  get open(): boolean {
+    return this.#open;
+  }
+
+  get slots(): number {
+    return this.#parts.words.facts.slots;
+  }
+
+  get whenFull(): WhenFull {
+    return this.#parts.words.facts.whenFull;
+  }
+
+  /** Readers that this writer saw when it last looked. */
+  get readers(): number {
+    return this.#ring.readerCount;
+  }
+
+  /** Messages that were not written since no slot was free. */
+  get dropped(): number {
+    return this.#open ? this.#parts.words.dropped : this.#dropped;
+  }
+
+  /** Messages that were committed, by this writer and those before it. */
+  get committed(): number {
+    return this.#ring.sequence;
+  }
+
+  /**
+   * A slot to be filled, at once: undefined where none is free (and with "drop-newest" the message is counted as dropped). One slot is lent
+   * at a time.
+   * @throws CLOSED, IN_USE where another slot is lent or waited for
+   */
+  tryLoan(options: { readonly stream?: Stream | undefined } = {}): LoanedSlot<D> | undefined {
+    this.#checkMayLoan();
+    const slot = this.#reserve(checkStream(options.stream));
+    if (slot === undefined && this.whenFull === "drop-newest") this.#ring.drop();
+    return slot;
+  }
+
+  /**
+   * A slot to be filled. Where none is free: waits ("wait"; "drop-oldest" only where readers hold every slot), throws CHANNEL_FULL
+   * ("error"), or lends memory that nobody sees ("drop-newest").
+   * @throws CLOSED, IN_USE where another slot is lent or waited for, TIMEOUT, ABORTED, CHANNEL_FULL
+   */
+  async loan(options: LoanOptions = {}): Promise<LoanedSlot<D>> {
+    this.#checkMayLoan();
+    const slot = this.#reserve(checkStream(options.stream));
+    if (slot !== undefined) return slot;
+    this.#isAwaited = true;
+    try {
+      return await this.#whenFull(options);
+    } finally {
+      this.#isAwaited = false;
+    }
+  }
+
+  /**
+   * Ends the channel: readers get what was committed, and then the end. Where it waits for writers, the next one goes on instead. What is
+   * lent is given back. Streams may still have messages to finish: the memory is kept until they have.
+   */
+  close(): void {
+    if (!this.#open) return;
+    this.#endsChannel = this.#parts.words.facts.whenWriterGone === "end";
+    this.#close();
+  }
+
+  /** Ends the channel, also where it would wait for another writer. */
+  end(): void {
+    if (!this.#open) return;
+    this.#endsChannel = true;
+    this.#close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** Looks whether its streams have done what was still to come when it was closed. Not for users. */
+  settle(): void {
+    this.#ready.settle();
+  }
+
+  /** For the slot; use `slot.commit()`. */
+  prepare(slot: LoanedSlot, options: CommitOptions): () => number | undefined {
+    const { words } = this.#parts;
+    const { dropped, slot: index, stream: filledBy } = slot.loan;
+    const stream = checkStream(options.stream) ?? filledBy;
+    const { byteLength, shape } = sizeOfMessage(this.label, this.#parts.memory.facts, options);
+    const { metaBytesMax } = words.facts;
+    const meta = options.meta === undefined ? undefined : encodeMeta(this.label, options.meta, metaBytesMax);
+    if (dropped) return () => this.#drop();
+    let found = 0;
+    if (meta !== undefined) {
+      words.meta(index, meta.bytes.byteLength).set(meta.bytes);
+      if (meta.isJson) found |= flags.json;
+    }
+    if (shape !== undefined) {
+      words.setShape(index, shape);
+      found |= flags.shaped;
+    }
+    const readyAt = stream === undefined ? 0 : this.#signalReady(stream, index);
+    if (readyAt === 0 && this.#filledAt !== undefined) this.#filledAt[index] = 0;
+    const metaBytes = meta?.bytes.byteLength ?? 0;
+    return () => {
+      this.#loaned = undefined;
+      const timestampMs = TIME_ORIGIN_MS + performance.now();
+      return this.#ring.commit({ timestampMs, byteLength, readyAt, epoch: this.#epoch, flags: found, metaBytes });
+    };
+  }
+
+  /** For the slot; leave its scope. */
+  abort(slot: LoanedSlot): void {
+    this.#loaned = undefined;
+    const { stream, slot: index, dropped } = slot.loan;
+    if (stream === undefined || dropped || !stream.open) return;
+    // WHY: the stream may still write to the slot, which the next message would share with it.
+    this.#signalReady(stream, index);
+    this.#ring.passOver();
+  }
+
+  #drop(): undefined {
+    this.#loaned = undefined;
+    this.#ring.drop();
+  }
+
+  #signalReady(stream: Stream, index: number): number {
+    const value = this.#ring.position + 1;
+    this.#ready.signal(stream, value);
+    this.#filledAt ??= new Float64Array(this.slots);
+    this.#filledAt[index] = value;
+    return value;
+  }
+
+  /** Undefined where no slot is free by now. */
+  #reserve(stream: Stream | undefined): LoanedSlot<D> | undefined {
+    const ring = this.#ring;
+    if (!ring.reserve() || !this.#orderAfterOthers(stream)) return undefined;
+    return this.#lend({ slot: ring.slot, stream, dropped: false });
+  }
+
+  #lend(loan: LoanedSlot["loan"]): LoanedSlot<D> {
+    this.#loaned = new LoanedSlot(this, this.#parts.memory, loan);
+    return this.#loaned;
+  }
+
+  /** Sees to it that the slot is written to after all who use it on a GPU; false where the CPU would have to wait for them. */
+  #orderAfterOthers(stream: Stream | undefined): boolean {
+    const filledAt = this.#filledAt?.[this.#ring.slot] ?? 0;
+    let ordered = true;
+    if (filledAt > 0) {
+      if (stream !== undefined) this.#ready.waitOn(stream, filledAt);
+      else ordered = this.#ready.timeline.reached(filledAt);
+    }
+    this.#ring.pendingReleases((place, value) => {
+      const words = this.#parts.places[place]?.page;
+      if (stream === undefined || words === undefined) ordered = false;
+      else enqueueWait(stream, words, page.done, value);
+    });
+    return ordered;
+  }
+
+  async #whenFull(options: LoanOptions): Promise<LoanedSlot<D>> {
+    const { whenFull, slots } = this;
+    if (whenFull === "drop-newest") return this.#lend({ slot: slots, stream: options.stream, dropped: true });
+    if (whenFull === "error") {
+      const found = `all of its ${slots} slots are taken`;
+      throw new CudaIpcError("CHANNEL_FULL", `Cannot write to channel "${this.label}": ${found}`);
+    }
+    const deadline = new Deadline(`write to channel "${this.label}"`, options, Number.POSITIVE_INFINITY);
+    for (;;) {
+      deadline.check();
+      // WHY two ways: readers ring when they give a slot back, streams and GPUs cannot.
+      if (this.#ring.reserve()) await this.#streamsAreDone(options.stream, deadline);
+      else await this.#readersMadeRoom(deadline);
+      this.#checkOpen();
+      const slot = this.#reserve(options.stream);
+      if (slot !== undefined) return slot;
+    }
+  }
+
+  async #streamsAreDone(stream: Stream | undefined, deadline: Deadline): Promise<void> {
+    await waitUntil(() => !this.#open || !this.#ring.reserve() || this.#orderAfterOthers(stream), deadline);
+  }
+
+  async #readersMadeRoom(deadline: Deadline): Promise<void> {
+    this.#ring.fallAsleep();
+    try {
+      // WHY asked again: a reader may have given a slot back before it could see that this side sleeps.
+      if (this.#ring.reserve()) await nextTurn();
+      // WHY asked again and again: a stream that gives a slot back cannot ring.
+      else if (this.#isHeldByStreams()) await waitUntil(() => !this.#open || this.#ring.reserve(), deadline);
+      else await this.#room.heard(deadline);
+    } finally {
+      // SAFETY: the words are unmapped where it was closed.
+      if (this.#open) this.#ring.wakeUp();
+    }
+  }
+
+  #isHeldByStreams(): boolean {
+    let isHeld = false;
+    this.#ring.pendingHolds(() => {
+      isHeld = true;
+    });
+    return isHeld;
+  }
+
+  #ringFor(place: number): void {
+    const parts = this.#parts.places[place];
+    if (parts !== undefined) ringBellOfOther(parts.bell);
+  }
+
+  #close(): void {
+    const { words } = this.#parts;
+    releaseAll([
+      () => this.#loaned?.close(),
+      () => {
+        this.#open = false;
+        this.#dropped = words.dropped;
+        if (this.#endsChannel) words.setState("closed");
+        this.#ring.wake();
+      },
+      () => this.#room.close(),
+      () => this.#ready.close(),
+    ]);
+  }
+
+  /** Its streams have signalled all that they will. */
+  #onSettled(): void {
+    if (!this.#endsChannel) this.#parts.words.setState("awaited");
+    releaseAll([() => this.#ring.wake(), () => this.#parts.close(), this.#onClose]);
+  }
+
+  #checkOpen(): void {
+    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot write to channel "${this.label}": it was closed`);
+  }
+
+  #checkMayLoan(): void {
+    this.#checkOpen();
+    if (this.#loaned === undefined && !this.#isAwaited) return;
+    const found = this.#isAwaited ? "another one is waited for" : "another one is lent; commit or close it first";
+    throw new CudaIpcError("IN_USE", `Cannot lend a slot of channel "${this.label}": ${found}`);
+  }
+}

@@ -1,0 +1,42 @@
+/** What goes with a message beside its data: bytes as they are, or JSON. */
+import { CudaIpcError } from "../base/errors.js";
+
+export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
+
+/** Bytes as they are; anything else travels as JSON. */
+export type Meta = Uint8Array | JsonValue;
+
+export interface EncodedMeta {
+  readonly bytes: Uint8Array;
+  readonly isJson: boolean;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true });
+
+/** @throws MESSAGE_TOO_LARGE, TypeError for what is no JSON */
+export function encodeMeta(label: string, meta: Meta, bytesMax: number): EncodedMeta {
+  const isJson = !(meta instanceof Uint8Array);
+  const bytes = isJson ? encodeJson(meta) : meta;
+  if (bytes.byteLength <= bytesMax) return { bytes, isJson };
+  throw new CudaIpcError(
+    "MESSAGE_TOO_LARGE",
+    `Cannot commit to channel "${label}": its meta has ${bytes.byteLength} bytes, the channel takes ${bytesMax} (metaBytesMax)`,
+  );
+}
+
+/** @throws CHANNEL_CORRUPT */
+export function decodeJson(label: string, bytes: Uint8Array): JsonValue {
+  try {
+    return JSON.parse(decoder.decode(bytes)) as JsonValue;
+  } catch (error) {
+    const message = `Cannot read the meta of a message of channel "${label}": ${bytes.byteLength} bytes, which are no JSON`;
+    throw new CudaIpcError("CHANNEL_CORRUPT", message, { cause: error });
+  }
+}
+
+function encodeJson(value: JsonValue): Uint8Array {
+  const text = JSON.stringify(value);
+  if (typeof text !== "string") throw new TypeError(`meta must be bytes or JSON, not ${typeof value}`);
+  return encoder.encode(text);
+}

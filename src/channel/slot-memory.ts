@@ -1,0 +1,72 @@
+/** The data of a channel's slots, and what a message in one of them looks like: its bytes on the host device, its array anywhere. */
+import type { DType } from "../array/dtype.js";
+import { type ArrayLayout, arrayByteLength, contiguousLayout } from "../array/layout.js";
+import { DeviceArray } from "../gpu/device-array.js";
+import type { DeviceBuffer } from "../gpu/device-buffer.js";
+
+export interface SlotShape<D extends DType = DType> {
+  readonly dtype: D;
+  /** Of a message that fills its slot. */
+  readonly shape: readonly number[];
+  readonly slotBytes: number;
+  readonly slotStride: number;
+}
+
+export class SlotMemory<D extends DType = DType> {
+  readonly buffer: DeviceBuffer;
+  readonly facts: SlotShape<D>;
+  readonly #views: (Uint8Array | undefined)[] = [];
+  readonly #layouts: (ArrayLayout | undefined)[] = [];
+
+  /** Takes over the buffer. */
+  constructor(buffer: DeviceBuffer, facts: SlotShape<D>) {
+    this.buffer = buffer;
+    this.facts = facts;
+  }
+
+  /** @throws UNSUPPORTED on a GPU */
+  bytes(slot: number, byteLength: number): Uint8Array {
+    const { slotBytes, slotStride } = this.facts;
+    // WHY kept: a view costs more than everything else about a small message.
+    this.#views[slot] ??= this.buffer.view(slot * slotStride, slotBytes);
+    const whole = this.#views[slot];
+    return byteLength === slotBytes ? whole : whole.subarray(0, byteLength);
+  }
+
+  /** An array over the slot, which owns a use of the memory and is closed with the message. */
+  array(slot: number, shape: readonly number[] | undefined): DeviceArray<D> {
+    const { dtype, slotStride } = this.facts;
+    const layout = shape === undefined ? this.#layoutOf(slot) : contiguousLayout(dtype, shape, slot * slotStride);
+    const buffer = this.buffer.twin();
+    return new DeviceArray(buffer, { ...layout, dtype }, () => buffer.close());
+  }
+
+  close(): void {
+    this.buffer.close();
+  }
+
+  #layoutOf(slot: number): ArrayLayout {
+    const { dtype, shape, slotStride } = this.facts;
+    this.#layouts[slot] ??= contiguousLayout(dtype, shape, slot * slotStride);
+    return this.#layouts[slot];
+  }
+}
+
+/**
+ * The shape of a message of so many bytes: undefined where it fills its slot as the channel says, elements in a row where it says no shape
+ * of its own; "contradiction" where its shape has other bytes.
+ */
+export function shapeOfMessage(
+  { dtype, slotBytes }: SlotShape,
+  byteLength: number,
+  shape: readonly number[] | undefined,
+): readonly number[] | undefined | "contradiction" {
+  if (shape === undefined) {
+    if (byteLength === slotBytes) return undefined;
+    const elementBytes = arrayByteLength(dtype, []);
+    return byteLength % elementBytes === 0 ? [byteLength / elementBytes] : "contradiction";
+  }
+  if (!shape.every(Number.isSafeInteger)) return "contradiction";
+  const found = shape.reduce((product, length) => product * length, arrayByteLength(dtype, []));
+  return found === byteLength ? shape : "contradiction";
+}

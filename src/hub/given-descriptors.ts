@@ -1,0 +1,50 @@
+/** Which of an object's descriptors go to whom opens it: as they were made, or anew for reading alone. */
+import { releaseAll } from "../base/scope.js";
+import { channelFdsAt } from "../wire/channel-content.js";
+import { isPage } from "./check-channel.js";
+import type { HubPorts } from "./ports.js";
+import type { Grant, ObjectMemory, SharedObject } from "./shared-object.js";
+
+/** Descriptors to send along, until `close`; those that were made for it end with that. */
+export interface Given<Fd> {
+  readonly fds: readonly Fd[];
+  close(): void;
+}
+
+type Ports<Fd> = Pick<HubPorts<Fd>, "reopenReadOnly" | "closeFd">;
+
+/** Of an object that has memory. */
+export function givenDescriptors<Fd>(object: SharedObject<Fd>, grant: Grant, ports: Ports<Fd>): Given<Fd> {
+  const twins: Fd[] = [];
+  const close = () => releaseAll(twins.map((twin) => () => ports.closeFd(twin)));
+  const readOnly = (fd: Fd): Fd => {
+    const twin = ports.reopenReadOnly(fd);
+    twins.push(twin);
+    return twin;
+  };
+  try {
+    return { fds: chosen(object, grant, readOnly), close };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+function chosen<Fd>(object: SharedObject<Fd>, { kind, role, place }: Grant, readOnly: (fd: Fd) => Fd): readonly Fd[] {
+  const { descriptor } = object;
+  const { fds, writable } = object.memory as ObjectMemory<Fd>;
+  const [memory, ...others] = fds;
+  // WHY only these: GPU memory has no descriptors for reading alone.
+  const isGuarded = kind === "read" && descriptor.mechanism === "memfd" && writable;
+  const at = (index: number): Fd => fds[index] as Fd;
+  if (role === "reader") {
+    const data = isGuarded ? readOnly(memory) : memory;
+    const own = [at(channelFdsAt.page(place ?? 0)), at(channelFdsAt.bell(place ?? 0))];
+    return [data, readOnly(at(channelFdsAt.control)), at(channelFdsAt.roomBell), ...own];
+  }
+  if (role === "observer") {
+    const pages = others.filter((_, index) => isPage(index + 1));
+    return [readOnly(at(channelFdsAt.control)), ...pages.map(readOnly)];
+  }
+  return [isGuarded ? readOnly(memory) : memory, ...others];
+}

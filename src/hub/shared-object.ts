@@ -1,0 +1,101 @@
+/** What the hub knows of one shared object and of the leases on it, and what follows from that. */
+import type { ChannelRole } from "../wire/channel-content.js";
+import { chargedBytes, type Descriptor } from "../wire/descriptor.js";
+import type { Lifetime, Sharing } from "../wire/messages.js";
+import type { LeaseRecord, ObjectRecord } from "./hub-records.js";
+import type { Account, Cost } from "./quota.js";
+import type { Session } from "./sessions.js";
+
+export type LeaseKind = LeaseRecord["kind"];
+
+export interface Lease<Fd> {
+  readonly id: number;
+  readonly kind: LeaseKind;
+  readonly session: Session<Fd>;
+  readonly object: SharedObject<Fd>;
+  /** Of a channel; undefined on anything else. */
+  readonly role: ChannelRole | undefined;
+  /** Of a reader of a channel. */
+  readonly place: number | undefined;
+  /** What a reader brought of a channel whose memory went with an earlier hub. */
+  parts?: readonly Fd[] | undefined;
+}
+
+/** What is granted: for reading or writing, and of a channel what part in it. */
+export type Grant = Pick<Lease<unknown>, "kind" | "role" | "place">;
+
+/** All of the object's descriptors; `writable` says whether the hub could write to host memory by the first. */
+export interface ObjectMemory<Fd> {
+  readonly fds: readonly [Fd, ...Fd[]];
+  readonly writable: boolean;
+}
+
+export interface SharedObject<Fd> {
+  readonly id: number;
+  readonly name: string;
+  readonly lifetime: Lifetime;
+  readonly sharing: Sharing;
+  readonly descriptor: Descriptor;
+  readonly createdAtMs: number;
+  readonly owner: ObjectRecord["owner"];
+  readonly inodes: ObjectRecord["inodes"];
+  /** Whether its creator gave host memory in a way that lets others write to it. */
+  readonly writable: boolean;
+  /** Of the owner's user. */
+  readonly account: Account;
+  readonly leases: Map<number, Lease<Fd>>;
+  memory: ObjectMemory<Fd> | undefined;
+  published: boolean;
+  /** False once it was removed: it then lives for its leases alone. */
+  named: boolean;
+}
+
+/** It has one at most, and that one is the first. */
+export function ownerLeaseOf<Fd>(object: SharedObject<Fd>): Lease<Fd> | undefined {
+  for (const lease of object.leases.values()) if (lease.kind === "owner") return lease;
+  return undefined;
+}
+
+export function writerLeaseOf<Fd>(object: SharedObject<Fd>): Lease<Fd> | undefined {
+  for (const lease of object.leases.values()) if (lease.role === "writer") return lease;
+  return undefined;
+}
+
+/** The places of a channel that no reader has, in order. */
+export function freePlaces<Fd>({ descriptor: { content }, leases }: SharedObject<Fd>): number[] {
+  if (content.kind !== "channel") return [];
+  const taken = new Set(Array.from(leases.values(), ({ place }) => place));
+  return Array.from({ length: content.readersMax }, (_, place) => place).filter((place) => !taken.has(place));
+}
+
+export function isChannel<Fd>({ descriptor }: SharedObject<Fd>): boolean {
+  return descriptor.content.kind === "channel";
+}
+
+/**
+ * Whether a channel without a writer stays for the next one: whoever comes must find it by its name and get all of its memory, which
+ * nobody can bring back any more where it is lost.
+ */
+export function isAwaited<Fd>({ descriptor: { content }, published, named, memory }: SharedObject<Fd>): boolean {
+  const waits = content.kind === "channel" && content.whenWriterGone === "wait";
+  return waits && published && named && memory !== undefined;
+}
+
+/** Whether its owner has gone without ending it. */
+export function staysWithoutOwner<Fd>(object: SharedObject<Fd>): boolean {
+  const { kind } = object.descriptor.content;
+  return kind === "channel" ? isAwaited(object) : object.published && kind !== "timeline";
+}
+
+/** Whether somebody has it whose end would end it, or would if it were not published: its owner, or the writer of a channel. */
+export function isHeld<Fd>(object: SharedObject<Fd>): boolean {
+  return isChannel(object) ? writerLeaseOf(object) !== undefined : isOwned(object);
+}
+
+export function isOwned<Fd>(object: SharedObject<Fd>): boolean {
+  return ownerLeaseOf(object) !== undefined;
+}
+
+export function costOf(descriptor: Descriptor): Cost {
+  return { objects: 1, ...chargedBytes(descriptor) };
+}

@@ -1,0 +1,117 @@
+/** A channel without a hub, in one process: the test does what the hub does with places and ends. */
+
+import type { DType } from "../../src/array/dtype.js";
+import { arrayByteLength } from "../../src/array/layout.js";
+import {
+  type ChannelShape,
+  createParts,
+  exportParts,
+  openReaderParts,
+  type WriterParts,
+} from "../../src/channel/channel-parts.js";
+import { ChannelReader, type ReaderOptions } from "../../src/channel/channel-reader.js";
+import { ChannelWriter } from "../../src/channel/channel-writer.js";
+import { Device } from "../../src/gpu/device.js";
+import { DeviceBuffer } from "../../src/gpu/device-buffer.js";
+import { ringBell } from "../../src/os/bell.js";
+import { readFilePart, writeFilePart } from "../../src/os/file-calls.js";
+import type { OwnedFd } from "../../src/os/owned-fd.js";
+import { beginPlace, endPlace, endWriter, type WordsFile } from "../../src/ring/channel-end.js";
+import { memorySlots } from "../../src/ring/channel-layout.js";
+
+export interface SiteOptions extends Partial<ChannelShape> {
+  readonly device?: string;
+  readonly firstPosition?: number;
+}
+
+export class ChannelSite {
+  readonly device: Device;
+  readonly shape: ChannelShape;
+  readonly writer: ChannelWriter;
+  readonly #parts: WriterParts;
+  readonly #memory: OwnedFd;
+  /** As the hub has them, without the memory. */
+  readonly #fds: readonly OwnedFd[];
+  readonly #taken = new Set<number>();
+  #leases = 0;
+  #writerClosed = false;
+
+  constructor({ device = "host", firstPosition = 0, ...given }: SiteOptions = {}) {
+    const dtype: DType = given.dtype ?? "uint8";
+    const shape = given.shape ?? [64];
+    const slotBytes = arrayByteLength(dtype, shape);
+    this.shape = {
+      dtype,
+      shape,
+      slotBytes,
+      slotStride: Math.ceil(slotBytes / 256) * 256,
+      slots: 4,
+      readersMax: 2,
+      metaBytesMax: 64,
+      whenFull: "wait",
+      whenWriterGone: "end",
+      ...given,
+    };
+    this.device = Device.open(device);
+    const buffer = DeviceBuffer.allocate(this.device, memorySlots(this.shape) * this.shape.slotStride, {
+      label: "site",
+    });
+    this.#parts = createParts("site", buffer, this.shape, firstPosition);
+    this.#memory = buffer.exportFd();
+    this.#fds = exportParts(this.#parts);
+    this.writer = new ChannelWriter(this.#parts, () => {
+      this.#writerClosed = true;
+    });
+  }
+
+  get writerClosed(): boolean {
+    return this.#writerClosed;
+  }
+
+  reader(options: ReaderOptions & { readonly device?: Device } = {}): ChannelReader {
+    const device = options.device ?? this.device;
+    const place = [...this.#fds.keys()].find((place) => !this.#taken.has(place)) as number;
+    this.#taken.add(place);
+    this.#leases += 1;
+    const [control, roomBell] = this.#fds as [OwnedFd, OwnedFd];
+    const [page, bell] = [this.#fds[2 + 2 * place] as OwnedFd, this.#fds[3 + 2 * place] as OwnedFd];
+    beginPlace(wordsFile(page), this.#leases);
+    const buffer = DeviceBuffer.import(device, this.#memory, {
+      label: "site",
+      byteLength: memorySlots(this.shape) * this.shape.slotStride,
+      allocationByteLength: this.#parts.memory.buffer.allocationByteLength,
+      access: "read",
+    });
+    const fds = [this.#memory, control, roomBell, page, bell];
+    const parts = openReaderParts("site", buffer, this.shape, { fds, place, lease: this.#leases });
+    return new ChannelReader(parts, options, () => {
+      endPlace(wordsFile(page));
+      ringBell(roomBell);
+      this.#taken.delete(place);
+    });
+  }
+
+  /** What the hub does when the writer's process has ended. */
+  endWriter(): void {
+    endWriter(wordsFile(this.#fds[0] as OwnedFd), this.shape.whenWriterGone === "wait" ? "awaited" : "gone");
+    for (let place = 0; place < this.shape.readersMax; place += 1) ringBell(this.#fds[3 + 2 * place] as OwnedFd);
+  }
+
+  close(): void {
+    this.writer.close();
+    this.#memory.close();
+    for (const fd of this.#fds) fd.close();
+    this.device.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+export function wordsFile(fd: OwnedFd): WordsFile {
+  return {
+    read: (byteOffset, bytes) => void readFilePart(fd, bytes, byteOffset),
+    write: (byteOffset, bytes) => writeFilePart(fd, bytes, byteOffset),
+  };
+}
