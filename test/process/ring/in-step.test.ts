@@ -53,7 +53,7 @@ class Stepped {
     return (Atomics.load(this.#words, STEP.done) & 1) === 1;
   }
 
-  async end(): Promise<void> {
+  async [Symbol.asyncDispose](): Promise<void> {
     this.#set(STEP.round, -1);
     await once(this.#worker, "exit");
   }
@@ -66,7 +66,7 @@ class Stepped {
 
 describe("a reader that attaches in step with a writer that falls asleep", () => {
   it("rings for it where it was seen further behind than it is", async () => {
-    const stepped = new Stepped();
+    await using stepped = new Stepped();
     let asleep = 0;
     let rung = 0;
     for (let first = 0, isBefore = true; isBefore; first += 1) {
@@ -97,7 +97,6 @@ describe("a reader that attaches in step with a writer that falls asleep", () =>
         }
       }
     }
-    await stepped.end();
     assert.ok(asleep > 0 && rung > 0, `it slept ${asleep} times, and ${rung} times it was rung for`);
   });
 });
