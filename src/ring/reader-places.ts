@@ -33,8 +33,6 @@ export class ReaderPlaces {
   readonly #allMayBeOvertaken: boolean;
   readonly #ring: (place: number) => void;
   #anyHolds = false;
-  #anyGpuReleases = false;
-  #anyStreamClaims = false;
 
   constructor(control: ControlWords, pages: readonly PageWords[], options: PlacesOptions) {
     this.#control = control;
@@ -63,16 +61,6 @@ export class ReaderPlaces {
     return this.#anyHolds;
   }
 
-  /** Whether one of them held anything for its streams then. */
-  get anyStreamClaims(): boolean {
-    return this.#anyStreamClaims;
-  }
-
-  /** Whether a reader that is waited for had given anything back by streams at the last look. */
-  get anyGpuReleases(): boolean {
-    return this.#anyGpuReleases;
-  }
-
   /**
    * Looks at all readers: up to which position nobody who is waited for needs a slot. A reader that is about to attach may be less far
    * than it will be in a moment.
@@ -81,11 +69,8 @@ export class ReaderPlaces {
     const { slots } = this.#control.facts;
     let bound = Number.POSITIVE_INFINITY;
     this.#anyHolds = false;
-    this.#anyGpuReleases = false;
-    this.#anyStreamClaims = false;
     for (const place of this.#places) {
       if (!this.#look(place)) continue;
-      if (place.gpuReleased > 0) this.#anyGpuReleases = true;
       if (place.waitedFor) bound = Math.min(bound, place.released + slots);
       else if (place.holds) this.#anyHolds = true;
     }
@@ -164,9 +149,8 @@ export class ReaderPlaces {
     place.holds = false;
     if (!place.waitedFor) {
       for (let index = 0; index < CLAIMS; index += 1) {
-        const claim = page.claim(index);
-        if (Math.abs(claim) > published) return false;
-        if (claim < 0) this.#anyStreamClaims = true;
+        const claim = Math.abs(page.claim(index));
+        if (claim > published) return false;
         if (claim !== 0) place.holds = true;
       }
     }
