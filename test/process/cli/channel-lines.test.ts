@@ -121,12 +121,12 @@ describe("cuda-ipc channel send and receive of lines", () => {
     const [code] = await once(child, "close");
     await full.close();
     assert.equal(code, 1);
-    assert.match(stderr, /\nerror\[DISK_FULL\]: Cannot write .+\n {2}hint: Free space there\.\n$/);
+    assert.match(stderr, /^error\[DISK_FULL\]: Cannot write .+\n {2}hint: Free space there\.\n$/m);
     const outcome = await toFile.outcome;
     assert.equal(outcome.code, 1);
     assert.match(
       outcome.stderr,
-      /\nerror\[DISK_FULL\]: Cannot write "\/dev\/full": .+\n {2}hint: Free space there\.\n$/,
+      /^error\[DISK_FULL\]: Cannot write "\/dev\/full": .+\n {2}hint: Free space there\.\n$/m,
     );
     assert.equal((await sender.outcome).code, 0);
   });
