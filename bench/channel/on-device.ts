@@ -29,9 +29,12 @@ export interface DeviceOptions {
 type Loop = "channel-copies" | "channel-kernels";
 
 const FULL_SCALE: DeviceOptions = { messages: 10_000, handovers: 1000, rounds: 3 };
+const HOST_SCALE: DeviceOptions = { ...FULL_SCALE, messages: 1000 };
 const RATIO_MAX = 1.15;
 const TORCH_RATIO_MIN = 30;
 const TORCH_ABSENT = 3;
+/** Importing PyTorch takes seconds the first time. */
+const PYTHON_LIMIT_MS = 60_000;
 const loops: Readonly<Record<Loop, string>> = {
   "channel-copies": "a copy into a slot of 64 KiB and one out of it",
   "channel-kernels": "a kernel that fills a slot of 64 KiB and one that uses it",
@@ -39,7 +42,11 @@ const loops: Readonly<Record<Loop, string>> = {
 const p50 = (times: Times) => times.p50;
 
 /** On the host device, where streams are queues on the event loop, without goals. */
-export async function throughStreams(loop: Loop, device: string, options: DeviceOptions = FULL_SCALE): Promise<Row[]> {
+export async function throughStreams(
+  loop: Loop,
+  device: string,
+  options: DeviceOptions = device === "host" ? HOST_SCALE : FULL_SCALE,
+): Promise<Row[]> {
   await using hub = await HubProcess.start();
   using c = new CPrograms(device);
   const alone = await besideC(loop, { hub, c, device, options });
@@ -50,7 +57,10 @@ export async function throughStreams(loop: Loop, device: string, options: Device
 }
 
 /** Copies through a channel, and PyTorch's queue. */
-export async function besideTorch(device: string, options: DeviceOptions = FULL_SCALE): Promise<Row[]> {
+export async function besideTorch(
+  device: string,
+  options: DeviceOptions = device === "host" ? HOST_SCALE : FULL_SCALE,
+): Promise<Row[]> {
   await using hub = await HubProcess.start();
   const found = await measureInTurns(
     {
@@ -126,8 +136,8 @@ function torchHandover(device: string, handovers: number): Contender {
   if (device === "host") return { name, programs: "needs a GPU" };
   const script = fileURLToPath(new URL("../../../bench/python/torch_handover.py", import.meta.url));
   // WHY asked first: a Python without PyTorch is no failure.
-  const { status, error, stderr } = spawnSync("python3", [script, "0"], { encoding: "utf8" });
-  if (error !== undefined) return { name, programs: "no python3" };
+  const { status, error, stderr } = spawnSync("python3", [script, "0"], { encoding: "utf8", timeout: PYTHON_LIMIT_MS });
+  if (error !== undefined) return { name, programs: `python3: ${error.message}` };
   if (status === TORCH_ABSENT) return { name, programs: stderr.trim() };
   return { name, programs: [{ command: "python3", args: [script, String(handovers), device] }] };
 }

@@ -271,16 +271,17 @@ export class RingReader {
     return taken;
   }
 
-  #check({ byteLength, metaBytes, sequence, flags: found }: MessageHeader): void {
+  #check({ byteLength, metaBytes, sequence, readyAt, flags: found }: MessageHeader): void {
     const { slotBytes, metaBytesMax } = this.#control.facts;
     const wrong =
       byteLength > slotBytes ||
       metaBytes > metaBytesMax ||
       !Number.isSafeInteger(sequence) ||
+      readyAt > this.#next + 1 ||
       (found & ~KNOWN_FLAGS) !== 0;
     if (!wrong) return;
     this.#refuse(
-      `slot ${this.#slot} claims message ${sequence} of ${byteLength} bytes with ${metaBytes} of meta and flags ${found}`,
+      `slot ${this.#slot} claims message ${sequence} of ${byteLength} bytes, ready at ${readyAt}, with ${metaBytes} of meta and flags ${found}`,
     );
   }
 

@@ -87,14 +87,8 @@ export class RingWriter {
     return false;
   }
 
-  /** Whether readers that may be overtaken hold slots for streams of theirs, which give them back without ringing. */
-  get isHeldByStreams(): boolean {
-    return this.#places.anyStreamClaims;
-  }
-
   /** Positions for which the slot's last readers may still be at work on a GPU: calls back with a place, and what its timeline must reach. */
   pendingReleases(each: (place: number, value: number) => void): void {
-    if (!this.#places.anyGpuReleases) return;
     this.#places.pendingReleases(this.#position - this.#slots, each);
   }
 

@@ -55,7 +55,7 @@ export class RingRig {
   readonly control: ControlWords;
   readonly pages: readonly PageWords[];
   readonly data: Float64Array;
-  writer: RingWriter;
+  #writer: RingWriter | undefined;
   /** How often the bell of each place was rung, and that of the writer. */
   readonly rung: number[];
   roomRung = 0;
@@ -63,19 +63,28 @@ export class RingRig {
   readonly leases: number[];
   #leases = 100;
 
-  /** @param memory of a ring that is there already; without it, of a new one */
-  constructor(options: Partial<ChannelFacts> = {}, memory?: RingMemory) {
+  /** @param memory of a ring that is there already, or of a new one; without it, memory of this process */
+  constructor(options: Partial<ChannelFacts> = {}, memory?: RingMemory, age: "new" | "old" = memory ? "old" : "new") {
     this.facts = ringFacts(options);
     this.memory = memory ?? ringMemory(this.facts);
     this.control =
-      memory === undefined
+      age === "new"
         ? ControlWords.create(this.memory.control, this.facts)
-        : ControlWords.open("ring", memory.control, memory.control.byteLength, this.facts);
+        : ControlWords.open("ring", this.memory.control, this.memory.control.byteLength, this.facts);
     this.pages = this.memory.pages.map((buffer) => new PageWords(buffer));
     this.data = new Float64Array(this.memory.data);
     this.rung = this.memory.pages.map(() => 0);
     this.leases = this.memory.pages.map(() => 0);
-    this.writer = this.newWriter();
+  }
+
+  /** Made when it is asked for first: a reader in another thread or process has none. */
+  get writer(): RingWriter {
+    this.#writer ??= this.newWriter();
+    return this.#writer;
+  }
+
+  set writer(writer: RingWriter) {
+    this.#writer = writer;
   }
 
   newWriter(): RingWriter {
@@ -114,7 +123,7 @@ export class RingRig {
   }
 
   endWriter(): void {
-    endWriter(wordsFile(this.memory.control), "awaited");
+    endWriter(wordsFile(this.memory.control), this.facts.whenWriterGone === "wait" ? "awaited" : "gone");
   }
 
   /** The writer that was there has ended: another goes on. */

@@ -1,40 +1,55 @@
 /**
  * Comes between one access to shared words and the next: what one side does while the other is at any point of its own operation. The
- * accesses that count are those by `Atomics`, which alone order the two sides.
+ * accesses that order the two sides are those by `Atomics`; to one that dies, every write is a step.
  */
+import { RingWords } from "../../../src/ring/ring-words.js";
 
-const { load, store } = Atomics;
+type Methods = Record<string, (...given: unknown[]) => unknown>;
+
+const ORDERED = [{ target: Atomics, names: ["load", "store"] }] as const;
+const ALL = [...ORDERED, { target: RingWords.prototype, names: ["setCount", "setWord32", "setNumber"] }] as const;
 
 /** Calls `before` before each access that `body` makes; those that it makes itself do not count. */
-export function eachAccess<T>(before: (count: number) => void, body: () => T): T {
+function eachOf<T>(wanted: typeof ALL | typeof ORDERED, before: (count: number) => void, body: () => T): T {
   let count = 0;
-  const come = () => {
-    restore();
-    try {
-      before(count);
-    } finally {
-      count += 1;
-      hook();
+  let isInside = false;
+  const restores: (() => void)[] = [];
+  for (const { target, names } of wanted) {
+    const methods = target as unknown as Methods;
+    for (const name of names) {
+      const method = methods[name] as Methods[string];
+      restores.push(() => {
+        methods[name] = method;
+      });
+      methods[name] = function (this: unknown, ...given: unknown[]) {
+        if (!isInside) {
+          isInside = true;
+          try {
+            before(count);
+          } finally {
+            count += 1;
+            isInside = false;
+          }
+        }
+        return method.apply(this, given);
+      };
     }
-  };
-  const hook = () => {
-    Object.assign(Atomics, {
-      load: (words: Int32Array, index: number) => {
-        come();
-        return load(words, index);
-      },
-      store: (words: Int32Array, index: number, value: number) => {
-        come();
-        return store(words, index, value);
-      },
-    });
-  };
-  hook();
+  }
   try {
     return body();
   } finally {
-    restore();
+    for (const restore of restores) restore();
   }
+}
+
+/** Each access by `Atomics`. */
+export function eachAccess<T>(before: (count: number) => void, body: () => T): T {
+  return eachOf(ORDERED, before, body);
+}
+
+/** Each access by `Atomics`, and each plain write. */
+export function eachStep<T>(before: (count: number) => void, body: () => T): T {
+  return eachOf(ALL, before, body);
 }
 
 /** Does `other` before access `at` of `body`. @returns whether the body came that far */
@@ -49,12 +64,12 @@ export function duringAccess(at: number, other: () => void, body: () => void): b
 }
 
 /** Ends an operation in the middle, as death does. */
-export class Death extends Error {}
+class Death extends Error {}
 
-/** `body` ends before access `at`. @returns false where it came to its own end before */
+/** `body` ends before step `at`. @returns false where it came to its own end before */
 export function dieAt(at: number, body: () => void): boolean {
   try {
-    eachAccess((count) => {
+    eachStep((count) => {
       if (count === at) throw new Death();
     }, body);
   } catch (error) {
@@ -62,8 +77,4 @@ export function dieAt(at: number, body: () => void): boolean {
     throw error;
   }
   return false;
-}
-
-function restore(): void {
-  Object.assign(Atomics, { load, store });
 }
