@@ -2,6 +2,7 @@
  * Reads a channel: each message in place, in order, held until it is released. Spins a little, then sleeps until its bell is rung. With a
  * stream the GPU waits for the message's data, and the CPU does not.
  */
+import type { ReadableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
@@ -23,6 +24,7 @@ import type { ReaderParts } from "./channel-parts.js";
 import { FairTurns } from "./fair-turns.js";
 import { checkStream, OrderedTimeline } from "./ordered-timeline.js";
 import { ReceivedSlot, type SlotOwner } from "./received-slot.js";
+import { readableOf, type StreamedMessage } from "./web-streams.js";
 
 const SPIN_MS = 0.02;
 
@@ -41,6 +43,8 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
   readonly label: string;
   readonly control: ControlWords;
   readonly stream: Stream | undefined;
+  /** For the slots. */
+  readonly slotsInUse = new Set<{ end(): void }>();
   readonly #parts: ReaderParts<D>;
   readonly #ring: RingReader;
   readonly #bell: BellWatch;
@@ -158,6 +162,15 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
     }
   }
 
+  /**
+   * A stream of the messages, each copied out of its slot; `Readable.fromWeb` with `objectMode` makes one of Node's. It reads when it is read, and closes this
+   * reader at its end, where it fails and where it is cancelled.
+   */
+  toWeb(): ReadableStream<StreamedMessage<D>> {
+    this.#checkOpen();
+    return readableOf(this);
+  }
+
   /** For the slot; use `slot.release()`. */
   release(taken: TakenMessage, stream: Stream | undefined): void {
     // WHY nothing where it was closed: everything was given back then.
@@ -171,6 +184,7 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
     if (!this.#open) return;
     this.#open = false;
     releaseAll([
+      ...[...this.slotsInUse].map((slot) => () => slot.end()),
       () => this.#bell.close(),
       () => this.#ready?.timeline.close(),
       () => this.#afterStream(),

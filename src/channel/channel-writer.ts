@@ -2,6 +2,7 @@
  * Writes to a channel: one slot at a time is lent, filled and committed. What happens where no slot is free is the channel's policy; what
  * waits for whom on a GPU is said to the streams, and the CPU waits for none of them.
  */
+import type { WritableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
@@ -15,9 +16,10 @@ import { RingWriter } from "../ring/ring-writer.js";
 import { BellWatch, ringBellOfOther } from "./bell-watch.js";
 import type { WriterParts } from "./channel-parts.js";
 import { type CommitOptions, LoanedSlot, type LoanOwner } from "./loaned-slot.js";
-import { encodeMeta } from "./message-meta.js";
+import { encodeMeta, writeMeta } from "./message-meta.js";
 import { sizeOfMessage } from "./message-size.js";
 import { checkStream, enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
+import { type StreamableMessage, writableOf } from "./web-streams.js";
 
 const TIME_ORIGIN_MS = performance.timeOrigin;
 
@@ -145,6 +147,15 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     this.close();
   }
 
+  /**
+   * A stream that sends what is written to it, each chunk as a message; `Writable.fromWeb` with `objectMode` makes one of Node's. It waits for slots as `loan`
+   * does, and closes this writer at its end, where it fails and where it is aborted.
+   */
+  toWeb(): WritableStream<StreamableMessage<D>> {
+    this.#checkOpen();
+    return writableOf(this);
+  }
+
   /** Looks whether its streams have done what was still to come when it was closed. Not for users. */
   settle(): void {
     this.#ready.settle();
@@ -159,11 +170,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     const { metaBytesMax } = words.facts;
     const meta = options.meta === undefined ? undefined : encodeMeta(this.label, options.meta, metaBytesMax);
     if (dropped) return () => this.#drop();
-    let found = 0;
-    if (meta !== undefined) {
-      words.meta(index, meta.bytes.byteLength).set(meta.bytes);
-      if (meta.isJson) found |= flags.json;
-    }
+    let found = meta === undefined ? 0 : writeMeta(words, index, meta);
     if (shape !== undefined) {
       words.setShape(index, shape);
       found |= flags.shaped;

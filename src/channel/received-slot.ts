@@ -18,6 +18,8 @@ export interface SlotOwner {
   /** Whose order gives the slot back where the caller names none. */
   readonly stream: Stream | undefined;
   release(taken: TakenMessage, stream: Stream | undefined): void;
+  /** Slots whose arrays are in use. */
+  readonly slotsInUse: Set<{ end(): void }>;
 }
 
 export class ReceivedSlot<D extends DType = DType> {
@@ -55,7 +57,10 @@ export class ReceivedSlot<D extends DType = DType> {
    */
   get array(): DeviceArray<D> {
     this.#checkOpen("use");
-    this.#array ??= this.#memory.array(this.#taken.slot, this.#shape());
+    if (this.#array === undefined) {
+      this.#array = this.#memory.array(this.#taken.slot, this.#shape());
+      this.#owner.slotsInUse.add(this);
+    }
     return this.#array;
   }
 
@@ -92,8 +97,15 @@ export class ReceivedSlot<D extends DType = DType> {
     if (!this.#open) return;
     const stream = checkStream(options.stream) ?? this.#owner.stream;
     this.#open = false;
-    this.#array?.close();
+    this.end();
     this.#owner.release(this.#taken, stream);
+  }
+
+  /** For its reader: the array is over. */
+  end(): void {
+    if (this.#array === undefined) return;
+    this.#owner.slotsInUse.delete(this);
+    this.#array.close();
   }
 
   [Symbol.dispose](): void {
