@@ -33,6 +33,8 @@ const HOST_SCALE: DeviceOptions = { ...FULL_SCALE, messages: 1000 };
 const RATIO_MAX = 1.15;
 const TORCH_RATIO_MIN = 30;
 const TORCH_ABSENT = 3;
+/** Importing PyTorch takes seconds the first time. */
+const PYTHON_LIMIT_MS = 60_000;
 const loops: Readonly<Record<Loop, string>> = {
   "channel-copies": "a copy into a slot of 64 KiB and one out of it",
   "channel-kernels": "a kernel that fills a slot of 64 KiB and one that uses it",
@@ -134,8 +136,8 @@ function torchHandover(device: string, handovers: number): Contender {
   if (device === "host") return { name, programs: "needs a GPU" };
   const script = fileURLToPath(new URL("../../../bench/python/torch_handover.py", import.meta.url));
   // WHY asked first: a Python without PyTorch is no failure.
-  const { status, error, stderr } = spawnSync("python3", [script, "0"], { encoding: "utf8" });
-  if (error !== undefined) return { name, programs: "no python3" };
+  const { status, error, stderr } = spawnSync("python3", [script, "0"], { encoding: "utf8", timeout: PYTHON_LIMIT_MS });
+  if (error !== undefined) return { name, programs: `python3: ${error.message}` };
   if (status === TORCH_ABSENT) return { name, programs: stderr.trim() };
   return { name, programs: [{ command: "python3", args: [script, String(handovers), device] }] };
 }

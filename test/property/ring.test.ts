@@ -4,7 +4,8 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { type ChannelFacts, control, POSITIONS_MAX, page } from "../../src/ring/channel-layout.js";
 import { nightly, seedOfRun } from "../support/random.js";
-import { type RingCommand, RingModel } from "../support/ring/ring-model.js";
+import type { RingCommand } from "../support/ring/ring-commands.js";
+import { RingModel } from "../support/ring/ring-model.js";
 import { RingRig } from "../support/ring/ring-rig.js";
 
 const PLACES = 3;

@@ -135,6 +135,27 @@ describe("what streams give back", () => {
   });
 });
 
+describe("what streams give back, where positions were passed over", () => {
+  it("is waited for, though the message lies further back", () => {
+    const rig = new RingRig({ slots: 2 });
+    const reader = rig.attach();
+    rig.puts(2);
+    const [first, second] = [reader.tryTake(), reader.tryTake()];
+    assert.ok(first && second);
+    reader.release(first, { signal: () => {} });
+    reader.release(second);
+    assert.ok(rig.writer.reserve());
+    rig.writer.passOver();
+    rig.puts(1);
+    assert.deepEqual(rig.drain(reader), [2]);
+    assert.ok(rig.writer.reserve());
+    assert.equal(rig.writer.slot, first.slot);
+    const pending: number[][] = [];
+    rig.writer.pendingReleases((...each) => pending.push(each));
+    assert.deepEqual(pending, [[0, 1]]);
+  });
+});
+
 describe("readers whose words make no sense", () => {
   const nonsense = [
     ["released", -1n],
@@ -188,21 +209,24 @@ describe("readers whose words make no sense", () => {
   });
 
   it("are looked at twice, since a place can change hands", () => {
-    for (let at = 0, isReached = true; isReached; at += 1) {
-      const rig = new RingRig({ slots: 2 });
-      const reader = rig.attach();
-      rig.puts(2);
-      rig.drain(reader);
-      rig.puts(1);
-      isReached = duringAccess(
-        at,
-        () => {
-          rig.endPlace(0);
-          rig.attach();
-        },
-        () => rig.put(),
-      );
-      assert.equal(rig.control.expelled(0), 0, `access ${at}`);
+    for (const mayAttach of [false, true]) {
+      for (let at = 0, isReached = true; isReached; at += 1) {
+        const rig = new RingRig({ slots: 2 });
+        const reader = rig.attach();
+        rig.puts(2);
+        rig.drain(reader);
+        rig.puts(1);
+        isReached = duringAccess(
+          at,
+          () => {
+            rig.endPlace(0);
+            rig.beginPlace(0);
+            if (mayAttach) rig.reader();
+          },
+          () => rig.put(),
+        );
+        assert.equal(rig.control.expelled(0), 0, `access ${at}`);
+      }
     }
   });
 });
