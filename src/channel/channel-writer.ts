@@ -15,6 +15,7 @@ import { PageWords } from "../ring/page-words.js";
 import { RingWriter } from "../ring/ring-writer.js";
 import { BellWatch, ringBellOfOther } from "./bell-watch.js";
 import type { WriterParts } from "./channel-parts.js";
+import { FilledSlots } from "./filled-slots.js";
 import { type CommitOptions, isWholeSlot, LoanedSlot, type LoanOwner, type PreparedMessage } from "./loaned-slot.js";
 import { encodeMeta, writeMeta } from "./message-meta.js";
 import { sizeOfMessage } from "./message-size.js";
@@ -39,8 +40,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
   readonly #room: BellWatch;
   readonly #epoch: number;
   readonly #onClose: () => void;
-  /** The value of `ready` from which on what this writer's streams did to a slot is done; only where streams were used. */
-  #filledAt: Float64Array | undefined;
+  readonly #filled: FilledSlots;
   #loaned: LoanedSlot<D> | undefined;
   readonly #wholeSlot: PreparedMessage;
   /** Whether a loan is under way. */
@@ -66,6 +66,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     this.#room = new BellWatch(roomBell);
     const line = words.readyOffset(this.#epoch);
     this.#ready = new OrderedTimeline(`${label}: ready`, control.retain(), line, () => this.#onSettled());
+    this.#filled = new FilledSlots(this.#ready, words.facts.slots);
   }
 
   get device(): Device {
@@ -166,7 +167,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
   /** For the slot; use `slot.commit()`. */
   prepare(slot: LoanedSlot, options: CommitOptions): PreparedMessage {
     // WHY apart: most messages say nothing of themselves, and small ones take less time than all the questions below.
-    if (isWholeSlot(options) && slot.loan.stream === undefined && this.#filledAt === undefined) return this.#wholeSlot;
+    if (isWholeSlot(options) && slot.loan.stream === undefined && !this.#filled.any) return this.#wholeSlot;
     const { words } = this.#parts;
     const { dropped, slot: index, stream: filledBy } = slot.loan;
     const stream = checkStream(options.stream) ?? filledBy;
@@ -179,8 +180,8 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
       words.setShape(index, shape);
       found |= flags.shaped;
     }
-    const readyAt = stream === undefined ? 0 : this.#signalReady(stream, index);
-    if (readyAt === 0 && this.#filledAt !== undefined) this.#filledAt[index] = 0;
+    const readyAt = stream === undefined ? 0 : this.#filled.byStream(index, stream, this.#ring.position + 1);
+    if (stream === undefined) this.#filled.byCpu(index);
     const metaBytes = meta?.bytes.byteLength ?? 0;
     return { byteLength, readyAt, flags: found, metaBytes };
   }
@@ -203,16 +204,8 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     const { stream, slot: index, dropped } = slot.loan;
     if (stream === undefined || dropped || !stream.open) return;
     // WHY: the stream may still write to the slot, which the next message would share with it.
-    this.#signalReady(stream, index);
+    this.#filled.byStream(index, stream, this.#ring.position + 1);
     this.#ring.passOver();
-  }
-
-  #signalReady(stream: Stream, index: number): number {
-    const value = this.#ring.position + 1;
-    this.#ready.signal(stream, value);
-    this.#filledAt ??= new Float64Array(this.slots);
-    this.#filledAt[index] = value;
-    return value;
   }
 
   /** Undefined where no slot is free by now. */
@@ -229,13 +222,8 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
 
   /** Sees to it that the slot is written to after all who use it on a GPU; false where the CPU would have to wait for them. */
   #orderAfterOthers(stream: Stream | undefined): boolean {
-    if (this.#filledAt === undefined && !this.#ring.anyGpuReleases) return true;
-    const filledAt = this.#filledAt?.[this.#ring.slot] ?? 0;
-    let ordered = true;
-    if (filledAt > 0) {
-      if (stream !== undefined) this.#ready.waitOn(stream, filledAt);
-      else ordered = this.#ready.timeline.reached(filledAt);
-    }
+    if (!this.#filled.any && !this.#ring.anyGpuReleases) return true;
+    let ordered = this.#filled.orderAfter(this.#ring.slot, stream);
     this.#ring.pendingReleases((place, value) => {
       const words = this.#parts.places[place]?.page;
       if (stream === undefined || words === undefined) ordered = false;

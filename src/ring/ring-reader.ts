@@ -102,8 +102,7 @@ export class RingReader {
         if (taken !== undefined) return taken;
         continue;
       }
-      if (generation > position)
-        this.#refuse(`slot ${this.#slot} has generation ${generation} at position ${position}`);
+      if (generation > position) this.#refuse(`slot ${this.#slot} is of ${generation}, wanted ${position + 1}`);
       this.#passOver(claim);
     }
   }

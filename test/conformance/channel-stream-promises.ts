@@ -178,11 +178,15 @@ export function channelStreamPromises({ rig }: Subject): void {
       using loan = await channel.writer.loan({ stream: slow });
       channel.fill(slow, loan.array, 0xdead);
     }
+    const late = channel.gate(from);
     const sending = (async () => {
       for (let value = 0; value < 6; value += 1) await channel.send(from, value);
     })();
     await turns();
     gate.open();
+    await slow.synchronize(LATE);
+    assert.equal(reader.tryNext(), undefined);
+    late.open();
     for (let value = 0; value < 6; value += 1) {
       using slot = await nextOf(reader);
       assert.equal(slot.sequence, value);
