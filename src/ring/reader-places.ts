@@ -78,6 +78,7 @@ export class ReaderPlaces {
     this.#anyGpuReleases = false;
     for (const place of this.#places) {
       if (!this.#look(place)) continue;
+      if (place.gpuReleased > 0) this.#anyGpuReleases = true;
       if (place.waitedFor) bound = Math.min(bound, place.released + slots);
       else if (place.holds) this.#anyHolds = true;
     }
