@@ -50,11 +50,14 @@ describe("a service whose work is done by streams", () => {
     await using client = connectService(hub, SERVICE, { stream });
     for (let i = 0; i < 3; i += 1) {
       const error = new Error("no");
-      const filling = client.request(async (slot) => {
-        await slot.array.fill(i, { stream });
-        throw error;
-      });
-      await assert.rejects(filling, error);
+      // More in a row than there are slots.
+      for (let more = 0; more < 6; more += 1) {
+        const filling = client.request(async (slot) => {
+          await slot.array.fill(i, { stream });
+          throw error;
+        });
+        await assert.rejects(filling, error);
+      }
       using reply = await client.request((slot) => slot.array.fill(i, { stream }), { meta: { op: "double" } });
       await stream.synchronize();
       assert.deepEqual(await reply.array.read(), new Float64Array(8).fill(2 * i));
