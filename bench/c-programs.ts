@@ -10,7 +10,13 @@ import type { Program } from "./processes.js";
 const sources = fileURLToPath(new URL("../../bench/c/", import.meta.url));
 const FLAGS = ["-O2", "-Wall"];
 /** Those that need no GPU: the CPU does there what a stream would do. */
-const onHost: ReadonlySet<string> = new Set(["timeline-ping-pong", "signal-to-cpu"]);
+const onHost: ReadonlySet<string> = new Set([
+  "timeline-ping-pong",
+  "signal-to-cpu",
+  "channel-copies",
+  "channel-kernels",
+  ...["channel-throughput", "channel-round-trip", "channel-wake", "channel-layout", "channel-peer"],
+]);
 
 export class CPrograms {
   readonly #device: string;
@@ -26,11 +32,15 @@ export class CPrograms {
 
   /** How to start a program, or the reason why it cannot be. */
   program(name: string, iterations: number): Program | string {
-    const host = this.#device === "host";
+    const ordinal = this.#device === "host" ? "0" : this.#device.slice("cuda:".length);
+    return this.programWith(name, [String(iterations), ordinal]);
+  }
+
+  /** One that takes other arguments. */
+  programWith(name: string, args: readonly string[]): Program | string {
     if (typeof this.#compile === "string") return this.#compile;
-    if (host && !onHost.has(name)) return "the loop in C needs a GPU";
-    const ordinal = host ? "0" : this.#device.slice("cuda:".length);
-    return { command: this.#binary(name, this.#compile), args: [String(iterations), ordinal] };
+    if (this.#device === "host" && !onHost.has(name)) return "the loop in C needs a GPU";
+    return { command: this.#binary(name, this.#compile), args };
   }
 
   [Symbol.dispose](): void {

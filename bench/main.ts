@@ -8,6 +8,7 @@ import { parseArgs } from "node:util";
 import { Device } from "../src/index.js";
 import { benchmarks } from "./benchmarks.js";
 import { CPrograms } from "./c-programs.js";
+import { channelSections } from "./channel/sections.js";
 import { hubScale } from "./hub/hub-scale.js";
 import { producerKilled } from "./hub/producer-killed.js";
 import { takeover } from "./hub/takeover.js";
@@ -35,6 +36,7 @@ const names = [
   "open",
   "put",
   ...benchmarks.map(({ name }) => name),
+  ...channelSections(values.device).map(({ key }) => key),
   "hub-scale",
   "producer-killed",
   "takeover",
@@ -85,6 +87,8 @@ if (compared.length > 0) {
   sections[title] = rows;
   printSideBySide(title, rows);
 }
+
+for (const { key, title, measure } of channelSections(name)) await section(key, title, measure);
 
 await section("hub-scale", "A large hub, on the host device", () => hubScale());
 await section("producer-killed", "A producer is killed, on the host device", () => producerKilled());

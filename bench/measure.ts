@@ -7,6 +7,8 @@ export interface Row {
   readonly what: string;
   readonly value: number;
   readonly unit: string;
+  /** Why there is no value, which is NaN then. */
+  readonly missing?: string;
   /** What it is compared with in the same run, and the ratio to it; undefined where it stands alone. */
   readonly comparedWith?: string;
   readonly ratio?: number;
@@ -48,7 +50,9 @@ export function printRows(title: string, rows: readonly Row[]): void {
   for (const row of rows) {
     const ratio = row.ratio === undefined ? "" : `  ${row.ratio.toFixed(2)} x ${row.comparedWith}`;
     const goal = row.goal === undefined ? "" : `  [${row.met ? "met" : "MISSED"}: ${row.goal}]`;
-    console.log(`  ${row.what.padEnd(58)} ${format(row.value).padStart(8)} ${row.unit}${ratio}${goal}`);
+    const value =
+      row.missing === undefined ? `${format(row.value).padStart(8)} ${row.unit}` : `not measured: ${row.missing}`;
+    console.log(`  ${row.what.padEnd(58)} ${value}${ratio}${goal}`);
   }
 }
 

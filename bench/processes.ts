@@ -15,6 +15,8 @@ export interface Measurement {
 export interface Program {
   readonly command: string;
   readonly args: readonly string[];
+  /** Beside what this process has. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -42,9 +44,10 @@ export async function runTogether(programs: readonly Program[], options: WaitOpt
 function start(programs: readonly Program[]): ChildProcess[] {
   const sockets = programs.length > 1 ? SeqpacketSocket.pair() : [];
   try {
-    return programs.map(({ command, args }, index) => {
+    return programs.map(({ command, args, env }, index) => {
       const socket = sockets[index];
-      return spawn(command, args, { stdio: ["ignore", "pipe", "pipe", ...(socket ? [socket.fd.number] : [])] });
+      const stdio = ["ignore", "pipe", "pipe", ...(socket ? [socket.fd.number] : [])] as const;
+      return spawn(command, args, { stdio: [...stdio], env: { ...process.env, ...env } });
     });
   } finally {
     for (const socket of sockets) socket.close();

@@ -12,6 +12,14 @@ const BUNDLE = "gpu-bundle";
 const BUNDLE_BYTES_MAX = 60 * 1024 * 1024;
 const CACHE = "node_modules/.cache/cuda-ipc";
 
+/** As much of zeromq, with which the benchmarks compare, as a machine of that kind needs: it carries the binaries of all systems. */
+const peerFiles = [
+  ...["package.json", "lib", "build/manifest.json", "build/linux/x64/node/glibc-127-Release"].map(
+    (it) => `zeromq/${it}`,
+  ),
+  ...["package.json", "build/loader.js"].map((it) => `cmake-ts/${it}`),
+].map((it) => `node_modules/${it}`);
+
 const run = (command, args, options = {}) =>
   execFileSync(command, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
 
@@ -53,12 +61,18 @@ cpSync("build", join(BUNDLE, "build"), withoutMaps);
 cpSync("dist", join(BUNDLE, "dist"), { recursive: true, filter: (path) => !path.endsWith(".d.ts") });
 cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
+cpSync("bench/python", join(BUNDLE, "bench/python"), { recursive: true });
 cpSync("examples/python", join(BUNDLE, "examples/python"), { recursive: true });
 for (const file of ["package.json", "scripts/test.mjs", "scripts/gpu-report.mjs"]) cpSync(file, join(BUNDLE, file));
 // WHY: koffi carries its manual, headers of Node and a binary for musl, which this bundle has no use for.
 const unneeded = /node_modules\/(koffi\/(doc|vendor)|@koromix\/[^/]+\/musl_x64)(\/|$)/;
 for (const path of productionPackages()) {
   cpSync(path, join(BUNDLE, path), { recursive: true, filter: (file) => !unneeded.test(file) });
+}
+for (const path of peerFiles) {
+  // WHY not an error: the benchmarks say what they were not compared with.
+  if (existsSync(path)) cpSync(path, join(BUNDLE, path), { recursive: true });
+  else console.error(`Without ${path}`);
 }
 cpSync("scripts/gpu-run.sh", join(BUNDLE, "run.sh"));
 writeFileSync(join(BUNDLE, "version.json"), JSON.stringify({ commit: commitOf(), node: NODE_VERSION }));

@@ -7,7 +7,8 @@ const report = JSON.parse(readFileSync(process.argv[2] ?? "bench.json", "utf8"))
 const { machine, date, sections } = report.benchmarks ?? report;
 
 const number = (value) => Number(value.toPrecision(3));
-const figure = ({ value, unit }) => `${number(value)} ${unit}`;
+const figure = ({ value, unit, missing }) =>
+  missing === undefined ? `${number(value)} ${unit}` : `not measured: ${missing}`;
 const goal = ({ goal, met }) => (goal === undefined ? "" : `${goal}: ${met ? "met" : "missed"}`);
 const compared = ({ ratio, comparedWith }) => (ratio === undefined ? "" : `${number(ratio)} x ${comparedWith}`);
 const inC = (found) => (typeof found === "object" ? `${number(found.median)} us` : (found ?? ""));

@@ -16,6 +16,7 @@ export type { ChannelWriter, LoanOptions } from "./channel/channel-writer.js";
 export type { CommitOptions, LoanedSlot } from "./channel/loaned-slot.js";
 export type { JsonValue, Meta } from "./channel/message-meta.js";
 export type { ReceivedSlot } from "./channel/received-slot.js";
+export type { StreamableMessage, StreamedMessage } from "./channel/web-streams.js";
 export { type ConnectOptions, connect } from "./client/connect.js";
 export type { CreateBundleOptions, CreateOptions, Hub, Inspection, OpenOptions, SharingOptions } from "./client/hub.js";
 export type { Reconnected } from "./client/hub-link.js";

@@ -14,8 +14,10 @@ const LIMIT_MS = 20_000;
 /** Single calls are too short to be timed: so many make one sample. */
 const CALLS_PER_SAMPLE = 64;
 
-const [deviceName = "", iterationsText = "", role = ""] = process.argv.slice(2);
+export const [deviceName = "", iterationsText = "", role = ""] = process.argv.slice(2);
 
+/** What a benchmark adds to the arguments of its actors. */
+export const extra = process.argv.slice(5);
 export const isFirst = role === "first";
 export const iterations = Number(iterationsText);
 export const warmUp = Math.floor(iterations / 10) + 1;
@@ -26,7 +28,7 @@ export function openDevice(): Device {
 }
 
 /** A wait that asks in a loop calls `check` each time; it looks at the clock only now and then. */
-class Limit {
+export class Limit {
   readonly #what: string;
   #asked = 0;
   #endMs = 0;

@@ -12,7 +12,9 @@
   use(cuMemHostRegister) use(cuMemHostGetDevicePointer) \
   use(cuEventCreate) use(cuEventRecord) use(cuStreamWaitEvent) use(cuIpcGetEventHandle) use(cuIpcOpenEventHandle) \
   use(cuMemAlloc) use(cuIpcGetMemHandle) use(cuIpcOpenMemHandle) use(cuIpcCloseMemHandle) \
-  use(cuMemPoolCreate) use(cuMemAllocFromPoolAsync) use(cuMemFreeAsync)
+  use(cuMemPoolCreate) use(cuMemAllocFromPoolAsync) use(cuMemFreeAsync) \
+  use(cuMemcpyHtoDAsync) use(cuMemcpyDtoHAsync) use(cuMemcpyDtoDAsync) \
+  use(cuModuleLoadDataEx) use(cuModuleGetFunction) use(cuLaunchKernel)
 
 /* cuda.h makes another symbol of some of these names (cuMemAlloc is cuMemAlloc_v2); members and strings here follow it. */
 #define DECLARE(name) __typeof__(name) *name;

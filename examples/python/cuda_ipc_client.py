@@ -27,6 +27,7 @@ import weakref
 PROTOCOL = 1
 MAX_PACKET = 65536
 MAX_INTEGER = 2**53 - 1
+MAX_FDS = 253  # of one packet; a reader of a channel gets 5
 PAGE = 4096
 ALIGNMENT = 256  # of the arrays in a bundle made here
 
@@ -483,7 +484,7 @@ class Hub:
 
     def _packet(self, timeout):
         self._socket.settimeout(None if timeout is None else max(timeout, 1e-6))
-        arguments = (MAX_PACKET, socket.CMSG_SPACE(4 * array.array("i").itemsize), socket.MSG_CMSG_CLOEXEC)
+        arguments = (MAX_PACKET, socket.CMSG_SPACE(MAX_FDS * array.array("i").itemsize), socket.MSG_CMSG_CLOEXEC)
         try:
             try:
                 packet, control, flags, _ = self._socket.recvmsg(*arguments)

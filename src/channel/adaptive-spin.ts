@@ -5,6 +5,8 @@
 
 /** What is left of the limit at least, so that a channel that becomes busy again is noticed. */
 const LEAST = 1 / 64;
+/** Whatever is asked for: the event loop stands still meanwhile. */
+const SPIN_MS_MAX = 1000;
 
 export class AdaptiveSpin {
   readonly #limitMs: number;
@@ -15,14 +17,14 @@ export class AdaptiveSpin {
     if (typeof limitMs !== "number" || !(limitMs >= 0)) {
       throw new RangeError(`spinMs must be a number from 0, not ${String(limitMs)}`);
     }
-    this.#limitMs = limitMs;
-    this.#spinMs = limitMs;
+    this.#limitMs = Math.min(limitMs, SPIN_MS_MAX);
+    this.#spinMs = this.#limitMs;
   }
 
-  /** Asks until it is done; whether it was within the time. The event loop stands still meanwhile. */
-  until<T>(ask: () => T | undefined): T | undefined {
+  /** Asks until there is an answer, but not longer than the caller's limit; undefined where there was none. The event loop stands still meanwhile. */
+  until<T>(ask: () => T | undefined, limitMs = this.#spinMs): T | undefined {
     if (this.#limitMs === 0) return undefined;
-    const endMs = performance.now() + this.#spinMs;
+    const endMs = performance.now() + Math.min(this.#spinMs, limitMs);
     do {
       const found = ask();
       if (found !== undefined) {

@@ -4,7 +4,7 @@
  */
 import type { Deadline } from "../base/deadline.js";
 import { releaseAll } from "../base/scope.js";
-import { silenceBell } from "../os/bell.js";
+import { ringBell, silenceBell, unblockBell } from "../os/bell.js";
 import { FdWatch } from "../os/fd-watch.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 
@@ -35,6 +35,7 @@ export class BellWatch {
   }
 
   #onRung(): void {
+    unblockBell(this.#bell);
     silenceBell(this.#bell);
     this.#end();
   }
@@ -45,6 +46,12 @@ export class BellWatch {
     this.#watch?.setReferenced(false);
     waiting?.resolve();
   }
+}
+
+/** WHY not `ringBell` alone: another who has the bell can have set it to wait, and filled it. */
+export function ringBellOfOther(bell: OwnedFd): void {
+  unblockBell(bell);
+  ringBell(bell);
 }
 
 function withResolver(): { heard: Promise<void>; resolve: () => void } {

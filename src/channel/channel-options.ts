@@ -4,7 +4,7 @@ import { arrayByteLength } from "../array/layout.js";
 import { checkInteger, roundUp } from "../base/bytes.js";
 import { limits } from "../base/limits.js";
 import { checkOneOf } from "../base/one-of.js";
-import type { DriverKind } from "../driver/gpu-driver.js";
+import type { Device } from "../gpu/device.js";
 import {
   controlByteLength,
   RANK_MAX,
@@ -36,6 +36,8 @@ export interface ChannelOptions<D extends DType = DType> {
   /** What becomes of the channel without its writer: it ends (`end`, default), or readers `wait` for one who calls `resumeChannel`. */
   readonly whenWriterGone?: WhenWriterGone | undefined;
 }
+
+type DriverKind = Device["driver"]["kind"];
 
 const DEFAULTS = { slots: 8, readersMax: 8, metaBytesMax: 256 } as const;
 /** Where slots begin: GPUs load and store whole vectors, CPUs whole cache lines. */

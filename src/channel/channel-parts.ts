@@ -103,7 +103,13 @@ export function openReaderParts<D extends DType>(
     const bell = scope.own(fdAt(fds, 4).duplicate(), (bell) => bell.close());
     const memory = new SlotMemory(buffer, shape);
     const close = () =>
-      releaseAll([() => memory.close(), () => page.release(), () => control.release(), () => roomBell.close()]);
+      releaseAll([
+        () => memory.close(),
+        () => page.release(),
+        () => control.release(),
+        () => roomBell.close(),
+        () => bell.close(),
+      ]);
     return { label, memory, control, words, roomBell, page, bell, place, lease, close };
   });
 }
@@ -119,13 +125,13 @@ export function exportParts({ control, roomBell, places }: WriterParts): OwnedFd
 }
 
 function writerParts<D extends DType>(parts: Omit<WriterParts<D>, "close">): WriterParts<D> {
-  const { memory, control, places } = parts;
-  // WHY not the room bell: it is the watch's that listens to it.
+  const { memory, control, places, roomBell } = parts;
   const close = () =>
     releaseAll([
       () => memory.close(),
       ...places.flatMap(({ page, bell }) => [() => page.release(), () => bell.close()]),
       () => control.release(),
+      () => roomBell.close(),
     ]);
   return { ...parts, close };
 }

@@ -2,27 +2,29 @@
  * Reads a channel: each message in place, in order, held until it is released. Spins a little, then sleeps until its bell is rung. With a
  * stream the GPU waits for the message's data, and the CPU does not.
  */
+import type { ReadableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
+import { checkOneOf } from "../base/one-of.js";
 import { releaseAll } from "../base/scope.js";
 import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
 import type { Device } from "../gpu/device.js";
-import { Stream } from "../gpu/stream.js";
+import type { Stream } from "../gpu/stream.js";
 import { ImportedTimeline } from "../gpu/timeline.js";
-import { ringBell } from "../os/bell.js";
-import { page as pageLayout } from "../ring/channel-layout.js";
+import { CLAIMS, page as pageLayout } from "../ring/channel-layout.js";
 import type { ControlWords } from "../ring/control-words.js";
 import type { TakenMessage } from "../ring/held-slots.js";
 import { PageWords } from "../ring/page-words.js";
 import { type ReadFrom, RingReader } from "../ring/ring-reader.js";
 import { lineAt, stateOf } from "../wire/timeline-line.js";
 import { AdaptiveSpin } from "./adaptive-spin.js";
-import { BellWatch } from "./bell-watch.js";
+import { BellWatch, ringBellOfOther } from "./bell-watch.js";
 import type { ReaderParts } from "./channel-parts.js";
 import { FairTurns } from "./fair-turns.js";
-import { OrderedTimeline } from "./ordered-timeline.js";
+import { checkStream, OrderedTimeline } from "./ordered-timeline.js";
 import { ReceivedSlot, type SlotOwner } from "./received-slot.js";
+import { readableOf, type StreamedMessage } from "./web-streams.js";
 
 const SPIN_MS = 0.02;
 
@@ -41,6 +43,8 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
   readonly label: string;
   readonly control: ControlWords;
   readonly stream: Stream | undefined;
+  /** For the slots. */
+  readonly slotsInUse = new Set<{ end(): void }>();
   readonly #parts: ReaderParts<D>;
   readonly #ring: RingReader;
   readonly #bell: BellWatch;
@@ -52,17 +56,20 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
   #ready: { readonly epoch: number; readonly timeline: ImportedTimeline } | undefined;
   /** Taken, and its data are not there yet. */
   #pending: TakenMessage | undefined;
+  /** Whether a `next` is under way. */
+  #isAwaited = false;
   #open = true;
 
   /**
-   * Takes over the parts and begins to read.
+   * Takes over the parts, unless it throws, and begins to read.
    * @param onClose called once when it is closed and its streams are done
+   * @throws TypeError, RangeError, CHANNEL_CORRUPT
    */
   constructor(parts: ReaderParts<D>, options: ReaderOptions, onClose: () => void) {
     const { label, words, page, place, lease, roomBell } = parts;
     this.label = label;
     this.control = words;
-    this.stream = options.stream;
+    this.stream = checkStream(options.stream);
     this.#parts = parts;
     this.#onClose = onClose;
     this.#spin = new AdaptiveSpin(options.spinMs ?? SPIN_MS);
@@ -70,9 +77,9 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
       label,
       place,
       lease,
-      from: options.from ?? "next",
+      from: checkOneOf("from", options.from ?? "next", ["latest", "oldest", "next"]),
       mayBeOvertaken: options.mayBeOvertaken ?? false,
-      ring: () => ringBell(roomBell),
+      ring: () => ringBellOfOther(roomBell),
     });
     this.#bell = new BellWatch(parts.bell);
     this.#done = new OrderedTimeline(`${label}: done`, page.retain(), pageLayout.done, () => this.#onSettled());
@@ -119,6 +126,7 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
    */
   tryNext(): ReceivedSlot<D> | undefined {
     this.#checkOpen();
+    if (this.#isHeldUpByStreams()) return undefined;
     for (;;) {
       const taken = this.#pending ?? this.#ring.tryTake();
       if (taken === undefined) return undefined;
@@ -133,15 +141,28 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
   }
 
   /**
-   * The next message; undefined once the writer has closed the channel and everything was read.
-   * @throws PEER_GONE where the writer died, once everything was read; TIMEOUT, ABORTED, and as `tryNext`
+   * The next message; undefined once the writer has closed the channel and everything was read. One call waits at a time.
+   * @throws PEER_GONE where the writer died, once everything was read; TIMEOUT, ABORTED, IN_USE where another call waits, and as `tryNext`
    */
   async next(options: WaitOptions = {}): Promise<ReceivedSlot<D> | undefined> {
-    const pause = this.#turns.turn();
-    if (pause !== undefined) await pause;
-    return this.tryNext() ?? this.#spin.until(() => this.tryNext()) ?? this.#wait(options);
+    this.#checkOpen();
+    // WHY refused: it would take the messages of a call that was given up without being told.
+    if (this.#isAwaited) {
+      const found = "another call waits for a message; give it a signal or a timeoutMs to end it";
+      throw new CudaIpcError("IN_USE", `Cannot read channel "${this.label}": ${found}`);
+    }
+    this.#isAwaited = true;
+    try {
+      const pause = this.#turns.turn();
+      if (pause !== undefined) await pause;
+      const slot = this.tryNext() ?? this.#spin.until(() => this.tryNext(), options.timeoutMs);
+      return slot ?? (await this.#wait(options));
+    } finally {
+      this.#isAwaited = false;
+    }
   }
 
+  /** As `next` again and again. Each slot is released when the next is asked for, and where the loop is left. */
   async *[Symbol.asyncIterator](): AsyncGenerator<ReceivedSlot<D>, void, undefined> {
     for (;;) {
       const slot = await this.next();
@@ -154,23 +175,39 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
     }
   }
 
+  /**
+   * A stream of the messages, each copied out of its slot; `Readable.fromWeb` with `objectMode` makes one of Node's. It reads when it is read, and closes this
+   * reader at its end, where it fails and where it is cancelled.
+   */
+  toWeb(): ReadableStream<StreamedMessage<D>> {
+    this.#checkOpen();
+    return readableOf(this);
+  }
+
   /** For the slot; use `slot.release()`. */
   release(taken: TakenMessage, stream: Stream | undefined): void {
     // WHY nothing where it was closed: everything was given back then.
     if (!this.#open) return;
-    if (stream === undefined) {
-      this.#ring.release(taken);
-      return;
-    }
-    if (!(stream instanceof Stream)) throw new TypeError("stream must be a Stream of this package");
-    this.#ring.release(taken, { signal: (value) => this.#done.signal(stream, value) });
+    if (stream === undefined) this.#ring.release(taken);
+    else this.#ring.release(taken, { signal: (value) => this.#done.signal(stream, value) });
   }
 
-  /** Gives everything back; what streams still use, once they are seen idle or closed. */
+  /** Gives everything back; what streams still use, once they have done with it: until then it keeps its place. */
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    releaseAll([() => this.#bell.close(), () => this.#ready?.timeline.close(), () => this.#done.timeline.close()]);
+    releaseAll([
+      ...[...this.slotsInUse].map((slot) => () => slot.end()),
+      () => this.#bell.close(),
+      () => this.#ready?.timeline.close(),
+      () => this.#afterStream(),
+      () => this.#done.close(),
+    ]);
+  }
+
+  /** Looks whether its streams have done what was still to come when it was closed. Not for users. */
+  settle(): void {
+    this.#done.settle();
   }
 
   [Symbol.dispose](): void {
@@ -181,19 +218,28 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
     releaseAll([() => this.#ring.detach(), () => this.#parts.close(), this.#onClose]);
   }
 
+  /** What is held goes back only after the work of the reader's own stream, which may be about it. */
+  #afterStream(): void {
+    if (this.stream?.open && this.#ring.heldCount > 0) this.#done.signal(this.stream, this.#ring.position);
+  }
+
+  /** Whether streams hold the slots, as many as a reader that may be overtaken can; they give them back in a while. */
+  #isHeldUpByStreams(): boolean {
+    return !this.#ring.mayHoldMore && this.#ring.heldCount < CLAIMS;
+  }
+
   /** Whether the message's data are there for who asks next; keeps it as pending where they are not, and gives it up where they never will be. */
   #order(taken: TakenMessage): boolean {
     this.#pending = taken;
     const ready = this.#readyOf(taken);
-    if (this.stream !== undefined) {
-      this.stream.wait(ready, taken.readyAt);
-      return true;
-    }
     const { value, ended } = stateOf(lineAt(this.#parts.control.cpu, ready.byteOffset));
     if (value >= BigInt(taken.readyAt)) return true;
     if (ended) {
       this.#pending = undefined;
       this.#ring.lose(taken);
+    } else if (this.stream !== undefined) {
+      this.stream.wait(ready, taken.readyAt);
+      return true;
     }
     return false;
   }
@@ -213,7 +259,8 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
       deadline.check();
       const slot = this.tryNext();
       if (slot !== undefined) return slot;
-      if (this.#pending !== undefined) await this.#dataCame(deadline);
+      if (this.#isHeldUpByStreams()) await waitUntil(() => !this.#open || !this.#isHeldUpByStreams(), deadline);
+      else if (this.#pending !== undefined) await this.#dataCame(deadline);
       else if (this.#isOver()) return undefined;
       else await this.#messageCame(deadline);
       this.#turns.waited();

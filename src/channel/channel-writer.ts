@@ -2,25 +2,24 @@
  * Writes to a channel: one slot at a time is lent, filled and committed. What happens where no slot is free is the channel's policy; what
  * waits for whom on a GPU is said to the streams, and the CPU waits for none of them.
  */
+import type { WritableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
-import { arrayByteLength } from "../array/layout.js";
-import { checkInteger } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
 import type { Device } from "../gpu/device.js";
-import { Stream } from "../gpu/stream.js";
-import { ringBell } from "../os/bell.js";
-import { flags, page, RANK_MAX, type WhenFull } from "../ring/channel-layout.js";
+import type { Stream } from "../gpu/stream.js";
+import { flags, page, type WhenFull } from "../ring/channel-layout.js";
 import { PageWords } from "../ring/page-words.js";
 import { RingWriter } from "../ring/ring-writer.js";
-import { BellWatch } from "./bell-watch.js";
+import { BellWatch, ringBellOfOther } from "./bell-watch.js";
 import type { WriterParts } from "./channel-parts.js";
 import { type CommitOptions, LoanedSlot, type LoanOwner } from "./loaned-slot.js";
-import { encodeMeta } from "./message-meta.js";
-import { enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
-import { shapeOfMessage } from "./slot-memory.js";
+import { encodeMeta, writeMeta } from "./message-meta.js";
+import { sizeOfMessage } from "./message-size.js";
+import { checkStream, enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
+import { type StreamableMessage, writableOf } from "./web-streams.js";
 
 const TIME_ORIGIN_MS = performance.timeOrigin;
 
@@ -43,6 +42,10 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
   /** The value of `ready` from which on what this writer's streams did to a slot is done; only where streams were used. */
   #filledAt: Float64Array | undefined;
   #loaned: LoanedSlot<D> | undefined;
+  /** Whether a loan is under way. */
+  #isAwaited = false;
+  /** When it was closed. */
+  #dropped = 0;
   #open = true;
   #endsChannel = true;
 
@@ -86,7 +89,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
 
   /** Messages that were not written since no slot was free. */
   get dropped(): number {
-    return this.#parts.words.dropped;
+    return this.#open ? this.#parts.words.dropped : this.#dropped;
   }
 
   /** Messages that were committed, by this writer and those before it. */
@@ -97,11 +100,11 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
   /**
    * A slot to be filled, at once: undefined where none is free (and with "drop-newest" the message is counted as dropped). One slot is lent
    * at a time.
-   * @throws CLOSED, IN_USE where another slot is lent
+   * @throws CLOSED, IN_USE where another slot is lent or waited for
    */
   tryLoan(options: { readonly stream?: Stream | undefined } = {}): LoanedSlot<D> | undefined {
     this.#checkMayLoan();
-    const slot = this.#reserve(options.stream);
+    const slot = this.#reserve(checkStream(options.stream));
     if (slot === undefined && this.whenFull === "drop-newest") this.#ring.drop();
     return slot;
   }
@@ -109,14 +112,24 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
   /**
    * A slot to be filled. Where none is free: waits ("wait"; "drop-oldest" only where readers hold every slot), throws CHANNEL_FULL
    * ("error"), or lends memory that nobody sees ("drop-newest").
-   * @throws CLOSED, IN_USE where another slot is lent, TIMEOUT, ABORTED, CHANNEL_FULL
+   * @throws CLOSED, IN_USE where another slot is lent or waited for, TIMEOUT, ABORTED, CHANNEL_FULL
    */
   async loan(options: LoanOptions = {}): Promise<LoanedSlot<D>> {
     this.#checkMayLoan();
-    return this.#reserve(options.stream) ?? this.#whenFull(options);
+    const slot = this.#reserve(checkStream(options.stream));
+    if (slot !== undefined) return slot;
+    this.#isAwaited = true;
+    try {
+      return await this.#whenFull(options);
+    } finally {
+      this.#isAwaited = false;
+    }
   }
 
-  /** Ends the channel: readers get what was committed, and then the end. Where it waits for writers, the next one goes on instead. */
+  /**
+   * Ends the channel: readers get what was committed, and then the end. Where it waits for writers, the next one goes on instead. What is
+   * lent is given back. Streams may still have messages to finish: the memory is kept until they have.
+   */
   close(): void {
     if (!this.#open) return;
     this.#endsChannel = this.#parts.words.facts.whenWriterGone === "end";
@@ -134,40 +147,42 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     this.close();
   }
 
+  /**
+   * A stream that sends what is written to it, each chunk as a message; `Writable.fromWeb` with `objectMode` makes one of Node's. It waits for slots as `loan`
+   * does, and closes this writer at its end, where it fails and where it is aborted.
+   */
+  toWeb(): WritableStream<StreamableMessage<D>> {
+    this.#checkOpen();
+    return writableOf(this);
+  }
+
+  /** Looks whether its streams have done what was still to come when it was closed. Not for users. */
+  settle(): void {
+    this.#ready.settle();
+  }
+
   /** For the slot; use `slot.commit()`. */
-  commit(slot: LoanedSlot, options: CommitOptions): number | undefined {
+  prepare(slot: LoanedSlot, options: CommitOptions): () => number | undefined {
     const { words } = this.#parts;
     const { dropped, slot: index, stream: filledBy } = slot.loan;
-    const stream = options.stream ?? filledBy;
-    if (stream !== undefined && !(stream instanceof Stream))
-      throw new TypeError("stream must be a Stream of this package");
-    const { byteLength, shape } = this.#sizeOf(options);
+    const stream = checkStream(options.stream) ?? filledBy;
+    const { byteLength, shape } = sizeOfMessage(this.label, this.#parts.memory.facts, options);
     const { metaBytesMax } = words.facts;
     const meta = options.meta === undefined ? undefined : encodeMeta(this.label, options.meta, metaBytesMax);
-    this.#loaned = undefined;
-    if (dropped) {
-      this.#ring.drop();
-      return undefined;
-    }
-    let found = 0;
-    if (meta !== undefined) {
-      words.meta(index, meta.bytes.byteLength).set(meta.bytes);
-      if (meta.isJson) found |= flags.json;
-    }
+    if (dropped) return () => this.#drop();
+    let found = meta === undefined ? 0 : writeMeta(words, index, meta);
     if (shape !== undefined) {
       words.setShape(index, shape);
       found |= flags.shaped;
     }
     const readyAt = stream === undefined ? 0 : this.#signalReady(stream, index);
     if (readyAt === 0 && this.#filledAt !== undefined) this.#filledAt[index] = 0;
-    return this.#ring.commit({
-      timestampMs: TIME_ORIGIN_MS + performance.now(),
-      byteLength,
-      readyAt,
-      epoch: this.#epoch,
-      flags: found,
-      metaBytes: meta?.bytes.byteLength ?? 0,
-    });
+    const metaBytes = meta?.bytes.byteLength ?? 0;
+    return () => {
+      this.#loaned = undefined;
+      const timestampMs = TIME_ORIGIN_MS + performance.now();
+      return this.#ring.commit({ timestampMs, byteLength, readyAt, epoch: this.#epoch, flags: found, metaBytes });
+    };
   }
 
   /** For the slot; leave its scope. */
@@ -180,28 +195,17 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     this.#ring.passOver();
   }
 
+  #drop(): undefined {
+    this.#loaned = undefined;
+    this.#ring.drop();
+  }
+
   #signalReady(stream: Stream, index: number): number {
     const value = this.#ring.position + 1;
     this.#ready.signal(stream, value);
     this.#filledAt ??= new Float64Array(this.slots);
     this.#filledAt[index] = value;
     return value;
-  }
-
-  /** @throws RangeError */
-  #sizeOf({ byteLength, shape }: CommitOptions): { byteLength: number; shape: readonly number[] | undefined } {
-    const { facts } = this.#parts.memory;
-    const { slotBytes, dtype } = facts;
-    if (shape === undefined && byteLength === undefined) return { byteLength: slotBytes, shape: undefined };
-    if (shape !== undefined) checkInteger("axes of a message", shape.length, 0, RANK_MAX);
-    const found = shape === undefined ? (byteLength as number) : arrayByteLength(dtype, shape);
-    checkInteger(`byteLength of a message of channel "${this.label}"`, found, 0, slotBytes);
-    if ((byteLength ?? found) !== found || shapeOfMessage(facts, found, shape) === "contradiction") {
-      throw new RangeError(
-        `A message of channel "${this.label}" cannot be ${byteLength} bytes of ${dtype}[${shape?.join(", ") ?? ""}]`,
-      );
-    }
-    return { byteLength: found, shape };
   }
 
   /** Undefined where no slot is free by now. */
@@ -245,7 +249,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
       // WHY two ways: readers ring when they give a slot back, streams and GPUs cannot.
       if (this.#ring.reserve()) await this.#streamsAreDone(options.stream, deadline);
       else await this.#readersMadeRoom(deadline);
-      this.#checkMayLoan();
+      this.#checkOpen();
       const slot = this.#reserve(options.stream);
       if (slot !== undefined) return slot;
     }
@@ -256,47 +260,61 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
   }
 
   async #readersMadeRoom(deadline: Deadline): Promise<void> {
-    // WHY asked again and again: a stream that gives a slot back cannot ring.
-    if (this.#ring.isHeldByStreams) {
-      await waitUntil(() => !this.#open || this.#ring.reserve(), deadline);
-      return;
-    }
     this.#ring.fallAsleep();
     try {
       // WHY asked again: a reader may have given a slot back before it could see that this side sleeps.
       if (this.#ring.reserve()) await nextTurn();
+      // WHY asked again and again: a stream that gives a slot back cannot ring.
+      else if (this.#isHeldByStreams()) await waitUntil(() => !this.#open || this.#ring.reserve(), deadline);
       else await this.#room.heard(deadline);
     } finally {
-      this.#ring.wakeUp();
+      // SAFETY: the words are unmapped where it was closed.
+      if (this.#open) this.#ring.wakeUp();
     }
+  }
+
+  #isHeldByStreams(): boolean {
+    let isHeld = false;
+    this.#ring.pendingHolds(() => {
+      isHeld = true;
+    });
+    return isHeld;
   }
 
   #ringFor(place: number): void {
     const parts = this.#parts.places[place];
-    if (parts !== undefined) ringBell(parts.bell);
+    if (parts !== undefined) ringBellOfOther(parts.bell);
   }
 
   #close(): void {
-    this.#loaned?.close();
-    this.#open = false;
-    if (this.#endsChannel) this.#parts.words.setState("closed");
-    this.#ring.wake();
-    releaseAll([() => this.#room.close(), () => this.#ready.timeline.close()]);
+    const { words } = this.#parts;
+    releaseAll([
+      () => this.#loaned?.close(),
+      () => {
+        this.#open = false;
+        this.#dropped = words.dropped;
+        if (this.#endsChannel) words.setState("closed");
+        this.#ring.wake();
+      },
+      () => this.#room.close(),
+      () => this.#ready.close(),
+    ]);
   }
 
   /** Its streams have signalled all that they will. */
   #onSettled(): void {
     if (!this.#endsChannel) this.#parts.words.setState("awaited");
-    this.#ring.wake();
-    releaseAll([() => this.#parts.close(), this.#onClose]);
+    releaseAll([() => this.#ring.wake(), () => this.#parts.close(), this.#onClose]);
+  }
+
+  #checkOpen(): void {
+    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot write to channel "${this.label}": it was closed`);
   }
 
   #checkMayLoan(): void {
-    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot write to channel "${this.label}": it was closed`);
-    if (this.#loaned === undefined) return;
-    throw new CudaIpcError(
-      "IN_USE",
-      `Cannot lend a slot of channel "${this.label}": another one is lent; commit or close it first`,
-    );
+    this.#checkOpen();
+    if (this.#loaned === undefined && !this.#isAwaited) return;
+    const found = this.#isAwaited ? "another one is waited for" : "another one is lent; commit or close it first";
+    throw new CudaIpcError("IN_USE", `Cannot lend a slot of channel "${this.label}": ${found}`);
   }
 }

@@ -20,8 +20,11 @@ export interface CommitOptions {
 /** What a slot asks of its writer. */
 export interface LoanOwner {
   readonly label: string;
-  /** @returns the message's sequence number; undefined where it was dropped */
-  commit(slot: LoanedSlot, options: CommitOptions): number | undefined;
+  /**
+   * Does all that can be refused.
+   * @returns sends the message, and returns its sequence number; undefined where it was dropped
+   */
+  prepare(slot: LoanedSlot, options: CommitOptions): () => number | undefined;
   abort(slot: LoanedSlot): void;
 }
 
@@ -73,13 +76,15 @@ export class LoanedSlot<D extends DType = DType> {
 
   /**
    * Hands the message to the readers. Returns its sequence number, or undefined where it was dropped.
+   * Where it throws, nothing was sent, and the slot can still be committed.
    * @throws CLOSED where it was committed before or its scope has ended, MESSAGE_TOO_LARGE, RangeError
    */
   commit(options: CommitOptions = {}): number | undefined {
     this.#checkOpen("commit");
-    const sequence = this.#owner.commit(this, options);
+    const send = this.#owner.prepare(this, options);
+    // WHY before: once it is sent it must not be sent again, whatever fails then.
     this.#end();
-    return sequence;
+    return send();
   }
 
   /** Gives the slot back without a message; nothing where it was committed. */

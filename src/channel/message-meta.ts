@@ -1,5 +1,7 @@
 /** What goes with a message beside its data: bytes as they are, or JSON. */
 import { CudaIpcError } from "../base/errors.js";
+import { flags } from "../ring/channel-layout.js";
+import type { ControlWords } from "../ring/control-words.js";
 
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 
@@ -23,6 +25,12 @@ export function encodeMeta(label: string, meta: Meta, bytesMax: number): Encoded
     "MESSAGE_TOO_LARGE",
     `Cannot commit to channel "${label}": its meta has ${bytes.byteLength} bytes, the channel takes ${bytesMax} (metaBytesMax)`,
   );
+}
+
+/** Puts meta into a slot's header. @returns the flags that go with it */
+export function writeMeta(words: ControlWords, slot: number, { bytes, isJson }: EncodedMeta): number {
+  words.meta(slot, bytes.byteLength).set(bytes);
+  return isJson ? flags.json : 0;
 }
 
 /** @throws CHANNEL_CORRUPT */

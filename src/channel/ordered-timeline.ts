@@ -3,13 +3,18 @@
  * says that all before it were reached.
  */
 import type { SharedWords } from "../gpu/shared-words.js";
-import type { Stream } from "../gpu/stream.js";
+import { Stream } from "../gpu/stream.js";
 import { Timeline } from "../gpu/timeline.js";
+
+/** How often to look whether streams are done, once nobody else asks them. */
+const LOOK_MS = 2;
 
 export class OrderedTimeline {
   readonly timeline: Timeline;
   readonly #words: SharedWords;
   readonly #byteOffset: number;
+  readonly #onClose: () => void;
+  #ended = false;
   #last: { readonly stream: Stream; value: number } | undefined;
 
   /**
@@ -17,7 +22,8 @@ export class OrderedTimeline {
    * @param onClose called once when it has ended for everybody
    */
   constructor(label: string, words: SharedWords, byteOffset: number, onClose: () => void) {
-    this.timeline = new Timeline(label, words, byteOffset, onClose);
+    this.timeline = new Timeline(label, words, byteOffset, () => this.#onEnd());
+    this.#onClose = onClose;
     this.#words = words;
     this.#byteOffset = byteOffset;
   }
@@ -50,6 +56,42 @@ export class OrderedTimeline {
     if (this.#last === undefined || this.#last.stream === stream) return;
     if (this.timeline.value < BigInt(value)) enqueueWait(stream, this.#words, this.#byteOffset, value);
   }
+
+  /**
+   * Ends it once all streams have signalled. WHY asked again and again: nobody else may ever ask them, and others would wait for what they
+   * hold. The process may end meanwhile.
+   */
+  close(): void {
+    this.timeline.close();
+    if (this.#ended) return;
+    const looking = setInterval(() => {
+      try {
+        this.settle();
+      } catch (error) {
+        // WHY no end: what a device that failed still writes is not known. What others wait for is theirs when this process ends.
+        clearInterval(looking);
+        process.emitWarning(`Streams of "${this.timeline.label}" cannot be asked any more: ${String(error)}`);
+      }
+      if (this.#ended) clearInterval(looking);
+    }, LOOK_MS);
+    looking.unref();
+  }
+
+  /** Looks whether the streams are done by now. */
+  settle(): void {
+    if (!this.#ended) this.timeline.settle();
+  }
+
+  #onEnd(): void {
+    this.#ended = true;
+    this.#onClose();
+  }
+}
+
+/** @throws TypeError for what is no stream */
+export function checkStream(stream: Stream | undefined): Stream | undefined {
+  if (stream === undefined || stream instanceof Stream) return stream;
+  throw new TypeError("stream must be a Stream of this package");
 }
 
 /**

@@ -7,15 +7,19 @@ import { flags } from "../ring/channel-layout.js";
 import type { ControlWords } from "../ring/control-words.js";
 import type { TakenMessage } from "../ring/held-slots.js";
 import { decodeJson, type JsonValue } from "./message-meta.js";
+import { checkStream } from "./ordered-timeline.js";
 import { type SlotMemory, shapeOfMessage } from "./slot-memory.js";
 
 /** What a slot asks of its reader. */
 export interface SlotOwner {
   readonly label: string;
   readonly control: ControlWords;
+  readonly open: boolean;
   /** Whose order gives the slot back where the caller names none. */
   readonly stream: Stream | undefined;
   release(taken: TakenMessage, stream: Stream | undefined): void;
+  /** Slots whose arrays are in use. */
+  readonly slotsInUse: Set<{ end(): void }>;
 }
 
 export class ReceivedSlot<D extends DType = DType> {
@@ -53,7 +57,10 @@ export class ReceivedSlot<D extends DType = DType> {
    */
   get array(): DeviceArray<D> {
     this.#checkOpen("use");
-    this.#array ??= this.#memory.array(this.#taken.slot, this.#shape());
+    if (this.#array === undefined) {
+      this.#array = this.#memory.array(this.#taken.slot, this.#shape());
+      this.#owner.slotsInUse.add(this);
+    }
     return this.#array;
   }
 
@@ -77,6 +84,7 @@ export class ReceivedSlot<D extends DType = DType> {
    * @throws CHANNEL_CORRUPT
    */
   get json(): JsonValue | undefined {
+    this.#checkOpen("use");
     if ((this.#taken.flags & flags.json) === 0) return undefined;
     return decodeJson(this.#owner.label, this.meta);
   }
@@ -87,9 +95,17 @@ export class ReceivedSlot<D extends DType = DType> {
    */
   release(options: { readonly stream?: Stream | undefined } = {}): void {
     if (!this.#open) return;
+    const stream = checkStream(options.stream) ?? this.#owner.stream;
     this.#open = false;
-    this.#array?.close();
-    this.#owner.release(this.#taken, options.stream ?? this.#owner.stream);
+    this.end();
+    this.#owner.release(this.#taken, stream);
+  }
+
+  /** For its reader: the array is over. */
+  end(): void {
+    if (this.#array === undefined) return;
+    this.#owner.slotsInUse.delete(this);
+    this.#array.close();
   }
 
   [Symbol.dispose](): void {
@@ -106,7 +122,9 @@ export class ReceivedSlot<D extends DType = DType> {
   }
 
   #checkOpen(verb: string): void {
-    if (this.#open) return;
-    throw new CudaIpcError("CLOSED", `Cannot ${verb} a slot of channel "${this.#owner.label}": it was released`);
+    // WHY the reader, too: with it the memory goes in which the words of the message lie.
+    if (this.#open && this.#owner.open) return;
+    const found = this.#open ? "its reader was closed" : "it was released";
+    throw new CudaIpcError("CLOSED", `Cannot ${verb} a slot of channel "${this.#owner.label}": ${found}`);
   }
 }

@@ -66,6 +66,7 @@ export function shapeOfMessage(
     const elementBytes = arrayByteLength(dtype, []);
     return byteLength % elementBytes === 0 ? [byteLength / elementBytes] : "contradiction";
   }
+  if (!shape.every(Number.isSafeInteger)) return "contradiction";
   const found = shape.reduce((product, length) => product * length, arrayByteLength(dtype, []));
   return found === byteLength ? shape : "contradiction";
 }

@@ -7,6 +7,8 @@ export class CommandContext {
   readonly interruption: Interruption;
   /** Set to 1 by a command that has said itself what failed. */
   exitCode = 0;
+  /** Set where output was given up on that nobody takes, so that the process must not wait for it. */
+  leavesOutput = false;
 
   private constructor(terminal: Terminal, interruption: Interruption) {
     this.terminal = terminal;

@@ -23,6 +23,30 @@ const hints: readonly Hint[] = [
     hint: "Correct --dtype or --shape.",
   },
   { code: "NOT_FOUND", message: /^Cannot take array /, hint: "See its arrays with: cuda-ipc inspect NAME --all" },
+  {
+    code: "PEER_GONE",
+    message: /^Cannot read channel /,
+    hint: "Start its sender again. With `cuda-ipc channel send --keep` receivers wait for one who sends with --resume.",
+  },
+  {
+    code: "NAME_TAKEN",
+    message: /^Cannot create /,
+    hint: "Choose another name; `cuda-ipc ls` shows who has this one.",
+  },
+  {
+    code: "IN_USE",
+    message: /^Cannot open .* as its writer: /,
+    hint: "A channel has one sender: wait until it has ended.",
+  },
+  { code: "IN_USE", message: /^Cannot go on with channel /, hint: "Leave --resume out once it has ended." },
+  { code: "READERS_FULL", hint: "End another receiver, or send with a larger --readers-max." },
+  { code: "CHANNEL_FULL", hint: "Send with more --slots, or another --when-full." },
+  { code: "MESSAGE_TOO_LARGE", message: /^Cannot send /, hint: "Send with a larger --byte-length or --shape." },
+  {
+    code: "INVALID_FILE",
+    message: /: its elements are in Fortran order/,
+    hint: "Save it with numpy.ascontiguousarray.",
+  },
   { code: "HUB_GONE", hint: "Run the command again." },
   {
     code: "HUB_UNAVAILABLE",

@@ -52,8 +52,10 @@ async function look(
 ): Promise<OpenedFacts> {
   if (!object.published) return { unreadable: "it is not published yet" };
   const { signal } = context;
-  // WHY nothing: what is in its slots comes and goes.
-  if (object.descriptor.content.kind === "channel") return {};
+  if (object.descriptor.content.kind === "channel") {
+    using observer = await hub.observeChannel(name, { wait: false, signal });
+    return { channel: observer.statistics() };
+  }
   if (object.descriptor.content.kind === "timeline") {
     using timeline = await hub.openTimeline(name, { wait: false, signal });
     return { timeline: { value: String(timeline.value), ended: timeline.ended } };

@@ -2,9 +2,11 @@
 import type { DType } from "../array/dtype.js";
 import { contiguousStrides } from "../array/layout.js";
 import type { Statistics } from "../array/statistics.js";
+import type { ChannelStatistics } from "../channel/channel-observer.js";
 import type { Inspection } from "../client/hub.js";
 import type { Placement } from "../client/placement.js";
 import type { ArrayValues } from "./array-values.js";
+import { channelRows, readerLines } from "./channel/channel-text.js";
 import type { Descriptor, Mechanism } from "./hub-facts.js";
 import { printable } from "./printable.js";
 import { alignRows, formatTable } from "./table.js";
@@ -35,6 +37,8 @@ export interface OpenedFacts {
   };
   /** What a timeline has reached, a number of 64 bits in digits. */
   readonly timeline?: { readonly value: string; readonly ended: boolean };
+  /** What an observer sees of a channel. What is in its slots comes and goes. */
+  readonly channel?: ChannelStatistics;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly arrays?: readonly ArrayFacts[];
   /** The array of a bundle that was asked for. */
@@ -69,6 +73,10 @@ export function printInspection(terminal: Terminal, inspection: Inspection, open
     printRows(terminal, [...layoutRows(opened.array)]);
   }
   if (opened.timeline !== undefined) printRows(terminal, [timelineRow(opened.timeline)]);
+  if (opened.channel !== undefined) {
+    printRows(terminal, channelRows(opened.channel));
+    for (const line of readerLines(opened.channel)) terminal.line(line);
+  }
   if (opened.values !== undefined) printRows(terminal, valueRows(opened.values));
   if (opened.unreadable !== undefined) printRows(terminal, [["values", `not readable here: ${opened.unreadable}`]]);
   if (opened.arrays !== undefined) printArrays(terminal, opened.arrays, all);

@@ -43,9 +43,11 @@ export async function joinHubFor(
 ): Promise<Hub> {
   const hub = await tryJoinHub(context, command, options);
   if (hub !== undefined) return hub;
+  // WHY: a command of two words is no verb.
+  const attempt = command.startsWith("channel ") ? "open" : command;
   throw new CudaIpcError(
     "NOT_FOUND",
-    `Cannot ${command} "${name}": nothing is shared, for ${describeAbsentHub(options.socket).words}`,
+    `Cannot ${attempt} "${name}": nothing is shared, for ${describeAbsentHub(options.socket).words}`,
   );
 }
 

@@ -1,11 +1,13 @@
 /** `cuda-ipc ls`: what is shared. */
 import type { Command } from "commander";
+import { hasCode } from "../base/errors.js";
+import type { Hub } from "../client/hub.js";
 import { describeAbsentHub } from "./absent-hub.js";
 import type { CommandContext } from "./command-context.js";
 import type { ObjectSummary } from "./hub-facts.js";
 import { tryJoinHub } from "./join-hub.js";
 import { type Column, formatTable } from "./table.js";
-import { ageWords, contentWords, deviceWords, sharingWords, shortened, sizeWords, userWords } from "./words.js";
+import { ageWords, contentWords, deviceWords, plural, sharingWords, shortened, sizeWords, userWords } from "./words.js";
 
 const columns: readonly Column[] = [
   { title: "NAME" },
@@ -42,6 +44,7 @@ async function ls(options: { readonly json?: boolean }, context: CommandContext)
     const why = hub === undefined ? `: ${describeAbsentHub(undefined).words}` : "";
     return terminal.line(`Nothing is shared${why}.`);
   }
+  const readers = await countReaders(objects, hub, signal);
   const nowMs = Date.now();
   const nameWidthMax = terminal.isRead ? NAME_WIDTH_MAX : Number.POSITIVE_INFINITY;
   const severalUsers = objects.some(
@@ -49,21 +52,43 @@ async function ls(options: { readonly json?: boolean }, context: CommandContext)
   );
   const [titles = "", ...lines] = formatTable(
     severalUsers ? [...columns, ...sharingColumns] : columns,
-    objects.map((object) => [...row(object, nowMs, nameWidthMax), ...(severalUsers ? sharingCells(object) : [])]),
+    objects.map((object) => [
+      ...row(object, readers.get(object.name), nowMs, nameWidthMax),
+      ...(severalUsers ? sharingCells(object) : []),
+    ]),
   );
   terminal.line(terminal.style("bold", titles));
   for (const line of lines) terminal.line(line);
+}
+
+/** Of each channel, by its name; nothing of one that ended meanwhile. */
+async function countReaders(
+  objects: readonly ObjectSummary[],
+  hub: Hub | undefined,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, number>> {
+  const readers = new Map<string, number>();
+  const channels = objects.filter(({ descriptor }) => descriptor.content.kind === "channel");
+  for (const { name } of channels) {
+    try {
+      const inspection = await hub?.inspect(name, { signal });
+      readers.set(name, inspection?.holders.filter(({ role }) => role === "reader").length ?? 0);
+    } catch (error) {
+      if (!hasCode(error, "NOT_FOUND")) throw error;
+    }
+  }
+  return readers;
 }
 
 function sharingCells({ ownerUid, sharing }: ObjectSummary): string[] {
   return [userWords(ownerUid), sharingWords(sharing)];
 }
 
-function row(object: ObjectSummary, nowMs: number, nameWidthMax: number): string[] {
+function row(object: ObjectSummary, readers: number | undefined, nowMs: number, nameWidthMax: number): string[] {
   const { name, descriptor, lifetime, published, leases, ownerPid, createdAtMs } = object;
   return [
     shortened(name, nameWidthMax),
-    contentWords(descriptor),
+    `${contentWords(descriptor)}${readers === undefined ? "" : `, ${plural(readers, "reader")}`}`,
     sizeWords(descriptor.byteLength),
     deviceWords(descriptor),
     published ? lifetime : `${lifetime}, unpublished`,

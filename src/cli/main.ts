@@ -5,3 +5,4 @@ import { runProgram } from "./program.js";
 const context = CommandContext.ofProcess();
 process.exitCode = await runProgram(process.argv.slice(2), context);
 context.close();
+if (context.leavesOutput) process.exit();

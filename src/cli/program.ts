@@ -3,6 +3,7 @@ import { Command, CommanderError } from "commander";
 import { hasCode } from "../base/errors.js";
 import { packageVersion } from "../base/version.js";
 import { trustedUids } from "../client/hub-trust.js";
+import { addChannel } from "./channel.js";
 import type { CommandContext } from "./command-context.js";
 import { addDemo } from "./demo.js";
 import { addDoctor } from "./doctor.js";
@@ -67,6 +68,7 @@ function createProgram(context: CommandContext): Command {
   addLs(program, context);
   addInspect(program, context);
   addRm(program, context);
+  addChannel(program, context);
   addHub(program, context);
   return program;
 }

@@ -56,6 +56,16 @@ export class Terminal {
     this.#out.write(`${lines.map(printable).join("\n")}\n`);
   }
 
+  /** As `json`, in one line. */
+  jsonLine(value: unknown): void {
+    writeLine(this.#out, JSON.stringify(value, jsonValue));
+  }
+
+  /** Takes back the last lines, where a person reads: others take their place. */
+  eraseLines(count: number): void {
+    this.#out.write(`\u001b[${count}A\u001b[J`);
+  }
+
   /** A line beside the results: what is going on, what went wrong. */
   note(text: string): void {
     writeLine(this.#err, text);

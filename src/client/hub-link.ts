@@ -156,18 +156,18 @@ export class HubLink {
 
   /**
    * Says goodbye, so that the hub gives everything back at once. A hub that is not there, or does not answer, is not waited for for long;
-   * one that comes later keeps what it knows of this client until the process ends.
+   * one that comes later keeps what it knows of this client until the process ends. As every hub does without a goodbye.
    */
-  async close(): Promise<void> {
+  async close({ goodbye = true }: { readonly goodbye?: boolean } = {}): Promise<void> {
     if (this.#ended !== undefined) return;
     const isReady = this.#ready;
     this.#onEnd.clear();
     this.#end(new CudaIpcError("CLOSED", `The connection to the hub at ${this.socketPath} was closed`));
     try {
-      if (isReady && (await this.#leave())) return;
+      if (goodbye && isReady && (await this.#leave())) return;
       // WHY also where nothing is owed: it may be in the middle of telling what is held.
       this.#connection.abandon();
-      if (this.#owes && this.#options.reconnect) await this.#sayGoodbye(defaults.goodbyeTimeoutMs);
+      if (goodbye && this.#owes && this.#options.reconnect) await this.#sayGoodbye(defaults.goodbyeTimeoutMs);
     } finally {
       this.#reconnection.abandon();
     }

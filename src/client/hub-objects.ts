@@ -5,10 +5,11 @@
 import { parseDType } from "../array/dtype.js";
 import { checkLayout } from "../array/layout.js";
 import { Deadline } from "../base/deadline.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { checkOneOf } from "../base/one-of.js";
 import { acquireIn, acquireInAsync, releaseAll } from "../base/scope.js";
+import { waitUntil } from "../gpu/adaptive-wait.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
 import { ImportCache } from "../gpu/import-cache.js";
 import { checkArrived, describeBuffer } from "../gpu/sharing.js";
@@ -29,7 +30,7 @@ import { type OpenedChannel, openedChannel } from "./opened-channel.js";
 import { type PlaceOptions, placeBuffer } from "./placement.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
-import { type HandleFacts, SharedHandle } from "./shared-object.js";
+import { type HandleFacts, type Lasting, SharedHandle } from "./shared-object.js";
 
 /** What the hub answered to an open. */
 export interface OpenedObject extends HandleFacts {
@@ -236,18 +237,37 @@ export class HubObjects {
     const [data] = opened.fds;
     if (data === undefined) throw new TypeError("a channel without memory");
     const placed = await placeBuffer(this.#devices, this.#imports, { ...opened, access, fds: [data] }, options);
-    return placed.buffer;
+    return acquireIn((scope) => {
+      const buffer = scope.own(placed.buffer, (buffer) => buffer.close());
+      this.#checkOpen(`open "${opened.name}"`);
+      return buffer;
+    });
   }
 
-  /** A handle that gives the lease back when it is closed, and what `release` releases. */
-  track(facts: HandleFacts, release: () => void): SharedHandle {
-    const handle = new SharedHandle(this.#link, facts, release, (closed) => this.#handles.delete(closed));
+  /** A handle that gives the lease back when it is closed, and what `memory` releases. */
+  track(facts: HandleFacts, memory: (() => void) | Lasting): SharedHandle {
+    const handle = new SharedHandle(this.#link, facts, memory, (closed) => this.#handles.delete(closed));
     this.#handles.add(handle);
     return handle;
   }
 
   close(): void {
-    releaseAll([...this.#handles].map((handle) => () => handle.close()));
+    releaseAll([...this.#handles].map((handle) => () => handle.end()));
+  }
+
+  /** Whether all that was closed has ended; waits for streams that are still at work on it, for so long at most. */
+  async settled(timeoutMs: number): Promise<boolean> {
+    const isSettled = () => {
+      for (const handle of [...this.#handles]) handle.settle();
+      return this.#handles.size === 0;
+    };
+    try {
+      await waitUntil(isSettled, new Deadline("close what was shared", { timeoutMs }, timeoutMs));
+      return true;
+    } catch (error) {
+      if (hasCode(error, "TIMEOUT")) return false;
+      throw error;
+    }
   }
 }
 

@@ -286,7 +286,10 @@ export class Hub {
     await this.#link.request("stop", { force: options.force ?? false }, deadline);
   }
 
-  /** Closes everything made through this hub, waits for transfers under way, and leaves. */
+  /**
+   * Closes everything made through this hub, waits for transfers under way, and leaves. Streams that still have messages of channels to
+   * finish are waited for as well, for two seconds; what takes longer is kept until this process ends.
+   */
   async close(): Promise<void> {
     this.#closing ??= this.#close();
     await this.#closing;
@@ -297,12 +300,15 @@ export class Hub {
   }
 
   async #close(): Promise<void> {
+    let goodbye = true;
     try {
       this.#objects.close();
       await this.#devices.idle();
+      goodbye = await this.#objects.settled(defaults.goodbyeTimeoutMs);
     } finally {
       try {
-        await this.#link.close();
+        // WHY without a word where streams go on: what they still use must stay theirs until this process ends.
+        await this.#link.close({ goodbye });
       } finally {
         this.#devices.close();
       }

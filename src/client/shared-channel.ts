@@ -1,7 +1,7 @@
 /** Channels that have a name on the hub, which gives readers their places and ends the parts of those who die. */
 import { type DType, parseDType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
-import { acquireInAsync } from "../base/scope.js";
+import { acquireIn, acquireInAsync } from "../base/scope.js";
 import { ChannelObserver } from "../channel/channel-observer.js";
 import { type ChannelOptions, channelShape } from "../channel/channel-options.js";
 import {
@@ -17,6 +17,7 @@ import { ChannelWriter } from "../channel/channel-writer.js";
 import type { Device } from "../gpu/device.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
 import { describeBuffer } from "../gpu/sharing.js";
+import type { OwnedFd } from "../os/owned-fd.js";
 import { memorySlots } from "../ring/channel-layout.js";
 import { succeed } from "../ring/ring-succession.js";
 import type { ChannelContent } from "../wire/channel-content.js";
@@ -48,7 +49,7 @@ export async function createChannel<D extends DType>(
     const { writer, parts } = await createOnce(objects, name, device, shape, options);
     if (parts.words.state === "open") return writer;
     // WHY anew: as of a timeline, the answer to the first request was lost, and the hub has ended what it had made of that request.
-    writer.close();
+    writer.end();
   }
 }
 
@@ -62,12 +63,15 @@ async function createOnce<D extends DType>(
   return acquireInAsync(async (scope) => {
     const byteLength = memorySlots(shape) * shape.slotStride;
     const buffer = scope.own(DeviceBuffer.allocate(device, byteLength, { label: name }), (buffer) => buffer.close());
-    const parts = createParts(name, buffer, shape);
+    const parts = scope.own(createParts(name, buffer, shape), (parts) => parts.close());
     let handle: SharedHandle | undefined;
-    const writer = scope.own(new ChannelWriter(parts, () => handle?.close()), (writer) => writer.end());
+    const writer = new ChannelWriter(parts, () => handle?.close());
+    // WHY in its place: it closes its parts itself, once they are not in use any more.
+    scope.handOver();
+    scope.own(writer, (writer) => writer.end());
     const descriptor = describeBuffer(buffer, contentOf(shape));
-    const memory = { bring: () => [buffer.exportFd(), ...exportParts(parts)], close: () => {} };
-    handle = objects.track(await objects.register(name, descriptor, memory, options), () => writer.close());
+    const memory = { bring: () => bringAll(buffer, parts), close: () => {} };
+    handle = objects.track(await objects.register(name, descriptor, memory, options), writer);
     await handle.publish(options);
     return { writer, parts };
   });
@@ -81,9 +85,10 @@ export function openChannel(objects: HubObjects, name: string, options: OpenChan
     return acquireInAsync(async (scope) => {
       scope.own(buffer, (buffer) => buffer.close());
       const parts = openReaderParts(name, buffer, shapeOf(content), { fds, place: place ?? 0, lease });
+      scope.own(parts, (parts) => parts.close());
       let handle: SharedHandle | undefined;
-      const reader = scope.own(new ChannelReader(parts, options, () => handle?.close()), (reader) => reader.close());
-      handle = objects.track(opened, () => reader.close());
+      const reader = new ChannelReader(parts, options, () => handle?.close());
+      handle = objects.track(opened, reader);
       return reader;
     });
   });
@@ -104,7 +109,7 @@ export function resumeChannel(
       follow(parts);
       let handle: SharedHandle | undefined;
       const writer = new ChannelWriter(parts, () => handle?.close());
-      handle = objects.track(opened, () => writer.close());
+      handle = objects.track(opened, writer);
       parts.words.setState("open");
       return writer;
     });
@@ -130,6 +135,13 @@ function follow({ label, words, control }: WriterParts): void {
   const earlier = stateOf(lineAt(control.cpu, words.readyOffset(words.epoch)));
   succeed(label, words, { reached: Number(earlier.value) });
   storeValue(lineAt(control.cpu, words.readyOffset(words.epoch)), BigInt(words.published));
+}
+
+function bringAll(buffer: DeviceBuffer, parts: WriterParts): OwnedFd[] {
+  return acquireIn((scope) => {
+    const data = scope.own(buffer.exportFd(), (fd) => fd.close());
+    return [data, ...exportParts(parts)];
+  });
 }
 
 function contentOf({ dtype, ...shape }: ChannelShape): ChannelContent {

@@ -11,6 +11,16 @@ export interface HandleFacts {
   readonly lease: number;
 }
 
+/**
+ * What goes on for a while after it was closed, such as a channel whose streams are busy. At its end it closes its handle itself, and the
+ * lease is held until then: what others are told to use is not in use any more.
+ */
+export interface Lasting {
+  close(): void;
+  /** Looks whether it can end by now. */
+  settle(): void;
+}
+
 export class SharedHandle {
   readonly name: string;
   /** The hub's number of this object: another object of the same name has another. */
@@ -18,15 +28,23 @@ export class SharedHandle {
   readonly #link: HubLink;
   readonly #lease: number;
   readonly #releaseMemory: () => void;
+  readonly #lasting: Lasting | undefined;
   readonly #onClose: (handle: SharedHandle) => void;
   #open = true;
 
-  constructor(link: HubLink, facts: HandleFacts, releaseMemory: () => void, onClose: (handle: SharedHandle) => void) {
+  /** @param memory its release, or what says itself when it has ended */
+  constructor(
+    link: HubLink,
+    facts: HandleFacts,
+    memory: (() => void) | Lasting,
+    onClose: (handle: SharedHandle) => void,
+  ) {
     this.name = facts.name;
     this.object = facts.object;
     this.#link = link;
     this.#lease = facts.lease;
-    this.#releaseMemory = releaseMemory;
+    this.#releaseMemory = typeof memory === "function" ? memory : () => {};
+    this.#lasting = typeof memory === "function" ? undefined : memory;
     this.#onClose = onClose;
   }
 
@@ -36,6 +54,17 @@ export class SharedHandle {
     const deadline = new Deadline(`publish "${this.name}"`, options, defaults.requestTimeoutMs);
     const check = () => this.#checkHeld("publish");
     await this.#link.request("publish", { object: this.object }, deadline, { check });
+  }
+
+  /** Closes it, or what it is a handle of where that lasts. */
+  end(): void {
+    if (this.#lasting === undefined) this.close();
+    else this.#lasting.close();
+  }
+
+  /** See `Lasting`. */
+  settle(): void {
+    this.#lasting?.settle();
   }
 
   close(): void {

@@ -11,6 +11,8 @@ import { fileSystemError } from "./file-errors.js";
 export interface AtomicWriteOptions {
   /** Replaces a file that is there already, keeping its mode; otherwise that is refused, also when it appears late. */
   readonly force?: boolean | undefined;
+  /** Whether it survives a power cut once this resolves (default); a disk that is waited for takes only so many files a second. */
+  readonly durable?: boolean | undefined;
 }
 
 /**
@@ -26,14 +28,14 @@ export async function writeFileAtomically<T>(
   write: (file: FileHandle) => Promise<T>,
 ): Promise<T> {
   try {
-    const force = options.force ?? false;
+    const { force = false, durable = true } = options;
     const { target, mode } = await checkTarget(path, force);
     const temporary = join(dirname(target), `.cuda-ipc-${randomBytes(8).toString("hex")}.tmp`);
     const file = await open(temporary, "wx+", mode ?? 0o666);
     const writeAndSync = async (): Promise<T> => {
       if (mode !== undefined) await file.chmod(mode);
       const result = await write(file);
-      await file.sync();
+      if (durable) await file.sync();
       return result;
     };
     const publish = async (): Promise<T> => {
@@ -42,7 +44,7 @@ export async function writeFileAtomically<T>(
       return result;
     };
     const result = await thenAlways(publish, () => removeIfThere(temporary));
-    await syncFolder(dirname(target));
+    if (durable) await syncFolder(dirname(target));
     return result;
   } catch (error) {
     throw fileSystemError(`write ${JSON.stringify(path)}`, error);

@@ -31,8 +31,8 @@ export interface NpyHeader {
 
 export const npyMagic: readonly number[] = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
 
-/** Bytes before the text, of the longer kind. */
-const PREAMBLE_BYTES_MAX = 12;
+/** Bytes before the text, of the longer kind. WHY enough of each: the shortest text of the other kind has more than two bytes. */
+export const NPY_PREAMBLE_BYTES = 12;
 
 /** The data begin at a multiple of this, in numpy's files and ours. */
 const DATA_ALIGNMENT = 64;
@@ -45,14 +45,33 @@ const DATA_ALIGNMENT = 64;
  */
 export async function readNpyHeader(file: FileHandle, fileName: string): Promise<NpyHeader> {
   const byteLength = await fileByteLength(file, fileName);
-  const headerBytesMax = Math.min(byteLength, PREAMBLE_BYTES_MAX + limits.npyHeaderBytesMax);
+  const headerBytesMax = Math.min(byteLength, NPY_PREAMBLE_BYTES + limits.npyHeaderBytesMax);
   const start = await readPiece(file, { fileName, byteOffset: 0, byteLength: headerBytesMax });
   return parseNpyHeader(start, { fileName, byteLength });
 }
 
 /** As `readNpyHeader`, from the first bytes of a file: all of them, or those that can hold a header. */
 export function parseNpyHeader(start: Uint8Array, { fileName, byteLength }: FileFacts): NpyHeader {
-  if (npyMagic.some((byte, i) => start[i] !== byte)) throw invalidFile(fileName, "it does not begin as an .npy file");
+  const header = parseNpyStart(start, fileName);
+  const found = byteLength - header.dataByteOffset;
+  if (found === header.dataByteLength) return header;
+  throw invalidFile(fileName, `header claims ${header.dataByteLength} bytes of data, file has ${found}`);
+}
+
+/**
+ * How long the header is that begins so, of at least `NPY_PREAMBLE_BYTES` bytes: where arrays come one after another, and no size of a file
+ * says where one ends.
+ * @throws INVALID_FILE
+ */
+export function npyHeaderByteLength(start: Uint8Array, fileName: string): number {
+  checkMagic(start, fileName);
+  const { textOffset, textBytes } = textPlace(start, fileName);
+  return textOffset + textBytes;
+}
+
+/** As `parseNpyHeader`, of a header alone: nothing is known of what comes after it. */
+export function parseNpyStart(start: Uint8Array, fileName: string): NpyHeader {
+  checkMagic(start, fileName);
   const { text, dataByteOffset } = headerText(start, fileName);
   const dict = headerDict(text, fileName);
   const dtype = headerDType(dict.get("descr"), fileName);
@@ -65,10 +84,6 @@ export function parseNpyHeader(start: Uint8Array, { fileName, byteLength }: File
     dataByteLength = arrayByteLength(dtype, shape);
   } catch (error) {
     throw invalidFile(fileName, error instanceof Error ? error.message : String(error), error);
-  }
-  const found = byteLength - dataByteOffset;
-  if (found !== dataByteLength) {
-    throw invalidFile(fileName, `header claims ${dataByteLength} bytes of data, file has ${found}`);
   }
   const strides = fortranOrder ? fortranStrides(shape) : contiguousStrides(shape);
   return { dtype, shape, strides, fortranOrder, dataByteOffset, dataByteLength };
@@ -103,18 +118,28 @@ export function encodeNpyHeader(
   return bytes;
 }
 
-function headerText(start: Uint8Array, fileName: string): { text: string; dataByteOffset: number } {
+function checkMagic(start: Uint8Array, fileName: string): void {
+  if (npyMagic.some((byte, i) => start[i] !== byte)) throw invalidFile(fileName, "it does not begin as an .npy file");
+}
+
+/** Where the text begins, and how long it claims to be. */
+function textPlace(start: Uint8Array, fileName: string): { major: number; textOffset: number; textBytes: number } {
   const [major, minor] = [start[6], start[7]];
   if (major === undefined || minor === undefined || major < 1 || major > 3 || minor !== 0) {
     throw invalidFile(fileName, `format version ${major}.${minor}, wanted 1.0, 2.0 or 3.0`);
   }
-  const textOffset = major === 1 ? 10 : PREAMBLE_BYTES_MAX;
+  const textOffset = major === 1 ? 10 : NPY_PREAMBLE_BYTES;
   if (start.byteLength < textOffset) throw invalidFile(fileName, "the file ends before the length of its header");
   const view = new DataView(start.buffer, start.byteOffset, start.byteLength);
   const textBytes = major === 1 ? view.getUint16(8, true) : view.getUint32(8, true);
   if (textBytes > limits.npyHeaderBytesMax) {
     throw invalidFile(fileName, `header claims to be ${textBytes} bytes, the limit is ${limits.npyHeaderBytesMax}`);
   }
+  return { major, textOffset, textBytes };
+}
+
+function headerText(start: Uint8Array, fileName: string): { text: string; dataByteOffset: number } {
+  const { major, textOffset, textBytes } = textPlace(start, fileName);
   const dataByteOffset = textOffset + textBytes;
   if (dataByteOffset > start.byteLength) {
     throw invalidFile(fileName, `header claims to end at byte ${dataByteOffset}, file has ${start.byteLength}`);

@@ -239,8 +239,13 @@ export class Timeline extends AnyTimeline {
    */
   protected end(): void {
     this.#ending = true;
-    for (const stream of [...this.#signalling]) stream.settle();
+    this.settle();
     this.#endUnlessSignalled();
+  }
+
+  /** Looks whether the streams that have signals of it to come are idle by now: once it was closed it ends with the last. Not for users. */
+  settle(): void {
+    for (const stream of [...this.#signalling]) stream.settle();
   }
 
   #endUnlessSignalled(): void {

@@ -53,6 +53,8 @@ export const PAGE_BYTES = 4096;
 export const READY_LINES = 64;
 /** Slots that a reader holds at a time where it may be overtaken. */
 export const CLAIMS = 8;
+/** No position is beyond: numbers are exact up to here, and with a ring's length added. */
+export const POSITIONS_MAX = Number.MAX_SAFE_INTEGER - 2 ** 33;
 /** Axes of one message. */
 export const RANK_MAX = 8;
 

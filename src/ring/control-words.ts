@@ -13,6 +13,7 @@ import {
   headerStrideOf,
   LINE_BYTES,
   MAGIC,
+  POSITIONS_MAX,
   RANK_MAX,
   READY_LINES,
   whenFullPolicies,
@@ -107,7 +108,7 @@ export class ControlWords {
     for (const [name, found, want] of claims) {
       if (found !== want) throw refuse(`says ${name} is ${String(found)}, its descriptor ${String(want)}`);
     }
-    if (!Number.isSafeInteger(facts.firstPosition)) throw refuse(`says firstPosition is ${facts.firstPosition}`);
+    if (facts.firstPosition > POSITIONS_MAX) throw refuse(`says firstPosition is ${facts.firstPosition}`);
     return new ControlWords(words, facts);
   }
 

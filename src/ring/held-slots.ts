@@ -78,14 +78,11 @@ export class HeldSlots {
   }
 
   #giveBack(): void {
-    const held = this.#held;
-    let given = 0;
-    for (let next = held[0]; next?.released; next = held[given]) {
+    for (let next = this.#held[0]; next?.released; next = this.#held[0]) {
       if (next.order !== undefined) this.#giveByStream(next, next.order);
-      given += 1;
+      // WHY one by one: where a stream refuses, those before it are not given back twice.
+      this.#held.shift();
     }
-    if (given === 1) held.shift();
-    else if (given > 1) held.splice(0, given);
   }
 
   #giveByStream({ taken, claim }: Held, order: ReleaseOrder): void {

@@ -96,14 +96,22 @@ export class PageWords {
     return this.#words.count(page.missed);
   }
 
-  /** Whether the position is held by a claim. */
-  holds(position: number): boolean {
+  /** Whether a claim stands for a message in this slot: of whatever position, since one can be held while the ring goes round. */
+  holds(slot: number, slots: number): boolean {
     for (let index = 0; index < CLAIMS; index += 1) {
       const claim = this.claim(index);
-      if (claim === position + 1) return true;
-      if (-claim === position + 1 && this.done < -claim) return true;
+      if (claim === 0 || (Math.abs(claim) - 1) % slots !== slot) continue;
+      if (claim > 0 || this.done < -claim) return true;
     }
     return false;
+  }
+
+  /** The claims that stand until `done` is there. */
+  pendingClaims(each: (value: number) => void): void {
+    for (let index = 0; index < CLAIMS; index += 1) {
+      const claim = this.claim(index);
+      if (claim < 0 && this.done < -claim) each(-claim);
+    }
   }
 
   /** Whether any claim stands. */

@@ -92,19 +92,28 @@ export class ReaderPlaces {
     return bound;
   }
 
-  /** Whether a reader that may be overtaken holds this position. */
-  hold(position: number): boolean {
+  /** Whether a reader that may be overtaken holds what is in this slot. */
+  hold(slot: number): boolean {
     if (!this.#anyHolds) return false;
-    return this.#places.some((place) => {
-      if (!place.attached || place.waitedFor || !place.holds) return false;
-      return place.page.state === readerStates.attached && place.page.holds(position);
-    });
+    const { slots } = this.#control.facts;
+    for (const place of this.#places) if (mayHold(place) && place.page.holds(slot, slots)) return true;
+    return false;
   }
 
-  /** Whose streams may still read this position. */
+  /** What streams of readers that may be overtaken still hold: nobody rings when they have done with it. */
+  pendingHolds(each: (place: number, value: number) => void): void {
+    for (const place of this.#places) {
+      if (mayHold(place)) place.page.pendingClaims((value) => each(place.index, value));
+    }
+  }
+
+  /** Whose streams may still read the slot of this position, or what lay there before if that was passed over. */
   pendingReleases(position: number, each: (place: number, value: number) => void): void {
     for (const { index, page, attached, waitedFor, gpuReleased } of this.#places) {
-      if (attached && waitedFor && gpuReleased > position && page.done <= position) each(index, position + 1);
+      if (!attached || !waitedFor) continue;
+      // WHY not further than the position: a reader that came since is past it, whatever the one before had given back.
+      const value = Math.min(gpuReleased, position + 1);
+      if (page.done < value) each(index, value);
     }
   }
 
@@ -164,4 +173,9 @@ export class ReaderPlaces {
     place.attached = true;
     return true;
   }
+}
+
+/** Whether a reader that may be overtaken is there, and held something at the last look. */
+function mayHold({ attached, waitedFor, holds, page }: Place): boolean {
+  return attached && !waitedFor && holds && page.state === readerStates.attached;
 }

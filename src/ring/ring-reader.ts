@@ -39,6 +39,8 @@ export class RingReader {
   #published: number;
   /** Of the message that comes next if none is lost; undefined before the first. */
   #sequence: number | undefined;
+  /** Messages that were lost since the last that was taken. */
+  #gap = 0;
   #received = 0;
   #missed = 0;
   readonly #ring: () => void;
@@ -101,7 +103,7 @@ export class RingReader {
         continue;
       }
       if (generation > position)
-        throw this.#corrupt(`slot ${this.#slot} has generation ${generation} at position ${position}`);
+        this.#refuse(`slot ${this.#slot} has generation ${generation} at position ${position}`);
       this.#passOver(claim);
     }
   }
@@ -119,9 +121,11 @@ export class RingReader {
 
   /** The message was never there for this reader: its writer died before the GPU had finished it. */
   lose(taken: TakenMessage): void {
+    this.release(taken);
     this.#received -= 1;
     this.#missed += 1;
-    this.release(taken);
+    this.#gap += taken.missed + 1;
+    this.#page.setCounts(this.#received, this.#missed);
   }
 
   /** Asks whether the writer has turned this reader away. @throws READER_EXPELLED */
@@ -150,12 +154,13 @@ export class RingReader {
   detach(): void {
     this.#held.clear();
     this.#page.setState("left");
+    this.#wakeWriter();
   }
 
   #attach(from: ReadFrom): number {
     const page = this.#page;
-    const { firstPosition } = this.#control.facts;
-    let position = Math.max(firstPosition, this.#begin(from), this.#oldest());
+    const begin = Math.max(this.#begin(from), this.#oldest());
+    let position = begin;
     page.setAsleep((page.asleep + 1) & ~1);
     page.setMode(this.mayBeOvertaken ? "mayBeOvertaken" : "waitedFor");
     page.setDone(position);
@@ -167,11 +172,15 @@ export class RingReader {
       page.setDone(position);
       page.setReleased(position);
     }
+    // WHY: a writer that saw it further behind may have gone to sleep for want of room.
+    if (position !== begin) this.#wakeWriter();
     return position;
   }
 
   #begin(from: ReadFrom): number {
     const published = this.#published;
+    const { firstPosition } = this.#control.facts;
+    if (published < firstPosition) this.#refuse(`${published} positions are published, the first was ${firstPosition}`);
     if (from === "next") return published;
     if (from === "oldest") return published - this.#slots;
     let position = published - 1;
@@ -180,19 +189,22 @@ export class RingReader {
     return position < this.#oldest() ? published : position;
   }
 
-  /** What the writer does not yet go over. */
+  /** What the writer does not yet go over. Asked after what is published was, which is no further than the limit then. */
   #oldest(): number {
     const { limit } = this.#control;
-    if (!Number.isSafeInteger(limit) || limit < 0) throw this.#corrupt(`the limit is ${limit}`);
-    return limit - this.#slots;
+    if (!Number.isSafeInteger(limit) || limit < this.#published) {
+      this.#refuse(`the limit is ${limit}, ${this.#published} positions are published`);
+    }
+    return Math.max(this.#control.facts.firstPosition, limit - this.#slots);
   }
 
   /** Whether there is anything beyond what was seen. */
   #look(): boolean {
     this.checkExpelled();
     const published = this.#control.published;
-    if (!Number.isSafeInteger(published) || published < this.#published) {
-      throw this.#corrupt(`${published} positions are published, after ${this.#published}`);
+    // WHY the second: a writer that waits for this reader goes no further, and reading on would take until the end of the numbers.
+    if (published < this.#published || (!this.mayBeOvertaken && published > this.#next + this.#slots)) {
+      this.#refuse(`${published} positions are published, after ${this.#published}; the next was ${this.#next}`);
     }
     this.#published = published;
     return this.#next < published;
@@ -211,9 +223,12 @@ export class RingReader {
     const oldest = this.#oldest();
     if (position >= oldest) return claim;
     this.#page.setClaim(claim, 0);
+    // WHY: the writer may have seen the claim, and gone to sleep for want of room.
+    this.#wakeWriter();
     if (oldest > this.#published) this.#look();
-    if (oldest > this.#published)
-      throw this.#corrupt(`the limit is ${oldest + this.#slots}, ${this.#published} are published`);
+    if (oldest > this.#published) {
+      this.#refuse(`the limit is ${oldest + this.#slots}, ${this.#published} positions are published`);
+    }
     this.#moveTo(oldest);
     return -1;
   }
@@ -222,44 +237,51 @@ export class RingReader {
     const slot = this.#slot;
     const header = this.#control.header(slot);
     this.#check(header);
-    const missed = this.#sequence === undefined ? 0 : header.sequence - this.#sequence;
-    if (missed < 0) throw this.#corrupt(`message ${header.sequence} comes after ${Number(this.#sequence) - 1}`);
-    this.#sequence = header.sequence + 1;
-    this.#missed += missed;
+    const { sequence } = header;
+    const gap = this.#sequence === undefined ? 0 : sequence - this.#sequence;
+    if (gap < 0) this.#refuse(`message ${sequence} comes after ${Number(this.#sequence) - 1}`);
+    this.#sequence = sequence + 1;
+    this.#missed += gap;
+    this.#gap += gap;
     if ((header.flags & flags.lost) !== 0) {
       this.#missed += 1;
+      this.#gap += 1;
       this.#passOver(claim);
       return undefined;
     }
     this.#received += 1;
     this.#moveTo(position + 1);
-    // WHY one by one: a spread takes longer than all else about a small message.
-    const taken: TakenMessage = {
-      sequence: header.sequence,
-      timestampMs: header.timestampMs,
-      byteLength: header.byteLength,
-      readyAt: header.readyAt,
-      epoch: header.epoch,
-      flags: header.flags,
-      metaBytes: header.metaBytes,
+    // WHY not spread: that takes a microsecond, many times what all the rest takes.
+    const { timestampMs, byteLength, readyAt, epoch, flags: found, metaBytes } = header;
+    const missed = this.#gap;
+    this.#gap = 0;
+    const taken = {
       position,
       slot,
       missed,
+      sequence,
+      timestampMs,
+      byteLength,
+      readyAt,
+      epoch,
+      flags: found,
+      metaBytes,
     };
     this.#held.add(taken, claim);
     return taken;
   }
 
-  #check({ byteLength, metaBytes, sequence, flags: found }: MessageHeader): void {
+  #check({ byteLength, metaBytes, sequence, readyAt, flags: found }: MessageHeader): void {
     const { slotBytes, metaBytesMax } = this.#control.facts;
     const wrong =
       byteLength > slotBytes ||
       metaBytes > metaBytesMax ||
       !Number.isSafeInteger(sequence) ||
+      readyAt > this.#next + 1 ||
       (found & ~KNOWN_FLAGS) !== 0;
     if (!wrong) return;
-    throw this.#corrupt(
-      `slot ${this.#slot} claims message ${sequence} of ${byteLength} bytes with ${metaBytes} of meta and flags ${found}`,
+    this.#refuse(
+      `slot ${this.#slot} claims message ${sequence} of ${byteLength} bytes, ready at ${readyAt}, with ${metaBytes} of meta and flags ${found}`,
     );
   }
 
@@ -290,7 +312,9 @@ export class RingReader {
     this.#ring();
   }
 
-  #corrupt(found: string): CudaIpcError {
-    return new CudaIpcError("CHANNEL_CORRUPT", `Cannot read channel "${this.#label}": ${found}`);
+  /** The writer's words make no sense; or it goes over what this reader counts on, since it has turned it away. */
+  #refuse(found: string): never {
+    this.checkExpelled();
+    throw new CudaIpcError("CHANNEL_CORRUPT", `Cannot read channel "${this.#label}": ${found}`);
   }
 }

@@ -25,28 +25,29 @@ export function succeed(label: string, control: ControlWords, { reached }: Earli
     );
   }
   const { slots, firstPosition } = control.facts;
-  if (
-    !Number.isSafeInteger(published) ||
-    !Number.isSafeInteger(limit) ||
-    published < firstPosition ||
-    limit < firstPosition
-  ) {
-    throw new CudaIpcError(
-      "CHANNEL_CORRUPT",
-      `Cannot write to channel "${label}": ${published} published, limit ${limit}`,
-    );
+  const next = published % slots;
+  // WHY: the other may have died after its last header and before the commit. Then the sequence of that header was never seen, and the
+  // word for the next one may be past it already.
+  const isHalfCommitted = control.generation(next) > published;
+  const sequence = isHalfCommitted ? control.header(next).sequence : control.sequence;
+  const makesSense =
+    published >= firstPosition &&
+    published <= limit &&
+    limit <= published + slots &&
+    limit <= Number.MAX_SAFE_INTEGER &&
+    sequence <= published - firstPosition;
+  if (!makesSense) {
+    const found = `${published} positions published, limit ${limit}, message ${sequence} next`;
+    throw new CudaIpcError("CHANNEL_CORRUPT", `Cannot write to channel "${label}": its words say ${found}`);
   }
-  let sequence: number | undefined;
-  for (let position = published - 1; position >= Math.max(firstPosition, published - slots); position -= 1) {
-    const slot = position % slots;
-    if (control.generation(slot) !== position + 1) continue;
-    const { epoch, readyAt, sequence: found, flags: before } = control.header(slot);
-    sequence ??= found + 1;
+  for (let slot = 0; slot < slots; slot += 1) {
+    const generation = control.generation(slot);
+    if (generation === 0 || generation > published) continue;
+    const { epoch, readyAt, flags: before } = control.header(slot);
     if (epoch === control.epoch && readyAt > reached) control.setFlags(slot, before | flags.lost);
   }
-  // WHY: the other may have died after its last header and before the commit, and this position may be passed over.
-  const next = published % slots;
-  if (control.generation(next) > published) control.setGeneration(next, 0);
-  if (sequence !== undefined) control.setSequence(sequence);
+  control.setSequence(sequence);
+  // WHY after the sequence, which comes from there; and because this position may be passed over.
+  if (isHalfCommitted) control.setGeneration(next, 0);
   control.setEpoch((control.epoch + 1) % 2 ** 32);
 }

@@ -2,7 +2,8 @@
  * The writer's side of a ring: which position comes next, whether its slot is free, and its commit. Never waits. What it reads of the
  * readers' pages is checked: words that make no sense expel the reader that wrote them and nobody else.
  */
-import { windowOf } from "./channel-layout.js";
+import { CudaIpcError } from "../base/errors.js";
+import { POSITIONS_MAX, windowOf } from "./channel-layout.js";
 import type { ControlWords, MessageHeader } from "./control-words.js";
 import type { PageWords } from "./page-words.js";
 import { ReaderPlaces } from "./reader-places.js";
@@ -18,6 +19,8 @@ export class RingWriter {
   #limit: number;
   /** As `limit`, or less where a reader that came between is not that far. */
   #mayWrite: number;
+  /** Whether the next position was found to be held by nobody. */
+  #isReserved = false;
 
   /**
    * Goes on where the words say that the last writer was.
@@ -57,34 +60,50 @@ export class RingWriter {
     return this.#places.attachedCount;
   }
 
-  /** Whether `slot` is free for the next message, as far as the CPU can tell: see `pendingReleases`. Asking again changes nothing. */
+  /**
+   * Whether `slot` is free for the next message, as far as the CPU can tell: see `pendingReleases`. Asking again changes nothing.
+   * @throws LIMIT_EXCEEDED at the end of the numbers
+   */
   reserve(): boolean {
-    if (this.#position < this.#mayWrite && !this.#places.anyHolds) return true;
+    // WHY remembered: a reader that comes too late claims a slot for a moment, until it sees that it was overtaken.
+    if (this.#position < this.#mayWrite && (this.#isReserved || !this.#places.anyHolds)) return true;
+    const before = this.#position;
+    this.#isReserved = this.#findFree();
+    // WHY: readers that are waited for may sleep before what was passed over, and so hold up the writer.
+    if (!this.#isReserved && this.#position !== before) this.#places.wake();
+    return this.#isReserved;
+  }
+
+  #findFree(): boolean {
     for (let passedOver = 0; passedOver <= this.#slots; passedOver += 1) {
       if (this.#position >= this.#mayWrite && !this.#extend()) return false;
-      if (!this.#places.hold(this.#position - this.#slots)) return true;
+      if (!this.#places.hold(this.#slot)) return true;
       // WHY looked for first: each slot that is passed over is a message that others may lose.
       if (passedOver === 0 && !this.#isAnyFree()) return false;
+      if (!this.#places.hold(this.#slot)) return true;
       this.#advance();
       this.#control.publish(this.#position);
     }
     return false;
   }
 
-  /** Whether readers that may be overtaken hold slots for streams of theirs, which give them back without ringing. */
-  get isHeldByStreams(): boolean {
-    return this.#places.anyStreamClaims;
-  }
-
   /** Positions for which the slot's last readers may still be at work on a GPU: calls back with a place, and what its timeline must reach. */
   pendingReleases(each: (place: number, value: number) => void): void {
-    if (!this.#places.anyGpuReleases) return;
     this.#places.pendingReleases(this.#position - this.#slots, each);
+  }
+
+  /**
+   * Where nothing could be reserved: what streams of readers that may be overtaken still hold. Calls back with a place, and what its
+   * timeline must reach. Nobody rings the bell when it has.
+   */
+  pendingHolds(each: (place: number, value: number) => void): void {
+    this.#places.pendingHolds(each);
   }
 
   /** The message in `slot` is complete. The caller has reserved the slot, and written shape and meta before. */
   commit(message: Omit<MessageHeader, "sequence">): number {
-    const { sequence } = this;
+    const sequence = this.#sequence;
+    // WHY in this order: whoever follows a writer that died among these lines tells from them which sequence comes next.
     this.#control.setHeader(this.#slot, sequence, message);
     this.#control.setGeneration(this.#slot, this.#position + 1);
     this.#sequence = sequence + 1;
@@ -99,6 +118,8 @@ export class RingWriter {
   passOver(): void {
     this.#advance();
     this.#control.publish(this.#position);
+    // WHY: a reader that is waited for goes past this position only when it wakes.
+    this.#places.wake();
   }
 
   /** As `RingReader.fallAsleep`, for room. */
@@ -122,12 +143,19 @@ export class RingWriter {
   }
 
   #advance(): void {
+    this.#isReserved = false;
     this.#position += 1;
     this.#slot = this.#slot + 1 === this.#slots ? 0 : this.#slot + 1;
   }
 
   /** Looks at the readers; whether the next position may be written. */
   #extend(): boolean {
+    if (this.#position > POSITIONS_MAX) {
+      throw new CudaIpcError(
+        "LIMIT_EXCEEDED",
+        `Cannot write to a channel: ${POSITIONS_MAX} positions are written, the most there are`,
+      );
+    }
     const target = Math.min(this.#position + this.#window, this.#places.bound());
     if (target <= this.#position) return false;
     if (target > this.#limit) {
@@ -140,9 +168,8 @@ export class RingWriter {
   }
 
   #isAnyFree(): boolean {
-    for (let ahead = 0; ahead < this.#slots; ahead += 1) {
-      if (!this.#places.hold(this.#position + ahead - this.#slots)) return true;
-    }
+    this.#places.bound();
+    for (let slot = 0; slot < this.#slots; slot += 1) if (!this.#places.hold(slot)) return true;
     return false;
   }
 }

@@ -10,7 +10,7 @@
  *   observer  control, and each page
  */
 import * as v from "valibot";
-import { dtypeNames, dtypes } from "../array/dtype.js";
+import { type DType, dtypes, isDType } from "../array/dtype.js";
 import { limits } from "../base/limits.js";
 import {
   controlByteLength,
@@ -33,7 +33,7 @@ export type ChannelRole = v.InferOutput<typeof channelRoleSchema>;
 /** The slots of a channel: `shape` and `slotBytes` are of one message at most. */
 export const channelContent = v.strictObject({
   kind: v.literal("channel"),
-  dtype: v.picklist(dtypeNames),
+  dtype: v.custom<DType>(isDType, "not a dtype"),
   shape: v.pipe(v.array(count), v.maxLength(RANK_MAX)),
   slots: v.pipe(positive, v.maxValue(limits.channelSlotsMax)),
   readersMax: v.pipe(positive, v.maxValue(limits.channelReadersMax)),

@@ -1,6 +1,8 @@
 /** The promises of the seam, for a driver of any kind. */
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
+import { channelPromises } from "./channel-promises.js";
+import { channelStreamPromises } from "./channel-stream-promises.js";
 import { ConformanceRig } from "./conformance-rig.js";
 import { devicePromises } from "./device-promises.js";
 import { eventPromises } from "./event-promises.js";
@@ -43,6 +45,8 @@ export function describeConformance(
     describe("pools", () => poolPromises(subject));
     describe("reservations", () => reservationPromises(subject));
     describe("kernels", () => kernelPromises(subject));
+    describe("channels", () => channelPromises(subject));
+    describe("channels in the order of streams", () => channelStreamPromises(subject));
     describe("processes", () => processPromises(subject));
     if (options.withoutKernels === undefined) operationGroups(subject, options.large);
     else it("operations and reductions", { skip: options.withoutKernels }, () => {});

@@ -58,6 +58,9 @@ function attach(world: HostileWorld, random: Random, sample: (typeof requests)[n
   const right = fdCountOf(sample);
   const count = random.chance(0.95) ? right : random.pick([0, 1, 2, 3, 253]);
   const descriptor = sample.op === "create" ? sample.descriptor : undefined;
+  if (descriptor?.content.kind === "channel" && count === right && random.chance(0.8)) {
+    return world.rig.channelFds(descriptor.content);
+  }
   return Array.from({ length: count }, (_, index) => {
     const index200 = index === 1 && descriptor?.content.kind === "bundle";
     const byteLength = index200 ? 200 : (descriptor?.allocationByteLength ?? 4096);

@@ -11,6 +11,7 @@ import {
 } from "../../src/channel/channel-parts.js";
 import { ChannelReader, type ReaderOptions } from "../../src/channel/channel-reader.js";
 import { ChannelWriter } from "../../src/channel/channel-writer.js";
+import type { DriverOpener } from "../../src/driver/open-driver.js";
 import { Device } from "../../src/gpu/device.js";
 import { DeviceBuffer } from "../../src/gpu/device-buffer.js";
 import { ringBell } from "../../src/os/bell.js";
@@ -21,6 +22,7 @@ import { memorySlots } from "../../src/ring/channel-layout.js";
 
 export interface SiteOptions extends Partial<ChannelShape> {
   readonly device?: string;
+  readonly openDriver?: DriverOpener;
   readonly firstPosition?: number;
 }
 
@@ -36,7 +38,7 @@ export class ChannelSite {
   #leases = 0;
   #writerClosed = false;
 
-  constructor({ device = "host", firstPosition = 0, ...given }: SiteOptions = {}) {
+  constructor({ device = "host", openDriver, firstPosition = 0, ...given }: SiteOptions = {}) {
     const dtype: DType = given.dtype ?? "uint8";
     const shape = given.shape ?? [64];
     const slotBytes = arrayByteLength(dtype, shape);
@@ -52,7 +54,7 @@ export class ChannelSite {
       whenWriterGone: "end",
       ...given,
     };
-    this.device = Device.open(device);
+    this.device = Device.open(device, openDriver);
     const buffer = DeviceBuffer.allocate(this.device, memorySlots(this.shape) * this.shape.slotStride, {
       label: "site",
     });
@@ -70,7 +72,10 @@ export class ChannelSite {
 
   reader(options: ReaderOptions & { readonly device?: Device } = {}): ChannelReader {
     const device = options.device ?? this.device;
-    const place = [...this.#fds.keys()].find((place) => !this.#taken.has(place)) as number;
+    const place = Array.from({ length: this.shape.readersMax }, (_, index) => index).find(
+      (index) => !this.#taken.has(index),
+    );
+    if (place === undefined) throw new RangeError("all places are taken");
     this.#taken.add(place);
     this.#leases += 1;
     const [control, roomBell] = this.#fds as [OwnedFd, OwnedFd];
@@ -84,11 +89,18 @@ export class ChannelSite {
     });
     const fds = [this.#memory, control, roomBell, page, bell];
     const parts = openReaderParts("site", buffer, this.shape, { fds, place, lease: this.#leases });
-    return new ChannelReader(parts, options, () => {
+    const leave = () => {
       endPlace(wordsFile(page));
       ringBell(roomBell);
       this.#taken.delete(place);
-    });
+    };
+    try {
+      return new ChannelReader(parts, options, leave);
+    } catch (error) {
+      parts.close();
+      leave();
+      throw error;
+    }
   }
 
   /** What the hub does when the writer's process has ended. */

@@ -10,7 +10,7 @@ import type { Descriptor } from "../../src/wire/descriptor.js";
 import type { Request, ResultOf } from "../../src/wire/messages.js";
 import { type Answered, CoreRig, peerOf } from "./core-rig.js";
 import type { Vocabulary } from "./message-mutations.js";
-import { gpuArray, hostArray, hostBundle, timelineDescriptor } from "./messages.js";
+import { channelOf, gpuArray, hostArray, hostBundle, timelineDescriptor } from "./messages.js";
 
 const PRODUCER = 1;
 const READER = 2;
@@ -31,6 +31,7 @@ const SHARES: readonly Share[] = [
   { name: "held", descriptor: hostArray, lifetime: "held", access: "read" },
   { name: "pinned", descriptor: hostBundle(3, 200), lifetime: "pinned", access: "read-write" },
   { name: "line", descriptor: timelineDescriptor, lifetime: "held", access: "read" },
+  { name: "channel", descriptor: channelOf({ readersMax: 3 }), lifetime: "held", access: "read" },
   { name: "unpublished", descriptor: gpuArray, lifetime: "held", access: undefined },
 ];
 
@@ -179,13 +180,15 @@ export class HostileWorld {
   #share(share: Share): GoodObject {
     const { name, descriptor, lifetime, access } = share;
     const { content, allocationByteLength } = descriptor;
-    const fds = [this.rig.fd({ byteLength: allocationByteLength })];
+    const isChannel = content.kind === "channel";
+    const fds = isChannel ? this.rig.channelFds(content) : [this.rig.fd({ byteLength: allocationByteLength })];
     if (content.kind === "bundle") fds.push(this.rig.fd({ byteLength: content.indexByteLength }));
     const made = this.rig.result(PRODUCER, "create", { name, lifetime, descriptor }, fds) as ResultOf<"create">;
     const leases = [{ session: PRODUCER, lease: made.lease }];
     if (access !== undefined) {
       this.rig.result(PRODUCER, "publish", { object: made.object });
-      const { lease } = this.rig.result(READER, "open", { name, access, wait: false }) as ResultOf<"open">;
+      const role = isChannel ? { role: "reader" as const } : {};
+      const { lease } = this.rig.result(READER, "open", { name, access, wait: false, ...role }) as ResultOf<"open">;
       leases.push({ session: READER, lease });
     }
     return { share, object: made.object, leases, fds, named: true };
@@ -267,10 +270,13 @@ export class HostileWorld {
   /** A name that WAITER waits for was published, as any client may: it gets what was published and gives it back. */
   #judgeGrant({ connection, reply, fds }: Answered, published: boolean): void {
     const name = this.#waits.get(reply.id);
-    assert.ok(
-      published && connection === WAITER && name !== undefined && reply.ok,
-      `connection ${connection} is told something`,
-    );
+    assert.ok(published && connection === WAITER && name !== undefined, `connection ${connection} is told something`);
+    if (!reply.ok) {
+      assert.equal(reply.error.code, "WRONG_KIND", "it did not wait for a channel");
+      this.#waits.delete(reply.id);
+      this.#unwaited.push(name);
+      return;
+    }
     const { lease, descriptor } = reply.result as ResultOf<"open">;
     assert.equal(fds.length, descriptor.content.kind === "bundle" ? 2 : 1);
     this.#waits.delete(reply.id);
@@ -281,6 +287,14 @@ export class HostileWorld {
   #checkTimelines(): void {
     const lines = new Set(this.#fds());
     for (const { fd } of this.rig.ended) assert.ok(!lines.has(fd), "the timeline of a good session was ended");
+    for (const { share, fds } of this.#objects) {
+      if (share.name !== "channel") continue;
+      const [, control, roomBell, page] = fds;
+      const written = this.rig.channelWords.map((words) => Number(words.split(" ")[0]));
+      const own = written.filter((fd) => fds.includes(fd) && fd !== roomBell);
+      assert.ok(!own.includes(control as number), "the channel of a good session was ended");
+      assert.ok(!own.includes(page as number), "the place of a good reader was touched");
+    }
   }
 
   #fds(): number[] {
@@ -295,6 +309,7 @@ export class HostileWorld {
     this.rig.answered.length = 0;
     this.rig.hungUp.length = 0;
     this.rig.ended.length = 0;
+    this.rig.channelWords.length = 0;
     this.rig.stops = 0;
     this.rig.handedOver.length = 0;
     this.rig.records.length = 0;

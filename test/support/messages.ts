@@ -1,5 +1,4 @@
 /** Well-formed messages and descriptors, for tests that send them or spoil them. */
-import { dtypeNames, dtypes } from "../../src/array/dtype.js";
 import { memorySlots, whenFullPolicies } from "../../src/ring/channel-layout.js";
 import type { ChannelContent } from "../../src/wire/channel-content.js";
 import { type Descriptor, fdsOf } from "../../src/wire/descriptor.js";
@@ -60,14 +59,10 @@ export function channelOf(changes: Partial<ChannelContent> = {}): Descriptor & {
   return { ...hostArray, byteLength, allocationByteLength: byteLength, content };
 }
 
-/** Of each dtype and policy. */
-const channels: readonly Descriptor[] = [
-  ...dtypeNames.map((dtype) => {
-    const slotBytes = 6 * dtypes[dtype].byteSize;
-    return channelOf({ dtype, slotBytes, slotStride: 128, whenWriterGone: "wait" });
-  }),
-  ...whenFullPolicies.map((whenFull) => channelOf({ whenFull })),
-];
+/** Of each policy. */
+const channels: readonly Descriptor[] = whenFullPolicies.map((whenFull) => {
+  return channelOf({ whenFull, whenWriterGone: whenFull === "wait" ? "wait" : "end" });
+});
 
 const pooledArray: Descriptor = {
   ...gpuArray,

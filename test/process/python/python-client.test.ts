@@ -1,46 +1,23 @@
 /** The example client in Python and the Node client share arrays with each other, over a real hub. */
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { connect, type Hub, MemoryPool } from "../../../src/index.js";
-
-const python = process.env.PYTHON ?? "python3";
-const root = new URL("../../../../", import.meta.url);
-const peer = fileURLToPath(new URL("test/process/python/peer.py", root));
-const clientFolder = fileURLToPath(new URL("examples/python", root));
-const hubProgram = fileURLToPath(new URL("build/src/hub/main.js", root));
-
-const skip = whyNot();
-
-function whyNot(): string | false {
-  const probe = spawnSync(python, ["-c", "import sys, os; sys.exit(sys.version_info < (3, 9))"]);
-  if (probe.status === 0) return false;
-  const problem = probe.error?.message ?? "it is older than 3.9";
-  if (process.env.REQUIRE_PYTHON === "1") throw new Error(`REQUIRE_PYTHON=1, but ${python}: ${problem}`);
-  return `needs python3 of at least 3.9: ${problem}`;
-}
+import { HubProcess, PythonPeer, skip } from "./python-peer.js";
 
 let folder: string;
 let socket: string;
-let hubProcess: ChildProcess;
+let hubProcess: HubProcess;
 let hub: Hub;
 
 before(async () => {
   if (skip !== false) return;
   folder = await mkdtemp(join(tmpdir(), "cuda-ipc-python-"));
   socket = join(folder, "hub.sock");
-  hubProcess = spawn(process.execPath, [hubProgram, "--socket", socket, "--idle-ms", "60000"], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const ready = await lines(hubProcess).next();
-  assert.equal(ready.done, false, "the hub ended before it was ready");
+  hubProcess = await HubProcess.start(socket);
   hub = await connect({ socket, device: "host" });
 });
 
@@ -49,55 +26,14 @@ after(async () => {
   try {
     await hub?.close();
   } finally {
-    if (hubProcess?.exitCode === null && hubProcess.signalCode === null) {
-      const ended = once(hubProcess, "exit");
-      hubProcess.kill("SIGTERM");
-      await ended;
-    }
+    await hubProcess?.end();
     await rm(folder, { recursive: true, force: true });
   }
 });
 
-function lines(child: ChildProcess): AsyncIterator<string> {
-  assert.ok(child.stdout);
-  return createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-}
-
-/** A peer at work: `said()` is the next value that it prints, `finish()` lets it end and checks that it ended well. */
-class Peer {
-  readonly #child: ChildProcess;
-  readonly #exit: Promise<unknown[]>;
-  readonly #lines: AsyncIterator<string>;
-  #errors = "";
-
+class Peer extends PythonPeer {
   constructor(command: string, ...names: string[]) {
-    this.#child = spawn(python, [peer, clientFolder, socket, command, ...names], { stdio: "pipe" });
-    this.#exit = once(this.#child, "close");
-    this.#lines = lines(this.#child);
-    this.#child.stderr?.on("data", (chunk) => {
-      this.#errors += chunk;
-    });
-  }
-
-  async said(): Promise<unknown> {
-    const line = await this.#lines.next();
-    if (line.done === true) assert.fail(`Python ended: ${this.#errors}`);
-    return JSON.parse(line.value);
-  }
-
-  endInput(): void {
-    this.#child.stdin?.end();
-  }
-
-  async finish(): Promise<void> {
-    this.endInput();
-    const [code, signal] = await this.#exit;
-    assert.equal(code ?? signal, 0, this.#errors);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#child.kill("SIGKILL");
-    await this.#exit;
+    super("peer.py", socket, command, ...names);
   }
 }
 

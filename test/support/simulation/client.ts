@@ -1,6 +1,7 @@
 /** A process that uses the hub, and what it knows of what it holds: only what it was told, and as much as its replies got through. */
 import assert from "node:assert/strict";
 import type { ConnectionId, Peer } from "../../../src/hub/ports.js";
+import type { ChannelRole } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Request } from "../../../src/wire/messages.js";
 import type { Held, SentReply } from "./world.js";
@@ -17,6 +18,7 @@ export interface HeldLease {
   readonly lease: number;
   readonly object: number;
   readonly kind: "owner" | "read" | "read-write";
+  readonly role: ChannelRole | undefined;
   readonly descriptor: Descriptor;
   readonly memory: readonly Held[];
 }
@@ -84,7 +86,9 @@ export class Client {
     const kind = message.op === "create" ? "owner" : message.access;
     const descriptor = message.op === "create" ? message.descriptor : (result.descriptor as unknown as Descriptor);
     const memory = message.op === "create" ? held : fds;
-    this.held.set(lease, { lease, object: result.object as number, kind, descriptor, memory });
+    const ofCreator = descriptor.content.kind === "channel" ? "writer" : undefined;
+    const role = message.op === "create" ? ofCreator : message.role;
+    this.held.set(lease, { lease, object: result.object as number, kind, role, descriptor, memory });
   }
 
   #greeted({ session, resumed }: { readonly session: number; readonly resumed: boolean }): void {

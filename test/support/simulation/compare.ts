@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { HubCore } from "../../../src/hub/hub-core.js";
 import { recordsOf, replay } from "../../../src/hub/hub-records.js";
+import { checkChannelFiles } from "./channel-rules.js";
 import type { Model } from "./model.js";
 import type { Simulation } from "./simulation.js";
 import { Tally } from "./tally.js";
@@ -18,7 +19,9 @@ export function compare(sim: Simulation): void {
       published,
       named,
     ]),
-    leases: [...state.leases.values()].map(({ id, object, session, kind }) => [id, object, session, kind]),
+    leases: [...state.leases.values()].map(({ id, object, session, kind, role, place }) => {
+      return [id, object, session, kind, role, place ?? undefined];
+    }),
     sessions: [...state.sessions.keys()].map((id) => [id]),
     memory: [...memory].map(([id, { fds }]) => [id, ...fds.map((fd) => world.open.get(fd)?.file.number)]),
     connections: connections.map(({ id, attached, session, unrestored, waiting }) => {
@@ -29,7 +32,9 @@ export function compare(sim: Simulation): void {
   const leases = objects.flatMap((object) => [...object.leases.values()]);
   const wanted = {
     objects: objects.map(({ id, name, published, named }) => [id, name, published, named]),
-    leases: leases.map(({ id, object, session, kind }) => [id, object.id, session.id, kind]),
+    leases: leases.map(({ id, object, session, kind, role, place }) => {
+      return [id, object.id, session.id, kind, role, place];
+    }),
     sessions: [...model.sessions.values()].filter(({ recorded }) => recorded).map(({ id }) => [id]),
     memory: objects.flatMap(({ id, memory }) => (memory ? [[id, ...memory.map(({ file }) => file.number)]] : [])),
     connections: [...model.connections.values()].map(({ id, attached, session }) => {
@@ -39,6 +44,7 @@ export function compare(sim: Simulation): void {
   for (const part of ["objects", "leases", "sessions", "memory", "connections"] as const) {
     assert.deepEqual(found[part].sort(byNumber), wanted[part].sort(byNumber), part);
   }
+  for (const object of objects) checkChannelFiles(object);
   checkSums(model);
   const replayed = replay(world.journal);
   assert.deepEqual({ ...replayed, lastId: 0 }, { ...state, lastId: 0 }, "the records make the state");

@@ -41,9 +41,10 @@ export function inheritedModel(policy: HubPolicy, { state, connections, kept, fi
       named,
     });
   }
-  for (const { id, kind, object, session } of state.leases.values()) {
+  for (const { id, kind, object, session, role, place } of state.leases.values()) {
     const [shared, holder] = [model.objects.get(object), model.sessions.get(session)];
-    if (shared !== undefined && holder !== undefined) model.addLease(id, kind, holder, shared);
+    if (shared !== undefined && holder !== undefined)
+      model.addLease(id, { kind, role, place: place ?? undefined }, holder, shared);
   }
   return model;
 }

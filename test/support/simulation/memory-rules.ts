@@ -1,6 +1,7 @@
 /** What the model thinks of memory and of who may have it. Written apart from the hub's own checks, from what the protocol promises. */
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Sharing } from "../../../src/wire/messages.js";
+import { isChannelAsClaimed, isKnowable } from "./channel-rules.js";
 import type { ModelObject, ModelSession } from "./model.js";
 import type { Uses } from "./tally.js";
 import type { Held } from "./world.js";
@@ -25,6 +26,12 @@ export function mayOpen(object: Pick<ModelObject, "owner" | "sharing">, asking: 
 
 export function usesOf({ device, content, allocationByteLength, mechanism, byteLength }: Descriptor): Uses {
   const bytes = content.kind === "timeline" ? 64 : mechanism === "pool" ? byteLength : allocationByteLength;
+  if (content.kind === "channel") {
+    const { slots, metaBytesMax, readersMax } = content;
+    const words = 5120 + slots * (128 + Math.ceil(metaBytesMax / 64) * 64) + readersMax * 4096;
+    const slotBytes = device.kind === "host" ? { hostBytes: bytes + words } : { hostBytes: words, deviceBytes: bytes };
+    return { objects: 1, ...slotBytes };
+  }
   return device.kind === "host" ? { objects: 1, hostBytes: bytes } : { objects: 1, deviceBytes: bytes };
 }
 
@@ -32,6 +39,9 @@ export function usesOf({ device, content, allocationByteLength, mechanism, byteL
 function isAsClaimed({ mechanism, allocationByteLength, content }: Descriptor, held: readonly Held[]): boolean {
   const [memory, index] = held.map(({ file }) => file.facts);
   if (mechanism === "memfd" && !(memory?.sizeSealed && memory.byteLength >= allocationByteLength)) return false;
+  if (content.kind === "channel") {
+    return isChannelAsClaimed(content, held) && (mechanism !== "memfd" || held[0]?.writable === true);
+  }
   return content.kind !== "bundle" || (index?.contentSealed === true && index.byteLength === content.indexByteLength);
 }
 
@@ -41,6 +51,8 @@ export function checkCreated(descriptor: Descriptor, sharing: Sharing, held: rea
   const isTimeline = descriptor.content.kind === "timeline";
   if (memory === undefined || !isAsClaimed(descriptor, held) || (isTimeline && !memory.writable)) return false;
   const guarded = sharing.with !== "private" && (isTimeline || sharing.access === "read");
+  const words = descriptor.content.kind === "channel" ? held.filter(({ file }, i) => i > 0 && !file.isBell) : [];
+  if (sharing.with !== "private" && words.some(({ file }) => !file.restrictable)) return false;
   return !guarded || descriptor.mechanism !== "memfd" || memory.file.restrictable;
 }
 
@@ -56,8 +68,8 @@ export function bringBack(
   const [memory, ...index] = held;
   if (held.length !== files.length || memory === undefined) return "INVALID_MESSAGE";
   if (!isHost && !mayManage(object, asking)) return "PERMISSION_DENIED";
-  const knowable = held.filter((_, place) => place > 0 || isHost);
-  const known = files.filter((_, place) => place > 0 || isHost);
+  const knowable = held.filter((_, place) => isKnowable(descriptor, place));
+  const known = files.filter((_, place) => isKnowable(descriptor, place));
   if (!isAsClaimed(descriptor, held) || !known.every((file, place) => file === knowable[place]?.file))
     return "INVALID_DESCRIPTOR";
   if (there !== undefined && (!isHost || there[0]?.writable || !memory.writable)) return undefined;

@@ -4,8 +4,19 @@
  */
 import type { HubPolicy } from "../../../src/hub/policy.js";
 import type { ConnectionId, Peer } from "../../../src/hub/ports.js";
+import type { ChannelRole } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { RequestOf, Sharing } from "../../../src/wire/messages.js";
+import {
+  bellsOf,
+  channelOfObject,
+  checkEndedByParts,
+  freePlaces,
+  isAwaited,
+  isOrphan,
+  roomBellOf,
+  writerOf,
+} from "./channel-rules.js";
 import { type Refusal, Tally, type Uses } from "./tally.js";
 import type { File, Held } from "./world.js";
 
@@ -31,6 +42,10 @@ export interface ModelSession {
 export interface ModelLease {
   readonly id: number;
   readonly kind: "owner" | "read" | "read-write";
+  readonly role?: ChannelRole | undefined;
+  readonly place?: number | undefined;
+  /** Whether the hub keeps what this reader brought of a channel without memory. */
+  hasParts: boolean;
   readonly session: ModelSession;
   readonly object: ModelObject;
 }
@@ -72,6 +87,10 @@ export class Model {
   withMemory = 0;
   /** Timelines that must have been ended in the event at hand. */
   readonly toBeEnded: File[] = [];
+  /** Bells that must have rung in it, channels whose files to look at, and those that were ended by what readers brought. */
+  readonly toBeRung: File[] = [];
+  readonly touched = new Set<ModelObject>();
+  readonly endedByParts = new Set<ModelObject>();
 
   constructor(policy: HubPolicy) {
     this.policy = policy;
@@ -158,8 +177,14 @@ export class Model {
     this.#countMemory(object, 1);
   }
 
-  addLease(id: number, kind: ModelLease["kind"], session: ModelSession, object: ModelObject): void {
-    const lease: ModelLease = { id, kind, session, object };
+  addLease(
+    id: number,
+    { kind, role, place }: Pick<ModelLease, "kind" | "role" | "place">,
+    session: ModelSession,
+    object: ModelObject,
+  ): void {
+    const lease: ModelLease = { id, kind, role, place, hasParts: false, session, object };
+    this.touched.add(object);
     object.leases.set(id, lease);
     session.leases.set(id, lease);
     session.tally.add({ leases: 1 });
@@ -169,7 +194,11 @@ export class Model {
     session.tally.add(object.uses);
   }
 
-  endLease({ id, kind, session, object }: ModelLease): void {
+  endLease(lease: ModelLease): void {
+    const { id, kind, role, place, session, object } = lease;
+    this.touched.add(object);
+    this.#dropParts(lease);
+    if (place !== undefined && object.memory !== undefined) this.toBeRung.push(roomBellOf(object));
     object.leases.delete(id);
     session.leases.delete(id);
     session.unrestored?.delete(id);
@@ -178,21 +207,35 @@ export class Model {
     if (kind === "owner") {
       object.ownerLease = undefined;
       session.tally.add(object.uses, -1);
-      this.#ownerLeft(object);
-    } else this.#endIfUnused(object);
+    }
+    if (kind === "owner" || role === "writer") this.#ownerLeft(object);
+    else this.#endIfUnused(object);
   }
 
   remove(object: ModelObject): void {
     if (object.named) this.names.delete(object.name);
     object.named = false;
+    this.touched.add(object);
+    if (channelOfObject(object) !== undefined && writerOf(object) === undefined) this.#writerLeft(object);
     this.#endIfUnused(object);
+  }
+
+  /** What a reader of a channel brought. */
+  keepParts(lease: ModelLease): void {
+    if (lease.object.memory !== undefined) return;
+    this.#dropParts(lease);
+    lease.hasParts = true;
+    this.fdCount += 5;
+    if (writerOf(lease.object) === undefined) this.#endByParts(lease);
   }
 
   supply(object: ModelObject, memory: readonly Held[]): void {
     this.#countMemory(object, -1);
     object.memory = memory;
     this.#countMemory(object, 1);
-    if (object.ownerLease === undefined) this.#endTimeline(object);
+    this.touched.add(object);
+    for (const lease of object.leases.values()) this.#dropParts(lease);
+    this.#settleFiles(object);
   }
 
   /** Another hub has taken over: connections have other numbers, and everybody may send again. */
@@ -207,6 +250,8 @@ export class Model {
     this.waits.clear();
     for (const { session } of this.connections.values())
       for (const wait of session?.waits.values() ?? []) this.#queue(wait);
+    // WHY: they are not handed over.
+    for (const { leases } of this.objects.values()) for (const lease of leases.values()) this.#dropParts(lease);
     this.hub.forgetMessages();
     for (const tally of this.users.values()) tally.forgetMessages();
     for (const { tally } of this.sessions.values()) tally.forgetMessages();
@@ -215,8 +260,10 @@ export class Model {
   /** What cannot go on after a crash. */
   settle(): void {
     for (const object of [...this.objects.values()]) {
-      if (object.ownerLease === undefined) this.#ownerLeft(object);
+      this.touched.add(object);
+      if (isOrphan(object) && !isAwaited(object)) this.#ownerLeft(object);
       else this.#endIfUnused(object);
+      if (this.objects.has(object.id)) this.#settleFiles(object);
     }
     for (const { id, attached, session } of [...this.connections.values()])
       if (!attached && (session === undefined || session.leases.size === 0)) this.ended(id);
@@ -253,9 +300,51 @@ export class Model {
   }
 
   #ownerLeft(object: ModelObject): void {
+    if (channelOfObject(object) !== undefined) {
+      this.#writerLeft(object);
+      if (isAwaited(object)) this.#endIfUnused(object);
+      else this.remove(object);
+      return;
+    }
     this.#endTimeline(object);
     if (object.published && object.descriptor.content.kind !== "timeline") this.#endIfUnused(object);
     else this.remove(object);
+  }
+
+  #writerLeft(object: ModelObject): void {
+    if (object.memory !== undefined) this.toBeRung.push(...bellsOf(object));
+    else for (const lease of object.leases.values()) this.#endByParts(lease);
+  }
+
+  /** Ended in memory that has come: what nobody holds. */
+  #settleFiles(object: ModelObject): void {
+    if (object.memory === undefined) return;
+    if (channelOfObject(object) !== undefined && freePlaces(object).length > 0) this.toBeRung.push(roomBellOf(object));
+    if (!isOrphan(object)) return;
+    if (channelOfObject(object) === undefined) this.#endTimeline(object);
+    else this.#writerLeft(object);
+  }
+
+  #endByParts(lease: ModelLease): void {
+    if (!lease.hasParts) return;
+    const bell = lease.object.files[4 + 2 * (lease.place ?? 0)];
+    if (bell !== undefined) this.toBeRung.push(bell);
+    this.endedByParts.add(lease.object);
+    this.#dropParts(lease);
+  }
+
+  #dropParts(lease: ModelLease): void {
+    if (lease.hasParts) this.fdCount -= 5;
+    lease.hasParts = false;
+  }
+
+  /** Forgets what was to be looked at, and looks at it. */
+  checkFiles(check: (object: ModelObject) => void): void {
+    for (const object of this.touched) if (this.objects.has(object.id)) check(object);
+    for (const object of this.endedByParts) checkEndedByParts(object);
+    this.touched.clear();
+    this.endedByParts.clear();
+    this.toBeRung.length = 0;
   }
 
   #endTimeline({ descriptor, memory }: ModelObject): void {

@@ -1,7 +1,9 @@
 /** What a client asks next: mostly what makes sense, at times what does not. */
+import { controlByteLength } from "../../../src/ring/channel-layout.js";
+import type { ChannelContent } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Request, Sharing } from "../../../src/wire/messages.js";
-import { gpuArray, hostArray, hostBundle, timelineDescriptor } from "../messages.js";
+import { channelOf, gpuArray, hostArray, hostBundle, timelineDescriptor } from "../messages.js";
 import type { Random } from "../random.js";
 import type { Client, HeldLease, Packet, SimulatedProcess } from "./client.js";
 import type { Held, World } from "./world.js";
@@ -26,6 +28,11 @@ const kinds: readonly Descriptor[] = [
   timelineDescriptor,
   hostPool,
   { ...hostPool, device: gpuArray.device },
+  ...(["end", "wait"] as const).flatMap((whenWriterGone) => [
+    channelOf({ whenWriterGone }),
+    channelOf({ whenWriterGone }),
+  ]),
+  { ...channelOf({ whenWriterGone: "wait", readersMax: 1 }), device: gpuArray.device, mechanism: "vmm" },
 ];
 const BAD_NAMES = ["", "a/b", "x".repeat(256), "ä"];
 const head = { v: 1 } as const;
@@ -82,8 +89,11 @@ function name({ random, names }: Surroundings): string {
 
 function open(id: number, around: Surroundings): Request {
   const { random } = around;
-  const access = random.chance(0.6) ? "read" : "read-write";
-  return { ...head, id, op: "open", name: name(around), access, wait: random.chance(0.7) };
+  const role = random.chance(0.4) ? random.pick(["reader", "reader", "observer", "writer"] as const) : undefined;
+  const own = role === undefined || random.chance(0.02) ? undefined : role === "writer" ? "read-write" : "read";
+  const access = own ?? (random.chance(0.6) ? "read" : "read-write");
+  const asRole = role === undefined ? {} : { role };
+  return { ...head, id, op: "open", name: name(around), access, wait: random.chance(0.7), ...asRole };
 }
 
 function create(id: number, around: Surroundings): Packet {
@@ -106,8 +116,26 @@ function memoryFor({ content }: Descriptor, { random, world }: Surroundings): He
   const facts = { sizeSealed: !(spoiled && random.chance(0.5)), byteLength: spoiled ? 100 : 4096 };
   const powers = { restrictable: random.chance(0.9), reopenable: random.chance(0.8) };
   const memory: Held = { file: world.file({ ...facts, ...powers }), writable: random.chance(0.95) };
+  if (content.kind === "channel") return [memory, ...wordsFor(content, { random, world } as Surroundings)];
   if (content.kind !== "bundle") return [memory];
   return [memory, { file: world.file({ byteLength: random.chance(0.98) ? 200 : 199 }), writable: false }];
+}
+
+function wordsFor(content: ChannelContent, { random, world }: Surroundings): Held[] {
+  const file = (byteLength: number): Held => {
+    const spoiled = random.chance(0.003);
+    const powers = { restrictable: random.chance(0.99), reopenable: random.chance(0.8) };
+    return {
+      file: world.file({ byteLength: byteLength + (spoiled ? 1 : 0), ...powers }),
+      writable: random.chance(0.995),
+    };
+  };
+  const bell = (): Held => ({
+    file: world.file({ isBell: random.chance(0.998), byteLength: 0, sizeSealed: false }),
+    writable: true,
+  });
+  const places = Array.from({ length: content.readersMax }, () => [file(4096), bell()]);
+  return [file(controlByteLength(content)), bell(), ...places.flat()];
 }
 
 function objectToPublish(client: Client, random: Random): number {
@@ -125,6 +153,10 @@ function requestToCancel(client: Client, random: Random): number {
 function leaseToRelease(client: Client, random: Random): number {
   const any = client.held.size === 0 || random.chance(0.02);
   const lease = any ? 1 + random.below(1000) : random.pick([...client.held.keys()]);
+  const released = client.held.get(lease);
+  // The writer ends the channel itself.
+  const control = released?.role === "writer" ? released.memory[1]?.file : undefined;
+  if (control !== undefined && random.chance(0.3)) control.closed = true;
   client.held.delete(lease);
   client.toRestore = client.toRestore.filter((id) => id !== lease);
   return lease;
@@ -152,9 +184,9 @@ function restored(client: Client, id: number): Request {
   return { ...head, id, op: "restored" };
 }
 
-function broughtBack({ memory }: HeldLease, { random, world }: Surroundings): readonly Held[] {
+function broughtBack({ memory, role }: HeldLease, { random, world }: Surroundings): readonly Held[] {
   const dice = random.below(100);
-  if (dice < 20) return [];
+  if (dice < (role === "observer" ? 95 : 20)) return [];
   if (dice < 23) return [{ file: world.file(), writable: true }];
   if (dice < 25) return [...memory, ...memory];
   return memory;

@@ -60,6 +60,7 @@ export function crash(sim: Simulation, death: Death = {}): void {
   if (random.chance(0.2)) memory.set(1, memoryOf(sim, [{ file: world.file(), writable: true }], "memfd"));
   sim.model = inheritedModel(sim.plan.policy, { state, connections, kept, files });
   sim.core.inherit({ state, connections, memory });
+  sim.core.serving();
   sim.model.settle();
   sim.check();
   for (const { id, peer } of connections) {
@@ -97,6 +98,7 @@ export function takeOver(sim: Simulation): void {
   });
   sim.core = sim.newCore(0);
   sim.core.inherit({ state, connections, memory });
+  sim.core.serving();
   model.takenOver(numbers);
   renumber(sim, numbers);
   // WHY again: the hub that hands over may not have come to it.

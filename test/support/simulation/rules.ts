@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import type { Request, RequestOf } from "../../../src/wire/messages.js";
 import { isValidName } from "../../../src/wire/names.js";
+import { freePlaces, givenTo, partsRefusal, roleRefusal } from "./channel-rules.js";
 import type { Judge } from "./judge.js";
 import { bringBack, checkCreated, isReady, mayManage, mayOpen, usesOf } from "./memory-rules.js";
 import type { Model, ModelConnection, ModelObject, ModelSession } from "./model.js";
@@ -109,7 +110,10 @@ function isTooFast({ model, judge, nowMs }: Event, { id, peer, session }: ModelC
 }
 
 function wantedFds(message: Request, found: number): number {
-  if (message.op === "create") return message.descriptor.content.kind === "bundle" ? 2 : 1;
+  if (message.op === "create") {
+    const { content } = message.descriptor;
+    return content.kind === "channel" ? 3 + 2 * content.readersMax : content.kind === "bundle" ? 2 : 1;
+  }
   return message.op === "restore" ? found : 0;
 }
 
@@ -169,7 +173,8 @@ function create(event: Event, session: ModelSession, message: RequestOf<"create"
     named: true,
   };
   model.addObject(object);
-  model.addLease(judge.fresh(result.lease), "owner", session, object);
+  const role = descriptor.content.kind === "channel" ? "writer" : undefined;
+  model.addLease(judge.fresh(result.lease), { kind: "owner", role }, session, object);
   session.recorded = true;
 }
 
@@ -189,6 +194,8 @@ function open(event: Event, session: ModelSession, message: RequestOf<"open">) {
   const { model, judge } = event;
   const { id } = session.connection;
   if (!isValidName(message.name)) return judge.fails(id, message.id, "INVALID_NAME");
+  const wanted = message.role === undefined ? message.access : message.role === "writer" ? "read-write" : "read";
+  if (message.access !== wanted) return judge.fails(id, message.id, "INVALID_MESSAGE");
   const object = model.names.get(message.name);
   if (object !== undefined && isReady(object)) return grant(event, session, message, object);
   if (!message.wait) return judge.fails(id, message.id, "NOT_FOUND");
@@ -214,6 +221,12 @@ function restore(event: Event, session: ModelSession, message: RequestOf<"restor
   const lease = session.leases.get(message.lease);
   if (lease === undefined) return judge.fails(id, message.id, "NOT_FOUND");
   session.unrestored?.delete(message.lease);
+  if (held.length > 0 && (lease.role === "reader" || lease.role === "observer")) {
+    const refusal = partsRefusal(lease, held);
+    if (refusal !== undefined) return judge.fails(id, message.id, refusal);
+    model.keepParts(lease);
+    return judge.ok(id, message.id);
+  }
   const brought = held.length === 0 ? undefined : bringBack(lease.object, session, held, event.fdTableFull);
   if (typeof brought === "string") return judge.fails(id, message.id, brought);
   if (brought !== undefined) {
@@ -240,21 +253,41 @@ function grant(event: Event, session: ModelSession, message: RequestOf<"open">, 
   assert.ok(memory !== undefined && object.published);
   const isHost = object.descriptor.mechanism === "memfd";
   if (!mayOpen(object, session, access)) return judge.fails(id, message.id, "PERMISSION_DENIED");
+  const wrongRole = roleRefusal(object, message);
+  if (wrongRole !== undefined) return judge.fails(id, message.id, wrongRole);
   const isTimeline = object.descriptor.content.kind === "timeline";
   const isReadOnly = isTimeline || (isHost && !memory.writable);
   if (access === "read-write" && isReadOnly) return judge.fails(id, message.id, "READ_ONLY");
-  if (event.fdTableFull && isHost && memory.writable && access === "read")
-    return judge.fails(id, message.id, "TOO_MANY_FDS");
+  const { role } = message;
+  const opensAnew = role === undefined ? isHost && memory.writable && access === "read" : role !== "writer";
+  if (event.fdTableFull && opensAnew) return judge.fails(id, message.id, "TOO_MANY_FDS");
   const refusal = model.refusal(session.tally, session.peer.uid, { leases: 1 });
   if (refusal !== undefined) return judge.fails(id, message.id, "LIMIT_EXCEEDED", refusal);
   if (event.diskFull) return judge.fails(id, message.id, "DISK_FULL");
-  const { result, fds } = judge.ok(id, message.id, object.files.length);
-  assert.equal(result.object, object.id);
+  const place = role === "reader" ? freePlaces(object)[0] : undefined;
+  const given = givenTo(object, role, place);
+  const { result, fds } = judge.ok(id, message.id, given.length);
+  assert.deepEqual([result.object, result.place], [object.id, place]);
   assert.ok(
-    fds.every(({ file }, index) => file === object.memory?.[index]?.file),
+    fds.every(({ file }, index) => file === given[index]?.file),
     "the memory is the object's",
   );
-  if (isHost) assert.equal(fds[0]?.writable, access === "read-write");
-  model.addLease(judge.fresh(result.lease), access, session, object);
+  if (isHost && role === undefined) assert.equal(fds[0]?.writable, access === "read-write");
+  const lease = judge.fresh(result.lease);
+  if (role !== undefined) checkGiven(fds, given, lease, { isHost, place });
+  model.addLease(lease, { kind: access, role, place }, session, object);
   session.recorded = true;
+}
+
+function checkGiven(
+  fds: readonly Held[],
+  given: readonly Held[],
+  lease: number,
+  { isHost, place }: { readonly isHost: boolean; readonly place: number | undefined },
+) {
+  // WHY not the first of a GPU, and no bells: there are no descriptors of those for reading alone.
+  const isTold = (index: number) => !given[index]?.file.isBell && (index > 0 || isHost || given.length === 3);
+  for (const [index, { writable }] of fds.entries())
+    if (isTold(index)) assert.equal(writable, given[index]?.writable, `descriptor ${index}`);
+  if (place !== undefined) assert.equal(fds[3]?.file.lease, lease, "the place is begun before it is known");
 }

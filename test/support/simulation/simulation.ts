@@ -8,6 +8,7 @@ import { HubCore } from "../../../src/hub/hub-core.js";
 import type { ConnectionId } from "../../../src/hub/ports.js";
 import { encodeMessage } from "../../../src/wire/codec.js";
 import { Random } from "../random.js";
+import { checkChannelFiles } from "./channel-rules.js";
 import type { Client, Packet, SimulatedProcess } from "./client.js";
 import { compare } from "./compare.js";
 import { damaged, garbage } from "./garbage.js";
@@ -127,6 +128,8 @@ export class Simulation {
     for (const file of world.endedNow)
       assert.ok(toBeEnded.includes(file), `the timeline in file ${file.number} is of a living owner`);
     for (const file of toBeEnded) assert.ok(file.ended, `the timeline in file ${file.number} is not ended`);
+    for (const file of model.toBeRung) assert.ok(world.rung.has(file), `the bell in file ${file.number} has not rung`);
+    model.checkFiles(checkChannelFiles);
   }
 
   #act(client: Client) {

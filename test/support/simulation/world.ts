@@ -18,6 +18,12 @@ export interface File {
   readonly reopenable: boolean;
   /** Whether the timeline in it has been ended. */
   ended: boolean;
+  readonly isBell: boolean;
+  /** Of a page: the lease that the hub wrote into it. */
+  lease: number;
+  /** Of a control file: what the hub wrote of the writer that left, and whether the writer had closed the channel. */
+  next: "awaited" | "gone" | undefined;
+  closed: boolean;
 }
 
 /** A descriptor as its holder knows it; the number differs from process to process. */
@@ -50,6 +56,7 @@ export class World implements HubPorts<number> {
   readonly forgotten: ConnectionId[] = [];
   readonly paused: { readonly connection: ConnectionId; readonly milliseconds: number }[] = [];
   readonly endedNow: File[] = [];
+  readonly rung = new Set<File>();
   stops = 0;
   handOvers = 0;
 
@@ -73,6 +80,7 @@ export class World implements HubPorts<number> {
     this.forgotten.length = 0;
     this.paused.length = 0;
     this.endedNow.length = 0;
+    this.rung.clear();
     this.stops = 0;
     this.handOvers = 0;
     this.diskFull = false;
@@ -86,12 +94,16 @@ export class World implements HubPorts<number> {
     this.dead = false;
   }
 
-  file(changes: Partial<File["facts"]> & { restrictable?: boolean; reopenable?: boolean } = {}): File {
+  file(
+    changes: Partial<File["facts"]> & { restrictable?: boolean; reopenable?: boolean; isBell?: boolean } = {},
+  ): File {
     this.#lastFile += 1;
-    const { restrictable = true, reopenable = true, ...facts } = changes;
+    const { restrictable = true, reopenable = true, isBell = false, ...facts } = changes;
     const whole = { byteLength: 4096, sizeSealed: true, contentSealed: true, mode: 0o444, ownerUid: 0, ...facts };
     const inode = `1:${this.#lastFile}`;
-    return { number: this.#lastFile, facts: { ...whole, inode }, restrictable, reopenable, ended: false };
+    const powers = { restrictable, reopenable, isBell };
+    const untouched = { ended: false, lease: 0, next: undefined, closed: false };
+    return { number: this.#lastFile, facts: { ...whole, inode }, ...powers, ...untouched };
   }
 
   /** A descriptor that the hub receives. */
@@ -183,33 +195,34 @@ export class World implements HubPorts<number> {
   }
 
   isBell(fd: number): boolean {
-    return this.#unexpected(fd);
+    return this.#look(fd, "looked at").file.isBell;
   }
 
   closeSeals(fd: number): boolean {
-    return this.#unexpected(fd);
+    return this.#look(fd, "sealed").writable;
   }
 
-  beginPlace(fd: number): void {
-    this.#unexpected(fd);
+  beginPlace(fd: number, lease: number): void {
+    const { file } = this.#look(fd, "written to");
+    if (!this.dead) file.lease = lease;
   }
 
   endPlace(fd: number): void {
-    this.#unexpected(fd);
+    const { file } = this.#look(fd, "written to");
+    if (!this.dead) file.lease = 0;
   }
 
-  endWriter(fd: number): boolean {
-    return this.#unexpected(fd);
+  endWriter(fd: number, next: "awaited" | "gone"): boolean {
+    const { file, writable } = this.#look(fd, "written to");
+    if (file.closed) return false;
+    if (!this.dead && (writable || file.reopenable)) file.next = next;
+    return true;
   }
 
   ringBell(fd: number): void {
-    this.#unexpected(fd);
-  }
-
-  /** There are no channels here yet. */
-  #unexpected(fd: number): false {
-    this.#violation(`a channel is made of descriptor ${fd}`);
-    return false;
+    const { file } = this.#look(fd, "rung");
+    if (!file.isBell) this.#violation(`descriptor ${fd} is no bell`);
+    if (!this.dead) this.rung.add(file);
   }
 
   now(): number {

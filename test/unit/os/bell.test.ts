@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { openSync, writeSync } from "node:fs";
 import { describe, it } from "node:test";
-import { createBell, isBell, ringBell, silenceBell } from "../../../src/os/bell.js";
+import { hasCode } from "../../../src/base/errors.js";
+import { libc } from "../../../src/ffi/libc.js";
+import { createBell, isBell, ringBell, silenceBell, unblockBell } from "../../../src/os/bell.js";
 import { FdWatch } from "../../../src/os/fd-watch.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
+
+const F_SETFL = 4;
 
 describe("a bell", () => {
   it("is heard once, however often it has rung", async () => {
@@ -29,6 +33,19 @@ describe("a bell", () => {
     writeSync(bell.number, new Uint8Array(BigUint64Array.of(2n ** 64n - 2n).buffer));
     ringBell(bell);
     bell.close();
+  });
+
+  it("does not wait either where another of its holders made it wait", () => {
+    const bell = createBell();
+    libc().fcntl(bell.number, F_SETFL, 0);
+    unblockBell(bell);
+    writeSync(bell.number, new Uint8Array(BigUint64Array.of(2n ** 64n - 2n).buffer));
+    ringBell(bell);
+    bell.close();
+    assert.throws(
+      () => unblockBell(bell),
+      (error) => hasCode(error, "CLOSED"),
+    );
   });
 
   it("is told from other descriptors", () => {

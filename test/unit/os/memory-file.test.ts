@@ -5,6 +5,7 @@ import { hasCode } from "../../../src/base/errors.js";
 import { libc } from "../../../src/ffi/libc.js";
 import { Mapping, mappedBytes } from "../../../src/os/mapping.js";
 import {
+  closeSeals,
   createConstantFile,
   createMemoryFile,
   inspectMemoryFile,
@@ -16,6 +17,9 @@ import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { asOtherUser, skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
+
+const F_ADD_SEALS = 1033;
+const F_SEAL_FUTURE_WRITE = 16;
 
 describe("createMemoryFile", () => {
   checkLeaks();
@@ -229,6 +233,28 @@ describe("restrictMemoryFile", () => {
     using open = strangeFile(false);
     assert.deepEqual([restrictMemoryFile(file), restrictMemoryFile(open)], [false, false]);
     assert.deepEqual([inspectMemoryFile(file).mode, inspectMemoryFile(open).mode], [0o666, 0o777]);
+  });
+});
+
+describe("closeSeals", () => {
+  checkLeaks();
+
+  it("keeps everybody from sealing memory against writing, and is no error twice", () => {
+    using fd = createMemoryFile("test", 4096);
+    assert.equal(closeSeals(fd), true);
+    assert.equal(libc().fcntl(fd.number, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
+    assert.equal(closeSeals(fd), true);
+    assert.equal(inspectMemoryFile(fd).writable, true);
+  });
+
+  it("is of no use where that was done already, by way of a descriptor for reading, or for other files", () => {
+    using folder = new TestFolder();
+    using sealed = createMemoryFile("test", 4096);
+    assert.equal(libc().fcntl(sealed.number, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
+    using memory = createMemoryFile("test", 4096);
+    using readable = reopenReadOnly(memory);
+    using file = new OwnedFd(openSync(folder.file("file"), "w+", 0o600));
+    assert.deepEqual([closeSeals(sealed), closeSeals(readable), closeSeals(file)], [false, false, false]);
   });
 });
 

@@ -1,0 +1,72 @@
+/**
+ * The loops of actors whose channel is filled and read by streams. The CPUs enqueue ahead by some CHUNKs of messages at most, which each
+ * sees by a timeline of its own that its stream signals once a CHUNK; the programs in C see it by the other's words.
+ */
+import type { DType } from "../../src/array/dtype.js";
+import type { ChannelReader } from "../../src/channel/channel-reader.js";
+import type { ChannelWriter } from "../../src/channel/channel-writer.js";
+import type { DeviceArray } from "../../src/gpu/device-array.js";
+import type { Stream } from "../../src/gpu/stream.js";
+import { finish, pumpOf, Samples, spinUntil, total, warmUp } from "./actor.js";
+import { loanSpinning, nextSpinning } from "./channel-side.js";
+
+export const SLOTS = 8;
+export const SLOT_BYTES = 65536;
+const CHUNK = 64;
+
+type Work<D extends DType> = (slot: DeviceArray<D>, message: number) => Promise<void>;
+
+/** A sample is the mean of CHUNK messages. Messages count from 1. */
+export async function fillByStream<D extends DType>(
+  name: string,
+  { writer, stream, fill }: { readonly writer: ChannelWriter<D>; readonly stream: Stream; readonly fill: Work<D> },
+): Promise<void> {
+  const samples = new Samples();
+  const pace = paceOf(stream);
+  const pump = pumpOf(stream);
+  let startMs = 0;
+  for (let i = 1; i <= total; i += 1) {
+    if (i % CHUNK === 0) {
+      pace(i);
+      const nowMs = performance.now();
+      if (startMs !== 0) samples.add(((nowMs - startMs) * 1000) / CHUNK);
+      startMs = i > warmUp ? nowMs : 0;
+    }
+    const slot = loanSpinning(writer, stream, pump);
+    await fill(slot.array, i);
+    slot.commit({ stream });
+  }
+  finish(stream);
+  samples.print(name);
+}
+
+/** By the stream of the reader. */
+export async function takeByStream<D extends DType>({
+  reader,
+  stream,
+  take,
+}: {
+  readonly reader: ChannelReader<D>;
+  readonly stream: Stream;
+  readonly take: Work<D>;
+}): Promise<void> {
+  const pace = paceOf(stream);
+  const pump = pumpOf(stream);
+  for (let i = 1; i <= total; i += 1) {
+    if (i % CHUNK === 0) pace(i);
+    const slot = nextSpinning(reader, pump);
+    await take(slot.array, i);
+    slot.release();
+  }
+  finish(stream);
+}
+
+/** Called every CHUNK messages: waits until the stream has got to where it was a CHUNK ago. */
+function paceOf(stream: Stream): (message: number) => void {
+  const done = stream.device.createTimeline({ label: "done" });
+  done.prepare(stream.device);
+  return (message) => {
+    stream.signal(done, message);
+    if (message > CHUNK) spinUntil(done, message - CHUNK, pumpOf(stream));
+  };
+}

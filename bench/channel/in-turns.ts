@@ -1,0 +1,63 @@
+/** Several ways to do the same thing, measured in turns in one run: for each the round in the middle, or why there is none. */
+import type { Row } from "../measure.js";
+import { type Measurement, type Program, runTogether } from "../processes.js";
+
+export interface Contender {
+  /** Of the measurement that its processes print. */
+  readonly name: string;
+  /** One process, or two that find a socket to each other; or why it cannot be measured here. */
+  readonly programs: readonly Program[] | string;
+}
+
+export type Times = Measurement["us"];
+export type Outcome = Times | string;
+
+/** @param by which figure decides which round is in the middle */
+export async function measureInTurns<Key extends string>(
+  contenders: Readonly<Record<Key, Contender>>,
+  { rounds, by }: { readonly rounds: number; readonly by: "p50" | "mean" },
+): Promise<Readonly<Record<Key, Outcome>>> {
+  const keys = Object.keys(contenders) as Key[];
+  const found = new Map<Key, Times[]>(keys.map((key) => [key, []]));
+  const missing = new Map<Key, string>();
+  for (let round = 0; round < rounds; round += 1) {
+    for (const key of keys) {
+      if (missing.has(key)) continue;
+      const measured = await measure(contenders[key]);
+      if (typeof measured === "string") missing.set(key, measured);
+      else found.get(key)?.push(measured);
+    }
+  }
+  const outcome = (key: Key): Outcome => {
+    const sorted = (found.get(key) ?? []).sort((a, b) => a[by] - b[by]);
+    return missing.get(key) ?? sorted[Math.floor((sorted.length - 1) / 2)] ?? "there was no round";
+  };
+  return Object.fromEntries(keys.map((key) => [key, outcome(key)])) as Record<Key, Outcome>;
+}
+
+async function measure({ name, programs }: Contender): Promise<Outcome> {
+  if (typeof programs === "string") return programs;
+  try {
+    const measured = (await runTogether(programs)).find((it) => it.name === name);
+    return measured?.us ?? `it printed nothing of ${name}`;
+  } catch (error) {
+    // WHY not thrown: what the others measure stands without it.
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** The figure of an outcome; NaN where there is none. */
+export function figureOf(outcome: Outcome, figure: (times: Times) => number): number {
+  return typeof outcome === "string" ? Number.NaN : figure(outcome);
+}
+
+/** The same for a row, which says why there is none. */
+export function valueFrom(outcome: Outcome, figure: (times: Times) => number): Pick<Row, "value" | "missing"> {
+  const value = figureOf(outcome, figure);
+  return typeof outcome === "string" ? { value, missing: outcome } : { value };
+}
+
+/** A ratio for a row; nothing where it cannot be told. */
+export function comparedWith(what: string, ratio: number): Pick<Row, "comparedWith" | "ratio"> {
+  return Number.isFinite(ratio) ? { comparedWith: what, ratio } : {};
+}

@@ -1,0 +1,89 @@
+/**
+ * NVIDIA's Multi-Process Service for as long as something is measured: a control daemon in a folder of its own, which only processes use
+ * that are started with its environment. It is ended again whatever happens, signals to this process included.
+ * https://docs.nvidia.com/deploy/mps/index.html
+ */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const CONTROL = "nvidia-cuda-mps-control";
+const COMMAND_LIMIT_MS = 20_000;
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+export type MpsEnvironment = Readonly<Record<"CUDA_MPS_PIPE_DIRECTORY" | "CUDA_MPS_LOG_DIRECTORY", string>>;
+
+export class MultiProcessService {
+  readonly env: MpsEnvironment;
+  readonly #folder: string;
+  readonly #stop = () => this[Symbol.dispose]();
+  readonly #stopAndEnd = (signal: NodeJS.Signals) => {
+    this.#stop();
+    process.kill(process.pid, signal);
+  };
+  #running = true;
+
+  private constructor(folder: string, env: MpsEnvironment) {
+    this.#folder = folder;
+    this.env = env;
+    process.once("exit", this.#stop);
+    for (const signal of SIGNALS) process.once(signal, this.#stopAndEnd);
+  }
+
+  /** Started, or why it cannot be. */
+  static start(): MultiProcessService | string {
+    const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-mps-"));
+    const env = { CUDA_MPS_PIPE_DIRECTORY: folder, CUDA_MPS_LOG_DIRECTORY: folder };
+    const { error, status, stderr } = control(env, ["-d"]);
+    if (error === undefined && status === 0) return new MultiProcessService(folder, env);
+    rmSync(folder, { recursive: true, force: true });
+    const isMissing = (error as NodeJS.ErrnoException | undefined)?.code === "ENOENT";
+    return isMissing ? `no ${CONTROL}` : `${CONTROL} -d: ${error?.message ?? `ended with ${status}: ${stderr.trim()}`}`;
+  }
+
+  /** Whether any process has used it: its server starts with the first. */
+  get wasUsed(): boolean {
+    return /\d/.test(control(this.env, [], "get_server_list\n").stdout ?? "");
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#running) return;
+    this.#running = false;
+    process.off("exit", this.#stop);
+    for (const signal of SIGNALS) process.off(signal, this.#stopAndEnd);
+    const pid = this.#controlPid();
+    control(this.env, [], "quit -t 5\n");
+    killAll(pid);
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #controlPid(): number | undefined {
+    try {
+      return Number(readFileSync(join(this.#folder, `${CONTROL}.pid`), "utf8")) || undefined;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+/** WHY: a daemon that did not obey would go on sharing the GPU after the benchmark. */
+function killAll(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    if (!readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(CONTROL)) return;
+    const servers = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
+    for (const each of [...servers, pid]) process.kill(each, "SIGKILL");
+  } catch {
+    // It has ended, as it was told to.
+  }
+}
+
+function control(env: MpsEnvironment, args: readonly string[], input = "") {
+  return spawnSync(CONTROL, args, {
+    input,
+    env: { ...process.env, ...env },
+    encoding: "utf8",
+    timeout: COMMAND_LIMIT_MS,
+  });
+}

@@ -1,0 +1,143 @@
+/**
+ * A ring of 8 slots of 64 KiB in the memory of a device between two processes, in the order of their streams: copies, and kernels on both
+ * sides, beside the same in C, with and without MPS; and beside what PyTorch takes to hand a tensor over.
+ */
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { CPrograms } from "../c-programs.js";
+import { HubProcess } from "../hub/hub-process.js";
+import type { Row } from "../measure.js";
+import {
+  type Contender,
+  comparedWith,
+  figureOf,
+  measureInTurns,
+  type Outcome,
+  type Times,
+  valueFrom,
+} from "./in-turns.js";
+import { MultiProcessService } from "./mps.js";
+import { inC, throughChannel } from "./programs.js";
+
+export interface DeviceOptions {
+  readonly messages: number;
+  /** Of PyTorch, which takes longer. */
+  readonly handovers: number;
+  readonly rounds: number;
+}
+
+type Loop = "channel-copies" | "channel-kernels";
+
+const FULL_SCALE: DeviceOptions = { messages: 10_000, handovers: 1000, rounds: 3 };
+const HOST_SCALE: DeviceOptions = { ...FULL_SCALE, messages: 1000 };
+const RATIO_MAX = 1.15;
+const TORCH_RATIO_MIN = 30;
+const TORCH_ABSENT = 3;
+/** Importing PyTorch takes seconds the first time. */
+const PYTHON_LIMIT_MS = 60_000;
+const loops: Readonly<Record<Loop, string>> = {
+  "channel-copies": "a copy into a slot of 64 KiB and one out of it",
+  "channel-kernels": "a kernel that fills a slot of 64 KiB and one that uses it",
+};
+const p50 = (times: Times) => times.p50;
+
+/** On the host device, where streams are queues on the event loop, without goals. */
+export async function throughStreams(
+  loop: Loop,
+  device: string,
+  options: DeviceOptions = device === "host" ? HOST_SCALE : FULL_SCALE,
+): Promise<Row[]> {
+  await using hub = await HubProcess.start();
+  using c = new CPrograms(device);
+  const alone = await besideC(loop, { hub, c, device, options });
+  const rows = compared(loops[loop], alone, device);
+  if (device === "host") return rows;
+  const withMps = await underMps((env) => besideC(loop, { hub, c, device, options, env }));
+  return [...rows, ...compared(`${loops[loop]}, with MPS`, withMps, device)];
+}
+
+/** Copies through a channel, and PyTorch's queue. */
+export async function besideTorch(
+  device: string,
+  options: DeviceOptions = device === "host" ? HOST_SCALE : FULL_SCALE,
+): Promise<Row[]> {
+  await using hub = await HubProcess.start();
+  const found = await measureInTurns(
+    {
+      ours: throughChannel("channel-copies", hub, { device, iterations: options.messages }),
+      torch: torchHandover(device, options.handovers),
+    },
+    { rounds: 1, by: "p50" },
+  );
+  const ratio = figureOf(found.torch, p50) / figureOf(found.ours, p50);
+  const row: Row = {
+    what: "a tensor of 64 KiB by torch.multiprocessing, acknowledged",
+    ...valueFrom(found.torch, p50),
+    unit: "us",
+    ...comparedWith("ours", ratio),
+  };
+  // WHY no goal where there is no PyTorch: there is nobody to be quicker than.
+  const goal = { goal: `ours at least ${TORCH_RATIO_MIN} times faster`, met: ratio >= TORCH_RATIO_MIN };
+  return [
+    { what: loops["channel-copies"], ...valueFrom(found.ours, p50), unit: "us" },
+    typeof found.torch === "string" ? row : { ...row, ...goal },
+  ];
+}
+
+interface Setting {
+  readonly hub: HubProcess;
+  readonly c: CPrograms;
+  readonly device: string;
+  readonly options: DeviceOptions;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+type BesideC = Readonly<Record<"ours" | "c", Outcome>>;
+
+function besideC(loop: Loop, { hub, c, device, options, env = {} }: Setting): Promise<BesideC> {
+  const { messages: iterations, rounds } = options;
+  return measureInTurns(
+    { ours: throughChannel(loop, hub, { device, iterations, env }), c: inC(loop, c, { iterations, env }) },
+    { rounds, by: "p50" },
+  );
+}
+
+async function underMps(measure: (env: Readonly<Record<string, string>>) => Promise<BesideC>): Promise<BesideC> {
+  using mps = disposable(MultiProcessService.start());
+  if (typeof mps.it === "string") return { ours: mps.it, c: mps.it };
+  const found = await measure(mps.it.env);
+  if (mps.it.wasUsed) return found;
+  const unused = "MPS ran, but no process used it";
+  return { ours: unused, c: unused };
+}
+
+function disposable(it: MultiProcessService | string) {
+  return {
+    it,
+    [Symbol.dispose]() {
+      if (typeof it !== "string") it[Symbol.dispose]();
+    },
+  };
+}
+
+function compared(what: string, { ours, c }: BesideC, device: string): Row[] {
+  const ratio = figureOf(ours, p50) / figureOf(c, p50);
+  // A goal that could not be judged was not met; one without MPS was not set.
+  const isJudged = device !== "host" && (typeof ours !== "string" || !what.endsWith("MPS"));
+  const goal = isJudged ? { goal: `within ${RATIO_MAX} times C`, met: ratio <= RATIO_MAX } : {};
+  return [
+    { what: `${what}, p50`, ...valueFrom(ours, p50), unit: "us", ...comparedWith("C", ratio), ...goal },
+    { what: `${what}, in C, p50`, ...valueFrom(c, p50), unit: "us" },
+  ];
+}
+
+function torchHandover(device: string, handovers: number): Contender {
+  const name = "torch-handover";
+  if (device === "host") return { name, programs: "needs a GPU" };
+  const script = fileURLToPath(new URL("../../../bench/python/torch_handover.py", import.meta.url));
+  // WHY asked first: a Python without PyTorch is no failure.
+  const { status, error, stderr } = spawnSync("python3", [script, "0"], { encoding: "utf8", timeout: PYTHON_LIMIT_MS });
+  if (error !== undefined) return { name, programs: `python3: ${error.message}` };
+  if (status === TORCH_ABSENT) return { name, programs: stderr.trim() };
+  return { name, programs: [{ command: "python3", args: [script, String(handovers), device] }] };
+}

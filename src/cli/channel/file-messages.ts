@@ -1,0 +1,88 @@
+/** A message of each file: arrays of .npy files, the bytes of all others. */
+import { CudaIpcError } from "../../base/errors.js";
+import { detectFileFormat } from "../../files/file-format.js";
+import { fileByteLength } from "../../files/file-piece.js";
+import { type NpyHeader, readNpyHeader } from "../../files/npy-header.js";
+import { UsageError } from "../error-report.js";
+import { openInputFile } from "../input-file.js";
+import {
+  type AskedSlot,
+  bytesAs,
+  chosenSlot,
+  type MessageSource,
+  type OutgoingMessage,
+  type SlotFacts,
+} from "./message-source.js";
+
+interface PlannedFile {
+  readonly path: string;
+  readonly byteOffset: number;
+  readonly byteLength: number;
+  readonly array: SlotFacts | undefined;
+}
+
+/**
+ * Each file as a message, all of them so many times.
+ * @param repeat may be Infinity
+ * @throws INVALID_FILE, UNSUPPORTED_DTYPE, PERMISSION_DENIED
+ */
+export async function fileMessages(paths: readonly string[], asked: AskedSlot, repeat: number): Promise<MessageSource> {
+  const files: PlannedFile[] = [];
+  for (const path of paths) files.push(await plan(path));
+  const total = files.length * repeat;
+  return {
+    slot: chosenSlot(asked, slotOf(files, asked)),
+    total: Number.isFinite(total) ? total : undefined,
+    messages: () => all(files, repeat),
+    close: async () => {},
+  };
+}
+
+async function* all(files: readonly PlannedFile[], repeat: number): AsyncGenerator<OutgoingMessage, void, undefined> {
+  for (let round = 0; round < repeat; round += 1) {
+    for (const planned of files) {
+      const { path, byteOffset, byteLength, array } = planned;
+      const file = await openInputFile(path);
+      try {
+        const data = { file, fileName: JSON.stringify(path), byteOffset, byteLength };
+        yield { origin: JSON.stringify(path), byteLength, array, data };
+      } finally {
+        await file.close();
+      }
+    }
+  }
+}
+
+async function plan(path: string): Promise<PlannedFile> {
+  const file = await openInputFile(path);
+  try {
+    const format = await detectFileFormat(path);
+    if (format === "safetensors") {
+      throw new UsageError(`${path} holds many arrays, and a message is one; --frames BYTES sends its bytes`);
+    }
+    if (format === "raw") {
+      return { path, byteOffset: 0, byteLength: await fileByteLength(file, path), array: undefined };
+    }
+    const header = await readNpyHeader(file, path);
+    checkOrder(header, path);
+    const { dtype, shape, dataByteOffset, dataByteLength } = header;
+    return { path, byteOffset: dataByteOffset, byteLength: dataByteLength, array: { dtype, shape } };
+  } finally {
+    await file.close();
+  }
+}
+
+/** @throws INVALID_FILE where the elements are not in the order that those of a message have */
+export function checkOrder({ fortranOrder, shape }: NpyHeader, fileName: string): void {
+  // Of one axis, or of none, both orders are the same.
+  if (!fortranOrder || shape.filter((size) => size !== 1).length <= 1) return;
+  const found = "its elements are in Fortran order, those of a message are in C order";
+  throw new CudaIpcError("INVALID_FILE", `Cannot send ${JSON.stringify(fileName)}: ${found}`);
+}
+
+/** The first one says it where it is an array; of bytes, the largest. */
+function slotOf(files: readonly PlannedFile[], { dtype = "uint8" }: AskedSlot): SlotFacts {
+  const [first] = files;
+  if (first?.array !== undefined) return first.array;
+  return bytesAs(dtype, Math.max(1, ...files.map((file) => file.byteLength)));
+}

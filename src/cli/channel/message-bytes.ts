@@ -1,0 +1,44 @@
+/** A message as it is written: its bytes, a line, an .npy, or a line of JSON about it. */
+import type { ReceivedSlot } from "../../channel/received-slot.js";
+import { encodeNpyHeader } from "../../files/npy-header.js";
+import { readPieces } from "../array-pieces.js";
+import { printable } from "../printable.js";
+
+export type MessageFormat = "raw" | "lines" | "npy" | "json";
+
+const LINE_BREAK = Uint8Array.of(10);
+const encoder = new TextEncoder();
+
+/** Pieces that are valid until the next is asked for. */
+export async function* messageBytes(
+  slot: ReceivedSlot,
+  format: MessageFormat,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  if (format === "json") {
+    yield encoder.encode(`${jsonLine(slot)}\n`);
+    return;
+  }
+  if (format === "npy") yield encodeNpyHeader(slot.array.dtype, slot.array.shape);
+  if (slot.byteLength === 0) {
+    // Nothing to be read.
+  } else if (slot.array.device.driver.kind === "host") yield slot.bytes;
+  else yield* readPieces(slot.array, { signal });
+  if (format === "lines") yield LINE_BREAK;
+}
+
+function jsonLine(slot: ReceivedSlot): string {
+  const { sequence, timestampMs, missed, byteLength, array } = slot;
+  const { dtype, shape } = array;
+  const text = JSON.stringify({ sequence, timestampMs, missed, byteLength, dtype, shape, ...metaOf(slot) });
+  return printable(text);
+}
+
+/** What travelled as JSON, or else bytes. */
+function metaOf(slot: ReceivedSlot): { meta: unknown; metaBase64?: string } {
+  const { json } = slot;
+  if (json !== undefined) return { meta: json };
+  const { meta } = slot;
+  if (meta.byteLength === 0) return { meta: null };
+  return { meta: null, metaBase64: Buffer.from(meta).toString("base64") };
+}

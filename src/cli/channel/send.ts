@@ -1,0 +1,232 @@
+/** `cuda-ipc channel send NAME [FILES...]`: files, or what comes on standard input, as messages of a channel. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Command } from "commander";
+import { arrayByteLength } from "../../array/layout.js";
+import { CudaIpcError, hasCode } from "../../base/errors.js";
+import type { ChannelWriter } from "../../channel/channel-writer.js";
+import { FairTurns } from "../../channel/fair-turns.js";
+import type { CommitOptions, LoanedSlot } from "../../channel/loaned-slot.js";
+import { encodeMeta } from "../../channel/message-meta.js";
+import type { Hub } from "../../client/hub.js";
+import { readFileInto } from "../../gpu/file-transfer.js";
+import type { CommandContext } from "../command-context.js";
+import { UsageError } from "../error-report.js";
+import { joinHubFor, joinOrStartHub } from "../join-hub.js";
+import { arrayWords, chosenDeviceWords, plural } from "../words.js";
+import { fileMessages } from "./file-messages.js";
+import type { AskedSlot, MessageSource, OutgoingMessage, SlotFacts } from "./message-source.js";
+import { Pace } from "./pace.js";
+import { addSendOptions, checkSendOptions, type SendOptions } from "./send-options.js";
+import { type Framing, streamMessages } from "./stream-messages.js";
+import { Traffic } from "./traffic.js";
+
+const COMMAND = "channel send";
+/** How often it is looked whether the readers are there. */
+const LOOK_MS = 20;
+const META_BYTES_MIN = 256;
+
+interface Sending {
+  readonly hub: Hub;
+  readonly name: string;
+  readonly writer: ChannelWriter;
+  readonly slot: SlotFacts;
+  readonly source: MessageSource;
+  readonly options: SendOptions;
+  readonly context: CommandContext;
+}
+
+export function addSend(channel: Command, context: CommandContext): void {
+  const command = channel
+    .command("send")
+    .description("send files, or what is read from standard input, to all who receive; the channel ends with it")
+    .argument("<name>", "the name under which others receive")
+    .argument(
+      "[files...]",
+      "a message each: the array of an .npy, or any bytes (default: standard input, cut as below)",
+    );
+  addSendOptions(command).action((name: string, files: readonly string[], options: SendOptions) =>
+    send(name, files, options, context),
+  );
+}
+
+async function send(
+  name: string,
+  paths: readonly string[],
+  options: SendOptions,
+  context: CommandContext,
+): Promise<void> {
+  const framing = checkSendOptions(options, paths);
+  if (options.resume) {
+    await using hub = await joinHubFor(context, COMMAND, name, { device: options.device });
+    const { slot, pinned } = await keptChannel(hub, name, context);
+    const source = await sourceOf(paths, framing, slot, options, context);
+    try {
+      const writer = await hub.resumeChannel(name, { wait: false, signal: context.signal });
+      await sendAll({ hub, name, writer, slot, source, options, context });
+      if (pinned && !options.keep) await removeIfThere(hub, name);
+    } finally {
+      await source.close();
+    }
+    return;
+  }
+  const source = await sourceOf(paths, framing, options, options, context);
+  try {
+    await using hub = await joinOrStartHub(context, COMMAND, { device: options.device });
+    const writer = await createChannel(hub, name, source.slot, options);
+    await sendAll({ hub, name, writer, slot: source.slot, source, options, context });
+  } finally {
+    await source.close();
+  }
+}
+
+function sourceOf(
+  paths: readonly string[],
+  framing: Framing | undefined,
+  asked: AskedSlot,
+  { repeat = 1 }: SendOptions,
+  { signal }: CommandContext,
+): Promise<MessageSource> {
+  if (framing === undefined) return fileMessages(paths, asked, repeat);
+  return streamMessages(paths, framing, asked, signal);
+}
+
+async function createChannel(
+  hub: Hub,
+  name: string,
+  { dtype, shape }: SlotFacts,
+  options: SendOptions,
+): Promise<ChannelWriter> {
+  const { slots, readersMax, whenFull, share, meta, keep } = options;
+  const metaBytes = meta === undefined ? 0 : encodeMeta(name, meta.value, Number.POSITIVE_INFINITY).bytes.byteLength;
+  try {
+    return await hub.createChannel(name, {
+      ...{ dtype, shape, slots, readersMax, whenFull },
+      metaBytesMax: Math.max(META_BYTES_MIN, metaBytes),
+      ...(share === undefined ? {} : { sharing: { with: share } }),
+      // WHY pinned: whoever goes on with it may come when nobody else holds it any more.
+      ...(keep ? { whenWriterGone: "wait", lifetime: "pinned" } : {}),
+    });
+  } catch (error) {
+    // What no channel can be was said on the command line.
+    if (error instanceof RangeError || error instanceof TypeError) throw new UsageError(error.message);
+    throw error;
+  }
+}
+
+/** @throws NOT_FOUND, WRONG_KIND */
+async function keptChannel(
+  hub: Hub,
+  name: string,
+  { signal }: CommandContext,
+): Promise<{ slot: SlotFacts; pinned: boolean }> {
+  const { object } = await hub.inspect(name, { signal });
+  const { content } = object.descriptor;
+  if (content.kind !== "channel") {
+    throw new CudaIpcError("WRONG_KIND", `Cannot send to "${name}": it is of kind ${content.kind}, wanted a channel`);
+  }
+  if (content.whenWriterGone !== "wait") {
+    const found = "it ends with its writer; only one made with --keep waits for another";
+    throw new CudaIpcError("IN_USE", `Cannot go on with channel "${name}": ${found}`);
+  }
+  return { slot: content, pinned: object.lifetime === "pinned" };
+}
+
+async function removeIfThere(hub: Hub, name: string): Promise<void> {
+  try {
+    await hub.remove(name);
+  } catch (error) {
+    if (!hasCode(error, "NOT_FOUND")) throw error;
+  }
+}
+
+/** Owns the writer: however this ends, the channel ends, or is left to the next. */
+async function sendAll(sending: Sending): Promise<void> {
+  const { writer, source, options, context } = sending;
+  const { terminal } = context;
+  try {
+    await readersCame(sending);
+    const losses = () => (writer.dropped > 0 ? `${writer.dropped} dropped` : undefined);
+    const traffic = new Traffic(terminal, "Sent", { total: source.total, losses });
+    try {
+      await sendEach(sending, traffic);
+    } finally {
+      traffic.stop();
+      terminal.line(traffic.summary());
+    }
+  } finally {
+    if (options.keep) writer.close();
+    else writer.end();
+  }
+}
+
+async function readersCame({ hub, name, writer, slot, options, context }: Sending): Promise<void> {
+  const { waitReaders = 1 } = options;
+  if (waitReaders === 0) return;
+  const { terminal, signal } = context;
+  using observer = await hub.observeChannel(name, { wait: false, signal });
+  const count = () => observer.statistics().readers.length;
+  if (count() >= waitReaders) return;
+  const what = `${writer.slots} x ${arrayWords(slot)} on ${chosenDeviceWords(writer.device)}`;
+  const whom = waitReaders === 1 ? "a reader" : plural(waitReaders, "reader");
+  terminal.note(`Channel "${name}" of ${what} waits for ${whom}: cuda-ipc channel receive ${name}`);
+  while (count() < waitReaders) {
+    await sleep(LOOK_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
+  }
+}
+
+async function sendEach(sending: Sending, traffic: Traffic): Promise<void> {
+  const { writer, slot: facts, source, options, context } = sending;
+  const { signal } = context;
+  const slotBytes = arrayByteLength(facts.dtype, facts.shape);
+  const turns = new FairTurns();
+  const pace = new Pace(options.rate);
+  const meta = options.meta?.value;
+  for await (const message of source.messages()) {
+    checkFits(sending, message, slotBytes);
+    await pace.next(signal);
+    signal.throwIfAborted();
+    using slot = await writer.loan({ signal });
+    await fill(slot, message, writer, signal);
+    slot.commit({ ...sizeOf(message, facts, slotBytes), meta });
+    traffic.add(message.byteLength);
+    const pause = turns.turn();
+    if (pause !== undefined) await pause;
+  }
+  signal.throwIfAborted();
+}
+
+function checkFits({ name, slot }: Sending, { origin, byteLength, array }: OutgoingMessage, slotBytes: number): void {
+  const attempt = `Cannot send ${origin} to channel "${name}"`;
+  if (array !== undefined && array.dtype !== slot.dtype) {
+    throw new CudaIpcError("INVALID_FILE", `${attempt}: it is of ${array.dtype}, the channel of ${slot.dtype}`);
+  }
+  if (byteLength > slotBytes) {
+    const found = `it has more than ${slotBytes} bytes, the most that a message of ${arrayWords(slot)} has`;
+    throw new CudaIpcError("MESSAGE_TOO_LARGE", `${attempt}: ${found}`);
+  }
+  const elementBytes = arrayByteLength(slot.dtype, []);
+  if (byteLength % elementBytes !== 0) {
+    throw new CudaIpcError("INVALID_FILE", `${attempt}: it has ${byteLength} bytes, no whole number of ${slot.dtype}`);
+  }
+}
+
+async function fill(
+  slot: LoanedSlot,
+  { data, byteLength }: OutgoingMessage,
+  { device }: ChannelWriter,
+  signal: AbortSignal,
+): Promise<void> {
+  if (byteLength === 0) return;
+  if (data instanceof Uint8Array && device.driver.kind === "host") {
+    slot.bytes.set(data);
+    return;
+  }
+  const { buffer, layout } = slot.array;
+  if (data instanceof Uint8Array) await buffer.write(layout.byteOffset, data, { signal });
+  else await readFileInto(buffer, layout.byteOffset, data, { signal });
+}
+
+function sizeOf({ byteLength, array }: OutgoingMessage, slot: SlotFacts, slotBytes: number): CommitOptions {
+  if (array !== undefined) return array.shape.join() === slot.shape.join() ? {} : { shape: array.shape };
+  return byteLength === slotBytes ? {} : { byteLength };
+}

@@ -1,0 +1,95 @@
+/** A thread that writes to a ring, or reads from it, with small pauses at some of its accesses to the shared words. Says what came of it. */
+import assert from "node:assert/strict";
+import { parentPort, workerData } from "node:worker_threads";
+import type { ChannelFacts } from "../../../../src/ring/channel-layout.js";
+import { Random } from "../../../support/random.js";
+import { type RingMemory, RingRig } from "../../../support/ring/ring-rig.js";
+import { Watched } from "../../../support/ring/ring-watch.js";
+import { eachAccess } from "../../../support/ring/shared-accesses.js";
+
+export interface ThreadPart {
+  readonly memory: RingMemory;
+  readonly facts: ChannelFacts;
+  readonly seed: number;
+  /** How many messages are written in all. */
+  readonly messages: number;
+  /** The reader's place; undefined for the writer. */
+  readonly place: number | undefined;
+  readonly mayBeOvertaken: boolean;
+}
+
+const { memory, facts, seed, messages, place, mayBeOvertaken } = workerData as ThreadPart;
+const random = new Random(seed);
+const outcomes = new Set<string>();
+const idle = new Int32Array(new SharedArrayBuffer(4));
+
+/** Lets the others run: there may be fewer processors than threads. */
+function rest(): void {
+  Atomics.wait(idle, 0, 0, 0.02);
+}
+
+function pause(): void {
+  if (!random.chance(0.02)) return;
+  if (random.chance(0.02)) rest();
+  else for (let turns = random.below(300); turns > 0; turns -= 1) Atomics.isLockFree(4);
+}
+
+function write(rig: RingRig): void {
+  for (let written = 0; written < messages; ) {
+    if (random.chance(0.02) && rig.writer.reserve()) {
+      rig.data.fill(-1, rig.writer.slot * 8, (rig.writer.slot + 1) * 8);
+      rig.writer.passOver();
+      outcomes.add("passed over");
+    }
+    const sequence = rig.put();
+    if (sequence === undefined) {
+      outcomes.add("no room");
+      rest();
+    } else {
+      assert.equal(sequence, written);
+      written += 1;
+      outcomes.add("written");
+    }
+  }
+  rig.control.setState("closed");
+}
+
+function read(rig: RingRig, place: number): void {
+  for (let isOver = false; !isOver; ) {
+    const from = random.pick(["latest", "oldest", "next"] as const);
+    const watched = new Watched(rig, rig.attach({ place, from, mayBeOvertaken }));
+    outcomes.add("attached");
+    isOver = readFor(watched, rig, random.chance(0.2) ? Number.POSITIVE_INFINITY : random.below(200));
+    watched.assertIntact();
+    if (!isOver || random.chance(0.5)) watched.detach();
+    rig.endPlace(place);
+  }
+}
+
+/** @returns whether the channel has ended, and everything was taken */
+function readFor(watched: Watched, rig: RingRig, turns: number): boolean {
+  const { reader } = watched;
+  for (let turn = 0; turn < turns; turn += 1) {
+    // WHY asked before: what was written before the end is seen after it.
+    const isClosed = rig.control.state === "closed";
+    const taken = reader.mayHoldMore ? watched.take() : undefined;
+    if (taken !== undefined) outcomes.add(taken.missed > 0 ? "took one, and missed others" : "took the next");
+    else if (reader.mayHoldMore) {
+      outcomes.add("nothing there");
+      if (isClosed) {
+        const last = watched.sequences.at(-1);
+        if (!reader.mayBeOvertaken && last !== undefined) assert.equal(last, messages - 1, "the last message");
+        return true;
+      }
+      if (watched.held.length === 0) rest();
+    }
+    while (watched.held.length > 0 && (taken === undefined || random.chance(0.6))) {
+      watched.release(random.below(watched.held.length));
+    }
+  }
+  return false;
+}
+
+const rig = new RingRig(facts, memory);
+eachAccess(pause, () => (place === undefined ? write(rig) : read(rig, place)));
+parentPort?.postMessage([...outcomes]);

@@ -1,0 +1,42 @@
+/** Channels over the hands of hubs: the next one has their descriptors and places, and ends them as the first would have. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { control, page, writerStates } from "../../../src/ring/channel-layout.js";
+import { Actor } from "../../support/actor.js";
+import { ChannelClient, hasRung, smallWord, word } from "../../support/channel-client.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { until } from "../../support/until.js";
+import { TakeoverRig } from "./takeover-rig.js";
+
+const HOLDS = new URL("../hub/actors/holds-channel.js", import.meta.url);
+
+describe("a hub that takes over channels", () => {
+  checkLeaks();
+
+  it("knows the places and who has them, and what to end and whom to wake", async () => {
+    await using rig = new TakeoverRig();
+    const first = await rig.serving();
+    const { socket } = rig.folder;
+    await using client = await ChannelClient.connect(socket);
+    using channel = await client.create("c");
+    await using reader = new Actor(HOLDS, { args: [socket, "c", "reader", "{}"] });
+    const { lease } = (await reader.says()) as { lease: number };
+    await using writer = new Actor(HOLDS, { args: [socket, "d", "create", '{"whenWriterGone":"wait"}'] });
+    await writer.says();
+    using other = await client.open("d", "reader", true);
+    const before = await client.inspect("c");
+    await rig.successorOf(first);
+    assert.deepEqual(await client.inspect("c"), before);
+    assert.equal(word(channel.page(0), page.lease), BigInt(lease));
+    assert.equal(hasRung(other.bell()), false);
+    reader.kill("SIGKILL");
+    await until("the place is free", () => word(channel.page(0), page.lease) === 0n);
+    await until("the writer is woken", () => hasRung(channel.roomBell));
+    using next = await client.open("c", "reader");
+    assert.equal(next.place, 0);
+    writer.kill("SIGKILL");
+    await until("it is awaited", () => smallWord(other.control, control.state) === writerStates.awaited);
+    using resumed = await client.open("d", "writer");
+    assert.equal(resumed.fds.length, 7);
+  });
+});

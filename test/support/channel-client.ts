@@ -1,0 +1,179 @@
+/** A client that makes and opens channels as far as the hub is concerned: all their descriptors, and nothing that flows through them. */
+import assert from "node:assert/strict";
+import { readSync } from "node:fs";
+import { Deadline } from "../../src/base/deadline.js";
+import { Devices } from "../../src/client/devices.js";
+import { duplicates } from "../../src/client/held-leases.js";
+import { closeFds } from "../../src/client/hub-connection.js";
+import { HubLink, type Reconnected } from "../../src/client/hub-link.js";
+import { HubObjects } from "../../src/client/hub-objects.js";
+import type { CreateOptions } from "../../src/client/hub-options.js";
+import type { OpenedChannel } from "../../src/client/opened-channel.js";
+import { type HubPlace, tryConnect } from "../../src/client/reach-hub.js";
+import type { SharedHandle } from "../../src/client/shared-object.js";
+import { createBell } from "../../src/os/bell.js";
+import { readFilePart, writeFilePart } from "../../src/os/file-calls.js";
+import { createMemoryFile } from "../../src/os/memory-file.js";
+import type { OwnedFd } from "../../src/os/owned-fd.js";
+import { ownUid } from "../../src/os/runtime-folder.js";
+import { controlByteLength, memorySlots, PAGE_BYTES } from "../../src/ring/channel-layout.js";
+import { type ChannelContent, type ChannelRole, channelFdsAt, readerFdsAt } from "../../src/wire/channel-content.js";
+import type { ObjectSummary, ResultOf } from "../../src/wire/messages.js";
+import { channelOf } from "./messages.js";
+import { soon } from "./until.js";
+
+/** A channel that was made or opened here, with descriptors of its own. */
+export class HeldChannel {
+  readonly fds: readonly OwnedFd[];
+  readonly role: ChannelRole;
+  readonly place: number | undefined;
+  readonly lease: number;
+  readonly content: ChannelContent;
+  #handle: SharedHandle | undefined;
+
+  constructor(facts: Pick<OpenedChannel, "role" | "place" | "lease" | "content" | "fds">) {
+    this.fds = duplicates(facts.fds);
+    this.role = facts.role;
+    this.place = facts.place;
+    this.lease = facts.lease;
+    this.content = facts.content;
+  }
+
+  heldBy(handle: SharedHandle): void {
+    this.#handle = handle;
+  }
+
+  get control(): OwnedFd {
+    return this.#at(this.role === "observer" ? 0 : channelFdsAt.control);
+  }
+
+  get roomBell(): OwnedFd {
+    return this.#at(channelFdsAt.roomBell);
+  }
+
+  page(place = this.place ?? 0): OwnedFd {
+    if (this.role === "observer") return this.#at(1 + place);
+    return this.#at(this.role === "reader" ? readerFdsAt.page : channelFdsAt.page(place));
+  }
+
+  bell(place = this.place ?? 0): OwnedFd {
+    return this.#at(this.role === "reader" ? readerFdsAt.bell : channelFdsAt.bell(place));
+  }
+
+  #at(index: number): OwnedFd {
+    const fd = this.fds[index];
+    assert.ok(fd !== undefined, `descriptor ${index}`);
+    return fd;
+  }
+
+  close(): void {
+    if (this.fds.some(({ closed }) => closed)) return;
+    closeFds(this.fds);
+    this.#handle?.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+export class ChannelClient {
+  readonly link: HubLink;
+  readonly objects: HubObjects;
+  readonly #devices = new Devices("host");
+
+  private constructor(link: HubLink) {
+    this.link = link;
+    this.objects = new HubObjects(link, this.#devices, () => {});
+  }
+
+  static async connect(socketPath: string, start = false): Promise<ChannelClient> {
+    const trusted = new Set([ownUid(), 0]);
+    const place: HubPlace = { socketPath, program: "channels", trusted, start, hubIdleMs: 60_000 };
+    const connection = await tryConnect(place, { deadline: new Deadline("connect", {}, 30_000) });
+    assert.ok(connection !== undefined, "a hub listens");
+    return new ChannelClient(new HubLink(connection, place, { reconnect: true, reconnectTimeoutMs: 30_000 }));
+  }
+
+  /** A channel that is published, as its writer. */
+  async create(name: string, changes: Partial<ChannelContent> = {}, options: CreateOptions = {}): Promise<HeldChannel> {
+    const descriptor = channelOf(changes);
+    const { content } = descriptor;
+    const fds = channelFiles(content);
+    try {
+      const kept = duplicates(fds);
+      const memory = { bring: () => duplicates(kept), close: () => closeFds(kept) };
+      const facts = await this.objects.register(name, descriptor, memory, options);
+      const channel = new HeldChannel({ role: "writer", place: undefined, lease: facts.lease, content, fds });
+      const handle = this.objects.track(facts, () => channel.close());
+      channel.heldBy(handle);
+      await handle.publish({});
+      return channel;
+    } finally {
+      closeFds(fds);
+    }
+  }
+
+  open(name: string, role: ChannelRole, wait = false): Promise<HeldChannel> {
+    return this.objects.openChannel(name, role, { wait }, (opened) => {
+      const channel = new HeldChannel(opened);
+      channel.heldBy(this.objects.track(opened, () => channel.close()));
+      return channel;
+    });
+  }
+
+  inspect(name: string): Promise<ResultOf<"inspect">> {
+    return this.link.request("inspect", { name }, new Deadline("inspect", {}, 30_000));
+  }
+
+  async list(): Promise<ObjectSummary[]> {
+    return (await this.link.request("list", {}, new Deadline("list", {}, 30_000))).objects;
+  }
+
+  reconnected(): Promise<Reconnected> {
+    return soon("it comes back", new Promise((resolve) => this.link.onReconnect(resolve)));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.objects.close();
+    await this.link.close();
+    this.#devices.close();
+  }
+}
+
+/** Of one channel, in order; the caller's. */
+export function channelFiles(content: ChannelContent): OwnedFd[] {
+  const places = Array.from({ length: content.readersMax }, () => [createMemoryFile("page", PAGE_BYTES), createBell()]);
+  const data = createMemoryFile("slots", memorySlots(content) * content.slotStride);
+  return [data, createMemoryFile("control", controlByteLength(content)), createBell(), ...places.flat()];
+}
+
+/** Whether a bell has rung since this was asked last. */
+export function hasRung(bell: OwnedFd): boolean {
+  try {
+    return readSync(bell.number, new Uint8Array(8)) === 8;
+  } catch (error) {
+    assert.equal((error as NodeJS.ErrnoException).code, "EAGAIN");
+    return false;
+  }
+}
+
+export function word(file: OwnedFd, byteOffset: number): bigint {
+  const words = new BigInt64Array(1);
+  readFilePart(file, new Uint8Array(words.buffer), byteOffset);
+  return words[0] as bigint;
+}
+
+export function smallWord(file: OwnedFd, byteOffset: number): number {
+  const words = new Uint32Array(1);
+  readFilePart(file, new Uint8Array(words.buffer), byteOffset);
+  return words[0] as number;
+}
+
+export function writeWord(file: OwnedFd, byteOffset: number, value: bigint): void {
+  writeFilePart(file, new Uint8Array(BigInt64Array.of(value).buffer), byteOffset);
+}
+
+export function writeSmallWord(file: OwnedFd, byteOffset: number, value: number): void {
+  writeFilePart(file, new Uint8Array(Uint32Array.of(value).buffer), byteOffset);
+}

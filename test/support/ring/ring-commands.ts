@@ -1,0 +1,23 @@
+/** What is done to a ring and to its model, and the messages that are written. */
+import { flags, type page } from "../../../src/ring/channel-layout.js";
+import type { ReadFrom } from "../../../src/ring/ring-reader.js";
+import type { ModelMessage } from "./reader-model.js";
+import type { RingRig } from "./ring-rig.js";
+
+export type RingCommand =
+  | { readonly do: "put" | "drop" | "passOver" | "sleepWriter" | "wakeWriter" }
+  | { readonly do: "attach"; readonly place: number; readonly from: ReadFrom; readonly mayBeOvertaken: boolean }
+  | { readonly do: "take" | "detach" | "die" | "sleep" | "wake" | "finishStream"; readonly place: number }
+  | { readonly do: "release"; readonly place: number; readonly which: number; readonly byStream: boolean }
+  | { readonly do: "dieTaking"; readonly place: number; readonly at: number }
+  | { readonly do: "writerDies"; readonly at: number; readonly unfinished: number }
+  | { readonly do: "nonsense"; readonly place: number; readonly word: keyof typeof page; readonly value: bigint };
+
+export function message(position: number, epoch: number) {
+  return { timestampMs: 1, byteLength: 8, readyAt: position + 1, epoch, flags: 0, metaBytes: 0 };
+}
+
+export function isOf(rig: RingRig, { position }: ModelMessage, epoch: number): boolean {
+  const header = rig.control.header(position % rig.facts.slots);
+  return header.epoch === epoch && (header.flags & flags.lost) === 0;
+}

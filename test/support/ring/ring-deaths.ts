@@ -1,0 +1,131 @@
+/**
+ * A writer or a reader of a ring that dies somewhere among what it does, and what must be true then: by an error in the same process, or
+ * by SIGKILL in one of its own.
+ */
+import assert from "node:assert/strict";
+import { type ChannelFacts, flags, type WhenFull } from "../../../src/ring/channel-layout.js";
+import { ringFacts } from "./ring-facts.js";
+import { plainMessage, type RingRig } from "./ring-rig.js";
+import { assertGoesOn, Watched } from "./ring-watch.js";
+
+/** Of the reader that dies, at place 0. */
+export const DYING_LEASE = 7;
+
+/** What the hub does of a death. */
+export interface HubPart {
+  beginPlace(lease: number): void;
+  endPlace(): void;
+  endWriter(): void;
+}
+
+export interface Deed {
+  readonly facts: ChannelFacts;
+  readonly role: "writer" | "reader" | "reader that may be overtaken";
+  /** Prepares. @returns what is true after the death */
+  before(rig: RingRig): (hub: HubPart) => void;
+}
+
+export function act(role: Deed["role"], rig: RingRig): void {
+  if (role === "writer") write(rig);
+  else read(rig, role === "reader that may be overtaken");
+}
+
+/** What a writer does; it dies somewhere among it. */
+function write(rig: RingRig): void {
+  const { writer } = rig;
+  rig.put();
+  rig.put({ flags: flags.shaped });
+  if (writer.reserve()) {
+    rig.fill();
+    rig.control.setShape(writer.slot, [1, 2]);
+    writer.commit({ ...plainMessage, flags: flags.shaped });
+  }
+  writer.fallAsleep();
+  writer.wakeUp();
+  if (writer.reserve()) {
+    rig.data.fill(-1, writer.slot * 8, (writer.slot + 1) * 8);
+    writer.passOver();
+  }
+  writer.drop();
+  for (let count = 0; count < rig.facts.slots; count += 1) rig.put();
+}
+
+/** What a reader does, at a place that was prepared for it. */
+function read(rig: RingRig, mayBeOvertaken: boolean): void {
+  rig.leases[0] = DYING_LEASE;
+  const reader = rig.reader({ place: 0, from: "oldest", mayBeOvertaken });
+  const first = reader.tryTake();
+  const second = reader.tryTake();
+  if (second !== undefined) reader.release(second);
+  if (first !== undefined) reader.release(first);
+  const third = reader.tryTake();
+  reader.fallAsleep();
+  if (third !== undefined) reader.release(third, { signal: (value) => rig.pages[0]?.setDone(value) });
+  reader.wakeUp();
+  reader.tryTake();
+  reader.detach();
+}
+
+/** What was committed is there and nothing else, and another goes on without a gap. */
+export function writerDeed(whenFull: WhenFull): Deed {
+  return {
+    facts: ringFacts({ slots: 3, whenFull, firstPosition: 5 }),
+    role: "writer",
+    before: (rig) => {
+      rig.puts(4);
+      const waiting = new Watched(rig, rig.attach({ place: 1 }));
+      const holding = new Watched(rig, rig.attach({ place: 2, from: "oldest", mayBeOvertaken: true }));
+      holding.take();
+      return (hub) => {
+        const { published } = rig.control;
+        hub.endWriter();
+        assert.equal(rig.control.state, "awaited");
+        holding.assertIntact();
+        const last = waiting.drain() ?? 3;
+        assert.equal(waiting.reader.position, published, "all that was committed");
+        const writer = rig.succeed();
+        // WHY: the last messages may be overtaken by what was never committed.
+        const committed = whenFull === "drop-oldest" ? Math.max(last, writer.sequence - 1) : last;
+        if (whenFull !== "drop-oldest") {
+          assert.deepEqual(
+            waiting.sequences,
+            Array.from({ length: last - 3 }, (_, index) => 4 + index),
+          );
+        }
+        assert.equal(writer.sequence, committed + 1, "without a gap");
+        assert.equal(rig.put(), committed + 1);
+        assert.equal(waiting.drain(), committed + 1);
+        assertGoesOn(rig, [waiting, holding]);
+      };
+    },
+  };
+}
+
+/** Its place and its slots come back. */
+export function readerDeed(role: "reader" | "reader that may be overtaken"): Deed {
+  return {
+    facts: ringFacts({ slots: 3, firstPosition: 5 }),
+    role,
+    before: (rig) => {
+      rig.puts(5);
+      const other = new Watched(rig, rig.attach({ place: 1, from: "oldest" }));
+      return (hub) => {
+        // What it held is held, whether it lives or not.
+        other.drain();
+        for (let count = 0; count < 4; count += 1) if (rig.put() !== undefined) other.drain();
+        hub.endPlace();
+        assertGoesOn(rig, [other]);
+        assert.equal(rig.control.expelled(0), 0, "its words made sense throughout");
+        hub.beginPlace(DYING_LEASE + 1);
+        rig.leases[0] = DYING_LEASE + 1;
+        const next = new Watched(rig, rig.reader({ place: 0 }));
+        rig.rung.fill(0);
+        next.reader.fallAsleep();
+        assert.notEqual(rig.put(), undefined);
+        assert.equal(rig.rung[0], 1, "the next reader at its place is rung for");
+        next.reader.wakeUp();
+        assertGoesOn(rig, [next, other]);
+      };
+    },
+  };
+}

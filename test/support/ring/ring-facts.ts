@@ -1,0 +1,16 @@
+/** What a ring in a test is like, where the test says nothing else. */
+import type { ChannelFacts } from "../../../src/ring/channel-layout.js";
+
+export function ringFacts(options: Partial<ChannelFacts> = {}): ChannelFacts {
+  return {
+    slots: 4,
+    readersMax: 3,
+    slotBytes: 64,
+    slotStride: 64,
+    metaBytesMax: 32,
+    whenFull: "wait",
+    whenWriterGone: "wait",
+    firstPosition: 0,
+    ...options,
+  };
+}

@@ -1,0 +1,189 @@
+/**
+ * A ring with its hub, its data and its bells, in memory that a test can look into: the slot of a message holds the message's sequence in
+ * each of its words, so that wrong or torn bytes show.
+ */
+import assert from "node:assert/strict";
+import { beginPlace, endPlace, endWriter, type WordsFile } from "../../../src/ring/channel-end.js";
+import {
+  type ChannelFacts,
+  controlByteLength,
+  memorySlots,
+  PAGE_BYTES,
+  page as pageAt,
+} from "../../../src/ring/channel-layout.js";
+import { ControlWords, type MessageHeader } from "../../../src/ring/control-words.js";
+import { PageWords } from "../../../src/ring/page-words.js";
+import { type ReadFrom, RingReader, type TakenMessage } from "../../../src/ring/ring-reader.js";
+import { succeed } from "../../../src/ring/ring-succession.js";
+import { RingWriter } from "../../../src/ring/ring-writer.js";
+import { ringFacts } from "./ring-facts.js";
+
+const SLOT_WORDS = 8;
+
+export interface RingMemory {
+  readonly control: ArrayBufferLike;
+  readonly pages: readonly ArrayBufferLike[];
+  readonly data: ArrayBufferLike;
+}
+
+export interface AttachOptions {
+  readonly place?: number;
+  readonly from?: ReadFrom;
+  readonly mayBeOvertaken?: boolean;
+}
+
+export const plainMessage: Omit<MessageHeader, "sequence"> = {
+  timestampMs: 0.5,
+  byteLength: 64,
+  readyAt: 0,
+  epoch: 0,
+  flags: 0,
+  metaBytes: 0,
+};
+
+export function ringMemory(facts: ChannelFacts): RingMemory {
+  return {
+    control: new SharedArrayBuffer(controlByteLength(facts)),
+    pages: Array.from({ length: facts.readersMax }, () => new SharedArrayBuffer(PAGE_BYTES)),
+    data: new SharedArrayBuffer(memorySlots(facts) * SLOT_WORDS * 8),
+  };
+}
+
+export class RingRig {
+  readonly facts: ChannelFacts;
+  readonly memory: RingMemory;
+  readonly control: ControlWords;
+  readonly pages: readonly PageWords[];
+  readonly data: Float64Array;
+  #writer: RingWriter | undefined;
+  /** How often the bell of each place was rung, and that of the writer. */
+  readonly rung: number[];
+  roomRung = 0;
+  /** The lease of the reader at each place; 0 for none. */
+  readonly leases: number[];
+  #leases = 100;
+
+  /** @param memory of a ring that is there already, or of a new one; without it, memory of this process */
+  constructor(options: Partial<ChannelFacts> = {}, memory?: RingMemory, age: "new" | "old" = memory ? "old" : "new") {
+    this.facts = ringFacts(options);
+    this.memory = memory ?? ringMemory(this.facts);
+    this.control =
+      age === "new"
+        ? ControlWords.create(this.memory.control, this.facts)
+        : ControlWords.open("ring", this.memory.control, this.memory.control.byteLength, this.facts);
+    this.pages = this.memory.pages.map((buffer) => new PageWords(buffer));
+    this.data = new Float64Array(this.memory.data);
+    this.rung = this.memory.pages.map(() => 0);
+    this.leases = this.memory.pages.map(() => 0);
+  }
+
+  /** Made when it is asked for first: a reader in another thread or process has none. */
+  get writer(): RingWriter {
+    this.#writer ??= this.newWriter();
+    return this.#writer;
+  }
+
+  set writer(writer: RingWriter) {
+    this.#writer = writer;
+  }
+
+  newWriter(): RingWriter {
+    return new RingWriter(this.control, this.pages, (place) => {
+      this.rung[place] = (this.rung[place] as number) + 1;
+    });
+  }
+
+  /** What the hub and a reader do: a place is prepared, and the reader attaches. */
+  attach({ place = 0, from = "next", mayBeOvertaken = false }: AttachOptions = {}): RingReader {
+    this.beginPlace(place);
+    return this.reader({ place, from, mayBeOvertaken });
+  }
+
+  beginPlace(place: number): void {
+    this.#leases += 1;
+    this.leases[place] = this.#leases;
+    beginPlace(wordsFile(this.memory.pages[place] as ArrayBufferLike), this.#leases);
+  }
+
+  /** Attaches to a place that was prepared. */
+  reader({ place = 0, from = "next", mayBeOvertaken = false }: AttachOptions = {}): RingReader {
+    const ring = () => {
+      this.roomRung += 1;
+    };
+    const lease = this.leases[place] as number;
+    // WHY words of its own: as in another process.
+    const control = ControlWords.open("ring", this.memory.control, this.memory.control.byteLength, this.facts);
+    const page = new PageWords(this.memory.pages[place] as ArrayBufferLike);
+    return new RingReader(control, page, { label: "ring", place, lease, from, mayBeOvertaken, ring });
+  }
+
+  endPlace(place: number): void {
+    this.leases[place] = 0;
+    endPlace(wordsFile(this.memory.pages[place] as ArrayBufferLike));
+  }
+
+  endWriter(): void {
+    endWriter(wordsFile(this.memory.control), this.facts.whenWriterGone === "wait" ? "awaited" : "gone");
+  }
+
+  /** The writer that was there has ended: another goes on. */
+  succeed(reached = 0): RingWriter {
+    succeed("ring", this.control, { reached });
+    this.control.setState("open");
+    this.writer = this.newWriter();
+    return this.writer;
+  }
+
+  /** Writes the next message, if there is room. @returns its sequence */
+  put(message: Partial<MessageHeader> = {}): number | undefined {
+    if (!this.writer.reserve()) return undefined;
+    this.fill();
+    return this.writer.commit({ ...plainMessage, ...message });
+  }
+
+  puts(count: number): void {
+    for (let index = 0; index < count; index += 1) assert.notEqual(this.put(), undefined, `put ${index} of ${count}`);
+  }
+
+  /** The data of the message that comes next. */
+  fill(): void {
+    const { slot, sequence } = this.writer;
+    this.data.fill(sequence, slot * SLOT_WORDS, (slot + 1) * SLOT_WORDS);
+  }
+
+  /** What the slot holds: one word from each of its parts must be the same. */
+  assertIntact({ slot, sequence }: Pick<TakenMessage, "slot" | "sequence">, when = ""): void {
+    for (let index = 0; index < SLOT_WORDS; index += 1) {
+      const found = this.data[slot * SLOT_WORDS + index];
+      if (found !== sequence) assert.fail(`${when} slot ${slot} holds ${found}, wanted message ${sequence}`);
+    }
+  }
+
+  /** Takes all there is, giving each back at once. */
+  drain(reader: RingReader): number[] {
+    const sequences: number[] = [];
+    for (let taken = reader.tryTake(); taken !== undefined; taken = reader.tryTake()) {
+      this.assertIntact(taken);
+      sequences.push(taken.sequence);
+      reader.release(taken);
+    }
+    return sequences;
+  }
+
+  /** A word of a reader's page, written by a reader that has gone mad. */
+  scribble(place: number, name: keyof typeof pageAt, value: number | bigint, index = 0): void {
+    const buffer = this.memory.pages[place] as ArrayBufferLike;
+    const byteOffset = pageAt[name] + index * 8;
+    if (name === "state" || name === "mode" || name === "asleep") {
+      Atomics.store(new Uint32Array(buffer), byteOffset / 4, Number(value));
+    } else Atomics.store(new BigInt64Array(buffer), byteOffset / 8, BigInt(value));
+  }
+}
+
+export function wordsFile(buffer: ArrayBufferLike): WordsFile {
+  const all = new Uint8Array(buffer);
+  return {
+    read: (byteOffset, bytes) => bytes.set(all.subarray(byteOffset, byteOffset + bytes.byteLength)),
+    write: (byteOffset, bytes) => all.set(bytes, byteOffset),
+  };
+}

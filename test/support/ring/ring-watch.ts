@@ -1,0 +1,66 @@
+/** What readers of a ring got, checked as it comes: bytes, order, and what they missed. */
+import assert from "node:assert/strict";
+import type { RingReader, TakenMessage } from "../../../src/ring/ring-reader.js";
+import type { RingRig } from "./ring-rig.js";
+
+export class Watched {
+  readonly reader: RingReader;
+  readonly sequences: number[] = [];
+  readonly held: TakenMessage[] = [];
+  readonly #rig: RingRig;
+
+  constructor(rig: RingRig, reader: RingReader) {
+    this.#rig = rig;
+    this.reader = reader;
+  }
+
+  /** Takes a message and holds it. */
+  take(): TakenMessage | undefined {
+    const taken = this.reader.tryTake();
+    if (taken === undefined) return undefined;
+    this.#rig.assertIntact(taken, "taken:");
+    const last = this.sequences.at(-1);
+    assert.equal(taken.missed, last === undefined ? 0 : taken.sequence - last - 1, "missed before it");
+    assert.ok(taken.missed === 0 || this.reader.mayBeOvertaken, "a reader that is waited for misses nothing");
+    this.sequences.push(taken.sequence);
+    this.held.push(taken);
+    return taken;
+  }
+
+  release(which = 0): void {
+    const [taken] = this.held.splice(which, 1);
+    if (taken === undefined) return;
+    this.#rig.assertIntact(taken, "until it is released:");
+    this.reader.release(taken);
+  }
+
+  assertIntact(): void {
+    for (const taken of this.held) this.#rig.assertIntact(taken, "held:");
+  }
+
+  /** Releases all, and takes all there is. @returns the sequence that was taken last */
+  drain(): number | undefined {
+    while (this.held.length > 0) this.release();
+    while (this.take() !== undefined) this.release();
+    return this.sequences.at(-1);
+  }
+
+  detach(): void {
+    this.assertIntact();
+    this.held.length = 0;
+    this.reader.detach();
+  }
+}
+
+/** Whatever happened before: the ring goes on, and all get everything from here on. */
+export function assertGoesOn(rig: RingRig, readers: readonly Watched[]): void {
+  for (const watched of readers) {
+    watched.assertIntact();
+    watched.drain();
+  }
+  for (let round = 0; round < rig.facts.slots + 2; round += 1) {
+    const sequence = rig.put();
+    assert.notEqual(sequence, undefined, "there is room when all is released");
+    for (const watched of readers) assert.equal(watched.drain(), sequence, "all get what is written");
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * Comes between one access to shared words and the next: what one side does while the other is at any point of its own operation. The
+ * accesses that order the two sides are those by `Atomics`; to one that dies, every write is a step.
+ */
+import { RingWords } from "../../../src/ring/ring-words.js";
+
+type Methods = Record<string, (...given: unknown[]) => unknown>;
+
+const ORDERED = [{ target: Atomics, names: ["load", "store"] }] as const;
+const ALL = [...ORDERED, { target: RingWords.prototype, names: ["setCount", "setWord32", "setNumber"] }] as const;
+
+/** Calls `before` before each access that `body` makes; those that it makes itself do not count. */
+function eachOf<T>(wanted: typeof ALL | typeof ORDERED, before: (count: number) => void, body: () => T): T {
+  let count = 0;
+  let isInside = false;
+  const restores: (() => void)[] = [];
+  for (const { target, names } of wanted) {
+    const methods = target as unknown as Methods;
+    for (const name of names) {
+      const method = methods[name] as Methods[string];
+      restores.push(() => {
+        methods[name] = method;
+      });
+      methods[name] = function (this: unknown, ...given: unknown[]) {
+        if (!isInside) {
+          isInside = true;
+          try {
+            before(count);
+          } finally {
+            count += 1;
+            isInside = false;
+          }
+        }
+        return method.apply(this, given);
+      };
+    }
+  }
+  try {
+    return body();
+  } finally {
+    for (const restore of restores) restore();
+  }
+}
+
+/** Each access by `Atomics`. */
+export function eachAccess<T>(before: (count: number) => void, body: () => T): T {
+  return eachOf(ORDERED, before, body);
+}
+
+/** Each access by `Atomics`, and each plain write. */
+export function eachStep<T>(before: (count: number) => void, body: () => T): T {
+  return eachOf(ALL, before, body);
+}
+
+/** Does `other` before access `at` of `body`. @returns whether the body came that far */
+export function duringAccess(at: number, other: () => void, body: () => void): boolean {
+  let isReached = false;
+  eachAccess((count) => {
+    if (count !== at) return;
+    isReached = true;
+    other();
+  }, body);
+  return isReached;
+}
+
+/** Ends an operation in the middle, as death does. */
+class Death extends Error {}
+
+/** `body` ends before step `at`. @returns false where it came to its own end before */
+export function dieAt(at: number, body: () => void): boolean {
+  try {
+    eachStep((count) => {
+      if (count === at) throw new Death();
+    }, body);
+  } catch (error) {
+    if (error instanceof Death) return true;
+    throw error;
+  }
+  return false;
+}

@@ -1,0 +1,116 @@
+/** What the model thinks of channels: who may be what in one, what each gets, and what the hub must have written into its files. */
+import assert from "node:assert/strict";
+import type { Descriptor } from "../../../src/wire/descriptor.js";
+import type { RequestOf } from "../../../src/wire/messages.js";
+import type { ModelLease, ModelObject } from "./model.js";
+import type { File, Held } from "./world.js";
+
+const [DATA, CONTROL, ROOM, PLACES] = [0, 1, 2, 3];
+
+type Content = Extract<Descriptor["content"], { kind: "channel" }>;
+
+export function channelOfObject({ descriptor: { content } }: Pick<ModelObject, "descriptor">): Content | undefined {
+  return content.kind === "channel" ? content : undefined;
+}
+
+export function writerOf(object: ModelObject): ModelLease | undefined {
+  return [...object.leases.values()].find(({ role }) => role === "writer");
+}
+
+/** Whether nobody holds what would end with its holder, in memory that has come back. */
+export function isOrphan(object: ModelObject): boolean {
+  return channelOfObject(object) === undefined ? object.ownerLease === undefined : writerOf(object) === undefined;
+}
+
+export function isAwaited(object: ModelObject): boolean {
+  const { published, named, memory, files } = object;
+  const waits = channelOfObject(object)?.whenWriterGone === "wait";
+  return waits && published && named && memory !== undefined && !files[CONTROL]?.closed;
+}
+
+export function freePlaces(object: ModelObject): number[] {
+  const taken = [...object.leases.values()].map(({ place }) => place);
+  const { readersMax } = channelOfObject(object) as Content;
+  return [...Array(readersMax).keys()].filter((place) => !taken.includes(place));
+}
+
+/** The code with which this is refused, whoever asks. */
+export function roleRefusal(object: ModelObject, { role }: RequestOf<"open">): string | undefined {
+  if ((channelOfObject(object) === undefined) !== (role === undefined)) return "WRONG_KIND";
+  if (role === "writer" && writerOf(object) !== undefined) return "IN_USE";
+  return role === "reader" && freePlaces(object).length === 0 ? "READERS_FULL" : undefined;
+}
+
+/** What is given for each role, in order; the second says what may be written to, where the first is host memory. */
+export function givenTo(object: ModelObject, role: string | undefined, place: number | undefined) {
+  // WHY not those of its creation: memory of a GPU can have come back as any other.
+  const files = object.memory?.map(({ file }) => file) ?? object.files;
+  const page = PLACES + 2 * (place ?? 0);
+  if (role === "reader") return pick(files, [DATA, CONTROL, ROOM, page, page + 1], [page]);
+  const pages = files.map((_, index) => index).filter((index) => index >= PLACES && index % 2 === 1);
+  if (role === "observer") return pick(files, [CONTROL, ...pages], []);
+  return pick(files, [...files.keys()], [DATA, CONTROL, ...pages]);
+}
+
+function pick(files: readonly File[], indices: readonly number[], writable: readonly number[]) {
+  return indices.map((index) => ({ file: files[index] as File, writable: writable.includes(index) }));
+}
+
+/** Whether all that is beside the data is what a channel has there. */
+export function isChannelAsClaimed(content: Content, held: readonly Held[]): boolean {
+  const controlBytes = 5120 + content.slots * (128 + Math.ceil(content.metaBytesMax / 64) * 64);
+  return held.every(({ file, writable }, index) => {
+    if (index === DATA) return true;
+    if (index === ROOM || (index > ROOM && index % 2 === 0)) return file.isBell;
+    const { byteLength, sizeSealed } = file.facts;
+    return writable && sizeSealed && byteLength === (index === CONTROL ? controlBytes : 4096);
+  });
+}
+
+/** Which of the descriptors are of files that can be told from others. */
+export function isKnowable({ mechanism, content }: Descriptor, index: number): boolean {
+  if (index === 0) return mechanism === "memfd";
+  return content.kind !== "channel" || index === CONTROL || index % 2 === 1;
+}
+
+/** What is wrong with what a reader brings. */
+export function partsRefusal({ object, role, place }: ModelLease, held: readonly Held[]): string | undefined {
+  const given = role === "reader" ? givenTo(object, role, place) : [];
+  if (held.length !== given.length || given.length === 0) return "INVALID_MESSAGE";
+  const areSame = [1, 3].every((index) => held[index]?.file === given[index]?.file);
+  return areSame && held[2]?.file.isBell && held[4]?.file.isBell ? undefined : "INVALID_DESCRIPTOR";
+}
+
+export function bellsOf({ files }: ModelObject): File[] {
+  return files.filter((_, index) => index > ROOM && index % 2 === 0);
+}
+
+export function roomBellOf({ files }: ModelObject): File {
+  return files[ROOM] as File;
+}
+
+/** What stands in the files of a channel that has its memory. */
+export function checkChannelFiles(object: ModelObject): void {
+  const content = channelOfObject(object);
+  if (content === undefined || object.memory === undefined) return;
+  const { files, id } = object;
+  const leases = [...object.leases.values()];
+  for (let place = 0; place < content.readersMax; place += 1) {
+    const reader = leases.find((lease) => lease.place === place);
+    const found = files[PLACES + 2 * place]?.lease ?? 0;
+    // WHY also none: the hub may have died before it had written what it had recorded, and its client was not told.
+    assert.ok(
+      found === 0 || found === reader?.id,
+      `place ${place} of object ${id} is of ${reader?.id}, page: ${found}`,
+    );
+  }
+  const control = files[CONTROL] as File;
+  if (writerOf(object) !== undefined || control.closed) return;
+  assert.equal(control.next, isAwaited(object) ? "awaited" : "gone", `the writer of object ${id}`);
+}
+
+/** After the end of a channel without memory: what a reader brought was enough to say so. */
+export function checkEndedByParts({ files, id }: ModelObject): void {
+  const control = files[CONTROL] as File;
+  if (control.reopenable && !control.closed) assert.equal(control.next, "gone", `object ${id}`);
+}

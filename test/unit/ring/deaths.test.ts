@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { beginPlace, endPlace, endWriter } from "../../../src/ring/channel-end.js";
+import { whenFullPolicies } from "../../../src/ring/channel-layout.js";
+import { act, type Deed, DYING_LEASE, readerDeed, writerDeed } from "../../support/ring/ring-deaths.js";
+import { RingRig, ringMemory, wordsFile } from "../../support/ring/ring-rig.js";
+import { dieAt } from "../../support/ring/shared-accesses.js";
+
+/** Dies at each step, until it comes to its end. */
+function dieAtEach({ facts, role, before }: Deed): void {
+  let at = 0;
+  for (let hasDied = true; hasDied; at += 1) {
+    const memory = ringMemory(facts);
+    const rig = new RingRig(facts, memory, "new");
+    const after = before(rig);
+    const page = wordsFile(memory.pages[0] as ArrayBufferLike);
+    beginPlace(page, DYING_LEASE);
+    hasDied = dieAt(at, () => act(role, new RingRig(facts, memory)));
+    after({
+      beginPlace: (lease) => beginPlace(page, lease),
+      endPlace: () => endPlace(page),
+      endWriter: () => endWriter(wordsFile(memory.control), facts.whenWriterGone === "end" ? "gone" : "awaited"),
+    });
+  }
+  assert.ok(at > 30, `there were ${at} steps`);
+}
+
+describe("a writer that dies at any of its steps", () => {
+  for (const whenFull of whenFullPolicies) {
+    it(`leaves what was committed and nothing else, and another goes on: ${whenFull}`, () =>
+      dieAtEach(writerDeed(whenFull)));
+  }
+});
+
+describe("a reader that dies at any of its steps", () => {
+  for (const role of ["reader", "reader that may be overtaken"] as const) {
+    it(`gives its place and its slots back: ${role}`, () => dieAtEach(readerDeed(role)));
+  }
+});

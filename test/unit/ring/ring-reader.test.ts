@@ -1,0 +1,223 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { hasCode } from "../../../src/base/errors.js";
+import { CLAIMS, flags } from "../../../src/ring/channel-layout.js";
+import { plainMessage, RingRig } from "../../support/ring/ring-rig.js";
+
+const corrupt = (error: unknown) => hasCode(error, "CHANNEL_CORRUPT");
+
+describe("where a reader begins", () => {
+  for (const mayBeOvertaken of [false, true]) {
+    it(`is as it asks: ${mayBeOvertaken ? "may be overtaken" : "waited for"}`, () => {
+      const rig = new RingRig({ slots: 4 });
+      const first = (["latest", "oldest", "next"] as const).map((from, place) =>
+        rig.attach({ place, from, mayBeOvertaken }),
+      );
+      assert.deepEqual(
+        first.map((reader) => rig.drain(reader)),
+        [[], [], []],
+      );
+      rig.puts(1);
+      assert.deepEqual(
+        first.map((reader) => rig.drain(reader)),
+        [[0], [0], [0]],
+        "of an empty ring, all get the first",
+      );
+      for (const [place, reader] of first.entries()) {
+        reader.detach();
+        rig.endPlace(place);
+      }
+      rig.puts(9);
+      const wanted = { latest: [9], oldest: [6, 7, 8, 9], next: [] };
+      for (const from of ["latest", "oldest", "next"] as const) {
+        assert.deepEqual(rig.drain(rig.attach({ from, mayBeOvertaken })), wanted[from], from);
+        rig.endPlace(0);
+      }
+    });
+  }
+
+  it("is the latest message, where positions after it were passed over", () => {
+    const rig = new RingRig({ slots: 4 });
+    rig.puts(6);
+    for (let count = 0; count < 2; count += 1) {
+      rig.writer.reserve();
+      rig.writer.passOver();
+    }
+    assert.deepEqual(rig.drain(rig.attach({ from: "latest" })), [5]);
+  });
+});
+
+describe("taking", () => {
+  it("counts what was overtaken, exactly", () => {
+    const rig = new RingRig({ slots: 4 });
+    const reader = rig.attach({ mayBeOvertaken: true });
+    rig.puts(1);
+    assert.deepEqual(rig.drain(reader), [0]);
+    rig.puts(9);
+    const taken = reader.tryTake();
+    assert.deepEqual([taken?.sequence, taken?.missed, reader.missed, reader.received], [6, 5, 5, 2]);
+  });
+
+  it("counts messages that died with their writer as missed before the next", () => {
+    const rig = new RingRig({ slots: 8 });
+    const reader = rig.attach();
+    for (const readyAt of [0, 1, 2, 4, 5]) rig.put({ readyAt });
+    assert.equal(reader.tryTake()?.sequence, 0);
+    rig.endWriter();
+    rig.succeed(2);
+    rig.puts(1);
+    const rest = [reader.tryTake(), reader.tryTake(), reader.tryTake()];
+    assert.deepEqual(
+      rest.map((taken) => [taken?.sequence, taken?.missed]),
+      [
+        [1, 0],
+        [2, 0],
+        [5, 2],
+      ],
+    );
+    assert.deepEqual([reader.missed, reader.received], [2, 4]);
+  });
+
+  it("counts what is lost after it was taken", () => {
+    const rig = new RingRig({ slots: 8 });
+    const reader = rig.attach();
+    rig.puts(2);
+    const first = reader.tryTake();
+    assert.ok(first);
+    reader.lose(first);
+    assert.deepEqual([reader.tryTake()?.missed, reader.missed, reader.received, reader.heldCount], [1, 1, 1, 1]);
+  });
+
+  it("holds 8 at most where it may be overtaken, and tells how many for those who look on", () => {
+    const rig = new RingRig({ slots: 16 });
+    const reader = rig.attach({ mayBeOvertaken: true });
+    rig.puts(12);
+    const taken = Array.from({ length: CLAIMS }, () => reader.tryTake());
+    assert.equal(reader.mayHoldMore, false);
+    assert.throws(
+      () => reader.tryTake(),
+      (error) => hasCode(error, "LIMIT_EXCEEDED"),
+    );
+    assert.ok(taken[3]);
+    reader.release(taken[3]);
+    assert.equal(reader.tryTake()?.sequence, 8);
+    assert.equal(rig.pages[0]?.received, 8);
+  });
+
+  it("gives a slot back once", () => {
+    const rig = new RingRig();
+    const reader = rig.attach();
+    rig.puts(1);
+    const taken = reader.tryTake();
+    assert.ok(taken);
+    reader.release(taken);
+    assert.throws(
+      () => reader.release(taken),
+      (error) => hasCode(error, "CLOSED"),
+    );
+  });
+
+  it("gives back by a stream what one before was refused for, and nothing twice", () => {
+    const rig = new RingRig();
+    const reader = rig.attach();
+    rig.puts(3);
+    const [first, second, third] = [reader.tryTake(), reader.tryTake(), reader.tryTake()];
+    assert.ok(first && second && third);
+    const told: number[] = [];
+    let refusals = 1;
+    const order = {
+      signal: (value: number) => {
+        if (value === 2 && refusals-- > 0) throw new Error("refused");
+        told.push(value);
+      },
+    };
+    reader.release(second, order);
+    assert.throws(() => reader.release(first, order), /refused/);
+    reader.release(third, order);
+    assert.deepEqual(told, [1, 2, 3]);
+    assert.equal(rig.pages[0]?.released, 3);
+  });
+});
+
+describe("a writer whose words make no sense", () => {
+  it("is found out where it publishes beyond what this reader gave back", () => {
+    for (const published of [6, 2 ** 52, 2 ** 53, 2 ** 62]) {
+      const rig = new RingRig({ slots: 4 });
+      const reader = rig.attach();
+      rig.control.publish(published);
+      assert.throws(() => reader.tryTake(), corrupt);
+    }
+  });
+
+  it("is found out where it publishes beyond its limit", () => {
+    for (const published of [6, 2 ** 52, 2 ** 53, 2 ** 62]) {
+      const rig = new RingRig({ slots: 4 });
+      const reader = rig.attach({ mayBeOvertaken: true });
+      rig.control.publish(published);
+      assert.throws(() => reader.tryTake(), corrupt);
+      for (const from of ["latest", "oldest", "next"] as const)
+        assert.throws(() => rig.attach({ place: 1, from }), corrupt);
+    }
+  });
+
+  it("is found out where it takes back what it published, or began", () => {
+    const rig = new RingRig({ firstPosition: 10 });
+    rig.puts(2);
+    const reader = rig.attach();
+    rig.control.publish(11);
+    assert.throws(() => reader.tryTake(), corrupt);
+    rig.control.publish(9);
+    assert.throws(() => rig.attach({ place: 1 }), corrupt);
+  });
+
+  it("is found out where its limit is beyond what it has published", () => {
+    const rig = new RingRig({ slots: 2 });
+    const reader = rig.attach({ mayBeOvertaken: true });
+    rig.puts(1);
+    for (const limit of [5, 2 ** 60]) {
+      rig.control.setLimit(limit);
+      assert.throws(() => reader.tryTake(), corrupt);
+    }
+  });
+
+  it("is found out by its headers", () => {
+    const wrongs: ((rig: RingRig) => void)[] = [
+      (rig) => rig.control.setGeneration(1, 99),
+      (rig) => rig.control.setHeader(1, 1, { ...plainMessage, byteLength: 65 }),
+      (rig) => rig.control.setHeader(1, 1, { ...plainMessage, metaBytes: 33 }),
+      (rig) => rig.control.setHeader(1, 1, { ...plainMessage, flags: 8 }),
+      (rig) => rig.control.setHeader(1, 2 ** 53, plainMessage),
+      (rig) => rig.control.setHeader(1, 0, plainMessage),
+    ];
+    for (const wrong of wrongs) {
+      const rig = new RingRig();
+      const reader = rig.attach();
+      rig.puts(2);
+      assert.equal(reader.tryTake()?.sequence, 0);
+      wrong(rig);
+      assert.throws(() => reader.tryTake(), corrupt);
+    }
+  });
+
+  it("is no matter to a reader that it has turned away, which it goes over", () => {
+    const rig = new RingRig({ slots: 2 });
+    const reader = rig.attach();
+    rig.puts(2);
+    assert.equal(reader.tryTake()?.sequence, 0);
+    rig.scribble(0, "state", 9);
+    rig.puts(2);
+    assert.throws(
+      () => reader.tryTake(),
+      (error) => hasCode(error, "READER_EXPELLED"),
+    );
+  });
+});
+
+describe("flags", () => {
+  it("can be asked again", () => {
+    const rig = new RingRig();
+    rig.put({ flags: flags.json });
+    rig.control.setFlags(0, flags.json | flags.lost);
+    assert.equal(rig.control.flags(0), 5);
+  });
+});

@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { hasCode } from "../../../src/base/errors.js";
+import { flags } from "../../../src/ring/channel-layout.js";
+import { succeed } from "../../../src/ring/ring-succession.js";
+import { RingRig } from "../../support/ring/ring-rig.js";
+import { dieAt } from "../../support/ring/shared-accesses.js";
+
+const corrupt = (error: unknown) => hasCode(error, "CHANNEL_CORRUPT");
+
+describe("a writer that follows another", () => {
+  it("is refused with IN_USE unless it is awaited", () => {
+    for (const state of ["open", "closed", "gone", "none"] as const) {
+      const rig = new RingRig();
+      rig.control.setState(state);
+      assert.throws(
+        () => rig.succeed(),
+        (error) => hasCode(error, "IN_USE") && String(error).includes(`it is ${state}`),
+      );
+    }
+  });
+
+  it("refuses words that make no sense", () => {
+    const wrongs: ((rig: RingRig) => void)[] = [
+      (rig) => rig.control.publish(9),
+      (rig) => rig.control.publish(2 ** 60),
+      (rig) => rig.control.setLimit(11),
+      (rig) => rig.control.setLimit(17),
+      (rig) => rig.control.setLimit(2 ** 60),
+      (rig) => rig.control.setSequence(3),
+    ];
+    for (const [index, wrong] of wrongs.entries()) {
+      const rig = new RingRig({ firstPosition: 10 });
+      rig.puts(2);
+      rig.endWriter();
+      wrong(rig);
+      assert.throws(() => rig.succeed(), corrupt, `wrong ${index}`);
+    }
+  });
+
+  for (const slots of [1, 2, 5]) {
+    for (const before of [0, 1, slots, slots + 1]) {
+      it(`goes on without a gap, wherever the other died: ${slots} slots, ${before} messages before`, () => {
+        // The successor dies too, at each step of its own beginning.
+        for (
+          let at = 0, again = 0, hasDied = true;
+          hasDied || again > 0;
+          again = (again + 1) % 12, at += again ? 0 : 1
+        ) {
+          const rig = new RingRig({ slots, firstPosition: 3 });
+          const reader = rig.attach();
+          for (let count = 0; count < before; count += 1) {
+            rig.puts(1);
+            rig.drain(reader);
+          }
+          hasDied = dieAt(at, () => rig.put());
+          const { published } = rig.control;
+          rig.endWriter();
+          const sequence = published - 3;
+          dieAt(again, () => succeed("ring", rig.control, { reached: 0 }));
+          const writer = rig.succeed();
+          assert.deepEqual([writer.position, writer.sequence], [published, sequence], `step ${at}`);
+          assert.equal(rig.put() ?? sequence, sequence);
+          if (rig.control.published === published) {
+            rig.drain(reader);
+            assert.equal(rig.put(), sequence);
+          }
+          const rest = rig.drain(reader);
+          assert.equal(rest.at(-1), sequence);
+          assert.equal(reader.missed, 0);
+        }
+      });
+    }
+  }
+
+  it("marks as lost what the GPU of the other had not finished, held or not, and nothing of those before", () => {
+    const rig = new RingRig({ slots: 3, whenFull: "drop-oldest" });
+    const holder = rig.attach();
+    // Of an earlier writer, whose timeline is another.
+    rig.put({ readyAt: 1 });
+    const held = holder.tryTake();
+    assert.ok(held);
+    rig.control.setEpoch(1);
+    rig.put({ readyAt: 2, epoch: 1 });
+    const second = holder.tryTake();
+    for (const readyAt of [4, 6, 7]) rig.put({ readyAt, epoch: 1 });
+    rig.endWriter();
+    rig.succeed(0);
+    const lost = [0, 1, 2].map((slot) => (rig.control.flags(slot) & flags.lost) !== 0);
+    assert.ok(second);
+    assert.equal(rig.control.flags(held.slot) & flags.lost, 0);
+    assert.equal(rig.control.flags(second.slot) & flags.lost, flags.lost, "held while the ring went round");
+    assert.equal(lost.filter(Boolean).length, 2);
+    assert.equal(rig.control.epoch, 2);
+  });
+});
