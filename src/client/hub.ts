@@ -249,8 +249,7 @@ export class Hub {
   async list(options: WaitOptions & { readonly prefix?: string | undefined } = {}): Promise<ObjectSummary[]> {
     this.#checkOpen("list what is shared");
     const deadline = new Deadline("list what is shared", options, defaults.requestTimeoutMs);
-    const { prefix } = options;
-    return listObjects(this.#link, deadline, prefix === undefined ? "" : checkName(prefix));
+    return listObjects(this.#link, deadline, options.prefix === undefined ? "" : checkName(options.prefix));
   }
 
   /** One object and who holds it. */
