@@ -28,6 +28,7 @@ class Ring {
 
 const deeds = fc.array(fc.record({ what: fc.constantFrom("send", "cancel", "answer", "release"), which: fc.nat(20) }), {
   maxLength: 200,
+  size: "max",
 });
 
 describe("LinkWindow", () => {
