@@ -3,7 +3,7 @@
  * requests that this client then makes. A client that dies in between gives its place back, and the offer is there for the next.
  */
 import type { DType } from "../array/dtype.js";
-import { CudaIpcError, hasCode } from "../base/errors.js";
+import { CudaIpcError } from "../base/errors.js";
 import { acquireInAsync } from "../base/scope.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
@@ -89,9 +89,9 @@ export class Offer<Q extends DType = DType, R extends DType = DType> {
       if (now !== undefined && now === before) onSilent();
       before = now;
     };
-    const ignore = (error: unknown) => {
+    const ignore = () => {
       // WHY nothing: without a hub nobody takes it, and the wait for the client is told.
-      before = hasCode(error, "CLOSED") ? before : undefined;
+      before = undefined;
     };
     return setInterval(() => void look().catch(ignore), this.#plan.claimTimeoutMs);
   }
