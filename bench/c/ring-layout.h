@@ -19,7 +19,7 @@
 #define CONTROL_LAYOUT(at) \
   at(magic, 0) at(version, 8) at(slots, 12) at(readersMax, 16) at(metaBytesMax, 20) at(slotBytes, 24) at(slotStride, 32) \
   at(headersAt, 40) at(headerStride, 44) at(whenFull, 48) at(whenWriterGone, 52) at(firstPosition, 56) at(published, 128) \
-  at(sequence, 136) at(limit, 192) at(dropped, 200) at(state, 256) at(epoch, 260) at(asleep, 264) at(expelled, 320) at(ready, 1024)
+  at(limit, 192) at(dropped, 200) at(sequence, 208) at(state, 256) at(epoch, 260) at(asleep, 264) at(expelled, 320) at(ready, 1024)
 #define HEADER_LAYOUT(at) \
   at(generation, 0) at(sequence, 8) at(timestampMs, 16) at(byteLength, 24) at(readyAt, 32) at(epoch, 40) at(flags, 44) \
   at(metaBytes, 48) at(rank, 52) at(shape, 64) at(meta, 128)

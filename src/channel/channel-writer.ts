@@ -15,7 +15,7 @@ import { PageWords } from "../ring/page-words.js";
 import { RingWriter } from "../ring/ring-writer.js";
 import { BellWatch, ringBellOfOther } from "./bell-watch.js";
 import type { WriterParts } from "./channel-parts.js";
-import { type CommitOptions, LoanedSlot, type LoanOwner } from "./loaned-slot.js";
+import { type CommitOptions, isWholeSlot, LoanedSlot, type LoanOwner, type PreparedMessage } from "./loaned-slot.js";
 import { encodeMeta, writeMeta } from "./message-meta.js";
 import { sizeOfMessage } from "./message-size.js";
 import { checkStream, enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
@@ -42,6 +42,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
   /** The value of `ready` from which on what this writer's streams did to a slot is done; only where streams were used. */
   #filledAt: Float64Array | undefined;
   #loaned: LoanedSlot<D> | undefined;
+  readonly #wholeSlot: PreparedMessage;
   /** Whether a loan is under way. */
   #isAwaited = false;
   /** When it was closed. */
@@ -57,6 +58,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     const { label, words, control, places, roomBell } = parts;
     this.label = label;
     this.#parts = parts;
+    this.#wholeSlot = { byteLength: words.facts.slotBytes, readyAt: 0, flags: 0, metaBytes: 0 };
     this.#onClose = onClose;
     this.#epoch = words.epoch;
     const pages = places.map(({ page }) => new PageWords(page.cpu.buffer));
@@ -162,14 +164,16 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
   }
 
   /** For the slot; use `slot.commit()`. */
-  prepare(slot: LoanedSlot, options: CommitOptions): () => number | undefined {
+  prepare(slot: LoanedSlot, options: CommitOptions): PreparedMessage {
+    // WHY apart: most messages say nothing of themselves, and small ones take less time than all the questions below.
+    if (isWholeSlot(options) && slot.loan.stream === undefined && this.#filledAt === undefined) return this.#wholeSlot;
     const { words } = this.#parts;
     const { dropped, slot: index, stream: filledBy } = slot.loan;
     const stream = checkStream(options.stream) ?? filledBy;
     const { byteLength, shape } = sizeOfMessage(this.label, this.#parts.memory.facts, options);
     const { metaBytesMax } = words.facts;
     const meta = options.meta === undefined ? undefined : encodeMeta(this.label, options.meta, metaBytesMax);
-    if (dropped) return () => this.#drop();
+    if (dropped) return this.#wholeSlot;
     let found = meta === undefined ? 0 : writeMeta(words, index, meta);
     if (shape !== undefined) {
       words.setShape(index, shape);
@@ -178,11 +182,19 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     const readyAt = stream === undefined ? 0 : this.#signalReady(stream, index);
     if (readyAt === 0 && this.#filledAt !== undefined) this.#filledAt[index] = 0;
     const metaBytes = meta?.bytes.byteLength ?? 0;
-    return () => {
-      this.#loaned = undefined;
-      const timestampMs = TIME_ORIGIN_MS + performance.now();
-      return this.#ring.commit({ timestampMs, byteLength, readyAt, epoch: this.#epoch, flags: found, metaBytes });
-    };
+    return { byteLength, readyAt, flags: found, metaBytes };
+  }
+
+  /** For the slot; use `slot.commit()`. */
+  send(slot: LoanedSlot, message: PreparedMessage): number | undefined {
+    this.#loaned = undefined;
+    if (slot.loan.dropped) {
+      this.#ring.drop();
+      return undefined;
+    }
+    const { byteLength, readyAt, flags: found, metaBytes } = message;
+    const timestampMs = TIME_ORIGIN_MS + performance.now();
+    return this.#ring.commit({ timestampMs, byteLength, readyAt, epoch: this.#epoch, flags: found, metaBytes });
   }
 
   /** For the slot; leave its scope. */
@@ -193,11 +205,6 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     // WHY: the stream may still write to the slot, which the next message would share with it.
     this.#signalReady(stream, index);
     this.#ring.passOver();
-  }
-
-  #drop(): undefined {
-    this.#loaned = undefined;
-    this.#ring.drop();
   }
 
   #signalReady(stream: Stream, index: number): number {
@@ -222,6 +229,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
 
   /** Sees to it that the slot is written to after all who use it on a GPU; false where the CPU would have to wait for them. */
   #orderAfterOthers(stream: Stream | undefined): boolean {
+    if (this.#filledAt === undefined && !this.#ring.anyGpuReleases) return true;
     const filledAt = this.#filledAt?.[this.#ring.slot] ?? 0;
     let ordered = true;
     if (filledAt > 0) {

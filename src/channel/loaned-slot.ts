@@ -17,14 +17,23 @@ export interface CommitOptions {
   readonly byteLength?: number | undefined;
 }
 
+/** What the readers are told of a message, but for what only its commit tells. */
+export interface PreparedMessage {
+  readonly byteLength: number;
+  readonly readyAt: number;
+  readonly flags: number;
+  readonly metaBytes: number;
+}
+
+const WHOLE_SLOT: CommitOptions = {};
+
 /** What a slot asks of its writer. */
 export interface LoanOwner {
   readonly label: string;
-  /**
-   * Does all that can be refused.
-   * @returns sends the message, and returns its sequence number; undefined where it was dropped
-   */
-  prepare(slot: LoanedSlot, options: CommitOptions): () => number | undefined;
+  /** Does all that can be refused. */
+  prepare(slot: LoanedSlot, options: CommitOptions): PreparedMessage;
+  /** Sends what was prepared, and returns its sequence number; undefined where it is dropped. */
+  send(slot: LoanedSlot, message: PreparedMessage): number | undefined;
   abort(slot: LoanedSlot): void;
 }
 
@@ -33,6 +42,11 @@ export interface Loan {
   /** What was given to `loan`: work of this stream may already write to the slot. */
   readonly stream: Stream | undefined;
   readonly dropped: boolean;
+}
+
+/** Whether nothing is said of a message: it fills its slot, and is there at once. */
+export function isWholeSlot(options: CommitOptions): boolean {
+  return options === WHOLE_SLOT;
 }
 
 export class LoanedSlot<D extends DType = DType> {
@@ -79,12 +93,12 @@ export class LoanedSlot<D extends DType = DType> {
    * Where it throws, nothing was sent, and the slot can still be committed.
    * @throws CLOSED where it was committed before or its scope has ended, MESSAGE_TOO_LARGE, RangeError
    */
-  commit(options: CommitOptions = {}): number | undefined {
+  commit(options: CommitOptions = WHOLE_SLOT): number | undefined {
     this.#checkOpen("commit");
-    const send = this.#owner.prepare(this, options);
+    const message = this.#owner.prepare(this, options);
     // WHY before: once it is sent it must not be sent again, whatever fails then.
     this.#end();
-    return send();
+    return this.#owner.send(this, message);
   }
 
   /** Gives the slot back without a message; nothing where it was committed. */

@@ -30,6 +30,7 @@ const demos: Readonly<Record<string, Demo>> = {
   events: { title: "a child waits for its parent's GPU by an event" },
   fibonacci: { title: "processes take turns at one sequence, in step by timelines" },
   ring: { title: "a ring of buffers streams data between two processes" },
+  channel: { title: "one writes, three read every message; one of them is slow and one is killed" },
   "simple-ipc": { title: "every process works on its neighbour's buffer" },
   exchange: { title: "ranks swap their buffers without a copy through the host" },
   daemon: { title: "a process owns data and changes them, others look and turn its knob" },

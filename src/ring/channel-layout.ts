@@ -7,10 +7,10 @@
  *
  *   byte 0      4       8         12      16           20             24          32           40          44             48         52               56              64   128
  *   | "CIPC"   | "CHAN" | version | slots | readersMax | metaBytesMax | slotBytes | slotStride | headersAt | headerStride | whenFull | whenWriterGone | firstPosition | zero |   never changes
- *   128         136                         192
- *   | published | sequence | unused          |     positions below `published` are committed; `sequence` is that of the next message
- *   192         200                         256
- *   | limit     | dropped | unused           |     the writer may write positions below `limit` without looking at the readers again
+ *   128                                     192
+ *   | published | unused                     |     positions below are committed; apart from all else, since readers look at it all the time
+ *   192         200       208               256
+ *   | limit     | dropped | sequence | unused |    the writer may write positions below `limit` without looking at the readers again; `sequence` is that of the next message
  *   256         260      264                320
  *   | state     | epoch   | asleep | unused  |     `epoch` counts writers; `asleep` is odd while the writer waits for its bell
  *   320                                     832
@@ -73,9 +73,9 @@ export const control = {
   whenWriterGone: 52,
   firstPosition: 56,
   published: 128,
-  sequence: 136,
   limit: 192,
   dropped: 200,
+  sequence: 208,
   state: 256,
   epoch: 260,
   asleep: 264,

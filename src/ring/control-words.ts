@@ -118,6 +118,11 @@ export class ControlWords {
     return this.#words.load(control.published);
   }
 
+  /** As `published`, for one who asks all the time: whether it is still this. WHY half of it: it takes half as long, and it only grows. */
+  isPublishedStill(position: number): boolean {
+    return this.#words.load32(control.published) === position >>> 0;
+  }
+
   publish(position: number): void {
     // SYNC: header and data first. Pairs with the load in `published`.
     this.#words.store(control.published, position);
@@ -187,6 +192,11 @@ export class ControlWords {
   /** The lease at this place whose words made no sense; 0 for none. */
   expelled(place: number): number {
     return this.#words.load(control.expelled + place * 8);
+  }
+
+  /** As `expelled`, for one who asks all the time. */
+  isExpelled(place: number, lease: number): boolean {
+    return this.#words.load32(control.expelled + place * 8) === lease >>> 0 && this.expelled(place) === lease;
   }
 
   setExpelled(place: number, lease: number): void {

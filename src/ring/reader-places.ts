@@ -34,7 +34,6 @@ export class ReaderPlaces {
   readonly #ring: (place: number) => void;
   #anyHolds = false;
   #anyGpuReleases = false;
-  #anyStreamClaims = false;
 
   constructor(control: ControlWords, pages: readonly PageWords[], options: PlacesOptions) {
     this.#control = control;
@@ -63,11 +62,6 @@ export class ReaderPlaces {
     return this.#anyHolds;
   }
 
-  /** Whether one of them held anything for its streams then. */
-  get anyStreamClaims(): boolean {
-    return this.#anyStreamClaims;
-  }
-
   /** Whether a reader that is waited for had given anything back by streams at the last look. */
   get anyGpuReleases(): boolean {
     return this.#anyGpuReleases;
@@ -82,10 +76,8 @@ export class ReaderPlaces {
     let bound = Number.POSITIVE_INFINITY;
     this.#anyHolds = false;
     this.#anyGpuReleases = false;
-    this.#anyStreamClaims = false;
     for (const place of this.#places) {
       if (!this.#look(place)) continue;
-      if (place.gpuReleased > 0) this.#anyGpuReleases = true;
       if (place.waitedFor) bound = Math.min(bound, place.released + slots);
       else if (place.holds) this.#anyHolds = true;
     }
@@ -166,7 +158,6 @@ export class ReaderPlaces {
       for (let index = 0; index < CLAIMS; index += 1) {
         const claim = page.claim(index);
         if (Math.abs(claim) > published) return false;
-        if (claim < 0) this.#anyStreamClaims = true;
         if (claim !== 0) place.holds = true;
       }
     }

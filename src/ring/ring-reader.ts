@@ -130,7 +130,7 @@ export class RingReader {
 
   /** Asks whether the writer has turned this reader away. @throws READER_EXPELLED */
   checkExpelled(): void {
-    if (this.#control.expelled(this.#place) !== this.#lease) return;
+    if (!this.#control.isExpelled(this.#place, this.#lease)) return;
     throw new CudaIpcError(
       "READER_EXPELLED",
       `Cannot read channel "${this.#label}": its writer found words in this reader's page that make no sense`,
@@ -201,6 +201,7 @@ export class RingReader {
   /** Whether there is anything beyond what was seen. */
   #look(): boolean {
     this.checkExpelled();
+    if (this.#control.isPublishedStill(this.#published)) return this.#next < this.#published;
     const published = this.#control.published;
     // WHY the second: a writer that waits for this reader goes no further, and reading on would take until the end of the numbers.
     if (published < this.#published || (!this.mayBeOvertaken && published > this.#next + this.#slots)) {

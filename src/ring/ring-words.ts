@@ -26,8 +26,14 @@ export class RingWords {
     return Number(Atomics.load(this.#words, byteOffset >> 3));
   }
 
+  /**
+   * Only by the one whose word it is. WHY the lower half alone where the upper one stays as it is: the whole word would have to be made a
+   * bigint, which takes longer than the store. Whoever loads the word sees the value before or this one.
+   */
   store(byteOffset: number, value: number): void {
-    Atomics.store(this.#words, byteOffset >> 3, BigInt(value));
+    const half = byteOffset >> 2;
+    if (value >= 0 && this.#halves[half + 1] === Math.floor(value / HIGH)) Atomics.store(this.#halves, half, value | 0);
+    else Atomics.store(this.#words, byteOffset >> 3, BigInt(value));
   }
 
   load32(byteOffset: number): number {

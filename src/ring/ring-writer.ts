@@ -87,6 +87,11 @@ export class RingWriter {
     return false;
   }
 
+  /** Whether a reader that is waited for gives slots back by streams: see `pendingReleases`. */
+  get anyGpuReleases(): boolean {
+    return this.#places.anyGpuReleases;
+  }
+
   /** Positions for which the slot's last readers may still be at work on a GPU: calls back with a place, and what its timeline must reach. */
   pendingReleases(each: (place: number, value: number) => void): void {
     this.#places.pendingReleases(this.#position - this.#slots, each);

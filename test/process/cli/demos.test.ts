@@ -17,6 +17,7 @@ const demos: Readonly<Record<string, readonly string[]>> = {
   events: ["-n", "1000"],
   fibonacci: ["-n", "20"],
   ring: ["-n", "100"],
+  channel: ["-n", "100"],
   "simple-ipc": ["-n", "100"],
   exchange: ["-n", "100"],
   "consumer-first": ["-n", "10"],

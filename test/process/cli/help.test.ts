@@ -3,7 +3,22 @@ import { describe, it } from "node:test";
 import { packageVersion } from "../../../src/base/version.js";
 import { CliRig } from "./cli-rig.js";
 
-const commands = ["demo", "doctor", "put", "get", "ls", "inspect", "rm", "hub", "hub serve", "hub status", "hub stop"];
+const commands = [
+  "demo",
+  "doctor",
+  "put",
+  "get",
+  "ls",
+  "inspect",
+  "rm",
+  "hub",
+  "hub serve",
+  "hub status",
+  "hub stop",
+  "channel send",
+  "channel receive",
+  "channel stat",
+];
 
 describe("cuda-ipc", () => {
   it("prints its version", async () => {
@@ -45,6 +60,25 @@ describe("cuda-ipc", () => {
     ["no such demo", "demo", "bogus"],
     ["options that exclude each other", "hub", "serve", "--stay", "--idle-ms", "5"],
     ["standard input", "put", "x", "-"],
+    ["standard input that is not cut", "channel", "send", "x"],
+    ["two ways to cut it", "channel", "send", "x", "--lines", "--npy"],
+    ["standard input by name", "channel", "send", "x", "-"],
+    ["a channel that is there and told what it is", "channel", "send", "x", "--lines", "--resume", "--slots", "2"],
+    ["more readers than places", "channel", "send", "x", "--lines", "--wait-readers", "3", "--readers-max", "2"],
+    ["standard input again and again", "channel", "send", "x", "--lines", "--repeat", "2"],
+    ["no slots", "channel", "send", "x", "--lines", "--slots", "0"],
+    ["frames of no bytes", "channel", "send", "x", "--frames", "0"],
+    ["a message of no bytes", "channel", "send", "x", "--shape", "0,3"],
+    ["a message that no memory holds", "channel", "send", "x", "--shape", "1000000000,1000000000"],
+    ["a size said twice", "channel", "send", "x", "--lines", "--byte-length", "5", "--shape", "5"],
+    ["meta that is no JSON", "channel", "send", "x", "--lines", "--meta", "{"],
+    ["a rate of nothing", "channel", "send", "x", "--lines", "--rate", "0"],
+    ["a policy that is none", "channel", "send", "x", "--lines", "--when-full", "cry"],
+    ["no messages", "channel", "receive", "x", "--count", "0"],
+    ["a beginning that is none", "channel", "receive", "x", "--from", "now"],
+    ["two things on standard output", "channel", "receive", "x", "--json", "--lines"],
+    ["two numbers in a path", "channel", "receive", "x", "--output", "%d-%d"],
+    ["an interval that is none", "channel", "stat", "x", "--interval", "0"],
   ];
   for (const [what, ...args] of wrong) {
     it(`refuses ${what} as wrong usage`, async () => {

@@ -53,7 +53,7 @@ describe("the control file", () => {
     control.setEpoch(15);
     control.setAsleep(16);
     control.setExpelled(1, 17);
-    assert.deepEqual([128, 136, 192, 200, 328].map(word64), [2 ** 40 + 11, 12, 2 ** 40 + 13, 14, 17]);
+    assert.deepEqual([128, 192, 200, 208, 328].map(word64), [2 ** 40 + 11, 2 ** 40 + 13, 14, 12, 17]);
     assert.deepEqual([256, 260, 264].map(word32), [1, 15, 16]);
     assert.deepEqual([control.readyOffset(0), control.readyOffset(63), control.readyOffset(64)], [1024, 5056, 1024]);
     for (const [index, state] of (["none", "open", "closed", "gone", "awaited"] as const).entries()) {

@@ -141,7 +141,7 @@ describe("taking", () => {
 
 describe("a writer whose words make no sense", () => {
   it("is found out where it publishes beyond what this reader gave back", () => {
-    for (const published of [6, 2 ** 52, 2 ** 53, 2 ** 62]) {
+    for (const published of [6, 2 ** 52 + 1, 2 ** 53 + 2, 2 ** 62 + 4096]) {
       const rig = new RingRig({ slots: 4 });
       const reader = rig.attach();
       rig.control.publish(published);
@@ -150,7 +150,7 @@ describe("a writer whose words make no sense", () => {
   });
 
   it("is found out where it publishes beyond its limit", () => {
-    for (const published of [6, 2 ** 52, 2 ** 53, 2 ** 62]) {
+    for (const published of [6, 2 ** 52 + 1, 2 ** 53 + 2, 2 ** 62 + 4096]) {
       const rig = new RingRig({ slots: 4 });
       const reader = rig.attach({ mayBeOvertaken: true });
       rig.control.publish(published);

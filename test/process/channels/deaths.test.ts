@@ -1,0 +1,183 @@
+/** Channels whose writers and hubs die at whatever moment: nothing that was committed is lost, nobody waits for the dead. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ChannelReader } from "../../../src/channel/channel-reader.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { nightly, Random, seedOfRun } from "../../support/random.js";
+import { TestHub } from "../../support/test-hub.js";
+import { until } from "../../support/until.js";
+import { kill, resultOf, startReader, startWriter, tell } from "./channel-rig.js";
+
+const LATE = { timeoutMs: 30_000 };
+const ROUNDS = nightly ? 50 : 4;
+
+/** Reads until there is an error or the end. @returns its code, and the number after the last message */
+async function drain(reader: ChannelReader): Promise<{ end: string; next: number }> {
+  let next = 0;
+  try {
+    for await (const slot of reader) {
+      assert.equal(slot.sequence, next + slot.missed);
+      next = slot.sequence + 1;
+    }
+  } catch (error) {
+    return { end: (error as { code: string }).code, next };
+  }
+  return { end: "end", next };
+}
+
+/** Another hub in the place of one that has ended, whose folder it leaves to that. */
+async function nextHub({ folder }: TestHub): Promise<AsyncDisposable> {
+  const hub = await TestHub.start({ folder });
+  return {
+    [Symbol.asyncDispose]: async () => {
+      hub.kill("SIGKILL");
+      await hub.exited();
+    },
+  };
+}
+
+describe("a channel whose writer is killed", () => {
+  checkLeaks();
+
+  it("is read to what was committed last, by all readers alike", async (test) => {
+    const seed = seedOfRun();
+    test.diagnostic(`seed ${seed}`);
+    const random = new Random(seed);
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    for (let round = 0; round < ROUNDS; round += 1) {
+      await using writer = await startWriter(testHub.socket, { slots: 1 + random.below(16) });
+      using watched = await hub.observeChannel("channel");
+      await using other = await startReader(testHub.socket, { from: "oldest" });
+      using reader = await hub.openChannel("channel", { from: "oldest" });
+      const reading = drain(reader);
+      writer.goOn("flood");
+      const enough = random.below(5000);
+      await until("messages flow", () => watched.statistics().committed > enough);
+      await kill(writer);
+      const { end, next } = await reading;
+      const { wrong, ...result } = await resultOf(other);
+      assert.deepEqual([end, result.end, wrong], ["PEER_GONE", "PEER_GONE", 0]);
+      assert.deepEqual([next, result.next, result.missed, reader.missed], [next, next, 0, 0]);
+      // It may have died between the number of a message and its commit.
+      const { committed } = watched.statistics();
+      assert.ok(next === committed || next === committed - 1);
+      reader.close();
+      watched.close();
+      await until("the name is free", async () => (await hub.list()).length === 0);
+    }
+  });
+
+  it("goes on with the next writer where it waits for one, and no number is left out", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    await using first = await startWriter(testHub.socket, { slots: 8, whenWriterGone: "wait" });
+    using watched = await hub.observeChannel("channel");
+    using reader = await hub.openChannel("channel", { from: "oldest" });
+    const reading = drain(reader);
+    await assert.rejects(hub.resumeChannel("channel"), { code: "IN_USE" });
+    let writer = first;
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const before = watched.statistics().committed;
+      writer.goOn("flood");
+      await until("messages flow", () => watched.statistics().committed > before + 100);
+      await kill(writer);
+      await until("a writer is waited for", () => watched.statistics().writer === "awaited");
+      writer = await startWriter(testHub.socket, {}, "resume");
+    }
+    const last = (await tell(writer, "send 10")) as { committed: number };
+    await tell(writer, "end");
+    writer.goOn("leave");
+    await writer.exited();
+    assert.deepEqual(await reading, { end: "end", next: last.committed });
+    assert.equal(reader.missed, 0);
+    assert.equal(watched.statistics().writers, ROUNDS + 1);
+  });
+
+  it("is left by its writer to the next one, in order", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    using reader = await (async () => {
+      using first = await hub.createChannel("channel", { byteLength: 8, whenWriterGone: "wait" });
+      first.tryLoan()?.commit();
+      return await hub.openChannel("channel", { from: "oldest" });
+    })();
+    using second = await hub.resumeChannel("channel");
+    second.tryLoan()?.commit();
+    second.end();
+    assert.deepEqual(await drain(reader), { end: "end", next: 2 });
+    await until("the name is free", async () => (await hub.list()).length === 0);
+    await assert.rejects(hub.resumeChannel("channel", { wait: false }), { code: "NOT_FOUND" });
+  });
+});
+
+describe("a channel whose hub is killed", () => {
+  checkLeaks();
+
+  it("flows on, is opened by its name at the next hub, and its writer's death is told there", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    await using writer = await startWriter(testHub.socket, { slots: 8 });
+    using watched = await hub.observeChannel("channel");
+    using reader = await hub.openChannel("channel", { from: "oldest" });
+    const reading = drain(reader);
+    writer.goOn("flood");
+    await until("messages flow", () => watched.statistics().committed > 100);
+    testHub.kill("SIGKILL");
+    await testHub.exited();
+    const before = watched.statistics().committed;
+    await until("they flow without a hub", () => watched.statistics().committed > before + 100);
+    await using _next = await nextHub(testHub);
+    await using late = await startReader(testHub.socket);
+    const then = watched.statistics().committed;
+    await until("they flow to all readers", () => watched.statistics().committed > then + 100);
+    await kill(writer);
+    const { end, next } = await reading;
+    const result = await resultOf(late);
+    assert.deepEqual([end, result.end, result.next, result.wrong], ["PEER_GONE", "PEER_GONE", next, 0]);
+  });
+
+  it("ends for its readers at the next hub where the writer was killed meanwhile", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    await using writer = await startWriter(testHub.socket, { slots: 8 });
+    using reader = await hub.openChannel("channel", { from: "oldest" });
+    await tell(writer, "send 5");
+    for (let sequence = 0; sequence < 5; sequence += 1) (await reader.next(LATE))?.release();
+    const gone = assert.rejects(reader.next(LATE), { code: "PEER_GONE" });
+    testHub.kill("SIGKILL");
+    await testHub.exited();
+    await kill(writer);
+    await using _next = await nextHub(testHub);
+    await gone;
+  });
+
+  it("has its slots back at the next hub where a reader was killed meanwhile", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    using writer = await hub.createChannel("channel", { dtype: "uint32", shape: [64], slots: 2 });
+    await using holds = await startReader(testHub.socket, { hold: 2 });
+    for (let count = 0; count < 2; count += 1) (await writer.loan(LATE)).commit();
+    const waiting = writer.loan(LATE);
+    testHub.kill("SIGKILL");
+    await testHub.exited();
+    await kill(holds);
+    await using _next = await nextHub(testHub);
+    (await waiting).commit();
+  });
+
+  it("ends for its readers where its writer ends it while there is no hub", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    await using writer = await startWriter(testHub.socket, { slots: 8 });
+    using reader = await hub.openChannel("channel", { from: "oldest" });
+    const reading = drain(reader);
+    testHub.kill("SIGKILL");
+    await testHub.exited();
+    await tell(writer, "send 20");
+    await tell(writer, "end");
+    assert.deepEqual(await reading, { end: "end", next: 20 });
+    await using _next = await nextHub(testHub);
+    await until("the name is free", async () => (await hub.list()).length === 0);
+  });
+});
