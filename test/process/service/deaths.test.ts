@@ -177,7 +177,8 @@ describe("when a process of a service dies", () => {
         (await hub.list()).map(({ name }) => name),
       );
       assert.ok(offer !== undefined);
-      using reader = await hub.openChannel(offer.name, { from: "next" });
+      using reader = await hub.openChannel(offer.name, { from: "oldest" });
+      (await soon("the hello", reader.next()))?.release();
       using writer = await hub.createChannel(requestName(offer.name), {
         ...MESSAGE,
         slots: 4,

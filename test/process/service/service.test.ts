@@ -99,10 +99,14 @@ describe("a service", () => {
   it("gives the worker a deadline, and never begins what nobody waits for", async () => {
     const worker = await rig.worker({ depth: 2 });
     const client = await rig.client();
-    const first = asked(client, { op: "hold", id: 1, timeoutMs: 300 });
+    const stopped = await rig.clientProcess();
+    stopped.goOn(JSON.stringify({ op: "hold", id: 1, timeoutMs: 1000 }));
     assert.deepEqual(await worker.says(), { began: 1 });
-    await assert.rejects(first, { code: "TIMEOUT" });
+    // It can say nothing any more: the worker knows by itself.
+    stopped.kill("SIGSTOP");
     assert.deepEqual(await worker.says(), { aborted: 1, code: "TIMEOUT" });
+    stopped.kill("SIGCONT");
+    assert.deepEqual(await stopped.says(), { code: "TIMEOUT" });
     const stubborn = ask(client, { op: "stubborn", id: 2 });
     assert.deepEqual(await worker.says(), { began: 2 });
     await assert.rejects(asked(client, { op: "hold", id: 3, timeoutMs: 20 }), { code: "TIMEOUT" });

@@ -6,11 +6,14 @@ const hub = await connect({ socket: argument(0), start: false, device: "host" })
 const client = connectService(hub, argument(1));
 say({ ready: true });
 for (;;) {
-  const meta = JSON.parse(await told());
+  const { timeoutMs, ...meta } = JSON.parse(await told());
   void client
-    .request((slot) => slot.array.write(new Float64Array(8).fill(1) as never), { meta })
-    .then((reply) => {
-      say(reply.json);
-      reply.release();
-    });
+    .request((slot) => slot.array.write(new Float64Array(8).fill(1) as never), { meta, timeoutMs })
+    .then(
+      (reply) => {
+        say(reply.json);
+        reply.release();
+      },
+      ({ code }) => say({ code }),
+    );
 }
