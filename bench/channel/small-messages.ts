@@ -31,7 +31,7 @@ const FULL_SCALE: SmallMessageOptions = {
   peerMessages: 100_000,
   roundTrips: 200_000,
   peerRoundTrips: 5000,
-  wakes: 500,
+  wakes: 2000,
   rounds: 3,
 };
 

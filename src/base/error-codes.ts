@@ -63,6 +63,12 @@ export const errorCodes = {
     "Open the channel anew; if it happens again, something in the reader's process writes where it should not.",
   ),
 
+  // Services
+  REQUEST_FAILED: facts(
+    "The worker's handler threw an error; the message has its words.",
+    "See the worker; the same request is likely to fail again.",
+  ),
+
   // Talking to the hub
   HUB_UNAVAILABLE: facts("No hub answers and none could be started.", "Run `cuda-ipc hub serve` to see why.", true),
   HUB_GONE: facts(

@@ -89,6 +89,16 @@ export const limits = {
   channelMetaBytesMax: 64 * KiB,
   /** The memory file that orders a channel, in which the headers and the meta bytes of all slots lie. */
   channelControlBytesMax: 256 * MiB,
+  /** Requests that one client may have under way with one worker: each has a slot for itself and one for its cancellation. */
+  serviceDepthMax: 256,
+  /** Clients that one worker of a service takes at a time, and workers that one client uses. */
+  serviceLinksMax: 1024,
+  /** Requests that one worker works on at a time. */
+  serviceConcurrencyMax: 4096,
+  /** Requests of one client that wait for a worker. */
+  serviceWaitingMax: 65_536,
+  /** What a worker tells of a handler's error, and of how requests are made. */
+  serviceReportBytesMax: KiB,
   /** Signals and waits that go to a stream in one batch; the driver's own limit. */
   streamBatchMax: 255,
   /** A longer view of memory would end the whole process: Node's own limit of a Buffer, 4 GiB on Node 20. */
@@ -112,6 +122,10 @@ export const defaults = {
   takeoverStepTimeoutMs: 10_000,
   /** How long another process may take to answer, to appear, or to reach a barrier before the caller is told. */
   peerTimeoutMs: 30_000,
+  /** How long a client that has taken a worker's offer may be silent before the worker makes another. */
+  serviceClaimTimeoutMs: 10_000,
+  /** How long a client that has workers goes without a look for new ones while it makes requests. */
+  serviceLookAgainMs: 1000,
   /** How long a client of a socket between processes may be connected without saying what it wants. */
   peerSilenceMs: 10_000,
 } as const;

@@ -27,7 +27,9 @@ export class BellWatch {
     this.#watch.setReferenced(true);
     this.#waiting ??= withResolver();
     const waiting = this.#waiting;
-    await deadline.race(waiting.heard, () => this.#end());
+    // WHY apart: most waits have no end, and whoever waits here is in a hurry once it is over.
+    if (deadline.timeoutMs === Number.POSITIVE_INFINITY && deadline.signal === undefined) await waiting.heard;
+    else await deadline.race(waiting.heard, () => this.#end());
   }
 
   close(): void {
@@ -43,8 +45,9 @@ export class BellWatch {
   #end(): void {
     const waiting = this.#waiting;
     this.#waiting = undefined;
-    this.#watch?.setReferenced(false);
     waiting?.resolve();
+    // WHY later: who waited goes on first, and most wait again.
+    if (waiting !== undefined) setImmediate(() => this.#waiting ?? this.#watch?.setReferenced(false));
   }
 }
 

@@ -93,6 +93,19 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
     return this.#open;
   }
 
+  get dtype(): D {
+    return this.#parts.memory.facts.dtype;
+  }
+
+  /** Of a message that fills its slot. */
+  get shape(): readonly number[] {
+    return this.#parts.memory.facts.shape;
+  }
+
+  get slots(): number {
+    return this.control.facts.slots;
+  }
+
   get mayBeOvertaken(): boolean {
     return this.#ring.mayBeOvertaken;
   }

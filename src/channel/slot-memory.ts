@@ -33,11 +33,11 @@ export class SlotMemory<D extends DType = DType> {
     return byteLength === slotBytes ? whole : whole.subarray(0, byteLength);
   }
 
-  /** An array over the slot, which owns a use of the memory and is closed with the message. */
+  /** An array over the slot, which is closed with the message, and before this memory. */
   array(slot: number, shape: readonly number[] | undefined): DeviceArray<D> {
     const { dtype, slotStride } = this.facts;
     const layout = shape === undefined ? this.#layoutOf(slot) : contiguousLayout(dtype, shape, slot * slotStride);
-    const buffer = this.buffer.twin();
+    const buffer = this.buffer.borrow();
     return new DeviceArray(buffer, { ...layout, dtype }, () => buffer.close());
   }
 

@@ -245,11 +245,11 @@ export class Hub {
     return observeChannel(this.#objects, name, options);
   }
 
-  /** Everything that is shared, in order of names. */
-  async list(options: WaitOptions = {}): Promise<ObjectSummary[]> {
+  /** Everything that is shared, in order of names; with `prefix` what has a name that begins so. */
+  async list(options: WaitOptions & { readonly prefix?: string | undefined } = {}): Promise<ObjectSummary[]> {
     this.#checkOpen("list what is shared");
     const deadline = new Deadline("list what is shared", options, defaults.requestTimeoutMs);
-    return listObjects(this.#link, deadline);
+    return listObjects(this.#link, deadline, options.prefix === undefined ? "" : checkName(options.prefix));
   }
 
   /** One object and who holds it. */

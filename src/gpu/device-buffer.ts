@@ -27,15 +27,23 @@ export class DeviceBuffer {
   readonly #held: HeldMemory;
   #byteLength: number;
   #open = true;
+  /** It holds nothing: see `borrow`. */
+  readonly #borrowed: boolean;
 
   /** Takes over what is held. */
-  private constructor(options: BufferOptions, mapped: MappedMemory, memory: DriverMemory | undefined) {
+  private constructor(
+    options: BufferOptions,
+    mapped: MappedMemory,
+    memory: DriverMemory | undefined,
+    borrowed = false,
+  ) {
     this.device = mapped.device;
     this.label = options.label;
     this.access = options.access;
     this.#byteLength = options.byteLength;
     this.#held = { label: options.label, mapped, memory };
-    holdFor(this, this.#held);
+    this.#borrowed = borrowed;
+    if (!borrowed) holdFor(this, this.#held);
   }
 
   /**
@@ -88,6 +96,16 @@ export class DeviceBuffer {
   twin(label = this.label): DeviceBuffer {
     const { byteLength, access } = this;
     return new DeviceBuffer({ label, byteLength, access }, this.#held.mapped.retain(), undefined);
+  }
+
+  /**
+   * As `twin`, without a use of its own: whoever borrows it closes it before this buffer. WHY beside it: a twin takes longer than the other
+   * things that are done with a message of a channel. Not for users.
+   */
+  borrow(): DeviceBuffer {
+    this.#checkOpen();
+    const { label, byteLength, access } = this;
+    return new DeviceBuffer({ label, byteLength, access }, this.#held.mapped, undefined, true);
   }
 
   /** Bytes of the content; more later where the memory grows. */
@@ -277,7 +295,7 @@ export class DeviceBuffer {
       pooled.freeAfter(options.stream, this.#held.mapped);
     }
     this.#open = false;
-    giveBackFrom(this, this.#held);
+    if (!this.#borrowed) giveBackFrom(this, this.#held);
   }
 
   [Symbol.dispose](): void {

@@ -1,0 +1,233 @@
+/**
+ * A client of a service: gives each request to the worker that has the least to do for this client, and to another where the first dies or
+ * leaves. Requests that no worker has room for wait in the order in which they were made.
+ */
+import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
+import { defaults, limits } from "../base/limits.js";
+import { releaseAll } from "../base/scope.js";
+import type { Meta } from "../channel/message-meta.js";
+import type { Hub } from "../client/hub.js";
+import type { Ask, FillRequest, Outcome } from "./client-call.js";
+import { type ClientChannels, ClientLink } from "./client-link.js";
+import { failureText } from "./failure-report.js";
+import type { ServiceMessage } from "./service-message.js";
+import { checkServiceName } from "./service-names.js";
+import { type ClientPlan, type ConnectServiceOptions, clientPlan } from "./service-options.js";
+import { WorkerSearch } from "./worker-search.js";
+
+export interface RequestOptions extends WaitOptions {
+  /** Bytes, or a value that travels as JSON. */
+  readonly meta?: Meta | undefined;
+  /** Of a request that does not fill its slot: its shape. */
+  readonly shape?: readonly number[] | undefined;
+  /** The same in bytes. */
+  readonly byteLength?: number | undefined;
+}
+
+interface Waiter {
+  readonly resolve: (link: ClientLink) => void;
+  readonly reject: (error: CudaIpcError) => void;
+  /** Room was put by on this one. */
+  link: ClientLink | undefined;
+}
+
+export class ServiceClient {
+  readonly name: string;
+  readonly #plan: ClientPlan;
+  readonly #search: WorkerSearch;
+  readonly #links = new Set<ClientLink>();
+  /** Ended, with replies that are still held. */
+  readonly #lingering = new Set<ClientLink>();
+  readonly #waiting = new Set<Waiter>();
+  #retried = 0;
+  #closing: Promise<void> | undefined;
+
+  /** Use `connectService()`. */
+  constructor(hub: Hub, name: string, options: ConnectServiceOptions) {
+    this.name = checkServiceName(name);
+    this.#plan = clientPlan(options);
+    this.#search = new WorkerSearch(hub, name, options, {
+      isNeeded: () => this.#waiting.size > 0 && this.#links.size < this.#plan.workersMax,
+      wants: (worker) =>
+        this.#links.size < this.#plan.workersMax && ![...this.#links].some((link) => link.worker === worker),
+      onLink: (channels) => this.#onLink(channels),
+      onFailure: (error) => this.#onNoHub(error),
+    });
+  }
+
+  /** Workers that are linked. */
+  get workers(): number {
+    return this.#links.size;
+  }
+
+  /** Requests that wait for a worker. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /** Requests that were given to another worker since the first was gone. */
+  get retried(): number {
+    return this.#retried;
+  }
+
+  /**
+   * Asks a worker. `fill` writes the request into its slot, anew for each worker that it goes to; without one there is meta alone. The
+   * reply is held until it is released; a client that releases none is soon given none.
+   * @throws REQUEST_FAILED where the handler threw, PEER_GONE where its worker died (and as often as it may be tried again), TIMEOUT,
+   * ABORTED, CLOSED, LIMIT_EXCEEDED, MESSAGE_TOO_LARGE, and what `fill` throws
+   * @example
+   * using reply = await client.request((slot) => slot.array.write(image), { meta: { camera: 1 }, timeoutMs: 1000 });
+   * console.log(reply.json, await reply.array.read());
+   */
+  async request(fill: FillRequest | undefined, options: RequestOptions = {}): Promise<ServiceMessage> {
+    const attempt = `request from service "${this.name}"`;
+    const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
+    const ask: Ask = { fill, meta: options.meta, shape: options.shape, byteLength: options.byteLength };
+    for (let lost = 0; ; ) {
+      const link = await this.#linkFor(deadline);
+      const outcome = await link.send(ask, deadline);
+      if (outcome.kind === "reply") return outcome.reply;
+      if (outcome.kind === "failed") {
+        throw new CudaIpcError("REQUEST_FAILED", `Cannot ${attempt}: the handler threw ${failureText(outcome.report)}`);
+      }
+      if (outcome.kind === "dropped") throw deadline.timedOut();
+      if (outcome.kind === "elsewhere") continue;
+      lost += 1;
+      this.#checkMayRetry(attempt, lost, outcome);
+      this.#retried += 1;
+    }
+  }
+
+  /** Ends all links; requests under way fail with CLOSED, and replies that are held end. */
+  async close(): Promise<void> {
+    this.#closing ??= this.#close();
+    await this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** For links. */
+  onRoom(): void {
+    for (const waiter of this.#waiting) {
+      const link = this.#leastLoaded();
+      if (link === undefined) return;
+      this.#waiting.delete(waiter);
+      link.reserve();
+      waiter.link = link;
+      waiter.resolve(link);
+    }
+  }
+
+  /** For links. */
+  onEnd(link: ClientLink): void {
+    this.#links.delete(link);
+    this.#lingering.add(link);
+    if (this.#waiting.size > 0) this.#search.begin();
+  }
+
+  /** For links. */
+  onSettled(link: ClientLink): void {
+    this.#lingering.delete(link);
+  }
+
+  #onLink(channels: ClientChannels): void {
+    const link = new ClientLink(channels, this);
+    this.#links.add(link);
+    void link.listen();
+    this.onRoom();
+  }
+
+  /** WHY not where there are workers: they go on without a hub. */
+  #onNoHub(error: CudaIpcError): void {
+    if (this.#links.size > 0) return;
+    for (const { reject } of this.#waiting) reject(error);
+    this.#waiting.clear();
+  }
+
+  /** A link on which room was put by. */
+  async #linkFor(deadline: Deadline): Promise<ClientLink> {
+    deadline.check();
+    if (this.#closing !== undefined) throw this.#closedError();
+    const link = this.#waiting.size === 0 ? this.#leastLoaded() : undefined;
+    if (link !== undefined) {
+      // WHY looked for: a request would have to wait behind another here, and a new worker may have nothing to do.
+      if (link.load > 0) this.#search.lookAgain();
+      link.reserve();
+      return link;
+    }
+    if (this.#waiting.size >= limits.serviceWaitingMax) {
+      const found = `${this.#waiting.size} others wait (serviceWaitingMax)`;
+      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot request from service "${this.name}": ${found}`);
+    }
+    return this.#waitForLink(deadline);
+  }
+
+  async #waitForLink(deadline: Deadline): Promise<ClientLink> {
+    const waiter: Waiter = { resolve: () => {}, reject: () => {}, link: undefined };
+    const found = new Promise<ClientLink>((resolve, reject) => Object.assign(waiter, { resolve, reject }));
+    this.#waiting.add(waiter);
+    this.#search.begin();
+    try {
+      return await deadline.race(found, () => {
+        this.#waiting.delete(waiter);
+        waiter.link?.giveBack();
+      });
+    } catch (error) {
+      if (!hasCode(error, "TIMEOUT") || this.#links.size > 0) throw error;
+      const what = `Cannot request from service "${this.name}": no worker was found within ${deadline.timeoutMs} ms`;
+      throw new CudaIpcError("TIMEOUT", what);
+    }
+  }
+
+  #leastLoaded(): ClientLink | undefined {
+    let best: ClientLink | undefined;
+    for (const link of this.#links) {
+      if (link.hasRoom && link.load < (best?.load ?? Number.POSITIVE_INFINITY)) best = link;
+    }
+    if (best === undefined) return undefined;
+    // WHY to the end: among equals each has its turn.
+    this.#links.delete(best);
+    this.#links.add(best);
+    return best;
+  }
+
+  /** @throws PEER_GONE */
+  #checkMayRetry(attempt: string, lost: number, { cause }: Extract<Outcome, { kind: "gone" }>): void {
+    if (this.#plan.policy === "retry" && lost <= this.#plan.retriesMax) return;
+    const times = lost > 1 ? `, the last of ${lost}` : "";
+    const message = `Cannot ${attempt}: its worker was gone before it had answered${times}`;
+    throw new CudaIpcError("PEER_GONE", message, { cause });
+  }
+
+  async #close(): Promise<void> {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const { reject } of waiting) reject(this.#closedError());
+    try {
+      this.#closeLinks();
+    } finally {
+      await this.#search.close();
+      // WHY again: one may have been found meanwhile.
+      this.#closeLinks();
+    }
+  }
+
+  #closeLinks(): void {
+    releaseAll([...this.#links, ...this.#lingering].map((link) => () => link.close()));
+  }
+
+  #closedError(): CudaIpcError {
+    return new CudaIpcError("CLOSED", `Cannot request from service "${this.name}": the client was closed`);
+  }
+}
+
+/**
+ * A client of the service of this name. Workers are looked for when there are requests; to be closed before the hub is.
+ * @throws INVALID_NAME, RangeError, TypeError
+ */
+export function connectService(hub: Hub, name: string, options: ConnectServiceOptions = {}): ServiceClient {
+  return new ServiceClient(hub, name, options);
+}

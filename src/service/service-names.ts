@@ -1,0 +1,59 @@
+/**
+ * The names of a service's channels. A worker's replies go through `NAME:w<worker>:<n>`, which is also how clients find it; the requests
+ * for them come through the same name with `:req`. Both belong to one link of one client, and no name is used for a second link.
+ */
+import { randomBytes } from "node:crypto";
+import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+import { checkName } from "../wire/names.js";
+
+const REQUESTS = ":req";
+/** What follows the service's name at most. */
+const SUFFIX_BYTES_MAX = 64;
+const REST = /^([0-9a-z]{1,24}):(\d{1,15})(:req)?$/;
+
+/** An offer of a worker that no client has made use of yet, as far as its name tells. */
+export interface Found {
+  readonly worker: string;
+  readonly name: string;
+}
+
+/** @throws INVALID_NAME */
+export function checkServiceName(name: string): string {
+  checkName(name);
+  if (name.length <= limits.nameBytesMax - SUFFIX_BYTES_MAX) return name;
+  const wanted = `at most ${limits.nameBytesMax - SUFFIX_BYTES_MAX}`;
+  throw new CudaIpcError("INVALID_NAME", `Cannot use a name of ${name.length} bytes for a service: wanted ${wanted}`);
+}
+
+/** Of a worker, unlike all others. */
+export function newWorkerId(): string {
+  return `${process.pid.toString(36)}${randomBytes(8).toString("hex")}`;
+}
+
+export function replyName(service: string, worker: string, number: number): string {
+  return `${offerPrefix(service)}${worker}:${number}`;
+}
+
+export function requestName(reply: string): string {
+  return `${reply}${REQUESTS}`;
+}
+
+/** What all offers of a service begin with. */
+export function offerPrefix(service: string): string {
+  return `${service}:w`;
+}
+
+/** The offers among these names, which nobody has made a channel for requests for: the newest of each worker. */
+export function offersAmong(service: string, names: Iterable<string>): Found[] {
+  const prefix = offerPrefix(service);
+  const all = new Set(names);
+  const newest = new Map<string, { readonly number: number; readonly name: string }>();
+  for (const name of all) {
+    const [, worker, digits, requests] = REST.exec(name.startsWith(prefix) ? name.slice(prefix.length) : "") ?? [];
+    if (worker === undefined || requests !== undefined || all.has(requestName(name))) continue;
+    const number = Number(digits);
+    if (number > (newest.get(worker)?.number ?? -1)) newest.set(worker, { number, name });
+  }
+  return [...newest].map(([worker, { name }]) => ({ worker, name }));
+}

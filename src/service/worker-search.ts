@@ -1,0 +1,94 @@
+/** Finds workers of a service while they are needed: looks at the names on the hub, less and less often where nobody new is there. */
+import { type CudaIpcError, hasCode } from "../base/errors.js";
+import { GrowingPause } from "../base/growing-pause.js";
+import { defaults } from "../base/limits.js";
+import type { Hub } from "../client/hub.js";
+import { claimOffer } from "./claim-offer.js";
+import type { ClientChannels } from "./client-link.js";
+import { pauseFor } from "./pause-for.js";
+import { offerPrefix, offersAmong } from "./service-names.js";
+import type { ConnectServiceOptions } from "./service-options.js";
+
+export interface SearchEvents {
+  /** Whether to go on. */
+  isNeeded(): boolean;
+  /** Whether a link to this worker is wanted. */
+  wants(worker: string): boolean;
+  /** Takes over the channels. */
+  onLink(channels: ClientChannels): void;
+  /** There is no hub any more. */
+  onFailure(error: CudaIpcError): void;
+}
+
+export class WorkerSearch {
+  readonly #hub: Hub;
+  readonly #service: string;
+  readonly #options: ConnectServiceOptions;
+  readonly #events: SearchEvents;
+  readonly #ended = new AbortController();
+  #underWay: Promise<void> | undefined;
+  #lastLookMs = Number.NEGATIVE_INFINITY;
+
+  constructor(hub: Hub, service: string, options: ConnectServiceOptions, events: SearchEvents) {
+    this.#hub = hub;
+    this.#service = service;
+    this.#options = options;
+    this.#events = events;
+  }
+
+  /** Looks until it is needed no more, where it does not do so already. */
+  begin(): void {
+    if (this.#ended.signal.aborted) return;
+    this.#underWay ??= this.#run().finally(() => {
+      this.#underWay = undefined;
+      if (this.#events.isNeeded()) this.begin();
+    });
+  }
+
+  /** Looks once where the last look was long ago. */
+  lookAgain(): void {
+    if (performance.now() - this.#lastLookMs > defaults.serviceLookAgainMs) this.begin();
+  }
+
+  /** Nothing is found any more once this resolves. */
+  async close(): Promise<void> {
+    this.#ended.abort();
+    await this.#underWay;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#ended;
+    const pause = new GrowingPause();
+    for (;;) {
+      try {
+        if (await this.#look()) pause.reset();
+      } catch (error) {
+        if (hasCode(error, "CLOSED") || hasCode(error, "HUB_GONE")) this.#events.onFailure(error);
+      }
+      this.#lastLookMs = performance.now();
+      if (signal.aborted || !this.#events.isNeeded()) return;
+      await pauseFor(pause.nextMs(), signal);
+      if (signal.aborted || !this.#events.isNeeded()) return;
+    }
+  }
+
+  /** Whether somebody new was found. */
+  async #look(): Promise<boolean> {
+    const { signal } = this.#ended;
+    const objects = await this.#hub.list({ prefix: offerPrefix(this.#service), signal });
+    const names = objects.map(({ name }) => name);
+    let found = false;
+    for (const offer of offersAmong(this.#service, names)) {
+      if (signal.aborted || !this.#events.wants(offer.worker)) continue;
+      try {
+        const channels = await claimOffer(this.#hub, offer, this.#options, signal);
+        found = true;
+        this.#events.onLink(channels);
+      } catch (error) {
+        if (hasCode(error, "CLOSED") || hasCode(error, "HUB_GONE")) throw error;
+        // Another was faster, the worker has gone, or it is none: the next one.
+      }
+    }
+    return found;
+  }
+}

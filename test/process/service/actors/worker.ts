@@ -1,0 +1,44 @@
+/**
+ * A worker of the service that it is told. What a request's meta says is done: "double" it, "hold" it until told or given up, be
+ * "stubborn" about it, "throw", or "die". Says what it begins, and why it gave up.
+ */
+import { type CudaIpcError, connect, type ServeOptions, serve } from "../../../../src/index.js";
+import { argument, say, told } from "../../../support/actor-side.js";
+
+const [socket, name] = [argument(0), argument(1)];
+const options: Omit<ServeOptions, "request" | "reply"> = JSON.parse(argument(2));
+const held: (() => void)[] = [];
+
+const hub = await connect({ socket, start: false, device: "host" });
+const message = { dtype: "float64", shape: [8] } as const;
+const service = await serve(hub, name, { request: message, reply: message, ...options }, async (request, reply) => {
+  const { op, id = 0 } = request.json as { readonly op: string; readonly id?: number };
+  if (op === "throw") throw new RangeError(`no image ${id}`);
+  if (op === "die") process.kill(process.pid, "SIGKILL");
+  if (op !== "double") {
+    say({ began: id });
+    const released = new Promise<void>((resolve) => held.push(resolve));
+    const aborted = new Promise<never>((_, reject) => {
+      request.signal.addEventListener("abort", () => {
+        say({ aborted: id, code: (request.signal.reason as CudaIpcError).code });
+        if (op === "hold") reject(request.signal.reason);
+      });
+    });
+    await Promise.race([released, aborted]);
+  }
+  const values = await request.array.read();
+  await (await reply.loan()).array.write(values.map((value) => 2 * value));
+  return { meta: { pid: process.pid, id } };
+});
+say({ ready: true });
+for (;;) {
+  const line = await told();
+  if (line === "release") for (const release of held.splice(0)) release();
+  else if (line === "facts") say({ clients: service.clients, running: service.running, waiting: service.waiting });
+  else if (line.startsWith("close")) {
+    void service.close({ timeoutMs: Number(line.slice(6) || 30_000) }).then(async () => {
+      say({ closed: true });
+      await hub.close();
+    });
+  }
+}

@@ -1,0 +1,209 @@
+/** Services between processes: who answers, how long anybody waits, and what reaches whom. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { checkLeaks } from "../../support/leak-check.js";
+import { until } from "../../support/until.js";
+import { ask, asked, SERVICE, ServiceRig } from "./service-rig.js";
+
+describe("a service", () => {
+  let rig: ServiceRig;
+  checkLeaks(async () => rig[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    rig = await ServiceRig.start();
+  });
+
+  it("answers many clients by several workers, each request once and rightly", async () => {
+    const workers = await Promise.all([rig.worker({ depth: 4 }), rig.worker({ depth: 4 })]);
+    const clients = await Promise.all([rig.client(), rig.client(), rig.client()]);
+    const answers = await Promise.all(
+      clients.flatMap((client, c) => Array.from({ length: 200 }, (_, i) => ask(client, { id: 1000 * c + i }))),
+    );
+    assert.deepEqual(
+      answers.map(({ id }) => id),
+      clients.flatMap((_, c) => Array.from({ length: 200 }, (_, i) => 1000 * c + i)),
+    );
+    assert.deepEqual([...new Set(answers.map(({ pid }) => pid))].sort(), workers.map(({ pid }) => pid).sort());
+  });
+
+  it("makes a request wait for a worker, and says where none was found", async () => {
+    const client = await rig.client();
+    await assert.rejects(asked(client, { timeoutMs: 50 }), {
+      code: "TIMEOUT",
+      message: 'Cannot request from service "double": no worker was found within 50 ms',
+    });
+    const waiting = ask(client, { id: 7 });
+    await rig.worker();
+    assert.equal((await waiting).id, 7);
+  });
+
+  it("uses a worker that joins late", async () => {
+    const first = await rig.worker({ depth: 1 });
+    const client = await rig.client();
+    const held = ask(client, { op: "hold" });
+    assert.deepEqual(await first.says(), { began: 0 });
+    const behind = ask(client, { id: 1 });
+    await until("it waits", () => client.waiting === 1);
+    const second = await rig.worker();
+    assert.equal((await behind).pid, second.pid);
+    first.goOn("release");
+    assert.equal((await held).pid, first.pid);
+  });
+
+  it("tells the client what a handler threw", async () => {
+    await rig.worker();
+    const client = await rig.client();
+    await assert.rejects(asked(client, { op: "throw", id: 9 }), {
+      code: "REQUEST_FAILED",
+      message: 'Cannot request from service "double": the handler threw RangeError: no image 9',
+    });
+    assert.equal((await ask(client, { id: 1 })).id, 1);
+  });
+
+  it("keeps services apart", async () => {
+    const [one, other] = await Promise.all([rig.worker(), rig.worker({}, "double-2")]);
+    const [client, otherClient] = await Promise.all([rig.client(), rig.client({}, "double-2")]);
+    for (let id = 0; id < 5; id += 1) {
+      assert.equal((await ask(client, { id })).pid, one.pid);
+      assert.equal((await ask(otherClient, { id })).pid, other.pid);
+    }
+  });
+
+  it("lets no more requests go to a worker than it takes, and the others wait in order", async () => {
+    const worker = await rig.worker({ depth: 2 });
+    const client = await rig.client();
+    const done: number[] = [];
+    const all = [0, 1, 2, 3, 4].map((id) => ask(client, { op: "hold", id }).then(() => done.push(id)));
+    for (let id = 0; id < 5; id += 1) {
+      assert.deepEqual(await worker.says(), { began: id });
+      await until("the next two are there", () => client.waiting === Math.max(0, 3 - id));
+      worker.goOn("release");
+    }
+    await Promise.all(all);
+    assert.deepEqual(done, [0, 1, 2, 3, 4]);
+  });
+
+  it("works on as many requests at a time as it was told, and answers each when it is done", async () => {
+    const worker = await rig.worker({ concurrency: 2, depth: 4 });
+    const client = await rig.client();
+    const held = ask(client, { op: "hold", id: 1 });
+    assert.deepEqual(await worker.says(), { began: 1 });
+    for (let id = 2; id < 7; id += 1) assert.equal((await ask(client, { id })).id, id);
+    // Slots come back in order: those of twice the depth are taken from the first on.
+    const behind = ask(client, { id: 7 });
+    assert.equal(client.waiting, 1);
+    worker.goOn("release");
+    assert.equal((await held).id, 1);
+    assert.equal((await behind).id, 7);
+  });
+
+  it("gives the worker a deadline, and never begins what nobody waits for", async () => {
+    const worker = await rig.worker({ depth: 2 });
+    const client = await rig.client();
+    const stopped = await rig.clientProcess();
+    stopped.goOn(JSON.stringify({ op: "hold", id: 1, timeoutMs: 1000 }));
+    assert.deepEqual(await worker.says(), { began: 1 });
+    // It can say nothing any more: the worker knows by itself.
+    stopped.kill("SIGSTOP");
+    assert.deepEqual(await worker.says(), { aborted: 1, code: "TIMEOUT" });
+    stopped.kill("SIGCONT");
+    assert.deepEqual(await stopped.says(), { code: "TIMEOUT" });
+    const stubborn = ask(client, { op: "stubborn", id: 2 });
+    assert.deepEqual(await worker.says(), { began: 2 });
+    await assert.rejects(asked(client, { op: "hold", id: 3, timeoutMs: 20 }), { code: "TIMEOUT" });
+    await until("it is given up there", async () => (await rig.facts(worker)).waiting === 0);
+    worker.goOn("release");
+    await stubborn;
+    const last = ask(client, { op: "hold", id: 4 });
+    assert.deepEqual(await worker.says(), { began: 4 });
+    worker.goOn("release");
+    await last;
+  });
+
+  it("cancels: what runs is told, and what waits is never begun", async () => {
+    const worker = await rig.worker({ depth: 2 });
+    const client = await rig.client();
+    const [running, queued] = [new AbortController(), new AbortController()];
+    const first = asked(client, { op: "hold", id: 1, signal: running.signal });
+    assert.deepEqual(await worker.says(), { began: 1 });
+    const second = asked(client, { op: "hold", id: 2, signal: queued.signal });
+    await until("the second waits there", async () => (await rig.facts(worker)).waiting === 1);
+    queued.abort();
+    await assert.rejects(second, { code: "ABORTED" });
+    // Its room is given back although the first is still worked on.
+    const third = asked(client, { op: "hold", id: 3 });
+    running.abort();
+    await assert.rejects(first, { code: "ABORTED" });
+    assert.deepEqual(await worker.says(), { aborted: 1, code: "ABORTED" });
+    assert.deepEqual(await worker.says(), { began: 3 });
+    worker.goOn("release");
+    (await third).release();
+  });
+
+  it("cancels a hundred requests one after the other while the first is worked on", async () => {
+    const worker = await rig.worker({ depth: 3 });
+    const client = await rig.client();
+    const first = ask(client, { op: "stubborn", id: 0 });
+    assert.deepEqual(await worker.says(), { began: 0 });
+    for (let id = 1; id <= 100; id += 1) {
+      const given = new AbortController();
+      const one = asked(client, { op: "hold", id, signal: given.signal });
+      given.abort();
+      await assert.rejects(one, { code: "ABORTED" });
+    }
+    worker.goOn("release");
+    await first;
+    assert.equal((await ask(client, { id: 101 })).id, 101);
+  });
+
+  it("gives no more to who holds all replies, until one is released", async () => {
+    await rig.worker({ depth: 1 });
+    const client = await rig.client();
+    const held = [await asked(client, { id: 1 }), await asked(client, { id: 2 })];
+    await assert.rejects(asked(client, { id: 3, timeoutMs: 30 }), { code: "TIMEOUT" });
+    assert.deepEqual(
+      held.map(({ json }) => (json as { id: number }).id),
+      [1, 2],
+    );
+    const third = asked(client, { id: 3 });
+    for (const reply of held) reply.release();
+    (await third).release();
+  });
+
+  it("fills a request anew nowhere else where filling it fails, and gives the slot back", async () => {
+    await rig.worker();
+    const client = await rig.client();
+    const error = new Error("no such file");
+    await assert.rejects(
+      client.request(() => Promise.reject(error)),
+      error,
+    );
+    await assert.rejects(client.request(undefined, { meta: new Uint8Array(5000) }), { code: "MESSAGE_TOO_LARGE" });
+    await assert.rejects(
+      client.request(() => {}, { shape: [9] }),
+      RangeError,
+    );
+    for (let id = 0; id < 5; id += 1) await ask(client, { id });
+  });
+
+  it("ends with its client: nothing under way is answered, and nothing is left on the hub", async () => {
+    const worker = await rig.worker();
+    const client = await rig.client();
+    const held = asked(client, { op: "hold" });
+    assert.deepEqual(await worker.says(), { began: 0 });
+    const failed = assert.rejects(held, { code: "CLOSED" });
+    await client.close();
+    await failed;
+    assert.deepEqual(await worker.says(), { aborted: 0, code: "PEER_GONE" });
+    await assert.rejects(asked(client), { code: "CLOSED" });
+    await rig.onlyOffers(1);
+  });
+
+  it("refuses names and options that no service can have", async () => {
+    await assert.rejects(rig.client({}, "a b"), { code: "INVALID_NAME" });
+    await assert.rejects(rig.client({}, "n".repeat(250)), { code: "INVALID_NAME" });
+    await assert.rejects(rig.client({ policy: "never" as never }), TypeError);
+    await assert.rejects(rig.client({ workersMax: 0 }), RangeError);
+    const client = await rig.client({}, SERVICE);
+    await assert.rejects(asked(client, { timeoutMs: -1 }), RangeError);
+  });
+});

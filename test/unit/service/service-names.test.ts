@@ -1,0 +1,46 @@
+/** Which names are offers of which worker. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  checkServiceName,
+  newWorkerId,
+  offersAmong,
+  replyName,
+  requestName,
+} from "../../../src/service/service-names.js";
+import { checkName } from "../../../src/wire/names.js";
+
+describe("offersAmong", () => {
+  it("finds the newest of each worker that no client has made a channel for", () => {
+    const [a, b] = [newWorkerId(), newWorkerId()];
+    const taken = replyName("resize", a, 0);
+    const names = [
+      taken,
+      requestName(taken),
+      replyName("resize", a, 9),
+      replyName("resize", a, 10),
+      replyName("resize", b, 0),
+    ];
+    assert.deepEqual(offersAmong("resize", names), [
+      { worker: a, name: replyName("resize", a, 10) },
+      { worker: b, name: replyName("resize", b, 0) },
+    ]);
+  });
+
+  it("takes no name of another service, and none that only looks like one", () => {
+    const names = ["resize", "resize:w", "resize:wx", "resize:wx:", "resize:wx:1:reqs", "resize:wX:1", "resize2:wx:1"];
+    assert.deepEqual(offersAmong("resize", [...names, replyName("resize:w", "x", 1), "resize:wx:1:req"]), []);
+  });
+});
+
+describe("the names of a service", () => {
+  it("are names of objects, also where the service's own is as long as it may be", () => {
+    const name = checkServiceName("n".repeat(191));
+    checkName(requestName(replyName(name, newWorkerId(), Number.MAX_SAFE_INTEGER)));
+    assert.throws(() => checkServiceName("n".repeat(192)), { code: "INVALID_NAME" });
+  });
+
+  it("are of one worker alone", () => {
+    assert.equal(new Set(Array.from({ length: 1000 }, newWorkerId)).size, 1000);
+  });
+});
