@@ -218,14 +218,15 @@ export function channelStreamPromises({ rig }: Subject): void {
     const reader = channel.reader({ stream: to });
     for (const value of [1, 2]) await channel.send(channel.stream(), value);
     const gate = channel.gate(to);
-    const [released, held] = [await nextOf(reader), await nextOf(reader)];
-    for (const [index, slot] of [released, held].entries()) {
+    const slots = [await nextOf(reader), await nextOf(reader)];
+    for (const [index, slot] of slots.entries()) {
       await out.slice(index).copyFrom(slot.array.as("int32"), { stream: to });
     }
-    released.release();
     reader.close();
-    assert.throws(() => held.meta, { code: "CLOSED" });
-    held.release();
+    for (const slot of slots) {
+      assert.throws(() => slot.meta, { code: "CLOSED" });
+      slot.release();
+    }
     await turns();
     assert.equal(channel.writer.tryLoan(), undefined);
     const waiting = channel.writer.loan(LATE);
