@@ -12,8 +12,8 @@ export { type ErrorCode, type ErrorCodeFacts, errorCodes, isErrorCode } from "./
 export { CudaError, CudaIpcError, SystemError } from "./base/errors.js";
 export type { ChannelObserver, ChannelReaderStatistics, ChannelStatistics } from "./channel/channel-observer.js";
 export type { ChannelReader } from "./channel/channel-reader.js";
-export type { ChannelWriter, LoanOptions } from "./channel/channel-writer.js";
-export type { CommitOptions, LoanedSlot } from "./channel/loaned-slot.js";
+export type { ChannelWriter } from "./channel/channel-writer.js";
+export type { CommitOptions, LoanedSlot, LoanOptions } from "./channel/loaned-slot.js";
 export type { JsonValue, Meta } from "./channel/message-meta.js";
 export type { ReceivedSlot } from "./channel/received-slot.js";
 export type { StreamableMessage, StreamedMessage } from "./channel/web-streams.js";

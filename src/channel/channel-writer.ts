@@ -4,7 +4,7 @@
  */
 import type { WritableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
-import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
@@ -15,22 +15,22 @@ import { PageWords } from "../ring/page-words.js";
 import { RingWriter } from "../ring/ring-writer.js";
 import { BellWatch, ringBellOfOther } from "./bell-watch.js";
 import type { WriterParts } from "./channel-parts.js";
+import { FairTurns } from "./fair-turns.js";
 import { FilledSlots } from "./filled-slots.js";
-import { type CommitOptions, isWholeSlot, LoanedSlot, type LoanOwner, type PreparedMessage } from "./loaned-slot.js";
+import {
+  type CommitOptions,
+  isWholeSlot,
+  LoanedSlot,
+  type LoanOptions,
+  type LoanOwner,
+  type PreparedMessage,
+} from "./loaned-slot.js";
 import { encodeMeta, writeMeta } from "./message-meta.js";
 import { sizeOfMessage } from "./message-size.js";
 import { checkStream, enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
 import { type StreamableMessage, writableOf } from "./web-streams.js";
 
 const TIME_ORIGIN_MS = performance.timeOrigin;
-
-export interface LoanOptions extends WaitOptions {
-  /**
-   * The slot is filled by this stream: it waits on the GPU for readers whose streams still use the slot. Without one it is the CPU that
-   * waits for them. Give the same stream to `commit`.
-   */
-  readonly stream?: Stream | undefined;
-}
 
 export class ChannelWriter<D extends DType = DType> implements LoanOwner {
   readonly label: string;
@@ -43,6 +43,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
   readonly #filled: FilledSlots;
   #loaned: LoanedSlot<D> | undefined;
   readonly #wholeSlot: PreparedMessage;
+  readonly #turns = new FairTurns();
   /** Whether a loan is under way. */
   #isAwaited = false;
   /** When it was closed. */
@@ -119,11 +120,15 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
    */
   async loan(options: LoanOptions = {}): Promise<LoanedSlot<D>> {
     this.#checkMayLoan();
-    const slot = this.#reserve(checkStream(options.stream));
+    const stream = checkStream(options.stream);
+    const pause = this.#turns.turn();
+    const slot = pause === undefined ? this.#reserve(stream) : undefined;
     if (slot !== undefined) return slot;
     this.#isAwaited = true;
     try {
-      return await this.#whenFull(options);
+      await pause;
+      this.#checkOpen();
+      return this.#reserve(stream) ?? (await this.#whenFull(options));
     } finally {
       this.#isAwaited = false;
     }
@@ -240,19 +245,16 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
       throw new CudaIpcError("CHANNEL_FULL", `Cannot write to channel "${this.label}": ${found}`);
     }
     const deadline = new Deadline(`write to channel "${this.label}"`, options, Number.POSITIVE_INFINITY);
+    const streamsAreDone = () => !this.#open || !this.#ring.reserve() || this.#orderAfterOthers(options.stream);
     for (;;) {
       deadline.check();
-      // WHY two ways: readers ring when they give a slot back, streams and GPUs cannot.
-      if (this.#ring.reserve()) await this.#streamsAreDone(options.stream, deadline);
+      // WHY two ways: readers ring, streams cannot.
+      if (this.#ring.reserve()) await waitUntil(streamsAreDone, deadline);
       else await this.#readersMadeRoom(deadline);
       this.#checkOpen();
       const slot = this.#reserve(options.stream);
       if (slot !== undefined) return slot;
     }
-  }
-
-  async #streamsAreDone(stream: Stream | undefined, deadline: Deadline): Promise<void> {
-    await waitUntil(() => !this.#open || !this.#ring.reserve() || this.#orderAfterOthers(stream), deadline);
   }
 
   async #readersMadeRoom(deadline: Deadline): Promise<void> {

@@ -1,10 +1,19 @@
 /** A slot that the writer may fill: committed once, or given back as if it had never been asked for. */
 import type { DType } from "../array/dtype.js";
+import type { WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import type { DeviceArray } from "../gpu/device-array.js";
 import type { Stream } from "../gpu/stream.js";
 import type { Meta } from "./message-meta.js";
 import type { SlotMemory } from "./slot-memory.js";
+
+export interface LoanOptions extends WaitOptions {
+  /**
+   * The slot is filled by this stream: it waits on the GPU for readers whose streams still use the slot. Without one it is the CPU that
+   * waits for them. Give the same stream to `commit`.
+   */
+  readonly stream?: Stream | undefined;
+}
 
 export interface CommitOptions {
   /** Bytes, or a value that travels as JSON; at most the channel's `metaBytesMax`. */

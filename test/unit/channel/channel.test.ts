@@ -55,4 +55,18 @@ describe("a channel on the host device", () => {
     for await (using slot of reader) sequences.push(slot.sequence);
     assert.deepEqual(sequences, [0]);
   });
+
+  it("lets the event loop have its turn where a loan never waits", async () => {
+    using site = new ChannelSite({ whenFull: "drop-oldest" });
+    let turns = 0;
+    const timer = setInterval(() => {
+      turns += 1;
+    }, 1);
+    for (const endMs = performance.now() + 100; performance.now() < endMs; ) {
+      using loan = await site.writer.loan();
+      loan.commit();
+    }
+    clearInterval(timer);
+    assert.ok(turns > 0);
+  });
 });
