@@ -20,7 +20,7 @@ import {
   whenWriterGonePolicies,
   writerStates,
 } from "./channel-layout.js";
-import { RingWords } from "./ring-words.js";
+import { GrowingWord, RingWords } from "./ring-words.js";
 
 /** What a slot's header says of its message. */
 export interface MessageHeader {
@@ -42,11 +42,13 @@ export class ControlWords {
   readonly facts: ChannelFacts;
   readonly #words: RingWords;
   readonly #headerStride: number;
+  readonly #published: GrowingWord;
 
   private constructor(words: RingWords, facts: ChannelFacts) {
     this.#words = words;
     this.facts = facts;
     this.#headerStride = headerStrideOf(facts.metaBytesMax);
+    this.#published = new GrowingWord(words, control.published);
   }
 
   /** Writes what never changes into zeroed memory, for a writer that is there. */
@@ -125,7 +127,7 @@ export class ControlWords {
 
   publish(position: number): void {
     // SYNC: header and data first. Pairs with the load in `published`.
-    this.#words.store(control.published, position);
+    this.#published.store(position);
   }
 
   /** The writer may write positions below without looking at the readers again. */

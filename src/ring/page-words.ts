@@ -1,12 +1,14 @@
 /** A reader's page: its words, of which it alone writes all but the lease, and what the writer makes of them. */
 import { CLAIMS, PAGE_BYTES, page, readerModes, readerStates } from "./channel-layout.js";
-import { RingWords } from "./ring-words.js";
+import { GrowingWord, RingWords } from "./ring-words.js";
 
 export class PageWords {
   readonly #words: RingWords;
+  readonly #released: GrowingWord;
 
   constructor(buffer: ArrayBufferLike, byteOffset = 0) {
     this.#words = new RingWords(buffer, byteOffset, PAGE_BYTES);
+    this.#released = new GrowingWord(this.#words, page.released);
   }
 
   /** Of the reader that has this place; 0 for none. Written by the hub. */
@@ -51,7 +53,7 @@ export class PageWords {
 
   setReleased(position: number): void {
     // SYNC: after the last read of the slot, and after `setGpuReleased`. Pairs with the load in `released`.
-    this.#words.store(page.released, position);
+    this.#released.store(position);
   }
 
   /** Positions below may be given back by streams, once `done` is there. Asked after `released`. */

@@ -26,14 +26,8 @@ export class RingWords {
     return Number(Atomics.load(this.#words, byteOffset >> 3));
   }
 
-  /**
-   * Only by the one whose word it is. WHY the lower half alone where the upper one stays as it is: the whole word would have to be made a
-   * bigint, which takes longer than the store. Whoever loads the word sees the value before or this one.
-   */
   store(byteOffset: number, value: number): void {
-    const half = byteOffset >> 2;
-    if (value >= 0 && this.#halves[half + 1] === Math.floor(value / HIGH)) Atomics.store(this.#halves, half, value | 0);
-    else Atomics.store(this.#words, byteOffset >> 3, BigInt(value));
+    Atomics.store(this.#words, byteOffset >> 3, BigInt(value));
   }
 
   load32(byteOffset: number): number {
@@ -71,5 +65,29 @@ export class RingWords {
 
   setNumber(byteOffset: number, value: number): void {
     this.#numbers[byteOffset >> 3] = value;
+  }
+}
+
+/**
+ * A word that only grows, of the one who alone stores it. WHY not `store` each time: the word would have to be made a bigint, which takes
+ * longer than the store, where most of the time its lower half alone changes. WHY the upper half is remembered and not read: others look at
+ * the word all the time, and a load would fetch it twice.
+ */
+export class GrowingWord {
+  readonly #words: RingWords;
+  readonly #byteOffset: number;
+  #high = -1;
+
+  constructor(words: RingWords, byteOffset: number) {
+    this.#words = words;
+    this.#byteOffset = byteOffset;
+  }
+
+  /** Whoever loads the word sees the value before or this one. */
+  store(value: number): void {
+    const high = Math.floor(value / HIGH);
+    if (high === this.#high) this.#words.store32(this.#byteOffset, value);
+    else this.#words.store(this.#byteOffset, value);
+    this.#high = high;
   }
 }
