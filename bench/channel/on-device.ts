@@ -56,31 +56,44 @@ export async function throughStreams(
   return [...rows, ...compared(`${loops[loop]}, with MPS`, withMps, device)];
 }
 
-/** Copies through a channel, and PyTorch's queue. */
+/** Copies through a channel, and PyTorch's queue; without MPS, and on a GPU with it. */
 export async function besideTorch(
   device: string,
   options: DeviceOptions = device === "host" ? HOST_SCALE : FULL_SCALE,
 ): Promise<Row[]> {
   await using hub = await HubProcess.start();
-  const found = await measureInTurns(
-    {
-      ours: throughChannel("channel-copies", hub, { device, iterations: options.messages }),
-      torch: torchHandover(device, options.handovers),
-    },
-    { rounds: 1, by: "p50" },
-  );
-  const ratio = figureOf(found.torch, p50) / figureOf(found.ours, p50);
+  const rows = torchRows("", await besideQueue(hub, device, options));
+  if (device === "host") return rows;
+  using mps = disposable(MultiProcessService.start());
+  if (typeof mps.it === "string") return rows;
+  return [...rows, ...torchRows(", with MPS", await besideQueue(hub, device, options, mps.it.env))];
+}
+
+type BesideTorch = Readonly<Record<"ours" | "torch", Outcome>>;
+
+function besideQueue(
+  hub: HubProcess,
+  device: string,
+  { messages: iterations, handovers }: DeviceOptions,
+  env: Readonly<Record<string, string>> = {},
+): Promise<BesideTorch> {
+  const ours = throughChannel("channel-copies", hub, { device, iterations, env });
+  return measureInTurns({ ours, torch: torchHandover(device, handovers, env) }, { rounds: 1, by: "p50" });
+}
+
+function torchRows(how: string, { ours, torch }: BesideTorch): Row[] {
+  const ratio = figureOf(torch, p50) / figureOf(ours, p50);
   const row: Row = {
-    what: "a tensor of 64 KiB by torch.multiprocessing, acknowledged",
-    ...valueFrom(found.torch, p50),
+    what: `a tensor of 64 KiB by torch.multiprocessing, acknowledged${how}`,
+    ...valueFrom(torch, p50),
     unit: "us",
     ...comparedWith("ours", ratio),
   };
   // WHY no goal where there is no PyTorch: there is nobody to be quicker than.
   const goal = { goal: `ours at least ${TORCH_RATIO_MIN} times faster`, met: ratio >= TORCH_RATIO_MIN };
   return [
-    { what: loops["channel-copies"], ...valueFrom(found.ours, p50), unit: "us" },
-    typeof found.torch === "string" ? row : { ...row, ...goal },
+    { what: `${loops["channel-copies"]}${how}`, ...valueFrom(ours, p50), unit: "us" },
+    typeof torch === "string" ? row : { ...row, ...goal },
   ];
 }
 
@@ -131,7 +144,7 @@ function compared(what: string, { ours, c }: BesideC, device: string): Row[] {
   ];
 }
 
-function torchHandover(device: string, handovers: number): Contender {
+function torchHandover(device: string, handovers: number, env: Readonly<Record<string, string>>): Contender {
   const name = "torch-handover";
   if (device === "host") return { name, programs: "needs a GPU" };
   const script = fileURLToPath(new URL("../../../bench/python/torch_handover.py", import.meta.url));
@@ -139,5 +152,5 @@ function torchHandover(device: string, handovers: number): Contender {
   const { status, error, stderr } = spawnSync("python3", [script, "0"], { encoding: "utf8", timeout: PYTHON_LIMIT_MS });
   if (error !== undefined) return { name, programs: `python3: ${error.message}` };
   if (status === TORCH_ABSENT) return { name, programs: stderr.trim() };
-  return { name, programs: [{ command: "python3", args: [script, String(handovers), device] }] };
+  return { name, programs: [{ command: "python3", args: [script, String(handovers), device], env }] };
 }
