@@ -95,5 +95,10 @@ export class Deadline {
   }
 }
 
+/** Throws `ABORTED` where the signal was aborted before the attempt: also where it would not have to wait. */
+export function checkNotAborted(what: string, { signal }: WaitOptions): void {
+  if (signal?.aborted) throw new Deadline(what, { signal }, Number.POSITIVE_INFINITY).aborted();
+}
+
 /** setTimeout fires at once for anything larger. */
 const MAX_TIMER_MS = 2 ** 31 - 1;

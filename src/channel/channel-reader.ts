@@ -4,7 +4,7 @@
  */
 import type { ReadableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
-import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { checkNotAborted, Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { checkOneOf } from "../base/one-of.js";
 import { releaseAll } from "../base/scope.js";
@@ -151,6 +151,7 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
       const found = "another call waits for a message; give it a signal or a timeoutMs to end it";
       throw new CudaIpcError("IN_USE", `Cannot read channel "${this.label}": ${found}`);
     }
+    checkNotAborted(`read channel "${this.label}"`, options);
     this.#isAwaited = true;
     try {
       const pause = this.#turns.turn();
@@ -200,6 +201,7 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
       ...[...this.slotsInUse].map((slot) => () => slot.end()),
       () => this.#bell.close(),
       () => this.#ready?.timeline.close(),
+      () => this.#ring.signalOwed(),
       () => this.#afterStream(),
       () => this.#done.close(),
     ]);

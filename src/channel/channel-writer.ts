@@ -4,7 +4,7 @@
  */
 import type { WritableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
-import { Deadline } from "../base/deadline.js";
+import { checkNotAborted, Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
@@ -120,6 +120,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
    */
   async loan(options: LoanOptions = {}): Promise<LoanedSlot<D>> {
     this.#checkMayLoan();
+    checkNotAborted(`write to channel "${this.label}"`, options);
     const stream = checkStream(options.stream);
     const pause = this.#turns.turn();
     const slot = pause === undefined ? this.#reserve(stream) : undefined;

@@ -42,6 +42,8 @@ export class SlotMemory<D extends DType = DType> {
   }
 
   close(): void {
+    // WHY: the views keep the memory mapped, and whoever has closed a channel may keep the object for long.
+    this.#views.length = 0;
     this.buffer.close();
   }
 

@@ -211,7 +211,6 @@ export class Hub {
    * @example
    * using writer = await hub.createChannel("frames", { dtype: "uint8", shape: [1080, 1920, 3], slots: 4 });
    * using slot = await writer.loan();
-   * await slot.array.write(pixels);
    * slot.commit({ meta: { camera: 1 } });
    */
   async createChannel<D extends DType>(name: string, options: CreateChannelOptions<D>): Promise<ChannelWriter<D>> {
@@ -299,14 +298,15 @@ export class Hub {
   }
 
   async #close(): Promise<void> {
+    // WHY without a word where streams go on, or a device has failed: what they still use must stay theirs until this process ends.
     let goodbye = true;
     try {
       this.#objects.close();
       await this.#devices.idle();
+      goodbye = false;
       goodbye = await this.#objects.settled(defaults.goodbyeTimeoutMs);
     } finally {
       try {
-        // WHY without a word where streams go on: what they still use must stay theirs until this process ends.
         await this.#link.close({ goodbye });
       } finally {
         this.#devices.close();

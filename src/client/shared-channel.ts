@@ -1,6 +1,7 @@
 /** Channels that have a name on the hub, which gives readers their places and ends the parts of those who die. */
 import { type DType, parseDType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, acquireInAsync } from "../base/scope.js";
 import { ChannelObserver } from "../channel/channel-observer.js";
 import { type ChannelOptions, channelShape } from "../channel/channel-options.js";
@@ -46,20 +47,19 @@ export async function createChannel<D extends DType>(
 ): Promise<ChannelWriter<D>> {
   const shape = channelShape(options, device.driver.kind);
   for (;;) {
-    const { writer, parts } = await createOnce(objects, name, device, shape, options);
-    if (parts.words.state === "open") return writer;
-    // WHY anew: as of a timeline, the answer to the first request was lost, and the hub has ended what it had made of that request.
-    writer.end();
+    const writer = await createOnce(objects, name, device, shape, options);
+    if (writer !== undefined) return writer;
   }
 }
 
+/** Undefined where it has to be done again. */
 async function createOnce<D extends DType>(
   objects: HubObjects,
   name: string,
   device: Device,
   shape: ChannelShape<D>,
   options: CreateChannelOptions<D>,
-): Promise<{ writer: ChannelWriter<D>; parts: WriterParts<D> }> {
+): Promise<ChannelWriter<D> | undefined> {
   return acquireInAsync(async (scope) => {
     const byteLength = memorySlots(shape) * shape.slotStride;
     const buffer = scope.own(DeviceBuffer.allocate(device, byteLength, { label: name }), (buffer) => buffer.close());
@@ -73,7 +73,11 @@ async function createOnce<D extends DType>(
     const memory = { bring: () => bringAll(buffer, parts), close: () => {} };
     handle = objects.track(await objects.register(name, descriptor, memory, options), writer);
     await handle.publish(options);
-    return { writer, parts };
+    if (!writer.open) throw new CudaIpcError("CLOSED", `Cannot create "${name}": the hub was closed`);
+    if (parts.words.state === "open") return writer;
+    // WHY anew: as of a timeline, the answer to the first request was lost, and the hub has ended what it had made of that request.
+    writer.end();
+    return undefined;
   });
 }
 

@@ -72,6 +72,10 @@ export class HeldSlots {
     return -1;
   }
 
+  signalOwed(): void {
+    for (const { taken, released, order } of this.#held) if (released) order?.signal(taken.position + 1);
+  }
+
   clear(): void {
     this.#held = [];
     for (let claim = 0; claim < CLAIMS; claim += 1) this.#page.setClaim(claim, 0);
@@ -79,9 +83,20 @@ export class HeldSlots {
 
   #giveBack(): void {
     for (let next = this.#held[0]; next?.released; next = this.#held[0]) {
-      if (next.order !== undefined) this.#giveByStream(next, next.order);
+      if (next.order !== undefined) this.#tryGiveByStream(next, next.order);
       // WHY one by one: where a stream refuses, those before it are not given back twice.
       this.#held.shift();
+    }
+  }
+
+  /** WHY held again where its stream refuses: it would refuse each time, and hold up all that come after. */
+  #tryGiveByStream(held: Held, order: ReleaseOrder): void {
+    try {
+      this.#giveByStream(held, order);
+    } catch (error) {
+      held.released = false;
+      held.order = undefined;
+      throw error;
     }
   }
 

@@ -5,6 +5,7 @@
 import { CudaIpcError } from "../base/errors.js";
 import { CLAIMS, flags } from "./channel-layout.js";
 import type { ControlWords, MessageHeader } from "./control-words.js";
+import { contradictionOf } from "./header-check.js";
 import { HeldSlots, type ReleaseOrder, type TakenMessage } from "./held-slots.js";
 import type { PageWords } from "./page-words.js";
 
@@ -21,8 +22,6 @@ export interface RingReaderOptions {
   /** Wakes the writer. */
   readonly ring: () => void;
 }
-
-const KNOWN_FLAGS = flags.json | flags.shaped | flags.lost;
 
 export class RingReader {
   readonly mayBeOvertaken: boolean;
@@ -149,6 +148,11 @@ export class RingReader {
     if ((asleep & 1) === 1) this.#page.setAsleep(asleep + 1);
   }
 
+  /** What streams are still to give back once older slots are is signalled now: nothing more is given back here. */
+  signalOwed(): void {
+    this.#held.signalOwed();
+  }
+
   /** Nothing is held any more, and the writer looks at this place no longer. */
   detach(): void {
     this.#held.clear();
@@ -271,18 +275,9 @@ export class RingReader {
     return taken;
   }
 
-  #check({ byteLength, metaBytes, sequence, readyAt, flags: found }: MessageHeader): void {
-    const { slotBytes, metaBytesMax } = this.#control.facts;
-    const wrong =
-      byteLength > slotBytes ||
-      metaBytes > metaBytesMax ||
-      !Number.isSafeInteger(sequence) ||
-      readyAt > this.#next + 1 ||
-      (found & ~KNOWN_FLAGS) !== 0;
-    if (!wrong) return;
-    this.#refuse(
-      `slot ${this.#slot} claims message ${sequence} of ${byteLength} bytes, ready at ${readyAt}, with ${metaBytes} of meta and flags ${found}`,
-    );
+  #check(header: MessageHeader): void {
+    const found = contradictionOf(header, this.#control.facts, this.#next);
+    if (found !== undefined) this.#refuse(`slot ${this.#slot} claims ${found}`);
   }
 
   #passOver(claim: number): void {

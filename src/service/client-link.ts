@@ -150,6 +150,11 @@ export class ClientLink {
   /** Nobody waits for it: what is being filled is not sent, and what was sent is cancelled. */
   #giveUp(call: Call): void {
     call.giveUp();
+    // WHY: its reply may have come in this very step, and nobody else gives it back.
+    void call.outcome.then(
+      (outcome) => outcome.kind === "reply" && outcome.reply.release(),
+      () => {},
+    );
     if (!this.#calls.delete(call.number)) return;
     this.#cancelled.push(call.number);
     this.#sendCancellations();

@@ -3,7 +3,7 @@
  * requests that this client then makes. A client that dies in between gives its place back, and the offer is there for the next.
  */
 import type { DType } from "../array/dtype.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { acquireInAsync } from "../base/scope.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
@@ -89,8 +89,10 @@ export class Offer<Q extends DType = DType, R extends DType = DType> {
       if (now !== undefined && now === before) onSilent();
       before = now;
     };
-    const ignore = () => {
-      // WHY nothing: without a hub nobody takes it, and the wait for the client is told.
+    const ignore = (error: unknown) => {
+      // WHY: its name was taken away, and so nobody can find it any more.
+      if (hasCode(error, "NOT_FOUND")) onSilent();
+      // WHY nothing else: without a hub nobody takes it, and the wait for the client is told.
       before = undefined;
     };
     return setInterval(() => void look().catch(ignore), this.#plan.claimTimeoutMs);

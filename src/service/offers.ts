@@ -13,6 +13,8 @@ export interface OfferEvents<Q extends DType, R extends DType> {
   /** Takes over the channels of a link. */
   onTaken(requests: ChannelReader<Q>, replies: ChannelWriter<R>): void;
   hasRoom(): boolean;
+  /** Whether no hub is looked for any more. Those who are linked go on. */
+  hasHub(): boolean;
 }
 
 export class Offers<Q extends DType = DType, R extends DType = DType> {
@@ -54,7 +56,7 @@ export class Offers<Q extends DType = DType, R extends DType = DType> {
       } catch (error) {
         offer?.close();
         offer = undefined;
-        if (isFinal(error)) return;
+        if (hasCode(error, "CLOSED") || !this.#events.hasHub()) return;
         // WHY after a pause: a hub that is full, or a client that makes nonsense again and again.
         await pauseFor(pause.nextMs(), signal);
       }
@@ -69,9 +71,4 @@ export class Offers<Q extends DType = DType, R extends DType = DType> {
       });
     }
   }
-}
-
-/** There is no hub any more. Those who are linked go on. */
-function isFinal(error: unknown): boolean {
-  return hasCode(error, "CLOSED") || hasCode(error, "HUB_GONE");
 }

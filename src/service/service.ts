@@ -52,7 +52,13 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
       plan,
       make,
       handler,
-    }: { plan: ServicePlan<Q, R>; make: () => Promise<Offer<Q, R>>; handler: ServiceHandler<Q, R> },
+      hasHub,
+    }: {
+      plan: ServicePlan<Q, R>;
+      make: () => Promise<Offer<Q, R>>;
+      handler: ServiceHandler<Q, R>;
+      hasHub: () => boolean;
+    },
   ) {
     this.name = name;
     this.#plan = plan;
@@ -63,6 +69,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
       onTaken: (requests, replies) =>
         this.#onTaken(new WorkerLink({ requests, replies, metaBytesMax, stream: requests.stream }, this)),
       hasRoom: () => this.#links.size < plan.clientsMax,
+      hasHub,
     });
   }
 
@@ -227,7 +234,12 @@ export async function serve<Q extends DType, R extends DType>(
     return Offer.make(hub, replyName(name, worker, offers - 1), plan, { ...options, ...wait });
   };
   const first = await make({ timeoutMs: options.timeoutMs, signal: options.signal });
-  return new Service(name, first, { plan, make: () => make({ timeoutMs: undefined, signal: undefined }), handler });
+  let hasHub = true;
+  hub.onEnd(() => {
+    hasHub = false;
+  });
+  const makeNext = () => make({ timeoutMs: undefined, signal: undefined });
+  return new Service(name, first, { plan, make: makeNext, handler, hasHub: () => hasHub });
 }
 
 /** Aborts the request's signal when its client waits no longer. */
