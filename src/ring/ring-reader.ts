@@ -7,10 +7,9 @@ import { CLAIMS, flags } from "./channel-layout.js";
 import type { ControlWords, MessageHeader } from "./control-words.js";
 import { HeldSlots, type ReleaseOrder, type TakenMessage } from "./held-slots.js";
 import type { PageWords } from "./page-words.js";
+import { type ReadFrom, sequenceFrom, startPosition } from "./ring-start.js";
 
-export type { ReleaseOrder, TakenMessage };
-
-export type ReadFrom = "latest" | "oldest" | "next";
+export type { ReadFrom, ReleaseOrder, TakenMessage };
 
 export interface RingReaderOptions {
   readonly label: string;
@@ -37,7 +36,7 @@ export class RingReader {
   #slot: number;
   /** As seen last. */
   #published: number;
-  /** Of the message that comes next if none is lost; undefined before the first. */
+  /** Of the message that comes next if none is lost; undefined where that is not known before the first. */
   #sequence: number | undefined;
   /** Messages that were lost since the last that was taken. */
   #gap = 0;
@@ -159,7 +158,13 @@ export class RingReader {
 
   #attach(from: ReadFrom): number {
     const page = this.#page;
-    const begin = Math.max(this.#begin(from), this.#oldest());
+    const published = this.#published;
+    const { firstPosition } = this.#control.facts;
+    if (published < firstPosition) this.#refuse(`${published} positions are published, the first was ${firstPosition}`);
+    const begin = Math.max(
+      startPosition(this.#control, from, published, () => this.#oldest()),
+      this.#oldest(),
+    );
     let position = begin;
     page.setAsleep((page.asleep + 1) & ~1);
     page.setMode(this.mayBeOvertaken ? "mayBeOvertaken" : "waitedFor");
@@ -174,19 +179,8 @@ export class RingReader {
     }
     // WHY: a writer that saw it further behind may have gone to sleep for want of room.
     if (position !== begin) this.#wakeWriter();
+    this.#sequence = sequenceFrom(this.#control, position, () => this.#oldest());
     return position;
-  }
-
-  #begin(from: ReadFrom): number {
-    const published = this.#published;
-    const { firstPosition } = this.#control.facts;
-    if (published < firstPosition) this.#refuse(`${published} positions are published, the first was ${firstPosition}`);
-    if (from === "next") return published;
-    if (from === "oldest") return published - this.#slots;
-    let position = published - 1;
-    while (position >= this.#oldest() && this.#control.generation(position % this.#slots) !== position + 1)
-      position -= 1;
-    return position < this.#oldest() ? published : position;
   }
 
   /** What the writer does not yet go over. Asked after what is published was, which is no further than the limit then. */
