@@ -36,7 +36,7 @@ export class RingReader {
   #slot: number;
   /** As seen last. */
   #published: number;
-  /** Of the message that comes next if none is lost; undefined where that is not known before the first. */
+  /** Of the message that comes next if none is lost; undefined before the first where none can be lost or nothing says it. */
   #sequence: number | undefined;
   /** Messages that were lost since the last that was taken. */
   #gap = 0;
@@ -161,10 +161,8 @@ export class RingReader {
     const published = this.#published;
     const { firstPosition } = this.#control.facts;
     if (published < firstPosition) this.#refuse(`${published} positions are published, the first was ${firstPosition}`);
-    const begin = Math.max(
-      startPosition(this.#control, from, published, () => this.#oldest()),
-      this.#oldest(),
-    );
+    const askOldest = () => this.#oldest();
+    const begin = startPosition(this.#control, from, published, askOldest);
     let position = begin;
     page.setAsleep((page.asleep + 1) & ~1);
     page.setMode(this.mayBeOvertaken ? "mayBeOvertaken" : "waitedFor");
@@ -172,14 +170,21 @@ export class RingReader {
     page.setReleased(position);
     page.setState("attached");
     // WHY again: the writer may have gone on before it could see this reader.
-    for (let oldest = this.#oldest(); position < oldest; oldest = this.#oldest()) {
-      position = oldest;
-      page.setDone(position);
-      page.setReleased(position);
-    }
+    let oldest = this.#oldest();
+    do {
+      if (position < oldest) {
+        position = oldest;
+        page.setDone(position);
+        page.setReleased(position);
+      }
+      // WHY not where it is waited for: it loses nothing before its first message.
+      if (this.mayBeOvertaken) this.#sequence = sequenceFrom(this.#control, position, askOldest);
+      oldest = this.#oldest();
+    } while (position < oldest);
     // WHY: a writer that saw it further behind may have gone to sleep for want of room.
     if (position !== begin) this.#wakeWriter();
-    this.#sequence = sequenceFrom(this.#control, position, () => this.#oldest());
+    const sequence = this.#sequence ?? 0;
+    if (sequence < 0 || sequence > position - firstPosition) this.#refuse(`message ${sequence} comes at ${position}`);
     return position;
   }
 

@@ -6,26 +6,51 @@ export type ReadFrom = "latest" | "oldest" | "next";
 /** Asks for the oldest position that the writer does not yet go over. */
 type Oldest = () => number;
 
-/** May be older than what is still there. */
+/** Not older than what is still there when it is asked. */
 export function startPosition(control: ControlWords, from: ReadFrom, published: number, oldest: Oldest): number {
   const { slots } = control.facts;
-  if (from === "next") return published;
-  if (from === "oldest") return published - slots;
+  if (from === "next") return Math.max(published, oldest());
+  if (from === "oldest") return Math.max(published - slots, oldest());
   let position = published - 1;
   while (position >= oldest() && control.generation(position % slots) !== position + 1) position -= 1;
-  return position < oldest() ? published : position;
+  const still = oldest();
+  return position < still ? Math.max(published, still) : position;
 }
 
-/** The sequence number of the message at this position or after it; undefined where nothing there or before it says. */
+/**
+ * The sequence number of the message at this position, or of the next after it where it has none: from the first message there is from
+ * here on, or else the last before. Undefined where no message that the writer does not yet go over says it; and where the writer has
+ * come to go over the position itself.
+ */
 export function sequenceFrom(control: ControlWords, position: number, oldest: Oldest): number | undefined {
-  const { slots, firstPosition } = control.facts;
-  if (position === firstPosition) return 0;
-  for (const at of [position, position - 1]) {
-    const slot = at % slots;
-    if (control.generation(slot) !== at + 1) continue;
-    const { sequence } = control.header(slot);
-    // SYNC: asked after the header was read: the writer moves its limit before it writes there. Pairs with `setLimit`.
-    if (at >= oldest() && Number.isSafeInteger(sequence)) return sequence + position - at;
+  if (position === control.facts.firstPosition) return 0;
+  for (;;) {
+    const { published } = control;
+    const found = nearest(control, position, oldest(), published);
+    // SYNC: asked after the headers were read: the writer moves its limit before it writes there. Pairs with `setLimit`.
+    const now = oldest();
+    if (position < now) return undefined;
+    // WHY again: what was looked at is gone, or a message has come.
+    if (found === undefined ? control.published === published : found.position >= now) return found?.sequence;
+  }
+}
+
+interface Found {
+  /** Of the message that says it. */
+  readonly position: number;
+  readonly sequence: number;
+}
+
+function nearest(control: ControlWords, position: number, oldest: number, published: number): Found | undefined {
+  const { slots } = control.facts;
+  const isThere = (at: number) => control.generation(at % slots) === at + 1;
+  // WHY not beyond what is published: there the header may be seen in part.
+  const end = Math.min(published, position + slots);
+  for (let at = position; at < end; at += 1) {
+    if (isThere(at)) return { position: at, sequence: control.sequenceIn(at % slots) };
+  }
+  for (let at = position - 1; at >= oldest; at -= 1) {
+    if (isThere(at)) return { position: at, sequence: control.sequenceIn(at % slots) + 1 };
   }
   return undefined;
 }
