@@ -215,7 +215,7 @@ class ChannelReader:
         self.received = self.missed = 0
         self._held = []  # [position, claim, whether it was released], in order
         self._pending = None  # a message whose data are not there yet
-        self._sequence = None  # of the message that comes next if none is lost
+        self._sequence = None  # of the message that comes next if none is lost, where that is known
         self._gap = 0  # messages lost since the last that was handed out
         self._rung = 0  # the sleep of the writer for which its bell was rung
         self._published = 0
@@ -266,13 +266,45 @@ class ChannelReader:
         page.store(P_DONE, position)
         page.store(P_RELEASED, position)
         page.store32(P_STATE, ATTACHED)
-        while position < (oldest := self._oldest()):  # the writer may have gone on before it could see this reader
-            position = oldest
-            page.store(P_DONE, position)
-            page.store(P_RELEASED, position)
+        oldest = self._oldest()
+        while True:
+            if position < oldest:  # the writer went on before it could see this reader
+                position = oldest
+                page.store(P_DONE, position)
+                page.store(P_RELEASED, position)
+            if self.may_be_overtaken:  # others lose nothing before their first message
+                self._sequence = self._sequence_from(position)
+            if position >= (oldest := self._oldest()):
+                break
         if position != begin:
             self._wake_writer()
+        possible = 0 <= (self._sequence or 0) <= position - self._first
+        self._wanted(possible, f"message {self._sequence} comes at {position}")
         return position
+
+    def _sequence_from(self, position):
+        """The sequence of the first message from a position on; None where no header says it, or the position is gone over."""
+        if position == self._first:
+            return 0
+        while True:
+            published = self._control.load(PUBLISHED)
+            found = self._nearest(position, self._oldest(), published)
+            oldest = self._oldest()  # the writer moves its limit before it writes there
+            if position < oldest:
+                return None
+            if found is None:
+                if self._control.load(PUBLISHED) == published:
+                    return None
+            elif found[0] >= oldest:
+                return found[1]
+
+    def _nearest(self, position, oldest, published):
+        """A message that says what comes first, and what it says: the first from a position on, or the last before."""
+        after = range(position, min(published, position + self.slots))
+        for p in (*after, *range(position - 1, oldest - 1, -1)):
+            if self._control.count(self._header(p)) == p + 1:
+                return p, self._control.load(self._header(p) + SEQUENCE) + (p < position)
+        return None
 
     def _begin(self, start):
         if start == "next":

@@ -27,7 +27,7 @@ export class ReceivedSlot<D extends DType = DType> {
   readonly sequence: number;
   /** When it was committed, in milliseconds since 1970, by the writer's clock. */
   readonly timestampMs: number;
-  /** Messages that this reader lost between the one before and this one. */
+  /** Messages that this reader lost between the one before, or its beginning, and this one. */
   readonly missed: number;
   readonly byteLength: number;
   readonly #taken: TakenMessage;

@@ -21,7 +21,7 @@ import type { ReceivedSlot } from "./received-slot.js";
 export interface StreamedMessage<D extends DType = DType> {
   readonly sequence: number;
   readonly timestampMs: number;
-  /** Messages that were lost between the one before and this one. */
+  /** Messages that were lost between the one before, or where the reader began, and this one. */
   readonly missed: number;
   /** A JSON value where one was given, otherwise bytes. */
   readonly meta: Meta;

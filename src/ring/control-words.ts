@@ -219,6 +219,12 @@ export class ControlWords {
     this.#words.setCount(this.#at(slot) + header.generation, generation);
   }
 
+  /** Of the message in a slot, for one who asks afterwards whether it was there all the time. */
+  sequenceIn(slot: number): number {
+    // SYNC: before the load of the limit. Pairs with `setLimit`, which comes before the header is written.
+    return this.#words.load(this.#at(slot) + header.sequence);
+  }
+
   header(slot: number): MessageHeader {
     const words = this.#words;
     const at = this.#at(slot);

@@ -16,7 +16,7 @@ export interface ReleaseOrder {
 export interface TakenMessage extends MessageHeader {
   readonly position: number;
   readonly slot: number;
-  /** Messages that were lost to this reader between the one before and this one. */
+  /** Messages that were lost to this reader between the one before, or its beginning, and this one. */
   readonly missed: number;
 }
 

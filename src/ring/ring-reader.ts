@@ -8,10 +8,9 @@ import type { ControlWords, MessageHeader } from "./control-words.js";
 import { contradictionOf } from "./header-check.js";
 import { HeldSlots, type ReleaseOrder, type TakenMessage } from "./held-slots.js";
 import type { PageWords } from "./page-words.js";
+import { type ReadFrom, sequenceFrom, startPosition } from "./ring-start.js";
 
-export type { ReleaseOrder, TakenMessage };
-
-export type ReadFrom = "latest" | "oldest" | "next";
+export type { ReadFrom, ReleaseOrder, TakenMessage };
 
 export interface RingReaderOptions {
   readonly label: string;
@@ -36,7 +35,7 @@ export class RingReader {
   #slot: number;
   /** As seen last. */
   #published: number;
-  /** Of the message that comes next if none is lost; undefined before the first. */
+  /** Of the message that comes next if none is lost; undefined before the first where none can be lost or nothing says it. */
   #sequence: number | undefined;
   /** Messages that were lost since the last that was taken. */
   #gap = 0;
@@ -162,7 +161,11 @@ export class RingReader {
 
   #attach(from: ReadFrom): number {
     const page = this.#page;
-    const begin = Math.max(this.#begin(from), this.#oldest());
+    const published = this.#published;
+    const { firstPosition } = this.#control.facts;
+    if (published < firstPosition) this.#refuse(`${published} positions are published, the first was ${firstPosition}`);
+    const askOldest = () => this.#oldest();
+    const begin = startPosition(this.#control, from, published, askOldest);
     let position = begin;
     page.setAsleep((page.asleep + 1) & ~1);
     page.setMode(this.mayBeOvertaken ? "mayBeOvertaken" : "waitedFor");
@@ -170,26 +173,22 @@ export class RingReader {
     page.setReleased(position);
     page.setState("attached");
     // WHY again: the writer may have gone on before it could see this reader.
-    for (let oldest = this.#oldest(); position < oldest; oldest = this.#oldest()) {
-      position = oldest;
-      page.setDone(position);
-      page.setReleased(position);
-    }
+    let oldest = this.#oldest();
+    do {
+      if (position < oldest) {
+        position = oldest;
+        page.setDone(position);
+        page.setReleased(position);
+      }
+      // WHY not where it is waited for: it loses nothing before its first message.
+      if (this.mayBeOvertaken) this.#sequence = sequenceFrom(this.#control, position, askOldest);
+      oldest = this.#oldest();
+    } while (position < oldest);
     // WHY: a writer that saw it further behind may have gone to sleep for want of room.
     if (position !== begin) this.#wakeWriter();
+    const sequence = this.#sequence ?? 0;
+    if (sequence < 0 || sequence > position - firstPosition) this.#refuse(`message ${sequence} comes at ${position}`);
     return position;
-  }
-
-  #begin(from: ReadFrom): number {
-    const published = this.#published;
-    const { firstPosition } = this.#control.facts;
-    if (published < firstPosition) this.#refuse(`${published} positions are published, the first was ${firstPosition}`);
-    if (from === "next") return published;
-    if (from === "oldest") return published - this.#slots;
-    let position = published - 1;
-    while (position >= this.#oldest() && this.#control.generation(position % this.#slots) !== position + 1)
-      position -= 1;
-    return position < this.#oldest() ? published : position;
   }
 
   /** What the writer does not yet go over. Asked after what is published was, which is no further than the limit then. */

@@ -81,6 +81,15 @@ def holds(hub):
             say(describe(message))
 
 
+def late(hub):
+    """Begins, and takes its first message only when it is told to."""
+    with channel.open_channel(hub, names[0], names[1], may_be_overtaken=True) as reader:
+        say("reading")
+        heard()
+        with reader.next(LIMIT) as message:
+            say([message.sequence, message.missed, reader.missed])
+
+
 def begins(hub):
     """Where readers begin that come late."""
     for start in ("oldest", "latest", "next"):

@@ -14,7 +14,9 @@ const MESSAGES = nightly ? 100_000 : 4_000;
 
 const WRITER = ["no room", "passed over", "written"];
 const WAITED_FOR = ["attached", "nothing there", "took the next"];
-const OVERTAKEN = [...WAITED_FOR, "took one, and missed others"];
+const OVERTAKEN = [...WAITED_FOR, "took one, and missed others", "took its first, and missed others"];
+/** Positions for each message: many are passed over. */
+const POSITIONS = 64;
 
 /** @returns what came of it */
 async function run(part: ThreadPart): Promise<string[]> {
@@ -35,7 +37,7 @@ describe("a ring of threads", () => {
         const facts = ringFacts({ slots, whenFull, readersMax: 3 });
         const memory = ringMemory(facts);
         new RingRig(facts, memory, "new");
-        const shared = { facts, memory, messages: MESSAGES };
+        const shared = { facts, memory, messages: MESSAGES, history: new SharedArrayBuffer(MESSAGES * POSITIONS * 4) };
         const parts: ThreadPart[] = [undefined, ...places].map((place) => ({
           ...shared,
           place,

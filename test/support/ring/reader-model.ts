@@ -37,13 +37,23 @@ export class ReaderModel {
   /** Missed since the last that was taken. */
   #gap = 0;
 
-  constructor(rig: RingRig, place: number, reader: RingReader, count: (what: string) => void) {
+  /** @param oldest the first position that is not gone over */
+  constructor(
+    rig: RingRig,
+    place: number,
+    reader: RingReader,
+    { messages, oldest, count }: { messages: readonly ModelMessage[]; oldest: number; count: (what: string) => void },
+  ) {
     this.#rig = rig;
     this.#place = place;
     this.#count = count;
     this.reader = reader;
     this.next = reader.position;
     this.mayBeOvertaken = reader.mayBeOvertaken;
+    const isTold = this.next === rig.facts.firstPosition || messages.some(({ position }) => position >= oldest);
+    // WHY only one that may be overtaken: nothing is lost to the others, and so they need not know.
+    if (this.mayBeOvertaken && isTold) this.#sequence = messages.filter(({ position }) => position < this.next).length;
+    else if (this.mayBeOvertaken) count("nothing says what comes first");
   }
 
   /** The first position that it needs. */
@@ -111,6 +121,7 @@ export class ReaderModel {
     this.#received += 1;
     this.held.push({ taken, claimed: this.mayBeOvertaken, byStream: false, released: false });
     this.#count(taken.missed > 0 ? "taken after some were missed" : "taken");
+    if (taken.missed > 0 && this.#received === 1) this.#count("some missed before the first");
     return true;
   }
 

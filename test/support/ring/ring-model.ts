@@ -5,7 +5,6 @@
 import assert from "node:assert/strict";
 import { hasCode } from "../../../src/base/errors.js";
 import { POSITIONS_MAX, type page, windowOf } from "../../../src/ring/channel-layout.js";
-import type { ReadFrom } from "../../../src/ring/ring-reader.js";
 import { type ModelHeld, type ModelMessage, ReaderModel } from "./reader-model.js";
 import { isOf, message, type RingCommand } from "./ring-commands.js";
 import type { RingRig } from "./ring-rig.js";
@@ -194,7 +193,7 @@ export class RingModel {
   #attach({ place, from, mayBeOvertaken }: Extract<RingCommand, { readonly do: "attach" }>): void {
     const { rig } = this;
     const oldest = this.#oldest();
-    const begins: Record<ReadFrom, number> = {
+    const begins = {
       next: this.#position,
       oldest: this.#position - rig.facts.slots,
       latest: this.#messages.findLast(({ position }) => position >= oldest)?.position ?? this.#position,
@@ -202,7 +201,8 @@ export class RingModel {
     const reader = rig.attach({ place, from, mayBeOvertaken });
     const next = Math.max(oldest, begins[from]);
     assert.equal(reader.position, next, `where a reader from ${from} begins`);
-    this.#readers[place] = new ReaderModel(rig, place, reader, (what) => this.#count(what));
+    const seen = { messages: this.#messages, oldest, count: (what: string) => this.#count(what) };
+    this.#readers[place] = new ReaderModel(rig, place, reader, seen);
     this.#count(`attached from ${from}`);
   }
 

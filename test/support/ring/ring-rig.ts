@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { beginPlace, endPlace, endWriter, type WordsFile } from "../../../src/ring/channel-end.js";
 import {
   type ChannelFacts,
+  control as controlAt,
   controlByteLength,
   memorySlots,
   PAGE_BYTES,
@@ -24,6 +25,12 @@ export interface RingMemory {
   readonly control: ArrayBufferLike;
   readonly pages: readonly ArrayBufferLike[];
   readonly data: ArrayBufferLike;
+}
+
+/** At each position that was written, the sequence of the message that comes next there. */
+export interface RingHistory {
+  get(position: number): number | undefined;
+  set(position: number, sequence: number): unknown;
 }
 
 export interface AttachOptions {
@@ -61,6 +68,8 @@ export class RingRig {
   roomRung = 0;
   /** The lease of the reader at each place; 0 for none. */
   readonly leases: number[];
+  history: RingHistory = new Map();
+  readonly #told = new WeakSet<RingReader>();
   #leases = 100;
 
   /** @param memory of a ring that is there already, or of a new one; without it, memory of this process */
@@ -114,7 +123,38 @@ export class RingRig {
     // WHY words of its own: as in another process.
     const control = ControlWords.open("ring", this.memory.control, this.memory.control.byteLength, this.facts);
     const page = new PageWords(this.memory.pages[place] as ArrayBufferLike);
-    return new RingReader(control, page, { label: "ring", place, lease, from, mayBeOvertaken, ring });
+    const before = this.#tells();
+    const reader = new RingReader(control, page, { label: "ring", place, lease, from, mayBeOvertaken, ring });
+    // WHY not where it is written in another thread: there is no saying what was there in between.
+    if (before && this.#tells() && this.#writer !== undefined) this.#told.add(reader);
+    return reader;
+  }
+
+  /** Whether headers told this reader what comes first, whatever the writer did meanwhile. */
+  isTold(reader: RingReader): boolean {
+    return this.#told.has(reader);
+  }
+
+  /** The sequence of the first message at this position or after it, which is no later than another. */
+  firstSequence(position: number, last: number): number | undefined {
+    for (let at = position; at <= last; at += 1) {
+      const sequence = this.history.get(at);
+      if (sequence !== undefined) return sequence;
+    }
+    return undefined;
+  }
+
+  /** Whether any message lies there that the writer does not yet go over; or none was ever there. */
+  #tells(): boolean {
+    const { slots, firstPosition } = this.facts;
+    // WHY not by the ring's own: nothing may come between.
+    const words = new BigInt64Array(this.memory.control);
+    const published = Number(words[controlAt.published / 8]);
+    const limit = Number(words[controlAt.limit / 8]);
+    for (let at = Math.max(firstPosition, limit - slots); at < Math.min(published, limit); at += 1) {
+      if (this.control.generation(at % slots) === at + 1) return true;
+    }
+    return published === firstPosition;
   }
 
   endPlace(place: number): void {
@@ -138,7 +178,10 @@ export class RingRig {
   put(message: Partial<MessageHeader> = {}): number | undefined {
     if (!this.writer.reserve()) return undefined;
     this.fill();
-    return this.writer.commit({ ...plainMessage, ...message });
+    const sequence = this.writer.commit({ ...plainMessage, ...message });
+    // WHY here: the next may be written by another process.
+    this.history.set(this.writer.position, sequence + 1);
+    return sequence;
   }
 
   puts(count: number): void {
@@ -147,7 +190,8 @@ export class RingRig {
 
   /** The data of the message that comes next. */
   fill(): void {
-    const { slot, sequence } = this.writer;
+    const { slot, sequence, position } = this.writer;
+    this.history.set(position, sequence);
     this.data.fill(sequence, slot * SLOT_WORDS, (slot + 1) * SLOT_WORDS);
   }
 

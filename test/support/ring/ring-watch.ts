@@ -8,10 +8,13 @@ export class Watched {
   readonly sequences: number[] = [];
   readonly held: TakenMessage[] = [];
   readonly #rig: RingRig;
+  readonly #begin: number;
 
+  /** A reader that has taken nothing yet. */
   constructor(rig: RingRig, reader: RingReader) {
     this.#rig = rig;
     this.reader = reader;
+    this.#begin = reader.position;
   }
 
   /** Takes a message and holds it. */
@@ -20,11 +23,22 @@ export class Watched {
     if (taken === undefined) return undefined;
     this.#rig.assertIntact(taken, "taken:");
     const last = this.sequences.at(-1);
-    assert.equal(taken.missed, last === undefined ? 0 : taken.sequence - last - 1, "missed before it");
+    if (last === undefined) this.#checkFirst(taken);
+    else assert.equal(taken.missed, taken.sequence - last - 1, "missed before it");
     assert.ok(taken.missed === 0 || this.reader.mayBeOvertaken, "a reader that is waited for misses nothing");
     this.sequences.push(taken.sequence);
     this.held.push(taken);
     return taken;
+  }
+
+  /** What was lost since this reader began counts; nothing does where no header told it what comes first. */
+  #checkFirst({ position, sequence, missed }: TakenMessage): void {
+    if (!this.reader.mayBeOvertaken) return;
+    const first = this.#rig.firstSequence(this.#begin, position);
+    assert.notEqual(first, undefined, "what was written is known");
+    const lost = sequence - Number(first);
+    if (missed === 0 && !this.#rig.isTold(this.reader)) return;
+    assert.equal(missed, lost, "missed before the first");
   }
 
   release(which = 0): void {

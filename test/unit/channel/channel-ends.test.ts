@@ -205,6 +205,25 @@ describe("a reader", () => {
     assert.equal(site.writer.tryLoan(), undefined);
   });
 
+  for (const [from, expected] of [
+    ["next", 6],
+    ["latest", 5],
+    ["oldest", 3],
+  ] as const) {
+    it(`is told what it missed before its first message, from ${from} on`, async () => {
+      using site = new ChannelSite({ slots: 4 });
+      const commit = () => site.writer.tryLoan()?.commit();
+      for (let count = 0; count < 6; count += 1) commit();
+      // Which the writer takes to write to: the oldest message is gone.
+      using loan = site.writer.tryLoan();
+      using reader = site.reader({ from, mayBeOvertaken: true });
+      loan?.commit();
+      for (let count = 0; count < 20; count += 1) commit();
+      using slot = await reader.next();
+      assert.deepEqual([slot?.sequence, slot?.missed, reader.missed], [23, 23 - expected, 23 - expected]);
+    });
+  }
+
   it("holds eight slots at most where it may be overtaken, and is told so", async () => {
     using site = new ChannelSite({ slots: 16, whenFull: "drop-oldest" });
     using reader = site.reader();

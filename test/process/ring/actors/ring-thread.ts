@@ -16,9 +16,11 @@ export interface ThreadPart {
   /** The reader's place; undefined for the writer. */
   readonly place: number | undefined;
   readonly mayBeOvertaken: boolean;
+  /** For each position, one more than the sequence of the message that comes next there. */
+  readonly history: SharedArrayBuffer;
 }
 
-const { memory, facts, seed, messages, place, mayBeOvertaken } = workerData as ThreadPart;
+const { memory, facts, seed, messages, place, mayBeOvertaken, history } = workerData as ThreadPart;
 const random = new Random(seed);
 const outcomes = new Set<string>();
 const idle = new Int32Array(new SharedArrayBuffer(4));
@@ -73,8 +75,11 @@ function readFor(watched: Watched, rig: RingRig, turns: number): boolean {
     // WHY asked before: what was written before the end is seen after it.
     const isClosed = rig.control.state === "closed";
     const taken = reader.mayHoldMore ? watched.take() : undefined;
-    if (taken !== undefined) outcomes.add(taken.missed > 0 ? "took one, and missed others" : "took the next");
-    else if (reader.mayHoldMore) {
+    if (taken !== undefined) {
+      const isFirst = watched.sequences.length === 1;
+      const others = isFirst ? "took its first, and missed others" : "took one, and missed others";
+      outcomes.add(taken.missed > 0 ? others : "took the next");
+    } else if (reader.mayHoldMore) {
       outcomes.add("nothing there");
       if (isClosed) {
         const last = watched.sequences.at(-1);
@@ -90,6 +95,14 @@ function readFor(watched: Watched, rig: RingRig, turns: number): boolean {
   return false;
 }
 
+const next = new Uint32Array(history);
 const rig = new RingRig(facts, memory);
+rig.history = {
+  get: (position) => (next[position] ? next[position] - 1 : undefined),
+  set: (position, sequence) => {
+    assert.ok(position < next.length, "there is room for the history");
+    next[position] = sequence + 1;
+  },
+};
 eachAccess(pause, () => (place === undefined ? write(rig) : read(rig, place)));
 parentPort?.postMessage([...outcomes]);
