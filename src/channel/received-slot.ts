@@ -96,10 +96,9 @@ export class ReceivedSlot<D extends DType = DType> {
   release(options: { readonly stream?: Stream | undefined } = {}): void {
     if (!this.#open) return;
     const stream = checkStream(options.stream) ?? this.#owner.stream;
-    // WHY first: where its stream refuses, the slot is held on, and can be released without one.
-    this.#owner.release(this.#taken, stream);
     this.#open = false;
     this.end();
+    this.#owner.release(this.#taken, stream);
   }
 
   /** For its reader: the array is over. */

@@ -83,20 +83,9 @@ export class HeldSlots {
 
   #giveBack(): void {
     for (let next = this.#held[0]; next?.released; next = this.#held[0]) {
-      if (next.order !== undefined) this.#tryGiveByStream(next, next.order);
+      if (next.order !== undefined) this.#giveByStream(next, next.order);
       // WHY one by one: where a stream refuses, those before it are not given back twice.
       this.#held.shift();
-    }
-  }
-
-  /** WHY held again where its stream refuses: it would refuse each time, and hold up all that come after. */
-  #tryGiveByStream(held: Held, order: ReleaseOrder): void {
-    try {
-      this.#giveByStream(held, order);
-    } catch (error) {
-      held.released = false;
-      held.order = undefined;
-      throw error;
     }
   }
 
