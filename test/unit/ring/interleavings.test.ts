@@ -190,31 +190,34 @@ describe("a reader's operation, with the writer's in the middle", () => {
   });
 
   const AS_ASKED = "begins where it asked to";
-  const LATE = "begins later, since the writer had gone on";
+  const LATE = "its first is later, since the writer had gone on";
+  /** Attaches, and the writer goes on by so many more before the reader takes its first message. */
+  const attaches = (each: Case, from: ReadFrom, count: number, more: number): Play => {
+    const { rig } = scene({ ...each, taken: 0, mayBeOvertaken: true });
+    rig.endPlace(0);
+    const wanted = beginOf(rig, from);
+    let watched: Watched | undefined;
+    return {
+      body: () => {
+        watched = new Watched(rig, rig.attach({ place: 1, from, mayBeOvertaken: each.mayBeOvertaken }));
+      },
+      other: () => (count === 0 ? rig.writer.reserve() : puts(rig, count)),
+      outcome: () => {
+        assert.ok(watched);
+        puts(rig, more);
+        const first = watched.take()?.sequence ?? rig.writer.sequence;
+        assertGoesOn(rig, [watched]);
+        if (from !== "latest") assert.ok(first >= wanted, "nothing from before");
+        return first <= wanted ? AS_ASKED : LATE;
+      },
+    };
+  };
   for (const from of ["latest", "oldest", "next"] as const) {
     it(`attaches from ${from}, while the writer extends its limit or writes`, () => {
       const outcomes = new Map<string, number>();
       for (const each of cases()) {
         for (const count of [0, ...writes]) {
-          playAll(() => {
-            const { rig } = scene({ ...each, taken: 0, mayBeOvertaken: true });
-            rig.endPlace(0);
-            const wanted = beginOf(rig, from);
-            let watched: Watched | undefined;
-            return {
-              body: () => {
-                watched = new Watched(rig, rig.attach({ place: 1, from, mayBeOvertaken: each.mayBeOvertaken }));
-              },
-              other: () => (count === 0 ? rig.writer.reserve() : puts(rig, count)),
-              outcome: () => {
-                assert.ok(watched);
-                const first = watched.take()?.sequence ?? rig.writer.sequence;
-                assertGoesOn(rig, [watched]);
-                if (from !== "latest") assert.ok(first >= wanted, "nothing from before");
-                return first <= wanted ? AS_ASKED : LATE;
-              },
-            };
-          }, outcomes);
+          for (const more of [0, each.slots + 2]) playAll(() => attaches(each, from, count, more), outcomes);
         }
       }
       assertOutcomes(outcomes, [AS_ASKED, LATE]);
