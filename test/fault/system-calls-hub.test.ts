@@ -31,7 +31,8 @@ const requests: readonly Request[] = [
   { deed: "ask", before: ["connect", "publish"], calls: ["recvmsg", "sendmsg"] },
   { deed: "remove", before: ["connect", "publish"], calls: ["recvmsg", "sendmsg"] },
   { deed: "close", before: ["connect", "publish", "open", "createTimeline"], calls: ["mmap", "munmap", "close"] },
-  { deed: "leave", before: ["connect", "publish", "open", "createTimeline"], calls: ["mmap", "munmap", "close"] },
+  // WHY no mapping: what ends with a session may end once its client has gone. `close` ends the same, and the death of a client.
+  { deed: "leave", before: ["connect", "publish", "open", "createTimeline"], calls: ["recvmsg", "sendmsg", "close"] },
 ];
 
 /** What a client whose request met the failure may be told. */
