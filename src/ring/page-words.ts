@@ -115,10 +115,4 @@ export class PageWords {
       if (claim < 0 && this.done < -claim) each(-claim);
     }
   }
-
-  /** Whether any claim stands. */
-  get holdsAny(): boolean {
-    for (let index = 0; index < CLAIMS; index += 1) if (this.claim(index) !== 0) return true;
-    return false;
-  }
 }

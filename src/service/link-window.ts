@@ -45,10 +45,6 @@ export class LinkWindow {
     return requests <= this.#slots && replies <= this.#slots;
   }
 
-  isUnderWay(number: number): boolean {
-    return this.#requests.has(number);
-  }
-
   sent(number: number): void {
     this.#requests.set(number, { position: this.#nextRequest, cancelled: false });
     this.#nextRequest += 1;
