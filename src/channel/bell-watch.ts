@@ -4,7 +4,7 @@
  */
 import type { Deadline } from "../base/deadline.js";
 import { releaseAll } from "../base/scope.js";
-import { ringBell, silenceBell, unblockBell } from "../os/bell.js";
+import { silenceBell } from "../os/bell.js";
 import { FdWatch } from "../os/fd-watch.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 
@@ -37,7 +37,6 @@ export class BellWatch {
   }
 
   #onRung(): void {
-    unblockBell(this.#bell);
     silenceBell(this.#bell);
     this.#end();
   }
@@ -49,12 +48,6 @@ export class BellWatch {
     // WHY later: who waited goes on first, and most wait again.
     if (waiting !== undefined) setImmediate(() => this.#waiting ?? this.#watch?.setReferenced(false));
   }
-}
-
-/** WHY not `ringBell` alone: another who has the bell can have set it to wait, and filled it. */
-export function ringBellOfOther(bell: OwnedFd): void {
-  unblockBell(bell);
-  ringBell(bell);
 }
 
 function withResolver(): { heard: Promise<void>; resolve: () => void } {

@@ -12,6 +12,7 @@ import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
 import type { Device } from "../gpu/device.js";
 import type { Stream } from "../gpu/stream.js";
 import { ImportedTimeline } from "../gpu/timeline.js";
+import { ringBell } from "../os/bell.js";
 import { CLAIMS, page as pageLayout } from "../ring/channel-layout.js";
 import type { ControlWords } from "../ring/control-words.js";
 import type { TakenMessage } from "../ring/held-slots.js";
@@ -19,7 +20,7 @@ import { PageWords } from "../ring/page-words.js";
 import { type ReadFrom, RingReader } from "../ring/ring-reader.js";
 import { lineAt, stateOf } from "../wire/timeline-line.js";
 import { AdaptiveSpin } from "./adaptive-spin.js";
-import { BellWatch, ringBellOfOther } from "./bell-watch.js";
+import { BellWatch } from "./bell-watch.js";
 import type { ReaderParts } from "./channel-parts.js";
 import { FairTurns } from "./fair-turns.js";
 import { checkStream, OrderedTimeline } from "./ordered-timeline.js";
@@ -79,7 +80,7 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
       lease,
       from: checkOneOf("from", options.from ?? "next", ["latest", "oldest", "next"]),
       mayBeOvertaken: options.mayBeOvertaken ?? false,
-      ring: () => ringBellOfOther(roomBell),
+      ring: () => ringBell(roomBell),
     });
     this.#bell = new BellWatch(parts.bell);
     this.#done = new OrderedTimeline(`${label}: done`, page.retain(), pageLayout.done, () => this.#onSettled());

@@ -10,10 +10,11 @@ import { releaseAll } from "../base/scope.js";
 import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
 import type { Device } from "../gpu/device.js";
 import type { Stream } from "../gpu/stream.js";
+import { ringBell } from "../os/bell.js";
 import { flags, page, type WhenFull } from "../ring/channel-layout.js";
 import { PageWords } from "../ring/page-words.js";
 import { RingWriter } from "../ring/ring-writer.js";
-import { BellWatch, ringBellOfOther } from "./bell-watch.js";
+import { BellWatch } from "./bell-watch.js";
 import type { WriterParts } from "./channel-parts.js";
 import { FairTurns } from "./fair-turns.js";
 import { FilledSlots } from "./filled-slots.js";
@@ -282,7 +283,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
 
   #ringFor(place: number): void {
     const parts = this.#parts.places[place];
-    if (parts !== undefined) ringBellOfOther(parts.bell);
+    if (parts !== undefined) ringBell(parts.bell);
   }
 
   #close(): void {

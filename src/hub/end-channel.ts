@@ -1,5 +1,4 @@
 /** What the hub writes into the files of a channel, by way of descriptors that may have come from anybody. */
-import { ringBell, unblockBell } from "../os/bell.js";
 import { readFilePart, writeFilePart } from "../os/file-calls.js";
 import { inspectMemoryFile, reopenWritable } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -23,10 +22,4 @@ export function endWriterBy(control: OwnedFd, next: "awaited" | "gone"): boolean
   } finally {
     twin?.close();
   }
-}
-
-/** WHY not `ringBell` alone: whoever else has the bell can have set it to wait, and filled it. */
-export function ringForeignBell(bell: OwnedFd): void {
-  unblockBell(bell);
-  ringBell(bell);
 }

@@ -1,5 +1,5 @@
 /** The ports of the hub's core that are calls of the system and nothing else. */
-import { isBell } from "../os/bell.js";
+import { isBell, ringBell } from "../os/bell.js";
 import {
   closeSeals,
   inspectMemoryFile,
@@ -10,7 +10,7 @@ import {
 import type { OwnedFd } from "../os/owned-fd.js";
 import { beginPlace, endPlace } from "../ring/channel-end.js";
 import { describeError } from "./client-connections.js";
-import { endWriterBy, ringForeignBell, wordsOf } from "./end-channel.js";
+import { endWriterBy, wordsOf } from "./end-channel.js";
 import { endTimeline } from "./end-timeline.js";
 import type { HubPorts } from "./ports.js";
 
@@ -50,7 +50,7 @@ export function systemPorts(log: (line: string) => void): SystemPorts {
     },
     endWriter: (control, next) => attempt("end a channel", () => endWriterBy(control, next), log) ?? true,
     ringBell: (bell) => {
-      attempt("ring a bell", () => ringForeignBell(bell), log);
+      attempt("ring a bell", () => ringBell(bell), log);
     },
     now: () => Date.now(),
     monotonicMs: () => performance.now(),

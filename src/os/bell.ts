@@ -31,16 +31,9 @@ export function isBell(fd: OwnedFd): boolean {
   }
 }
 
-/** Ringing does not wait from here on, until somebody else who has the bell says otherwise. */
-export function unblockBell(fd: OwnedFd): void {
-  const flags = libc().fcntl(fd.number, F_GETFL, 0);
-  if (flags >= 0 && (flags & O_NONBLOCK) !== 0) return;
-  if (flags < 0 || libc().fcntl(fd.number, F_SETFL, flags | O_NONBLOCK) < 0)
-    throw systemError("unblock a bell", "fcntl");
-}
-
 /** Never waits. Ringing a bell that nobody hears any more is no error. */
 export function ringBell(fd: OwnedFd): void {
+  unblock(fd);
   try {
     writeSync(fd.number, ONCE);
   } catch (error) {
@@ -52,11 +45,20 @@ export function ringBell(fd: OwnedFd): void {
 
 /** Hears it: it is silent until it is rung again. */
 export function silenceBell(fd: OwnedFd): void {
+  unblock(fd);
   try {
     readSync(fd.number, new Uint8Array(8));
   } catch (error) {
     if (!isAgain(error)) throw fromNodeError("silence a bell", error);
   }
+}
+
+/** WHY each time: another who has the bell can have set it to wait, and filled it. */
+function unblock(fd: OwnedFd): void {
+  const flags = libc().fcntl(fd.number, F_GETFL, 0);
+  if (flags >= 0 && (flags & O_NONBLOCK) !== 0) return;
+  if (flags < 0 || libc().fcntl(fd.number, F_SETFL, flags | O_NONBLOCK) < 0)
+    throw systemError("unblock a bell", "fcntl");
 }
 
 function isAgain(error: unknown): boolean {
