@@ -17,33 +17,23 @@ export interface HubPolicy {
 
 const NONE = Number.POSITIVE_INFINITY;
 
+export const unlimitedQuota: Quota = {
+  clients: NONE,
+  objects: NONE,
+  leases: NONE,
+  waitingOpens: NONE,
+  hostBytes: NONE,
+  deviceBytes: NONE,
+  messagesPerSecond: NONE,
+};
+
 export const defaultQuotas: Readonly<Record<Level, Quota>> = {
-  hub: {
-    clients: limits.hubClientsMax,
-    objects: limits.hubObjectsMax,
-    leases: NONE,
-    waitingOpens: NONE,
-    hostBytes: NONE,
-    deviceBytes: NONE,
-    messagesPerSecond: NONE,
-  },
-  user: {
-    clients: NONE,
-    objects: NONE,
-    leases: NONE,
-    waitingOpens: NONE,
-    hostBytes: NONE,
-    deviceBytes: NONE,
-    messagesPerSecond: NONE,
-  },
+  hub: { ...unlimitedQuota, clients: limits.hubClientsMax, objects: limits.hubObjectsMax },
+  user: unlimitedQuota,
   client: {
-    clients: NONE,
-    objects: NONE,
+    ...unlimitedQuota,
     leases: limits.leasesPerClientMax,
     waitingOpens: limits.waitingOpensPerClientMax,
-    hostBytes: NONE,
-    deviceBytes: NONE,
-    messagesPerSecond: NONE,
   },
 };
 

@@ -1,5 +1,5 @@
 /** What kind of run a seed makes: how many clients, whose, under what limits, and how often what goes wrong. */
-import type { HubPolicy } from "../../../src/hub/policy.js";
+import { type HubPolicy, unlimitedQuota } from "../../../src/hub/policy.js";
 import type { Quota } from "../../../src/hub/quota.js";
 import type { Random } from "../random.js";
 
@@ -23,15 +23,6 @@ export const USERS = [HUB_UID, 0, 1001, 1002, 1003] as const;
 export const STRANGER = 6666;
 
 const NONE = Number.POSITIVE_INFINITY;
-const UNLIMITED: Quota = {
-  clients: NONE,
-  objects: NONE,
-  leases: NONE,
-  waitingOpens: NONE,
-  hostBytes: NONE,
-  deviceBytes: NONE,
-  messagesPerSecond: NONE,
-};
 
 /** @param processes how many at a time; chosen by the seed where it is left out */
 export function planOf(random: Random, processes: number = random.pick([3, 12, 50, 50, 50])): Plan {
@@ -42,9 +33,9 @@ export function planOf(random: Random, processes: number = random.pick([3, 12, 5
       users: random.chance(0.5) ? new Set(USERS) : new Set([1001, 1002]),
       groups: new Set([77]),
       limits: {
-        hub: limited ? quota(random, processes, [500]) : UNLIMITED,
-        user: limited ? quota(random, 0.4 * processes, [62.5, 125]) : UNLIMITED,
-        client: limited ? quota(random, 2, [7.8125, 15.625]) : UNLIMITED,
+        hub: limited ? quota(random, processes, [500]) : unlimitedQuota,
+        user: limited ? quota(random, 0.4 * processes, [62.5, 125]) : unlimitedQuota,
+        client: limited ? quota(random, 2, [7.8125, 15.625]) : unlimitedQuota,
       },
       userLimits: limited ? new Map([[1002, quota(random, 0.2 * processes, [31.25])]]) : new Map(),
     },
@@ -67,5 +58,5 @@ function quota(random: Random, near: number, rates: readonly number[]): Quota {
     random.chance(0.3) ? Math.max(1, Math.ceil(near * (0.4 + 2 * random.next()))) * unit : NONE;
   const bytes = { hostBytes: limit(4096), deviceBytes: limit(4096) };
   const counts = { clients: limit(1), objects: limit(1), leases: limit(2), waitingOpens: limit(1) };
-  return { ...UNLIMITED, ...counts, ...bytes, messagesPerSecond: random.chance(0.2) ? random.pick(rates) : NONE };
+  return { ...unlimitedQuota, ...counts, ...bytes, messagesPerSecond: random.chance(0.2) ? random.pick(rates) : NONE };
 }
