@@ -1,14 +1,12 @@
 /** Channels on a real GPU: two processes whose streams order everything, readers elsewhere, and either side killed with work pending. */
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { ChannelReader } from "../../src/channel/channel-reader.js";
-import { connect, Device, DeviceArray, type Hub } from "../../src/index.js";
+import { Device, DeviceArray, type Hub } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 import { Actor } from "../support/actor.js";
 import { soon } from "../support/until.js";
+import { withGpuHub } from "./gpu-hub.js";
 
 const PEER = new URL("actors/channel-peer.js", import.meta.url);
 const ELEMENTS = 16_384;
@@ -28,18 +26,9 @@ function whyNoSecondGpu(): string | undefined {
 }
 
 describe("channels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
-  let folder: string;
   let hub: Hub;
-
-  before(async () => {
-    folder = mkdtempSync(join(tmpdir(), "cuda-ipc-gpu-"));
-    hub = await connect({ socket: join(folder, "hub.sock"), device: "cuda:0", hubIdleMs: 1000 });
-  });
-
-  after(async () => {
-    await hub.stop({ force: true });
-    await hub.close();
-    rmSync(folder, { recursive: true, force: true });
+  withGpuHub((it) => {
+    hub = it;
   });
 
   /** A writer that waits to be let go. */

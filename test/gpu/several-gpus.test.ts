@@ -2,14 +2,12 @@
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { createCudaDriver } from "../../src/driver/cuda/cuda-driver.js";
-import { connect, DeviceArray, type Hub } from "../../src/index.js";
+import { DeviceArray, type Hub } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
+import { withGpuHub } from "./gpu-hub.js";
 
 function whyNotTwo(): string | undefined {
   const absence = whyNoGpu();
@@ -23,18 +21,9 @@ function whyNotTwo(): string | undefined {
 }
 
 describe("two GPUs", { skip: whyNotTwo() ?? false }, () => {
-  let folder: string;
   let hub: Hub;
-
-  before(async () => {
-    folder = mkdtempSync(join(tmpdir(), "cuda-ipc-gpu-"));
-    hub = await connect({ socket: join(folder, "hub.sock"), device: "cuda:0", hubIdleMs: 1000 });
-  });
-
-  after(async () => {
-    await hub.stop({ force: true });
-    await hub.close();
-    rmSync(folder, { recursive: true, force: true });
+  withGpuHub((it) => {
+    hub = it;
   });
 
   for (const [visible, what] of [

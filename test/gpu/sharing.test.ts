@@ -2,13 +2,11 @@
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { connect, DeviceBuffer, type Hub } from "../../src/index.js";
+import { DeviceBuffer, type Hub } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
+import { withGpuHub } from "./gpu-hub.js";
 
 const absence = whyNoGpu();
 
@@ -28,18 +26,9 @@ async function consume(socket: string, name: string, seed: number, access: strin
 }
 
 describe("sharing on cuda:0", { skip: absence ?? false }, () => {
-  let folder: string;
   let hub: Hub;
-
-  before(async () => {
-    folder = mkdtempSync(join(tmpdir(), "cuda-ipc-gpu-"));
-    hub = await connect({ socket: join(folder, "hub.sock"), device: "cuda:0", hubIdleMs: 1000 });
-  });
-
-  after(async () => {
-    await hub.stop({ force: true });
-    await hub.close();
-    rmSync(folder, { recursive: true, force: true });
+  withGpuHub((it) => {
+    hub = it;
   });
 
   it("gives another process the same bytes, and takes back what it writes", async () => {

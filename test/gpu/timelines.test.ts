@@ -2,30 +2,19 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { connect, type Hub } from "../../src/index.js";
+import type { Hub } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
+import { withGpuHub } from "./gpu-hub.js";
 
 const STEPS = 200;
 const LATE = { timeoutMs: 30_000 };
 
 describe("timelines on cuda:0", { skip: whyNoGpu() ?? false }, () => {
-  let folder: string;
   let hub: Hub;
-
-  before(async () => {
-    folder = mkdtempSync(join(tmpdir(), "cuda-ipc-gpu-"));
-    hub = await connect({ socket: join(folder, "hub.sock"), device: "cuda:0", hubIdleMs: 1000 });
-  });
-
-  after(async () => {
-    await hub.stop({ force: true });
-    await hub.close();
-    rmSync(folder, { recursive: true, force: true });
+  withGpuHub((it) => {
+    hub = it;
   });
 
   function startPeer(end: "finish" | "stop"): ChildProcess {
