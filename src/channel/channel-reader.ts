@@ -288,7 +288,7 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
 
   #hasNews(): boolean {
     const { state } = this.control;
-    return this.control.published > this.#ring.position || state === "closed" || state === "gone";
+    return this.#ring.hasNext || state === "closed" || state === "gone";
   }
 
   /**
@@ -299,7 +299,7 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
     const { state } = this.control;
     if (state === "open" || state === "awaited") return false;
     // SYNC: after the state, so that a message before the end is not passed over.
-    if (this.control.published > this.#ring.position) return false;
+    if (this.#ring.hasNext) return false;
     if (state === "closed") return true;
     throw new CudaIpcError(
       "PEER_GONE",
