@@ -122,6 +122,12 @@ export class RingReader {
     this.#giveBack();
   }
 
+  /** Tries again what a stream refused to give back, and what came after. @throws as that stream */
+  giveBackOwed(): void {
+    this.#held.giveBack();
+    this.#giveBack();
+  }
+
   /** The message was never there for this reader: its writer died before the GPU had finished it. */
   lose(taken: TakenMessage): void {
     this.release(taken);
