@@ -171,7 +171,22 @@ export class ChannelReader<D extends DType = DType> {
       const pause = this.#turns.turn();
       if (pause !== undefined) await pause;
       const slot = this.tryNext() ?? this.#spin.until(() => this.tryNext(), options.timeoutMs);
-      return slot ?? (await this.#wait(options));
+      if (slot !== undefined) return slot;
+      // WHY here and not in a function of its own: every further one to come back to takes its time when this one wakes.
+      const deadline = new Deadline(`read channel "${this.label}"`, options, Number.POSITIVE_INFINITY);
+      for (;;) {
+        deadline.check();
+        try {
+          const change = this.#change(deadline);
+          if (change === undefined) return undefined;
+          await change;
+        } finally {
+          if (this.#open) this.#ring.wakeUp();
+        }
+        this.#turns.waited();
+        const slot = this.tryNext();
+        if (slot !== undefined) return slot;
+      }
     } finally {
       this.#isAwaited = false;
     }
@@ -257,19 +272,16 @@ export class ChannelReader<D extends DType = DType> {
     return timeline;
   }
 
-  async #wait(options: WaitOptions): Promise<ReceivedSlot<D> | undefined> {
-    const deadline = new Deadline(`read channel "${this.label}"`, options, Number.POSITIVE_INFINITY);
-    for (;;) {
-      deadline.check();
-      const slot = this.tryNext();
-      if (slot !== undefined) return slot;
-      if (this.#isHeldUpByStreams())
-        await waitUntil(() => this.#isInterrupted() || !this.#isHeldUpByStreams(), deadline);
-      else if (this.#pending !== undefined) await this.#dataCame(deadline);
-      else if (this.#isOver()) return undefined;
-      else await this.#messageCame(deadline);
-      this.#turns.waited();
+  /** What to wait for where there is no message, asleep or not; undefined where none will come. */
+  #change(deadline: Deadline): Promise<void> | undefined {
+    if (this.#isHeldUpByStreams()) {
+      return waitUntil(() => this.#isInterrupted() || !this.#isHeldUpByStreams(), deadline);
     }
+    if (this.#pending !== undefined) return this.#dataCame(deadline);
+    if (this.#isOver()) return undefined;
+    this.#ring.fallAsleep();
+    // WHY asked again: a message may have come before its writer could see that this side sleeps.
+    return this.#hasNews() ? nextTurn() : this.#bell.heard(deadline);
   }
 
   async #dataCame(deadline: Deadline): Promise<void> {
@@ -281,20 +293,9 @@ export class ChannelReader<D extends DType = DType> {
     return !this.#open || this.#returns.isRefused;
   }
 
-  async #messageCame(deadline: Deadline): Promise<void> {
-    this.#ring.fallAsleep();
-    try {
-      // WHY asked again: a message may have come before its writer could see that this side sleeps.
-      if (this.#hasNews()) await nextTurn();
-      else await this.#bell.heard(deadline);
-    } finally {
-      if (this.#open) this.#ring.wakeUp();
-    }
-  }
-
   #hasNews(): boolean {
     const { state } = this.#control;
-    return this.#control.published > this.#ring.position || state === "closed" || state === "gone";
+    return this.#ring.hasNext || state === "closed" || state === "gone";
   }
 
   /**
@@ -305,7 +306,7 @@ export class ChannelReader<D extends DType = DType> {
     const { state } = this.#control;
     if (state === "open" || state === "awaited") return false;
     // SYNC: after the state, so that a message before the end is not passed over.
-    if (this.#control.published > this.#ring.position) return false;
+    if (this.#ring.hasNext) return false;
     if (state === "closed") return true;
     throw new CudaIpcError(
       "PEER_GONE",
