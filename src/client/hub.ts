@@ -308,11 +308,7 @@ export class Hub {
         goodbye = await this.#objects.settled(defaults.goodbyeTimeoutMs);
       }
     } finally {
-      try {
-        await this.#link.close({ goodbye });
-      } finally {
-        this.#devices.close();
-      }
+      await this.#link.close({ goodbye }).finally(() => this.#devices.close());
     }
   }
 

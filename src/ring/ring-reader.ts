@@ -146,10 +146,7 @@ export class RingReader {
     );
   }
 
-  /**
-   * From here on the writer rings for this reader when there is a message. The caller looks once more before it sleeps, and calls `wakeUp`
-   * when it has slept.
-   */
+  /** From here on the writer rings when there is a message. The caller looks once more before it sleeps, and calls `wakeUp` after it. */
   fallAsleep(): void {
     this.#page.setAsleep(this.#page.asleep | 1);
   }
