@@ -25,7 +25,7 @@ export class FoundWorkers {
 
   /** It makes no offer now. */
   hasNoOffer(worker: string): void {
-    const found = "it makes no offer: it has as many clients as it takes, is closing, or has not looked yet";
+    const found = "it makes no offer: it has as many clients as it takes, is closing, or is about to make the next one";
     const message = `Cannot use worker "${worker}": ${found}; start another worker, or give it a larger clientsMax`;
     this.#unusable.set(worker, new CudaIpcError("READERS_FULL", message));
   }
