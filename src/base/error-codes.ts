@@ -120,8 +120,8 @@ export const errorCodes = {
     "Export it again; the old one will never be valid.",
   ),
   IN_USE: facts(
-    "Something older is still open: imports of what was to be freed, or freed memory under the handle that was to be imported.",
-    "Close what the message names first.",
+    "Something older is still there: imports of what was to be freed, freed memory under the handle that was to be imported, a slot that is lent, a wait that is under way, or the writer of a channel.",
+    "End what the message names first: close it, commit or give back the slot, or await the call before (a signal or timeoutMs ends it).",
     true,
   ),
   EVENT_NOT_RECORDED: facts(

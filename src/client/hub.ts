@@ -286,7 +286,7 @@ export class Hub {
 
   /**
    * Closes everything made through this hub, waits for transfers under way, and leaves. Streams that still have messages of channels to
-   * finish are waited for as well, for two seconds; what takes longer is kept until this process ends.
+   * finish, or timelines to signal, are waited for as well, for two seconds; what takes longer is kept until this process ends.
    */
   async close(): Promise<void> {
     this.#closing ??= this.#close();
@@ -299,12 +299,14 @@ export class Hub {
 
   async #close(): Promise<void> {
     // WHY without a word where streams go on, or a device has failed: what they still use must stay theirs until this process ends.
-    let goodbye = true;
+    let goodbye = false;
     try {
-      this.#objects.close();
-      await this.#devices.idle();
-      goodbye = false;
-      goodbye = await this.#objects.settled(defaults.goodbyeTimeoutMs);
+      try {
+        this.#objects.close();
+      } finally {
+        await this.#devices.idle();
+        goodbye = await this.#objects.settled(defaults.goodbyeTimeoutMs);
+      }
     } finally {
       try {
         await this.#link.close({ goodbye });

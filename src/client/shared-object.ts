@@ -12,7 +12,7 @@ export interface HandleFacts {
 }
 
 /**
- * What goes on for a while after it was closed, such as a channel whose streams are busy. At its end it closes its handle itself, and the
+ * What goes on for a while after it was closed, such as a channel or a timeline whose streams are busy. At its end it closes its handle itself, and the
  * lease is held until then: what others are told to use is not in use any more.
  */
 export interface Lasting {

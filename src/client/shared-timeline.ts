@@ -48,7 +48,7 @@ async function createOnce(
   const timeline = device.createTimeline({ label: name, onClose: () => handle?.close() });
   try {
     const memory = { bring: () => [timeline.exportWritableFd()], close: () => {} };
-    handle = objects.track(await objects.register(name, describe(timeline), memory, options), () => timeline.close());
+    handle = objects.track(await objects.register(name, describe(timeline), memory, options), timeline);
     await handle.publish(options);
     return timeline;
   } catch (error) {

@@ -62,7 +62,7 @@ export class DeviceBuffer {
     });
   }
 
-  /** A buffer over memory of any mechanism; takes over one use of it. Not for users. */
+  /** A buffer over memory of any mechanism; takes over one use of it. @internal */
   static over(mapped: MappedMemory, options: BufferOptions): DeviceBuffer {
     const { label, byteLength } = options;
     checkRange(`Buffer "${label}"`, 0, byteLength, mapped.byteLength);
@@ -95,7 +95,8 @@ export class DeviceBuffer {
 
   /**
    * As `twin`, without a use of its own: whoever borrows it closes it before this buffer. WHY beside it: a twin takes longer than the other
-   * things that are done with a message of a channel. Not for users.
+   * things that are done with a message of a channel.
+   * @internal
    */
   borrow(): DeviceBuffer {
     this.#checkOpen();
@@ -270,12 +271,12 @@ export class DeviceBuffer {
     return work(mapped);
   }
 
-  /** Called once when the mapping has ended; not for users. */
+  /** Called once when the mapping has ended. @internal */
   onUnmapped(listener: () => void): void {
     this.#held.mapped.onUnmapped(listener);
   }
 
-  /** From here on there is more of the memory, at the same address. Not for users. */
+  /** From here on there is more of the memory, at the same address. @internal */
   grownTo(byteLength: number): void {
     checkRange(`Buffer "${this.label}"`, 0, byteLength, this.allocationByteLength);
     this.#byteLength = byteLength;

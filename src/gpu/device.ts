@@ -32,10 +32,13 @@ export class Device {
   readonly reason: string;
   readonly driver: GpuDriver;
   readonly lanes: Lanes;
-  /** Not for users, as the three below: see event.ts and ipc-array-handle.ts. */
+  /** See event.ts. @internal */
   readonly events: EventPool;
+  /** See event.ts and ipc-array-handle.ts, as of the two below. @internal */
   readonly exportMarks = new ExportMarks();
+  /** @internal */
   readonly exporters = new Exporters();
+  /** @internal */
   readonly legacyImports = new LegacyImports();
   readonly #timelines = new TimelineArena();
   readonly #underWay = new Set<Promise<unknown>>();

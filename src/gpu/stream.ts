@@ -133,19 +133,19 @@ export class Stream {
     return idle;
   }
 
-  /** Keeps memory mapped (or code loaded) until the stream is next seen idle, for work that is enqueued on it; not for users. */
+  /** Keeps memory mapped (or code loaded) until the stream is next seen idle, for work that is enqueued on it. @internal */
   hold(needed: Holdable): void {
     if (this.#uses.has(needed)) return;
     needed.retain();
     this.#uses.add(needed);
   }
 
-  /** As being seen idle, where it is, for what others wait for; what it waited for itself is told to who asks for it. Not for users. */
+  /** As being seen idle, where it is, for what others wait for; what it waited for itself is told to who asks for it. @internal */
   settle(): void {
     if (this.#open && this.device.driver.isIdle(this.#handle)) releaseAll(this.#takeUses());
   }
 
-  /** Runs once when the stream is next seen idle or is closed, for what the work of a stream still uses; not for users. */
+  /** Runs once when the stream is next seen idle or is closed, for what the work of a stream still uses. @internal */
   afterIdle(release: () => void): void {
     if (this.#open) this.#afterIdle.push(release);
     else release();

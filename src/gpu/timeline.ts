@@ -114,7 +114,7 @@ export abstract class AnyTimeline {
     this.pointerOn(device);
   }
 
-  /** For streams; not for users. */
+  /** For streams. @internal */
   pointerOn(device: Device): DevicePointer {
     this.checkOpen();
     if (device !== this.#device) {
@@ -124,7 +124,7 @@ export abstract class AnyTimeline {
     return this.#pointer;
   }
 
-  /** Keeps the memory until `release`, whatever is closed meanwhile; for streams that wait. Not for users. */
+  /** Keeps the memory until `release`, whatever is closed meanwhile; for streams that wait. @internal */
   hold(): HeldTimeline {
     this.checkOpen();
     const words = this.words.retain();
@@ -222,7 +222,10 @@ export class Timeline extends AnyTimeline {
     return { byteOffset: this.byteOffset };
   }
 
-  /** Keeps the memory, and the timeline from ending, until the stream is next seen idle or is closed; for streams that signal. */
+  /**
+   * Keeps the memory, and the timeline from ending, until the stream is next seen idle or is closed; for streams that signal.
+   * @internal
+   */
   signalledBy(stream: Stream): void {
     if (this.#signalling.has(stream)) return;
     const words = this.words.retain();
@@ -243,7 +246,10 @@ export class Timeline extends AnyTimeline {
     this.#endUnlessSignalled();
   }
 
-  /** Looks whether the streams that have signals of it to come are idle by now: once it was closed it ends with the last. Not for users. */
+  /**
+   * Looks whether the streams that have signals of it to come are idle by now: once it was closed it ends with the last.
+   * @internal
+   */
   settle(): void {
     for (const stream of [...this.#signalling]) stream.settle();
   }

@@ -8,10 +8,12 @@ import { isAbsolute, join } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { groupIds, userIds } from "../os/account-names.js";
+import { openFilesMax } from "../os/open-files-max.js";
 import { ownUid, ROOT } from "../os/runtime-folder.js";
 import { fromNodeError } from "../os/system-error.js";
 import { type AccountNames, checkHubConfig, type HubConfig, NO_CONFIG, overlay, policyOf } from "./hub-config.js";
 import type { HubPolicy } from "./policy.js";
+import { defaultQuotasOf } from "./policy.js";
 
 const SYSTEM_FILE = "/etc/cuda-ipc/hub.json";
 
@@ -52,7 +54,8 @@ export function hubSettings(path: string | undefined, flags: HubConfig = NO_CONF
   const config = overlay(file === undefined ? NO_CONFIG : readHubConfig(file), flags);
   // WHY: clients of this environment look for the hub there.
   const socket = process.env.CUDA_IPC_SOCKET ? undefined : config.socket;
-  return { file, socket, idleMs: config.idleMs ?? defaults.hubIdleMs, policy: policyOf(ownUid(), config) };
+  const policy = policyOf(ownUid(), config, defaultQuotasOf(openFilesMax()));
+  return { file, socket, idleMs: config.idleMs ?? defaults.hubIdleMs, policy };
 }
 
 /** @throws INVALID_FILE, PERMISSION_DENIED */

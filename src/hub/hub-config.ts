@@ -66,6 +66,7 @@ const rate = field(`an integer from 1, or "${UNLIMITED}"`, (value) => countOf(va
 const quotaEntries = {
   clients: v.optional(count),
   objects: v.optional(count),
+  descriptors: v.optional(count),
   leases: v.optional(count),
   waitingOpens: v.optional(count),
   hostBytes: v.optional(bytes),
@@ -181,8 +182,8 @@ export function overlay(first: HubConfig, second: HubConfig): HubConfig {
   return { ...first, ...second, limits, userLimits };
 }
 
-export function policyOf(uid: number, config: HubConfig): HubPolicy {
-  const quotaOf = (level: Level): Quota => ({ ...defaultQuotas[level], ...config.limits[level] });
+export function policyOf(uid: number, config: HubConfig, quotas = defaultQuotas): HubPolicy {
+  const quotaOf = (level: Level): Quota => ({ ...quotas[level], ...config.limits[level] });
   const user = quotaOf("user");
   return {
     uid,

@@ -8,6 +8,7 @@ import { defaults, limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import { FdWatch } from "../os/fd-watch.js";
+import { openFilesMax } from "../os/open-files-max.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownUid } from "../os/runtime-folder.js";
 import type { SeqpacketListener } from "../os/seqpacket.js";
@@ -23,7 +24,7 @@ import { type Acquired, acquireAlone, acquireFrom, firstId, type HubServerOption
 import type { EarlierConnection } from "./inheritance.js";
 import { contentsOf } from "./inheritance-after-crash.js";
 import type { Journal } from "./journal.js";
-import { privatePolicy } from "./policy.js";
+import { defaultQuotasOf, privatePolicy } from "./policy.js";
 import type { ConnectionId, HubPorts } from "./ports.js";
 import { systemPorts } from "./system-ports.js";
 import { checkFormat } from "./takeover-messages.js";
@@ -78,7 +79,7 @@ export class HubServer {
     });
     const idleMs = Number.isFinite(this.#idleMs) ? this.#idleMs : null;
     const identity = { version: packageVersion(), instance: randomUUID(), pid: process.pid, startedAtMs: Date.now() };
-    const policy = options.policy ?? privatePolicy(ownUid());
+    const policy = options.policy ?? privatePolicy(ownUid(), defaultQuotasOf(openFilesMax()));
     this.#connections = new ClientConnections(this.#log, () => this.#scheduleIdleEnd());
     this.#core = new HubCore({ ...identity, socket: socketPath, idleMs }, policy, this.#ports(), firstId());
     this.#connections.serve(this.#core);

@@ -20,6 +20,7 @@ const NONE = Number.POSITIVE_INFINITY;
 export const unlimitedQuota: Quota = {
   clients: NONE,
   objects: NONE,
+  descriptors: NONE,
   leases: NONE,
   waitingOpens: NONE,
   hostBytes: NONE,
@@ -37,9 +38,17 @@ export const defaultQuotas: Readonly<Record<Level, Quota>> = {
   },
 };
 
+/**
+ * What a hub allows where nobody has said otherwise.
+ * @param openFilesMax how many files the hub may have open: objects get three quarters of them, and the rest is for serving whoever comes
+ */
+export function defaultQuotasOf(openFilesMax: number): Readonly<Record<Level, Quota>> {
+  return { ...defaultQuotas, hub: { ...defaultQuotas.hub, descriptors: Math.floor((3 * openFilesMax) / 4) } };
+}
+
 /** One user's hub, as `connect()` starts it. */
-export function privatePolicy(uid: number): HubPolicy {
-  return { uid, users: new Set(), groups: new Set(), limits: defaultQuotas, userLimits: new Map() };
+export function privatePolicy(uid: number, limits = defaultQuotas): HubPolicy {
+  return { uid, users: new Set(), groups: new Set(), limits, userLimits: new Map() };
 }
 
 export function isServed(policy: HubPolicy, peer: Peer): boolean {

@@ -5,7 +5,15 @@
 import { CudaIpcError } from "../base/errors.js";
 import { MessageRate } from "./message-rate.js";
 
-export const resources = ["clients", "objects", "leases", "waitingOpens", "hostBytes", "deviceBytes"] as const;
+export const resources = [
+  "clients",
+  "objects",
+  "descriptors",
+  "leases",
+  "waitingOpens",
+  "hostBytes",
+  "deviceBytes",
+] as const;
 export const quotaFields = [...resources, "messagesPerSecond"] as const;
 export type Resource = (typeof resources)[number];
 
@@ -19,6 +27,7 @@ export type Level = "hub" | "user" | "client";
 const words: Readonly<Record<Resource, string>> = {
   clients: "connected clients",
   objects: "objects",
+  descriptors: "file descriptors of objects",
   leases: "leases",
   waitingOpens: "opens that wait",
   hostBytes: "bytes of host memory",
@@ -49,8 +58,8 @@ export class Account {
     return this.#used.get(resource) ?? 0;
   }
 
-  /** What it uses of each; undefined where that is nothing. */
-  get usage(): Readonly<Record<Resource, number>> | undefined {
+  /** What it uses of each that the protocol tells of a user; undefined where that is nothing. */
+  get usage(): Readonly<Record<Exclude<Resource, "descriptors">, number>> | undefined {
     if (this.#used.size === 0) return undefined;
     const [clients, objects, leases] = [this.used("clients"), this.used("objects"), this.used("leases")];
     const [hostBytes, deviceBytes] = [this.used("hostBytes"), this.used("deviceBytes")];

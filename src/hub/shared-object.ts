@@ -1,7 +1,7 @@
 /** What the hub knows of one shared object and of the leases on it, and what follows from that. */
 import type { WithoutWriter } from "../ring/channel-end.js";
 import type { ChannelRole } from "../wire/channel-content.js";
-import { chargedBytes, type Descriptor } from "../wire/descriptor.js";
+import { chargedBytes, type Descriptor, fdsOf } from "../wire/descriptor.js";
 import type { Lifetime, Sharing } from "../wire/messages.js";
 import type { LeaseRecord, ObjectRecord } from "./hub-records.js";
 import type { Account, Cost } from "./quota.js";
@@ -104,5 +104,5 @@ export function isOwned<Fd>(object: SharedObject<Fd>): boolean {
 }
 
 export function costOf(descriptor: Descriptor): Cost {
-  return { objects: 1, ...chargedBytes(descriptor) };
+  return { objects: 1, descriptors: fdsOf(descriptor), ...chargedBytes(descriptor) };
 }

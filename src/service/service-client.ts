@@ -110,7 +110,7 @@ export class ServiceClient {
     return this.close();
   }
 
-  /** For links. */
+  /** For links. @internal */
   onRoom(): void {
     for (const waiter of this.#waiting) {
       const link = this.#leastLoaded();
@@ -122,14 +122,14 @@ export class ServiceClient {
     }
   }
 
-  /** For links. */
+  /** For links. @internal */
   onEnd(link: ClientLink): void {
     this.#links.delete(link);
     this.#lingering.add(link);
     if (this.#waiting.size > 0) this.#search.begin();
   }
 
-  /** For links. */
+  /** For links. @internal */
   onSettled(link: ClientLink): void {
     this.#lingering.delete(link);
   }

@@ -106,7 +106,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     return this.close();
   }
 
-  /** For links. */
+  /** For links. @internal */
   onRequest(link: WorkerLink<Q, R>, request: ServiceRequest<Q>): void {
     if (this.#closing !== undefined) {
       void link.answer(request, "refused");
@@ -119,7 +119,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     this.#pump();
   }
 
-  /** For links. */
+  /** For links. @internal */
   onEnd(link: WorkerLink<Q, R>): void {
     this.#links.delete(link);
     this.#offers.roomCame();

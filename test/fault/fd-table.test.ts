@@ -1,7 +1,8 @@
 /** A full table of open files, in the hub or in a client, is an error of one request; nothing is lost and nobody hung up on. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "../../src/base/errors.js";
+import { type CudaIpcError, hasCode } from "../../src/base/errors.js";
+import type { ChannelWriter } from "../../src/channel/channel-writer.js";
 import type { Hub } from "../../src/client/hub.js";
 import type { SharedArray } from "../../src/client/shared-array.js";
 import { Actor } from "../support/actor.js";
@@ -31,6 +32,44 @@ describe("a full table of open files", () => {
     await using other = await testHub.connect();
     assert.equal((await other.list()).length, made.length);
     for (const each of made) each.close();
+  });
+
+  it("of the hub is not filled by channels of many readers: their creator is told, and others are served", async () => {
+    await using testHub = await TestHub.start({ fdsMax: 800 });
+    await using greedy = await testHub.connect();
+    await using other = await testHub.connect();
+    using frame = await other.create("frame", { dtype: "int32", shape: [3] });
+    await frame.publish();
+    const channel = { byteLength: 8, readersMax: 64 } as const;
+    const writers: ChannelWriter[] = [];
+    const fill = async () => {
+      for (;;) writers.push(await greedy.createChannel(`channel-${writers.length}`, channel));
+    };
+    await assert.rejects(fill(), (error: CudaIpcError) => {
+      assert.equal(error.code, "LIMIT_EXCEEDED");
+      assert.match(
+        error.message,
+        /the hub has 525 file descriptors of objects, and 131 more .+ limit of 600 \(limits\.hub\.descriptors\)/,
+      );
+      return true;
+    });
+    const arrays: SharedArray[] = [];
+    const fillUp = async () => {
+      for (;;) arrays.push(await greedy.create(`array-${arrays.length}`, { dtype: "int32", shape: [3] }));
+    };
+    await assert.rejects(fillUp(), (error) => hasCode(error, "LIMIT_EXCEEDED"));
+    assert.deepEqual([writers.length, arrays.length], [4, 75]);
+    using array = await other.open("frame");
+    using reader = await other.openChannel("channel-0", { from: "oldest" });
+    await using third = await testHub.connect();
+    assert.equal((await third.list()).length, 80);
+    writers[0]?.tryLoan()?.commit();
+    assert.equal((await reader.next())?.sequence, 0);
+    writers.pop()?.close();
+    await until("there is room again", async () => (await third.list()).length === 79);
+    using mine = await third.createChannel("mine", channel);
+    assert.equal(mine.open, true);
+    assert.equal(array.object, frame.object);
   });
 
   it("of a client fails its open alone, whose lease goes back", async () => {

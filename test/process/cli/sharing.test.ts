@@ -39,7 +39,7 @@ describe("cuda-ipc hub serve", () => {
     const status = await rig.ok("hub", "status");
     assert.match(
       status,
-      /the hub: objects 2 of 100000\n +you: objects 2 of 2\n +you: hostBytes 8 KiB of 1 MiB\n +each client: leases 9\n/,
+      /the hub: objects 2 of 100000\n +the hub: descriptors 2 of \d+\n +you: objects 2 of 2\n +you: hostBytes 8 KiB of 1 MiB\n +each client: leases 9\n/,
     );
     served.child.kill("SIGTERM");
     const { stdout } = await served.outcome;

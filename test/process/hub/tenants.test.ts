@@ -192,6 +192,14 @@ const cases: readonly { readonly limits: object; readonly steps: readonly Step[]
       /^Cannot create "b2": user 12342 has 1 objects, and 1 more would be over its limit of 1 \(userLimits\.12342\.objects\)/,
   },
   {
+    limits: { user: { descriptors: 1 } },
+    steps: [
+      ["create", "b1"],
+      ["create", "b2"],
+    ],
+    words: /user 12342 has 1 file descriptors of objects, and 1 more .+\.descriptors\)/,
+  },
+  {
     limits: { user: { hostBytes: 8192 } },
     steps: [
       ["create", "b1", { with: "private" }, 8192],

@@ -1,7 +1,7 @@
 /** Timelines between processes: named on the hub, which ends them for everybody when their owner goes. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "../../../src/base/errors.js";
+import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestHub } from "../../support/test-hub.js";
@@ -71,6 +71,45 @@ describe("a timeline on the hub", () => {
     await hub.close();
     assert.equal(timeline.open, false);
     await until("it ends", () => theirs.ended);
+  });
+
+  it("is not ended by its hub before its streams have signalled", async () => {
+    await using testHub = await TestHub.start();
+    await using other = await testHub.connect();
+    const hub = await testHub.connect();
+    using gate = hub.device("host").createTimeline();
+    using stream = hub.device("host").createStream();
+    const timeline = await hub.createTimeline("steps", { device: "host" });
+    using theirs = await other.openTimeline("steps", { device: "host" });
+    stream.wait(gate, 1);
+    stream.signal(timeline, 5);
+    const closing = hub.close();
+    assert.equal(timeline.open, false);
+    // By now a hub that was told of the end would have ended it.
+    assert.equal((await other.list()).length, 1);
+    assert.equal(theirs.ended, false);
+    gate.signal(1);
+    await theirs.wait(5, { timeoutMs: 30_000 });
+    await closing;
+    await until("it ends", () => theirs.ended);
+    assert.deepEqual([theirs.value, (await other.list()).length], [5n, 0]);
+  });
+
+  it("stays until its process ends where nobody can say what its streams still do", async () => {
+    await using testHub = await TestHub.start();
+    await using other = await testHub.connect();
+    const hub = await testHub.connect();
+    using stream = hub.device("host").createStream();
+    const timeline = await hub.createTimeline("steps", { device: "host" });
+    using theirs = await other.openTimeline("steps", { device: "host" });
+    stream.signal(timeline, 1);
+    const { settle } = stream;
+    stream.settle = () => {
+      throw new CudaIpcError("DEVICE_LOST", "Cannot ask a stream: the device failed");
+    };
+    await assert.rejects(hub.close(), (error) => hasCode(error, "DEVICE_LOST"));
+    assert.deepEqual([theirs.ended, (await other.list()).length], [false, 1]);
+    stream.settle = settle;
   });
 });
 

@@ -30,9 +30,10 @@ export function usesOf({ device, content, allocationByteLength, mechanism, byteL
     const { slots, metaBytesMax, readersMax } = content;
     const words = 5120 + slots * (128 + Math.ceil(metaBytesMax / 64) * 64) + readersMax * 4096;
     const slotBytes = device.kind === "host" ? { hostBytes: bytes + words } : { hostBytes: words, deviceBytes: bytes };
-    return { objects: 1, ...slotBytes };
+    return { objects: 1, descriptors: 3 + 2 * readersMax, ...slotBytes };
   }
-  return device.kind === "host" ? { objects: 1, hostBytes: bytes } : { objects: 1, deviceBytes: bytes };
+  const counts = { objects: 1, descriptors: content.kind === "bundle" ? 2 : 1 };
+  return device.kind === "host" ? { ...counts, hostBytes: bytes } : { ...counts, deviceBytes: bytes };
 }
 
 /** Whether the memory is what its descriptor claims. */

@@ -57,6 +57,12 @@ function quota(random: Random, near: number, rates: readonly number[]): Quota {
   const limit = (unit: number) =>
     random.chance(0.3) ? Math.max(1, Math.ceil(near * (0.4 + 2 * random.next()))) * unit : NONE;
   const bytes = { hostBytes: limit(4096), deviceBytes: limit(4096) };
-  const counts = { clients: limit(1), objects: limit(1), leases: limit(2), waitingOpens: limit(1) };
+  const counts = {
+    clients: limit(1),
+    objects: limit(1),
+    descriptors: limit(2),
+    leases: limit(2),
+    waitingOpens: limit(1),
+  };
   return { ...unlimitedQuota, ...counts, ...bytes, messagesPerSecond: random.chance(0.2) ? random.pick(rates) : NONE };
 }

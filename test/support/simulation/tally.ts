@@ -3,7 +3,7 @@ import type { Quota, Resource } from "../../../src/hub/quota.js";
 
 export type Uses = Readonly<Partial<Record<Resource, number>>>;
 
-const ORDER = ["clients", "objects", "leases", "waitingOpens", "hostBytes", "deviceBytes"] as const;
+const ORDER = ["clients", "objects", "descriptors", "leases", "waitingOpens", "hostBytes", "deviceBytes"] as const;
 
 /** Why something is refused, as it stands in the error. */
 export interface Refusal {
@@ -18,6 +18,7 @@ export class Tally {
   readonly used: Record<Resource, number> = {
     clients: 0,
     objects: 0,
+    descriptors: 0,
     leases: 0,
     waitingOpens: 0,
     hostBytes: 0,

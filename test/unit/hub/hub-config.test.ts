@@ -5,7 +5,7 @@ import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
 import { defaultConfigPath, hubSettings, readHubConfig } from "../../../src/hub/config-file.js";
 import { checkHubConfig, NO_CONFIG, overlay, policyOf } from "../../../src/hub/hub-config.js";
-import { defaultQuotas, privatePolicy } from "../../../src/hub/policy.js";
+import { defaultQuotas, defaultQuotasOf, privatePolicy } from "../../../src/hub/policy.js";
 import { skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
 
@@ -61,6 +61,15 @@ describe("a hub's configuration", () => {
   it("is that of a private hub where it says nothing", () => {
     assert.deepEqual(policyOf(500, checkIt({})), privatePolicy(500));
     assert.equal(policyOf(500, checkIt({ users: "all" })).users, "all");
+  });
+
+  it("leaves a quarter of the hub's open files to those who come, unless it says otherwise", () => {
+    const quotas = defaultQuotasOf(1025);
+    assert.deepEqual(policyOf(500, checkIt({}), quotas), privatePolicy(500, quotas));
+    assert.equal(quotas.hub.descriptors, 768);
+    const of = (descriptors: unknown) => policyOf(500, checkIt({ limits: { hub: { descriptors } } }), quotas).limits;
+    assert.deepEqual([of("unlimited").hub.descriptors, of(900).hub.descriptors], [Number.POSITIVE_INFINITY, 900]);
+    assert.equal(defaultQuotasOf(Number.POSITIVE_INFINITY).hub.descriptors, Number.POSITIVE_INFINITY);
   });
 
   const mistakes: readonly (readonly [unknown, string])[] = [

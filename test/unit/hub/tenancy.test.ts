@@ -138,6 +138,7 @@ describe("limits", () => {
   const bytes = hostArray.allocationByteLength;
   const cases: readonly (readonly [Partial<Quota>, number, RegExp])[] = [
     [{ objects: 2 }, 2, /objects, and 1 more would be over its limit of 2/],
+    [{ descriptors: 2 }, 2, /file descriptors of objects, and 1 more would be over its limit of 2/],
     [{ hostBytes: 2 * bytes }, 2, /bytes of host memory/],
     [{ leases: 2 }, 2, /leases/],
   ];
