@@ -42,14 +42,18 @@ export const nanBits = {
   float64: 0x7ff8000000000000n,
 } as const;
 
+const computeTypesByName: ReadonlyMap<DType, ComputeType> = new Map(
+  Object.entries(computeTypes) as [ArithmeticDType, ComputeType][],
+);
+
 export function isArithmetic(dtype: DType): dtype is ArithmeticDType {
-  return Object.hasOwn(computeTypes, dtype);
+  return computeTypesByName.has(dtype);
 }
 
 /** @throws UNSUPPORTED_DTYPE */
 export function checkArithmetic(attempt: string, dtype: DType): ArithmeticDType {
-  dtypeFacts(dtype);
   if (isArithmetic(dtype)) return dtype;
+  dtypeFacts(dtype);
   const wanted = arithmeticDTypes.join(", ");
   throw new CudaIpcError("UNSUPPORTED_DTYPE", `Cannot ${attempt}: found elements of ${dtype}, wanted one of ${wanted}`);
 }
@@ -71,23 +75,64 @@ export function elementBytes(what: string, dtype: ArithmeticDType, value: Scalar
   return toHostBytes(dtype, [Number(value)], 1);
 }
 
-/** A value as bytes of the type that elements of the dtype are computed in. Throws as `elementBytes`. */
-export function computeBytes(what: string, dtype: ArithmeticDType, value: Scalar): Uint8Array {
+/** Words of 8 bytes for values of all types that are computed in: the same memory, which does not move, seen as each of them. */
+export class ScalarWords {
+  readonly bytes: Uint8Array;
+  readonly u32: Uint32Array;
+  readonly u64: BigUint64Array;
+  readonly f32: Float32Array;
+  readonly f64: Float64Array;
+
+  constructor(count: number) {
+    // WHY not by the length of an array: small ones lie among JavaScript's own objects, which move.
+    const memory = new ArrayBuffer(8 * count);
+    this.bytes = new Uint8Array(memory);
+    this.u32 = new Uint32Array(memory);
+    this.u64 = new BigUint64Array(memory);
+    this.f32 = new Float32Array(memory);
+    this.f64 = new Float64Array(memory);
+  }
+}
+
+/**
+ * Stores a value as the type that elements of the dtype are computed in, at the beginning of a word. Throws as `elementBytes`, and stores
+ * nothing then. WHY no options: an object for each value would cost as much as the value.
+ */
+export function storeComputed(
+  what: string,
+  dtype: ArithmeticDType,
+  value: Scalar,
+  words: ScalarWords,
+  at: number,
+): void {
   checkScalar(what, dtype, value);
   switch (computeTypes[dtype]) {
     case "u32":
-      return bytesOf(Uint32Array.of(Number(value)));
+      // The array keeps the lowest 32 bits.
+      words.u32[2 * at] = Number(value);
+      break;
     case "u64":
-      return elementBytes(what, dtype, value);
+      words.u64[at] = BigInt(value);
+      break;
     case "f32":
-      return elementBytes(what, "float32", value);
+      if (Number.isNaN(value)) words.u32[2 * at] = nanBits.float32;
+      else words.f32[2 * at] = Number(value);
+      break;
     case "f64":
-      return elementBytes(what, "float64", value);
+      if (Number.isNaN(value)) words.u64[at] = nanBits.float64;
+      else words.f64[at] = Number(value);
+      break;
   }
+}
+
+/** Of the type that elements of the dtype are computed in. */
+export function computeByteLength(dtype: ArithmeticDType): 4 | 8 {
+  return computeTypes[dtype].endsWith("32") ? 4 : 8;
 }
 
 function checkScalar(what: string, dtype: ArithmeticDType, value: unknown): void {
   const { kind, byteSize } = dtypeFacts(dtype);
+  if (kind === "float" && typeof value === "number") return;
   const isLong = kind !== "float" && byteSize === 8;
   if (typeof value !== "number" && !(isLong && typeof value === "bigint")) {
     const wanted = isLong ? "a bigint or a number" : "a number";

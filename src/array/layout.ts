@@ -77,6 +77,22 @@ export function isContiguous(layout: ArrayLayout): boolean {
   return layout.shape.every((size, axis) => size === 1 || layout.strides[axis] === wanted[axis]);
 }
 
+/** What is asked of a layout again and again. */
+export interface LayoutFacts {
+  readonly elementCount: number;
+  /** Of the elements, without gaps between them. */
+  readonly byteLength: number;
+  readonly isContiguous: boolean;
+}
+
+export function layoutFacts(layout: ArrayLayout): LayoutFacts {
+  return {
+    elementCount: elementCount(layout.shape),
+    byteLength: arrayByteLength(layout.dtype, layout.shape),
+    isContiguous: isContiguous(layout),
+  };
+}
+
 export interface ByteSpan {
   /** The first byte that an element touches. */
   readonly low: number;

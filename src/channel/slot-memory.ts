@@ -1,6 +1,13 @@
 /** The data of a channel's slots, and what a message in one of them looks like: its bytes on the host device, its array anywhere. */
 import type { DType } from "../array/dtype.js";
-import { type ArrayLayout, arrayByteLength, contiguousLayout } from "../array/layout.js";
+import {
+  type ArrayLayout,
+  arrayByteLength,
+  checkLayout,
+  contiguousLayout,
+  type LayoutFacts,
+  layoutFacts,
+} from "../array/layout.js";
 import { DeviceArray } from "../gpu/device-array.js";
 import type { DeviceBuffer } from "../gpu/device-buffer.js";
 
@@ -12,11 +19,18 @@ export interface SlotShape<D extends DType = DType> {
   readonly slotStride: number;
 }
 
+/** Of a message that fills its slot. */
+interface WholeSlot<D extends DType> {
+  readonly layout: ArrayLayout & { readonly dtype: D };
+  readonly facts: LayoutFacts;
+}
+
 export class SlotMemory<D extends DType = DType> {
   readonly buffer: DeviceBuffer;
   readonly facts: SlotShape<D>;
   readonly #views: (Uint8Array | undefined)[] = [];
-  readonly #layouts: (ArrayLayout | undefined)[] = [];
+  /** WHY kept: to find a layout in order takes longer than everything else about such an array. */
+  readonly #whole: (WholeSlot<D> | undefined)[] = [];
 
   /** Takes over the buffer. */
   constructor(buffer: DeviceBuffer, facts: SlotShape<D>) {
@@ -36,9 +50,13 @@ export class SlotMemory<D extends DType = DType> {
   /** An array over the slot, which is closed with the message, and before this memory. */
   array(slot: number, shape: readonly number[] | undefined): DeviceArray<D> {
     const { dtype, slotStride } = this.facts;
-    const layout = shape === undefined ? this.#layoutOf(slot) : contiguousLayout(dtype, shape, slot * slotStride);
     const buffer = this.buffer.borrow();
-    return new DeviceArray(buffer, { ...layout, dtype }, () => buffer.close());
+    const release = () => buffer.close();
+    if (shape !== undefined) {
+      return new DeviceArray(buffer, { ...contiguousLayout(dtype, shape, slot * slotStride), dtype }, release);
+    }
+    const { layout, facts } = this.#wholeSlot(slot);
+    return new DeviceArray(buffer, layout, release, facts);
   }
 
   close(): void {
@@ -47,10 +65,17 @@ export class SlotMemory<D extends DType = DType> {
     this.buffer.close();
   }
 
-  #layoutOf(slot: number): ArrayLayout {
+  #wholeSlot(slot: number): WholeSlot<D> {
+    const known = this.#whole[slot];
+    if (known !== undefined) return known;
     const { dtype, shape, slotStride } = this.facts;
-    this.#layouts[slot] ??= contiguousLayout(dtype, shape, slot * slotStride);
-    return this.#layouts[slot];
+    // WHY frozen: all messages in this slot have it.
+    const layout = Object.freeze({ ...contiguousLayout(dtype, Object.freeze([...shape]), slot * slotStride), dtype });
+    Object.freeze(layout.strides);
+    checkLayout(layout, this.buffer.byteLength);
+    const whole = { layout, facts: layoutFacts(layout) };
+    this.#whole[slot] = whole;
+    return whole;
   }
 }
 

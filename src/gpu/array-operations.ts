@@ -8,9 +8,10 @@ import type { Statistics } from "../array/statistics.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import type { DevicePointer, DriverStream, GpuDriver } from "../driver/gpu-driver.js";
-import type { Comparison, PendingReduction } from "../driver/operation-calls.js";
+import type { Comparison, ElementOperation, PendingReduction } from "../driver/operation-calls.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { DeviceArray } from "./device-array.js";
+import type { MappedMemory } from "./mapped-memory.js";
 import type { Stream } from "./stream.js";
 
 /**
@@ -38,50 +39,34 @@ interface Task<Result> {
   readonly enqueue: Enqueue<Result>;
 }
 
-export async function fillArray(to: DeviceArray, value: Scalar, options: OperationOptions): Promise<void> {
-  await operate("fill", [{ array: to, intent: "write" }], options, (driver, stream, [pointer = 0n]) => {
+/** As the others here: undefined where it was enqueued on a stream of the caller's, and otherwise resolves when it is done. */
+export function fillArray(to: DeviceArray, value: Scalar, options: OperationOptions): Promise<void> | undefined {
+  return operate("fill", to, undefined, options, (pointer) => {
     const { dtype, elementCount: count } = to;
-    driver.enqueueOperation(stream, { kind: "fill", dtype: checkArithmetic("fill", dtype), to: pointer, count, value });
+    return { kind: "fill", dtype: checkArithmetic("fill", dtype), to: pointer, count, value };
   });
 }
 
-export async function countUp(
+export function countUp(
   to: DeviceArray,
   { start, step }: { readonly start: Scalar; readonly step: Scalar },
   options: OperationOptions,
-): Promise<void> {
-  await operate("count up in", [{ array: to, intent: "write" }], options, (driver, stream, [pointer = 0n]) => {
+): Promise<void> | undefined {
+  return operate("count up in", to, undefined, options, (pointer) => {
     const { dtype, elementCount: count } = to;
-    driver.enqueueOperation(stream, {
-      kind: "iota",
-      dtype: checkArithmetic("count up", dtype),
-      to: pointer,
-      count,
-      start,
-      step,
-    });
+    return { kind: "iota", dtype: checkArithmetic("count up", dtype), to: pointer, count, start, step };
   });
 }
 
-export async function affineArray(
+export function affineArray(
   to: DeviceArray,
   { a, b, from }: { readonly a: Scalar; readonly b: Scalar; readonly from: DeviceArray },
   options: OperationOptions,
-): Promise<void> {
+): Promise<void> | undefined {
   checkAlike("compute", to, from);
-  const uses = [{ array: to, intent: "write" } as const, { array: from, intent: "read" } as const] as const;
-  await operate("compute", uses, options, (driver, stream, [pointer = 0n, source = 0n]) => {
+  return operate("compute", to, from, options, (pointer, source) => {
     const { dtype, elementCount: count } = to;
-    const operation = {
-      kind: "affine",
-      dtype: checkArithmetic("compute", dtype),
-      to: pointer,
-      from: source,
-      count,
-      a,
-      b,
-    } as const;
-    driver.enqueueOperation(stream, operation);
+    return { kind: "affine", dtype: checkArithmetic("compute", dtype), to: pointer, from: source, count, a, b };
   });
 }
 
@@ -121,22 +106,37 @@ const UNLIMITED = new Deadline("finish an operation", {}, Number.POSITIVE_INFINI
 /** What an operation leaves to be taken: nothing. */
 const nothing: PendingReduction<void> = { result() {}, discard() {} };
 
-async function operate(
+/** @param make the operation, once its addresses are known; `source` is 0 where there is no array that it reads */
+function operate(
   verb: string,
-  uses: Task<void>["uses"],
+  to: DeviceArray,
+  from: DeviceArray | undefined,
   options: OperationOptions,
-  enqueue: (...values: Parameters<Enqueue<void>>) => void,
-): Promise<void> {
-  const task: Task<void> = {
-    uses,
-    enqueue(...values) {
-      enqueue(...values);
+  make: (to: DevicePointer, source: DevicePointer) => ElementOperation,
+): Promise<void> | undefined {
+  checkTask(verb, to, from, options);
+  const { stream } = options;
+  if (stream === undefined) return onOwnStream(operationTask(to, from, make), options);
+  const { handle } = stream;
+  const pointer = pointerOn(stream, to, "write");
+  const source = from === undefined ? 0n : pointerOn(stream, from, "read");
+  stream.device.driver.enqueueOperation(handle, make(pointer, source));
+  return undefined;
+}
+
+function operationTask(
+  to: DeviceArray,
+  from: DeviceArray | undefined,
+  make: (to: DevicePointer, source: DevicePointer) => ElementOperation,
+): Task<void> {
+  const target: Use = { array: to, intent: "write" };
+  return {
+    uses: from === undefined ? [target] : [target, { array: from, intent: "read" }],
+    enqueue(driver, stream, [pointer = 0n, source = 0n]) {
+      driver.enqueueOperation(stream, make(pointer, source));
       return nothing;
     },
   };
-  checkTask(verb, task, options);
-  if (options.stream === undefined) await onOwnStream(task, options);
-  else enqueueOn(options.stream, task);
 }
 
 async function reduce<Result>(
@@ -146,7 +146,7 @@ async function reduce<Result>(
   enqueue: Enqueue<Result>,
 ): Promise<Result> {
   const task: Task<Result> = { uses, enqueue };
-  checkTask(verb, task, options);
+  checkTask(verb, uses[0].array, uses[1]?.array, options);
   const { stream } = options;
   if (stream === undefined) return onOwnStream(task, options);
   const pending = enqueueOn(stream, task);
@@ -160,35 +160,47 @@ async function reduce<Result>(
   return pending.result();
 }
 
-function checkTask<Result>(verb: string, { uses }: Task<Result>, options: OperationOptions): void {
-  const { stream } = options;
-  const [{ array: first }] = uses;
-  new Deadline(`${verb} "${first.buffer.label}"`, options, Number.POSITIVE_INFINITY).check();
-  const attempt = `Cannot ${verb} "${first.buffer.label}"`;
-  for (const { array } of uses) {
-    if (!array.isContiguous) {
-      const found = `the elements of "${array.buffer.label}" are not contiguous`;
-      throw new CudaIpcError("UNSUPPORTED", `${attempt}: ${found}; use read() and write(), or an array without gaps`);
-    }
-    if (array.device !== first.device) {
-      throw new TypeError(`${attempt}: "${array.buffer.label}" was opened on another device; use copyFrom`);
+/** WHY all words only where they are needed: a small operation takes less time than they do. */
+function checkTask(verb: string, first: DeviceArray, second: DeviceArray | undefined, options: OperationOptions): void {
+  const { stream, signal, timeoutMs } = options;
+  if (signal !== undefined || timeoutMs !== undefined) {
+    new Deadline(`${verb} "${first.buffer.label}"`, options, Number.POSITIVE_INFINITY).check();
+  }
+  checkWithoutGaps(verb, first, first);
+  if (second !== undefined) {
+    checkWithoutGaps(verb, first, second);
+    if (second.device !== first.device) {
+      const found = `"${second.buffer.label}" was opened on another device`;
+      throw new TypeError(`Cannot ${verb} "${first.buffer.label}": ${found}; use copyFrom`);
     }
   }
   if (stream !== undefined && stream.device !== first.device) {
-    throw new TypeError(`${attempt}: the stream is one of ${stream.device.name} that was opened apart from it`);
+    const found = `the stream is one of ${stream.device.name} that was opened apart from it`;
+    throw new TypeError(`Cannot ${verb} "${first.buffer.label}": ${found}`);
   }
+}
+
+function checkWithoutGaps(verb: string, first: DeviceArray, array: DeviceArray): void {
+  if (array.isContiguous) return;
+  const found = `the elements of "${array.buffer.label}" are not contiguous`;
+  throw new CudaIpcError(
+    "UNSUPPORTED",
+    `Cannot ${verb} "${first.buffer.label}": ${found}; use read() and write(), or an array without gaps`,
+  );
 }
 
 function enqueueOn<Result>(stream: Stream, { uses, enqueue }: Task<Result>): PendingReduction<Result> {
   const { handle } = stream;
-  const pointers: DevicePointer[] = [];
-  for (const { array, intent } of uses) {
-    array.buffer.enqueue(intent, stream, (mapped) => {
-      pointers.push(mapped.pointerAt(array.layout.byteOffset));
-    });
-  }
+  const pointers = uses.map(({ array, intent }) => pointerOn(stream, array, intent));
   return enqueue(stream.device.driver, handle, pointers);
 }
+
+/** The address of the array for work that is enqueued now: its memory is held until the stream has passed that. */
+function pointerOn(stream: Stream, { buffer, layout }: DeviceArray, intent: Use["intent"]): DevicePointer {
+  return buffer.enqueue(intent, stream, itself).pointerAt(layout.byteOffset);
+}
+
+const itself = (mapped: MappedMemory): MappedMemory => mapped;
 
 /** A reduction or operation that was begun is finished: it takes as long as reading the memory once. */
 async function onOwnStream<Result>(task: Task<Result>, options: WaitOptions): Promise<Result> {
@@ -223,8 +235,8 @@ async function finish<Result>({ uses, enqueue }: Task<Result>, pointers: readonl
 
 /** @throws TypeError for another dtype, RangeError for another number of elements */
 function checkAlike(verb: string, one: DeviceArray, other: DeviceArray): void {
+  if (one.dtype === other.dtype && one.elementCount === other.elementCount) return;
   const attempt = `Cannot ${verb} "${one.buffer.label}" and "${other.buffer.label}"`;
   if (one.dtype !== other.dtype) throw new TypeError(`${attempt}: one is ${one.dtype}, the other ${other.dtype}`);
-  if (one.elementCount === other.elementCount) return;
   throw new RangeError(`${attempt}: one has ${one.elementCount} elements, the other ${other.elementCount}`);
 }

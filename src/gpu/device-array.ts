@@ -18,8 +18,8 @@ import {
   arrayByteLength,
   checkLayout,
   contiguousLayout,
-  elementCount,
-  isContiguous,
+  type LayoutFacts,
+  layoutFacts,
 } from "../array/layout.js";
 import { reshapeLayout, type SliceRange, sliceLayout, transposeLayout } from "../array/layout-views.js";
 import type { Statistics } from "../array/statistics.js";
@@ -54,16 +54,24 @@ export class DeviceArray<D extends DType = DType> {
   readonly buffer: DeviceBuffer;
   readonly layout: ArrayLayout;
   readonly #release: () => void;
+  #facts: LayoutFacts | undefined;
 
   /**
    * An array over part of a buffer. `release` is what `close()` does, nothing where the buffer stays the caller's.
+   * @param facts of a layout that was found to be within this memory before; not for users
    * @throws INVALID_DESCRIPTOR where the layout leaves the buffer
    */
-  constructor(buffer: DeviceBuffer, layout: ArrayLayout & { readonly dtype: D }, release: () => void = () => {}) {
-    checkLayout(layout, buffer.byteLength);
+  constructor(
+    buffer: DeviceBuffer,
+    layout: ArrayLayout & { readonly dtype: D },
+    release: () => void = () => {},
+    facts?: LayoutFacts,
+  ) {
+    if (facts === undefined) checkLayout(layout, buffer.byteLength);
     this.buffer = buffer;
     this.layout = layout;
     this.#release = release;
+    this.#facts = facts;
   }
 
   /** A new contiguous array in memory of its own, which `close()` frees. */
@@ -88,12 +96,12 @@ export class DeviceArray<D extends DType = DType> {
   }
 
   get elementCount(): number {
-    return elementCount(this.layout.shape);
+    return this.#known.elementCount;
   }
 
   /** Bytes of the elements, without gaps between them. */
   get byteLength(): number {
-    return arrayByteLength(this.layout.dtype, this.layout.shape);
+    return this.#known.byteLength;
   }
 
   get device(): Device {
@@ -101,7 +109,7 @@ export class DeviceArray<D extends DType = DType> {
   }
 
   get isContiguous(): boolean {
-    return isContiguous(this.layout);
+    return this.#known.isContiguous;
   }
 
   /** This array with its element type known to the compiler. TypeError where it has another. */
@@ -172,12 +180,14 @@ export class DeviceArray<D extends DType = DType> {
    * cannot have
    */
   async fill(value: Scalar, options: OperationOptions = {}): Promise<void> {
-    await fillArray(this, value, options);
+    const done = fillArray(this, value, options);
+    if (done !== undefined) await done;
   }
 
   /** Sets element i, in C order, to `start + i * step`. Throws as `fill`. */
   async iota(start: Scalar = 0, step: Scalar = 1, options: OperationOptions = {}): Promise<void> {
-    await countUp(this, { start, step }, options);
+    const done = countUp(this, { start, step }, options);
+    if (done !== undefined) await done;
   }
 
   /**
@@ -189,7 +199,8 @@ export class DeviceArray<D extends DType = DType> {
     b: Scalar,
     options: OperationOptions & { readonly from?: DeviceArray<D> | undefined } = {},
   ): Promise<void> {
-    await affineArray(this, { a, b, from: options.from ?? this }, options);
+    const done = affineArray(this, { a, b, from: options.from ?? this }, options);
+    if (done !== undefined) await done;
   }
 
   /**
@@ -239,6 +250,11 @@ export class DeviceArray<D extends DType = DType> {
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  get #known(): LayoutFacts {
+    this.#facts ??= layoutFacts(this.layout);
+    return this.#facts;
   }
 
   #with(layout: ArrayLayout): DeviceArray<D> {

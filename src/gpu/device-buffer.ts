@@ -7,7 +7,7 @@ import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { checkOneOf } from "../base/one-of.js";
 import { acquireIn } from "../base/scope.js";
-import type { DevicePointer, DriverMemory, FillPattern, Mechanism } from "../driver/gpu-driver.js";
+import type { DevicePointer, FillPattern, Mechanism } from "../driver/gpu-driver.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { PooledDescriptor } from "../wire/pool-descriptor.js";
@@ -30,18 +30,13 @@ export class DeviceBuffer {
   /** It holds nothing: see `borrow`. */
   readonly #borrowed: boolean;
 
-  /** Takes over what is held. */
-  private constructor(
-    options: BufferOptions,
-    mapped: MappedMemory,
-    memory: DriverMemory | undefined,
-    borrowed = false,
-  ) {
-    this.device = mapped.device;
-    this.label = options.label;
-    this.access = options.access;
-    this.#byteLength = options.byteLength;
-    this.#held = { label: options.label, mapped, memory };
+  /** Takes over what is held, unless it is borrowed. */
+  private constructor(held: HeldMemory, { access, byteLength }: Omit<BufferOptions, "label">, borrowed = false) {
+    this.device = held.mapped.device;
+    this.label = held.label;
+    this.access = access;
+    this.#byteLength = byteLength;
+    this.#held = held;
     this.#borrowed = borrowed;
     if (!borrowed) holdFor(this, this.#held);
   }
@@ -63,14 +58,15 @@ export class DeviceBuffer {
       const memory = device.driver.createMemory(device.ordinal, allocationByteLength, place);
       scope.own(memory, (memory) => device.driver.releaseMemory(memory));
       const mapped = MappedMemory.map(device, memory, "read-write");
-      return new DeviceBuffer({ label, byteLength, access: "read-write" }, mapped, memory);
+      return new DeviceBuffer({ label, mapped, memory }, { byteLength, access: "read-write" });
     });
   }
 
   /** A buffer over memory of any mechanism; takes over one use of it. Not for users. */
   static over(mapped: MappedMemory, options: BufferOptions): DeviceBuffer {
-    checkRange(`Buffer "${options.label}"`, 0, options.byteLength, mapped.byteLength);
-    return new DeviceBuffer(options, mapped, undefined);
+    const { label, byteLength } = options;
+    checkRange(`Buffer "${label}"`, 0, byteLength, mapped.byteLength);
+    return new DeviceBuffer({ label, mapped, memory: undefined }, options);
   }
 
   /**
@@ -88,14 +84,13 @@ export class DeviceBuffer {
         // WHY released at once: the mapping keeps the memory, and nothing else is done with an imported handle.
         device.driver.releaseMemory(memory);
       }
-      return new DeviceBuffer(options, mapped, undefined);
+      return new DeviceBuffer({ label: options.label, mapped, memory: undefined }, options);
     });
   }
 
   /** A buffer of its own on the same mapping, also where this one was closed but others keep the mapping. */
   twin(label = this.label): DeviceBuffer {
-    const { byteLength, access } = this;
-    return new DeviceBuffer({ label, byteLength, access }, this.#held.mapped.retain(), undefined);
+    return new DeviceBuffer({ label, mapped: this.#held.mapped.retain(), memory: undefined }, this);
   }
 
   /**
@@ -104,8 +99,7 @@ export class DeviceBuffer {
    */
   borrow(): DeviceBuffer {
     this.#checkOpen();
-    const { label, byteLength, access } = this;
-    return new DeviceBuffer({ label, byteLength, access }, this.#held.mapped, undefined, true);
+    return new DeviceBuffer(this.#held, this, true);
   }
 
   /** Bytes of the content; more later where the memory grows. */
@@ -122,7 +116,8 @@ export class DeviceBuffer {
   asReadOnly(): DeviceBuffer {
     const { mapped } = this.#held;
     const { label, byteLength } = this;
-    const readOnly = new DeviceBuffer({ label, byteLength, access: "read" }, mapped.retain(), undefined);
+    const held = { label, mapped: mapped.retain(), memory: undefined };
+    const readOnly = new DeviceBuffer(held, { byteLength, access: "read" });
     this.close();
     return readOnly;
   }
@@ -265,14 +260,14 @@ export class DeviceBuffer {
    * Enqueues work on the memory, which stays mapped until the stream is next seen idle (`isIdle`, `synchronize`) or is closed, even when
    * the buffer is closed meanwhile.
    */
-  enqueue(intent: "read" | "write", stream: Stream, work: (mapped: MappedMemory) => void): void {
+  enqueue<T>(intent: "read" | "write", stream: Stream, work: (mapped: MappedMemory) => T): T {
     this.#checkOpen();
     if (intent === "write") this.#checkWritable();
     const { mapped } = this.#held;
     mapped.pooled?.checkUsableOn(this.label, stream);
     // WHY not held: the free of a pool's memory comes after this work, and holding it would keep it from being allocated again.
     if (mapped.pooled?.freedAfter(stream) !== true) stream.hold(mapped);
-    work(mapped);
+    return work(mapped);
   }
 
   /** Called once when the mapping has ended; not for users. */

@@ -98,7 +98,7 @@ export class MappedMemory {
   }
 
   pointerAt(byteOffset: number): DevicePointer {
-    return this.pointer + BigInt(byteOffset);
+    return byteOffset === 0 ? this.pointer : this.pointer + BigInt(byteOffset);
   }
 
   /**

@@ -2,16 +2,23 @@
  * The host driver with the CUDA driver's own operations on elements: their kernels run in the PTX machine, in the order of the stream.
  * What is left out of it is the driver of CUDA itself.
  */
-import { CudaElementOperations, type OperationSizes } from "../../src/driver/cuda/cuda-element-operations.js";
+import {
+  CudaElementOperations,
+  type OperationDriver,
+  type OperationSizes,
+} from "../../src/driver/cuda/cuda-element-operations.js";
+import { BLOCK_THREADS } from "../../src/driver/cuda/kernels/grid-loop.js";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../src/driver/host/host-driver.js";
 import { HostStream } from "../../src/driver/host/host-stream.js";
-import type { DriverKernel, KernelCalls } from "../../src/driver/kernel-calls.js";
+import type { DriverKernel } from "../../src/driver/kernel-calls.js";
 import { checkWithin } from "../../src/driver/operation-checks.js";
 import { viewAt } from "../../src/os/host-memory.js";
 import type { Access } from "../../src/os/mapping.js";
 import { interceptDriver } from "../../src/testing/intercept-driver.js";
 import { PtxKernel, type PtxMemory } from "./ptx-machine.js";
+
+type OwnKernels = Pick<OperationDriver, "loadModule" | "unloadModule" | "findKernel" | "launch">;
 
 interface LoadedKernel extends DriverKernel {
   readonly ptx: PtxKernel;
@@ -57,7 +64,7 @@ export function createPtxDriver(sizes?: OperationSizes, fails: (call: string) =>
       freeStaging: (staging) => calls.freeStaging(staging),
       fill: (stream, to, pattern, count) => calls.fill(stream, to, pattern, count),
       copyToHost: (stream, to, from, byteLength) => calls.copyToHost(stream, to, from, byteLength),
-      enter: (stream) => void host.isIdle(stream),
+      checkStream: (stream) => void host.isIdle(stream),
       check: (_, address, byteLength, access) => memory.check(address, byteLength, access),
     },
     sizes,
@@ -75,7 +82,7 @@ export function createPtxDriver(sizes?: OperationSizes, fails: (call: string) =>
   return { driver, held };
 }
 
-function kernelCalls(memory: PtxMemory, held: { modules: number }, fails: (call: string) => void): KernelCalls {
+function kernelCalls(memory: PtxMemory, held: { modules: number }, fails: (call: string) => void): OwnKernels {
   const kernelsOf = new Map<object, Map<string, PtxKernel>>();
   return {
     loadModule(ordinal, image) {
@@ -96,15 +103,13 @@ function kernelCalls(memory: PtxMemory, held: { modules: number }, fails: (call:
       if (ptx === undefined) throw new Error(`no kernel ${name}`);
       return { name, ptx, parameters: undefined, threadsPerBlockMax: 1024 };
     },
-    launchKernel(stream, kernel, { grid, block }, args) {
+    launch(stream, kernel, blocks, block) {
       fails("launchKernel");
-      const { ptx, name } = kernel as LoadedKernel;
-      const sizes = ptx.parameters.map((it) => it.byteLength);
-      const given = args.map((it) => it.byteLength);
-      if (sizes.join() !== given.join()) throw new Error(`${name} has parameters of ${sizes}, and was given ${given}`);
+      const { ptx } = kernel as LoadedKernel;
+      const args = ptx.parameters.map((it, index) => block.value(index, it.byteLength));
       if (!(stream instanceof HostStream)) throw new Error("no stream of the host");
       const step = () => {
-        ptx.run(grid[0], block[0], args, memory);
+        ptx.run(blocks, BLOCK_THREADS, args, memory);
         return "done" as const;
       };
       stream.enqueue({ byteLength: 1, step });

@@ -9,7 +9,7 @@ import { CudaHostMemory } from "./cuda-host-memory.js";
 import { createCudaLegacy } from "./cuda-legacy.js";
 import { CudaMappings } from "./cuda-mapping.js";
 import { CudaMemories } from "./cuda-memory.js";
-import { createCudaModules } from "./cuda-modules.js";
+import { CudaModules, kernelCalls } from "./cuda-modules.js";
 import { createCudaPeers } from "./cuda-peers.js";
 import { createCudaPools } from "./cuda-pools.js";
 import { createCudaReservations } from "./cuda-reservations.js";
@@ -33,7 +33,7 @@ export function createCudaDriver(options: CudaDriverOptions = {}): GpuDriver {
   const hostMemory = new CudaHostMemory(session);
   const streams = new CudaStreams(session, mappings, hostMemory);
   const parts = { session, memories, mappings, hostMemory, streams };
-  const modules = createCudaModules(parts);
+  const modules = new CudaModules(parts);
   const operations = createCudaElementOperations(parts, modules);
   return {
     kind: "cuda",
@@ -73,7 +73,7 @@ export function createCudaDriver(options: CudaDriverOptions = {}): GpuDriver {
     ...createCudaPools(parts),
     ...createCudaReservations(parts),
     ...createCudaPeers(parts),
-    ...modules,
+    ...kernelCalls(modules),
     enqueueOperation: (stream, operation) => operations.enqueueOperation(stream, operation),
     enqueueReduction: (stream, reduction) => operations.enqueueReduction(stream, reduction),
     prepareOperations: (ordinal) => operations.prepareOperations(ordinal),

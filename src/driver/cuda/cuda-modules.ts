@@ -11,10 +11,12 @@ import type { Libcuda } from "../../ffi/libcuda.js";
 import { addressOf } from "../../os/host-memory.js";
 import type { DriverStream } from "../gpu-driver.js";
 import type { DriverKernel, DriverModule, KernelCalls, KernelParameter, LaunchOptions } from "../kernel-calls.js";
+import { type ArgumentBlock, checkBlock } from "./argument-block.js";
 import type { CudaParts } from "./cuda-driver.js";
 import { ArgumentScratch, checkArguments, checkLaunch, type LaunchLimits, readLaunchLimits } from "./cuda-launch.js";
 import type { CudaSession } from "./cuda-session.js";
-import type { CudaStreams } from "./cuda-stream.js";
+import type { CudaStream, CudaStreams } from "./cuda-stream.js";
+import { BLOCK_THREADS } from "./kernels/grid-loop.js";
 import { readModuleImage } from "./module-image.js";
 import type { KernelTable } from "./ptx-entries.js";
 
@@ -36,6 +38,8 @@ class CudaModule implements DriverModule {
 }
 
 class CudaKernel implements DriverKernel {
+  /** Of the last `launchOwn`, which were found in order. */
+  ownSizes: LaunchOptions | undefined;
   readonly module: CudaModule;
   readonly handle: bigint;
   readonly name: string;
@@ -51,8 +55,7 @@ class CudaKernel implements DriverKernel {
   }
 }
 
-export function createCudaModules({ session, streams }: CudaParts): KernelCalls {
-  const modules = new CudaModules(session, streams);
+export function kernelCalls(modules: CudaModules): KernelCalls {
   return {
     loadModule: (ordinal, image) => modules.load(ordinal, image),
     unloadModule: (module) => modules.unload(module),
@@ -61,16 +64,19 @@ export function createCudaModules({ session, streams }: CudaParts): KernelCalls 
   };
 }
 
-class CudaModules {
+export class CudaModules {
   readonly #session: CudaSession;
   readonly #streams: CudaStreams;
+  // WHY kept apart: see CudaStreams.
+  readonly #launchKernel: Libcuda["cuLaunchKernel"];
   readonly #limits = new Map<number, LaunchLimits>();
   /** WHY made at the first launch: most drivers launch nothing. */
   #scratch: ArgumentScratch | undefined;
 
-  constructor(session: CudaSession, streams: CudaStreams) {
+  constructor({ session, streams }: CudaParts) {
     this.#session = session;
     this.#streams = streams;
+    this.#launchKernel = session.cuda.cuLaunchKernel;
   }
 
   load(ordinal: number, image: Uint8Array): CudaModule {
@@ -122,26 +128,49 @@ class CudaModules {
   }
 
   launch(stream: DriverStream, kernel: DriverKernel, options: LaunchOptions, args: readonly Uint8Array[]): void {
-    const { cuda, handle, ordinal } = this.#streams.enter(stream);
-    if (!(kernel instanceof CudaKernel)) throw new TypeError("Cannot launch a kernel of another driver");
+    const own = this.#streams.usable(stream);
+    const launched = usableOn(own.ordinal, kernel);
     const attempt = `launch ${kernel.name}`;
-    if (kernel.module.unloaded) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: its module was unloaded`);
-    if (kernel.module.ordinal !== ordinal) {
-      throw new TypeError(
-        `Cannot ${attempt} on cuda:${ordinal}: its module is loaded on cuda:${kernel.module.ordinal}`,
-      );
-    }
-    checkLaunch(attempt, options, this.#limitsOf(ordinal), kernel.threadsPerBlockMax);
+    checkLaunch(attempt, options, this.#limitsOf(own.ordinal), kernel.threadsPerBlockMax);
     checkArguments(attempt, kernel.parameters, args);
     this.#scratch ??= new ArgumentScratch();
     // SAFETY: the table has an address for every parameter of the kernel, with as many readable bytes behind it as the parameter has:
     // counts and sizes were compared, or, where they are not known, the rest of the table leads to zeros.
-    const table = this.#scratch.fill(args);
-    const { grid, block, sharedBytes } = options;
-    const status = cuda.cuLaunchKernel(kernel.handle, ...grid, ...block, sharedBytes, handle, table, null);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuLaunchKernel", `${attempt} on cuda:${ordinal}`);
+    this.#enqueue(own, launched, options, this.#scratch.fill(args));
+  }
+
+  /**
+   * As `launch`, for the kernels of this project: what is the same for all launches of a kernel is checked at the first, and the arguments
+   * are in memory that stays.
+   */
+  launchOwn(stream: DriverStream, kernel: DriverKernel, blocks: number, args: ArgumentBlock): void {
+    const own = this.#streams.usable(stream);
+    const launched = usableOn(own.ordinal, kernel);
+    if (launched.ownSizes?.grid[0] !== blocks) launched.ownSizes = this.#checkOwn(own.ordinal, launched, blocks);
+    // SAFETY: the block has room for more and larger parameters than a kernel of this project has, and each of them has its address.
+    this.#enqueue(own, launched, launched.ownSizes, args.table);
+  }
+
+  /**
+   * WHY not entered first: a driver finds the context by the kernel and the stream, and says so where it wants it to be current. Then
+   * nothing was launched.
+   */
+  #enqueue(stream: CudaStream, kernel: CudaKernel, options: LaunchOptions, table: bigint): void {
+    const { handle, ordinal } = stream;
+    let status = this.#call(kernel.handle, options, handle, table);
+    if (status === cuResult.CUDA_ERROR_INVALID_CONTEXT || status === cuResult.CUDA_ERROR_INVALID_HANDLE) {
+      this.#session.enter(ordinal);
+      status = this.#call(kernel.handle, options, handle, table);
     }
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.#session.failure(status, "cuLaunchKernel", `launch ${kernel.name} on cuda:${ordinal}`);
+    }
+  }
+
+  #call(kernel: bigint, { grid, block, sharedBytes }: LaunchOptions, stream: bigint, table: bigint): number {
+    const launch = this.#launchKernel;
+    // WHY one by one: spread they would take half as long again.
+    return launch(kernel, grid[0], grid[1], grid[2], block[0], block[1], block[2], sharedBytes, stream, table, null);
   }
 
   #enter(
@@ -184,6 +213,14 @@ class CudaModules {
     return out[0] as number;
   }
 
+  #checkOwn(ordinal: number, kernel: CudaKernel, blocks: number): LaunchOptions {
+    const attempt = `launch ${kernel.name}`;
+    const sizes = { grid: [blocks, 1, 1], block: [BLOCK_THREADS, 1, 1], sharedBytes: 0 } as const;
+    checkLaunch(attempt, sizes, this.#limitsOf(ordinal), kernel.threadsPerBlockMax);
+    checkBlock(attempt, kernel.parameters);
+    return sizes;
+  }
+
   #limitsOf(ordinal: number): LaunchLimits {
     let known = this.#limits.get(ordinal);
     if (known === undefined) {
@@ -192,6 +229,15 @@ class CudaModules {
     }
     return known;
   }
+}
+
+/** @throws TypeError for a kernel of another driver or device, CLOSED */
+function usableOn(ordinal: number, kernel: DriverKernel): CudaKernel {
+  if (!(kernel instanceof CudaKernel)) throw new TypeError("Cannot launch a kernel of another driver");
+  const attempt = `launch ${kernel.name}`;
+  if (kernel.module.unloaded) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: its module was unloaded`);
+  if (kernel.module.ordinal === ordinal) return kernel;
+  throw new TypeError(`Cannot ${attempt} on cuda:${ordinal}: its module is loaded on cuda:${kernel.module.ordinal}`);
 }
 
 const NAMES_SHOWN_MAX = 20;

@@ -25,7 +25,7 @@ const { CU_STREAM_WAIT_VALUE_GEQ: WAIT_GEQ, CU_STREAM_WRITE_VALUE_DEFAULT: WRITE
 /** Of a driver that wants a stream's context to be current where none or another one is. */
 const NOT_CURRENT = cuResult.CUDA_ERROR_INVALID_CONTEXT;
 
-class CudaStream implements DriverStream {
+export class CudaStream implements DriverStream {
   readonly ordinal: number;
   readonly handle: bigint;
   destroyed = false;
@@ -143,7 +143,7 @@ export class CudaStreams {
   }
 
   waitWord(stream: DriverStream, pointer: DevicePointer, value: WordValue): void {
-    const own = this.#usable(stream);
+    const own = this.usable(stream);
     const address = own.awaited.check(pointer, this.#deviceMemory);
     const wanted = word64(value);
     // SYNC: what the one who wrote the word did before is visible to what this stream does after. Pairs with `writeWord` here
@@ -156,7 +156,7 @@ export class CudaStreams {
   }
 
   writeWord(stream: DriverStream, pointer: DevicePointer, value: WordValue): void {
-    const own = this.#usable(stream);
+    const own = this.usable(stream);
     const address = own.written.check(pointer, this.#deviceMemory);
     const written = word64(value);
     // SYNC: the default flag is a fence: all earlier work of this stream is visible to whoever sees the value. Pairs with
@@ -194,7 +194,7 @@ export class CudaStreams {
    * WHY the retry: a driver that wants it current all the same (580 does not, with none or another one) says so.
    */
   inContextOf(stream: DriverStream, call: (cuda: Libcuda, handle: bigint) => number): number {
-    const own = this.#usable(stream);
+    const own = this.usable(stream);
     const status = call(this.#session.cuda, own.handle);
     return status === NOT_CURRENT ? call(this.#entered(own), own.handle) : status;
   }
@@ -205,7 +205,7 @@ export class CudaStreams {
 
   /** Memory of a pool is freed on this stream. */
   willFree(stream: DriverStream): void {
-    this.#usable(stream).freed = true;
+    this.usable(stream).freed = true;
   }
 
   /**
@@ -227,11 +227,12 @@ export class CudaStreams {
 
   /** The driver's own handle of a stream, its context made current. */
   enter(stream: DriverStream): Entered {
-    const { ordinal, handle } = this.#usable(stream);
+    const { ordinal, handle } = this.usable(stream);
     return { cuda: this.#session.enter(ordinal), ordinal, handle };
   }
 
-  #usable(stream: DriverStream): CudaStream {
+  /** @throws CLOSED for a stream that was destroyed, TypeError for one of another driver */
+  usable(stream: DriverStream): CudaStream {
     if (!(stream instanceof CudaStream)) throw new TypeError("Cannot use a stream of another driver");
     // WHY asked for: a driver that was closed says so first.
     this.#session.cuda;

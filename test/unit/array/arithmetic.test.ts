@@ -1,10 +1,30 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { arithmeticDTypes, checkArithmetic, computeBytes, elementBytes } from "../../../src/array/arithmetic.js";
+import {
+  type ArithmeticDType,
+  arithmeticDTypes,
+  checkArithmetic,
+  computeByteLength,
+  elementBytes,
+  type Scalar,
+  ScalarWords,
+  storeComputed,
+} from "../../../src/array/arithmetic.js";
 import { dtypes } from "../../../src/array/dtype.js";
 import { hasCode } from "../../../src/base/errors.js";
 
 const hex = (bytes: Uint8Array) => Buffer.from(bytes.toReversed()).toString("hex");
+
+/** What is stored in the second of three words, the others of which stay as they were. */
+function computeBytes(what: string, dtype: ArithmeticDType, value: Scalar): Uint8Array {
+  const words = new ScalarWords(3);
+  words.bytes.fill(0xee);
+  storeComputed(what, dtype, value, words, 1);
+  const byteLength = computeByteLength(dtype);
+  const others = [...words.bytes.subarray(0, 8), ...words.bytes.subarray(8 + byteLength)];
+  assert.deepEqual(new Set(others), new Set([0xee]));
+  return words.bytes.subarray(8, 8 + byteLength);
+}
 
 describe("values of arithmetic dtypes", () => {
   it("are bytes of the element, rounded to nearest", () => {
@@ -21,6 +41,8 @@ describe("values of arithmetic dtypes", () => {
     const nans = { float16: "7e00", bfloat16: "7fc0", float32: "7fc00000", float64: "7ff8000000000000" } as const;
     for (const [dtype, bits] of Object.entries(nans)) {
       assert.equal(hex(elementBytes("v", dtype as keyof typeof nans, Number.NaN)), bits);
+      const computed = dtype === "float64" ? bits : nans.float32;
+      assert.equal(hex(computeBytes("v", dtype as keyof typeof nans, Number.NaN)), computed);
     }
   });
 
@@ -30,6 +52,9 @@ describe("values of arithmetic dtypes", () => {
     assert.equal(hex(computeBytes("v", "float16", 1)), "3f800000");
     assert.equal(hex(computeBytes("v", "float64", 1)), "3ff0000000000000");
     assert.equal(hex(computeBytes("v", "int64", -1n)), "ffffffffffffffff");
+    assert.equal(hex(computeBytes("v", "uint64", 2 ** 53 - 1)), "001fffffffffffff");
+    assert.equal(hex(computeBytes("v", "float32", -0)), "80000000");
+    assert.equal(hex(computeBytes("v", "bfloat16", 1e300)), "7f800000");
   });
 
   it("are refused by name where the dtype has no such value", () => {

@@ -20,6 +20,8 @@ export interface FakeOptions {
   readonly importedLocationType?: number;
   /** What the driver says of memory that is to be shared by handle; 1 where it can be. */
   readonly legacyCapable?: number;
+  /** Of every kernel; 64 where nothing is said. */
+  readonly threadsPerBlockMax?: number;
   /** All handles open one block. */
   readonly oneBlock?: boolean;
 }
@@ -171,7 +173,7 @@ export class FakeLibcuda {
     cuModuleLoadDataEx: ([out]) => this.#handle(out, "modules"),
     cuModuleUnload: () => this.#drop("modules"),
     cuModuleGetFunction: ([out]) => set64(out, 0x1234n),
-    cuFuncGetAttribute: ([out]) => set32(out, 64),
+    cuFuncGetAttribute: ([out]) => set32(out, this.#options.threadsPerBlockMax ?? 64),
     cuFuncGetParamInfo: ([, , offset, size]) => {
       set64(offset, 0n);
       set64(size, 8n);
