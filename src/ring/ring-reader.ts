@@ -254,12 +254,10 @@ export class RingReader {
     this.#moveTo(position + 1);
     // WHY not spread: that takes a microsecond, many times what all the rest takes.
     const { timestampMs, byteLength, readyAt, epoch, flags: found, metaBytes } = header;
-    const missed = this.#gap;
-    this.#gap = 0;
     const taken = {
       position,
       slot,
-      missed,
+      missed: this.#gap,
       sequence,
       timestampMs,
       byteLength,
@@ -268,6 +266,7 @@ export class RingReader {
       flags: found,
       metaBytes,
     };
+    this.#gap = 0;
     this.#held.add(taken, claim);
     return taken;
   }
