@@ -22,7 +22,7 @@
   at(limit, 192) at(dropped, 200) at(sequence, 208) at(state, 256) at(epoch, 260) at(asleep, 264) at(expelled, 320) at(ready, 1024)
 #define HEADER_LAYOUT(at) \
   at(generation, 0) at(sequence, 8) at(timestampMs, 16) at(byteLength, 24) at(readyAt, 32) at(epoch, 40) at(flags, 44) \
-  at(metaBytes, 48) at(rank, 52) at(shape, 64) at(meta, 128)
+  at(metaBytes, 48) at(rank, 52) at(passedOver, 56) at(shape, 64) at(meta, 128)
 #define PAGE_LAYOUT(at) \
   at(lease, 0) at(state, 8) at(mode, 12) at(asleep, 16) at(released, 64) at(gpuReleased, 72) at(claims, 128) at(done, 192) \
   at(received, 256) at(missed, 264)

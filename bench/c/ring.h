@@ -172,7 +172,7 @@ static inline uint8_t *reserved_slot(const struct ring_writer *writer) { return 
 static inline void wake_readers(struct ring_writer *writer) {
   for (uint32_t i = 0; i < writer->ring.readers_max; i++) {
     struct place *place = &writer->places[i];
-    /* SYNC: after `published`: either this sees that the reader sleeps, or the reader sees the message. Pairs with take_asleep. */
+    /* SYNC: after the generation: either this sees that the reader sleeps, or the reader sees the message. Pairs with take_asleep. */
     uint32_t asleep = atomic_load(word32_at(place->page, PAGE_asleep));
     if (asleep % 2 == 0 || asleep == place->rung) continue;
     place->rung = asleep;
@@ -196,12 +196,13 @@ static inline void commit(struct ring_writer *writer, int64_t byte_length) {
   *count32_at(header, HEADER_epoch) = writer->epoch;
   *count32_at(header, HEADER_flags) = 0;
   *count32_at(header, HEADER_metaBytes) = 0;
-  *count_at(header, HEADER_generation) = writer->next + 1;
+  /* SYNC: the message and its header are visible to whoever sees this. Pairs with the load in try_take. */
+  atomic_store(word_at(header, HEADER_generation), writer->next + 1);
   *count_at(writer->ring.control, CONTROL_sequence) = writer->sequence;
   writer->next += 1;
   writer->slot = slot_after(&writer->ring, writer->slot);
-  /* SYNC: the message and its header are visible to whoever sees this. Pairs with the load in try_take. */
-  atomic_store(word_at(writer->ring.control, CONTROL_published), writer->next);
+  /* Readers come later, if at all: what orders this side and theirs is the store above. */
+  atomic_store_explicit(word_at(writer->ring.control, CONTROL_published), writer->next, memory_order_release);
   wake_readers(writer);
 }
 
@@ -217,8 +218,8 @@ struct ring_reader {
   struct ring ring;
   uint8_t *page;
   int bell, room_bell;
-  /* The position that is taken next; those below `published` are known to be there. */
-  int64_t position, published;
+  /* The position that is taken next. */
+  int64_t position;
   uint32_t slot, rung, asleep;
 };
 
@@ -231,7 +232,6 @@ static inline struct ring_reader open_reader(const struct ring_fds *fds) {
   reader.asleep = (atomic_load(word32_at(page, PAGE_asleep)) + 1) & ~1u;
   atomic_store(word32_at(page, PAGE_asleep), reader.asleep);
   atomic_store(word32_at(page, PAGE_mode), READER_WAITED_FOR);
-  reader.published = atomic_load(word_at(control, CONTROL_published));
   reader.position = *count_at(control, CONTROL_firstPosition);
   for (int attached = 0;; attached = 1) {
     int64_t oldest = atomic_load(word_at(control, CONTROL_limit)) - reader.ring.slots;
@@ -246,16 +246,10 @@ static inline struct ring_reader open_reader(const struct ring_fds *fds) {
   return reader;
 }
 
-/* Whether there is a message at the reader's position, which is then the one that is taken. */
+/* Whether there is a message at the reader's position, which is then the one that is taken. Its writer passes nothing over. */
 static inline int try_take(struct ring_reader *reader) {
-  if (reader->position >= reader->published) {
-    /* SYNC: pairs with the store in commit. */
-    reader->published = atomic_load(word_at(reader->ring.control, CONTROL_published));
-    if (reader->position >= reader->published) return 0;
-  }
-  int64_t generation = *count_at(header_at(&reader->ring, reader->slot), HEADER_generation);
-  if (generation != reader->position + 1) fail("generation %ld at position %ld", generation, reader->position);
-  return 1;
+  /* SYNC: pairs with the store in commit. */
+  return atomic_load(word_at(header_at(&reader->ring, reader->slot), HEADER_generation)) == reader->position + 1;
 }
 
 static inline void take(struct ring_reader *reader) {

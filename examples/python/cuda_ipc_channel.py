@@ -42,8 +42,8 @@ WHEN_WRITER_GONE = ("end", "wait")
 
 # Bytes of the control file, of a header in it, and of a page.
 PUBLISHED, LIMIT, STATE, ASLEEP, EXPELLED, READY, HEADERS = 128, 192, 256, 264, 320, 1024, 5120
-GENERATION, SEQUENCE, TIMESTAMP, LENGTH, READY_AT, EPOCH, FLAGS, META_BYTES, RANK, SHAPE, META = (
-    0, 8, 16, 24, 32, 40, 44, 48, 52, 64, 128)  # fmt: skip
+GENERATION, SEQUENCE, TIMESTAMP, LENGTH, READY_AT, EPOCH, FLAGS, META_BYTES, RANK, PASSED_OVER, SHAPE, META = (
+    0, 8, 16, 24, 32, 40, 44, 48, 52, 56, 64, 128)  # fmt: skip
 P_STATE, P_MODE, P_ASLEEP, P_RELEASED, P_CLAIMS, P_DONE, P_RECEIVED, P_MISSED = 8, 12, 16, 64, 128, 192, 256, 264
 CLOSED, GONE = 2, 3  # of a writer
 ATTACHED, LEFT = 1, 2  # of a reader
@@ -218,7 +218,8 @@ class ChannelReader:
         self._sequence = None  # of the message that comes next if none is lost, where that is known
         self._gap = 0  # messages lost since the last that was handed out
         self._rung = 0  # the sleep of the writer for which its bell was rung
-        self._published = 0
+        self._next = self._control.load(PUBLISHED)
+        self._wanted(self._next >= self._first, f"{self._next} positions are published")
         self._next = self._attach(start)
 
     def _describe(self, descriptor, fds):
@@ -257,8 +258,6 @@ class ChannelReader:
     # ------------------------------------------------ joining
 
     def _attach(self, start):
-        self._published = self._control.load(PUBLISHED)
-        self._wanted(self._published >= self._first, f"{self._published} positions are published")
         begin = position = max(self._begin(start), self._oldest())
         page = self._page
         page.store32(P_ASLEEP, (page.load32(P_ASLEEP) + 1) & ~1)
@@ -308,17 +307,17 @@ class ChannelReader:
 
     def _begin(self, start):
         if start == "next":
-            return self._published
+            return self._next
         if start == "oldest":
-            return self._published - self.slots
+            return self._next - self.slots
         oldest = self._oldest()
-        latest = range(self._published - 1, oldest - 1, -1)
-        return next((p for p in latest if self._control.count(self._header(p)) == p + 1), self._published)
+        latest = range(self._next - 1, oldest - 1, -1)
+        return next((p for p in latest if self._control.count(self._header(p)) == p + 1), self._next)
 
     def _oldest(self):
         """What the writer does not yet go over. Asked after what is published."""
         limit = self._control.load(LIMIT)
-        self._wanted(limit >= self._published, f"the limit is {limit}, {self._published} positions are published")
+        self._wanted(limit >= self._next, f"the limit is {limit}, {self._next} positions are published")
         return max(self._first, limit - self.slots)
 
     # ------------------------------------------------ messages
@@ -363,25 +362,31 @@ class ChannelReader:
     def _take(self):
         while True:
             position = self._next
-            if position >= self._published and not self._look():
+            if not self._has_next():
+                self._check_expelled()
                 return None
             claim = self._claim(position) if self.may_be_overtaken else -1
             if self._next != position:
                 continue
-            generation = self._control.count(self._header(position))
-            self._wanted(generation <= position + 1, f"generation {generation} at position {position}")
-            if generation <= position or (taken := self._read(position, claim)) is None:
-                self._pass_over(claim)
-                continue
-            return taken
+            generation, passed_over = self._said(position)
+            if generation == position + 1:
+                taken = self._read(position, claim)
+                if taken is not None:
+                    return taken
+            else:  # a lap later the writer goes past what this reader has claimed
+                past = self.may_be_overtaken and position < self._control.load(LIMIT) and passed_over > position
+                found = f"generation {generation}, passed over {passed_over}, at position {position}"
+                self._wanted(passed_over == position + 1 or past, found)
+            self._pass_over(claim)
 
-    def _look(self):
-        self._check_expelled()
-        published = self._control.load(PUBLISHED)
-        beyond = not self.may_be_overtaken and published > self._next + self.slots
-        self._wanted(published >= self._published and not beyond, f"{published} positions are published")
-        self._published = published
-        return self._next < published
+    def _said(self, position):
+        """What a header says of its slot: the position of the message there, and that of the last without one; both plus one."""
+        at = self._header(position)
+        return self._control.load(at + GENERATION), self._control.load(at + PASSED_OVER)
+
+    def _has_next(self):
+        """Whether the writer has come to the next position."""
+        return max(self._said(self._next)) > self._next
 
     def _claim(self, position):
         """Which claim stands for the position; where it was overtaken, `_next` has moved on."""
@@ -394,8 +399,7 @@ class ChannelReader:
             return claim
         self._page.store(P_CLAIMS + 8 * claim, 0)
         self._wake_writer()
-        self._look()
-        self._wanted(oldest <= self._published, f"the writer is {self.slots} before {oldest}")
+        self._wanted(oldest <= self._control.load(PUBLISHED), f"the writer is {self.slots} before {oldest}")
         self._next = oldest
         return -1
 
@@ -493,11 +497,11 @@ class ChannelReader:
 
     def _has_news(self):
         state = self._control.load32(STATE)
-        return self._control.load(PUBLISHED) > self._next or state in (CLOSED, GONE)
+        return self._has_next() or state in (CLOSED, GONE)
 
     def _is_over(self):
         state = self._control.load32(STATE)
-        if state not in (CLOSED, GONE) or self._control.load(PUBLISHED) > self._next:
+        if state not in (CLOSED, GONE) or self._has_next():
             return False
         if state == GONE:
             raise WriterGone(f"the writer of {self.name} is gone, and all that it committed was read")

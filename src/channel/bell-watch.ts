@@ -12,6 +12,8 @@ export class BellWatch {
   readonly #bell: OwnedFd;
   #watch: FdWatch | undefined;
   #waiting: { readonly heard: Promise<void>; readonly resolve: () => void } | undefined;
+  /** Whether it was heard and rings on. */
+  #rings = false;
 
   /** Takes over the descriptor. */
   constructor(bell: OwnedFd) {
@@ -19,17 +21,23 @@ export class BellWatch {
   }
 
   /**
-   * Resolves when the bell has rung since it was heard last, or is closed.
+   * Resolves when the bell has rung since it was silenced, or is closed. May resolve without a ring: look, and wait again.
    * @throws TIMEOUT, ABORTED
    */
-  async heard(deadline: Deadline): Promise<void> {
+  heard(deadline: Deadline): Promise<void> {
+    // WHY not waited for: what it rang for since it was heard is there to be seen once it is silent.
+    if (this.#rings) {
+      this.#silence();
+      return Promise.resolve();
+    }
     this.#watch ??= new FdWatch(this.#bell, () => this.#onRung());
     this.#watch.setReferenced(true);
+    this.#watch.setAwaited(true);
     this.#waiting ??= withResolver();
-    const waiting = this.#waiting;
+    const { heard } = this.#waiting;
     // WHY apart: most waits have no end, and whoever waits here is in a hurry once it is over.
-    if (deadline.timeoutMs === Number.POSITIVE_INFINITY && deadline.signal === undefined) await waiting.heard;
-    else await deadline.race(waiting.heard, () => this.#end());
+    if (deadline.timeoutMs === Number.POSITIVE_INFINITY && deadline.signal === undefined) return heard;
+    return deadline.race(heard, () => this.#giveUp());
   }
 
   close(): void {
@@ -37,16 +45,34 @@ export class BellWatch {
   }
 
   #onRung(): void {
-    silenceBell(this.#bell);
-    this.#end();
+    // WHY not silenced where somebody waited: that one is in a hurry. While it rings the loop calls again, where `heard` is not called before.
+    if (this.#end()) this.#rings = true;
+    else this.#silence();
   }
 
-  #end(): void {
+  #silence(): void {
+    this.#rings = false;
+    this.#rest();
+    silenceBell(this.#bell);
+  }
+
+  #giveUp(): void {
+    this.#end();
+    this.#rest();
+  }
+
+  /** Nobody waits. */
+  #rest(): void {
+    this.#watch?.setAwaited(false);
+    this.#watch?.setReferenced(false);
+  }
+
+  /** Whether somebody waited. */
+  #end(): boolean {
     const waiting = this.#waiting;
     this.#waiting = undefined;
     waiting?.resolve();
-    // WHY later: who waited goes on first, and most wait again.
-    if (waiting !== undefined) setImmediate(() => this.#waiting ?? this.#watch?.setReferenced(false));
+    return waiting !== undefined;
   }
 }
 

@@ -24,7 +24,8 @@ import { BellWatch } from "./bell-watch.js";
 import type { ReaderParts } from "./channel-parts.js";
 import { FairTurns } from "./fair-turns.js";
 import { checkStream, OrderedTimeline } from "./ordered-timeline.js";
-import { ReceivedSlot, type SlotOwner } from "./received-slot.js";
+import { ReceivedSlot } from "./received-slot.js";
+import { SlotReturns } from "./slot-returns.js";
 import { readableOf, type StreamedMessage } from "./web-streams.js";
 
 const SPIN_MS = 0.02;
@@ -40,12 +41,11 @@ export interface ReaderOptions {
   readonly spinMs?: number | undefined;
 }
 
-export class ChannelReader<D extends DType = DType> implements SlotOwner {
+export class ChannelReader<D extends DType = DType> {
   readonly label: string;
-  readonly control: ControlWords;
   readonly stream: Stream | undefined;
-  /** For the slots. */
-  readonly slotsInUse = new Set<{ end(): void }>();
+  readonly #control: ControlWords;
+  readonly #returns: SlotReturns;
   readonly #parts: ReaderParts<D>;
   readonly #ring: RingReader;
   readonly #bell: BellWatch;
@@ -69,7 +69,7 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
   constructor(parts: ReaderParts<D>, options: ReaderOptions, onClose: () => void) {
     const { label, words, page, place, lease, roomBell } = parts;
     this.label = label;
-    this.control = words;
+    this.#control = words;
     this.stream = checkStream(options.stream);
     this.#parts = parts;
     this.#onClose = onClose;
@@ -84,6 +84,12 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
     });
     this.#bell = new BellWatch(parts.bell);
     this.#done = new OrderedTimeline(`${label}: done`, page.retain(), pageLayout.done, () => this.#onSettled());
+    this.#returns = new SlotReturns(this.#ring, this.#done, {
+      label,
+      control: words,
+      stream: this.stream,
+      onRefused: () => this.#wakeUp(),
+    });
   }
 
   get device(): Device {
@@ -104,7 +110,12 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
   }
 
   get slots(): number {
-    return this.control.facts.slots;
+    return this.#control.facts.slots;
+  }
+
+  /** Of one message. */
+  get metaBytesMax(): number {
+    return this.#control.facts.metaBytesMax;
   }
 
   get mayBeOvertaken(): boolean {
@@ -123,10 +134,12 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
 
   /**
    * The next message, where it is there.
-   * @throws CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED where it holds more slots than one that may be overtaken can
+   * @throws CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED where it holds more slots than one that may be overtaken can; where a stream
+   * has refused to give a slot back, and still does, as it does
    */
   tryNext(): ReceivedSlot<D> | undefined {
     this.#checkOpen();
+    this.#returns.retry();
     if (this.#isHeldUpByStreams()) return undefined;
     for (;;) {
       const taken = this.#pending ?? this.#ring.tryTake();
@@ -137,7 +150,7 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
         continue;
       }
       this.#pending = undefined;
-      return new ReceivedSlot(this, this.#parts.memory, taken);
+      return new ReceivedSlot(this.#returns, this.#parts.memory, taken);
     }
   }
 
@@ -158,7 +171,22 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
       const pause = this.#turns.turn();
       if (pause !== undefined) await pause;
       const slot = this.tryNext() ?? this.#spin.until(() => this.tryNext(), options.timeoutMs);
-      return slot ?? (await this.#wait(options));
+      if (slot !== undefined) return slot;
+      // WHY here and not in a function of its own: every further one to come back to takes its time when this one wakes.
+      const deadline = new Deadline(`read channel "${this.label}"`, options, Number.POSITIVE_INFINITY);
+      for (;;) {
+        deadline.check();
+        try {
+          const change = this.#change(deadline);
+          if (change === undefined) return undefined;
+          await change;
+        } finally {
+          if (this.#open) this.#ring.wakeUp();
+        }
+        this.#turns.waited();
+        const slot = this.tryNext();
+        if (slot !== undefined) return slot;
+      }
     } finally {
       this.#isAwaited = false;
     }
@@ -186,29 +214,17 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
     return readableOf(this);
   }
 
-  /** For the slot; use `slot.release()`. */
-  release(taken: TakenMessage, stream: Stream | undefined): void {
-    // WHY nothing where it was closed: everything was given back then.
-    if (!this.#open) return;
-    if (stream === undefined) this.#ring.release(taken);
-    else this.#ring.release(taken, { signal: (value) => this.#done.signal(stream, value) });
-  }
-
   /** Gives everything back; what streams still use, once they have done with it: until then it keeps its place. */
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    releaseAll([
-      ...[...this.slotsInUse].map((slot) => () => slot.end()),
-      () => this.#bell.close(),
-      () => this.#ready?.timeline.close(),
-      () => this.#ring.signalOwed(),
-      () => this.#afterStream(),
-      () => this.#done.close(),
-    ]);
+    releaseAll([() => this.#bell.close(), () => this.#ready?.timeline.close(), () => this.#returns.close()]);
   }
 
-  /** Looks whether its streams have done what was still to come when it was closed. Not for users. */
+  /**
+   * Looks whether its streams have done what was still to come when it was closed.
+   * @internal
+   */
   settle(): void {
     this.#done.settle();
   }
@@ -221,9 +237,9 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
     releaseAll([() => this.#ring.detach(), () => this.#parts.close(), this.#onClose]);
   }
 
-  /** What is held goes back only after the work of the reader's own stream, which may be about it. */
-  #afterStream(): void {
-    if (this.stream?.open && this.#ring.heldCount > 0) this.#done.signal(this.stream, this.#ring.position);
+  /** Has a `next` that waits look again. */
+  #wakeUp(): void {
+    if (this.#isAwaited) ringBell(this.#parts.bell);
   }
 
   /** Whether streams hold the slots, as many as a reader that may be overtaken can; they give them back in a while. */
@@ -256,39 +272,30 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
     return timeline;
   }
 
-  async #wait(options: WaitOptions): Promise<ReceivedSlot<D> | undefined> {
-    const deadline = new Deadline(`read channel "${this.label}"`, options, Number.POSITIVE_INFINITY);
-    for (;;) {
-      deadline.check();
-      const slot = this.tryNext();
-      if (slot !== undefined) return slot;
-      if (this.#isHeldUpByStreams()) await waitUntil(() => !this.#open || !this.#isHeldUpByStreams(), deadline);
-      else if (this.#pending !== undefined) await this.#dataCame(deadline);
-      else if (this.#isOver()) return undefined;
-      else await this.#messageCame(deadline);
-      this.#turns.waited();
+  /** What to wait for where there is no message, asleep or not; undefined where none will come. */
+  #change(deadline: Deadline): Promise<void> | undefined {
+    if (this.#isHeldUpByStreams()) {
+      return waitUntil(() => this.#isInterrupted() || !this.#isHeldUpByStreams(), deadline);
     }
+    if (this.#pending !== undefined) return this.#dataCame(deadline);
+    if (this.#isOver()) return undefined;
+    this.#ring.fallAsleep();
+    // WHY asked again: a message may have come before its writer could see that this side sleeps.
+    return this.#hasNews() ? nextTurn() : this.#bell.heard(deadline);
   }
 
   async #dataCame(deadline: Deadline): Promise<void> {
     const pending = this.#pending as TakenMessage;
-    await waitUntil(() => !this.#open || this.#order(pending) || this.#pending !== pending, deadline);
+    await waitUntil(() => this.#isInterrupted() || this.#order(pending) || this.#pending !== pending, deadline);
   }
 
-  async #messageCame(deadline: Deadline): Promise<void> {
-    this.#ring.fallAsleep();
-    try {
-      // WHY asked again: a message may have come before its writer could see that this side sleeps.
-      if (this.#hasNews()) await nextTurn();
-      else await this.#bell.heard(deadline);
-    } finally {
-      if (this.#open) this.#ring.wakeUp();
-    }
+  #isInterrupted(): boolean {
+    return !this.#open || this.#returns.isRefused;
   }
 
   #hasNews(): boolean {
-    const { state } = this.control;
-    return this.control.published > this.#ring.position || state === "closed" || state === "gone";
+    const { state } = this.#control;
+    return this.#ring.hasNext || state === "closed" || state === "gone";
   }
 
   /**
@@ -296,10 +303,10 @@ export class ChannelReader<D extends DType = DType> implements SlotOwner {
    * @throws PEER_GONE where it died
    */
   #isOver(): boolean {
-    const { state } = this.control;
+    const { state } = this.#control;
     if (state === "open" || state === "awaited") return false;
     // SYNC: after the state, so that a message before the end is not passed over.
-    if (this.control.published > this.#ring.position) return false;
+    if (this.#ring.hasNext) return false;
     if (state === "closed") return true;
     throw new CudaIpcError(
       "PEER_GONE",

@@ -11,39 +11,27 @@ import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
 import type { Device } from "../gpu/device.js";
 import type { Stream } from "../gpu/stream.js";
 import { ringBell } from "../os/bell.js";
-import { flags, page, type WhenFull } from "../ring/channel-layout.js";
+import { page, type WhenFull } from "../ring/channel-layout.js";
 import { PageWords } from "../ring/page-words.js";
 import { RingWriter } from "../ring/ring-writer.js";
 import { BellWatch } from "./bell-watch.js";
 import type { WriterParts } from "./channel-parts.js";
 import { FairTurns } from "./fair-turns.js";
 import { FilledSlots } from "./filled-slots.js";
-import {
-  type CommitOptions,
-  isWholeSlot,
-  LoanedSlot,
-  type LoanOptions,
-  type LoanOwner,
-  type PreparedMessage,
-} from "./loaned-slot.js";
-import { encodeMeta, writeMeta } from "./message-meta.js";
-import { sizeOfMessage } from "./message-size.js";
+import type { LoanedSlot, LoanOptions } from "./loaned-slot.js";
 import { checkStream, enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
+import { SlotLoans } from "./slot-loans.js";
 import { type StreamableMessage, writableOf } from "./web-streams.js";
 
-const TIME_ORIGIN_MS = performance.timeOrigin;
-
-export class ChannelWriter<D extends DType = DType> implements LoanOwner {
+export class ChannelWriter<D extends DType = DType> {
   readonly label: string;
   readonly #parts: WriterParts<D>;
   readonly #ring: RingWriter;
   readonly #ready: OrderedTimeline;
   readonly #room: BellWatch;
-  readonly #epoch: number;
   readonly #onClose: () => void;
   readonly #filled: FilledSlots;
-  #loaned: LoanedSlot<D> | undefined;
-  readonly #wholeSlot: PreparedMessage;
+  readonly #loans: SlotLoans<D>;
   readonly #turns = new FairTurns();
   /** Whether a loan is under way. */
   #isAwaited = false;
@@ -60,15 +48,14 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     const { label, words, control, places, roomBell } = parts;
     this.label = label;
     this.#parts = parts;
-    this.#wholeSlot = { byteLength: words.facts.slotBytes, readyAt: 0, flags: 0, metaBytes: 0 };
     this.#onClose = onClose;
-    this.#epoch = words.epoch;
     const pages = places.map(({ page }) => new PageWords(page.cpu.buffer));
     this.#ring = new RingWriter(words, pages, (place) => this.#ringFor(place));
     this.#room = new BellWatch(roomBell);
-    const line = words.readyOffset(this.#epoch);
+    const line = words.readyOffset(words.epoch);
     this.#ready = new OrderedTimeline(`${label}: ready`, control.retain(), line, () => this.#onSettled());
     this.#filled = new FilledSlots(this.#ready, words.facts.slots);
+    this.#loans = new SlotLoans(parts, this.#ring, this.#filled);
   }
 
   get device(): Device {
@@ -104,7 +91,8 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
 
   /**
    * A slot to be filled, at once: undefined where none is free (and with "drop-newest" the message is counted as dropped). One slot is lent
-   * at a time.
+   * at a time. Without a stream, a slot on which a reader's stream, or the one that filled it last, is still at work is not free: the CPU would
+   * have to wait. With one it is, and the stream waits; but for what readers that may be overtaken hold.
    * @throws CLOSED, IN_USE where another slot is lent or waited for
    */
   tryLoan(options: { readonly stream?: Stream | undefined } = {}): LoanedSlot<D> | undefined {
@@ -116,7 +104,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
 
   /**
    * A slot to be filled. Where none is free: waits ("wait"; "drop-oldest" only where readers hold every slot), throws CHANNEL_FULL
-   * ("error"), or lends memory that nobody sees ("drop-newest").
+   * ("error"), or lends memory that nobody sees ("drop-newest"). What is free is as with `tryLoan`.
    * @throws CLOSED, IN_USE where another slot is lent or waited for, TIMEOUT, ABORTED, CHANNEL_FULL
    */
   async loan(options: LoanOptions = {}): Promise<LoanedSlot<D>> {
@@ -166,65 +154,19 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
     return writableOf(this);
   }
 
-  /** Looks whether its streams have done what was still to come when it was closed. Not for users. */
+  /**
+   * Looks whether its streams have done what was still to come when it was closed.
+   * @internal
+   */
   settle(): void {
     this.#ready.settle();
-  }
-
-  /** For the slot; use `slot.commit()`. */
-  prepare(slot: LoanedSlot, options: CommitOptions): PreparedMessage {
-    // WHY apart: most messages say nothing of themselves, and small ones take less time than all the questions below.
-    if (isWholeSlot(options) && slot.loan.stream === undefined && !this.#filled.any) return this.#wholeSlot;
-    const { words } = this.#parts;
-    const { dropped, slot: index, stream: filledBy } = slot.loan;
-    const stream = checkStream(options.stream) ?? filledBy;
-    const { byteLength, shape } = sizeOfMessage(this.label, this.#parts.memory.facts, options);
-    const { metaBytesMax } = words.facts;
-    const meta = options.meta === undefined ? undefined : encodeMeta(this.label, options.meta, metaBytesMax);
-    if (dropped) return this.#wholeSlot;
-    let found = meta === undefined ? 0 : writeMeta(words, index, meta);
-    if (shape !== undefined) {
-      words.setShape(index, shape);
-      found |= flags.shaped;
-    }
-    const readyAt = stream === undefined ? 0 : this.#filled.byStream(index, stream, this.#ring.position + 1);
-    if (stream === undefined) this.#filled.byCpu(index);
-    const metaBytes = meta?.bytes.byteLength ?? 0;
-    return { byteLength, readyAt, flags: found, metaBytes };
-  }
-
-  /** For the slot; use `slot.commit()`. */
-  send(slot: LoanedSlot, message: PreparedMessage): number | undefined {
-    this.#loaned = undefined;
-    if (slot.loan.dropped) {
-      this.#ring.drop();
-      return undefined;
-    }
-    const { byteLength, readyAt, flags: found, metaBytes } = message;
-    const timestampMs = TIME_ORIGIN_MS + performance.now();
-    return this.#ring.commit({ timestampMs, byteLength, readyAt, epoch: this.#epoch, flags: found, metaBytes });
-  }
-
-  /** For the slot; leave its scope. */
-  abort(slot: LoanedSlot): void {
-    this.#loaned = undefined;
-    const { stream, slot: index, dropped } = slot.loan;
-    if (stream === undefined || dropped || !stream.open) return;
-    // WHY: the stream may still write to the slot, which the next message would share with it.
-    this.#filled.byStream(index, stream, this.#ring.position + 1);
-    this.#ring.passOver();
   }
 
   /** Undefined where no slot is free by now. */
   #reserve(stream: Stream | undefined): LoanedSlot<D> | undefined {
     const ring = this.#ring;
     if (!ring.reserve() || !this.#orderAfterOthers(stream)) return undefined;
-    return this.#lend({ slot: ring.slot, stream, dropped: false });
-  }
-
-  #lend(loan: LoanedSlot["loan"]): LoanedSlot<D> {
-    this.#loaned = new LoanedSlot(this, this.#parts.memory, loan);
-    return this.#loaned;
+    return this.#loans.lend({ slot: ring.slot, stream, dropped: false });
   }
 
   /** Sees to it that the slot is written to after all who use it on a GPU; false where the CPU would have to wait for them. */
@@ -241,7 +183,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
 
   async #whenFull(options: LoanOptions): Promise<LoanedSlot<D>> {
     const { whenFull, slots } = this;
-    if (whenFull === "drop-newest") return this.#lend({ slot: slots, stream: options.stream, dropped: true });
+    if (whenFull === "drop-newest") return this.#loans.lend({ slot: slots, stream: options.stream, dropped: true });
     if (whenFull === "error") {
       const found = `all of its ${slots} slots are taken`;
       throw new CudaIpcError("CHANNEL_FULL", `Cannot write to channel "${this.label}": ${found}`);
@@ -289,7 +231,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
   #close(): void {
     const { words } = this.#parts;
     releaseAll([
-      () => this.#loaned?.close(),
+      () => this.#loans.close(),
       () => {
         this.#open = false;
         this.#dropped = words.dropped;
@@ -313,7 +255,7 @@ export class ChannelWriter<D extends DType = DType> implements LoanOwner {
 
   #checkMayLoan(): void {
     this.#checkOpen();
-    if (this.#loaned === undefined && !this.#isAwaited) return;
+    if (!this.#loans.isLent && !this.#isAwaited) return;
     const found = this.#isAwaited ? "another one is waited for" : "another one is lent; commit or close it first";
     throw new CudaIpcError("IN_USE", `Cannot lend a slot of channel "${this.label}": ${found}`);
   }

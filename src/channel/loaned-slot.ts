@@ -40,10 +40,10 @@ const WHOLE_SLOT: CommitOptions = {};
 export interface LoanOwner {
   readonly label: string;
   /** Does all that can be refused. */
-  prepare(slot: LoanedSlot, options: CommitOptions): PreparedMessage;
+  prepare(loan: Loan, options: CommitOptions): PreparedMessage;
   /** Sends what was prepared, and returns its sequence number; undefined where it is dropped. */
-  send(slot: LoanedSlot, message: PreparedMessage): number | undefined;
-  abort(slot: LoanedSlot): void;
+  send(loan: Loan, message: PreparedMessage): number | undefined;
+  abort(loan: Loan): void;
 }
 
 export interface Loan {
@@ -59,7 +59,7 @@ export function isWholeSlot(options: CommitOptions): boolean {
 }
 
 export class LoanedSlot<D extends DType = DType> {
-  readonly loan: Loan;
+  readonly #loan: Loan;
   readonly #owner: LoanOwner;
   readonly #memory: SlotMemory<D>;
   #array: DeviceArray<D> | undefined;
@@ -69,7 +69,7 @@ export class LoanedSlot<D extends DType = DType> {
   constructor(owner: LoanOwner, memory: SlotMemory<D>, loan: Loan) {
     this.#owner = owner;
     this.#memory = memory;
-    this.loan = loan;
+    this.#loan = loan;
   }
 
   get open(): boolean {
@@ -78,13 +78,13 @@ export class LoanedSlot<D extends DType = DType> {
 
   /** Whether nobody will see it: every slot was taken, and the channel drops the newest. What is written to it goes nowhere. */
   get willBeDropped(): boolean {
-    return this.loan.dropped;
+    return this.#loan.dropped;
   }
 
   /** The whole slot, to be filled. It ends with the slot. */
   get array(): DeviceArray<D> {
     this.#checkOpen("use");
-    this.#array ??= this.#memory.array(this.loan.slot, undefined);
+    this.#array ??= this.#memory.array(this.#loan.slot, undefined);
     return this.#array;
   }
 
@@ -94,7 +94,7 @@ export class LoanedSlot<D extends DType = DType> {
    */
   get bytes(): Uint8Array {
     this.#checkOpen("use");
-    return this.#memory.bytes(this.loan.slot, this.#memory.facts.slotBytes);
+    return this.#memory.bytes(this.#loan.slot, this.#memory.facts.slotBytes);
   }
 
   /**
@@ -104,17 +104,17 @@ export class LoanedSlot<D extends DType = DType> {
    */
   commit(options: CommitOptions = WHOLE_SLOT): number | undefined {
     this.#checkOpen("commit");
-    const message = this.#owner.prepare(this, options);
+    const message = this.#owner.prepare(this.#loan, options);
     // WHY before: once it is sent it must not be sent again, whatever fails then.
     this.#end();
-    return this.#owner.send(this, message);
+    return this.#owner.send(this.#loan, message);
   }
 
   /** Gives the slot back without a message; nothing where it was committed. */
   close(): void {
     if (!this.#open) return;
     this.#end();
-    this.#owner.abort(this);
+    this.#owner.abort(this.#loan);
   }
 
   [Symbol.dispose](): void {

@@ -57,6 +57,11 @@ export class OrderedTimeline {
     if (this.timeline.value < BigInt(value)) enqueueWait(stream, this.#words, this.#byteOffset, value);
   }
 
+  /** It will not end before this stream has done what was given to it, although no signal of it is to come. */
+  endAfter(stream: Stream): void {
+    if (stream.open) this.timeline.signalledBy(stream);
+  }
+
   /**
    * Ends it once all streams have signalled. WHY asked again and again: nobody else may ever ask them, and others would wait for what they
    * hold. The process may end meanwhile.

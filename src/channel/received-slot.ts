@@ -18,8 +18,8 @@ export interface SlotOwner {
   /** Whose order gives the slot back where the caller names none. */
   readonly stream: Stream | undefined;
   release(taken: TakenMessage, stream: Stream | undefined): void;
-  /** Slots whose arrays are in use. */
-  readonly slotsInUse: Set<{ end(): void }>;
+  /** Which end with the reader. */
+  readonly arraysInUse: Set<{ close(): void }>;
 }
 
 export class ReceivedSlot<D extends DType = DType> {
@@ -59,7 +59,7 @@ export class ReceivedSlot<D extends DType = DType> {
     this.#checkOpen("use");
     if (this.#array === undefined) {
       this.#array = this.#memory.array(this.#taken.slot, this.#shape());
-      this.#owner.slotsInUse.add(this);
+      this.#owner.arraysInUse.add(this.#array);
     }
     return this.#array;
   }
@@ -92,24 +92,25 @@ export class ReceivedSlot<D extends DType = DType> {
   /**
    * Gives the slot back: at once, or where there is a stream (here or of the reader) once that has done what was given to it by now.
    * Releasing it again changes nothing.
+   * @throws what the stream refuses with, such as DEVICE_LOST: the slot goes back once the stream takes it, which the reader asks it at each
+   * call, or with the reader
    */
   release(options: { readonly stream?: Stream | undefined } = {}): void {
     if (!this.#open) return;
     const stream = checkStream(options.stream) ?? this.#owner.stream;
     this.#open = false;
-    this.end();
+    this.#endArray();
     this.#owner.release(this.#taken, stream);
-  }
-
-  /** For its reader: the array is over. */
-  end(): void {
-    if (this.#array === undefined) return;
-    this.#owner.slotsInUse.delete(this);
-    this.#array.close();
   }
 
   [Symbol.dispose](): void {
     this.release();
+  }
+
+  #endArray(): void {
+    if (this.#array === undefined) return;
+    this.#owner.arraysInUse.delete(this.#array);
+    this.#array.close();
   }
 
   #shape(): readonly number[] | undefined {

@@ -20,6 +20,7 @@ export interface Libc {
   memset(to: Address, value: number, length: number): Address;
   lseek(fd: number, offset: number, whence: number): number;
   eventfd(initial: number, flags: number): number;
+  eventfd_write(fd: number, value: number): number;
   fcntl(fd: number, command: number, argument: number): number;
   flock(fd: number, operation: number): number;
   socket(domain: number, type: number, protocol: number): number;
@@ -88,6 +89,7 @@ function open(): Libc {
     memset: declare("memset", "void*", ["void*", "int", "size_t"]),
     lseek: declare("lseek", "int64", ["int", "int64", "int"]),
     eventfd: declare("eventfd", "int", ["uint", "int"]),
+    eventfd_write: declare("eventfd_write", "int", ["int", "uint64"]),
     fcntl: declare("fcntl", "int", ["int", "int", "int"]),
     flock: declare("flock", "int", ["int", "int"]),
     socket: declare("socket", "int", ["int", "int", "int"]),

@@ -2,7 +2,7 @@
 import { readFilePart, writeFilePart } from "../os/file-calls.js";
 import { inspectMemoryFile, reopenWritable } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { endWriter, type WordsFile } from "../ring/channel-end.js";
+import { endWriter, type WithoutWriter, type WordsFile } from "../ring/channel-end.js";
 
 /** SAFETY: the size of the file was checked, and sealed, when the channel was created. */
 export function wordsOf(file: OwnedFd): WordsFile {
@@ -15,7 +15,7 @@ export function wordsOf(file: OwnedFd): WordsFile {
 }
 
 /** As `endWriter`, also by a descriptor that a reader got for reading alone, where the system allows that. */
-export function endWriterBy(control: OwnedFd, next: "awaited" | "gone"): boolean {
+export function endWriterBy(control: OwnedFd, next: WithoutWriter): boolean {
   const twin = inspectMemoryFile(control).writable ? undefined : reopenWritable(control);
   try {
     return endWriter(wordsOf(twin ?? control), next);

@@ -3,6 +3,7 @@
  * Nothing here calls back into the core before it returns.
  */
 import type { MemoryFileFacts } from "../os/memory-file.js";
+import type { WithoutWriter } from "../ring/channel-end.js";
 import type { Reply } from "../wire/messages.js";
 import type { HubRecord } from "./hub-records.js";
 
@@ -66,7 +67,7 @@ export interface HubPorts<Fd> {
   /** A reader is gone, and its GPU work has ended: what it held of the channel is free. */
   endPlace(page: Fd): void;
   /** A channel's writer is gone, and its GPU work has ended. False where it had closed the channel itself. */
-  endWriter(control: Fd, next: "awaited" | "gone"): boolean;
+  endWriter(control: Fd, next: WithoutWriter): boolean;
   /** Wakes who waits for this bell, and never waits itself. */
   ringBell(bell: Fd): void;
   /** Wall-clock time in milliseconds. */

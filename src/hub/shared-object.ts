@@ -1,4 +1,5 @@
 /** What the hub knows of one shared object and of the leases on it, and what follows from that. */
+import type { WithoutWriter } from "../ring/channel-end.js";
 import type { ChannelRole } from "../wire/channel-content.js";
 import { chargedBytes, type Descriptor } from "../wire/descriptor.js";
 import type { Lifetime, Sharing } from "../wire/messages.js";
@@ -79,6 +80,12 @@ export function isChannel<Fd>({ descriptor }: SharedObject<Fd>): boolean {
 export function isAwaited<Fd>({ descriptor: { content }, published, named, memory }: SharedObject<Fd>): boolean {
   const waits = content.kind === "channel" && content.whenWriterGone === "wait";
   return waits && published && named && memory !== undefined;
+}
+
+/** What a channel that has its memory is without a writer. */
+export function withoutWriter<Fd>(object: SharedObject<Fd>): WithoutWriter {
+  if (isAwaited(object)) return "awaited";
+  return object.named ? "gone" : "removed";
 }
 
 /** Whether its owner has gone without ending it. */

@@ -5,7 +5,7 @@
 import { releaseAll } from "../base/scope.js";
 import { channelFdsAt, readerFdsAt } from "../wire/channel-content.js";
 import type { HubPorts } from "./ports.js";
-import { freePlaces, isAwaited, isHeld, type Lease, type SharedObject, writerLeaseOf } from "./shared-object.js";
+import { freePlaces, isHeld, type Lease, type SharedObject, withoutWriter, writerLeaseOf } from "./shared-object.js";
 
 export type WordsPorts<Fd> = Pick<
   HubPorts<Fd>,
@@ -63,7 +63,7 @@ export class WordsInMemory<Fd> {
       for (const lease of object.leases.values()) this.#endByParts(lease);
       return false;
     }
-    const isClosed = !this.#ports.endWriter(control, isAwaited(object) ? "awaited" : "gone");
+    const isClosed = !this.#ports.endWriter(control, withoutWriter(object));
     for (let place = 0; place < readersMax; place += 1) this.#ring(fds[channelFdsAt.bell(place)]);
     return isClosed;
   }

@@ -2,6 +2,7 @@
  * Calls back on the event loop when a descriptor is readable or writable. The only user of koffi's poll handles.
  */
 import { koffi } from "../ffi/koffi.js";
+import { afterPoll, awaitNoLonger, awaitPoll, standReady } from "./after-poll.js";
 import type { OwnedFd } from "./owned-fd.js";
 
 type PollHandle = ReturnType<ReturnType<typeof koffi>["node"]["poll"]>;
@@ -28,6 +29,7 @@ export class FdWatch {
   readonly #onReady: () => void;
   #open = true;
   #paused = false;
+  #awaited = false;
   #scheduled = false;
   #readable = true;
   #writable = false;
@@ -79,8 +81,21 @@ export class FdWatch {
     else this.#handle.unref();
   }
 
+  /** Whether somebody waits for the next call in a hurry; nobody does unless told otherwise. See `after-poll.ts` for what that costs. */
+  setAwaited(awaited: boolean): void {
+    if (!this.#open) return;
+    if (awaited === this.#awaited) {
+      if (awaited) standReady();
+      return;
+    }
+    this.#awaited = awaited;
+    if (awaited) awaitPoll();
+    else awaitNoLonger();
+  }
+
   close(): void {
     if (!this.#open) return;
+    this.setAwaited(false);
     this.#open = false;
     watches.delete(this);
     if (watches.size === 0) process.off("exit", closeAll);
@@ -99,13 +114,15 @@ export class FdWatch {
   }
 
   // WHY: koffi's callback does not run promise continuations by itself (with `await` code directly in it Node 26
-  // never continued); one hop through setImmediate, in the same turn of the loop, makes it ordinary code.
+  // never continued); one hop through an immediate, in the same turn of the loop, makes it ordinary code.
   readonly #hop = (): void => {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(() => {
-      this.#scheduled = false;
-      if (this.#open && !this.#paused && this.#wanted) this.#onReady();
-    });
+    afterPoll(this.#call);
+  };
+
+  readonly #call = (): void => {
+    this.#scheduled = false;
+    if (this.#open && !this.#paused && this.#wanted) this.#onReady();
   };
 }

@@ -10,6 +10,9 @@ export interface WordsFile {
   write(byteOffset: number, bytes: Uint8Array): void;
 }
 
+/** What is left of a channel without a writer: another may come, nobody can come since its name was taken away, or nobody will. */
+export type WithoutWriter = "awaited" | "removed" | "gone";
+
 /** As in wire/timeline-line: satisfies every wait. */
 const POISON = 2n ** 63n - 1n;
 
@@ -34,16 +37,23 @@ export function endPlace(file: WordsFile): void {
 }
 
 /**
- * The writer is gone, and its GPU work has ended: nobody waits for what it had not finished. `awaited` where another may come in its place.
- * False where it had ended the channel itself, which stays as it is but for GPU work that was lost.
+ * The writer is gone, and its GPU work has ended: nobody waits for what it had not finished. One that was removed while another writer
+ * could come is closed: who took its name away has ended it, and nobody died on its readers.
+ * False where the writer had ended the channel itself, which stays as it is but for GPU work that was lost.
  */
-export function endWriter(file: WordsFile, next: "awaited" | "gone"): boolean {
+export function endWriter(file: WordsFile, next: WithoutWriter): boolean {
   const epoch = readWord32(file, control.epoch);
   endTimelineAt(file, control.ready + (epoch % READY_LINES) * LINE_BYTES);
-  if (readWord32(file, control.state) === writerStates.closed) return false;
+  const before = readWord32(file, control.state);
+  if (before === writerStates.closed) return false;
   // SYNC: after the end of its timeline, so that who sees the state finds what was finished. Pairs with the load in `ControlWords.state`.
-  writeWord32(file, control.state, writerStates[next]);
+  writeWord32(file, control.state, writerStates[stateAfter(before, next)]);
   return true;
+}
+
+function stateAfter(before: number, next: WithoutWriter): "awaited" | "closed" | "gone" {
+  if (next !== "removed") return next;
+  return before === writerStates.awaited ? "closed" : "gone";
 }
 
 function endTimelineAt(file: WordsFile, byteOffset: number): void {

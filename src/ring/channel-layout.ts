@@ -8,7 +8,7 @@
  *   byte 0      4       8         12      16           20             24          32           40          44             48         52               56              64   128
  *   | "CIPC"   | "CHAN" | version | slots | readersMax | metaBytesMax | slotBytes | slotStride | headersAt | headerStride | whenFull | whenWriterGone | firstPosition | zero |   never changes
  *   128                                     192
- *   | published | unused                     |     positions below are committed; apart from all else, since readers look at it all the time
+ *   | published | unused                     |     positions below are done with; for who comes, since the headers say it first, and of one more
  *   192         200       208               256
  *   | limit     | dropped | sequence | unused |    the writer may write positions below `limit` without looking at the readers again; `sequence` is that of the next message
  *   256         260      264                320
@@ -22,12 +22,13 @@
  *
  * The header of a slot, of the message that was committed there last:
  *
- *   byte 0     8          16            24           32        40      44      48          52     56       64             128
- *   | generation | sequence | timestampMs | byteLength | readyAt | epoch | flags | metaBytes | rank | unused | shape[8]   | meta ... |
+ *   byte 0     8          16            24           32        40      44      48          52     56           64         128
+ *   | generation | sequence | timestampMs | byteLength | readyAt | epoch | flags | metaBytes | rank | passedOver | shape[8] | meta ... |
  *
- * The generation is the message's position plus one, and 0 before the first. One that is older than what is looked for says that the
- * position was passed over: there is no message. `timestampMs` is a float64, milliseconds since 1970; `readyAt` is the value of the
- * writer's timeline from which on the data are there, 0 where they are there at once.
+ * The generation is the message's position plus one, and 0 before the first: its store is the commit. `passedOver` is the same of the last
+ * position here that has no message, whose writer left the slot as it was. A reader looks at these two alone until one of them is what it
+ * waits for. `timestampMs` is a float64, milliseconds since 1970; `readyAt` is the value of the writer's timeline from which on the data
+ * are there, 0 where they are there at once.
  *
  * A reader's page, written by that reader (and by the hub before it has a reader and after it had one):
  *
@@ -96,6 +97,7 @@ export const header = {
   flags: 44,
   metaBytes: 48,
   rank: 52,
+  passedOver: 56,
   shape: 64,
   meta: 128,
 } as const;

@@ -20,7 +20,7 @@ import {
   whenWriterGonePolicies,
   writerStates,
 } from "./channel-layout.js";
-import { GrowingWord, RingWords } from "./ring-words.js";
+import { GrowingWords, RingWords } from "./ring-words.js";
 
 /** What a slot's header says of its message. */
 export interface MessageHeader {
@@ -42,13 +42,16 @@ export class ControlWords {
   readonly facts: ChannelFacts;
   readonly #words: RingWords;
   readonly #headerStride: number;
-  readonly #published: GrowingWord;
+  readonly #published: GrowingWords;
+  readonly #generations: GrowingWords;
 
   private constructor(words: RingWords, facts: ChannelFacts) {
     this.#words = words;
     this.facts = facts;
     this.#headerStride = headerStrideOf(facts.metaBytesMax);
-    this.#published = new GrowingWord(words, control.published);
+    this.#published = new GrowingWords(words, control.published, { count: 1, stride: 0 });
+    const headers = { count: facts.slots, stride: this.#headerStride };
+    this.#generations = new GrowingWords(words, HEADERS_AT + header.generation, headers);
   }
 
   /** Writes what never changes into zeroed memory, for a writer that is there. */
@@ -114,20 +117,15 @@ export class ControlWords {
     return new ControlWords(words, facts);
   }
 
-  /** Positions below are committed. */
+  /** Positions below have a message, or were passed over. */
   get published(): number {
-    // SYNC: what was written of a message before its commit is seen after this. Pairs with `publish`.
+    // SYNC: what was written of those messages is seen after this. Pairs with `publish`.
     return this.#words.load(control.published);
   }
 
-  /** As `published`, for one who asks all the time: whether it is still this. WHY half of it: it takes half as long, and it only grows. */
-  isPublishedStill(position: number): boolean {
-    return this.#words.load32(control.published) === position >>> 0;
-  }
-
   publish(position: number): void {
-    // SYNC: header and data first. Pairs with the load in `published`.
-    this.#published.store(position);
+    // SYNC: after the header has said it. Pairs with the load in `published`.
+    this.#published.store(0, position);
   }
 
   /** The writer may write positions below without looking at the readers again. */
@@ -210,13 +208,46 @@ export class ControlWords {
     return control.ready + (epoch % READY_LINES) * LINE_BYTES;
   }
 
-  /** The position of the message in a slot, plus one; 0 before the first. */
-  generation(slot: number): number {
-    return this.#words.count(this.#at(slot) + header.generation);
+  /** Whether the message of this position is in its slot. */
+  isCommitted(slot: number, position: number): boolean {
+    // SYNC: what was written of the message before its commit is seen after this. Pairs with `commit`.
+    return this.#words.isAt(this.#at(slot) + header.generation, position + 1);
   }
 
-  setGeneration(slot: number, generation: number): void {
-    this.#words.setCount(this.#at(slot) + header.generation, generation);
+  /** Whether the writer passed this position over, which is of that slot. */
+  isPassedOver(slot: number, position: number): boolean {
+    return this.#words.isAt(this.#at(slot) + header.passedOver, position + 1);
+  }
+
+  /** Whether the writer has come to a position of this slot that is later. */
+  isPast(slot: number, position: number): boolean {
+    const at = this.#at(slot);
+    const beyond = position + 1;
+    // WHY twice: the first is quick, and may mix two values.
+    if (this.#words.count(at + header.generation) <= beyond && this.#words.count(at + header.passedOver) <= beyond) {
+      return false;
+    }
+    return this.generation(slot) > beyond || this.passedOver(slot) > beyond;
+  }
+
+  /** The position of the message in a slot, plus one; 0 before the first. */
+  generation(slot: number): number {
+    return this.#words.load(this.#at(slot) + header.generation);
+  }
+
+  /** The message at this position is complete. */
+  commit(slot: number, position: number): void {
+    // SYNC: header and data first. Pairs with the loads in `isCommitted` and `generation`.
+    this.#generations.store(slot, position + 1);
+  }
+
+  /** The position without a message that the slot came to last, plus one. */
+  passedOver(slot: number): number {
+    return this.#words.load(this.#at(slot) + header.passedOver);
+  }
+
+  passOver(slot: number, position: number): void {
+    this.#words.store(this.#at(slot) + header.passedOver, position + 1);
   }
 
   /** Of the message in a slot, for one who asks afterwards whether it was there all the time. */

@@ -59,7 +59,7 @@ export class HeldSlots {
     held.released = true;
     held.order = order;
     if (order === undefined && held.claim >= 0) this.#page.setClaim(held.claim, 0);
-    this.#giveBack();
+    this.giveBack();
     return true;
   }
 
@@ -81,7 +81,8 @@ export class HeldSlots {
     for (let claim = 0; claim < CLAIMS; claim += 1) this.#page.setClaim(claim, 0);
   }
 
-  #giveBack(): void {
+  /** What was released, up to the first that was not. Where a stream refuses, it is the first to be tried the next time. */
+  giveBack(): void {
     for (let next = this.#held[0]; next?.released; next = this.#held[0]) {
       if (next.order !== undefined) this.#giveByStream(next, next.order);
       // WHY one by one: where a stream refuses, those before it are not given back twice.

@@ -1,14 +1,14 @@
 /** A reader's page: its words, of which it alone writes all but the lease, and what the writer makes of them. */
 import { CLAIMS, PAGE_BYTES, page, readerModes, readerStates } from "./channel-layout.js";
-import { GrowingWord, RingWords } from "./ring-words.js";
+import { GrowingWords, RingWords } from "./ring-words.js";
 
 export class PageWords {
   readonly #words: RingWords;
-  readonly #released: GrowingWord;
+  readonly #released: GrowingWords;
 
   constructor(buffer: ArrayBufferLike, byteOffset = 0) {
     this.#words = new RingWords(buffer, byteOffset, PAGE_BYTES);
-    this.#released = new GrowingWord(this.#words, page.released);
+    this.#released = new GrowingWords(this.#words, page.released, { count: 1, stride: 0 });
   }
 
   /** Of the reader that has this place; 0 for none. Written by the hub. */
@@ -53,7 +53,7 @@ export class PageWords {
 
   setReleased(position: number): void {
     // SYNC: after the last read of the slot, and after `setGpuReleased`. Pairs with the load in `released`.
-    this.#released.store(position);
+    this.#released.store(0, position);
   }
 
   /** Positions below may be given back by streams, once `done` is there. Asked after `released`. */

@@ -33,8 +33,6 @@ export class RingReader {
   readonly #held: HeldSlots;
   #next: number;
   #slot: number;
-  /** As seen last. */
-  #published: number;
   /** Of the message that comes next if none is lost; undefined before the first where none can be lost or nothing says it. */
   #sequence: number | undefined;
   /** Messages that were lost since the last that was taken. */
@@ -56,7 +54,7 @@ export class RingReader {
     this.#ring = options.ring;
     this.#slots = control.facts.slots;
     this.mayBeOvertaken = options.mayBeOvertaken || control.facts.whenFull === "drop-oldest";
-    this.#published = control.published;
+    this.#next = control.published;
     this.#next = this.#attach(options.from);
     this.#slot = this.#next % this.#slots;
   }
@@ -90,19 +88,27 @@ export class RingReader {
    */
   tryTake(): TakenMessage | undefined {
     for (;;) {
+      if (!this.hasNext) {
+        this.checkExpelled();
+        return undefined;
+      }
       const position = this.#next;
-      if (position >= this.#published && !this.#look()) return undefined;
       const claim = this.mayBeOvertaken ? this.#claim(position) : -1;
       if (this.#next !== position) continue;
-      const generation = this.#control.generation(this.#slot);
-      if (generation === position + 1) {
+      if (this.#control.isCommitted(this.#slot, position)) {
         const taken = this.#take(position, claim);
         if (taken !== undefined) return taken;
-        continue;
-      }
-      if (generation > position) this.#refuse(`slot ${this.#slot} is of ${generation}, wanted ${position + 1}`);
-      this.#passOver(claim);
+      } else if (this.#isPassedOver()) this.#passOver(claim);
+      else this.#refuse(`slot ${this.#slot} is of ${this.#control.generation(this.#slot)}, wanted ${position + 1}`);
     }
+  }
+
+  /** Whether the writer has come to the next position. */
+  get hasNext(): boolean {
+    const control = this.#control;
+    const slot = this.#slot;
+    const next = this.#next;
+    return control.isCommitted(slot, next) || control.isPassedOver(slot, next) || control.isPast(slot, next);
   }
 
   /**
@@ -113,6 +119,12 @@ export class RingReader {
     if (!this.#held.release(taken, order)) {
       throw new CudaIpcError("CLOSED", `Cannot release a slot of channel "${this.#label}": it was released`);
     }
+    this.#giveBack();
+  }
+
+  /** Tries again what a stream refused to give back, and what came after. @throws as that stream */
+  giveBackOwed(): void {
+    this.#held.giveBack();
     this.#giveBack();
   }
 
@@ -161,7 +173,7 @@ export class RingReader {
 
   #attach(from: ReadFrom): number {
     const page = this.#page;
-    const published = this.#published;
+    const published = this.#next;
     const { firstPosition } = this.#control.facts;
     if (published < firstPosition) this.#refuse(`${published} positions are published, the first was ${firstPosition}`);
     const askOldest = () => this.#oldest();
@@ -194,23 +206,10 @@ export class RingReader {
   /** What the writer does not yet go over. Asked after what is published was, which is no further than the limit then. */
   #oldest(): number {
     const { limit } = this.#control;
-    if (!Number.isSafeInteger(limit) || limit < this.#published) {
-      this.#refuse(`the limit is ${limit}, ${this.#published} positions are published`);
+    if (!Number.isSafeInteger(limit) || limit < this.#next) {
+      this.#refuse(`the limit is ${limit}, ${this.#next} positions are published`);
     }
     return Math.max(this.#control.facts.firstPosition, limit - this.#slots);
-  }
-
-  /** Whether there is anything beyond what was seen. */
-  #look(): boolean {
-    this.checkExpelled();
-    if (this.#control.isPublishedStill(this.#published)) return this.#next < this.#published;
-    const published = this.#control.published;
-    // WHY the second: a writer that waits for this reader goes no further, and reading on would take until the end of the numbers.
-    if (published < this.#published || (!this.mayBeOvertaken && published > this.#next + this.#slots)) {
-      this.#refuse(`${published} positions are published, after ${this.#published}; the next was ${this.#next}`);
-    }
-    this.#published = published;
-    return this.#next < published;
   }
 
   /** The claim on this position; where it was overtaken, `#next` has moved on. */
@@ -228,10 +227,9 @@ export class RingReader {
     this.#page.setClaim(claim, 0);
     // WHY: the writer may have seen the claim, and gone to sleep for want of room.
     this.#wakeWriter();
-    if (oldest > this.#published) this.#look();
-    if (oldest > this.#published) {
-      this.#refuse(`the limit is ${oldest + this.#slots}, ${this.#published} positions are published`);
-    }
+    // WHY after the limit, which is no further than a ring's length beyond.
+    const { published } = this.#control;
+    if (oldest > published) this.#refuse(`the limit is ${oldest + this.#slots}, ${published} positions are published`);
     this.#moveTo(oldest);
     return -1;
   }
@@ -277,6 +275,15 @@ export class RingReader {
   #check(header: MessageHeader): void {
     const found = contradictionOf(header, this.#control.facts, this.#next);
     if (found !== undefined) this.#refuse(`slot ${this.#slot} claims ${found}`);
+  }
+
+  /** Of the next position, which the writer has come to, and where there is no message. */
+  #isPassedOver(): boolean {
+    const control = this.#control;
+    if (control.isPassedOver(this.#slot, this.#next)) return true;
+    // WHY: a lap later the writer goes past what this reader has claimed. WHY not beyond the limit: there it cannot have come, and going on
+    // would take until the end of the numbers.
+    return this.mayBeOvertaken && control.passedOver(this.#slot) > this.#next && this.#next < control.limit;
   }
 
   #passOver(claim: number): void {

@@ -17,7 +17,7 @@ export interface EarlierTimeline {
  * @throws IN_USE where there is a writer, CHANNEL_CORRUPT where the words make no sense
  */
 export function succeed(label: string, control: ControlWords, { reached }: EarlierTimeline): void {
-  const { state, published, limit } = control;
+  const { state, limit } = control;
   if (state !== "awaited") {
     throw new CudaIpcError(
       "IN_USE",
@@ -25,11 +25,7 @@ export function succeed(label: string, control: ControlWords, { reached }: Earli
     );
   }
   const { slots, firstPosition } = control.facts;
-  const next = published % slots;
-  // WHY: the other may have died after its last header and before the commit. Then the sequence of that header was never seen, and the
-  // word for the next one may be past it already.
-  const isHalfCommitted = control.generation(next) > published;
-  const sequence = isHalfCommitted ? control.header(next).sequence : control.sequence;
+  const { published, sequence } = lastOf(control);
   const makesSense =
     published >= firstPosition &&
     published <= limit &&
@@ -46,8 +42,18 @@ export function succeed(label: string, control: ControlWords, { reached }: Earli
     const { epoch, readyAt, flags: before } = control.header(slot);
     if (epoch === control.epoch && readyAt > reached) control.setFlags(slot, before | flags.lost);
   }
+  // WHY in this order: it comes from the header at what is published, which is looked at again where this one dies, too.
   control.setSequence(sequence);
-  // WHY after the sequence, which comes from there; and because this position may be passed over.
-  if (isHalfCommitted) control.setGeneration(next, 0);
+  control.publish(published);
   control.setEpoch((control.epoch + 1) % 2 ** 32);
+}
+
+/** Where the other was. WHY asked of the header: it may have died after it had said there that a position is done with, and before all else. */
+function lastOf(control: ControlWords): { readonly published: number; readonly sequence: number } {
+  const { published, sequence } = control;
+  const slot = published % control.facts.slots;
+  if (control.generation(slot) === published + 1) {
+    return { published: published + 1, sequence: control.header(slot).sequence + 1 };
+  }
+  return { published: control.passedOver(slot) === published + 1 ? published + 1 : published, sequence };
 }

@@ -30,6 +30,15 @@ export class RingWords {
     Atomics.store(this.#words, byteOffset >> 3, BigInt(value));
   }
 
+  /**
+   * Whether a word that only grows has this value. WHY half of it in order, and half behind: a bigint takes longer, and whoever sees the
+   * lower half sees the upper half that belongs to it.
+   */
+  isAt(byteOffset: number, value: number): boolean {
+    const index = byteOffset >> 2;
+    return Atomics.load(this.#halves, index) === value >>> 0 && this.#halves[index + 1] === Math.floor(value / HIGH);
+  }
+
   load32(byteOffset: number): number {
     return Atomics.load(this.#halves, byteOffset >> 2);
   }
@@ -69,25 +78,34 @@ export class RingWords {
 }
 
 /**
- * A word that only grows, of the one who alone stores it. WHY not `store` each time: the word would have to be made a bigint, which takes
- * longer than the store, where most of the time its lower half alone changes. WHY the upper half is remembered and not read: others look at
- * the word all the time, and a load would fetch it twice.
+ * Words that only grow, of the one who alone stores them. WHY not `store` each time: the word would have to be made a bigint, which takes
+ * longer than the store, where most of the time its lower half alone changes. WHY the upper halves are remembered and not read: others look
+ * at the words all the time, and a load would fetch them twice.
  */
-export class GrowingWord {
+export class GrowingWords {
   readonly #words: RingWords;
   readonly #byteOffset: number;
-  #high = -1;
+  readonly #stride: number;
+  readonly #highs: Int32Array;
 
-  constructor(words: RingWords, byteOffset: number) {
+  /** @param stride from one of the words to the next */
+  constructor(
+    words: RingWords,
+    byteOffset: number,
+    { count, stride }: { readonly count: number; readonly stride: number },
+  ) {
     this.#words = words;
     this.#byteOffset = byteOffset;
+    this.#stride = stride;
+    this.#highs = new Int32Array(count).fill(-1);
   }
 
   /** Whoever loads the word sees the value before or this one. */
-  store(value: number): void {
+  store(index: number, value: number): void {
+    const byteOffset = this.#byteOffset + index * this.#stride;
     const high = Math.floor(value / HIGH);
-    if (high === this.#high) this.#words.store32(this.#byteOffset, value);
-    else this.#words.store(this.#byteOffset, value);
-    this.#high = high;
+    if (high === this.#highs[index]) this.#words.store32(byteOffset, value);
+    else this.#words.store(byteOffset, value);
+    this.#highs[index] = high;
   }
 }

@@ -81,8 +81,7 @@ export class RingWriter {
       // WHY looked for first: each slot that is passed over is a message that others may lose.
       if (passedOver === 0 && !this.#isAnyFree()) return false;
       if (!this.#places.hold(this.#slot)) return true;
-      this.#advance();
-      this.#control.publish(this.#position);
+      this.#goPast();
     }
     return false;
   }
@@ -108,9 +107,9 @@ export class RingWriter {
   /** The message in `slot` is complete. The caller has reserved the slot, and written shape and meta before. */
   commit(message: Omit<MessageHeader, "sequence">): number {
     const sequence = this.#sequence;
-    // WHY in this order: whoever follows a writer that died among these lines tells from them which sequence comes next.
+    // WHY in this order: whoever follows a writer that died among these lines tells from them where it was.
     this.#control.setHeader(this.#slot, sequence, message);
-    this.#control.setGeneration(this.#slot, this.#position + 1);
+    this.#control.commit(this.#slot, this.#position);
     this.#sequence = sequence + 1;
     this.#control.setSequence(this.#sequence);
     this.#advance();
@@ -121,8 +120,7 @@ export class RingWriter {
 
   /** There is no message at this position, whose slot may have been written to. */
   passOver(): void {
-    this.#advance();
-    this.#control.publish(this.#position);
+    this.#goPast();
     // WHY: a reader that is waited for goes past this position only when it wakes.
     this.#places.wake();
   }
@@ -145,6 +143,12 @@ export class RingWriter {
   /** Wakes all readers that sleep: the state of the channel has changed. */
   wake(): void {
     this.#places.wake();
+  }
+
+  #goPast(): void {
+    this.#control.passOver(this.#slot, this.#position);
+    this.#advance();
+    this.#control.publish(this.#position);
   }
 
   #advance(): void {

@@ -102,7 +102,7 @@ export class Offer<Q extends DType = DType, R extends DType = DType> {
   #checked(requests: ChannelReader): ChannelReader<Q> {
     const { dtype, shape, slots, metaBytesMax } = this.#plan.request;
     const wanted = JSON.stringify([dtype, shape, slots, metaBytesMax]);
-    const found = JSON.stringify([requests.dtype, requests.shape, requests.slots, requests.control.facts.metaBytesMax]);
+    const found = JSON.stringify([requests.dtype, requests.shape, requests.slots, requests.metaBytesMax]);
     if (found === wanted) return requests as ChannelReader<Q>;
     requests.close();
     const message = `Cannot serve "${this.replies.label}": requests come as ${found}, wanted ${wanted}`;

@@ -75,7 +75,8 @@ export class ServiceClient {
    * Asks a worker. `fill` writes the request into its slot, anew for each worker that it goes to; without one there is meta alone. The
    * reply is held until it is released; a client that releases none is soon given none.
    * @throws REQUEST_FAILED where the handler threw, PEER_GONE where its worker died (and as often as it may be tried again), TIMEOUT,
-   * ABORTED, CLOSED, LIMIT_EXCEEDED, MESSAGE_TOO_LARGE, and what `fill` throws
+   * ABORTED, CLOSED, LIMIT_EXCEEDED, MESSAGE_TOO_LARGE, and what `fill` throws. A TIMEOUT without a worker has as its cause why each of those
+   * that were found could not be used.
    * @example
    * using reply = await client.request((slot) => slot.array.write(image), { meta: { camera: 1 }, timeoutMs: 1000 });
    * console.log(reply.json, await reply.array.read());
@@ -177,8 +178,7 @@ export class ServiceClient {
       });
     } catch (error) {
       if (!hasCode(error, "TIMEOUT") || this.#links.size > 0) throw error;
-      const what = `Cannot request from service "${this.name}": no worker was found within ${deadline.timeoutMs} ms`;
-      throw new CudaIpcError("TIMEOUT", what);
+      throw this.#search.timedOut(`request from service "${this.name}"`, deadline.timeoutMs);
     }
   }
 

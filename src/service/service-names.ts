@@ -44,16 +44,34 @@ export function offerPrefix(service: string): string {
   return `${service}:w`;
 }
 
+/** All workers that have a channel of the service under one of these names. */
+export function workersAmong(service: string, names: Iterable<string>): Set<string> {
+  const workers = new Set<string>();
+  for (const name of names) {
+    const { worker } = partsOf(service, name);
+    if (worker !== undefined) workers.add(worker);
+  }
+  return workers;
+}
+
 /** The offers among these names, which nobody has made a channel for requests for: the newest of each worker. */
 export function offersAmong(service: string, names: Iterable<string>): Found[] {
-  const prefix = offerPrefix(service);
   const all = new Set(names);
   const newest = new Map<string, { readonly number: number; readonly name: string }>();
   for (const name of all) {
-    const [, worker, digits, requests] = REST.exec(name.startsWith(prefix) ? name.slice(prefix.length) : "") ?? [];
+    const { worker, digits, requests } = partsOf(service, name);
     if (worker === undefined || requests !== undefined || all.has(requestName(name))) continue;
     const number = Number(digits);
     if (number > (newest.get(worker)?.number ?? -1)) newest.set(worker, { number, name });
   }
   return [...newest].map(([worker, { name }]) => ({ worker, name }));
+}
+
+function partsOf(
+  service: string,
+  name: string,
+): { readonly [key in "worker" | "digits" | "requests"]: string | undefined } {
+  const prefix = offerPrefix(service);
+  const [, worker, digits, requests] = REST.exec(name.startsWith(prefix) ? name.slice(prefix.length) : "") ?? [];
+  return { worker, digits, requests };
 }

@@ -5,8 +5,9 @@ import { defaults } from "../base/limits.js";
 import type { Hub } from "../client/hub.js";
 import { claimOffer } from "./claim-offer.js";
 import type { ClientChannels } from "./client-link.js";
+import { FoundWorkers } from "./found-workers.js";
 import { pauseFor } from "./pause-for.js";
-import { offerPrefix, offersAmong } from "./service-names.js";
+import { offerPrefix, offersAmong, workersAmong } from "./service-names.js";
 import type { ConnectServiceOptions } from "./service-options.js";
 
 export interface SearchEvents {
@@ -26,6 +27,7 @@ export class WorkerSearch {
   readonly #options: ConnectServiceOptions;
   readonly #events: SearchEvents;
   readonly #ended = new AbortController();
+  readonly #found = new FoundWorkers();
   #underWay: Promise<void> | undefined;
   #lastLookMs = Number.NEGATIVE_INFINITY;
 
@@ -50,6 +52,11 @@ export class WorkerSearch {
     if (performance.now() - this.#lastLookMs > defaults.serviceLookAgainMs) this.begin();
   }
 
+  /** For who has waited in vain: says what was found of each worker. */
+  timedOut(attempt: string, timeoutMs: number): CudaIpcError {
+    return this.#found.timedOut(attempt, timeoutMs);
+  }
+
   /** Nothing is found any more once this resolves. */
   async close(): Promise<void> {
     this.#ended.abort();
@@ -64,6 +71,7 @@ export class WorkerSearch {
         if (await this.#look()) pause.reset();
       } catch (error) {
         if (hasCode(error, "CLOSED") || hasCode(error, "HUB_GONE")) this.#events.onFailure(error);
+        this.#found.lookFailed(error);
       }
       this.#lastLookMs = performance.now();
       if (signal.aborted || !this.#events.isNeeded()) return;
@@ -77,18 +85,24 @@ export class WorkerSearch {
     const { signal } = this.#ended;
     const objects = await this.#hub.list({ prefix: offerPrefix(this.#service), signal });
     const names = objects.map(({ name }) => name);
+    const workers = workersAmong(this.#service, names);
+    this.#found.see(workers);
     let found = false;
     for (const offer of offersAmong(this.#service, names)) {
+      workers.delete(offer.worker);
       if (signal.aborted || !this.#events.wants(offer.worker)) continue;
       try {
         const channels = await claimOffer(this.#hub, offer, this.#options, signal);
         found = true;
+        this.#found.usable(offer.worker);
         this.#events.onLink(channels);
       } catch (error) {
         if (hasCode(error, "CLOSED") || hasCode(error, "HUB_GONE")) throw error;
-        // Another was faster, the worker has gone, or it is none: the next one.
+        // WHY no end: another was faster, the worker has gone, or it is none. The next one may do.
+        this.#found.refused(offer.worker, error);
       }
     }
+    for (const worker of workers) if (this.#events.wants(worker)) this.#found.hasNoOffer(worker);
     return found;
   }
 }

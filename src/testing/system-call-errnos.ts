@@ -30,6 +30,8 @@ const byCall: Readonly<Record<Exclude<LibcCall, "fcntl" | "getsockopt" | "sendms
   memset: [],
   lseek: [],
   eventfd: NO_ROOM_FOR_FD,
+  // WHY not EAGAIN: it says that the bell has rung already, which is not so where the call was not made. What is left is a security module.
+  eventfd_write: [errno.EACCES],
   flock: [errno.ENOLCK],
   socket: [...NO_ROOM_FOR_FD, errno.ENOBUFS],
   bind: [errno.ENOSPC, errno.EACCES, errno.EADDRINUSE],

@@ -9,6 +9,7 @@ import type { HubRecord } from "../../src/hub/hub-records.js";
 import { type HubPolicy, privatePolicy } from "../../src/hub/policy.js";
 import type { ConnectionId, HubPorts, Peer } from "../../src/hub/ports.js";
 import type { MemoryFileFacts } from "../../src/os/memory-file.js";
+import type { WithoutWriter } from "../../src/ring/channel-end.js";
 import { controlByteLength, memorySlots } from "../../src/ring/channel-layout.js";
 import type { ChannelContent } from "../../src/wire/channel-content.js";
 import { encodeMessage } from "../../src/wire/codec.js";
@@ -270,7 +271,7 @@ export class CoreRig implements HubPorts<number> {
     this.#write(page, "end place");
   }
 
-  endWriter(control: number, next: "awaited" | "gone"): boolean {
+  endWriter(control: number, next: WithoutWriter): boolean {
     this.#write(control, next);
     return !this.closedByWriter.has(control);
   }

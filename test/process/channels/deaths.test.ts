@@ -111,6 +111,47 @@ describe("a channel whose writer is killed", () => {
   });
 });
 
+describe("a channel whose name was removed while it has or awaits a writer", () => {
+  checkLeaks();
+  const options = { byteLength: 8, whenWriterGone: "wait" } as const;
+
+  it("ends in order for its readers, whether its writer closes it before or after", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    for (const order of ["close, remove", "remove, close"]) {
+      using writer = await hub.createChannel("channel", options);
+      using reader = await hub.openChannel("channel", { from: "oldest" });
+      const reading = drain(reader);
+      writer.tryLoan()?.commit();
+      if (order === "close, remove") writer.close();
+      await hub.remove("channel");
+      writer.close();
+      assert.deepEqual(await reading, { end: "end", next: 1 }, order);
+    }
+  });
+
+  it("is PEER_GONE for them where its writer died, and the end where it awaits one and is removed then", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    await using dying = await startWriter(testHub.socket, { whenWriterGone: "wait" });
+    using watched = await hub.observeChannel("channel");
+    using reader = await hub.openChannel("channel", { from: "oldest" });
+    const reading = drain(reader);
+    await hub.remove("channel");
+    await kill(dying);
+    assert.equal((await reading).end, "PEER_GONE");
+    assert.equal(watched.statistics().writer, "gone");
+    await using other = await startWriter(testHub.socket, { whenWriterGone: "wait" });
+    using waiting = await hub.openChannel("channel", { from: "oldest" });
+    using watchedToo = await hub.observeChannel("channel");
+    const ended = drain(waiting);
+    await kill(other);
+    await until("a writer is waited for", () => watchedToo.statistics().writer === "awaited");
+    await hub.remove("channel");
+    assert.equal((await ended).end, "end");
+  });
+});
+
 describe("a channel whose hub is killed", () => {
   checkLeaks();
 

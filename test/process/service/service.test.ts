@@ -1,6 +1,7 @@
 /** Services between processes: who answers, how long anybody waits, and what reaches whom. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { type CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { until } from "../../support/until.js";
 import { ask, asked, SERVICE, ServiceRig } from "./service-rig.js";
@@ -34,6 +35,33 @@ describe("a service", () => {
     const waiting = ask(client, { id: 7 });
     await rig.worker();
     assert.equal((await waiting).id, 7);
+  });
+
+  it("says of workers that it could not use why not", async () => {
+    const worker = await rig.worker({ clientsMax: 1 });
+    const wrong = await rig.client({ device: "nonsense" });
+    await assert.rejects(asked(wrong, { timeoutMs: 1000 }), (error: CudaIpcError) => {
+      assert.equal(error.code, "TIMEOUT");
+      assert.match(
+        error.message,
+        /no worker that was found could be used within 1000 ms, of 1: INVALID_DEVICE: .*nonsense/,
+      );
+      assert.ok(hasCode(error.cause, "INVALID_DEVICE"));
+      return true;
+    });
+    assert.equal((await ask(await rig.client())).pid, worker.pid);
+    // What has an offer's name and is none, beside a worker that takes nobody any more.
+    const hub = await rig.connect();
+    using _ = await hub.create(`${SERVICE}:w0none:1`, { dtype: "uint8", shape: [1], device: "host" });
+    const late = await rig.client();
+    await assert.rejects(asked(late, { timeoutMs: 1000 }), (error: CudaIpcError) => {
+      assert.equal(error.code, "TIMEOUT");
+      assert.match(error.message, /within 1000 ms, of 2: .*w0none.*clientsMax/);
+      assert.ok(error.cause instanceof AggregateError);
+      const codes = error.cause.errors.map(({ code }: CudaIpcError) => code);
+      assert.deepEqual(codes.sort(), ["NOT_FOUND", "READERS_FULL"]);
+      return true;
+    });
   });
 
   it("uses a worker that joins late", async () => {

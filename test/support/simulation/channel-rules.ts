@@ -106,7 +106,7 @@ export function checkChannelFiles(object: ModelObject): void {
   }
   const control = files[CONTROL] as File;
   if (writerOf(object) !== undefined || control.closed) return;
-  assert.equal(control.next, isAwaited(object) ? "awaited" : "gone", `the writer of object ${id}`);
+  assert.equal(control.next, isAwaited(object) ? "awaited" : "removed", `the writer of object ${id}`);
 }
 
 /** After the end of a channel without memory: what a reader brought was enough to say so. */

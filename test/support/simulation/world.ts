@@ -6,6 +6,7 @@ import { CudaIpcError } from "../../../src/base/errors.js";
 import type { HubRecord } from "../../../src/hub/hub-records.js";
 import type { ConnectionId, HubPorts } from "../../../src/hub/ports.js";
 import type { MemoryFileFacts } from "../../../src/os/memory-file.js";
+import type { WithoutWriter } from "../../../src/ring/channel-end.js";
 import type { Reply } from "../../../src/wire/messages.js";
 
 /** Memory, which outlives every descriptor of it that the hub has. */
@@ -22,7 +23,7 @@ export interface File {
   /** Of a page: the lease that the hub wrote into it. */
   lease: number;
   /** Of a control file: what the hub wrote of the writer that left, and whether the writer had closed the channel. */
-  next: "awaited" | "gone" | undefined;
+  next: WithoutWriter | undefined;
   closed: boolean;
 }
 
@@ -212,7 +213,7 @@ export class World implements HubPorts<number> {
     if (!this.dead) file.lease = 0;
   }
 
-  endWriter(fd: number, next: "awaited" | "gone"): boolean {
+  endWriter(fd: number, next: WithoutWriter): boolean {
     const { file, writable } = this.#look(fd, "written to");
     if (file.closed) return false;
     if (!this.dead && (writable || file.reopenable)) file.next = next;

@@ -283,7 +283,7 @@ describe("the writer of a channel", () => {
     rig.result(1, "remove", { name: "c" });
     written();
     rig.core.processEnded(1);
-    assert.deepEqual(written().slice(0, 3), writerEnd("gone"));
+    assert.deepEqual(written().slice(0, 3), writerEnd("removed"));
     rig.core.processEnded(2);
     assert.equal(rig.core.objectCount, 0);
     rig.greeted(1);
@@ -298,7 +298,7 @@ describe("the writer of a channel", () => {
     rig.core.processEnded(1);
     written();
     rig.result(3, "remove", { name: "c" });
-    assert.deepEqual(written(), writerEnd("gone"));
+    assert.deepEqual(written(), writerEnd("removed"));
   });
 
   it("that never published it takes it along, and a pinned one ends with it too", () => {

@@ -51,6 +51,17 @@ describe("endWriter", () => {
     assert.deepEqual(readyOf(file, 1), { value: 7n, ended: true });
   });
 
+  it("closes one that was removed while it waited for a writer, and no other", () => {
+    const waiting = written(writerStates.awaited);
+    assert.equal(endWriter(waiting, "removed"), true);
+    assert.equal(waiting.small[control.state / 4], writerStates.closed);
+    for (const state of [writerStates.none, writerStates.open, writerStates.gone]) {
+      const file = written(state);
+      assert.equal(endWriter(file, "removed"), true);
+      assert.equal(file.small[control.state / 4], writerStates.gone);
+    }
+  });
+
   it("says so too where the writer died before it had opened the channel, or wrote nonsense", () => {
     for (const state of [writerStates.none, 99]) {
       const file = written(state);

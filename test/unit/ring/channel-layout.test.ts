@@ -74,12 +74,13 @@ describe("the control file", () => {
       metaBytes: 4,
     };
     control.setHeader(2, 2 ** 42 + 7, message);
-    control.setGeneration(2, 2 ** 43 + 1);
+    control.commit(2, 2 ** 43);
+    control.passOver(2, 2 ** 44);
     control.setShape(2, [3, 2 ** 35, 4]);
     control.meta(2, 4).set([9, 8, 7, 6]);
     assert.deepEqual(
-      [0, 8, 24, 32].map((offset) => word64(at + offset)),
-      [2 ** 43 + 1, 2 ** 42 + 7, 2 ** 33, 2 ** 41],
+      [0, 8, 24, 32, 56].map((offset) => word64(at + offset)),
+      [2 ** 43 + 1, 2 ** 42 + 7, 2 ** 33, 2 ** 41, 2 ** 44 + 1],
     );
     assert.equal(view.getFloat64(at + 16, true), 1.25);
     assert.deepEqual(
@@ -93,6 +94,7 @@ describe("the control file", () => {
     assert.deepEqual([...new Uint8Array(buffer, at + 128, 4)], [9, 8, 7, 6]);
     assert.deepEqual(control.header(2), { ...message, sequence: 2 ** 42 + 7 });
     assert.equal(control.generation(2), 2 ** 43 + 1);
+    assert.equal(control.passedOver(2), 2 ** 44 + 1);
     assert.deepEqual(control.shape(2), [3, 2 ** 35, 4]);
     assert.equal(control.flags(2), 3);
   });

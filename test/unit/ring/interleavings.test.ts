@@ -148,6 +148,32 @@ describe("a reader's operation, with the writer's in the middle", () => {
     }
   });
 
+  it("goes past a slot that another holds, while the writer goes past it again and again", () => {
+    for (const slots of [2, 3, 5]) {
+      for (const count of [1, slots - 1, slots, 2 * slots + 1]) {
+        playAll(() => {
+          const rig = new RingRig({ slots, whenFull: "drop-oldest" });
+          const holder = new Watched(rig, rig.attach({ place: 1 }));
+          const watched = new Watched(rig, rig.attach());
+          puts(rig, slots);
+          holder.take();
+          watched.drain();
+          puts(rig, 1);
+          return {
+            body: () => watched.take(),
+            other: () => puts(rig, count),
+            outcome: () => {
+              watched.assertIntact();
+              holder.assertIntact();
+              assertGoesOn(rig, [watched, holder]);
+              return "";
+            },
+          };
+        }, new Map());
+      }
+    }
+  });
+
   it("gives back", () => {
     const outcomes = new Map<string, number>();
     for (const each of cases()) {
