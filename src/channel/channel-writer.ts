@@ -166,7 +166,8 @@ export class ChannelWriter<D extends DType = DType> {
   #reserve(stream: Stream | undefined): LoanedSlot<D> | undefined {
     const ring = this.#ring;
     if (!ring.reserve() || !this.#orderAfterOthers(stream)) return undefined;
-    return this.#loans.lend({ slot: ring.slot, stream, dropped: false });
+    const { slot } = ring;
+    return stream === undefined ? this.#loans.lendSlot(slot) : this.#loans.lend({ slot, stream, dropped: false });
   }
 
   /** Sees to it that the slot is written to after all who use it on a GPU; false where the CPU would have to wait for them. */

@@ -10,6 +10,13 @@ import { decodeJson, type JsonValue } from "./message-meta.js";
 import { checkStream } from "./ordered-timeline.js";
 import { type SlotMemory, shapeOfMessage } from "./slot-memory.js";
 
+export interface ReleaseOptions {
+  /** The slot goes back once this stream has done what was given to it by now. */
+  readonly stream?: Stream | undefined;
+}
+
+const BY_READER: ReleaseOptions = {};
+
 /** What a slot asks of its reader. */
 export interface SlotOwner {
   readonly label: string;
@@ -23,13 +30,6 @@ export interface SlotOwner {
 }
 
 export class ReceivedSlot<D extends DType = DType> {
-  /** Counts messages of the channel, dropped ones left out. */
-  readonly sequence: number;
-  /** When it was committed, in milliseconds since 1970, by the writer's clock. */
-  readonly timestampMs: number;
-  /** Messages that this reader lost between the one before, or its beginning, and this one. */
-  readonly missed: number;
-  readonly byteLength: number;
   readonly #taken: TakenMessage;
   readonly #owner: SlotOwner;
   readonly #memory: SlotMemory<D>;
@@ -38,10 +38,6 @@ export class ReceivedSlot<D extends DType = DType> {
 
   /** Use `reader.next()`. */
   constructor(owner: SlotOwner, memory: SlotMemory<D>, taken: TakenMessage) {
-    this.sequence = taken.sequence;
-    this.timestampMs = taken.timestampMs;
-    this.missed = taken.missed;
-    this.byteLength = taken.byteLength;
     this.#taken = taken;
     this.#owner = owner;
     this.#memory = memory;
@@ -49,6 +45,25 @@ export class ReceivedSlot<D extends DType = DType> {
 
   get open(): boolean {
     return this.#open;
+  }
+
+  /** Counts messages of the channel, dropped ones left out. */
+  get sequence(): number {
+    return this.#taken.sequence;
+  }
+
+  /** When it was committed, in milliseconds since 1970, by the writer's clock. */
+  get timestampMs(): number {
+    return this.#taken.timestampMs;
+  }
+
+  /** Messages that this reader lost between the one before, or its beginning, and this one. */
+  get missed(): number {
+    return this.#taken.missed;
+  }
+
+  get byteLength(): number {
+    return this.#taken.byteLength;
   }
 
   /**
@@ -95,7 +110,7 @@ export class ReceivedSlot<D extends DType = DType> {
    * @throws what the stream refuses with, such as DEVICE_LOST: the slot goes back once the stream takes it, which the reader asks it at each
    * call, or with the reader
    */
-  release(options: { readonly stream?: Stream | undefined } = {}): void {
+  release(options: ReleaseOptions = BY_READER): void {
     if (!this.#open) return;
     const stream = checkStream(options.stream) ?? this.#owner.stream;
     this.#open = false;

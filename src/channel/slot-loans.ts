@@ -1,4 +1,6 @@
 /** The slot that a writer has lent, one at a time, and what becomes of it: its message is sent, dropped, or passed over. */
+// WHY imported: the global is looked up anew each time.
+import { performance } from "node:perf_hooks";
 import type { DType } from "../array/dtype.js";
 import { flags } from "../ring/channel-layout.js";
 import type { RingWriter } from "../ring/ring-writer.js";
@@ -25,6 +27,7 @@ export class SlotLoans<D extends DType = DType> implements LoanOwner {
   readonly #filled: FilledSlots;
   readonly #epoch: number;
   readonly #wholeSlot: PreparedMessage;
+  readonly #byCpu: (Loan | undefined)[] = [];
   #lent: LoanedSlot<D> | undefined;
 
   constructor(parts: WriterParts<D>, ring: RingWriter, filled: FilledSlots) {
@@ -39,6 +42,13 @@ export class SlotLoans<D extends DType = DType> implements LoanOwner {
 
   get isLent(): boolean {
     return this.#lent !== undefined;
+  }
+
+  /** To be filled by the CPU. */
+  lendSlot(slot: number): LoanedSlot<D> {
+    // WHY kept: each message would make one more otherwise.
+    this.#byCpu[slot] ??= { slot, stream: undefined, dropped: false };
+    return this.lend(this.#byCpu[slot]);
   }
 
   lend(loan: Loan): LoanedSlot<D> {

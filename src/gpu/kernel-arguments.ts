@@ -27,6 +27,19 @@ export class TypedArgument {
  */
 export type KernelArgument = TypedArgument | DeviceBuffer | DeviceArray | bigint;
 
+/**
+ * Where values become bytes. WHY: a typed array of the value, seen as bytes, has memory outside of JavaScript's, and takes as long to make
+ * as a kernel to launch; a small one of its own has not.
+ */
+const word = new DataView(new ArrayBuffer(8));
+const wordBytes = new Uint8Array(word.buffer);
+
+function wordAsBytes(byteLength: number): Uint8Array {
+  const bytes = new Uint8Array(byteLength);
+  for (let i = 0; i < byteLength; i += 1) bytes[i] = wordBytes[i] as number;
+  return bytes;
+}
+
 function integer(type: string, byteLength: 1 | 2 | 4 | 8, signed: boolean): (value: number | bigint) => TypedArgument {
   const bits = BigInt(8 * byteLength);
   const min = signed ? -(2n ** (bits - 1n)) : 0n;
@@ -43,17 +56,22 @@ function integerBytes(what: string, value: number | bigint, byteLength: number, 
   }
   const exact = BigInt(value);
   if (exact < min || exact > max) throw new RangeError(`${what} must be from ${min} to ${max}, not ${exact}`);
-  const whole = new DataView(new ArrayBuffer(8));
-  whole.setBigUint64(0, BigInt.asUintN(64, exact), true);
-  return new Uint8Array(whole.buffer, 0, byteLength);
+  word.setBigUint64(0, exact, true);
+  return wordAsBytes(byteLength);
 }
 
-function float(type: string, encode: (value: number) => Uint8Array | Uint16Array | Float32Array | Float64Array) {
-  return (value: number): TypedArgument => {
+/** @param store puts the value into `word` */
+function float(type: string, byteLength: 2 | 4 | 8, store: (value: number) => void): (value: number) => TypedArgument {
+  return (value) => {
     if (typeof value !== "number") throw new TypeError(`arg.${type} must be a number, not ${typeof value}`);
-    const encoded = encode(value);
-    return new TypedArgument(type, new Uint8Array(encoded.buffer, encoded.byteOffset, encoded.byteLength));
+    store(value);
+    return new TypedArgument(type, wordAsBytes(byteLength));
   };
+}
+
+function storeSmall(dtype: "float16" | "bfloat16", value: number): void {
+  const encoded = encodeFromFloat32(dtype, [value]);
+  wordBytes.set(new Uint8Array(encoded.buffer, encoded.byteOffset, encoded.byteLength));
 }
 
 /**
@@ -71,10 +89,10 @@ export const arg = {
   u32: integer("u32", 4, false),
   i64: integer("i64", 8, true),
   u64: integer("u64", 8, false),
-  f16: float("f16", (value) => encodeFromFloat32("float16", [value])),
-  bf16: float("bf16", (value) => encodeFromFloat32("bfloat16", [value])),
-  f32: float("f32", (value) => Float32Array.of(value)),
-  f64: float("f64", (value) => Float64Array.of(value)),
+  f16: float("f16", 2, (value) => storeSmall("float16", value)),
+  bf16: float("bf16", 2, (value) => storeSmall("bfloat16", value)),
+  f32: float("f32", 4, (value) => word.setFloat32(0, value, true)),
+  f64: float("f64", 8, (value) => word.setFloat64(0, value, true)),
   /** C++'s bool: one byte. */
   bool(value: boolean): TypedArgument {
     if (typeof value !== "boolean") throw new TypeError(`arg.bool must be a boolean, not ${typeof value}`);
@@ -98,22 +116,32 @@ export interface EncodedArguments {
 /** @throws TypeError for something that is no argument, and memory of another device; CLOSED, RangeError */
 export function encodeArguments(attempt: string, args: readonly KernelArgument[], device: Device): EncodedArguments {
   const buffers: DeviceBuffer[] = [];
+  // WHY the words only where something is refused: to make them takes longer than to make the bytes.
+  const what = (index: number) => `Cannot ${attempt}: argument ${index}`;
   const bytes = args.map((value, index) => {
-    const what = `Cannot ${attempt}: argument ${index}`;
     if (value instanceof TypedArgument) return value.bytes;
-    if (typeof value === "bigint") return integerBytes(what, value, 8, -(2n ** 63n), 2n ** 64n - 1n);
-    if (!(value instanceof DeviceBuffer) && !(value instanceof DeviceArray)) throw noArgument(what, value);
+    if (typeof value === "bigint") {
+      if (value < BIGINT_MIN || value > BIGINT_MAX) integerBytes(what(index), value, 8, BIGINT_MIN, BIGINT_MAX);
+      word.setBigUint64(0, value, true);
+      return wordAsBytes(8);
+    }
+    if (!(value instanceof DeviceBuffer) && !(value instanceof DeviceArray)) throw noArgument(what(index), value);
     const [buffer, byteOffset] = value instanceof DeviceArray ? [value.buffer, value.layout.byteOffset] : [value, 0];
-    if (buffer.device.uuid !== device.uuid) {
+    if (buffer.device !== device && buffer.device.uuid !== device.uuid) {
       throw new TypeError(
-        `${what} is memory of ${buffer.device.name}, wanted memory of ${device.name}; where that one has access to it, pass its address (arg.pointer)`,
+        `${what(index)} is memory of ${buffer.device.name}, wanted memory of ${device.name}; where that one has access to it, pass its address (arg.pointer)`,
       );
     }
     buffers.push(buffer);
-    return arg.pointer(buffer.pointer + BigInt(byteOffset)).bytes;
+    const { pointer } = buffer;
+    word.setBigUint64(0, byteOffset === 0 ? pointer : pointer + BigInt(byteOffset), true);
+    return wordAsBytes(8);
   });
   return { bytes, buffers };
 }
+
+const BIGINT_MIN = -(2n ** 63n);
+const BIGINT_MAX = 2n ** 64n - 1n;
 
 function noArgument(what: string, value: unknown): TypeError {
   const found = typeof value === "number" ? `the number ${value}` : value === null ? "null" : `of type ${typeof value}`;

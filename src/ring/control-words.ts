@@ -43,6 +43,7 @@ export class ControlWords {
   readonly #words: RingWords;
   readonly #headerStride: number;
   readonly #published: GrowingWords;
+  readonly #limit: GrowingWords;
   readonly #generations: GrowingWords;
 
   private constructor(words: RingWords, facts: ChannelFacts) {
@@ -50,6 +51,7 @@ export class ControlWords {
     this.facts = facts;
     this.#headerStride = headerStrideOf(facts.metaBytesMax);
     this.#published = new GrowingWords(words, control.published, { count: 1, stride: 0 });
+    this.#limit = new GrowingWords(words, control.limit, { count: 1, stride: 0 });
     const headers = { count: facts.slots, stride: this.#headerStride };
     this.#generations = new GrowingWords(words, HEADERS_AT + header.generation, headers);
   }
@@ -136,7 +138,7 @@ export class ControlWords {
 
   setLimit(position: number): void {
     // SYNC: before the writer looks at the readers. Pairs with the load in `limit`.
-    this.#words.store(control.limit, position);
+    this.#limit.store(0, position);
   }
 
   get sequence(): number {

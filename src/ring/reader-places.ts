@@ -17,6 +17,8 @@ interface Place {
   waitedFor: boolean;
   attached: boolean;
   holds: boolean;
+  /** The lease here that was turned away; 0 for none. */
+  expelled: number;
   /** The count of its sleeps for which its bell was rung. */
   rung: number;
 }
@@ -48,6 +50,7 @@ export class ReaderPlaces {
       waitedFor: false,
       attached: false,
       holds: false,
+      expelled: control.expelled(index),
       rung: 0,
     }));
   }
@@ -70,14 +73,15 @@ export class ReaderPlaces {
   /**
    * Looks at all readers: up to which position nobody who is waited for needs a slot. A reader that is about to attach may be less far
    * than it will be in a moment.
+   * @param published what the control file says, of which this is the only writer
    */
-  bound(): number {
+  bound(published: number): number {
     const { slots } = this.#control.facts;
     let bound = Number.POSITIVE_INFINITY;
     this.#anyHolds = false;
     this.#anyGpuReleases = false;
     for (const place of this.#places) {
-      if (!this.#look(place)) continue;
+      if (!this.#look(place, published)) continue;
       if (place.gpuReleased > 0) this.#anyGpuReleases = true;
       if (place.waitedFor) bound = Math.min(bound, place.released + slots);
       else if (place.holds) this.#anyHolds = true;
@@ -121,28 +125,28 @@ export class ReaderPlaces {
   }
 
   /** Whether a reader is there. */
-  #look(place: Place): boolean {
-    if (this.#read(place) || this.#read(place)) return place.attached;
+  #look(place: Place, published: number): boolean {
+    if (this.#read(place, published) || this.#read(place, published)) return place.attached;
     // The same reader twice.
     place.attached = false;
+    place.expelled = place.lease;
     this.#control.setExpelled(place.index, place.lease);
     this.#ring(place.index);
     return false;
   }
 
   /** False where its words make no sense. */
-  #read(place: Place): boolean {
+  #read(place: Place, published: number): boolean {
     const { page } = place;
     const state = page.state;
     place.attached = false;
     if (state === readerStates.none || state === readerStates.left) return true;
     const lease = page.lease;
-    if (lease === 0 || lease === this.#control.expelled(place.index)) return true;
+    if (lease === 0 || lease === place.expelled) return true;
     if (lease !== place.lease) Object.assign(place, { lease, released: 0, gpuReleased: 0 });
     const released = page.released;
     // SYNC: after `released`; see there.
     const gpuReleased = page.gpuReleased;
-    const { published } = this.#control;
     if (
       state !== readerStates.attached ||
       released < place.released ||

@@ -36,7 +36,7 @@ export class RingWords {
    */
   isAt(byteOffset: number, value: number): boolean {
     const index = byteOffset >> 2;
-    return Atomics.load(this.#halves, index) === value >>> 0 && this.#halves[index + 1] === Math.floor(value / HIGH);
+    return Atomics.load(this.#halves, index) === value >>> 0 && this.#halves[index + 1] === upperHalf(value);
   }
 
   load32(byteOffset: number): number {
@@ -103,9 +103,14 @@ export class GrowingWords {
   /** Whoever loads the word sees the value before or this one. */
   store(index: number, value: number): void {
     const byteOffset = this.#byteOffset + index * this.#stride;
-    const high = Math.floor(value / HIGH);
+    const high = upperHalf(value);
     if (high === this.#highs[index]) this.#words.store32(byteOffset, value);
     else this.#words.store(byteOffset, value);
     this.#highs[index] = high;
   }
+}
+
+/** Of a number up to 2^53. */
+function upperHalf(value: number): number {
+  return (value / HIGH) | 0;
 }

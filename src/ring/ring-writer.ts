@@ -165,19 +165,19 @@ export class RingWriter {
         `Cannot write to a channel: ${POSITIONS_MAX} positions are written, the most there are`,
       );
     }
-    const target = Math.min(this.#position + this.#window, this.#places.bound());
+    const target = Math.min(this.#position + this.#window, this.#places.bound(this.#position));
     if (target <= this.#position) return false;
     if (target > this.#limit) {
       this.#limit = target;
       this.#control.setLimit(target);
     }
     // WHY a second look: a reader that came between has seen the old limit, and counts on it.
-    this.#mayWrite = Math.min(target, this.#places.bound());
+    this.#mayWrite = Math.min(target, this.#places.bound(this.#position));
     return this.#mayWrite > this.#position;
   }
 
   #isAnyFree(): boolean {
-    this.#places.bound();
+    this.#places.bound(this.#position);
     for (let slot = 0; slot < this.#slots; slot += 1) if (!this.#places.hold(slot)) return true;
     return false;
   }

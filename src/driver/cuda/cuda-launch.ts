@@ -29,18 +29,37 @@ export class ArgumentScratch {
 
   /** How many addresses of the table are of values and not of zeros. */
   #used: number = limits.kernelParametersMax;
+  /** Where each address of the table leads to among the values; -1 for zeros. */
+  readonly #offsets = new Int32Array(limits.kernelParametersMax).fill(-1);
 
   /** Copies the arguments and returns the address of the table. */
   fill(args: readonly Uint8Array[]): bigint {
-    this.#table.fill(this.#zerosAddress, args.length, Math.max(args.length, this.#used));
-    this.#used = args.length;
+    const used = args.length;
+    if (used < this.#used) {
+      this.#table.fill(this.#zerosAddress, used, this.#used);
+      this.#offsets.fill(-1, used, this.#used);
+    }
+    this.#used = used;
     let offset = 0;
-    args.forEach((bytes, index) => {
-      this.#values.set(bytes, offset);
-      this.#table[index] = this.#valuesAddress + BigInt(offset);
+    for (let index = 0; index < used; index += 1) {
+      const bytes = args[index] as Uint8Array;
+      this.#copy(bytes, offset);
+      // WHY asked: most launches of a process have arguments of the same sizes, and an address takes longer to make than to keep.
+      if (this.#offsets[index] !== offset) {
+        this.#table[index] = this.#valuesAddress + BigInt(offset);
+        this.#offsets[index] = offset;
+      }
       offset += Math.ceil(bytes.byteLength / ALIGNMENT) * ALIGNMENT;
-    });
+    }
     return this.#tableAddress;
+  }
+
+  #copy(bytes: Uint8Array, offset: number): void {
+    const { byteLength } = bytes;
+    // WHY one by one: what most arguments are is done before `set` has begun.
+    if (byteLength <= ALIGNMENT) {
+      for (let i = 0; i < byteLength; i += 1) this.#values[offset + i] = bytes[i] as number;
+    } else this.#values.set(bytes, offset);
   }
 }
 
@@ -58,14 +77,17 @@ export function checkArguments(
   if (parameters !== undefined && args.length !== parameters.length) {
     throw refused(attempt, `found ${args.length} arguments, wanted ${parameters.length}`);
   }
-  args.forEach((bytes, index) => {
+  let byteLength = 0;
+  for (let index = 0; index < args.length; index += 1) {
+    const bytes = args[index];
     if (!(bytes instanceof Uint8Array))
       throw new TypeError(`Cannot ${attempt}: argument ${index} must be a Uint8Array`);
     const wanted = parameters?.[index]?.byteLength;
-    if (wanted === undefined || wanted === bytes.byteLength) return;
-    throw refused(attempt, `argument ${index} has ${bytes.byteLength} bytes, wanted ${wanted}`);
-  });
-  const byteLength = args.reduce((sum, bytes) => sum + bytes.byteLength, 0);
+    if (wanted !== undefined && wanted !== bytes.byteLength) {
+      throw refused(attempt, `argument ${index} has ${bytes.byteLength} bytes, wanted ${wanted}`);
+    }
+    byteLength += bytes.byteLength;
+  }
   const { kernelParametersMax, kernelParameterBytesMax } = limits;
   if (args.length > kernelParametersMax || byteLength > kernelParameterBytesMax) {
     throw new CudaIpcError(
@@ -113,16 +135,27 @@ export function checkLaunch(
   device: LaunchLimits,
   threadsPerBlockMax: number,
 ): void {
-  for (const what of ["grid", "block"] as const) {
-    options[what].forEach((size, axis) => {
-      checkInteger(`Cannot ${attempt}: ${what} ${AXES[axis]}`, size, 1, device[what][axis]);
-    });
-  }
+  checkSizes(attempt, "grid", options.grid, device.grid);
+  checkSizes(attempt, "block", options.block, device.block);
   const [x, y, z] = options.block;
   if (x * y * z > threadsPerBlockMax) {
     throw new RangeError(
       `Cannot ${attempt}: found a block of ${x * y * z} threads, wanted at most ${threadsPerBlockMax} for this kernel`,
     );
   }
-  checkInteger(`Cannot ${attempt}: sharedBytes`, options.sharedBytes, 0, device.sharedBytes);
+  if (!isWithin(options.sharedBytes, 0, device.sharedBytes)) {
+    checkInteger(`Cannot ${attempt}: sharedBytes`, options.sharedBytes, 0, device.sharedBytes);
+  }
+}
+
+/** WHY asked before: the words of what is refused take longer to make than a launch. */
+function checkSizes(attempt: string, what: "grid" | "block", sizes: Dimensions, max: Dimensions): void {
+  for (let axis = 0; axis < AXES.length; axis += 1) {
+    const [size, most] = [sizes[axis] as number, max[axis] as number];
+    if (!isWithin(size, 1, most)) checkInteger(`Cannot ${attempt}: ${what} ${AXES[axis]}`, size, 1, most);
+  }
+}
+
+function isWithin(value: number, min: number, max: number): boolean {
+  return Number.isSafeInteger(value) && value >= min && value <= max;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { type AddressRange, AddressTable } from "../../../src/driver/address-table.js";
+import { type AddressRange, AddressTable, bytesInto } from "../../../src/driver/address-table.js";
 
 function range(start: number, byteLength: number): AddressRange {
   return { start: BigInt(start), byteLength, access: "read" };
@@ -70,6 +70,18 @@ describe("AddressTable", () => {
           }
           assert.equal(table.size, model.length);
         }
+      }),
+    );
+  });
+});
+
+describe("bytesInto", () => {
+  it("is the difference, exact where a number is", () => {
+    const start = fc.bigInt({ min: 0n, max: 2n ** 63n });
+    const distance = fc.oneof(fc.bigInt({ min: 0n, max: 2n ** 40n }), fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }));
+    fc.assert(
+      fc.property(start, distance, (start, distance) => {
+        assert.equal(bytesInto({ start, byteLength: 1, access: "read" }, start + distance), Number(distance));
       }),
     );
   });

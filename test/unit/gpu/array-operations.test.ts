@@ -129,6 +129,15 @@ for (const [name, open] of Object.entries(devices)) {
       assert.deepEqual(await it.compare(owner), { differences: 0, first: undefined });
       await owner.affine(2, 0, { from: it });
       assert.equal((await it.statistics()).max, 14);
+      const shown = new DeviceArray(
+        made.add(array("int32", 8).buffer.asReadOnly()),
+        it.layout as typeof owner.layout & { dtype: "int32" },
+      );
+      for (const attempt of [shown.iota(), shown.iota(0, 1, { stream }), shown.affine(1, 1, { from: owner, stream })]) {
+        await assert.rejects(attempt, (error) => hasCode(error, "READ_ONLY"));
+      }
+      await owner.affine(1, 0, { from: shown, stream });
+      await stream.synchronize();
     });
 
     it("are enqueued on a stream before the call returns, in its order, and keep the memory that they use", async () => {

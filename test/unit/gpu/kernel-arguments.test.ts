@@ -58,6 +58,12 @@ describe("arg", () => {
     for (const attempt of attempts) assert.throws(attempt, TypeError, attempt.toString());
   });
 
+  it("keeps each value apart from those that are made after it", () => {
+    const made = [arg.i32(1), arg.f32(1.5), arg.u64(2n ** 63n), arg.f16(1.5), arg.u8(7)];
+    const found = made.map(({ bytes }) => hex(bytes));
+    assert.deepEqual(found, ["01000000", "0000c03f", "0000000000000080", "003e", "07"]);
+  });
+
   it("copies a struct's bytes", () => {
     const bytes = Uint8Array.of(1);
     const made = arg.bytes(bytes);

@@ -142,6 +142,32 @@ describe("FdWatch", () => {
     other.close();
   });
 
+  it("calls whichever of those that are awaited are ready in one turn, again and again, and their promises go on", async () => {
+    const pairs = [SeqpacketSocket.pair(), SeqpacketSocket.pair(), SeqpacketSocket.pair()] as const;
+    const calls = pairs.map(() => 0);
+    const watches = pairs.map(
+      ([one], index) =>
+        new FdWatch(one.fd, async () => {
+          one.tryReceive();
+          await undefined;
+          calls[index] = (calls[index] ?? 0) + 1;
+        }),
+    );
+    for (const watch of watches.slice(0, 2)) watch.setAwaited(true);
+    for (let round = 1; round <= 3; round += 1) {
+      for (const [, other] of pairs) other.trySend(Buffer.from("x"));
+      await until("all were called", () => calls.every((count) => count === round));
+      await turns();
+      assert.deepEqual(calls, [round, round, round]);
+    }
+    watches[0]?.close();
+    watches[1]?.setAwaited(false);
+    pairs[2][1].trySend(Buffer.from("x"));
+    await until("the one was called that nobody awaits", () => calls[2] === 4);
+    for (const watch of watches) watch.close();
+    for (const socket of pairs.flat()) socket.close();
+  });
+
   it("never calls after close, which may come from within a call", async () => {
     const [one, other] = SeqpacketSocket.pair();
     let calls = 0;

@@ -3,6 +3,8 @@
 import { spawn } from "node:child_process";
 import { writeSync } from "node:fs";
 import { isMainThread, Worker } from "node:worker_threads";
+import { Deadline } from "../../../../src/base/deadline.js";
+import { BellWatch } from "../../../../src/channel/bell-watch.js";
 import { libc } from "../../../../src/ffi/libc.js";
 import {
   connect,
@@ -15,6 +17,7 @@ import {
   openShared,
   share,
 } from "../../../../src/index.js";
+import { createBell, ringBell } from "../../../../src/os/bell.js";
 import { FdWatch } from "../../../../src/os/fd-watch.js";
 import type { OwnedFd } from "../../../../src/os/owned-fd.js";
 import { PacketChannel } from "../../../../src/os/packet-channel.js";
@@ -27,8 +30,9 @@ type Stir = () => void;
 const [what = "", where, path = "", pid] = process.argv.slice(2);
 const POLLIN = 1;
 /** What keeps a process from ending until it is told to. */
-const KEEPS_ALIVE = ["an offer", "its connection to a hub"];
+const KEEPS_ALIVE = ["a bell for which it waits", "an offer", "its connection to a hub"];
 const kept: unknown[] = [];
+const FOR_EVER = new Deadline("hear a bell", {}, Number.POSITIVE_INFINITY);
 
 const things: Record<string, () => Stir | Promise<Stir>> = {
   "a watch of a descriptor": () => {
@@ -50,6 +54,29 @@ const things: Record<string, () => Stir | Promise<Stir>> = {
     child.unref();
     kept.push(new ProcessWatch(openPidfd(child.pid as number) as OwnedFd, () => {}));
     return () => kill(child.pid as number);
+  },
+  "a bell that it has heard": async () => {
+    const { bell, watch } = bellWatch();
+    ringBell(bell);
+    await watch.heard(FOR_EVER);
+    return () => ringBell(bell);
+  },
+  "a bell that is silent again": async () => {
+    const { bell, watch } = bellWatch();
+    ringBell(bell);
+    await watch.heard(FOR_EVER);
+    await watch.heard(FOR_EVER);
+    return () => ringBell(bell);
+  },
+  "a bell for which it has given up waiting": async () => {
+    const { bell, watch } = bellWatch();
+    await watch.heard(new Deadline("hear a bell", { timeoutMs: 1 }, 1)).catch(() => {});
+    return () => ringBell(bell);
+  },
+  "a bell for which it waits": () => {
+    const { bell, watch } = bellWatch();
+    kept.push(watch.heard(FOR_EVER));
+    return () => ringBell(bell);
   },
   "a connection": () => {
     const [one, other] = SeqpacketSocket.pair();
@@ -112,6 +139,13 @@ function watch(fd: OwnedFd): void {
   const made = new FdWatch(fd, () => {});
   made.setReferenced(false);
   kept.push(made);
+}
+
+function bellWatch(): { bell: OwnedFd; watch: BellWatch } {
+  const bell = createBell();
+  const watch = new BellWatch(bell.duplicate());
+  kept.push(bell, watch);
+  return { bell, watch };
 }
 
 function array(): DeviceArray<"int32"> {

@@ -80,6 +80,26 @@ describe("modules of the CUDA driver", () => {
     for (const address of table.subarray(1)) assert.deepEqual([...viewAt(address, 8)], [0, 0, 0, 0, 0, 0, 0, 0]);
   });
 
+  it("hands over each argument, whatever sizes and counts were launched before", () => {
+    const { driver, kernel, last } = open(old, ".entry other()");
+    const stream = driver.createStream(0);
+    let value = 0;
+    for (const sizes of [[4, 4, 8], [20, 4, 8], [3], [20, 4, 8], [4, 4, 8], [8, 17, 16, 1, 40], [8, 16]]) {
+      const args = sizes.map((byteLength) => {
+        value += 1;
+        return new Uint8Array(byteLength).fill(value);
+      });
+      driver.launchKernel(stream, kernel, one, args);
+      const table = new BigUint64Array(viewAt(last.get("cuLaunchKernel")?.[9] as bigint, 8 * 1024).buffer);
+      for (const [index, bytes] of args.entries()) {
+        assert.deepEqual([...viewAt(table[index] as bigint, bytes.byteLength)], [...bytes], `${sizes}: ${index}`);
+        assert.equal((table[index] as bigint) % 16n, 0n);
+      }
+      for (const address of table.subarray(args.length))
+        assert.deepEqual([...viewAt(address, 8)], new Array(8).fill(0));
+    }
+  });
+
   it("refuses more arguments than any kernel has", () => {
     const { driver, kernel } = open(old, ".entry other()");
     const stream = driver.createStream(0);
