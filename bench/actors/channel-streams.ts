@@ -11,9 +11,9 @@ import { extra, finish, pumpOf, Samples, spinUntil, total, warmUp } from "./acto
 import { loanSpinning, nextSpinning } from "./channel-side.js";
 
 /** As many as the programs in C have, unless an argument says it. */
-export const slots = Number(extra[1] ?? 64);
+export const slots = Number(extra[1] ?? 128);
 export const SLOT_BYTES = 65536;
-const CHUNK = 64;
+const CHUNK = 128;
 
 type Work<D extends DType> = (slot: DeviceArray<D>, message: number) => Promise<void>;
 

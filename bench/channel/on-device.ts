@@ -1,5 +1,5 @@
 /**
- * A ring of 64 slots of 64 KiB in the memory of a device between two processes, in the order of their streams: copies, and kernels on both
+ * A ring of 128 slots of 64 KiB in the memory of a device between two processes, in the order of their streams: copies, and kernels on both
  * sides, beside the same in C, with and without MPS; copies in a ring of 8 slots, since without MPS the GPU works for one process at a time
  * and turns to the other where the ring is full or empty; and beside what PyTorch takes to hand a tensor over.
  */
