@@ -221,10 +221,7 @@ export class ChannelReader<D extends DType = DType> {
     releaseAll([() => this.#bell.close(), () => this.#ready?.timeline.close(), () => this.#returns.close()]);
   }
 
-  /**
-   * Looks whether its streams have done what was still to come when it was closed.
-   * @internal
-   */
+  /** Looks whether its streams have done what was still to come when it was closed. @internal */
   settle(): void {
     this.#done.settle();
   }
@@ -286,7 +283,8 @@ export class ChannelReader<D extends DType = DType> {
 
   async #dataCame(deadline: Deadline): Promise<void> {
     const pending = this.#pending as TakenMessage;
-    await waitUntil(() => this.#isInterrupted() || this.#order(pending) || this.#pending !== pending, deadline);
+    // WHY asked before its data: `tryNext` may have given it out meanwhile, or given it up.
+    await waitUntil(() => this.#isInterrupted() || this.#pending !== pending || this.#order(pending), deadline);
   }
 
   #isInterrupted(): boolean {

@@ -44,7 +44,7 @@ export class ReceivedSlot<D extends DType = DType> {
   }
 
   get open(): boolean {
-    return this.#open;
+    return this.#open && this.#owner.open;
   }
 
   /** Counts messages of the channel, dropped ones left out. */

@@ -51,6 +51,8 @@ export function succeed(label: string, control: ControlWords, { reached }: Earli
 /** Where the other was. WHY asked of the header: it may have died after it had said there that a position is done with, and before all else. */
 function lastOf(control: ControlWords): { readonly published: number; readonly sequence: number } {
   const { published, sequence } = control;
+  // WHY here, too: there is no slot of a position below 0, and nothing else is looked at of words that make no sense.
+  if (published < control.facts.firstPosition) return { published, sequence };
   const slot = published % control.facts.slots;
   if (control.generation(slot) === published + 1) {
     return { published: published + 1, sequence: control.header(slot).sequence + 1 };

@@ -233,7 +233,7 @@ describe("a reader", () => {
     for (const use of [() => slot.meta, () => slot.json, () => slot.array, () => slot.bytes]) {
       assert.throws(use, { code: "CLOSED" });
     }
-    assert.equal(bytes.byteLength, 64);
+    assert.deepEqual([bytes.byteLength, slot.open], [64, false]);
     await assert.rejects(array.read(), { code: "CLOSED" });
     slot.release();
     reader.close();
@@ -291,6 +291,24 @@ describe("a reader", () => {
     assert.throws(() => slot.bytes, { code: "CLOSED" });
     assert.throws(() => slot.json, { code: "CLOSED" });
     assert.throws(() => slot.meta, { code: "CLOSED" });
+  });
+
+  it("gives a message once where it is taken while a call waits for its data", async () => {
+    using site = new ChannelSite();
+    using gate = site.device.createTimeline();
+    using filling = site.device.createStream();
+    using reader = site.reader();
+    filling.wait(gate, 1);
+    site.writer.tryLoan()?.commit({ stream: filling });
+    const waiting = reader.next();
+    await new Promise((resolve) => setImmediate(resolve));
+    gate.signal(1);
+    // WHY asked: it makes the stream go on, in the same turn of the loop.
+    assert.equal(filling.isIdle(), true);
+    const taken = reader.tryNext();
+    site.writer.tryLoan()?.commit();
+    assert.deepEqual([taken?.sequence, (await soon("the next message", waiting))?.sequence], [0, 1]);
+    assert.equal(reader.received, 2);
   });
 
   it("gives each slot back where a loop is left by break or by an error", async () => {

@@ -168,6 +168,26 @@ describe("FdWatch", () => {
     for (const socket of pairs.flat()) socket.close();
   });
 
+  it("is called also where somebody takes the global timers for a while, as tests do", async () => {
+    const [one, other] = SeqpacketSocket.pair();
+    let calls = 0;
+    const watch = new FdWatch(one.fd, () => {
+      one.tryReceive();
+      calls += 1;
+    });
+    const { setImmediate: before } = globalThis;
+    await turns();
+    globalThis.setImmediate = (() => ({ unref() {} })) as unknown as typeof before;
+    watch.setAwaited(true);
+    globalThis.setImmediate = before;
+    for (let count = 1; count <= 2; count += 1) {
+      other.trySend(Buffer.from("x"));
+      await until("it was called", () => calls === count);
+    }
+    watch.close();
+    for (const socket of [one, other]) socket.close();
+  });
+
   it("never calls after close, which may come from within a call", async () => {
     const [one, other] = SeqpacketSocket.pair();
     let calls = 0;

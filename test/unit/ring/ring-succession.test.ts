@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
-import { flags } from "../../../src/ring/channel-layout.js";
+import { control, flags } from "../../../src/ring/channel-layout.js";
 import { succeed } from "../../../src/ring/ring-succession.js";
 import { RingRig } from "../../support/ring/ring-rig.js";
 import { dieAt } from "../../support/ring/shared-accesses.js";
@@ -36,6 +36,13 @@ describe("a writer that follows another", () => {
       wrong(rig);
       assert.throws(() => rig.succeed(), corrupt, `wrong ${index}`);
     }
+  });
+
+  it("refuses a position below all others, which has no slot", () => {
+    const rig = new RingRig({ slots: 100 });
+    rig.endWriter();
+    new BigInt64Array(rig.memory.control)[control.published / 8] = -99n;
+    assert.throws(() => rig.succeed(), corrupt);
   });
 
   for (const slots of [1, 2, 5]) {
