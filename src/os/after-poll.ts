@@ -50,7 +50,8 @@ function run(): void {
   first = undefined;
   isReady = false;
   if (callback !== undefined) callback();
-  // WHY not after a callback: whoever waited for it is to go on now, and makes it ready again where it waits again.
+  // WHY not after a callback: whoever waited for it is to go on now, and makes it ready again where it waits again. Where it was another's,
+  // the next that is awaited takes a little longer.
   else if (awaited > 0) standReady();
 }
 
