@@ -3,7 +3,7 @@
 import { DeviceArray } from "../../src/gpu/device-array.js";
 import { isFirst } from "./actor.js";
 import { ChannelPair } from "./channel-side.js";
-import { fillByStream, SLOT_BYTES, SLOTS, takeByStream } from "./channel-streams.js";
+import { fillByStream, SLOT_BYTES, slots, takeByStream } from "./channel-streams.js";
 
 const pair = await ChannelPair.connect();
 const { device } = pair;
@@ -13,7 +13,7 @@ const pattern = Uint32Array.from({ length: SLOT_BYTES / 4 }, (_, i) => Math.imul
 
 if (isFirst) {
   await own.write(pattern);
-  const writer = await pair.create({ dtype: "uint32", shape: [SLOT_BYTES / 4], slots: SLOTS });
+  const writer = await pair.create({ dtype: "uint32", shape: [SLOT_BYTES / 4], slots });
   await fillByStream("channel-copies", { writer, stream, fill: (slot) => slot.copyFrom(own, { stream }) });
 } else {
   const [reader] = await pair.open<"uint32">({ stream });

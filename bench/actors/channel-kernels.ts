@@ -3,7 +3,7 @@
 import { DeviceArray } from "../../src/gpu/device-array.js";
 import { isFirst, total } from "./actor.js";
 import { ChannelPair } from "./channel-side.js";
-import { fillByStream, SLOT_BYTES, SLOTS, takeByStream } from "./channel-streams.js";
+import { fillByStream, SLOT_BYTES, slots, takeByStream } from "./channel-streams.js";
 
 const ELEMENTS = SLOT_BYTES / 4;
 /** Message numbers begin again here, so that a float counts all of them. */
@@ -15,7 +15,7 @@ device.prepareOperations();
 const stream = device.createStream();
 
 if (isFirst) {
-  const writer = await pair.create({ dtype: "float32", shape: [ELEMENTS], slots: SLOTS });
+  const writer = await pair.create({ dtype: "float32", shape: [ELEMENTS], slots });
   const fill = (slot: DeviceArray<"float32">, i: number) => slot.iota(i % START_MAX, 1, { stream });
   await fillByStream("channel-kernels", { writer, stream, fill });
 } else {

@@ -7,12 +7,13 @@ import type { ChannelReader } from "../../src/channel/channel-reader.js";
 import type { ChannelWriter } from "../../src/channel/channel-writer.js";
 import type { DeviceArray } from "../../src/gpu/device-array.js";
 import type { Stream } from "../../src/gpu/stream.js";
-import { finish, pumpOf, Samples, spinUntil, total, warmUp } from "./actor.js";
+import { extra, finish, pumpOf, Samples, spinUntil, total, warmUp } from "./actor.js";
 import { loanSpinning, nextSpinning } from "./channel-side.js";
 
-export const SLOTS = 8;
+/** As many as the programs in C have, unless an argument says it. */
+export const slots = Number(extra[1] ?? 128);
 export const SLOT_BYTES = 65536;
-const CHUNK = 64;
+const CHUNK = 128;
 
 type Work<D extends DType> = (slot: DeviceArray<D>, message: number) => Promise<void>;
 

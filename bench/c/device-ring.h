@@ -8,10 +8,10 @@
 
 #include "words.h"
 
-#define SLOTS 8
+#define SLOTS 128
 #define SLOT_BYTES 65536
-#define WINDOW 64
-#define CHUNK 64
+#define WINDOW 128
+#define CHUNK 128
 
 #ifdef HOST
 typedef uint8_t *device_bytes;
@@ -48,8 +48,8 @@ static inline device_bytes allocate_bytes(size_t count) {
   return pointer;
 }
 static inline device_bytes export_slots(int socket) {
-  /* WHY so much: smaller allocations share a block of the driver's, and a handle is of the block. */
-  device_bytes slots = allocate_bytes(2 * 1024 * 1024);
+  /* Not less than 2 MiB: smaller allocations share a block of the driver's, and a handle is of the block. */
+  device_bytes slots = allocate_bytes(SLOTS * SLOT_BYTES);
   CUipcMemHandle handle;
   CHECK(cuIpcGetMemHandle(&handle, slots));
   send_message(socket, &handle, sizeof handle);

@@ -1,6 +1,7 @@
 /**
- * A ring of 8 slots of 64 KiB in the memory of a device between two processes, in the order of their streams: copies, and kernels on both
- * sides, beside the same in C, with and without MPS; and beside what PyTorch takes to hand a tensor over.
+ * A ring of 128 slots of 64 KiB in the memory of a device between two processes, in the order of their streams: copies, and kernels on both
+ * sides, beside the same in C, with and without MPS; copies in a ring of 8 slots, since without MPS the GPU works for one process at a time
+ * and turns to the other where the ring is full or empty; and beside what PyTorch takes to hand a tensor over.
  */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -32,6 +33,9 @@ const FULL_SCALE: DeviceOptions = { messages: 10_000, handovers: 1000, rounds: 3
 const HOST_SCALE: DeviceOptions = { ...FULL_SCALE, messages: 1000 };
 const RATIO_MAX = 1.15;
 const TORCH_RATIO_MIN = 30;
+const FEW_SLOTS = 8;
+/** Tensors that PyTorch's side hands over before it looks for acknowledgements. */
+const TORCH_AHEAD = 64;
 const TORCH_ABSENT = 3;
 /** Importing PyTorch takes seconds the first time. */
 const PYTHON_LIMIT_MS = 60_000;
@@ -52,8 +56,16 @@ export async function throughStreams(
   const alone = await besideC(loop, { hub, c, device, options });
   const rows = compared(loops[loop], alone, device);
   if (device === "host") return rows;
+  if (loop === "channel-copies") rows.push(await throughFewSlots({ hub, c, device, options }));
   const withMps = await underMps((env) => besideC(loop, { hub, c, device, options, env }));
   return [...rows, ...compared(`${loops[loop]}, with MPS`, withMps, device)];
+}
+
+async function throughFewSlots({ hub, device, options: { messages, rounds } }: Setting): Promise<Row> {
+  const few = throughChannel("channel-copies", hub, { device, iterations: messages, extra: [String(FEW_SLOTS)] });
+  const { found } = await measureInTurns({ found: few }, { rounds, by: "p50" });
+  const what = `${loops["channel-copies"]}, in a ring of ${FEW_SLOTS} slots, p50`;
+  return { what, ...valueFrom(found, p50), unit: "us" };
 }
 
 /** Copies through a channel, and PyTorch's queue; without MPS, and on a GPU with it. */
@@ -69,7 +81,7 @@ export async function besideTorch(
   return [...rows, ...torchRows(", with MPS", await besideQueue(hub, device, options, mps.it.env))];
 }
 
-type BesideTorch = Readonly<Record<"ours" | "torch", Outcome>>;
+type BesideTorch = Readonly<Record<"ours" | "torch" | "ahead", Outcome>>;
 
 function besideQueue(
   hub: HubProcess,
@@ -78,10 +90,12 @@ function besideQueue(
   env: Readonly<Record<string, string>> = {},
 ): Promise<BesideTorch> {
   const ours = throughChannel("channel-copies", hub, { device, iterations, env });
-  return measureInTurns({ ours, torch: torchHandover(device, handovers, env) }, { rounds: 1, by: "p50" });
+  const torch = torchHandover(device, { handovers, ahead: 1, env });
+  const ahead = torchHandover(device, { handovers, ahead: TORCH_AHEAD, env });
+  return measureInTurns({ ours, torch, ahead }, { rounds: 1, by: "p50" });
 }
 
-function torchRows(how: string, { ours, torch }: BesideTorch): Row[] {
+function torchRows(how: string, { ours, torch, ahead }: BesideTorch): Row[] {
   const ratio = figureOf(torch, p50) / figureOf(ours, p50);
   const row: Row = {
     what: `a tensor of 64 KiB by torch.multiprocessing, acknowledged${how}`,
@@ -94,6 +108,12 @@ function torchRows(how: string, { ours, torch }: BesideTorch): Row[] {
   return [
     { what: `${loops["channel-copies"]}${how}`, ...valueFrom(ours, p50), unit: "us" },
     typeof torch === "string" ? row : { ...row, ...goal },
+    {
+      what: `the same, with up to ${TORCH_AHEAD} tensors under way${how}`,
+      ...valueFrom(ahead, p50),
+      unit: "us",
+      ...comparedWith("ours", figureOf(ahead, p50) / figureOf(ours, p50)),
+    },
   ];
 }
 
@@ -144,7 +164,14 @@ function compared(what: string, { ours, c }: BesideC, device: string): Row[] {
   ];
 }
 
-function torchHandover(device: string, handovers: number, env: Readonly<Record<string, string>>): Contender {
+interface TorchOptions {
+  readonly handovers: number;
+  /** Tensors under way; 1: each is acknowledged before the next. */
+  readonly ahead: number;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+function torchHandover(device: string, { handovers, ahead, env }: TorchOptions): Contender {
   const name = "torch-handover";
   if (device === "host") return { name, programs: "needs a GPU" };
   const script = fileURLToPath(new URL("../../../bench/python/torch_handover.py", import.meta.url));
@@ -152,5 +179,5 @@ function torchHandover(device: string, handovers: number, env: Readonly<Record<s
   const { status, error, stderr } = spawnSync("python3", [script, "0"], { encoding: "utf8", timeout: PYTHON_LIMIT_MS });
   if (error !== undefined) return { name, programs: `python3: ${error.message}` };
   if (status === TORCH_ABSENT) return { name, programs: stderr.trim() };
-  return { name, programs: [{ command: "python3", args: [script, String(handovers), device], env }] };
+  return { name, programs: [{ command: "python3", args: [script, String(handovers), device, String(ahead)], env }] };
 }

@@ -1,15 +1,16 @@
-"""Hands a CUDA tensor of 64 KiB to another process by a torch.multiprocessing queue, for each message, and waits for its acknowledgement.
+"""Hands a CUDA tensor of 64 KiB to another process by a torch.multiprocessing queue, for each message, which acknowledges it.
 
-torch_handover.py MESSAGES [DEVICE]: prints one line of JSON as the programs in bench/c do; ends with 3 where there is no PyTorch with CUDA.
-With 0 messages it does nothing more than to look for that.
-The tensors are a ring of SLOTS that are made once, so that no time goes into allocating: what is measured is the hand-over.
+torch_handover.py MESSAGES [DEVICE [AHEAD]]: prints one line of JSON as the programs in bench/c do; ends with 3 where there is no PyTorch with
+CUDA. With 0 messages it does nothing more than to look for that. AHEAD tensors are under way at most: with 1, each is acknowledged before the
+next, and a sample is one message; with more, a sample is the mean of AHEAD messages.
+The tensors are made once, so that no time goes into allocating: what is measured is the hand-over.
 """
 
 import json
 import sys
 import time
 
-SLOTS = 8
+SLOTS_MIN = 8
 TENSOR_BYTES = 64 * 1024
 
 
@@ -27,6 +28,12 @@ def consume(device, messages, tensors, acknowledgements):
         acknowledgements.put(number)
     # Asked for at the end alone: it would take longer than the hand-over.
     acknowledgements.put(int(own[0]))
+
+
+def expect(acknowledgements, number):
+    found = acknowledgements.get(timeout=20)
+    if found != number:
+        raise RuntimeError(f"message {found} is acknowledged, wanted {number}")
 
 
 def report(name, times_us):
@@ -49,25 +56,31 @@ def main():
         return 3
     if messages == 0:
         return 0
-    warm_up = messages // 10 + 1
+    ahead = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    warm_up = (messages // 10 // ahead + 1) * ahead
     context = torch.multiprocessing.get_context("spawn")
     tensors, acknowledgements = context.Queue(), context.Queue()
     consumer = context.Process(target=consume, args=(device, warm_up + messages, tensors, acknowledgements), daemon=True)
     consumer.start()
     torch.cuda.set_device(device)
-    slots = [torch.empty(TENSOR_BYTES, dtype=torch.uint8, device=device) for _ in range(SLOTS)]
+    slots = [torch.empty(TENSOR_BYTES, dtype=torch.uint8, device=device) for _ in range(max(SLOTS_MIN, ahead))]
     acknowledgements.get(timeout=60)
     times_us = []
+    start = time.perf_counter()
     for number in range(warm_up + messages):
-        start = time.perf_counter()
-        slot = slots[number % SLOTS]
+        slot = slots[number % len(slots)]
         # The consumer's stream waits for this: PyTorch sends an event along.
         slot.fill_(number % 256)
         tensors.put(slot)
-        if acknowledgements.get(timeout=20) != number:
-            raise RuntimeError("an acknowledgement of another message")
-        if number >= warm_up:
-            times_us.append((time.perf_counter() - start) * 1e6)
+        if number + 1 >= ahead:
+            expect(acknowledgements, number + 1 - ahead)
+        if (number + 1) % ahead == 0:
+            now = time.perf_counter()
+            if number >= warm_up:
+                times_us.append((now - start) * 1e6 / ahead)
+            start = now
+    for number in range(warm_up + messages - ahead + 1, warm_up + messages):
+        expect(acknowledgements, number)
     if acknowledgements.get(timeout=20) != (warm_up + messages - 1) % 256:
         raise RuntimeError("the last message had other bytes")
     consumer.join(timeout=20)

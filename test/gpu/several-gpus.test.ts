@@ -49,6 +49,29 @@ describe("two GPUs", { skip: whyNotTwo() ?? false }, () => {
     });
   }
 
+  it("run kernels in turns, whichever was used last", async () => {
+    const [zero, one] = [hub.device("cuda:0"), hub.device("cuda:1")];
+    using zeroStream = zero.createStream();
+    using oneStream = one.createStream();
+    using zeroArray = DeviceArray.allocate(zero, { dtype: "float32", shape: [1000] });
+    using oneArray = DeviceArray.allocate(one, { dtype: "float32", shape: [1000] });
+    const sides = [
+      { index: 0, stream: zeroStream, array: zeroArray },
+      { index: 1, stream: oneStream, array: oneArray },
+    ];
+    for (let turn = 0; turn < 10; turn += 1) {
+      for (const { stream, array, index } of sides) {
+        await array.iota(turn + index, 1, { stream });
+        await array.affine(2, index, { stream });
+      }
+    }
+    for (const { stream, array, index } of sides) {
+      await stream.synchronize({ timeoutMs: 10_000 });
+      const wanted = Float32Array.from({ length: 1000 }, (_, at) => (9 + index + at) * 2 + index);
+      assert.deepEqual(await array.read(), wanted);
+    }
+  });
+
   it("copy between each other in the order of a stream", async () => {
     using one = DeviceArray.allocate(hub.device("cuda:0"), { dtype: "float32", shape: [1_000_000] });
     using other = DeviceArray.allocate(hub.device("cuda:1"), { dtype: "float32", shape: [1_000_000] });
