@@ -59,7 +59,7 @@ export class SlotReturns implements SlotOwner {
       this.#ring.release(taken);
       return;
     }
-    this.#streams.add(stream);
+    this.#keep(stream);
     this.#ring.release(taken, { signal: (value) => this.#signal(stream, value) });
   }
 
@@ -107,6 +107,13 @@ export class SlotReturns implements SlotOwner {
   #awaitStreams(): void {
     if (this.stream !== undefined) this.#streams.add(this.stream);
     for (const stream of this.#streams) this.#done.endAfter(stream);
+  }
+
+  #keep(stream: Stream): void {
+    if (this.#streams.has(stream)) return;
+    // WHY: those that are closed have done their work, and there may be one for each message.
+    for (const known of this.#streams) if (!known.open) this.#streams.delete(known);
+    this.#streams.add(stream);
   }
 
   #signal(stream: Stream, value: number): void {

@@ -3,6 +3,8 @@
  * immediate stands ready from before the loop went to sleep: to make one after it woke takes several microseconds, for code and data that
  * the processor has no longer at hand.
  */
+
+import { AsyncResource } from "node:async_hooks";
 // WHY imported: where somebody takes the global for a while, as tests with a clock of their own do, what stands ready would never run.
 import { setImmediate } from "node:timers";
 
@@ -12,6 +14,8 @@ let awaited = 0;
 let isReady = false;
 /** What it will run. */
 let first: (() => void) | undefined;
+/** WHY: whoever makes it ready does so for all, and whatever AsyncLocalStorage says of that one is not for the others. */
+const forAll = new AsyncResource("cuda-ipc.after-poll");
 
 /** Only while the loop polls: what stands ready would otherwise run only once the loop has slept. */
 export function afterPoll(callback: () => void): void {
@@ -33,6 +37,10 @@ export function awaitNoLonger(): void {
 export function standReady(): void {
   if (isReady) return;
   isReady = true;
+  forAll.runInAsyncScope(makeReady);
+}
+
+function makeReady(): void {
   // WHY unreferenced: the loop goes to sleep although it is there, and a process can end.
   setImmediate(run).unref();
 }
@@ -42,7 +50,8 @@ function run(): void {
   first = undefined;
   isReady = false;
   if (callback !== undefined) callback();
-  // WHY not after a callback: whoever waited for it is to go on now, and makes it ready again where it waits again.
+  // WHY not after a callback: whoever waited for it is to go on now, and makes it ready again where it waits again. Where it was another's,
+  // the next that is awaited takes a little longer.
   else if (awaited > 0) standReady();
 }
 

@@ -8,7 +8,7 @@
  *   byte 0      4       8         12      16           20             24          32           40          44             48         52               56              64   128
  *   | "CIPC"   | "CHAN" | version | slots | readersMax | metaBytesMax | slotBytes | slotStride | headersAt | headerStride | whenFull | whenWriterGone | firstPosition | zero |   never changes
  *   128                                     192
- *   | published | unused                     |     positions below are done with; for who comes, since the headers say it first, and of one more
+ *   | published | unused                     |     positions below have a message or were passed over. For who comes: headers say it before, and so of one position more
  *   192         200       208               256
  *   | limit     | dropped | sequence | unused |    the writer may write positions below `limit` without looking at the readers again; `sequence` is that of the next message
  *   256         260      264                320

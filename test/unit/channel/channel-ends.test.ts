@@ -293,24 +293,6 @@ describe("a reader", () => {
     assert.throws(() => slot.meta, { code: "CLOSED" });
   });
 
-  it("gives a message once where it is taken while a call waits for its data", async () => {
-    using site = new ChannelSite();
-    using gate = site.device.createTimeline();
-    using filling = site.device.createStream();
-    using reader = site.reader();
-    filling.wait(gate, 1);
-    site.writer.tryLoan()?.commit({ stream: filling });
-    const waiting = reader.next();
-    await new Promise((resolve) => setImmediate(resolve));
-    gate.signal(1);
-    // WHY asked: it makes the stream go on, in the same turn of the loop.
-    assert.equal(filling.isIdle(), true);
-    const taken = reader.tryNext();
-    site.writer.tryLoan()?.commit();
-    assert.deepEqual([taken?.sequence, (await soon("the next message", waiting))?.sequence], [0, 1]);
-    assert.equal(reader.received, 2);
-  });
-
   it("gives each slot back where a loop is left by break or by an error", async () => {
     using site = new ChannelSite();
     using reader = site.reader();

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { constants } from "node:os";
@@ -165,6 +166,28 @@ describe("FdWatch", () => {
     pairs[2][1].trySend(Buffer.from("x"));
     await until("the one was called that nobody awaits", () => calls[2] === 4);
     for (const watch of watches) watch.close();
+    for (const socket of pairs.flat()) socket.close();
+  });
+
+  it("calls back in nobody's AsyncLocalStorage, whoever awaits another", async () => {
+    const request = new AsyncLocalStorage<string>();
+    const pairs = [SeqpacketSocket.pair(), SeqpacketSocket.pair()] as const;
+    const stores: (string | undefined)[] = [];
+    const [awaited, other] = pairs.map(
+      ([one]) =>
+        new FdWatch(one.fd, () => {
+          one.tryReceive();
+          stores.push(request.getStore());
+        }),
+    );
+    await turns();
+    request.run("the one that awaits", () => awaited?.setAwaited(true));
+    for (let count = 1; count <= 2; count += 1) {
+      pairs[1][1].trySend(Buffer.from("x"));
+      await until("it was called", () => stores.length === count);
+    }
+    assert.deepEqual(stores, [undefined, undefined]);
+    for (const watch of [awaited, other]) watch?.close();
     for (const socket of pairs.flat()) socket.close();
   });
 
