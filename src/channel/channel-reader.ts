@@ -175,11 +175,10 @@ export class ChannelReader<D extends DType = DType> {
       // WHY here and not in a function of its own: every further one to come back to takes its time when this one wakes.
       const deadline = new Deadline(`read channel "${this.label}"`, options, Number.POSITIVE_INFINITY);
       for (;;) {
+        if (this.#hasEnded()) return undefined;
         deadline.check();
         try {
-          const change = this.#change(deadline);
-          if (change === undefined) return undefined;
-          await change;
+          await this.#change(deadline);
         } finally {
           if (this.#open) this.#ring.wakeUp();
         }
@@ -269,13 +268,12 @@ export class ChannelReader<D extends DType = DType> {
     return timeline;
   }
 
-  /** What to wait for where there is no message, asleep or not; undefined where none will come. */
-  #change(deadline: Deadline): Promise<void> | undefined {
+  /** What to wait for where there is no message, asleep or not. */
+  #change(deadline: Deadline): Promise<void> {
     if (this.#isHeldUpByStreams()) {
       return waitUntil(() => this.#isInterrupted() || !this.#isHeldUpByStreams(), deadline);
     }
     if (this.#pending !== undefined) return this.#dataCame(deadline);
-    if (this.#isOver()) return undefined;
     this.#ring.fallAsleep();
     // WHY asked again: a message may have come before its writer could see that this side sleeps.
     return this.#hasNews() ? nextTurn() : this.#bell.heard(deadline);
@@ -297,11 +295,12 @@ export class ChannelReader<D extends DType = DType> {
   }
 
   /**
-   * Whether the writer has closed the channel.
+   * Whether everything was read, and the writer has closed the channel.
    * @throws PEER_GONE where it died
    */
-  #isOver(): boolean {
+  #hasEnded(): boolean {
     const { state } = this.#control;
+    if (this.#pending !== undefined || this.#isHeldUpByStreams()) return false;
     if (state === "open" || state === "awaited") return false;
     // SYNC: after the state, so that a message before the end is not passed over.
     if (this.#ring.hasNext) return false;

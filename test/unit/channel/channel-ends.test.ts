@@ -271,6 +271,16 @@ describe("a reader", () => {
     assert.equal((await soon("it is woken", next))?.sequence, 1);
   });
 
+  it("is told the end where it has no time to wait", async () => {
+    using site = new ChannelSite();
+    using reader = site.reader();
+    site.writer.tryLoan()?.commit();
+    await assert.doesNotReject(reader.next({ timeoutMs: 0 }));
+    await assert.rejects(reader.next({ timeoutMs: 0 }), { code: "TIMEOUT" });
+    site.writer.close();
+    assert.equal(await reader.next({ timeoutMs: 0 }), undefined);
+  });
+
   it("is refused where it asks for what there is not, and leaves its place", async () => {
     using site = new ChannelSite();
     const refused = [{ from: "newest" as "latest" }, { spinMs: -1 }, { spinMs: Number.NaN }, { stream: noStream }];
