@@ -1,6 +1,7 @@
 /**
- * The loops of actors whose channel is filled and read by streams. The CPUs enqueue ahead by some CHUNKs of messages at most, which each
- * sees by a timeline of its own that its stream signals once a CHUNK; the programs in C see it by the other's words.
+ * The loops of actors whose channel is filled and read by streams. The CPUs enqueue ahead by some messages at most, which each sees by a
+ * timeline of its own that its stream signals now and then; the programs in C see it by the other's words. What is called with a stream is
+ * enqueued by the call: the promises, which say only that, are looked at together.
  */
 import type { DType } from "../../src/array/dtype.js";
 import type { ChannelReader } from "../../src/channel/channel-reader.js";
@@ -11,9 +12,11 @@ import { extra, finish, pumpOf, Samples, spinUntil, total, warmUp } from "./acto
 import { loanSpinning, nextSpinning } from "./channel-side.js";
 
 /** As many as the programs in C have, unless an argument says it. */
-export const slots = Number(extra[1] ?? 128);
+export const slots = Number(extra[1] ?? 64);
 export const SLOT_BYTES = 65536;
-const CHUNK = 128;
+const CHUNK = 256;
+/** How often a CPU looks how far its stream is: it is up to twice as many messages ahead of it. */
+const LOOK = Math.max(64, slots / 2);
 
 type Work<D extends DType> = (slot: DeviceArray<D>, message: number) => Promise<void>;
 
@@ -25,18 +28,23 @@ export async function fillByStream<D extends DType>(
   const samples = new Samples();
   const pace = paceOf(stream);
   const pump = pumpOf(stream);
+  const enqueued: Promise<void>[] = [];
   let startMs = 0;
   for (let i = 1; i <= total; i += 1) {
-    if (i % CHUNK === 0) {
+    if (i % LOOK === 0) {
       pace(i);
+      await Promise.all(enqueued.splice(0));
+    }
+    if (i % CHUNK === 0) {
       const nowMs = performance.now();
       if (startMs !== 0) samples.add(((nowMs - startMs) * 1000) / CHUNK);
       startMs = i > warmUp ? nowMs : 0;
     }
     const slot = loanSpinning(writer, stream, pump);
-    await fill(slot.array, i);
+    enqueued.push(fill(slot.array, i));
     slot.commit({ stream });
   }
+  await Promise.all(enqueued);
   finish(stream);
   samples.print(name);
 }
@@ -53,21 +61,26 @@ export async function takeByStream<D extends DType>({
 }): Promise<void> {
   const pace = paceOf(stream);
   const pump = pumpOf(stream);
+  const enqueued: Promise<void>[] = [];
   for (let i = 1; i <= total; i += 1) {
-    if (i % CHUNK === 0) pace(i);
+    if (i % LOOK === 0) {
+      pace(i);
+      await Promise.all(enqueued.splice(0));
+    }
     const slot = nextSpinning(reader, pump);
-    await take(slot.array, i);
+    enqueued.push(take(slot.array, i));
     slot.release();
   }
+  await Promise.all(enqueued);
   finish(stream);
 }
 
-/** Called every CHUNK messages: waits until the stream has got to where it was a CHUNK ago. */
+/** Called every LOOK messages: waits until the stream has got to where it was the time before. */
 function paceOf(stream: Stream): (message: number) => void {
   const done = stream.device.createTimeline({ label: "done" });
   done.prepare(stream.device);
   return (message) => {
     stream.signal(done, message);
-    if (message > CHUNK) spinUntil(done, message - CHUNK, pumpOf(stream));
+    if (message > LOOK) spinUntil(done, message - LOOK, pumpOf(stream));
   };
 }

@@ -8,10 +8,10 @@
 
 #include "words.h"
 
-#define SLOTS 128
+#define SLOTS 64
 #define SLOT_BYTES 65536
-#define WINDOW 128
-#define CHUNK 128
+#define WINDOW 64
+#define CHUNK 256
 
 #ifdef HOST
 typedef uint8_t *device_bytes;

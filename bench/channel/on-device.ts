@@ -1,7 +1,7 @@
 /**
- * A ring of 128 slots of 64 KiB in the memory of a device between two processes, in the order of their streams: copies, and kernels on both
- * sides, beside the same in C, with and without MPS; copies in a ring of 8 slots, since without MPS the GPU works for one process at a time
- * and turns to the other where the ring is full or empty; and beside what PyTorch takes to hand a tensor over.
+ * A ring of 64 slots of 64 KiB in the memory of a device between two processes, in the order of their streams: copies, and kernels on both
+ * sides, beside the same in C, with and without MPS; copies in rings of 8 and of 256 slots, since without MPS the GPU works for one process
+ * at a time and turns to the other where the ring is full or empty; and beside what PyTorch takes to hand a tensor over.
  */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -33,7 +33,10 @@ const FULL_SCALE: DeviceOptions = { messages: 10_000, handovers: 1000, rounds: 3
 const HOST_SCALE: DeviceOptions = { ...FULL_SCALE, messages: 1000 };
 const RATIO_MAX = 1.15;
 const TORCH_RATIO_MIN = 30;
-const FEW_SLOTS = 8;
+/** Of rings beside the one of 64 slots. */
+const DEPTHS = [8, 256] as const;
+/** Of the ring beside PyTorch. */
+const DEEP = 256;
 /** Tensors that PyTorch's side hands over before it looks for acknowledgements. */
 const TORCH_AHEAD = 64;
 const TORCH_ABSENT = 3;
@@ -56,15 +59,17 @@ export async function throughStreams(
   const alone = await besideC(loop, { hub, c, device, options });
   const rows = compared(loops[loop], alone, device);
   if (device === "host") return rows;
-  if (loop === "channel-copies") rows.push(await throughFewSlots({ hub, c, device, options }));
+  if (loop === "channel-copies") {
+    for (const slots of DEPTHS) rows.push(await throughSlots(slots, { hub, c, device, options }));
+  }
   const withMps = await underMps((env) => besideC(loop, { hub, c, device, options, env }));
   return [...rows, ...compared(`${loops[loop]}, with MPS`, withMps, device)];
 }
 
-async function throughFewSlots({ hub, device, options: { messages, rounds } }: Setting): Promise<Row> {
-  const few = throughChannel("channel-copies", hub, { device, iterations: messages, extra: [String(FEW_SLOTS)] });
+async function throughSlots(slots: number, { hub, device, options: { messages, rounds } }: Setting): Promise<Row> {
+  const few = throughChannel("channel-copies", hub, { device, iterations: messages, extra: [String(slots)] });
   const { found } = await measureInTurns({ found: few }, { rounds, by: "p50" });
-  const what = `${loops["channel-copies"]}, in a ring of ${FEW_SLOTS} slots, p50`;
+  const what = `${loops["channel-copies"]}, in a ring of ${slots} slots, p50`;
   return { what, ...valueFrom(found, p50), unit: "us" };
 }
 
@@ -89,7 +94,7 @@ function besideQueue(
   { messages: iterations, handovers }: DeviceOptions,
   env: Readonly<Record<string, string>> = {},
 ): Promise<BesideTorch> {
-  const ours = throughChannel("channel-copies", hub, { device, iterations, env });
+  const ours = throughChannel("channel-copies", hub, { device, iterations, env, extra: [String(DEEP)] });
   const torch = torchHandover(device, { handovers, ahead: 1, env });
   const ahead = torchHandover(device, { handovers, ahead: TORCH_AHEAD, env });
   return measureInTurns({ ours, torch, ahead }, { rounds: 1, by: "p50" });
@@ -106,7 +111,7 @@ function torchRows(how: string, { ours, torch, ahead }: BesideTorch): Row[] {
   // WHY no goal where there is no PyTorch: there is nobody to be quicker than.
   const goal = { goal: `ours at least ${TORCH_RATIO_MIN} times faster`, met: ratio >= TORCH_RATIO_MIN };
   return [
-    { what: `${loops["channel-copies"]}${how}`, ...valueFrom(ours, p50), unit: "us" },
+    { what: `${loops["channel-copies"]}, in a ring of ${DEEP} slots${how}`, ...valueFrom(ours, p50), unit: "us" },
     typeof torch === "string" ? row : { ...row, ...goal },
     {
       what: `the same, with up to ${TORCH_AHEAD} tensors under way${how}`,

@@ -71,14 +71,14 @@ describe("the benchmarks of channels", { skip: noCompiler }, () => {
 
   for (const loop of ["channel-copies", "channel-kernels"] as const) {
     it(`measure ${loop} through streams, beside C, without goals on the host device`, async () => {
-      const rows = await throughStreams(loop, "host", { messages: 256, handovers: 0, rounds: 1 });
+      const rows = await throughStreams(loop, "host", { messages: 512, handovers: 0, rounds: 1 });
       assert.deepEqual(goals(rows), []);
       assert.equal(rows[0]?.comparedWith, "C");
     });
   }
 
   it("say why there is nothing of PyTorch", async () => {
-    const [ours, theirs] = await besideTorch("host", { messages: 256, handovers: 1, rounds: 1 });
+    const [ours, theirs] = await besideTorch("host", { messages: 512, handovers: 1, rounds: 1 });
     assert.ok(Number.isFinite(ours?.value));
     assert.deepEqual([theirs?.missing, theirs?.goal], ["needs a GPU", undefined]);
   });
