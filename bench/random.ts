@@ -30,8 +30,7 @@ export class Random {
   }
 
   pick<Item>(items: readonly Item[]): Item {
-    const item = items[this.below(items.length)];
-    if (item === undefined) throw new RangeError("Cannot pick one of nothing");
-    return item;
+    if (items.length === 0) throw new RangeError("Cannot pick one of nothing");
+    return items[this.below(items.length)] as Item;
   }
 }
