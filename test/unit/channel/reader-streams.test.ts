@@ -1,10 +1,28 @@
 /** Readers of a channel and the streams that fill its slots and give them back: nothing comes twice, and nothing is kept for longer than needed. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { CudaIpcError } from "../../../src/base/errors.js";
 import type { Stream } from "../../../src/gpu/stream.js";
 import { ChannelSite } from "../../support/channel-site.js";
 import { checkLeaks, collect } from "../../support/leak-check.js";
 import { soon, until } from "../../support/until.js";
+
+const full = (site: ChannelSite): void => {
+  while (site.writer.tryLoan()?.commit() !== undefined);
+};
+
+/** A stream whose signals are refused as often as it is told. */
+function refusing(site: ChannelSite, times: number): Stream {
+  const stream = site.device.createStream();
+  const signal = stream.signal.bind(stream);
+  let left = times;
+  stream.signal = (timeline, value) => {
+    left -= 1;
+    if (left >= 0) throw new CudaIpcError("DEVICE_LOST", "Cannot signal: the device failed");
+    signal(timeline, value);
+  };
+  return stream;
+}
 
 describe("a reader, with streams", () => {
   checkLeaks();
@@ -43,5 +61,73 @@ describe("a reader, with streams", () => {
     site.writer.tryLoan()?.commit();
     assert.deepEqual([taken?.sequence, (await soon("the next message", waiting))?.sequence], [0, 1]);
     assert.equal(reader.received, 2);
+  });
+});
+
+describe("a reader whose stream refuses to give a slot back", () => {
+  checkLeaks();
+  const lost = { code: "DEVICE_LOST" };
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+  it("says so at each call, to who waits as well, and leaves its place when its streams are done", async () => {
+    using site = new ChannelSite();
+    using gate = site.device.createTimeline();
+    using stream = refusing(site, Number.POSITIVE_INFINITY);
+    using other = site.device.createStream();
+    const reader = site.reader({ stream, spinMs: 0 });
+    full(site);
+    const slots = [await reader.next(), await reader.next(), await reader.next(), await reader.next()];
+    const waiting = reader.next();
+    await turn();
+    slots[1]?.release({ stream: other });
+    for (const busy of [stream, other]) busy.wait(gate, 1);
+    assert.throws(() => slots[0]?.release(), lost);
+    await assert.rejects(soon("the wait ends", waiting), {
+      ...lost,
+      message: /cannot give a slot back.*close the reader/,
+    });
+    assert.throws(() => slots[2]?.release({ stream: other }), lost);
+    await assert.rejects(reader.next(), lost);
+    assert.throws(() => reader.tryNext(), lost);
+    reader.close();
+    assert.equal(site.writer.tryLoan(), undefined);
+    assert.equal(stream.isIdle(), false);
+    gate.signal(1);
+    await until("its place is free", () => {
+      site.writer.tryLoan()?.commit();
+      return site.writer.committed > 20;
+    });
+  });
+
+  it("ends its wait for the data of a message, too", async () => {
+    using site = new ChannelSite();
+    using gate = site.device.createTimeline();
+    using filling = site.device.createStream();
+    using stream = refusing(site, Number.POSITIVE_INFINITY);
+    using reader = site.reader();
+    site.writer.tryLoan()?.commit();
+    const slot = await reader.next();
+    filling.wait(gate, 1);
+    site.writer.tryLoan()?.commit({ stream: filling });
+    const waiting = reader.next();
+    await turn();
+    assert.throws(() => slot?.release({ stream }), lost);
+    await assert.rejects(soon("the wait ends", waiting), lost);
+    gate.signal(1);
+    await filling.synchronize();
+  });
+
+  it("goes on where the stream takes it after all", async () => {
+    using site = new ChannelSite();
+    using stream = refusing(site, 2);
+    using reader = site.reader({ stream });
+    full(site);
+    const first = await reader.next();
+    assert.throws(() => first?.release(), lost);
+    assert.throws(() => reader.tryNext(), lost);
+    (await reader.next())?.release();
+    await stream.synchronize();
+    for (let count = 0; count < 2; count += 1) assert.ok(site.writer.tryLoan()?.commit());
+    assert.equal(site.writer.tryLoan(), undefined);
   });
 });
