@@ -5,13 +5,32 @@
 const cores = process.getBuiltinModule("node:os").availableParallelism();
 process.env.UV_THREADPOOL_SIZE ??= String(Math.max(4, Math.min(16, cores)));
 import("./main.js").catch((error: unknown) => {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  if (code !== "EMFILE" && code !== "ENFILE") throw error;
+  if (!isFullTable(error)) throw error;
   // WHY in these words here: with no file to be opened, the module that knows them cannot be loaded.
   process.stderr.write(
-    `error[TOO_MANY_FDS]: Cannot load the program: the table of open files is full (${code}).\n` +
+    "error[TOO_MANY_FDS]: Cannot load the program: the table of open files is full.\n" +
       "  hint: Close something, or raise the limit (ulimit -n).\n",
   );
   // WHY exit: other modules are still being loaded, and fail with nobody listening.
   process.exit(1);
 });
+
+/** Whether loading failed because this process could open no more files. */
+function isFullTable(error: unknown): boolean {
+  const code = codeOf(error);
+  if (code !== "ERR_MODULE_NOT_FOUND") return code === "EMFILE" || code === "ENFILE";
+  // WHY: if Node cannot open the main file of a package, it says that the package is not there.
+  const [, entry = ""] = /'([^']+)'/.exec(String(error)) ?? [];
+  const fs = process.getBuiltinModule("node:fs");
+  try {
+    fs.closeSync(fs.openSync("/dev/null", "r"));
+    require.resolve(process.getBuiltinModule("node:path").dirname(entry));
+    return true;
+  } catch (cause) {
+    return ["EMFILE", "ENFILE"].includes(codeOf(cause));
+  }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "";
+}

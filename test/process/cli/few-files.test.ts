@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { copyFileSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { packageVersion } from "../../../src/base/version.js";
+import { TestFolder } from "../../support/test-folder.js";
 
 const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
 const SAID_IN_WORDS = /^error\[TOO_MANY_FDS\]: .+\.\n {2}hint: .+ulimit -n.+\n$/;
@@ -33,4 +35,33 @@ describe("cuda-ipc with next to no open files", () => {
     // WHY only here: later versions load modules one after the other and hardly ever run out of files.
     if (Number.parseInt(process.versions.node, 10) < 22) assert.ok([...outcomes.values()].includes("words"));
   });
+
+  it("blames the full table, not the installation, if Node cannot open a package's main file", () => {
+    const { status, stderr } = launchWith(`openAll(); ${NOT_FOUND}`);
+    assert.match(stderr, SAID_IN_WORDS);
+    assert.equal(status, 1);
+  });
+
+  it("reports a package that is really missing as Node does", () => {
+    const { status, stderr } = launchWith(NOT_FOUND);
+    assert.match(stderr, /Cannot find package '.*\/no-such-package\/index.js'/);
+    assert.equal(status, 1);
+  });
 });
+
+/** What Node throws if the main file of a package cannot be opened, for whatever reason. */
+const NOT_FOUND = `throw Object.assign(
+  new Error("Cannot find package '/node_modules/no-such-package/index.js' imported from x.js"),
+  { code: "ERR_MODULE_NOT_FOUND" });`;
+
+/** Runs the launcher with a program that fails to load in this way. */
+function launchWith(script: string): { status: number | null; stderr: string } {
+  using folder = new TestFolder();
+  const launcher = folder.file("launch.cjs");
+  copyFileSync(LAUNCH, launcher);
+  const openAll = `function openAll() { try { for (;;) openSync("/dev/null", "r"); } catch {} }`;
+  writeFileSync(folder.file("package.json"), `{ "type": "module" }`);
+  writeFileSync(folder.file("main.js"), `import { openSync } from "node:fs";\n${openAll}\n${script}\n`);
+  const limited = `ulimit -n 256 && exec "$0" "$1"`;
+  return spawnSync("sh", ["-c", limited, process.execPath, launcher], { encoding: "utf8" });
+}
