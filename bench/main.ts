@@ -11,7 +11,7 @@ import { CPrograms } from "./c-programs.js";
 import { channelSections } from "./channel/sections.js";
 import { hubScale } from "./hub/hub-scale.js";
 import { producerKilled } from "./hub/producer-killed.js";
-import { takeover } from "./hub/takeover.js";
+import { restart } from "./hub/restart.js";
 import { importTime } from "./import-time.js";
 import { printRows, printSideBySide, type Row } from "./measure.js";
 import { openLatency } from "./open-latency.js";
@@ -39,7 +39,7 @@ const names = [
   ...channelSections(values.device).map(({ key }) => key),
   "hub-scale",
   "producer-killed",
-  "takeover",
+  "restart",
 ];
 const unknown = (values.only ?? []).filter((name) => !names.includes(name));
 if (unknown.length > 0) {
@@ -92,7 +92,7 @@ for (const { key, title, measure } of channelSections(name)) await section(key, 
 
 await section("hub-scale", "A large hub, on the host device", () => hubScale());
 await section("producer-killed", "A producer is killed, on the host device", () => producerKilled());
-await section("takeover", "A hub follows another, on the host device", () => takeover());
+await section("restart", "A hub follows another, on the host device", () => restart());
 
 for (const failure of failures) console.error(`\nFailed: ${failure}`);
 if (values.json !== undefined) {

@@ -15,8 +15,6 @@ const START_LIMIT_MS = 30_000;
 export interface HubProcessOptions {
   /** Where it follows another hub; a folder of its own unless given. */
   readonly socket?: string;
-  /** The compiled program, which takes the same arguments or the socket alone. */
-  readonly main?: string;
 }
 
 export class HubProcess {
@@ -36,11 +34,11 @@ export class HubProcess {
   }
 
   /** Resolves once the hub listens. */
-  static async start({ socket: given, main }: HubProcessOptions = {}): Promise<HubProcess> {
+  static async start({ socket: given }: HubProcessOptions = {}): Promise<HubProcess> {
     const folder = given === undefined ? mkdtempSync(join(tmpdir(), "cuda-ipc-bench-")) : undefined;
     const socket = given ?? join(folder ?? "", "hub.sock");
     const before = performance.now();
-    const args = main === undefined ? [HUB_MAIN, "--socket", socket, "--idle-ms", "Infinity"] : [main, socket];
+    const args = [HUB_MAIN, "--socket", socket, "--idle-ms", "Infinity"];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "ignore"] });
     try {
       const line = await new Deadline("start a hub", {}, START_LIMIT_MS).race(firstLine(child.stdout), () => {});

@@ -81,6 +81,10 @@ export const errorCodes = {
     "The hub still keeps objects or serves clients.",
     "Pass --force to end it all the same; what is mapped stays.",
   ),
+  NO_KEEPER: facts(
+    "The hub has neither a keeper nor a service manager that would start the next hub.",
+    "End it with `cuda-ipc hub stop`; connect() and `cuda-ipc hub serve` start hubs with a keeper.",
+  ),
   PROTOCOL_MISMATCH: facts("The two sides speak different versions.", "Bring both to the same version of cuda-ipc."),
   INVALID_MESSAGE: facts("A message that is not of the protocol.", "Check the client against docs/protocol.md."),
   MESSAGE_TOO_LARGE: facts("A message over the limit of the protocol.", "Send less at once; see docs/protocol.md."),

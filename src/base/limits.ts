@@ -10,9 +10,6 @@ export const limits = {
   messageBytesMax: 64 * KiB,
   /** The kernel's own limit of descriptors in one SCM_RIGHTS control message. */
   scmRightsFdsMax: 253,
-  /** Descriptors that one process takes over from another, and the messages that come with them. */
-  batchFdsMax: 1_048_576,
-  batchBytesMax: 256 * MiB,
   /** Pieces of memory that grows in place: their descriptors fit into one message. */
   growingPiecesMax: 253,
   /** The path of a Unix socket, without its terminating zero. */
@@ -116,10 +113,6 @@ export const defaults = {
   goodbyeTimeoutMs: 2000,
   /** How long a hub that was started on demand stays without clients and pinned objects. */
   hubIdleMs: 30_000,
-  /** How long a hub that starts may take to get everything from the one that runs. */
-  takeoverTimeoutMs: 60_000,
-  /** How long each step of handing over may take before the hub that runs goes on as before. */
-  takeoverStepTimeoutMs: 10_000,
   /** How long another process may take to answer, to appear, or to reach a barrier before the caller is told. */
   peerTimeoutMs: 30_000,
   /** How long a client that has taken a worker's offer may be silent before the worker makes another. */

@@ -4,20 +4,17 @@ import { defaults } from "../base/limits.js";
 import { hubSettings } from "../hub/config-file.js";
 import { HubServer } from "../hub/hub-server.js";
 import { HubService } from "../hub/hub-service.js";
-import type { HubServerOptions } from "../hub/hub-start.js";
 import { servesOthers } from "../hub/policy.js";
-import { takeOverHub } from "../hub/taking-over.js";
 import { parseCount } from "./arguments.js";
 import type { CommandContext } from "./command-context.js";
 import { servedWords } from "./hub-check-config.js";
 import { addPolicyOptions, type PolicyOptions, policyFields } from "./policy-options.js";
-import { idleWords, plural } from "./words.js";
+import { idleWords } from "./words.js";
 
 interface ServeOptions extends PolicyOptions {
   readonly socket?: string;
   readonly idleMs?: number;
   readonly stay?: boolean;
-  readonly takeover?: boolean;
 }
 
 export function addHubServe(hub: Command, context: CommandContext): void {
@@ -31,21 +28,16 @@ export function addHubServe(hub: Command, context: CommandContext): void {
         .conflicts("stay"),
     )
     .option("--stay", "never end for being idle")
-    .option(
-      "--takeover",
-      "take over all that the hub there keeps; its clients notice nothing, and limits and flags are this one's",
-    )
     .addHelpText(
       "after",
-      "\nExamples:\n  $ cuda-ipc hub serve --stay\n  $ cuda-ipc hub serve --stay --takeover\n" +
+      "\nExamples:\n  $ cuda-ipc hub serve --stay\n" +
         "  $ cuda-ipc hub serve --allow-groups render --limit user.deviceBytes=64GiB",
     )
     .action((options: ServeOptions) => serve(options, context));
   addPolicyOptions(command);
 }
 
-async function serve(options: ServeOptions, context: CommandContext): Promise<void> {
-  const { terminal, interruption } = context;
+async function serve(options: ServeOptions, { terminal, interruption }: CommandContext): Promise<void> {
   // WHY: a full disk under its log, or a terminal that is gone, must not end the hub and what it keeps.
   terminal.dropUnwritable();
   const log = (line: string) => terminal.line(`${new Date().toISOString()}  ${line}`);
@@ -55,8 +47,7 @@ async function serve(options: ServeOptions, context: CommandContext): Promise<vo
   // WHY: the socket and its lock are made for this user alone.
   process.umask(0o077);
   const service = HubService.fromEnv(log);
-  const serverOptions = { socket: options.socket ?? settings.socket, idleMs, policy, service, log };
-  const hub = options.takeover ? await takeOver(serverOptions, context, log) : HubServer.start(serverOptions);
+  const hub = HubServer.start({ socket: options.socket ?? settings.socket, idleMs, policy, service, log });
   log(`hub ${process.pid} listens at ${hub.socketPath}`);
   log(`it ${Number.isFinite(idleMs) ? idleWords(idleMs) : "stays until it is stopped"}`);
   if (file !== undefined) log(`configured by ${file}`);
@@ -67,21 +58,4 @@ async function serve(options: ServeOptions, context: CommandContext): Promise<vo
   else hub.stop();
   await hub.ended;
   log(interruption.signal.aborted ? "interrupted: hub ended" : "hub ended");
-}
-
-async function takeOver(
-  options: HubServerOptions,
-  { signal }: CommandContext,
-  log: (line: string) => void,
-): Promise<HubServer> {
-  const { hub, predecessor } = await takeOverHub({ ...options, signal });
-  if (predecessor === undefined) {
-    log("no hub ran: nothing to take over");
-  } else {
-    const { pid, objects, clients, milliseconds } = predecessor;
-    log(
-      `took over ${plural(objects, "object")} of ${plural(clients, "client")} from process ${pid} in ${Math.round(milliseconds)} ms`,
-    );
-  }
-  return hub;
 }

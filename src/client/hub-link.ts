@@ -41,7 +41,7 @@ export interface AskOptions {
 type Op = Request["op"];
 
 /** Doing these twice is not the same as once, or concerns one connection alone. */
-const NOT_REPEATED: ReadonlySet<Op> = new Set(["stop", "takeover"]);
+const NOT_REPEATED: ReadonlySet<Op> = new Set(["stop", "restart"]);
 /** What may leave something with the hub that this client must give back. */
 const GAINS: ReadonlySet<Op> = new Set(["create", "open"]);
 /** A connection that lived so long was of use, whether or not anything was asked on it. */

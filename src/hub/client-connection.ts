@@ -5,7 +5,7 @@
 import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { PacketChannel, type PacketHandler, type QueuedMessage } from "../os/packet-channel.js";
+import { PacketChannel, type PacketHandler } from "../os/packet-channel.js";
 import { ProcessWatch } from "../os/process-watch.js";
 import type { SeqpacketSocket } from "../os/seqpacket.js";
 import type { Peer } from "./ports.js";
@@ -19,33 +19,20 @@ export interface ConnectionEvents extends Pick<PacketHandler, "onPacket"> {
   onReleaseFailure(error: unknown): void;
 }
 
-/** A connection that nobody watches for the moment: what happens to it meanwhile is found by whoever goes on with it. */
-export interface HeldConnection {
-  readonly peer: Peer;
-  /** Undefined where it hung up. */
-  readonly socket: SeqpacketSocket | undefined;
-  /** What the client has not read yet. */
-  readonly queued: readonly QueuedMessage[];
-  /** Of the client's process; undefined where that had ended before it was served. */
-  readonly pidfd: OwnedFd | undefined;
-}
-
-export function closeHeld({ socket, queued, pidfd }: HeldConnection): void {
-  const fds = queued.flatMap((message) => message.fds);
-  releaseAll([() => socket?.close(), ...fds.map((fd) => () => fd.close()), () => pidfd?.close()]);
-}
-
 export class ClientConnection {
   readonly peer: Peer;
   readonly #channel: PacketChannel | undefined;
   readonly #events: ConnectionEvents;
   #process: ProcessWatch | undefined;
   #resumeTimer: NodeJS.Timeout | undefined;
-  /** A hang-up from this side that was not told yet. */
-  #untold: { readonly reason: unknown; readonly immediate: NodeJS.Immediate } | undefined;
   #gone = false;
 
-  private constructor({ peer, socket, queued, pidfd }: HeldConnection, events: ConnectionEvents) {
+  private constructor(
+    peer: Peer,
+    socket: SeqpacketSocket | undefined,
+    pidfd: OwnedFd | undefined,
+    events: ConnectionEvents,
+  ) {
     this.peer = peer;
     this.#events = events;
     this.#process = pidfd === undefined ? undefined : new ProcessWatch(pidfd, () => this.#onExit());
@@ -53,7 +40,7 @@ export class ClientConnection {
       onPacket: (packet) => events.onPacket(packet),
       onEnd: (reason) => this.#onHangUp(reason),
     };
-    const options = { queued, receiveWhileQueuedMax: limits.unreadRepliesMax };
+    const options = { receiveWhileQueuedMax: limits.unreadRepliesMax };
     this.#channel = socket === undefined ? undefined : new PacketChannel(socket, handler, options);
   }
 
@@ -65,13 +52,13 @@ export class ClientConnection {
     return acquireIn((scope) => {
       const pidfd = socket.peerPidfd();
       scope.defer(() => pidfd?.close());
-      return new ClientConnection({ peer, socket, queued: [], pidfd }, events);
+      return new ClientConnection(peer, socket, pidfd, events);
     });
   }
 
-  /** Goes on with what `takeOver` gave, here or in an earlier hub; takes it over. */
-  static goOn(held: HeldConnection, events: ConnectionEvents): ClientConnection {
-    return new ClientConnection(held, events);
+  /** Of a client of an earlier hub: only watches its process. Takes over the pidfd. */
+  static watch(pidfd: OwnedFd, peer: Peer, events: ConnectionEvents): ClientConnection {
+    return new ClientConnection(peer, undefined, pidfd, events);
   }
 
   get open(): boolean {
@@ -97,23 +84,7 @@ export class ClientConnection {
   hangUp(reason?: unknown): void {
     if (!this.open) return;
     this.#release([() => this.#channel?.close()]);
-    this.#untold = { reason, immediate: setImmediate(() => this.#onHangUp(reason)) };
-  }
-
-  /**
-   * Gives up all that it holds, without further events; a hang-up that was still to be told is told before.
-   * @returns undefined where nothing is left, since the process has ended
-   */
-  takeOver(): HeldConnection | undefined {
-    if (this.#untold !== undefined) {
-      clearImmediate(this.#untold.immediate);
-      this.#onHangUp(this.#untold.reason);
-    }
-    if (this.#gone) return undefined;
-    this.#gone = true;
-    clearTimeout(this.#resumeTimer);
-    const taken = this.open ? this.#channel?.takeOver() : undefined;
-    return { peer: this.peer, socket: taken?.socket, queued: taken?.queued ?? [], pidfd: this.#process?.takeOver() };
+    setImmediate(() => this.#onHangUp(reason));
   }
 
   /** Releases everything without further events: the session has nothing left, another connection has it, or the hub ends. */
@@ -135,7 +106,6 @@ export class ClientConnection {
 
   #onHangUp(reason: unknown): void {
     if (this.#gone) return;
-    this.#untold = undefined;
     clearTimeout(this.#resumeTimer);
     this.#events.onHangUp(reason);
     if (this.#process === undefined || this.#process.exited) this.#onExit();

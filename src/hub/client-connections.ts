@@ -5,7 +5,7 @@ import { identityOf, openProcess, ownIdentity } from "../os/process-identity.js"
 import type { Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { encodeMessage } from "../wire/codec.js";
 import type { Reply } from "../wire/messages.js";
-import { ClientConnection, type ConnectionEvents, type HeldConnection } from "./client-connection.js";
+import { ClientConnection, type ConnectionEvents } from "./client-connection.js";
 import type { HubCore } from "./hub-core.js";
 import type { ConnectionId, Peer } from "./ports.js";
 import { refusal } from "./refusal.js";
@@ -57,25 +57,9 @@ export class ClientConnections {
     const { bootId } = ownIdentity();
     const pidfd = startTicks === null ? undefined : openProcess({ pid, startTicks, bootId });
     if (pidfd === undefined) this.#requireCore().processEnded(id);
-    else this.goOn(new Map([[id, { peer, socket: undefined, queued: [], pidfd }]]));
-  }
-
-  /** Lets go of all connections, which are the caller's from here on: nothing of them is told any more. */
-  takeOver(): Map<ConnectionId, HeldConnection> {
-    const held = new Map<ConnectionId, HeldConnection>();
-    for (const [id, connection] of [...this.#connections]) {
-      const taken = connection.takeOver();
-      if (taken !== undefined) held.set(id, taken);
-    }
-    this.#connections.clear();
-    return held;
-  }
-
-  /** Goes on with connections that these or those of an earlier hub let go of, and that the core knows by these numbers. */
-  goOn(held: ReadonlyMap<ConnectionId, HeldConnection>): void {
-    for (const [id, connection] of held) {
+    else {
       this.#lastId = Math.max(this.#lastId, id);
-      this.#connections.set(id, ClientConnection.goOn(connection, this.#events(id)));
+      this.#connections.set(id, ClientConnection.watch(pidfd, peer, this.#events(id)));
     }
   }
 
@@ -87,10 +71,6 @@ export class ClientConnections {
       // A client that cannot be answered has lost its connection; the others must not notice.
       connection?.hangUp(error);
     }
-  }
-
-  has(id: ConnectionId): boolean {
-    return this.#connections.has(id);
   }
 
   /** The other side reads no replies any more. */

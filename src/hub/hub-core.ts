@@ -6,18 +6,17 @@ import { CudaIpcError } from "../base/errors.js";
 import { decodeRequest, idOf } from "../wire/codec.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkMayRule, mayRule } from "./access.js";
-import { sessionRecord, stateOf } from "./as-records.js";
+import { stateOf } from "./as-records.js";
 import { Attachments, checkFdCount } from "./attachments.js";
 import type { HubState } from "./hub-records.js";
 import { hubStatus } from "./hub-report.js";
-import type { EarlierConnection, Inheritance } from "./inheritance.js";
+import type { Inheritance } from "./inheritance.js";
 import { ObjectRequests } from "./object-requests.js";
 import { ObjectTable } from "./object-table.js";
 import type { HubPolicy } from "./policy.js";
 import type { ConnectionId, HubIdentity, HubPorts, Peer, SessionId } from "./ports.js";
 import { refusal } from "./refusal.js";
 import { type Connection, isSameProcess, type Session, Sessions } from "./sessions.js";
-import type { ObjectMemory } from "./shared-object.js";
 import { WaitingOpens } from "./waiting-opens.js";
 
 /** These give something back, or say what is held, which is lost else: taken from whoever sends too many messages, too. */
@@ -61,22 +60,13 @@ export class HubCore<Fd> {
     return stateOf(this.#sessions.all(), this.#objects.objects(), this.#lastId);
   }
 
-  /** Everything, for the hub that takes over. The descriptors stay the core's: what the other gets are copies. */
-  inheritance(): Inheritance<Fd> {
-    const memory = new Map<number, ObjectMemory<Fd>>();
-    for (const object of this.#objects.objects()) if (object.memory) memory.set(object.id, object.memory);
-    const connections = [...this.#sessions.connections()].map((connection) => this.#describe(connection));
-    return { state: this.state(), connections, memory };
-  }
-
   /** Goes on with what an earlier hub knew. Before anything else. */
   inherit({ state, connections, memory }: Inheritance<Fd>): void {
     this.#lastId = Math.max(this.#lastId, state.lastId);
     const sessions = new Map<SessionId, Session<Fd>>();
     for (const earlier of connections) {
       const session = this.#sessions.restore(earlier);
-      if (session === undefined) continue;
-      session.recorded = state.sessions.has(session.id);
+      session.recorded = true;
       sessions.set(session.id, session);
     }
     for (const { record, published, named } of state.objects.values()) {
@@ -87,12 +77,6 @@ export class HubCore<Fd> {
       const [object, session] = [this.#objects.get(lease.object), sessions.get(lease.session)];
       if (object !== undefined && session !== undefined) this.#objects.restoreLease(lease, object, session);
     }
-    for (const { session, waiting, unrestored } of connections) {
-      const restored = session === null ? undefined : sessions.get(session.id);
-      if (restored === undefined) continue;
-      for (const request of waiting) this.#waiting.restore({ session: restored, request });
-      if (unrestored !== null) restored.unrestored = new Set(unrestored);
-    }
     for (const [id, { fds }] of memory) {
       // WHY: it is the core's, and its object has ended meanwhile.
       if (this.#objects.get(id) === undefined) for (const fd of fds) this.#ports.closeFd(fd);
@@ -100,12 +84,8 @@ export class HubCore<Fd> {
     this.#objects.settle();
     for (const { id } of connections) {
       const connection = this.#sessions.find(id);
-      if (connection !== undefined && !connection.attached) this.#endIfEmpty(connection);
+      if (connection !== undefined) this.#endIfEmpty(connection);
     }
-  }
-
-  /** What was inherited is this hub's alone from here on. */
-  serving(): void {
     this.#objects.settleChannels();
   }
 
@@ -241,9 +221,9 @@ export class HubCore<Fd> {
         return this.#status(session);
       case "stop":
         return this.#stop(peer, request);
-      case "takeover":
-        checkMayRule(this.#policy.uid, peer, "take over");
-        this.#ports.handOver(connection.id, request.format);
+      case "restart":
+        checkMayRule(this.#policy.uid, peer, "restart");
+        this.#ports.restart();
         return {};
       case "bye":
         return {};
@@ -302,12 +282,6 @@ export class HubCore<Fd> {
     if (session === undefined) return;
     this.#waiting.dropSession(session.id);
     this.#objects.sessionEnded(session);
-  }
-
-  #describe({ id, peer, attached, session }: Connection<Fd>): EarlierConnection {
-    const unrestored = session?.unrestored === undefined ? null : [...session.unrestored];
-    const waiting = session === undefined ? [] : this.#waiting.ofSession(session.id);
-    return { id, peer, attached, session: session === undefined ? null : sessionRecord(session), unrestored, waiting };
   }
 
   #answer(connection: ConnectionId, request: Request, result: object): void {

@@ -1,6 +1,6 @@
 /**
  * What a hub knows, as a list of small records: each change adds one, and all of them together make the state again. The journal is
- * such a list on disk, a takeover one in memory. Descriptors are not in it: whoever holds the memory brings them back.
+ * such a list on disk. Descriptors are not in it: whoever holds the memory brings them back.
  */
 import * as v from "valibot";
 import { channelRoleSchema, placeSchema } from "../wire/channel-content.js";

@@ -13,21 +13,17 @@ import type { OwnedFd } from "../os/owned-fd.js";
 import { ownUid } from "../os/runtime-folder.js";
 import type { SeqpacketListener } from "../os/seqpacket.js";
 import { SocketFile } from "../os/socket-file.js";
-import { closeHeld, type HeldConnection } from "./client-connection.js";
 import { ClientConnections, describeError } from "./client-connections.js";
-import type { HandedOver } from "./handed-over.js";
-import { handOver } from "./handing-over.js";
 import { HubCore } from "./hub-core.js";
 import type { HubRecord } from "./hub-records.js";
 import type { HubService } from "./hub-service.js";
-import { type Acquired, acquireAlone, acquireFrom, firstId, type HubServerOptions } from "./hub-start.js";
-import type { EarlierConnection } from "./inheritance.js";
+import { type Acquired, acquireAll, firstId, type HubServerOptions } from "./hub-start.js";
+import type { Inheritance } from "./inheritance.js";
 import { contentsOf } from "./inheritance-after-crash.js";
 import type { Journal } from "./journal.js";
 import { defaultQuotasOf, privatePolicy } from "./policy.js";
-import type { ConnectionId, HubPorts } from "./ports.js";
+import type { HubPorts } from "./ports.js";
 import { systemPorts } from "./system-ports.js";
-import { checkFormat } from "./takeover-messages.js";
 
 const ACCEPT_PAUSE_MS = 100;
 
@@ -43,19 +39,9 @@ export class HubServer {
   readonly #journal: Journal;
   readonly #service: HubService | undefined;
   readonly #idleMs: number;
-  readonly #handOverTimeoutMs: number;
   readonly #log: (line: string) => void;
-  /** Connections of an earlier hub, until this one serves. */
-  #inherited: readonly EarlierConnection[];
   #watch: FdWatch | undefined;
-  /** Connections that nobody watches for the moment. */
-  #held: ReadonlyMap<ConnectionId, HeldConnection>;
-  /** Records of what was found before this hub serves; undefined from then on. */
-  #early: HubRecord[] | undefined = [];
   #open = true;
-  #handingOver = false;
-  /** How to end once it is known whose the clients are. */
-  #endWanted: "stop" | "leave" | undefined;
   #idleTimer: NodeJS.Timeout | undefined;
   #acceptTimer: NodeJS.Timeout | undefined;
   #compaction: NodeJS.Immediate | undefined;
@@ -67,12 +53,9 @@ export class HubServer {
     this.#lock = acquired.lock;
     this.#listener = acquired.listener;
     this.#journal = acquired.journal;
-    this.#held = acquired.held;
-    this.#inherited = acquired.inheritance.connections;
     this.#service = options.service;
     this.#socketFile = new SocketFile(socketPath);
     this.#idleMs = options.idleMs ?? defaults.hubIdleMs;
-    this.#handOverTimeoutMs = options.handOverTimeoutMs ?? defaults.takeoverStepTimeoutMs;
     this.#log = options.log ?? (() => {});
     this.ended = new Promise((resolve) => {
       this.#settleEnded = resolve;
@@ -92,62 +75,39 @@ export class HubServer {
    */
   static start(options: HubServerOptions = {}): HubServer {
     return acquireIn((scope) => {
-      const acquired = acquireAlone(scope, options);
+      const acquired = acquireAll(scope, options);
       const hub = new HubServer(options, acquired);
-      scope.defer(() => hub.abandon());
-      hub.#core.inherit(acquired.inheritance);
-      const { objects } = hub.serve();
-      const { state } = acquired.inheritance;
-      if (state.objects.size > 0) hub.#log(`an earlier hub left ${contentsOf(state)}; kept: ${objects}`);
+      scope.defer(() => hub.#end([]));
+      hub.#serve(acquired.inheritance);
       return hub;
     });
   }
 
-  /** Goes on with everything that another hub handed over, but does nothing before `serve`. Takes it over, also where it throws. */
-  static succeed(handedOver: HandedOver, options: HubServerOptions): HubServer {
-    return acquireIn((scope) => {
-      const acquired = acquireFrom(scope, handedOver, options);
-      const hub = new HubServer(options, acquired);
-      scope.defer(() => hub.abandon());
-      hub.#core.inherit(acquired.inheritance);
-      return hub;
-    });
-  }
-
-  /** Begins to act on what was taken over; how much that is. */
-  serve(): { readonly objects: number; readonly clients: number } {
-    const early = this.#early ?? [];
-    this.#early = undefined;
-    if (early.length > 0) this.#record(early);
-    this.#core.serving();
-    this.#goOn();
-    const inherited = this.#inherited;
-    this.#inherited = [];
-    for (const { id, peer } of inherited) {
-      if (!this.#connections.has(id) && this.#core.hasConnection(id)) this.#connections.watch(id, peer);
-    }
+  /** Goes on with what an earlier hub left, and lets clients in. */
+  #serve(inheritance: Inheritance<OwnedFd>): void {
+    const { state, connections } = inheritance;
+    this.#core.inherit(inheritance);
+    for (const { id, peer } of connections) if (this.#core.hasConnection(id)) this.#connections.watch(id, peer);
+    const { objectCount } = this.#core;
+    if (state.objects.size > 0) this.#log(`an earlier hub left ${contentsOf(state)}; kept: ${objectCount}`);
     this.#listener.listen();
     this.#watch = new FdWatch(this.#listener.fd, () => this.#acceptAll());
-    const counts = () => ({ objects: this.#core.objectCount, clients: this.#core.connectionCount });
-    this.#service?.ready(this.#listener, () => `${counts().objects} objects of ${counts().clients} clients`);
+    const status = () => `${this.#core.objectCount} objects of ${this.#core.connectionCount} clients`;
+    this.#service?.ready(this.#listener, status);
     this.#scheduleIdleEnd();
-    return counts();
   }
 
   /** Ends the hub for good: names and leases are gone, what clients have mapped stays theirs. */
   stop(): void {
-    // WHY: nobody knows at this moment whose the clients are; it ends as soon as they are this hub's again.
-    if (this.#handingOver) this.#endWanted = "stop";
-    else if (this.#open) {
-      this.#service?.stopping();
-      this.#end([
-        // WHY before the lock: the next hub may bind as soon as it has the lock.
-        () => (this.#service?.ownsSocket === false ? undefined : this.#socketFile.remove()),
-        () => this.#listener.close(),
-        () => this.#connections.sayFarewell(),
-        () => this.#journal.remove(),
-      ]);
-    }
+    if (!this.#open) return;
+    this.#service?.stopping();
+    this.#end([
+      // WHY before the lock: the next hub may bind as soon as it has the lock.
+      () => (this.#service?.ownsSocket === false ? undefined : this.#socketFile.remove()),
+      () => this.#listener.close(),
+      () => this.#connections.sayFarewell(),
+      () => this.#journal.remove(),
+    ]);
   }
 
   /**
@@ -155,30 +115,21 @@ export class HubServer {
    * themselves.
    */
   leave(): void {
-    if (this.#handingOver) this.#endWanted ??= "leave";
-    else if (this.#open) {
-      this.#service?.stopping();
-      this.#end([]);
-    }
-  }
-
-  /** Lets go of everything, as if this hub had never been. */
-  abandon(): void {
-    if (this.#open) this.#end([]);
+    if (!this.#open) return;
+    this.#service?.stopping();
+    this.#end([() => this.#journal.settle(this.#core.state())]);
   }
 
   #end(first: readonly (() => void)[]): void {
+    if (!this.#open) return;
     this.#open = false;
     this.#stopTimers();
-    const held = [...this.#held.values()];
-    this.#held = new Map();
     try {
       releaseAll([
         () => this.#watch?.close(),
         ...first,
         // WHY not earlier: asking for the releases already lets go of the connections, and what comes first may speak to them.
         () => releaseAll(this.#connections.releases()),
-        ...held.map((connection) => () => closeHeld(connection)),
         () => this.#core.close(),
         () => this.#service?.close(),
         () => this.#listener.close(),
@@ -208,82 +159,28 @@ export class HubServer {
       forget: (connection) => connections.forget(connection),
       pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
       stop: () => setImmediate(() => this.#byItself(() => this.stop())),
-      handOver: (connection, format) => this.#beginHandOver(connection, format),
+      restart: () => this.#restart(),
       record: (records) => this.#record(records),
       memoryArrived: (object, fds) => this.#service?.memoryArrived(object, fds),
       memoryGone: (object) => this.#service?.memoryGone(object),
     };
   }
 
-  /** Watches the connections that nobody watched. */
-  #goOn(): void {
-    const held = [...this.#held];
-    this.#held = new Map();
-    const isKnown = ([id]: readonly [ConnectionId, HeldConnection]) => this.#core.hasConnection(id);
-    this.#connections.goOn(new Map(held.filter(isKnown)));
-    for (const entry of held) if (!isKnown(entry)) closeHeld(entry[1]);
+  #restart(): void {
+    if (this.#service?.restarts !== true) {
+      throw new CudaIpcError("NO_KEEPER", "Cannot restart the hub: no keeper or service manager would start the next");
+    }
+    setImmediate(() => this.#byItself(() => this.leave()));
   }
 
   #record(records: readonly HubRecord[]): void {
-    if (this.#early === undefined) this.#journal.append(records);
-    else this.#early.push(...records);
-    if (this.#early !== undefined || !this.#journal.isLong || this.#compaction !== undefined) return;
+    this.#journal.append(records);
+    if (!this.#journal.isLong || this.#compaction !== undefined) return;
     // WHY later: the change that this record is of has not taken effect yet.
     this.#compaction = setImmediate(() => {
       this.#compaction = undefined;
       this.#journal.compact(this.#core.state());
     });
-  }
-
-  /** @throws PROTOCOL_MISMATCH, HUB_IN_USE */
-  #beginHandOver(connection: ConnectionId, format: number): void {
-    checkFormat(format);
-    if (this.#handingOver)
-      throw new CudaIpcError("HUB_IN_USE", "Cannot hand over the hub: another process is getting it");
-    this.#handingOver = true;
-    setImmediate(() => void this.#handOver(connection));
-  }
-
-  /** From its first line to its last nothing of this hub changes: no message is read, no end noticed, nothing sent. */
-  async #handOver(successor: ConnectionId): Promise<void> {
-    if (!this.#open) return;
-    this.#stopTimers();
-    this.#watch?.pause();
-    this.#held = this.#connections.takeOver();
-    const asking = this.#held.get(successor);
-    this.#held = new Map([...this.#held].filter(([id]) => id !== successor));
-    try {
-      if (asking?.socket === undefined || asking.queued.length > 0) {
-        throw new CudaIpcError("PEER_GONE", "Cannot hand over the hub: the successor does not read");
-      }
-      const pid = asking.peer.pid;
-      this.#log(`hands over to process ${pid}`);
-      this.#journal.settle(this.#core.state());
-      const inheritance = this.#core.inheritance();
-      const estate = { listener: this.#listener, lock: this.#lock, inheritance, held: this.#held };
-      await handOver(asking.socket, estate, { stepTimeoutMs: this.#handOverTimeoutMs, log: this.#log });
-      this.#log(`handed over to process ${pid}`);
-    } catch (error) {
-      this.#keepAll(successor, asking, error);
-      return;
-    }
-    this.#byItself(() => releaseAll([() => closeHeld(asking), () => this.#end([])]));
-  }
-
-  /** Goes on as before, after the successor did not take what it was to get. */
-  #keepAll(successor: ConnectionId, asking: HeldConnection | undefined, error: unknown): void {
-    this.#log(`not handed over, goes on: ${describeError(error)}`);
-    this.#handingOver = false;
-    this.#goOn();
-    this.#watch?.resume();
-    if (asking !== undefined) {
-      closeHeld({ ...asking, pidfd: undefined });
-      this.#connections.goOn(new Map([[successor, { ...asking, socket: undefined, queued: [] }]]));
-      this.#connections.hungUp(successor, undefined);
-      if (asking.pidfd === undefined) this.#core.processEnded(successor);
-    }
-    this.#scheduleIdleEnd();
-    if (this.#endWanted !== undefined) this.#byItself(() => this[this.#endWanted ?? "stop"]());
   }
 
   #acceptAll(): void {
@@ -311,7 +208,7 @@ export class HubServer {
   #scheduleIdleEnd(): void {
     clearTimeout(this.#idleTimer);
     const isIdle = this.#core.connectionCount === 0 && this.#core.objectCount === 0;
-    if (!this.#open || this.#handingOver || !isIdle || !Number.isFinite(this.#idleMs)) return;
+    if (!this.#open || !isIdle || !Number.isFinite(this.#idleMs)) return;
     this.#idleTimer = setTimeout(() => {
       this.#log(`no clients and no objects for ${this.#idleMs} ms`);
       this.#byItself(() => this.stop());

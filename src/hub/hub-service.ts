@@ -9,8 +9,8 @@ import { SeqpacketListener } from "../os/seqpacket.js";
 import { receivedFds, ServiceManager } from "../os/service-manager.js";
 import { describeError } from "./client-connections.js";
 import { FdStore, parseStoredName } from "./fd-store.js";
-import { matchingMemory } from "./handed-over.js";
 import type { HubState, ObjectRecord } from "./hub-records.js";
+import { matchingMemory } from "./matching-memory.js";
 import type { ObjectMemory } from "./shared-object.js";
 
 /** What the hub calls its own listening socket in the store. */

@@ -1,4 +1,4 @@
-/** What a hub needs before it can serve, acquired alone or from the hub that ran: the lock, the socket, the journal and what is in it. */
+/** What a hub needs before it can serve: the lock, the socket, the journal and what is in it. */
 import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError, SystemError } from "../base/errors.js";
 import { acquireIn, releaseAll, type Scope } from "../base/scope.js";
@@ -9,14 +9,11 @@ import { ownIdentity } from "../os/process-identity.js";
 import { hubSocketPath, prepareCommonFolder, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { SeqpacketListener, SeqpacketSocket } from "../os/seqpacket.js";
 import { removeStaleSocket } from "../os/socket-file.js";
-import type { HeldConnection } from "./client-connection.js";
-import { closeHandedOver, type HandedOver } from "./handed-over.js";
 import type { HubService } from "./hub-service.js";
 import type { Inheritance } from "./inheritance.js";
 import { inheritanceAfterCrash } from "./inheritance-after-crash.js";
 import { Journal } from "./journal.js";
 import { type HubPolicy, servesOthers } from "./policy.js";
-import type { ConnectionId } from "./ports.js";
 import type { ObjectMemory } from "./shared-object.js";
 
 export interface HubServerOptions {
@@ -30,8 +27,6 @@ export interface HubServerOptions {
   readonly policy?: HubPolicy | undefined;
   /** What a service manager passed and keeps, where one runs this hub; the hub's from here on. */
   readonly service?: HubService | undefined;
-  /** How long each step of handing over to a successor may take. */
-  readonly handOverTimeoutMs?: number | undefined;
   /** Takes a line about what happened; silent by default. */
   readonly log?: ((line: string) => void) | undefined;
 }
@@ -43,12 +38,10 @@ export interface Acquired {
   readonly listener: SeqpacketListener;
   readonly journal: Journal;
   readonly inheritance: Inheritance<OwnedFd>;
-  /** Connections that go on; the processes of those that are not here are watched. */
-  readonly held: ReadonlyMap<ConnectionId, HeldConnection>;
 }
 
 /** @throws HUB_RUNNING, HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG */
-export function acquireAlone(scope: Scope, options: HubServerOptions): Acquired {
+export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
   const { service } = options;
   scope.defer(() => service?.close());
   const socketPath = checkedPath(options);
@@ -70,17 +63,7 @@ export function acquireAlone(scope: Scope, options: HubServerOptions): Acquired 
   if (passed === undefined) scope.defer(() => removeStaleSocket(socketPath));
   const memory = service?.takeMemory(state.objects) ?? new Map<number, ObjectMemory<OwnedFd>>();
   for (const { fds } of memory.values()) scope.defer(() => releaseAll(fds.map((fd) => () => fd.close())));
-  return { socketPath, lock, listener, journal, inheritance: inheritanceAfterCrash(state, memory), held: new Map() };
-}
-
-/** Takes over what was handed over, also where it throws; writes nothing yet. */
-export function acquireFrom(scope: Scope, handedOver: HandedOver, options: HubServerOptions): Acquired {
-  scope.defer(() => closeHandedOver(handedOver));
-  const socketPath = checkedPath(options);
-  const { bootId } = ownIdentity();
-  const journal = Journal.adopt(journalPathOf(socketPath), bootId, options.log ?? (() => {}));
-  scope.own(journal, (journal) => journal.close());
-  return { ...handedOver, socketPath, journal };
+  return { socketPath, lock, listener, journal, inheritance: inheritanceAfterCrash(state, memory) };
 }
 
 function isForOthers({ policy }: HubServerOptions): boolean {
@@ -88,7 +71,7 @@ function isForOthers({ policy }: HubServerOptions): boolean {
 }
 
 /** Lets those connect to whom the hub has something to say. */
-export function setReach(socketPath: string, options: HubServerOptions): void {
+function setReach(socketPath: string, options: HubServerOptions): void {
   // WHY to all, also where only a group is served: whom it does not serve the hub tells so, and the kernel would say EACCES.
   if (isForOthers(options)) openToAll(socketPath);
   else restrictToOwner(socketPath);

@@ -11,7 +11,7 @@ export function inheritanceAfterCrash<Fd>(
   const connections: EarlierConnection[] = [...state.sessions.values()].map((session, index) => {
     const { pid, startTicks, uid, gid, groups } = session;
     const peer = { pid, startTicks, uid, gid, groups };
-    return { id: index + 1, peer, attached: false, session, unrestored: null, waiting: [] };
+    return { id: index + 1, peer, session };
   });
   return { state, connections, memory };
 }

@@ -6,7 +6,6 @@
 import { ftruncateSync, readFileSync, renameSync, unlinkSync, writeSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
-import { statFile } from "../os/file-calls.js";
 import { openFile } from "../os/open-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { fromNodeError } from "../os/system-error.js";
@@ -61,19 +60,6 @@ export class Journal {
   static create(path: string, bootId: string, state: HubState, log: (line: string) => void): Journal {
     const { file, byteLength } = writeAnew(path, bootId, state);
     return new Journal(path, bootId, file, byteLength, log);
-  }
-
-  /**
-   * The file of a hub that hands over, to go on where that one stopped. Writes nothing yet: that hub may still be the one to go on.
-   */
-  static adopt(path: string, bootId: string, log: (line: string) => void): Journal {
-    return acquireIn((scope) => {
-      const file = scope.own(openFile(path, "append"), (file) => file.close());
-      const journal = new Journal(path, bootId, file, Number(statFile(file).size), log);
-      // WHY: it may be of another version, and ends that the other hub could not write are not in it.
-      journal.#compactAtBytes = 0;
-      return journal;
-    });
   }
 
   /** @throws SystemError where something is gained and could not be written; ends are written later then */

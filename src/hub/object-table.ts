@@ -218,10 +218,7 @@ export class ObjectTable<Fd> {
     }
   }
 
-  /**
-   * Ends in the memory of channels what an earlier hub had no time for. WHY not in `settle`: while another hub hands over, it may still go
-   * on, and give places that looked free.
-   */
+  /** Ends in the memory of channels what an earlier hub had no time for. */
   settleChannels(): void {
     for (const object of [...this.#objects.values()]) {
       if (object.memory === undefined) continue;

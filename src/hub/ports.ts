@@ -35,10 +35,10 @@ export interface HubPorts<Fd> {
   /** Ends the hub, after what was replied. */
   stop(): void;
   /**
-   * Gives everything to the process on this connection, once the request was answered.
-   * @throws PROTOCOL_MISMATCH where it wants another format, HUB_IN_USE where that is under way already
+   * Ends this process for the next hub to go on, after what was replied.
+   * @throws NO_KEEPER if nobody would start the next hub
    */
-  handOver(connection: ConnectionId, format: number): void;
+  restart(): void;
   /**
    * Keeps what the next hub must know if this one dies. Called before the change takes effect.
    * @throws where something is gained and could not be written down; what ends is never refused

@@ -124,12 +124,11 @@ export class Sessions<Fd> {
     return session;
   }
 
-  /** A connection of an earlier hub, with its session; the number of one that hung up is only there to watch its process for. */
-  restore({ id, peer, attached, session }: EarlierConnection): Session<Fd> | undefined {
-    const connection: Connection<Fd> = { id, peer, attached, session: undefined };
+  /** A session of an earlier hub, with a connection that hung up and is only there to watch its process for. */
+  restore({ id, peer, session }: EarlierConnection): Session<Fd> {
+    const connection: Connection<Fd> = { id, peer, attached: false, session: undefined };
     this.#connections.set(id, connection);
-    if (attached) this.accountOf(peer.uid).take({ clients: 1 });
-    return session === null ? undefined : this.begin(session.id, session.program, connection);
+    return this.begin(session.id, session.program, connection);
   }
 
   /** The connection goes on with the session; returns the one whose place it takes. */

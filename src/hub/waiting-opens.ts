@@ -30,12 +30,6 @@ export class WaitingOpens<Fd> {
     this.#add({ session, request });
   }
 
-  /** As `add`, for one that an earlier hub took. */
-  restore(waiting: WaitingOpen<Fd>): void {
-    waiting.session.account.take(ONE);
-    this.#add(waiting);
-  }
-
   /** Removes and returns the wait of one request, if there is one. */
   take(session: SessionId, requestId: number): WaitingOpen<Fd> | undefined {
     const waiting = this.#bySession.get(session)?.get(requestId);
@@ -48,11 +42,6 @@ export class WaitingOpens<Fd> {
     const all = [...(this.#byName.get(name) ?? [])];
     for (const waiting of all) this.#delete(waiting);
     return all;
-  }
-
-  /** The requests of one session that wait, in the order in which they came. */
-  ofSession(session: SessionId): RequestOf<"open">[] {
-    return [...(this.#bySession.get(session)?.values() ?? [])].map(({ request }) => request);
   }
 
   dropSession(session: SessionId): void {

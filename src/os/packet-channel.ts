@@ -2,7 +2,6 @@
  * A connected socket on the event loop: messages in by callback, messages out at once or, where the other side
  * does not read, through a bounded queue. Ends once, with a reason.
  */
-import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
@@ -18,7 +17,7 @@ export interface PacketHandler {
 }
 
 /** A message that waits for the other side to read. */
-export interface QueuedMessage {
+interface QueuedMessage {
   readonly bytes: Uint8Array;
   /** Duplicates that are the queue's own. */
   readonly fds: readonly OwnedFd[];
@@ -32,19 +31,6 @@ export interface PacketChannelOptions {
    * makes no difference.
    */
   readonly receiveWhileQueuedMax?: number;
-  /** What waits from the start, ahead of all that is sent, whatever its number. The channel takes over the descriptors. */
-  readonly queued?: readonly QueuedMessage[];
-}
-
-/** What is left of a channel that was taken over, all of it the caller's: another channel, here or in another process, goes on with it. */
-export interface TakenOver {
-  readonly socket: SeqpacketSocket;
-  readonly queued: readonly QueuedMessage[];
-}
-
-interface Drain {
-  resolve(): void;
-  reject(reason: unknown): void;
 }
 
 /**
@@ -63,24 +49,19 @@ export class PacketChannel {
   readonly socket: SeqpacketSocket;
   readonly #handler: PacketHandler;
   readonly #watch: FdWatch;
-  readonly #queue: QueuedMessage[];
+  readonly #queue: QueuedMessage[] = [];
   readonly #queueMessagesMax: number;
   readonly #receiveWhileQueuedMax: number;
-  readonly #drains = new Set<Drain>();
   #open = true;
   #paused = false;
 
-  /** Takes over the socket and what is queued, unless it throws. */
+  /** Takes over the socket, unless it throws. */
   constructor(socket: SeqpacketSocket, handler: PacketHandler, options: PacketChannelOptions = {}) {
     this.socket = socket;
     this.#handler = handler;
     this.#queueMessagesMax = options.queueMessagesMax ?? limits.sendQueueMessagesMax;
     this.#receiveWhileQueuedMax = options.receiveWhileQueuedMax ?? Number.POSITIVE_INFINITY;
-    this.#queue = [...(options.queued ?? [])];
     this.#watch = new FdWatch(socket.fd, () => this.#onReady());
-    if (this.#queue.length === 0) return;
-    this.#watch.setWritable(true);
-    this.#watch.setReadable(this.#receives);
   }
 
   get open(): boolean {
@@ -116,23 +97,6 @@ export class PacketChannel {
   }
 
   /**
-   * Waits until no message is queued: all are with the system, or the other side has hung up, which `onEnd` tells.
-   * @throws TIMEOUT, ABORTED; CLOSED where the channel is closed or taken over, PEER_GONE, or what else ended it
-   */
-  async drained(deadline: Deadline): Promise<void> {
-    if (!this.#open) throw endedWhileWaiting();
-    if (this.#queue.length === 0) return;
-    let drain: Drain | undefined;
-    const empty = new Promise<void>((resolve, reject) => {
-      drain = { resolve, reject };
-      this.#drains.add(drain);
-    });
-    await deadline.race(empty, () => {
-      if (drain !== undefined) this.#drains.delete(drain);
-    });
-  }
-
-  /**
    * Receives nothing until `resume`: what is sent meanwhile waits in the socket, and in the end the other side has to wait.
    * Also its hanging up is noticed only then. Messages of this side are still sent. Without any it keeps no process from ending.
    */
@@ -146,20 +110,6 @@ export class PacketChannel {
     this.#watch.setReadable(this.#receives);
   }
 
-  /**
-   * Ends the channel without its handler being told, and gives up the socket, open and with all that was not yet received, and the
-   * messages that wait.
-   * @throws CLOSED after the end
-   */
-  takeOver(): TakenOver {
-    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot take over a connection: it has ended");
-    this.#watch.close();
-    this.#open = false;
-    const queued = this.#queue.splice(0);
-    this.#settleDrains((drain) => drain.reject(endedWhileWaiting()));
-    return { socket: this.socket, queued };
-  }
-
   /** Whether the connection keeps the process from ending; it does unless told otherwise. */
   setReferenced(referenced: boolean): void {
     this.#watch.setReferenced(referenced);
@@ -167,13 +117,8 @@ export class PacketChannel {
 
   /** Ends the channel from this side; messages that still wait are dropped. */
   close(): void {
-    this.#close(endedWhileWaiting());
-  }
-
-  #close(reason: unknown): void {
     if (!this.#open) return;
     this.#open = false;
-    this.#settleDrains((drain) => drain.reject(reason));
     const dropped = this.#queue.splice(0).flatMap((waiting) => waiting.fds);
     releaseAll([() => this.#watch.close(), () => this.socket.close(), ...dropped.map((fd) => () => fd.close())]);
   }
@@ -217,10 +162,7 @@ export class PacketChannel {
     while (sent < count && this.#trySendQueued(this.#queue[sent])) sent += 1;
     const done = this.#queue.splice(0, sent).flatMap((waiting) => waiting.fds);
     this.#watch.setReadable(this.#receives);
-    if (this.#queue.length === 0) {
-      this.#watch.setWritable(false);
-      this.#settleDrains((drain) => drain.resolve());
-    }
+    if (this.#queue.length === 0) this.#watch.setWritable(false);
     releaseAll(done.map((fd) => () => fd.close()));
   }
 
@@ -234,25 +176,15 @@ export class PacketChannel {
     }
   }
 
-  #settleDrains(settle: (drain: Drain) => void): void {
-    const drains = [...this.#drains];
-    this.#drains.clear();
-    for (const drain of drains) settle(drain);
-  }
-
   #end(reason: unknown): void {
     if (!this.#open) return;
     let told = reason;
     try {
-      this.#close(reason ?? new CudaIpcError("PEER_GONE", "Cannot send what waits: the other side has hung up"));
+      this.close();
     } catch (error) {
       // WHY told and not thrown: this is the event loop's call, and whoever waits for the end has to hear of it.
       told ??= error;
     }
     this.#handler.onEnd(told);
   }
-}
-
-function endedWhileWaiting(): CudaIpcError {
-  return new CudaIpcError("CLOSED", "Cannot wait until all messages are sent: the connection has ended");
 }

@@ -37,17 +37,6 @@ export class ProcessWatch {
     return this.#open ? hasEnded(this.#pidfd) : true;
   }
 
-  /**
-   * Ends the watch without a call of `onExit`, and gives up the pidfd: another watch, here or in another process, goes on with it.
-   * Undefined after the end, also by the process's exit.
-   */
-  takeOver(): OwnedFd | undefined {
-    if (!this.#open) return undefined;
-    this.#open = false;
-    this.#watch.close();
-    return this.#pidfd;
-  }
-
   close(): void {
     if (!this.#open) return;
     this.#open = false;

@@ -69,8 +69,8 @@ export const requestSchema = v.variant("op", [
   v.strictObject({ ...head, op: v.literal("inspect"), name: anyName }),
   v.strictObject({ ...head, op: v.literal("status") }),
   v.strictObject({ ...head, op: v.literal("stop"), force: v.boolean() }),
-  /** Another hub takes this one's place; what follows on this connection is of the format that it names, and in hub/takeover-messages. */
-  v.strictObject({ ...head, op: v.literal("takeover"), format: id }),
+  /** Ends this hub's process; its keeper or service manager starts the next one, which goes on with everything. */
+  v.strictObject({ ...head, op: v.literal("restart") }),
   /** Last message of a session: everything it holds is given back at once. */
   v.strictObject({ ...head, op: v.literal("bye") }),
 ]);
@@ -174,7 +174,7 @@ export const resultSchemas = {
   inspect: v.strictObject({ object: objectSummary, holders: v.array(holder), holdersLeftOut: count }),
   status: hubStatus,
   stop: none,
-  takeover: none,
+  restart: none,
   bye: none,
 } as const satisfies Record<Request["op"], v.GenericSchema>;
 

@@ -1,5 +1,5 @@
 /**
- * The hub's core under thousands of clients that come, share, fail and die, and under its own crashes and takeovers: after each of a
+ * The hub's core under thousands of clients that come, share, fail and die, and under its own crashes and restarts: after each of a
  * million events it has done exactly what the model says. `SIMULATION_SEED=7` repeats one run, `NIGHTLY=1` does ten million events,
  * `SIMULATION_STEPS` as many as it says.
  */
@@ -11,7 +11,7 @@ import { runSeed, simulate } from "../support/simulation/runs.js";
 const { SIMULATION_SEED, SIMULATION_STEPS } = process.env;
 
 describe("the hub's core", () => {
-  it("keeps its promises through any sequence of requests, failures, deaths, crashes and takeovers", (t) => {
+  it("keeps its promises through any sequence of requests, failures, deaths, crashes and restarts", (t) => {
     if (SIMULATION_SEED !== undefined) {
       runSeed(Number(SIMULATION_SEED));
       return;

@@ -3,7 +3,7 @@
  * and what a descriptor's memory is can be said by the test.
  */
 import assert from "node:assert/strict";
-import type { CudaIpcError } from "../../src/base/errors.js";
+import { CudaIpcError } from "../../src/base/errors.js";
 import { HubCore } from "../../src/hub/hub-core.js";
 import type { HubRecord } from "../../src/hub/hub-records.js";
 import { type HubPolicy, privatePolicy } from "../../src/hub/policy.js";
@@ -48,10 +48,12 @@ export class CoreRig implements HubPorts<number> {
   readonly records: HubRecord[] = [];
   readonly forgotten: ConnectionId[] = [];
   readonly paused: { readonly connection: ConnectionId; readonly milliseconds: number }[] = [];
-  readonly handedOver: ConnectionId[] = [];
   /** Descriptors of objects that the world was told of. */
   readonly kept = new Map<number, readonly number[]>();
   stops = 0;
+  restarts = 0;
+  /** Whether somebody would start the next hub. */
+  hasKeeper = true;
   monotonic = 0;
   /** What `record` throws, once, for a gain. */
   recordFailure: CudaIpcError | undefined;
@@ -194,8 +196,9 @@ export class CoreRig implements HubPorts<number> {
     this.paused.push({ connection, milliseconds });
   }
 
-  handOver(connection: ConnectionId): void {
-    this.handedOver.push(connection);
+  restart(): void {
+    if (!this.hasKeeper) throw new CudaIpcError("NO_KEEPER", "Cannot restart the hub");
+    this.restarts += 1;
   }
 
   record(records: readonly HubRecord[]): void {

@@ -239,7 +239,7 @@ export class HostileWorld {
     const kept = ok && request.op === "create";
     for (const fd of fds) assert.equal(open.has(fd), kept, `descriptor ${fd} ${kept ? "was closed" : "is kept"}`);
     assert.deepEqual(hungUp, ok && request.op === "bye" ? [this.hostile] : []);
-    assert.deepEqual(this.rig.handedOver, ok && request.op === "takeover" ? [this.hostile] : []);
+    assert.equal(this.rig.restarts, ok && request.op === "restart" ? 1 : 0);
     assert.deepEqual(this.rig.forgotten, [], "no session is taken over by another process");
     assert.equal(stops, ok && request.op === "stop" && request.force ? 1 : 0);
     this.counts[ok ? "answered" : "refused"] += 1;
@@ -311,7 +311,7 @@ export class HostileWorld {
     this.rig.ended.length = 0;
     this.rig.channelWords.length = 0;
     this.rig.stops = 0;
-    this.rig.handedOver.length = 0;
+    this.rig.restarts = 0;
     this.rig.records.length = 0;
     // WHY: the limit of messages a second is met elsewhere; here it would refuse nearly all.
     this.rig.monotonic += 1000;

@@ -106,7 +106,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "inspect", name: "frame" },
   { ...head, op: "status" },
   { ...head, op: "stop", force: false },
-  { ...head, op: "takeover", format: 1 },
+  { ...head, op: "restart" },
   { ...head, op: "bye" },
 ];
 
@@ -141,7 +141,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
   publish: [{}],
   restore: [{}],
   restored: [{}],
-  takeover: [{}],
+  restart: [{}],
   open: [
     ...[hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray, ...channels].map((descriptor) => ({
       ...opened,

@@ -5,8 +5,6 @@ export interface ActorPart {
   readonly socket: string;
   readonly device: string;
   readonly elements: number;
-  /** How long a hub outlives a demo that was itself ended by force. */
-  readonly idleMs: number;
 }
 
 export type FromActor =

@@ -5,7 +5,7 @@ import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import type { ActorPart, FromActor, ToActor } from "./actor-messages.js";
 
-export type ActorRole = "producer" | "consumer" | "reader" | "successor";
+export type ActorRole = "producer" | "consumer" | "reader";
 
 export class ActorProcess {
   readonly role: string;

@@ -13,14 +13,6 @@ export interface Actor {
   told(word: string): Promise<void>;
 }
 
-/** An actor that is a hub itself. */
-export interface HubActor {
-  readonly socket: string;
-  readonly idleMs: number;
-  say(text: string): void;
-  reached(point: string): void;
-}
-
 const voice = {
   say: (text: string) => send({ kind: "say", text }),
   reached: (point: string) => send({ kind: "reached", point }),
@@ -34,12 +26,6 @@ export async function play(part: (actor: Actor) => Promise<void>): Promise<void>
     hub.device().memoryInfo();
     await part({ ...voice, hub, elements, told });
   });
-}
-
-/** As `play`, for a part that joins no hub. */
-export async function serve(part: (actor: HubActor) => Promise<void>): Promise<void> {
-  process.umask(0o077);
-  await run(({ socket, idleMs }) => part({ ...voice, socket, idleMs }));
 }
 
 async function run(part: (given: ActorPart, told: (word: string) => Promise<void>) => Promise<void>): Promise<void> {

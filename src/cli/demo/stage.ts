@@ -32,10 +32,8 @@ export class Stage {
   readonly #elements: number;
   readonly #terminal: Terminal;
   readonly #actors: ActorProcess[] = [];
-  /** Actors that serve: they end as the hub does, after all others. */
-  readonly #hubs: ActorProcess[];
 
-  private constructor(hub: Hub, options: StageOptions, signal: AbortSignal, terminal: Terminal, hubs: ActorProcess[]) {
+  private constructor(hub: Hub, options: StageOptions, signal: AbortSignal, terminal: Terminal) {
     const device = hub.device(options.device);
     this.hub = hub;
     this.signal = signal;
@@ -43,7 +41,6 @@ export class Stage {
     this.#device = device.name;
     this.#elements = options.elements;
     this.#terminal = terminal;
-    this.#hubs = hubs;
   }
 
   /** Sets the stage, runs the play on it and clears it, whatever came of the play. */
@@ -77,9 +74,8 @@ export class Stage {
     play: (stage: Stage) => Promise<void>,
   ): Promise<void> {
     await using hub = await connect({ socket, hubIdleMs: HUB_IDLE_MS, program: "cuda-ipc demo", signal });
-    const hubs: ActorProcess[] = [];
     try {
-      const stage = new Stage(hub, options, signal, terminal, hubs);
+      const stage = new Stage(hub, options, signal, terminal);
       try {
         await play(stage);
       } finally {
@@ -87,16 +83,15 @@ export class Stage {
       }
     } finally {
       await endHub(hub, { force: true });
-      await Promise.all(hubs.map((each) => each.exited));
     }
   }
 
   /** Starts an actor; its steps are printed under the title. */
   start(role: ActorRole, title: string = role): ActorProcess {
-    const part = { socket: this.hub.socketPath, device: this.#device, elements: this.#elements, idleMs: HUB_IDLE_MS };
+    const part = { socket: this.hub.socketPath, device: this.#device, elements: this.#elements };
     const onSay = (from: ActorProcess, text: string) => this.say(from.role, from.pid, text);
     const actor = ActorProcess.start(role, part, { title, signal: this.signal, onSay });
-    (role === "successor" ? this.#hubs : this.#actors).push(actor);
+    this.#actors.push(actor);
     return actor;
   }
 

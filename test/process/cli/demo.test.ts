@@ -48,7 +48,7 @@ describe("cuda-ipc demo", () => {
     assert.match(await rig.ok("demo", "--elements", "3000001"), /float32\[3000001\]/);
   });
 
-  it("shows that an array outlives its producer and the hub, and that a takeover is not noticed", async () => {
+  it("shows that an array outlives its producer and the hub", async () => {
     await using rig = await CliRig.open();
     const text = await rig.ok("demo", "crash", "--elements", "100000");
     const steps = text.split("\n").map((line) => line.replace(/ +\d+ +/, ": ").trim());
@@ -61,13 +61,10 @@ describe("cuda-ipc demo", () => {
     assert.ok(hubKilled > at("latecomer: read every element") && backAgain > hubKilled);
     assert.match(steps[backAgain] ?? "", /1 object and 2 leases as before$/);
     assert.ok(at('demo: opened "demo" by its name') > backAgain);
-    const takenOver = at("successor: took 1 object and all connections over");
-    assert.ok(takenOver > backAgain && at("hub: serves in place of") > takenOver);
     const reads = steps.flatMap((step, index) => (/: read every element/.test(step) ? [index] : []));
-    assert.equal(reads.length, 6, "two readers read after each of the three");
-    assert.ok((reads[3] ?? 0) > backAgain && (reads[3] ?? 0) < takenOver && (reads[4] ?? 0) > takenOver);
-    assert.ok(at("hub: keeps 0 objects") > (reads[5] ?? 0));
-    assert.equal(new Set(pidsIn(text)).size, 7, "a producer, two readers, three hubs and the demo itself");
+    assert.equal(reads.length, 4, "two readers read after each of the two");
+    assert.ok((reads[2] ?? 0) > backAgain && at("hub: keeps 0 objects") > (reads[3] ?? 0));
+    assert.equal(new Set(pidsIn(text)).size, 6, "a producer, two readers, two hubs and the demo itself");
     await assertNothingLeft(rig, pidsIn(text));
   });
 

@@ -128,9 +128,9 @@ for (const owner of [HUB, { uid: 0, gid: 0 }]) {
 describe("a hub for several users", { skip: skipUnlessRoot }, () => {
   checkLeaks();
 
-  it("is ended and taken over by its own user and root alone", async () => {
+  it("is ended and restarted by its own user and root alone", async () => {
     await using hub = await TestHub.start({ user: HUB, config: { users: [ALICE.uid] } });
-    for (const step of ["stop", "takeover"]) {
+    for (const step of ["stop", "restart"]) {
       assertDenied(
         await tryAs(hub, ALICE, step),
         /hub: it is of user 12340, and asked by user 12341; that user and root/,

@@ -2,7 +2,7 @@
 
 export const roles = ["producer", "consumer", "hub"] as const;
 export const faults = ["SIGKILL", "SIGSTOP", "socket cut", "fd table full", "disk full", "memory limit"] as const;
-export const steps = ["create", "publish", "open", "read", "write", "close", "reconnect", "takeover"] as const;
+export const steps = ["create", "publish", "open", "read", "write", "close", "reconnect"] as const;
 
 export type Role = (typeof roles)[number];
 export type Fault = (typeof faults)[number];
@@ -31,7 +31,6 @@ export const doersOf: Readonly<Record<Step, readonly Role[]>> = {
   write: ["producer"],
   close: ["producer", "consumer"],
   reconnect: ["producer", "consumer"],
-  takeover: ["hub"],
 };
 
 /** Whether the one that is hit has a part in the step itself, so that it is hit within its own system calls. */

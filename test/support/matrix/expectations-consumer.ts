@@ -12,7 +12,6 @@ export const consumerExpectations: RoleExpectations = {
     write: "the producer's writing works",
     close: "its end is its close; nothing of the array is left",
     reconnect: "the producer comes back; the leases of the dead end",
-    takeover: "the successor sees its end and gives back what it held",
   },
   SIGSTOP: {
     create: "the producer's call works meanwhile",
@@ -22,7 +21,6 @@ export const consumerExpectations: RoleExpectations = {
     write: "the producer's writing works meanwhile",
     close: "goes on where it was; others are served meanwhile",
     reconnect: "comes back when it goes on, with all that it held",
-    takeover: "finds itself at the successor when it goes on",
   },
   "socket cut": {
     create: "comes back; the producer's call works",
@@ -32,7 +30,6 @@ export const consumerExpectations: RoleExpectations = {
     write: "comes back; the producer's writing works",
     close: "the lease is given back, by the old connection or the next",
     reconnect: "comes back all the same, with all that it held",
-    takeover: "comes back to the successor, with all that it held",
   },
   "fd table full": {
     create: "the producer's call works",
@@ -42,7 +39,6 @@ export const consumerExpectations: RoleExpectations = {
     write: "the producer's writing works",
     close: "works: it needs no descriptor",
     reconnect: ["comes back once there is room; its calls end with their time limit", ["ok", "TIMEOUT"]],
-    takeover: "the takeover needs nothing of it",
   },
   "disk full": {
     create: "the producer's call works",
@@ -52,7 +48,6 @@ export const consumerExpectations: RoleExpectations = {
     write: "the producer's writing works",
     close: "works: it writes no file",
     reconnect: "works: it writes no file",
-    takeover: "the takeover needs nothing of it",
   },
   "memory limit": {
     create: "the producer's call works",
@@ -62,6 +57,5 @@ export const consumerExpectations: RoleExpectations = {
     write: "the producer's writing works",
     close: "works: it needs no memory of the system",
     reconnect: ["comes back once there is memory; its calls end with their time limit", ["ok", "TIMEOUT"]],
-    takeover: "the takeover needs nothing of it",
   },
 };

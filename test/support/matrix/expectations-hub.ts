@@ -12,7 +12,6 @@ export const hubExpectations: RoleExpectations = {
     write: "the writing needs no hub",
     close: "what was closed is not held at the next hub",
     reconnect: "all come back to the next hub, with names, leases and memory as before",
-    takeover: "the successor serves, with names, leases and memory as before",
   },
   SIGSTOP: {
     create: "the call waits, within its own time limit; works when the hub goes on",
@@ -22,7 +21,6 @@ export const hubExpectations: RoleExpectations = {
     write: "the writing needs no hub",
     close: "the memory is given back at once, the lease when the hub goes on",
     reconnect: "all come back when the hub goes on",
-    takeover: "the successor waits, and serves when the hub goes on",
   },
   "socket cut": {
     create: "all come back; created once",
@@ -32,7 +30,6 @@ export const hubExpectations: RoleExpectations = {
     write: "all come back; the writing needs no hub",
     close: "all come back; what was closed is not held",
     reconnect: "all come back all the same",
-    takeover: ["all come back, to the successor or to the hub that goes on", ["ok", "PEER_GONE", "TIMEOUT"]],
   },
   "fd table full": {
     create: [`TOO_MANY_FDS: ${NO_ROOM}`, ["TOO_MANY_FDS"]],
@@ -42,10 +39,6 @@ export const hubExpectations: RoleExpectations = {
     write: "the writing needs no hub",
     close: "works: it needs no descriptor",
     reconnect: ["who finds no room comes back once there is some; calls end with their time limit", ["ok", "TIMEOUT"]],
-    takeover: [
-      "the successor is hung up on or gives up with its time limit; the hub goes on",
-      ["TIMEOUT", "TOO_MANY_FDS", "PEER_GONE"],
-    ],
   },
   "disk full": {
     create: [`DISK_FULL: ${NO_ROOM}`, ["DISK_FULL"]],
@@ -55,7 +48,6 @@ export const hubExpectations: RoleExpectations = {
     write: "the writing needs no hub",
     close: "works; the hub writes the end down once there is room",
     reconnect: "all come back: nothing is gained that would have to be written down",
-    takeover: "works: the successor writes down what there is",
   },
   "memory limit": {
     create: [`OUT_OF_MEMORY: ${NO_ROOM}`, ["OUT_OF_MEMORY"]],
@@ -65,6 +57,5 @@ export const hubExpectations: RoleExpectations = {
     write: "the writing needs no hub",
     close: "works; the hub writes the end down once there is room",
     reconnect: ["all come back once there is memory; calls end with their time limit", ["ok", "TIMEOUT"]],
-    takeover: ["the successor gives up with its time limit; the hub goes on", ["TIMEOUT"]],
   },
 };

@@ -12,7 +12,6 @@ export const producerExpectations: RoleExpectations = {
     write: "what it wrote is never seen; the name is free",
     close: "its end is its close; the consumer's close works",
     reconnect: "the consumer comes back and reads on; the leases of the dead end",
-    takeover: "the successor sees its end and gives back what it held",
   },
   SIGSTOP: {
     create: "goes on where it was; nobody else waits for it",
@@ -22,7 +21,6 @@ export const producerExpectations: RoleExpectations = {
     write: "goes on where it was; nothing of it is seen meanwhile",
     close: "goes on where it was; others are served meanwhile",
     reconnect: "comes back when it goes on, with all that it held",
-    takeover: "finds itself at the successor when it goes on",
   },
   "socket cut": {
     create: "comes back and creates it, once",
@@ -32,7 +30,6 @@ export const producerExpectations: RoleExpectations = {
     write: "comes back with its leases; the writing is whole",
     close: "the lease is given back, by the old connection or the next",
     reconnect: "comes back all the same, with all that it held",
-    takeover: "comes back to the successor, with all that it held",
   },
   "fd table full": {
     create: [`TOO_MANY_FDS: ${REFUSED}`, ["TOO_MANY_FDS"]],
@@ -42,7 +39,6 @@ export const producerExpectations: RoleExpectations = {
     write: "works: it needs no descriptor",
     close: "works: it needs no descriptor",
     reconnect: ["comes back once there is room; its calls end with their time limit", ["ok", "TIMEOUT"]],
-    takeover: "the takeover needs nothing of it",
   },
   "disk full": {
     create: [`DISK_FULL: ${REFUSED}`, ["DISK_FULL"]],
@@ -52,7 +48,6 @@ export const producerExpectations: RoleExpectations = {
     write: "works: its memory is there already",
     close: "works: it writes no file",
     reconnect: "works: it writes no file",
-    takeover: "the takeover needs nothing of it",
   },
   "memory limit": {
     create: [`OUT_OF_MEMORY: ${REFUSED}`, ["OUT_OF_MEMORY"]],
@@ -62,6 +57,5 @@ export const producerExpectations: RoleExpectations = {
     write: "works: it is mapped already",
     close: "works: it needs no memory of the system",
     reconnect: ["comes back once there is memory; its calls end with their time limit", ["ok", "TIMEOUT"]],
-    takeover: "the takeover needs nothing of it",
   },
 };

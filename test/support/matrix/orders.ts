@@ -26,5 +26,3 @@ export type OutcomeMessage = Outcome & { readonly id: number };
 
 /** What a process says first: that it is there, or why not. */
 export const READY_ID = 0;
-/** What a hub that has handed over says last: its counts. */
-export const FAREWELL_ID = -1;

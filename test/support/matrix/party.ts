@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { soon, until } from "../until.js";
 import type { SeamAction, SeamCounts } from "./fault-seam.js";
-import { FAREWELL_ID, type Order, type Outcome, type OutcomeMessage, READY_ID } from "./orders.js";
+import { type Order, type Outcome, type OutcomeMessage, READY_ID } from "./orders.js";
 
 /** Far longer than anything takes that is not held up. */
 const LONG_MS = 20_000;
@@ -21,7 +21,6 @@ export class Party {
   #complaint = "";
   #fdsLimit: string | undefined;
   #ended: string | undefined;
-  #lastCounts: SeamCounts | undefined;
 
   constructor(title: string, program: URL, args: readonly string[]) {
     this.title = title;
@@ -34,7 +33,6 @@ export class Party {
     });
     this.#ready = new Promise((resolve) => this.#waiting.set(READY_ID, resolve));
     this.#child.on("message", ({ id, ...outcome }: OutcomeMessage) => {
-      if (id === FAREWELL_ID) this.#lastCounts = outcome.value as SeamCounts;
       this.#waiting.get(id)?.(outcome);
       this.#waiting.delete(id);
     });
@@ -88,7 +86,7 @@ export class Party {
   /** None where it was killed. */
   async disarm(): Promise<SeamCounts | undefined> {
     const { code, value } = await this.tell({ do: "disarm" });
-    return code === null ? (value as SeamCounts) : this.#lastCounts;
+    return code === null ? (value as SeamCounts) : undefined;
   }
 
   signal(name: NodeJS.Signals): void {

@@ -46,11 +46,6 @@ export const protections: readonly Protection[] = [
     seenFailing: ["producer, socket cut, reconnect", "hub, socket cut, reconnect"],
   },
   {
-    of: "takeover",
-    removed: "a hub whose successor fails does not listen to its clients again",
-    seenFailing: ["hub, socket cut, takeover"],
-  },
-  {
     of: "SIGKILL",
     removed: "the hub does not act on the end of a process",
     seenFailing: [

@@ -22,7 +22,6 @@ const BEFORE: Readonly<Record<Step, readonly ("create" | "write" | "publish" | "
   write: ["create"],
   close: ["create", "write", "publish", "open"],
   reconnect: ["create", "write", "publish", "open"],
-  takeover: ["create", "write", "publish", "open"],
 };
 
 export async function prepare(world: World, step: Step, stamp: number): Promise<void> {
@@ -46,7 +45,6 @@ export async function complete(world: World, step: Step, stamp: number): Promise
 
 /** Does the step; the calls of those that take part, as they turned out. */
 export async function perform(world: World, step: Step, stamp: number, timeoutMs: number): Promise<CallOutcome[]> {
-  if (step === "takeover") return [await takeOver(world, timeoutMs)];
   if (step === "reconnect") {
     await world.party("hub").tell({ do: "cut" });
     return Promise.all(doersOf.reconnect.map((role) => call(world, role, { do: "ask" }, timeoutMs)));
@@ -60,17 +58,4 @@ export async function perform(world: World, step: Step, stamp: number, timeoutMs
 async function call(world: World, role: Role, order: Order, timeoutMs: number): Promise<CallOutcome> {
   const { code, message = "" } = await world.party(role).tell(order, timeoutMs);
   return { role, code: code ?? "ok", message };
-}
-
-async function takeOver(world: World, timeoutMs: number): Promise<CallOutcome> {
-  const hub = world.party("hub");
-  const successor = world.successor(timeoutMs);
-  const { code, message = "" } = await successor.ready();
-  if (code === null) {
-    await hub.exited();
-    world.succeed(successor);
-  } else {
-    await successor.exited();
-  }
-  return { role: "hub", code: code ?? "ok", message: `${message}\n${successor.complaint}` };
 }

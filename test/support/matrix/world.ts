@@ -19,7 +19,6 @@ const PLAYS = new URL("../../process/matrix/actors/plays.js", import.meta.url);
 const SERVES = new URL("../../process/matrix/actors/serves.js", import.meta.url);
 const OWN_STAMP = 7;
 const PINNED_STAMP = 8;
-const LONG_MS = 20_000;
 
 type Counts = Readonly<Record<string, unknown>>;
 
@@ -70,16 +69,6 @@ export class World {
   /** How often the bystander had to come back to a hub. */
   get reconnects(): number {
     return this.#reconnects;
-  }
-
-  /** A hub that is about to take the place of this one. */
-  successor(timeoutMs: number): Party {
-    return this.#start("hub", timeoutMs);
-  }
-
-  /** From here on this is the hub. */
-  succeed(hub: Party): void {
-    this.#parties.hub = hub;
   }
 
   /** New ones in the place of those that have ended, or of these. */
@@ -139,9 +128,9 @@ export class World {
     }
   }
 
-  #start(role: Role, timeoutMs: number = LONG_MS): Party {
+  #start(role: Role): Party {
     const { socket } = this.folder;
-    if (role === "hub") return new Party(role, SERVES, [socket, String(timeoutMs)]);
+    if (role === "hub") return new Party(role, SERVES, [socket]);
     return new Party(role, PLAYS, [socket, role]);
   }
 

@@ -11,7 +11,7 @@ import { World } from "./world.js";
 export function compare(sim: Simulation): void {
   const { core, model, world } = sim;
   sim.counts.comparison = (sim.counts.comparison ?? 0) + 1;
-  const { state, connections, memory } = core.inheritance();
+  const state = core.state();
   const found = {
     objects: [...state.objects.values()].map(({ record, published, named }) => [
       record.id,
@@ -23,10 +23,7 @@ export function compare(sim: Simulation): void {
       return [id, object, session, kind, role, place ?? undefined];
     }),
     sessions: [...state.sessions.keys()].map((id) => [id]),
-    memory: [...memory].map(([id, { fds }]) => [id, ...fds.map((fd) => world.open.get(fd)?.file.number)]),
-    connections: connections.map(({ id, attached, session, unrestored, waiting }) => {
-      return [id, attached, session?.id, sorted(unrestored ?? undefined), waiting.map((request) => request.id)];
-    }),
+    memory: [...world.store].map(([id, held]) => [id, ...held.map(({ file }) => file.number)]),
   };
   const objects = [...model.objects.values()];
   const leases = objects.flatMap((object) => [...object.leases.values()]);
@@ -37,13 +34,12 @@ export function compare(sim: Simulation): void {
     }),
     sessions: [...model.sessions.values()].filter(({ recorded }) => recorded).map(({ id }) => [id]),
     memory: objects.flatMap(({ id, memory }) => (memory ? [[id, ...memory.map(({ file }) => file.number)]] : [])),
-    connections: [...model.connections.values()].map(({ id, attached, session }) => {
-      return [id, attached, session?.id, sorted(session?.unrestored), [...(session?.waits.keys() ?? [])]];
-    }),
   };
-  for (const part of ["objects", "leases", "sessions", "memory", "connections"] as const) {
+  for (const part of ["objects", "leases", "sessions", "memory"] as const) {
     assert.deepEqual(found[part].sort(byNumber), wanted[part].sort(byNumber), part);
   }
+  assert.equal(core.connectionCount, model.connections.size);
+  for (const id of model.connections.keys()) assert.ok(core.hasConnection(id), `connection ${id} is known`);
   for (const object of objects) checkChannelFiles(object);
   checkSums(model);
   const replayed = replay(world.journal);
@@ -82,7 +78,7 @@ function checkPrefix(sim: Simulation): void {
   const world = new World();
   const core = new HubCore<number>(sim.core.identity, sim.plan.policy, world, 0);
   const connections = [...state.sessions.values()].map((session, index) => {
-    return { id: index + 1, peer: session, attached: false, session, unrestored: null, waiting: [] };
+    return { id: index + 1, peer: session, session };
   });
   core.inherit({ state, connections, memory: new Map() });
   const after = core.state();
@@ -90,10 +86,6 @@ function checkPrefix(sim: Simulation): void {
   for (const object of after.objects.keys()) assert.ok(held.has(object), `object ${object} is of nobody`);
   for (const { id } of connections) core.processEnded(id);
   assert.deepEqual([core.objectCount, core.connectionCount, world.open.size], [0, 0, 0]);
-}
-
-function sorted(numbers: Iterable<number> | undefined): number[] | undefined {
-  return numbers === undefined ? undefined : [...numbers].sort((one, other) => one - other);
 }
 
 function byNumber(one: readonly unknown[], other: readonly unknown[]): number {

@@ -14,7 +14,7 @@ export class Judge {
   readonly forgets: ConnectionId[] = [];
   readonly pauses: { readonly connection: ConnectionId; readonly milliseconds: number }[] = [];
   stops = 0;
-  handOvers = 0;
+  restarts = 0;
 
   constructor(world: World) {
     this.#world = world;
@@ -26,7 +26,7 @@ export class Judge {
     this.forgets.length = 0;
     this.pauses.length = 0;
     this.stops = 0;
-    this.handOvers = 0;
+    this.restarts = 0;
   }
 
   /** The next reply is a success, without descriptors unless they are asked for. */
@@ -70,7 +70,7 @@ export class Judge {
     same("connections to forget", world.forgotten, this.forgets);
     if (world.paused.length > 0 || this.pauses.length > 0) assert.deepEqual(world.paused, this.pauses);
     if (world.stops !== this.stops) assert.fail(`stops: ${world.stops}, wanted ${this.stops}`);
-    if (world.handOvers !== this.handOvers) assert.fail(`takeovers: ${world.handOvers}, wanted ${this.handOvers}`);
+    if (world.restarts !== this.restarts) assert.fail(`restarts: ${world.restarts}, wanted ${this.restarts}`);
   }
 
   #take(connection: ConnectionId, id: number, wanted: string): SentReply {

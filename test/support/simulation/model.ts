@@ -21,7 +21,6 @@ import { type Refusal, Tally, type Uses } from "./tally.js";
 import type { File, Held } from "./world.js";
 
 export interface ModelConnection {
-  /** Another one after a takeover. */
   id: ConnectionId;
   readonly peer: Peer;
   attached: boolean;
@@ -236,25 +235,6 @@ export class Model {
     this.touched.add(object);
     for (const lease of object.leases.values()) this.#dropParts(lease);
     this.#settleFiles(object);
-  }
-
-  /** Another hub has taken over: connections have other numbers, and everybody may send again. */
-  takenOver(numbers: ReadonlyMap<ConnectionId, ConnectionId>): void {
-    const all = [...this.connections.values()];
-    this.connections.clear();
-    for (const connection of all) {
-      connection.id = numbers.get(connection.id) as ConnectionId;
-      this.connections.set(connection.id, connection);
-    }
-    // WHY: what waits is handed over client by client.
-    this.waits.clear();
-    for (const { session } of this.connections.values())
-      for (const wait of session?.waits.values() ?? []) this.#queue(wait);
-    // WHY: they are not handed over.
-    for (const { leases } of this.objects.values()) for (const lease of leases.values()) this.#dropParts(lease);
-    this.hub.forgetMessages();
-    for (const tally of this.users.values()) tally.forgetMessages();
-    for (const { tally } of this.sessions.values()) tally.forgetMessages();
   }
 
   /** What cannot go on after a crash. */

@@ -11,7 +11,6 @@ export interface Plan {
   readonly stepsPerLife: number;
   readonly names: number;
   readonly stepsPerCrash: number;
-  readonly stepsPerTakeover: number;
   /** Whether a service manager keeps descriptors over a crash. */
   readonly keepsFds: boolean;
   readonly stepsPerComparison: number;
@@ -43,7 +42,6 @@ export function planOf(random: Random, processes: number = random.pick([3, 12, 5
     stepsPerLife: random.pick([20, 100, 400]) * processes,
     names: Math.max(4, Math.ceil(processes * random.pick([0.3, 1, 3, 9]))),
     stepsPerCrash: random.pick([500, 3000, 20_000]) * Math.max(1, processes / 50),
-    stepsPerTakeover: random.pick([500, 3000, 20_000]) * Math.max(1, processes / 50),
     keepsFds: random.chance(0.5),
     stepsPerComparison: 50 * processes,
   };

@@ -78,7 +78,7 @@ function other(client: Client, around: Surroundings): Request {
     return { ...head, id, op: "bye" };
   }
   if (dice < 71) return { ...head, id, op: "stop", force: random.chance(0.1) };
-  if (dice < 72) return { ...head, id, op: "takeover", format: 1 };
+  if (dice < 72) return { ...head, id, op: "restart" };
   if (dice < 90) return restored(client, id);
   return hello(client, around);
 }

@@ -1,4 +1,4 @@
-/** The ends of hubs, and what the next one makes of what is left: a crash, a takeover, an orderly stop. */
+/** The ends of hubs, and what the next one makes of what is left: a crash or restart, an orderly stop. */
 import assert from "node:assert/strict";
 import { checkRecord, type HubState, recordsOf, replay } from "../../../src/hub/hub-records.js";
 import type { EarlierConnection } from "../../../src/hub/inheritance.js";
@@ -51,7 +51,7 @@ export function crash(sim: Simulation, death: Death = {}): void {
     const { pid, startTicks, uid, gid, groups } = session;
     sim.lastConnection += 1;
     const peer = { pid, startTicks, uid, gid, groups };
-    return { id: sim.lastConnection, peer, attached: false, session, unrestored: null, waiting: [] };
+    return { id: sim.lastConnection, peer, session };
   });
   const kept = new Map([...stored].filter(([id]) => sim.plan.keepsFds && state.objects.has(id) && random.chance(0.9)));
   const memory = new Map(
@@ -60,7 +60,6 @@ export function crash(sim: Simulation, death: Death = {}): void {
   if (random.chance(0.2)) memory.set(1, memoryOf(sim, [{ file: world.file(), writable: true }], "memfd"));
   sim.model = inheritedModel(sim.plan.policy, { state, connections, kept, files });
   sim.core.inherit({ state, connections, memory });
-  sim.core.serving();
   sim.model.settle();
   sim.check();
   for (const { id, peer } of connections) {
@@ -68,46 +67,6 @@ export function crash(sim: Simulation, death: Death = {}): void {
     if (process === undefined) sim.pending.push({ what: "processEnded", connection: id });
     else process.connections.add(id);
   }
-}
-
-/** Another hub takes everything over while nobody notices. */
-export function takeOver(sim: Simulation): void {
-  const { world, model } = sim;
-  count(sim, "takeover");
-  world.beginEvent();
-  sim.judge.beginEvent();
-  const inheritance = sim.core.inheritance();
-  if (sim.random.chance(0.1)) return;
-  const state = replay([...recordsOf(inheritance.state)].map(overTheWire));
-  assert.deepEqual(state, inheritance.state, "a state survives its records");
-  const held = new Map(
-    [...inheritance.memory].map(([id, { fds }]) => [id, fds.map((fd) => world.open.get(fd) as Held)]),
-  );
-  world.rebirth();
-  world.store.clear();
-  world.journal = [...recordsOf(state)];
-  const memory = new Map<number, ObjectMemory<number>>();
-  for (const [id, { writable }] of inheritance.memory) {
-    memory.set(id, { fds: (held.get(id) as Held[]).map((one) => world.receive(one)) as [number], writable });
-  }
-  const numbers = new Map<ConnectionId, ConnectionId>();
-  const connections = inheritance.connections.map((connection): EarlierConnection => {
-    sim.lastConnection += 1;
-    numbers.set(connection.id, sim.lastConnection);
-    return { ...connection, id: sim.lastConnection };
-  });
-  sim.core = sim.newCore(0);
-  sim.core.inherit({ state, connections, memory });
-  sim.core.serving();
-  model.takenOver(numbers);
-  renumber(sim, numbers);
-  // WHY again: the hub that hands over may not have come to it.
-  model.toBeEnded.length = 0;
-  for (const { ownerLease, descriptor, memory: there } of model.objects.values())
-    if (ownerLease === undefined && descriptor.content.kind === "timeline" && there?.[0]?.writable)
-      model.toBeEnded.push(there[0].file);
-  sim.check();
-  assert.deepEqual(sim.core.state(), state, "a takeover changes nothing");
 }
 
 /** The hub was told to stop: names and leases are gone, and its clients know. */
@@ -133,22 +92,6 @@ function cutAll(sim: Simulation): void {
   world.store.clear();
   world.beginEvent();
   sim.judge.beginEvent();
-}
-
-function renumber(sim: Simulation, numbers: ReadonlyMap<ConnectionId, ConnectionId>): void {
-  const readers = [...sim.readers];
-  sim.readers.clear();
-  for (const [id, client] of readers) {
-    client.connection = numbers.get(id) as ConnectionId;
-    sim.readers.set(client.connection, client);
-  }
-  for (const { connections } of sim.population.all()) {
-    const all = [...connections];
-    connections.clear();
-    for (const id of all) if (numbers.has(id)) connections.add(numbers.get(id) as ConnectionId);
-  }
-  const pending = sim.pending.splice(0).filter(({ connection }) => numbers.has(connection));
-  for (const { what, connection } of pending) sim.pending.push({ what, connection: numbers.get(connection) as number });
 }
 
 /** What was told before the death holds after it, and nothing changed but what the event was about. */

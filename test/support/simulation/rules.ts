@@ -18,6 +18,7 @@ export interface Event {
   readonly nowMs: number;
   readonly diskFull: boolean;
   readonly fdTableFull: boolean;
+  readonly hasKeeper: boolean;
 }
 
 /** What gives something back, or says what is held: it is taken all the same. */
@@ -37,7 +38,7 @@ export function request(event: Event, connection: ModelConnection, message: Requ
     judge.fails(connection.id, message.id, "INVALID_MESSAGE");
   } else if (message.op === "hello") {
     hello(event, connection, message);
-  } else if (message.op === "stop" || message.op === "takeover") {
+  } else if (message.op === "stop" || message.op === "restart") {
     rule(event, connection, message);
   } else if (message.op === "bye") {
     judge.ok(connection.id, message.id);
@@ -132,13 +133,18 @@ function hello({ model, judge }: Event, connection: ModelConnection, message: Re
   model.begin(judge.fresh(result.session), connection);
 }
 
-function rule({ model, judge }: Event, { id, peer }: ModelConnection, message: RequestOf<"stop" | "takeover">) {
+function rule(
+  { model, judge, hasKeeper }: Event,
+  { id, peer }: ModelConnection,
+  message: RequestOf<"stop" | "restart">,
+) {
   if (peer.uid !== model.policy.uid && peer.uid !== 0) return judge.fails(id, message.id, "PERMISSION_DENIED");
   if (message.op === "stop") {
     const isUsed = model.objects.size > 0 || model.hub.used.clients > 1;
     if (isUsed && !message.force) return judge.fails(id, message.id, "HUB_IN_USE");
     judge.stops += 1;
-  } else judge.handOvers += 1;
+  } else if (!hasKeeper) return judge.fails(id, message.id, "NO_KEEPER");
+  else judge.restarts += 1;
   judge.ok(id, message.id);
 }
 

@@ -17,7 +17,7 @@ import { Model } from "./model.js";
 import { type Plan, planOf } from "./plan.js";
 import { Population } from "./population.js";
 import { nextPacket, type Surroundings } from "./requests.js";
-import { crash, type Snapshot, snapshotOf, stopped, takeOver } from "./restarts.js";
+import { crash, type Snapshot, snapshotOf, stopped } from "./restarts.js";
 import { request } from "./rules.js";
 import { World } from "./world.js";
 
@@ -52,6 +52,7 @@ export class Simulation {
     this.plan = planOf(this.random, processes);
     this.judge = new Judge(this.world);
     this.model = new Model(this.plan.policy);
+    this.world.hasKeeper = this.plan.keepsFds;
     this.core = this.newCore(0);
     this.population = new Population(this.random, this.plan);
     const names = Array.from({ length: this.plan.names }, (_, index) => `name-${index}`);
@@ -71,7 +72,6 @@ export class Simulation {
     this.world.clock += random.below(4);
     const process = population.any();
     if (random.chance(1 / plan.stepsPerCrash)) crash(this);
-    else if (random.chance(1 / plan.stepsPerTakeover)) takeOver(this);
     else if (pending.length > 0 && random.chance(pending.length > 20 ? 0.8 : 0.2)) this.#happen();
     else if (process === undefined || (population.size < plan.processes && random.chance(0.3))) population.spawn();
     else if (random.chance(1 / Math.max(1, plan.stepsPerLife / population.size))) this.kill(process);
@@ -179,20 +179,20 @@ export class Simulation {
     this.#begin(packet.message.op, id, packet.message);
     const before = this.#mayDie();
     const fds = packet.held.map((held) => this.world.receive(held));
-    const { diskFull, fdTableFull, clock } = this.world;
+    const { diskFull, fdTableFull, hasKeeper, clock } = this.world;
     this.#run(() => this.core.packet(id, encodeMessage(packet.message), fds));
     if (this.world.dead) return crash(this, { before, packet });
     request(
-      { model: this.model, judge: this.judge, nowMs: clock, diskFull, fdTableFull },
+      { model: this.model, judge: this.judge, nowMs: clock, diskFull, fdTableFull, hasKeeper },
       connection,
       packet.message,
       packet.held,
     );
     this.check();
     this.#deliver();
-    const { stops, handOvers } = this.world;
+    const { stops, restarts } = this.world;
     if (stops > 0) stopped(this);
-    else if (handOvers > 0) takeOver(this);
+    else if (restarts > 0) crash(this);
   }
 
   #spoil(client: Client) {

@@ -59,7 +59,9 @@ export class World implements HubPorts<number> {
   readonly endedNow: File[] = [];
   readonly rung = new Set<File>();
   stops = 0;
-  handOvers = 0;
+  restarts = 0;
+  /** Whether somebody would start the next hub. */
+  hasKeeper = false;
 
   // What is to go wrong in the event at hand.
   diskFull = false;
@@ -83,7 +85,7 @@ export class World implements HubPorts<number> {
     this.endedNow.length = 0;
     this.rung.clear();
     this.stops = 0;
-    this.handOvers = 0;
+    this.restarts = 0;
     this.diskFull = false;
     this.fdTableFull = false;
     this.recordsToLive = undefined;
@@ -135,8 +137,9 @@ export class World implements HubPorts<number> {
     if (!this.dead) this.stops += 1;
   }
 
-  handOver(): void {
-    if (!this.dead) this.handOvers += 1;
+  restart(): void {
+    if (!this.hasKeeper) throw new CudaIpcError("NO_KEEPER", "nobody starts the next hub");
+    if (!this.dead) this.restarts += 1;
   }
 
   record(records: readonly HubRecord[]): void {

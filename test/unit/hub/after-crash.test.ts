@@ -53,7 +53,7 @@ function nextHub({ rig }: Shared, records = rig.records): CoreRig {
   const next = new CoreRig(SERVING_ALL, 1000);
   const state = replay(records);
   const connections = [...state.sessions.values()].map((session, index) => {
-    return { id: -1 - index, peer: session, attached: false, session, unrestored: null, waiting: [] };
+    return { id: -1 - index, peer: session, session };
   });
   next.core.inherit({ state, connections, memory: new Map() });
   return next;

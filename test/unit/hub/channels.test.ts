@@ -333,11 +333,10 @@ describe("a channel after a crash of the hub", () => {
     const next = new CoreRig(SERVING_ALL, 1000);
     const state = replay(rig.records);
     const connections = [...state.sessions.values()].map((session, index) => {
-      return { id: -1 - index, peer: session, attached: false, session, unrestored: null, waiting: [] };
+      return { id: -1 - index, peer: session, session };
     });
     const kept = new Map([...memory].map(([id, all]) => [id, { fds: brought(next, all) as [number], writable: true }]));
     next.core.inherit({ state, connections, memory: kept });
-    next.core.serving();
     return next;
   }
 
@@ -453,18 +452,6 @@ describe("a channel after a crash of the hub", () => {
     ]);
     next.core.processEnded(-2);
     assert.equal(next.core.objectCount, 0);
-  });
-
-  it("writes nothing before it serves", () => {
-    create({ whenWriterGone: "wait" });
-    open(2);
-    rig.result(1, "release", { lease: writerLease });
-    const next = new CoreRig(SERVING_ALL, 1000);
-    const { state, connections } = rig.core.inheritance();
-    const all = brought(next, fds) as [number];
-    next.core.inherit({ state, connections, memory: new Map([[object, { fds: all, writable: true }]]) });
-    assert.deepEqual(written(next), []);
-    assert.equal(next.core.objectCount, 1);
   });
 
   it("a journal without roles and places is read", () => {

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { openSync } from "node:fs";
 import { constants } from "node:os";
 import { beforeEach, describe, it } from "node:test";
-import { Deadline } from "../../../src/base/deadline.js";
 import { hasCode, type SystemError } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
 import { releaseAll } from "../../../src/base/scope.js";
@@ -11,7 +10,7 @@ import { OwnedFd, openFdCount } from "../../../src/os/owned-fd.js";
 import { PacketChannel, type PacketHandler } from "../../../src/os/packet-channel.js";
 import { type Packet, SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { checkLeaks } from "../../support/leak-check.js";
-import { soon, until } from "../../support/until.js";
+import { until } from "../../support/until.js";
 
 const BIG = new Uint8Array(60_000);
 
@@ -191,49 +190,6 @@ describe("PacketChannel", () => {
     assert.equal(channel.queuedMessages, 0);
   });
 
-  const deadline = (options = {}) => new Deadline("send everything", options, 30_000);
-
-  it("says when nothing waits any more, at once where nothing does", async () => {
-    await channel.drained(deadline());
-    fill();
-    let drained = false;
-    const done = channel.drained(deadline()).then(() => {
-      drained = true;
-    });
-    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
-    assert.equal(drained, false);
-    await until("everything is sent", () => {
-      drain();
-      return drained;
-    });
-    assert.equal(channel.queuedMessages, 0);
-    await done;
-  });
-
-  it("ends a wait for an empty queue with the deadline, with an abort and with the channel", async () => {
-    fill();
-    const controller = new AbortController();
-    const aborted = channel.drained(deadline({ signal: controller.signal }));
-    controller.abort();
-    await assert.rejects(aborted, (error) => hasCode(error, "ABORTED"));
-    await assert.rejects(channel.drained(deadline({ timeoutMs: 0 })), (error) => hasCode(error, "TIMEOUT"));
-    const closed = channel.drained(deadline());
-    channel.close();
-    await assert.rejects(soon("the wait ends", closed), (error) => hasCode(error, "CLOSED"));
-    await assert.rejects(channel.drained(deadline()), (error) => hasCode(error, "CLOSED"));
-  });
-
-  it("ends a wait for an empty queue with what ended the channel", async () => {
-    fill();
-    const failure = new Error("no");
-    onPacket = () => {
-      throw failure;
-    };
-    const drained = channel.drained(deadline());
-    peer.trySend(Buffer.from("x"));
-    await assert.rejects(soon("the wait ends", drained), failure);
-  });
-
   it("receives nothing while paused, neither messages nor the end, and everything once resumed", async () => {
     channel.pause();
     peer.trySend(Buffer.from("x"));
@@ -309,51 +265,6 @@ describe("PacketChannel", () => {
     for (let i = 0; i < 100; i += 1) peer.trySend(Buffer.from("x"));
     channel.drain();
     assert.equal(packets.length, 100);
-  });
-
-  it("is taken over with what was not received and what was not sent, and goes on elsewhere as if nothing had been", async () => {
-    fill();
-    using fd = new OwnedFd(openSync("/dev/null", "r"));
-    channel.send(Buffer.from("with a descriptor"), [fd]);
-    peer.trySend(Buffer.from("not received"));
-    const drained = channel.drained(deadline());
-    const { socket, queued } = channel.takeOver();
-    await assert.rejects(soon("the wait ends", drained), (error) => hasCode(error, "CLOSED"));
-    assert.deepEqual([channel.open, socket.fd.closed, queued.at(-1)?.fds.length], [false, false, 1]);
-    channel.close();
-    assert.throws(
-      () => channel.takeOver(),
-      (error) => hasCode(error, "CLOSED"),
-    );
-    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
-    assert.deepEqual([packets, ends, socket.fd.closed], [[], [], false]);
-
-    channel = new PacketChannel(socket, handler, { queued, queueMessagesMax: queued.length + 1 });
-    channel.send(Buffer.from("sent afterwards"));
-    assert.throws(
-      () => channel.send(Buffer.from("one too many")),
-      (error) => hasCode(error, "LIMIT_EXCEEDED"),
-    );
-    const found: string[] = [];
-    await until("everything arrives", () => {
-      for (let packet = peer.tryReceive(); packet !== undefined && packet !== "end"; packet = peer.tryReceive()) {
-        if (packet.bytes.byteLength < 100) found.push(`${Buffer.from(packet.bytes)} ${packet.fds.length}`);
-        releaseAll(packet.fds.map((fd) => () => fd.close()));
-      }
-      return found.length === 2;
-    });
-    assert.deepEqual(found, ["with a descriptor 1", "sent afterwards 0"]);
-    await until("what was not received arrives", () => packets.length === 1);
-  });
-
-  it("sends what it was given from another channel without being asked to", async () => {
-    fill();
-    const { socket, queued } = channel.takeOver();
-    channel = new PacketChannel(socket, handler, { queued });
-    await until("everything is sent", () => {
-      drain();
-      return channel.queuedMessages === 0;
-    });
   });
 
   it("ends also where its socket cannot be closed, and says so", async () => {

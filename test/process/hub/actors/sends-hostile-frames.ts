@@ -146,7 +146,7 @@ function sendReplaced(): Promise<number> {
 function endsHub(bytes: Uint8Array): boolean {
   try {
     const request = decodeRequest(bytes);
-    return (request.op === "stop" && request.force) || request.op === "takeover";
+    return (request.op === "stop" && request.force) || request.op === "restart";
   } catch {
     return false;
   }

@@ -39,9 +39,9 @@ const steps: Readonly<Record<string, (...args: never[]) => unknown>> = {
   inspect: async (name: string) => (await hub.inspect(name)).object.sharing,
   remove: (name: string) => hub.remove(name),
   stop: () => hub.stop({ force: true }),
-  takeover: async () => {
+  restart: async () => {
     using raw = await RawClient.connect(socket);
-    const { error } = await raw.ask({ op: "takeover", format: 1 });
+    const { error } = await raw.ask({ op: "restart" });
     if (error !== undefined) throw new CudaIpcError(error.code as ErrorCode, error.message);
   },
   users: async () => (await hub.status()).users,

@@ -8,7 +8,7 @@ import { checkLeaks } from "../../support/leak-check.js";
 import { RawClient } from "../../support/raw-client.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { soon, until } from "../../support/until.js";
-import { TakeoverRig } from "./takeover-rig.js";
+import { HubRig } from "./hub-rig.js";
 
 const PRODUCES = new URL("../hub/actors/produces.js", import.meta.url);
 
@@ -21,7 +21,7 @@ describe("a hub after one that was killed", () => {
   checkLeaks();
 
   it("gives no number that was given before", async () => {
-    await using rig = new TakeoverRig();
+    await using rig = new HubRig();
     const numbers: number[] = [];
     for (let round = 0; round < 3; round += 1) {
       const hub = await rig.serving();
@@ -46,7 +46,7 @@ describe("a hub after one that was killed", () => {
   });
 
   it("ends what a process held that ended while no hub ran, and keeps what another holds until that ends too", async () => {
-    await using rig = new TakeoverRig();
+    await using rig = new HubRig();
     const first = await rig.serving();
     const args = (name: string) => ({ args: [rig.folder.socket, name, "held", "publish", "10"] });
     await using gone = new Actor(PRODUCES, args("gone"));
@@ -68,7 +68,7 @@ describe("a hub after one that was killed", () => {
   });
 
   it("finds nothing after an orderly end", async () => {
-    await using rig = new TakeoverRig();
+    await using rig = new HubRig();
     const first = await rig.serving();
     const hub = await rig.connect();
     const array = await hub.create("frame", { dtype: "uint8", shape: [1] });

@@ -1,4 +1,4 @@
-/** Channels over the hands of hubs: the next one has their descriptors and places, and ends them as the first would have. */
+/** Channels after a hub was killed: the next one has their descriptors and places, and ends them as the first would have. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { control, page, writerStates } from "../../../src/ring/channel-layout.js";
@@ -6,15 +6,15 @@ import { Actor } from "../../support/actor.js";
 import { ChannelClient, hasRung, smallWord, word } from "../../support/channel-client.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { until } from "../../support/until.js";
-import { TakeoverRig } from "./takeover-rig.js";
+import { HubRig } from "./hub-rig.js";
 
 const HOLDS = new URL("../hub/actors/holds-channel.js", import.meta.url);
 
-describe("a hub that takes over channels", () => {
+describe("channels of a hub that was killed", () => {
   checkLeaks();
 
-  it("knows the places and who has them, and what to end and whom to wake", async () => {
-    await using rig = new TakeoverRig();
+  it("the next hub knows the places and who has them, and what to end and whom to wake", async () => {
+    await using rig = new HubRig();
     const first = await rig.serving();
     const { socket } = rig.folder;
     await using client = await ChannelClient.connect(socket);
@@ -25,7 +25,9 @@ describe("a hub that takes over channels", () => {
     await writer.says();
     using other = await client.open("d", "reader", true);
     const before = await client.inspect("c");
-    await rig.successorOf(first);
+    first.kill("SIGKILL");
+    await first.exited();
+    await rig.serving();
     assert.deepEqual(await client.inspect("c"), before);
     assert.equal(word(channel.page(0), page.lease), BigInt(lease));
     assert.equal(hasRung(other.bell()), false);
