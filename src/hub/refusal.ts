@@ -1,5 +1,4 @@
-/** What a request that fails is answered with, and what such an answer says. */
-import { isErrorCode } from "../base/error-codes.js";
+/** What a request that fails is answered with. */
 import { CudaIpcError } from "../base/errors.js";
 import { PROTOCOL_VERSION, type Reply } from "../wire/messages.js";
 
@@ -10,11 +9,6 @@ export function refusal(request: number, error: unknown): Reply {
   const { code, message } = codeAndMessage(error);
   const clipped = message.length > MESSAGE_CHARACTERS_MAX ? `${message.slice(0, MESSAGE_CHARACTERS_MAX)}...` : message;
   return { v: PROTOCOL_VERSION, id: request, ok: false, error: { code, message: clipped } };
-}
-
-/** The error that an answer speaks of; a code that is not known here becomes SYSTEM_ERROR. */
-export function refusedBy({ error }: Extract<Reply, { ok: false }>): CudaIpcError {
-  return new CudaIpcError(isErrorCode(error.code) ? error.code : "SYSTEM_ERROR", error.message);
 }
 
 function codeAndMessage(error: unknown): { readonly code: string; readonly message: string } {
