@@ -111,6 +111,8 @@ export const defaults = {
   reconnectTimeoutMs: 30_000,
   /** How long a client that is closed while it has no connection tries to tell the hub so. */
   goodbyeTimeoutMs: 2000,
+  /** How long the hub keeps the session of a worker thread that hung up and that the hub cannot see. */
+  unseenThreadMs: 30_000,
   /** How long a hub that was started on demand stays without clients and pinned objects. */
   hubIdleMs: 30_000,
   /** How long another process may take to answer, to appear, or to reach a barrier before the caller is told. */

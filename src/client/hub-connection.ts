@@ -11,6 +11,7 @@ import { packageVersion } from "../base/version.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
+import { ownThread } from "../os/thread-identity.js";
 import { decodeReply, decodeResult, encodeMessage } from "../wire/codec.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkHubUser } from "./hub-trust.js";
@@ -88,7 +89,9 @@ export class HubConnection {
     try {
       if (!referenced) connection.setReferenced(false);
       const client = { version: packageVersion(), program };
-      const fields = session === undefined ? { client } : { client, resume: { session } };
+      const thread = ownThread();
+      const resume = session === undefined ? undefined : { session };
+      const fields = { client, ...(resume && { resume }), ...(thread && { thread }) };
       connection.#greeting = await connection.request("hello", fields, deadline);
       return connection;
     } catch (error) {

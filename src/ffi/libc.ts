@@ -7,6 +7,7 @@ import { type Address, koffi, type PointerArgument } from "./koffi.js";
 export interface Libc {
   open(path: string, flags: number, mode: number): number;
   close(fd: number): number;
+  dup3(fd: number, number: number, flags: number): number;
   memfd_create(name: string, flags: number): number;
   ftruncate(fd: number, length: number): number;
   fallocate(fd: number, mode: number, offset: number, length: number): number;
@@ -80,6 +81,7 @@ function open(): Libc {
     // WHY three plain parameters: the variadic form passes them alike on x86-64 and AArch64 Linux.
     open: declare("open", "int", ["str", "int", "uint"]),
     close: declare("close", "int", ["int"]),
+    dup3: declare("dup3", "int", ["int", "int", "int"]),
     memfd_create: declare("memfd_create", "int", ["str", "uint"]),
     ftruncate: declare("ftruncate", "int", ["int", "int64"]),
     fallocate: declare("fallocate", "int", ["int", "int", "int64", "int64"]),

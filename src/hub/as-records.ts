@@ -3,9 +3,10 @@ import type { HubState, LeaseRecord, ObjectRecord, SessionRecord } from "./hub-r
 import type { Session } from "./sessions.js";
 import type { Lease, SharedObject } from "./shared-object.js";
 
-export function sessionRecord<Fd>({ id, peer, program }: Session<Fd>): SessionRecord {
+export function sessionRecord<Fd>({ id, peer, program, thread }: Session<Fd>): SessionRecord {
   const { pid, startTicks, uid, gid, groups } = peer;
-  return { t: "session", id, pid, startTicks, uid, gid, groups: [...groups], program };
+  const ofThread = thread === undefined ? {} : { thread };
+  return { t: "session", id, pid, startTicks, uid, gid, groups: [...groups], program, ...ofThread };
 }
 
 export function objectRecord<Fd>(object: Omit<SharedObject<Fd>, "leases" | "memory" | "account">): ObjectRecord {

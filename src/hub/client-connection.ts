@@ -8,12 +8,14 @@ import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel, type PacketHandler } from "../os/packet-channel.js";
 import { ProcessWatch } from "../os/process-watch.js";
 import type { SeqpacketSocket } from "../os/seqpacket.js";
+import type { ThreadIdentity } from "../os/thread-identity.js";
 import type { Peer } from "./ports.js";
+import { ThreadWatch } from "./thread-watch.js";
 
 export interface ConnectionEvents extends Pick<PacketHandler, "onPacket"> {
   /** The socket hung up: nobody reads replies any more. */
   onHangUp(reason: unknown): void;
-  /** The process has ended, with all its work on GPUs. Follows the hang-up; at once where it had ended before it was served. */
+  /** The process has ended, with all its work on GPUs, or the thread that the session belongs to. Follows the hang-up; at once where it had ended before it was served. */
   onGone(): void;
   /** Something could not be released: nobody is there to be thrown at, and the connection goes on or ends as if it had been. */
   onReleaseFailure(error: unknown): void;
@@ -25,6 +27,7 @@ export class ClientConnection {
   readonly #events: ConnectionEvents;
   #process: ProcessWatch | undefined;
   #resumeTimer: NodeJS.Timeout | undefined;
+  #thread: ThreadWatch | undefined;
   #gone = false;
 
   private constructor(
@@ -69,6 +72,14 @@ export class ClientConnection {
     if (this.open) this.#channel?.send(bytes, fds);
   }
 
+  /** Its session ends with this thread. @returns whether the thread can be seen, or could be */
+  watchThread(thread: ThreadIdentity, wasSeen: boolean): boolean {
+    this.#thread?.close();
+    this.#thread = new ThreadWatch(this.peer.pid, thread, wasSeen, () => this.#onExit());
+    if (!this.open) this.#thread.hungUp();
+    return this.#thread.isSeen;
+  }
+
   /** Takes no messages for so long. */
   pause(milliseconds: number): void {
     if (!this.open) return;
@@ -91,6 +102,7 @@ export class ClientConnection {
   forget(): void {
     this.#gone = true;
     clearTimeout(this.#resumeTimer);
+    this.#thread?.close();
     const watch = this.#process;
     this.#process = undefined;
     this.#release([() => this.#channel?.close(), () => watch?.close()]);
@@ -109,6 +121,7 @@ export class ClientConnection {
     clearTimeout(this.#resumeTimer);
     this.#events.onHangUp(reason);
     if (this.#process === undefined || this.#process.exited) this.#onExit();
+    else this.#thread?.hungUp();
   }
 
   #onExit(): void {

@@ -3,10 +3,12 @@ import { CudaIpcError } from "../base/errors.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { identityOf, openProcess, ownIdentity } from "../os/process-identity.js";
 import type { Packet, SeqpacketSocket } from "../os/seqpacket.js";
+import type { ThreadIdentity } from "../os/thread-identity.js";
 import { encodeMessage } from "../wire/codec.js";
 import type { Reply } from "../wire/messages.js";
 import { ClientConnection, type ConnectionEvents } from "./client-connection.js";
 import type { HubCore } from "./hub-core.js";
+import type { SessionThread } from "./hub-records.js";
 import type { ConnectionId, Peer } from "./ports.js";
 import { refusal } from "./refusal.js";
 
@@ -52,7 +54,7 @@ export class ClientConnections {
   }
 
   /** Watches a process whose session an earlier hub had under this number. */
-  watch(id: ConnectionId, peer: Peer): void {
+  watch(id: ConnectionId, peer: Peer, thread: SessionThread | undefined): void {
     const { pid, startTicks } = peer;
     const { bootId } = ownIdentity();
     const pidfd = startTicks === null ? undefined : openProcess({ pid, startTicks, bootId });
@@ -60,6 +62,7 @@ export class ClientConnections {
     else {
       this.#lastId = Math.max(this.#lastId, id);
       this.#connections.set(id, ClientConnection.watch(pidfd, peer, this.#events(id)));
+      if (thread !== undefined) this.watchThread(id, thread, thread.isSeen);
     }
   }
 
@@ -87,6 +90,11 @@ export class ClientConnections {
 
   pause(id: ConnectionId, milliseconds: number): void {
     this.#connections.get(id)?.pause(milliseconds);
+  }
+
+  /** @returns whether this process can see the thread, or the hub before it could */
+  watchThread(id: ConnectionId, thread: ThreadIdentity, wasSeen = false): boolean {
+    return this.#connections.get(id)?.watchThread(thread, wasSeen) ?? wasSeen;
   }
 
   /** Releases a connection that the core has forgotten. */

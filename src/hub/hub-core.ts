@@ -16,7 +16,7 @@ import { ObjectTable } from "./object-table.js";
 import type { HubPolicy } from "./policy.js";
 import type { ConnectionId, HubIdentity, HubPorts, Peer, SessionId } from "./ports.js";
 import { refusal } from "./refusal.js";
-import { type Connection, isSameProcess, type Session, Sessions } from "./sessions.js";
+import { type Connection, type Session, Sessions } from "./sessions.js";
 import { WaitingOpens } from "./waiting-opens.js";
 
 /** These give something back, or say what is held, which is lost else: taken from whoever sends too many messages, too. */
@@ -103,7 +103,7 @@ export class HubCore<Fd> {
     this.#endIfEmpty(connection);
   }
 
-  /** The process of this connection has ended: everything that its session holds is given back. */
+  /** The process of this connection, or the thread of its session, has ended: everything that it holds is given back. */
   processEnded(id: ConnectionId): void {
     const connection = this.#sessions.find(id);
     if (connection !== undefined) this.#end(connection);
@@ -234,13 +234,13 @@ export class HubCore<Fd> {
     if (connection.session !== undefined) {
       throw new CudaIpcError("INVALID_MESSAGE", `Cannot take "hello": this connection has said it already`);
     }
-    const { client, resume } = request;
-    const earlier = resume === undefined ? undefined : this.#sessions.get(resume.session);
-    const resumed = earlier !== undefined && isSameProcess(earlier.peer, connection.peer);
-    const session = resumed ? earlier : this.#sessions.begin(this.#nextId(), client.program, connection);
-    if (resumed) this.#resume(session, connection);
+    const { client, resume, thread } = request;
+    const earlier = this.#sessions.findToResume(resume?.session, connection.peer, thread);
+    const session = earlier ?? this.#sessions.begin(this.#nextId(), client.program, connection);
+    if (earlier !== undefined) this.#resume(earlier, connection);
+    if (thread) session.thread = { ...thread, isSeen: this.#ports.watchThread(connection.id, thread) };
     const { version, instance, pid } = this.identity;
-    return { version, instance, pid, session: session.id, resumed };
+    return { version, instance, pid, session: session.id, resumed: earlier !== undefined };
   }
 
   #resume(session: Session<Fd>, connection: Connection<Fd>): void {

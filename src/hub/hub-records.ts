@@ -6,7 +6,7 @@ import * as v from "valibot";
 import { channelRoleSchema, placeSchema } from "../wire/channel-content.js";
 import { checked } from "../wire/codec.js";
 import { descriptorSchema } from "../wire/descriptor.js";
-import { lifetimeSchema, sharingSchema } from "../wire/messages.js";
+import { lifetimeSchema, sharingSchema, threadSchema } from "../wire/messages.js";
 
 const id = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
@@ -21,6 +21,8 @@ export const sessionRecordSchema = v.strictObject({
   gid: count,
   groups: v.array(count),
   program: word,
+  /** The worker thread that the session ends with, and whether the hub could see that thread. */
+  thread: v.optional(v.strictObject({ ...threadSchema.entries, isSeen: v.boolean() })),
 });
 
 const objectRecord = v.strictObject({
@@ -65,6 +67,7 @@ const recordSchema = v.variant("t", [
 
 export type HubRecord = v.InferOutput<typeof recordSchema>;
 export type SessionRecord = v.InferOutput<typeof sessionRecordSchema>;
+export type SessionThread = NonNullable<SessionRecord["thread"]>;
 export type ObjectRecord = v.InferOutput<typeof objectRecord>;
 export type LeaseRecord = v.InferOutput<typeof leaseRecord>;
 

@@ -87,7 +87,9 @@ export class HubServer {
   #serve(inheritance: Inheritance<OwnedFd>): void {
     const { state, connections } = inheritance;
     this.#core.inherit(inheritance);
-    for (const { id, peer } of connections) if (this.#core.hasConnection(id)) this.#connections.watch(id, peer);
+    for (const { id, peer, session } of connections) {
+      if (this.#core.hasConnection(id)) this.#connections.watch(id, peer, session.thread);
+    }
     const { objectCount } = this.#core;
     if (state.objects.size > 0) this.#log(`an earlier hub left ${contentsOf(state)}; kept: ${objectCount}`);
     this.#listener.listen();
@@ -157,6 +159,7 @@ export class HubServer {
       reply: (connection, reply, fds) => connections.reply(connection, reply, fds),
       hangUp: (connection) => connections.hangUp(connection),
       forget: (connection) => connections.forget(connection),
+      watchThread: (connection, thread) => connections.watchThread(connection, thread),
       pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
       stop: () => setImmediate(() => this.#byItself(() => this.stop())),
       restart: () => this.#restart(),

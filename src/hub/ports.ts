@@ -3,6 +3,7 @@
  * Nothing here calls back into the core before it returns.
  */
 import type { MemoryFileFacts } from "../os/memory-file.js";
+import type { ThreadIdentity } from "../os/thread-identity.js";
 import type { WithoutWriter } from "../ring/channel-end.js";
 import type { Reply } from "../wire/messages.js";
 import type { HubRecord } from "./hub-records.js";
@@ -30,6 +31,11 @@ export interface HubPorts<Fd> {
   hangUp(connection: ConnectionId): void;
   /** Another connection of the same process has taken this one's place: nothing more is said or asked of it. */
   forget(connection: ConnectionId): void;
+  /**
+   * The session of this connection is a worker thread's: once the thread has hung up and ended, its process counts as
+   * ended. Returns false if the hub cannot see the thread, which then is given up some time after it hung up.
+   */
+  watchThread(connection: ConnectionId, thread: ThreadIdentity): boolean;
   /** Takes no messages from this connection for so long. */
   pause(connection: ConnectionId, milliseconds: number): void;
   /** Ends the hub, after what was replied. */

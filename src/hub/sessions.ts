@@ -1,12 +1,15 @@
 /**
  * Connections, and the sessions behind them. A session holds leases and opens that wait, and lives as long as its process: it
- * outlasts its connection, and another connection of the same process can go on with it.
+ * outlasts its connection, and another connection of the same process can go on with it. The session of a worker thread ends with
+ * the thread.
  *
  *   connected --hello--> attached --hang-up--> detached --process has ended--> gone
  *                           ^                     |
  *                           +------ resume -------+
  */
 import { CudaIpcError } from "../base/errors.js";
+import type { ThreadIdentity } from "../os/thread-identity.js";
+import type { SessionThread } from "./hub-records.js";
 import type { EarlierConnection } from "./inheritance.js";
 import { type HubPolicy, isServed } from "./policy.js";
 import type { ConnectionId, Peer, SessionId } from "./ports.js";
@@ -31,6 +34,8 @@ export class Session<Fd> {
   connection: Connection<Fd>;
   /** Leases that a resumed session has not spoken of yet. */
   unrestored: Set<number> | undefined;
+  /** The worker thread that this ends with; undefined if it ends with its process. */
+  thread: SessionThread | undefined;
   /** Whether the next hub would know of it. WHY not from the start: most look around, hold nothing and leave. */
   recorded = false;
 
@@ -89,8 +94,11 @@ export class Sessions<Fd> {
     return this.#connections.get(connection);
   }
 
-  get(session: SessionId): Session<Fd> | undefined {
-    return this.#sessions.get(session);
+  /** The session with this number, if it is of this process and thread. */
+  findToResume(id: SessionId | undefined, peer: Peer, thread: ThreadIdentity | undefined): Session<Fd> | undefined {
+    const session = id === undefined ? undefined : this.#sessions.get(id);
+    if (session === undefined || !isSameProcess(session.peer, peer)) return undefined;
+    return isSameThread(session.thread, thread) ? session : undefined;
   }
 
   /** WHY never forgotten: sessions and objects hold on to it, and there are only so many users. */
@@ -128,7 +136,9 @@ export class Sessions<Fd> {
   restore({ id, peer, session }: EarlierConnection): Session<Fd> {
     const connection: Connection<Fd> = { id, peer, attached: false, session: undefined };
     this.#connections.set(id, connection);
-    return this.begin(session.id, session.program, connection);
+    const restored = this.begin(session.id, session.program, connection);
+    restored.thread = session.thread;
+    return restored;
   }
 
   /** The connection goes on with the session; returns the one whose place it takes. */
@@ -165,7 +175,12 @@ export class Sessions<Fd> {
 }
 
 /** Whether both are one process, as far as can be known, and of one user still: another must not get what the first may have. */
-export function isSameProcess(one: Peer, other: Peer): boolean {
+function isSameProcess(one: Peer, other: Peer): boolean {
   const isSameStart = one.startTicks !== null && one.startTicks === other.startTicks;
   return one.pid > 0 && one.pid === other.pid && isSameStart && one.uid === other.uid;
+}
+
+/** Whether both are one worker thread of a process, or both its main thread. */
+function isSameThread(one: ThreadIdentity | undefined, other: ThreadIdentity | undefined): boolean {
+  return one?.tid === other?.tid && one?.startTicks === other?.startTicks;
 }

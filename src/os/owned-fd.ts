@@ -1,4 +1,9 @@
-/** One file descriptor with one owner. Wrapped before anything that can throw; closed once; reported when it was forgotten. */
+/**
+ * One file descriptor with one owner. Wrapped before anything that can throw; closed once; reported when it was forgotten.
+ * In a worker thread it ends with the thread at the latest.
+ */
+import { closeSync, openSync } from "node:fs";
+import { isMainThread } from "node:worker_threads";
 import { CudaIpcError } from "../base/errors.js";
 import { libc } from "../ffi/libc.js";
 import { systemError } from "./system-error.js";
@@ -6,6 +11,7 @@ import { systemError } from "./system-error.js";
 const F_SETFD = 2;
 const FD_CLOEXEC = 1;
 const F_DUPFD_CLOEXEC = 1030;
+const O_CLOEXEC = 0o2000000;
 
 let openCount = 0;
 
@@ -23,9 +29,9 @@ export class OwnedFd {
     if (!Number.isSafeInteger(fd) || fd < 0) {
       throw new RangeError(`A file descriptor is an integer from 0, not ${String(fd)}`);
     }
-    this.#fd = fd;
+    this.#fd = isMainThread ? fd : withThread(fd);
     openCount += 1;
-    forgotten.register(this, fd, this);
+    forgotten.register(this, this.#fd, this);
   }
 
   /**
@@ -34,7 +40,7 @@ export class OwnedFd {
    */
   static adopt(fd: number): OwnedFd {
     const adopted = new OwnedFd(fd);
-    if (libc().fcntl(fd, F_SETFD, FD_CLOEXEC) >= 0) return adopted;
+    if (libc().fcntl(adopted.number, F_SETFD, FD_CLOEXEC) >= 0) return adopted;
     const failure = systemError("set close-on-exec", "fcntl");
     adopted.close();
     throw failure;
@@ -56,32 +62,50 @@ export class OwnedFd {
     return new OwnedFd(fd);
   }
 
-  /** Hands the descriptor to somebody who closes it; this object is closed from now on. */
-  take(): number {
-    const fd = this.number;
-    this.#forget();
-    return fd;
-  }
-
   close(): void {
     if (this.#fd < 0) return;
     const fd = this.#fd;
-    this.#forget();
+    this.#fd = -1;
+    openCount -= 1;
+    forgotten.unregister(this);
     closeNumber(fd);
   }
 
   [Symbol.dispose](): void {
     this.close();
   }
+}
 
-  #forget(): void {
-    this.#fd = -1;
-    openCount -= 1;
-    forgotten.unregister(this);
+/** Numbers that Node closes when this thread ends. */
+const endsWithThread = new Set<number>();
+
+/**
+ * Moves a descriptor of a worker thread to a number that Node closes when the thread ends.
+ * WHY: when a thread is terminated none of our code runs any more, and the process goes on. Node closes by itself
+ * what was opened by `fs.openSync` in the thread, so one such number is taken for each descriptor.
+ */
+function withThread(fd: number): number {
+  let number: number;
+  try {
+    number = openSync("/dev/null", "r");
+  } catch {
+    // WHY as it is: the table of open files is full. This descriptor works, and outlives a thread that is terminated.
+    return fd;
   }
+  if (libc().dup3(fd, number, O_CLOEXEC) < 0) {
+    closeSync(number);
+    return fd;
+  }
+  endsWithThread.add(number);
+  libc().close(fd);
+  return number;
 }
 
 function closeNumber(fd: number): void {
+  if (endsWithThread.delete(fd)) {
+    closeSync(fd);
+    return;
+  }
   // WHY not fs.closeSync: in a worker thread it warns of descriptors that Node did not open.
   if (libc().close(fd) < 0) throw systemError(`close file descriptor ${fd}`, "close");
 }

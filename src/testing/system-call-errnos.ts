@@ -21,6 +21,7 @@ const NO_ROOM_FOR_FD = [errno.EMFILE, errno.ENFILE, errno.ENOMEM];
 const byCall: Readonly<Record<Exclude<LibcCall, "fcntl" | "getsockopt" | "sendmsg">, readonly number[]>> = {
   open: [...NO_ROOM_FOR_FD, errno.EACCES],
   close: [errno.EIO],
+  dup3: NO_ROOM_FOR_FD,
   memfd_create: NO_ROOM_FOR_FD,
   ftruncate: [errno.ENOMEM, errno.ENOSPC],
   fallocate: [errno.ENOSPC, errno.EINTR],

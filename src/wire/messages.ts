@@ -30,13 +30,20 @@ export type Sharing = v.InferOutput<typeof sharingSchema>;
 
 export const PRIVATE: Sharing = { with: "private", access: "read" };
 
+/** A thread of the client's process, as the thread itself sees its number; `startTicks` as in /proc/PID/task/TID/stat. */
+export const threadSchema = v.strictObject({ tid: id, startTicks: count });
+
 export const requestSchema = v.variant("op", [
-  /** First message of a connection. With `resume` it goes on with a session that the same process had on an earlier connection. */
+  /**
+   * First message of a connection. With `resume` it goes on with a session that the same process had on an earlier connection.
+   * With `thread` the session ends with that thread of the process.
+   */
   v.strictObject({
     ...head,
     op: v.literal("hello"),
     client: v.strictObject({ version: word, program: word }),
     resume: v.optional(v.strictObject({ session: id })),
+    thread: v.optional(threadSchema),
   }),
   /** After `resume`: this lease is still held. With it come the object's descriptors, for a hub that has lost them, or none. */
   v.strictObject({ ...head, op: v.literal("restore"), lease: id }),

@@ -9,6 +9,7 @@ import type { HubRecord } from "../../src/hub/hub-records.js";
 import { type HubPolicy, privatePolicy } from "../../src/hub/policy.js";
 import type { ConnectionId, HubPorts, Peer } from "../../src/hub/ports.js";
 import type { MemoryFileFacts } from "../../src/os/memory-file.js";
+import type { ThreadIdentity } from "../../src/os/thread-identity.js";
 import type { WithoutWriter } from "../../src/ring/channel-end.js";
 import { controlByteLength, memorySlots } from "../../src/ring/channel-layout.js";
 import type { ChannelContent } from "../../src/wire/channel-content.js";
@@ -48,6 +49,9 @@ export class CoreRig implements HubPorts<number> {
   readonly records: HubRecord[] = [];
   readonly forgotten: ConnectionId[] = [];
   readonly paused: { readonly connection: ConnectionId; readonly milliseconds: number }[] = [];
+  /** Threads that the core wants to be watched, by their connections. */
+  readonly threads: { readonly connection: ConnectionId; readonly thread: ThreadIdentity }[] = [];
+  seesThreads = true;
   /** Descriptors of objects that the world was told of. */
   readonly kept = new Map<number, readonly number[]>();
   stops = 0;
@@ -190,6 +194,11 @@ export class CoreRig implements HubPorts<number> {
 
   forget(connection: ConnectionId): void {
     this.forgotten.push(connection);
+  }
+
+  watchThread(connection: ConnectionId, thread: ThreadIdentity): boolean {
+    this.threads.push({ connection, thread });
+    return this.seesThreads;
   }
 
   pause(connection: ConnectionId, milliseconds: number): void {

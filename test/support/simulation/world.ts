@@ -129,6 +129,10 @@ export class World implements HubPorts<number> {
     if (!this.dead) this.forgotten.push(connection);
   }
 
+  watchThread(): boolean {
+    return true;
+  }
+
   pause(connection: ConnectionId, milliseconds: number): void {
     if (!this.dead) this.paused.push({ connection, milliseconds });
   }

@@ -55,18 +55,6 @@ describe("OwnedFd", () => {
       () => fd.duplicate(),
       (error) => hasCode(error, "CLOSED"),
     );
-    assert.throws(
-      () => fd.take(),
-      (error) => hasCode(error, "CLOSED"),
-    );
-  });
-
-  it("hands its descriptor over, open, to whoever takes it", () => {
-    const fd = new OwnedFd(openSync("/dev/null", "r"));
-    const number = fd.take();
-    fd.close();
-    assert.ok(isOpen(number));
-    closeSync(number);
   });
 
   it("refuses what is no descriptor, and counts nothing", () => {
