@@ -83,6 +83,7 @@ const sharedFrame = { name: "frame", lifetime: "held", descriptor: hostArray } a
 export const requests: readonly Request[] = [
   { ...head, op: "hello", client: { version: "1.2.3", program: "test" } },
   { ...head, op: "hello", client: { version: "1.2.3", program: "test" }, resume: { session: 1 } },
+  { ...head, op: "hello", client: { version: "1.2.3", program: "test" }, thread: { tid: 4243, startTicks: 987_654 } },
   { ...head, op: "restore", lease: 2 },
   { ...head, op: "restored" },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: hostArray },
