@@ -20,16 +20,26 @@ export const limits = {
   sendQueueMessagesMax: 1024,
   /** Replies that wait for a client that does not read, before the hub takes no more requests from it. */
   unreadRepliesMax: 256,
-  /** Clients that one hub serves at a time. */
+  /** Clients that one hub has at a time: connected, or with something that they still hold. */
   hubClientsMax: 1024,
   /** Clients that a hub accepts before the event loop gets its turn, so that those who come do not hold up those who are there. */
   hubAcceptsPerTurn: 64,
   /** Objects that one hub keeps. */
   hubObjectsMax: 100_000,
+  /** Leases of all clients of one hub. */
+  hubLeasesMax: 200_000,
+  /** Opens of all clients of one hub that wait for a name to be published. */
+  hubWaitingOpensMax: 32_768,
+  /** Replies of one hub that wait for clients that do not read them. */
+  hubUnreadBytesMax: 64 * MiB,
   /** Opens of one client that wait for a name to be published. */
   waitingOpensPerClientMax: 1024,
   /** Leases that one client holds at a time: one for each object that it created, and for each open. */
   leasesPerClientMax: 100_000,
+  /** Replies that wait for one client before the hub hangs up on it. */
+  unreadBytesPerClientMax: MiB,
+  /** Descriptors that the hub sent to one client and that the client has not read yet; the next reply waits until it has. */
+  unreadDescriptorsPerClientMax: 1024,
   /** The configuration file of a hub. */
   configFileBytesMax: MiB,
   /** Requests of one client that may wait for a hub that does not read, before the next is refused. */

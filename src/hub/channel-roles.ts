@@ -1,7 +1,7 @@
 /** Who may open a channel as what: one writer, as many readers as there are places, and those who look on. */
 import { CudaIpcError } from "../base/errors.js";
 import type { RequestOf } from "../wire/messages.js";
-import { freePlaces, type Grant, isChannel, type SharedObject, writerLeaseOf } from "./shared-object.js";
+import { freePlaces, type Grant, isChannel, type SharedObject } from "./shared-object.js";
 
 type Open = RequestOf<"open">;
 
@@ -35,7 +35,7 @@ export function grantFor<Fd>(object: SharedObject<Fd>, { role, access }: Open): 
 }
 
 function checkNoWriter<Fd>(object: SharedObject<Fd>): void {
-  const writer = writerLeaseOf(object);
+  const { writer } = object.leases;
   if (writer === undefined) return;
   const { pid } = writer.session.peer;
   throw new CudaIpcError("IN_USE", `Cannot open "${object.name}" as its writer: process ${pid} is its writer`);

@@ -97,6 +97,14 @@ export class ClientConnections {
     return this.#connections.get(id)?.watchThread(thread, wasSeen) ?? wasSeen;
   }
 
+  /** Runs the step, and again while it returns true, once the core has come to an end. */
+  later(id: ConnectionId, step: () => boolean): void {
+    queueMicrotask(() => {
+      while (step());
+      this.#forgetIfEnded(id);
+    });
+  }
+
   /** Releases a connection that the core has forgotten. */
   forget(id: ConnectionId): void {
     const connection = this.#connections.get(id);

@@ -7,7 +7,7 @@ import { parseBytes } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import type { IdLookup } from "../os/account-names.js";
-import { defaultQuotas, type HubPolicy } from "./policy.js";
+import { defaultQuotas, type HubPolicy, servesOthers, shareOf } from "./policy.js";
 import { type Level, type Quota, quotaFields } from "./quota.js";
 
 /** Where names of users and groups are looked up. */
@@ -69,6 +69,8 @@ const quotaEntries = {
   descriptors: v.optional(count),
   leases: v.optional(count),
   waitingOpens: v.optional(count),
+  unreadBytes: v.optional(bytes),
+  unreadDescriptors: v.optional(count),
   hostBytes: v.optional(bytes),
   deviceBytes: v.optional(bytes),
   messagesPerSecond: v.optional(rate),
@@ -183,13 +185,15 @@ export function overlay(first: HubConfig, second: HubConfig): HubConfig {
 }
 
 export function policyOf(uid: number, config: HubConfig, quotas = defaultQuotas): HubPolicy {
-  const quotaOf = (level: Level): Quota => ({ ...quotas[level], ...config.limits[level] });
-  const user = quotaOf("user");
+  const users = config.users ?? new Set<number>();
+  const groups = config.groups ?? new Set<number>();
+  const hub: Quota = { ...quotas.hub, ...config.limits.hub };
+  const user: Quota = { ...(servesOthers({ users, groups }) ? shareOf(hub) : quotas.user), ...config.limits.user };
   return {
     uid,
-    users: config.users ?? new Set(),
-    groups: config.groups ?? new Set(),
-    limits: { hub: quotaOf("hub"), user, client: quotaOf("client") },
+    users,
+    groups,
+    limits: { hub, user, client: { ...quotas.client, ...config.limits.client } },
     userLimits: new Map([...config.userLimits].map(([id, quota]) => [id, { ...user, ...quota }])),
   };
 }

@@ -114,7 +114,7 @@ export class HubCore<Fd> {
     const attached = new Attachments(fds);
     try {
       const connection = this.#sessions.find(id);
-      if (connection?.attached) this.#handle(connection, decodeRequest(bytes), attached);
+      if (connection?.attached && !connection.session?.ending) this.#handle(connection, decodeRequest(bytes), attached);
     } catch (error) {
       this.refuse(id, idOf(bytes), error);
       this.#ports.hangUp(id);
@@ -162,7 +162,7 @@ export class HubCore<Fd> {
       this.refuse(connection.id, request.id, error);
       return;
     }
-    this.#afterAnswer(connection, request);
+    this.#afterAnswer(request);
   }
 
   /** @throws LIMIT_EXCEEDED */
@@ -181,16 +181,12 @@ export class HubCore<Fd> {
   }
 
   /** What a request brings about once its answer is on the way. */
-  #afterAnswer(connection: Connection<Fd>, request: Request): void {
+  #afterAnswer(request: Request): void {
     if (request.op === "publish") this.#requests.grantWaiting(this.#objects.get(request.object));
     if (request.op === "stop") this.#ports.stop();
-    if (request.op === "bye") {
-      this.#end(connection);
-      this.#ports.hangUp(connection.id);
-    }
   }
 
-  /** The result to answer with; undefined for an `open`, which is answered when it is granted. */
+  /** The result to answer with; undefined for what is answered when it is done. */
   #dispatch(connection: Connection<Fd>, request: Request, attached: Attachments<Fd>): object | undefined {
     if (request.op === "hello") return this.#hello(connection, request);
     const session = connection.session as Session<Fd>;
@@ -210,7 +206,12 @@ export class HubCore<Fd> {
       case "restore":
         return this.#requests.restore(session, request, attached);
       case "restored":
-        return this.#requests.restored(session);
+        this.#inSteps(
+          connection,
+          () => this.#requests.giveBackUnrestored(session),
+          () => this.#answer(connection.id, request, {}),
+        );
+        return undefined;
       case "remove":
         return this.#requests.remove(session, request);
       case "list":
@@ -226,7 +227,11 @@ export class HubCore<Fd> {
         this.#ports.restart();
         return {};
       case "bye":
-        return {};
+        this.#giveAllBack(session, () => {
+          this.#answer(connection.id, request, {});
+          this.#ports.hangUp(connection.id);
+        });
+        return undefined;
     }
   }
 
@@ -278,10 +283,38 @@ export class HubCore<Fd> {
 
   #end(connection: Connection<Fd>): void {
     const { session } = connection;
-    this.#sessions.end(connection);
-    if (session === undefined) return;
+    this.#sessions.detach(connection);
+    if (session === undefined) this.#sessions.end(connection);
+    else this.#giveAllBack(session, () => {});
+  }
+
+  /**
+   * Ends a session with all that it holds, which may be a hundred thousand leases. After a crash in the middle the next hub goes on with
+   * those that are left, for their process has ended or does not name them any more.
+   */
+  #giveAllBack(session: Session<Fd>, done: () => void): void {
+    if (session.ending) return;
+    session.ending = true;
     this.#waiting.dropSession(session.id);
-    this.#objects.sessionEnded(session);
+    this.#inSteps(
+      session.connection,
+      () => this.#requests.giveBack(session),
+      () => {
+        this.#objects.sessionEnded(session);
+        done();
+        this.#sessions.end(session.connection);
+      },
+    );
+  }
+
+  /** The first step at once: that is all there is for most. */
+  #inSteps({ id, peer }: Connection<Fd>, step: () => boolean, done: () => void): void {
+    const next = () => {
+      if (step()) return true;
+      done();
+      return false;
+    };
+    if (next()) this.#ports.later(id, peer.uid, next);
   }
 
   #answer(connection: ConnectionId, request: Request, result: object): void {

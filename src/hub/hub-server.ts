@@ -160,6 +160,7 @@ export class HubServer {
       hangUp: (connection) => connections.hangUp(connection),
       forget: (connection) => connections.forget(connection),
       watchThread: (connection, thread) => connections.watchThread(connection, thread),
+      later: (connection, _uid, step) => connections.later(connection, step),
       pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
       stop: () => setImmediate(() => this.#byItself(() => this.stop())),
       restart: () => this.#restart(),

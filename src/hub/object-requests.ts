@@ -7,7 +7,7 @@ import { releaseAll } from "../base/scope.js";
 import { fdsOf } from "../wire/descriptor.js";
 import { PRIVATE, PROTOCOL_VERSION, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
-import { checkMayManage, checkMayOpen, checkMaySee, mayOpen } from "./access.js";
+import { checkMayManage, checkMayOpen, checkMaySee } from "./access.js";
 import type { Attachments } from "./attachments.js";
 import { checkRole, grantFor } from "./channel-roles.js";
 import { checkParts } from "./check-channel.js";
@@ -18,8 +18,11 @@ import type { ObjectTable } from "./object-table.js";
 import type { HubPorts } from "./ports.js";
 import { refusal } from "./refusal.js";
 import type { Session } from "./sessions.js";
-import { type Lease, type ObjectMemory, ownerLeaseOf, type SharedObject } from "./shared-object.js";
+import type { Lease, ObjectMemory, SharedObject } from "./shared-object.js";
 import type { WaitingOpens } from "./waiting-opens.js";
+
+/** Leases that are given back before others have their turn; each writes a line of the journal and may close descriptors. */
+const RELEASES_PER_STEP = 16;
 
 export class ObjectRequests<Fd> {
   readonly #ports: HubPorts<Fd>;
@@ -52,17 +55,33 @@ export class ObjectRequests<Fd> {
     if (object === undefined) {
       throw new CudaIpcError("NOT_FOUND", `Cannot publish object ${request.object}: there is none of this number`);
     }
-    if (ownerLeaseOf(object)?.session !== session) {
+    if (object.leases.owner?.session !== session) {
       throw new CudaIpcError("NOT_OWNER", `Cannot publish "${object.name}": another process created it`);
     }
     this.#objects.publish(object);
     return {};
   }
 
-  /** Answers the opens that wait for this object, as far as it can be opened. */
+  /**
+   * Answers the opens that wait for this object, as far as it can be opened.
+   * WHY later, in the turn of each who waits: thousands may, and it is their time that it takes, not the publisher's.
+   */
   grantWaiting(object: SharedObject<Fd> | undefined): void {
     if (object === undefined || !object.named || unready(object) !== undefined) return;
-    for (const { session, request } of this.#waiting.takeName(object.name)) this.#tryGrant(session, request, object);
+    const { name } = object;
+    for (const session of this.#waiting.sessionsFor(name)) {
+      this.#ports.later(session.connection.id, session.peer.uid, () => this.#grantFirst(session, name));
+    }
+  }
+
+  /** Whether there may be more for this session. */
+  #grantFirst(session: Session<Fd>, name: string): boolean {
+    const object = this.#objects.find(name);
+    if (object === undefined || unready(object) !== undefined) return false;
+    const request = this.#waiting.takeFirst(session, name);
+    if (request === undefined) return false;
+    this.#tryGrant(session, request, object);
+    return true;
   }
 
   /** Answered here, now or later. */
@@ -101,12 +120,33 @@ export class ObjectRequests<Fd> {
     return {};
   }
 
-  restored(session: Session<Fd>): ResultOf<"restored"> {
-    const forgotten = session.unrestored ?? [];
+  /** Gives back some of what the client did not name; whether there is more. */
+  giveBackUnrestored(session: Session<Fd>): boolean {
+    const { unrestored, leases } = session;
+    if (unrestored === undefined) return false;
+    this.#releaseSome(unrestored, (id) => {
+      unrestored.delete(id);
+      return leases.get(id);
+    });
+    if (unrestored.size > 0) return true;
     session.unrestored = undefined;
-    const leases = [...forgotten].flatMap((id) => session.leases.get(id) ?? []);
-    releaseAll(leases.map((lease) => () => this.#objects.release(lease)));
-    return {};
+    return false;
+  }
+
+  /** Gives back some of what a session holds; whether there is more. */
+  giveBack({ leases }: Session<Fd>): boolean {
+    this.#releaseSome(leases.keys(), (id) => leases.get(id));
+    return leases.size > 0;
+  }
+
+  #releaseSome(ids: Iterable<number>, take: (id: number) => Lease<Fd> | undefined): void {
+    const some: Lease<Fd>[] = [];
+    for (const id of ids) {
+      const lease = take(id);
+      if (lease !== undefined) some.push(lease);
+      if (some.length === RELEASES_PER_STEP) break;
+    }
+    releaseAll(some.map((lease) => () => this.#objects.release(lease)));
   }
 
   remove(session: Session<Fd>, request: RequestOf<"remove">): ResultOf<"remove"> {
@@ -117,7 +157,7 @@ export class ObjectRequests<Fd> {
   }
 
   list(session: Session<Fd>, request: RequestOf<"list">): ResultOf<"list"> {
-    return listPage(visible(this.#objects.namedAfter(request.after), session));
+    return listPage(this.#objects.visibleAfter(session.peer, request.after));
   }
 
   inspect(session: Session<Fd>, request: RequestOf<"inspect">): ResultOf<"inspect"> {
@@ -202,8 +242,4 @@ function leaseOf<Fd>(session: Session<Fd>, id: number, verb: string): Lease<Fd> 
   const lease = session.leases.get(id);
   if (lease !== undefined) return lease;
   throw new CudaIpcError("NOT_FOUND", `Cannot ${verb} lease ${id}: this client does not hold it`);
-}
-
-function* visible<Fd>(objects: Iterable<SharedObject<Fd>>, { peer }: Session<Fd>): IterableIterator<SharedObject<Fd>> {
-  for (const object of objects) if (mayOpen(object, peer, "read")) yield object;
 }

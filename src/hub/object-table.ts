@@ -14,7 +14,8 @@ import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import { leaseRecord, objectRecord, sessionRecord } from "./as-records.js";
 import type { HubRecord, LeaseRecord, ObjectRecord } from "./hub-records.js";
-import type { HubPorts } from "./ports.js";
+import { ObjectLeases } from "./object-leases.js";
+import type { HubPorts, Peer } from "./ports.js";
 import type { Account } from "./quota.js";
 import type { Session } from "./sessions.js";
 import {
@@ -25,11 +26,11 @@ import {
   isHeld,
   type Lease,
   type ObjectMemory,
+  payerOf,
   type SharedObject,
   staysWithoutOwner,
-  writerLeaseOf,
 } from "./shared-object.js";
-import { SortedNames } from "./sorted-names.js";
+import { VisibleNames } from "./visible-names.js";
 import { WordsInMemory, type WordsPorts } from "./words-in-memory.js";
 
 export type ObjectPorts<Fd> = WordsPorts<Fd> & Pick<HubPorts<Fd>, "record" | "memoryArrived" | "memoryGone">;
@@ -45,7 +46,7 @@ export class ObjectTable<Fd> {
   readonly #objects = new Map<number, SharedObject<Fd>>();
   readonly #byName = new Map<string, SharedObject<Fd>>();
   readonly #leases = new Map<number, Lease<Fd>>();
-  readonly #sortedNames = new SortedNames();
+  readonly #visibleNames = new VisibleNames();
   // WHY counted along: asked for again and again, by those who watch the hub.
   #pinnedCount = 0;
   #withoutMemoryCount = 0;
@@ -99,7 +100,7 @@ export class ObjectTable<Fd> {
       id: this.#nextId(),
       owner: { pid, uid, gid },
       account,
-      leases: new Map(),
+      leases: new ObjectLeases(),
       published: false,
       named: true,
     };
@@ -148,12 +149,13 @@ export class ObjectTable<Fd> {
   release(lease: Lease<Fd>): void {
     if (!this.#leases.delete(lease.id)) return;
     const { object, session } = lease;
-    object.leases.delete(lease.id);
+    object.leases.delete(lease);
     session.leases.delete(lease.id);
     session.unrestored?.delete(lease.id);
     session.account.refund({ leases: 1 });
     if (lease.kind === "owner") session.account.refundHere(costOf(object.descriptor));
     this.#ports.record([{ t: "released", lease: lease.id }]);
+    this.#charge(object);
     releaseAll([
       () => this.#words.holderLeft(lease),
       () => {
@@ -168,10 +170,11 @@ export class ObjectTable<Fd> {
     if (object.named) {
       this.#unname(object);
       this.#ports.record([{ t: "unnamed", object: object.id }]);
+      this.#charge(object);
     }
     releaseAll([
       // WHY: nobody can find it any more to go on with it.
-      () => (isChannel(object) && writerLeaseOf(object) === undefined ? this.#words.ownerLeft(object) : undefined),
+      () => (isChannel(object) && object.leases.writer === undefined ? this.#words.ownerLeft(object) : undefined),
       () => this.#endIfUnused(object),
     ]);
   }
@@ -197,7 +200,7 @@ export class ObjectTable<Fd> {
   /** An object of an earlier hub, without leases yet. */
   restore(record: ObjectRecord, state: Pick<SharedObject<Fd>, "published" | "named" | "account" | "memory">): void {
     const { t: _, ...fields } = record;
-    const object: SharedObject<Fd> = { ...fields, ...state, leases: new Map() };
+    const object: SharedObject<Fd> = { ...fields, ...state, leases: new ObjectLeases() };
     object.account.take(costOf(object.descriptor));
     this.#add(object);
     if (object.memory !== undefined) this.#ports.memoryArrived(object.id, object.memory.fds);
@@ -212,6 +215,7 @@ export class ObjectTable<Fd> {
   /** Ends what nobody can hold any more, after all was restored. */
   settle(): void {
     for (const object of [...this.#objects.values()]) {
+      this.#charge(object);
       // WHY not the first alone: a channel that another writer may go on with is not ended anew, which could be said of that one.
       if (isHeld(object) || isAwaited(object)) this.#endIfUnused(object);
       else this.#ownerLeft(object);
@@ -227,14 +231,14 @@ export class ObjectTable<Fd> {
     }
   }
 
+  /** Of a session that holds nothing any more. */
   sessionEnded(session: Session<Fd>): void {
-    releaseAll([...session.leases.values()].map((lease) => () => this.release(lease)));
     if (session.recorded) this.#ports.record([{ t: "session-ended", session: session.id }]);
   }
 
-  /** The objects whose names follow `after`, in order; all where it is undefined. The table does not change meanwhile. */
-  *namedAfter(after: string | undefined): IterableIterator<SharedObject<Fd>> {
-    for (const name of this.#sortedNames.after(after)) {
+  /** The objects that this user may see and whose names follow `after`, in order. The table does not change meanwhile. */
+  *visibleAfter(peer: Peer, after: string | undefined): IterableIterator<SharedObject<Fd>> {
+    for (const name of this.#visibleNames.after(peer, after)) {
       const object = this.#byName.get(name);
       if (object !== undefined) yield object;
     }
@@ -247,7 +251,7 @@ export class ObjectTable<Fd> {
     this.#objects.clear();
     this.#byName.clear();
     this.#leases.clear();
-    this.#sortedNames.clear();
+    this.#visibleNames.clear();
     [this.#pinnedCount, this.#withoutMemoryCount] = [0, 0];
     releaseAll([...fds, ...parts].map((fd) => () => this.#ports.closeFd(fd)));
   }
@@ -264,11 +268,11 @@ export class ObjectTable<Fd> {
     if (!object.named) return;
     if (object.lifetime === "pinned") this.#pinnedCount += 1;
     this.#byName.set(object.name, object);
-    this.#sortedNames.add(object.name);
+    this.#visibleNames.add(object);
   }
 
   #addLease(lease: Lease<Fd>): void {
-    lease.object.leases.set(lease.id, lease);
+    lease.object.leases.add(lease);
     lease.session.leases.set(lease.id, lease);
     this.#leases.set(lease.id, lease);
   }
@@ -277,7 +281,17 @@ export class ObjectTable<Fd> {
     object.named = false;
     if (object.lifetime === "pinned") this.#pinnedCount -= 1;
     this.#byName.delete(object.name);
-    this.#sortedNames.delete(object.name);
+    this.#visibleNames.delete(object);
+  }
+
+  /** Sees to it that the one pays who has to by now. */
+  #charge(object: SharedObject<Fd>): void {
+    const payer = payerOf(object);
+    if (payer === object.account) return;
+    const cost = costOf(object.descriptor);
+    object.account.refund(cost);
+    payer.take(cost);
+    object.account = payer;
   }
 
   /** The creator of an object, or the writer of a channel. */

@@ -1,7 +1,7 @@
 /** What a hub allows: whom it serves, and how much each may have. */
 import { limits } from "../base/limits.js";
 import type { Peer } from "./ports.js";
-import type { Level, Quota } from "./quota.js";
+import { type Level, type Quota, resources } from "./quota.js";
 
 export interface HubPolicy {
   /** The user of the hub itself, who is always served. */
@@ -23,27 +23,52 @@ export const unlimitedQuota: Quota = {
   descriptors: NONE,
   leases: NONE,
   waitingOpens: NONE,
+  unreadBytes: NONE,
+  unreadDescriptors: NONE,
   hostBytes: NONE,
   deviceBytes: NONE,
   messagesPerSecond: NONE,
 };
 
-export const defaultQuotas: Readonly<Record<Level, Quota>> = {
-  hub: { ...unlimitedQuota, clients: limits.hubClientsMax, objects: limits.hubObjectsMax },
-  user: unlimitedQuota,
-  client: {
+/**
+ * What a hub of one user allows where nobody has said otherwise. Objects get three quarters of the files that the hub may have open; a
+ * client has a socket and a pidfd; the rest is for serving whoever comes.
+ * WHY a quarter in flight: the kernel counts what this user has under way between all processes, and refuses more than one process may
+ * have open.
+ */
+export function defaultQuotasOf(openFilesMax: number): Readonly<Record<Level, Quota>> {
+  const hub: Quota = {
+    ...unlimitedQuota,
+    clients: Math.min(limits.hubClientsMax, Math.max(1, Math.floor(openFilesMax / 16))),
+    objects: limits.hubObjectsMax,
+    descriptors: Math.floor((3 * openFilesMax) / 4),
+    leases: limits.hubLeasesMax,
+    waitingOpens: limits.hubWaitingOpensMax,
+    unreadBytes: limits.hubUnreadBytesMax,
+    unreadDescriptors: oneMessage(Math.floor(openFilesMax / 4)),
+  };
+  const client: Quota = {
     ...unlimitedQuota,
     leases: limits.leasesPerClientMax,
     waitingOpens: limits.waitingOpensPerClientMax,
-  },
-};
+    unreadBytes: limits.unreadBytesPerClientMax,
+    unreadDescriptors: limits.unreadDescriptorsPerClientMax,
+  };
+  return { hub, user: unlimitedQuota, client };
+}
 
-/**
- * What a hub allows where nobody has said otherwise.
- * @param openFilesMax how many files the hub may have open: objects get three quarters of them, and the rest is for serving whoever comes
- */
-export function defaultQuotasOf(openFilesMax: number): Readonly<Record<Level, Quota>> {
-  return { ...defaultQuotas, hub: { ...defaultQuotas.hub, descriptors: Math.floor((3 * openFilesMax) / 4) } };
+export const defaultQuotas = defaultQuotasOf(NONE);
+
+/** What each user may have where there are others: half of what the hub may, so that none of them leaves nothing to the rest. */
+export function shareOf(hub: Quota): Quota {
+  const shares = resources.map((resource) => [resource, Math.max(1, Math.ceil(hub[resource] / 2))]);
+  const share: Quota = { ...unlimitedQuota, ...Object.fromEntries(shares) };
+  return { ...share, unreadDescriptors: oneMessage(share.unreadDescriptors) };
+}
+
+/** WHY at least so many: a reply that is over the limit by itself could never be sent. */
+function oneMessage(descriptors: number): number {
+  return Math.max(limits.scmRightsFdsMax, descriptors);
 }
 
 /** One user's hub, as `connect()` starts it. */
@@ -57,6 +82,6 @@ export function isServed(policy: HubPolicy, peer: Peer): boolean {
 }
 
 /** Whether processes of other users than its own may be served. Root is another one, and is served where it is named. */
-export function servesOthers({ users, groups }: HubPolicy): boolean {
+export function servesOthers({ users, groups }: Pick<HubPolicy, "users" | "groups">): boolean {
   return users === "all" || users.size > 0 || groups.size > 0;
 }

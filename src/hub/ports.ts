@@ -38,6 +38,11 @@ export interface HubPorts<Fd> {
   watchThread(connection: ConnectionId, thread: ThreadIdentity): boolean;
   /** Takes no messages from this connection for so long. */
   pause(connection: ConnectionId, milliseconds: number): void;
+  /**
+   * Runs the step in a turn of this user, before what the connection sends next, and again while it returns true. A connection that is
+   * forgotten meanwhile loses its steps. What a step throws is logged, and it runs again.
+   */
+  later(connection: ConnectionId, uid: number, step: () => boolean): void;
   /** Ends the hub, after what was replied. */
   stop(): void;
   /**

@@ -11,11 +11,16 @@ export const resources = [
   "descriptors",
   "leases",
   "waitingOpens",
+  "unreadBytes",
+  "unreadDescriptors",
   "hostBytes",
   "deviceBytes",
 ] as const;
 export const quotaFields = [...resources, "messagesPerSecond"] as const;
 export type Resource = (typeof resources)[number];
+
+/** What the hub has and gives away itself, and does not tell of a user. */
+type OfTheHub = "descriptors" | "unreadBytes" | "unreadDescriptors";
 
 export type Cost = Readonly<Partial<Record<Resource, number>>>;
 
@@ -25,11 +30,13 @@ export type Quota = Readonly<Record<Resource | "messagesPerSecond", number>>;
 export type Level = "hub" | "user" | "client";
 
 const words: Readonly<Record<Resource, string>> = {
-  clients: "connected clients",
+  clients: "clients, those included that lost their connection and still hold something",
   objects: "objects",
   descriptors: "file descriptors of objects",
   leases: "leases",
   waitingOpens: "opens that wait",
+  unreadBytes: "bytes of replies that wait to be read",
+  unreadDescriptors: "file descriptors that were sent and not read yet",
   hostBytes: "bytes of host memory",
   deviceBytes: "bytes of GPU memory",
 };
@@ -59,7 +66,7 @@ export class Account {
   }
 
   /** What it uses of each that the protocol tells of a user; undefined where that is nothing. */
-  get usage(): Readonly<Record<Exclude<Resource, "descriptors">, number>> | undefined {
+  get usage(): Readonly<Record<Exclude<Resource, OfTheHub>, number>> | undefined {
     if (this.#used.size === 0) return undefined;
     const [clients, objects, leases] = [this.used("clients"), this.used("objects"), this.used("leases")];
     const [hostBytes, deviceBytes] = [this.used("hostBytes"), this.used("deviceBytes")];

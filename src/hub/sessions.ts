@@ -16,11 +16,15 @@ import type { ConnectionId, Peer, SessionId } from "./ports.js";
 import { Account } from "./quota.js";
 import type { Lease } from "./shared-object.js";
 
+const ONE = { clients: 1 };
+
 export interface Connection<Fd> {
   readonly id: ConnectionId;
   readonly peer: Peer;
   /** False once it hung up: the process is still watched for it. */
   attached: boolean;
+  /** Whether it counts among its user's clients. One that is expected to go on with a session does not, for that counts already. */
+  counted: boolean;
   session: Session<Fd> | undefined;
 }
 
@@ -38,6 +42,8 @@ export class Session<Fd> {
   thread: SessionThread | undefined;
   /** Whether the next hub would know of it. WHY not from the start: most look around, hold nothing and leave. */
   recorded = false;
+  /** Gives back what it holds, a little at a time: nobody can go on with it. */
+  ending = false;
 
   constructor(id: SessionId, program: string, connection: Connection<Fd>, account: Account) {
     this.id = id;
@@ -58,6 +64,7 @@ export class Sessions<Fd> {
   readonly #connections = new Map<ConnectionId, Connection<Fd>>();
   readonly #sessions = new Map<SessionId, Session<Fd>>();
   readonly #users = new Map<number, Account>();
+  #attachedCount = 0;
 
   constructor(policy: HubPolicy) {
     this.#policy = policy;
@@ -69,12 +76,12 @@ export class Sessions<Fd> {
   }
 
   get attachedCount(): number {
-    return this.hubAccount.used("clients");
+    return this.#attachedCount;
   }
 
   /** Sessions whose connection hung up. */
   get detachedCount(): number {
-    return this.#connections.size - this.attachedCount;
+    return this.#connections.size - this.#attachedCount;
   }
 
   all(): Iterable<Session<Fd>> {
@@ -97,7 +104,7 @@ export class Sessions<Fd> {
   /** The session with this number, if it is of this process and thread. */
   findToResume(id: SessionId | undefined, peer: Peer, thread: ThreadIdentity | undefined): Session<Fd> | undefined {
     const session = id === undefined ? undefined : this.#sessions.get(id);
-    if (session === undefined || !isSameProcess(session.peer, peer)) return undefined;
+    if (session === undefined || session.ending || !isSameProcess(session.peer, peer)) return undefined;
     return isSameThread(session.thread, thread) ? session : undefined;
   }
 
@@ -119,12 +126,36 @@ export class Sessions<Fd> {
       const message = `Cannot serve user ${peer.uid}: this hub is of user ${this.#policy.uid} and not set up to serve that one`;
       throw new CudaIpcError("UNTRUSTED_PEER", message);
     }
-    this.accountOf(peer.uid).charge("serve another client", { clients: 1 });
-    this.#connections.set(id, { id, peer, attached: true, session: undefined });
+    const counted = this.#charge(peer);
+    this.#connections.set(id, { id, peer, attached: true, counted, session: undefined });
+    this.#attachedCount += 1;
   }
 
+  /**
+   * Whether this client counts as another one; not where there is no room for it, and it may be one that comes back.
+   * @throws LIMIT_EXCEEDED
+   */
+  #charge(peer: Peer): boolean {
+    try {
+      this.accountOf(peer.uid).charge("serve another client", ONE);
+      return true;
+    } catch (error) {
+      let expected = 0;
+      for (const other of this.#connections.values()) {
+        if (!isSameProcess(other.peer, peer)) continue;
+        if (!other.attached) expected += 1;
+        else if (!other.counted) expected -= 1;
+      }
+      if (expected <= 0) throw error;
+      return false;
+    }
+  }
+
+  /** @throws LIMIT_EXCEEDED where the connection was let in to go on with a session, and does not */
   begin(id: SessionId, program: string, connection: Connection<Fd>): Session<Fd> {
     const { peer } = connection;
+    if (!connection.counted) this.accountOf(peer.uid).charge("serve another client", ONE);
+    connection.counted = true;
     const account = new Account("client", "this client", this.#policy.limits.client, this.accountOf(peer.uid));
     const session = new Session(id, program, connection, account);
     connection.session = session;
@@ -134,8 +165,9 @@ export class Sessions<Fd> {
 
   /** A session of an earlier hub, with a connection that hung up and is only there to watch its process for. */
   restore({ id, peer, session }: EarlierConnection): Session<Fd> {
-    const connection: Connection<Fd> = { id, peer, attached: false, session: undefined };
+    const connection: Connection<Fd> = { id, peer, attached: false, counted: true, session: undefined };
     this.#connections.set(id, connection);
+    this.accountOf(peer.uid).take(ONE);
     const restored = this.begin(session.id, session.program, connection);
     restored.thread = session.thread;
     return restored;
@@ -147,24 +179,27 @@ export class Sessions<Fd> {
     this.detach(earlier);
     earlier.session = undefined;
     this.#connections.delete(earlier.id);
+    if (connection.counted) this.accountOf(earlier.peer.uid).refund(ONE);
+    connection.counted = true;
     connection.session = session;
     session.connection = connection;
     return earlier.id;
   }
 
-  /** Nobody reads at the other end of this connection any more. */
+  /** Nobody reads at the other end of this connection any more. Its session counts on. */
   detach(connection: Connection<Fd>): void {
     if (!connection.attached) return;
     connection.attached = false;
-    this.accountOf(connection.peer.uid).refund({ clients: 1 });
+    this.#attachedCount -= 1;
   }
 
   /** Forgets a connection together with its session, which holds nothing any more. */
   end(connection: Connection<Fd>): void {
+    if (!this.#connections.delete(connection.id)) return;
     this.detach(connection);
-    this.#connections.delete(connection.id);
-    const { session } = connection;
-    if (session !== undefined && session.connection === connection) this.#sessions.delete(session.id);
+    const { session, peer } = connection;
+    if (session !== undefined) this.#sessions.delete(session.id);
+    if (connection.counted) this.accountOf(peer.uid).refund(ONE);
   }
 
   clear(): void {

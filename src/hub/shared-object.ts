@@ -4,6 +4,7 @@ import type { ChannelRole } from "../wire/channel-content.js";
 import { chargedBytes, type Descriptor, fdsOf } from "../wire/descriptor.js";
 import type { Lifetime, Sharing } from "../wire/messages.js";
 import type { LeaseRecord, ObjectRecord } from "./hub-records.js";
+import type { ObjectLeases } from "./object-leases.js";
 import type { Account, Cost } from "./quota.js";
 import type { Session } from "./sessions.js";
 
@@ -42,31 +43,29 @@ export interface SharedObject<Fd> {
   readonly inodes: ObjectRecord["inodes"];
   /** Whether its creator gave host memory in a way that lets others write to it. */
   readonly writable: boolean;
-  /** Of the owner's user. */
-  readonly account: Account;
-  readonly leases: Map<number, Lease<Fd>>;
+  /** Of the user who pays for it; see `payerOf`. */
+  account: Account;
+  readonly leases: ObjectLeases<Fd>;
   memory: ObjectMemory<Fd> | undefined;
   published: boolean;
   /** False once it was removed: it then lives for its leases alone. */
   named: boolean;
 }
 
-/** It has one at most, and that one is the first. */
-export function ownerLeaseOf<Fd>(object: SharedObject<Fd>): Lease<Fd> | undefined {
-  for (const lease of object.leases.values()) if (lease.kind === "owner") return lease;
-  return undefined;
-}
-
-export function writerLeaseOf<Fd>(object: SharedObject<Fd>): Lease<Fd> | undefined {
-  for (const lease of object.leases.values()) if (lease.role === "writer") return lease;
-  return undefined;
+/**
+ * Whose user pays for it: its creator's, until that has let go of it. From then on it is there for those who keep it, and the one who
+ * has kept it longest pays.
+ */
+export function payerOf<Fd>({ named, leases, account }: SharedObject<Fd>): Account {
+  const { first } = leases;
+  if (named || leases.owner !== undefined || first === undefined) return account;
+  return first.session.account.parent ?? account;
 }
 
 /** The places of a channel that no reader has, in order. */
 export function freePlaces<Fd>({ descriptor: { content }, leases }: SharedObject<Fd>): number[] {
   if (content.kind !== "channel") return [];
-  const taken = new Set(Array.from(leases.values(), ({ place }) => place));
-  return Array.from({ length: content.readersMax }, (_, place) => place).filter((place) => !taken.has(place));
+  return Array.from({ length: content.readersMax }, (_, place) => place).filter((place) => !leases.isTaken(place));
 }
 
 export function isChannel<Fd>({ descriptor }: SharedObject<Fd>): boolean {
@@ -96,11 +95,11 @@ export function staysWithoutOwner<Fd>(object: SharedObject<Fd>): boolean {
 
 /** Whether somebody has it whose end would end it, or would if it were not published: its owner, or the writer of a channel. */
 export function isHeld<Fd>(object: SharedObject<Fd>): boolean {
-  return isChannel(object) ? writerLeaseOf(object) !== undefined : isOwned(object);
+  return isChannel(object) ? object.leases.writer !== undefined : isOwned(object);
 }
 
 export function isOwned<Fd>(object: SharedObject<Fd>): boolean {
-  return ownerLeaseOf(object) !== undefined;
+  return object.leases.owner !== undefined;
 }
 
 export function costOf(descriptor: Descriptor): Cost {

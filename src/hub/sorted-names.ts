@@ -3,6 +3,10 @@
 export class SortedNames {
   readonly #names: string[] = [];
 
+  get size(): number {
+    return this.#names.length;
+  }
+
   add(name: string): void {
     this.#names.splice(this.#placeOf(name), 0, name);
   }

@@ -12,7 +12,7 @@ export interface WaitingOpen<Fd> {
 const ONE = { waitingOpens: 1 };
 
 export class WaitingOpens<Fd> {
-  readonly #byName = new Map<string, Set<WaitingOpen<Fd>>>();
+  readonly #byName = new Map<string, Map<Session<Fd>, Set<WaitingOpen<Fd>>>>();
   readonly #bySession = new Map<SessionId, Map<number, WaitingOpen<Fd>>>();
   #size = 0;
 
@@ -37,11 +37,18 @@ export class WaitingOpens<Fd> {
     return waiting;
   }
 
-  /** Removes and returns all waits for a name, in the order in which they came. */
-  takeName(name: string): WaitingOpen<Fd>[] {
-    const all = [...(this.#byName.get(name) ?? [])];
-    for (const waiting of all) this.#delete(waiting);
-    return all;
+  /** Who waits for a name, in the order in which they came. */
+  sessionsFor(name: string): readonly Session<Fd>[] {
+    return [...(this.#byName.get(name)?.keys() ?? [])];
+  }
+
+  /** Removes and returns the first request of a session that waits for a name. */
+  takeFirst(session: Session<Fd>, name: string): RequestOf<"open"> | undefined {
+    for (const waiting of this.#byName.get(name)?.get(session) ?? []) {
+      this.#delete(waiting);
+      return waiting.request;
+    }
+    return undefined;
   }
 
   dropSession(session: SessionId): void {
@@ -59,8 +66,8 @@ export class WaitingOpens<Fd> {
     const ofSession = this.#bySession.get(session.id) ?? new Map<number, WaitingOpen<Fd>>();
     ofSession.set(request.id, waiting);
     this.#bySession.set(session.id, ofSession);
-    const ofName = this.#byName.get(request.name) ?? new Set<WaitingOpen<Fd>>();
-    ofName.add(waiting);
+    const ofName = this.#byName.get(request.name) ?? new Map<Session<Fd>, Set<WaitingOpen<Fd>>>();
+    ofName.set(session, (ofName.get(session) ?? new Set<WaitingOpen<Fd>>()).add(waiting));
     this.#byName.set(request.name, ofName);
     this.#size += 1;
   }
@@ -71,7 +78,8 @@ export class WaitingOpens<Fd> {
     ofSession?.delete(request.id);
     if (ofSession?.size === 0) this.#bySession.delete(session.id);
     const ofName = this.#byName.get(request.name);
-    ofName?.delete(waiting);
+    ofName?.get(session)?.delete(waiting);
+    if (ofName?.get(session)?.size === 0) ofName.delete(session);
     if (ofName?.size === 0) this.#byName.delete(request.name);
     this.#size -= 1;
     session.account.refund(ONE);

@@ -5,7 +5,7 @@
 import { releaseAll } from "../base/scope.js";
 import { channelFdsAt, readerFdsAt } from "../wire/channel-content.js";
 import type { HubPorts } from "./ports.js";
-import { freePlaces, isHeld, type Lease, type SharedObject, withoutWriter, writerLeaseOf } from "./shared-object.js";
+import { freePlaces, isHeld, type Lease, type SharedObject, withoutWriter } from "./shared-object.js";
 
 export type WordsPorts<Fd> = Pick<
   HubPorts<Fd>,
@@ -53,7 +53,7 @@ export class WordsInMemory<Fd> {
   keepParts(lease: Lease<Fd>, parts: readonly Fd[]): void {
     this.#dropParts(lease);
     lease.parts = parts;
-    if (writerLeaseOf(lease.object) === undefined) this.#endByParts(lease);
+    if (lease.object.leases.writer === undefined) this.#endByParts(lease);
   }
 
   #writerLeft(object: SharedObject<Fd>, readersMax: number): boolean {

@@ -54,6 +54,9 @@ export class CoreRig implements HubPorts<number> {
   seesThreads = true;
   /** Descriptors of objects that the world was told of. */
   readonly kept = new Map<number, readonly number[]>();
+  /** What is still to be done, where `defers` says that it is not done at once. */
+  readonly steps: (() => boolean)[] = [];
+  defers = false;
   stops = 0;
   restarts = 0;
   /** Whether somebody would start the next hub. */
@@ -190,6 +193,16 @@ export class CoreRig implements HubPorts<number> {
 
   stop(): void {
     this.stops += 1;
+  }
+
+  later(_connection: ConnectionId, _uid: number, step: () => boolean): void {
+    this.steps.push(step);
+    if (!this.defers) this.runSteps();
+  }
+
+  /** Runs all that was to be done later. */
+  runSteps(): void {
+    for (let step = this.steps[0]; step !== undefined; step = this.steps[0]) if (!step()) this.steps.shift();
   }
 
   forget(connection: ConnectionId): void {

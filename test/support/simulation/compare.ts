@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { HubCore } from "../../../src/hub/hub-core.js";
 import { recordsOf, replay } from "../../../src/hub/hub-records.js";
 import { checkChannelFiles } from "./channel-rules.js";
-import type { Model } from "./model.js";
+import type { Model, ModelObject } from "./model.js";
 import type { Simulation } from "./simulation.js";
 import { Tally } from "./tally.js";
 import { World } from "./world.js";
@@ -48,6 +48,13 @@ export function compare(sim: Simulation): void {
   if (sim.random.chance(0.5)) world.journal = [...recordsOf(state)];
 }
 
+/** Who pays for it by now, whatever happened before. */
+function payerOf({ owner, named, ownerLease, leases, payer }: ModelObject): number {
+  if (named || ownerLease !== undefined) return owner.uid;
+  const [first] = leases.values();
+  return first?.session.peer.uid ?? payer;
+}
+
 /** What accounts have is what is there. */
 function checkSums(model: Model): void {
   const none = model.policy.limits.client;
@@ -57,8 +64,8 @@ function checkSums(model: Model): void {
     hub.add(uses);
     users.get(uid)?.add(uses);
   };
-  for (const { owner, uses } of model.objects.values()) add(owner.uid, uses);
-  for (const { attached, peer } of model.connections.values()) if (attached) add(peer.uid, { clients: 1 });
+  for (const object of model.objects.values()) add(payerOf(object), object.uses);
+  for (const { counted, peer } of model.connections.values()) if (counted) add(peer.uid, { clients: 1 });
   for (const { peer, leases, waits, tally } of model.sessions.values()) {
     const own = new Tally("client", none);
     const uses = { leases: leases.size, waitingOpens: waits.size };
@@ -85,6 +92,7 @@ function checkPrefix(sim: Simulation): void {
   const held = new Set([...after.leases.values()].map(({ object }) => object));
   for (const object of after.objects.keys()) assert.ok(held.has(object), `object ${object} is of nobody`);
   for (const { id } of connections) core.processEnded(id);
+  world.runSteps();
   assert.deepEqual([core.objectCount, core.connectionCount, world.open.size], [0, 0, 0]);
 }
 

@@ -18,8 +18,8 @@ export interface Left {
 export function inheritedModel(policy: HubPolicy, { state, connections, kept, files }: Left): Model {
   const model = new Model(policy);
   for (const { id, peer, session } of connections) {
-    const connection = { id, peer, attached: false, session: undefined };
-    model.connections.set(id, connection);
+    const connection = model.connect(id, peer);
+    connection.attached = false;
     if (session !== null) model.begin(session.id, connection, true);
   }
   for (const { record, published, named } of state.objects.values()) {
@@ -36,6 +36,7 @@ export function inheritedModel(policy: HubPolicy, { state, connections, kept, fi
       uses: usesOf(descriptor),
       leases: new Map(),
       memory: kept.get(id),
+      payer: owner.uid,
       ownerLease: undefined,
       published,
       named,

@@ -24,6 +24,8 @@ export interface ModelConnection {
   id: ConnectionId;
   readonly peer: Peer;
   attached: boolean;
+  /** Whether it counts as a client; not where it was let in over the limit, to go on with a session. */
+  counted: boolean;
   session: ModelSession | undefined;
 }
 
@@ -68,6 +70,8 @@ export interface ModelObject {
   readonly uses: Uses;
   readonly leases: Map<number, ModelLease>;
   memory: readonly Held[] | undefined;
+  /** The user who pays for it. */
+  payer: number;
   ownerLease: ModelLease | undefined;
   published: boolean;
   named: boolean;
@@ -79,7 +83,8 @@ export class Model {
   readonly sessions = new Map<number, ModelSession>();
   readonly objects = new Map<number, ModelObject>();
   readonly names = new Map<string, ModelObject>();
-  readonly waits = new Map<string, Set<ModelWait>>();
+  /** By name, and by session in the order in which they came. */
+  readonly waits = new Map<string, Map<ModelSession, Set<ModelWait>>>();
   readonly users = new Map<number, Tally>();
   readonly hub: Tally;
   fdCount = 0;
@@ -112,14 +117,26 @@ export class Model {
     return own?.refusal(uses) ?? this.user(uid).refusal(uses) ?? this.hub.refusal(uses);
   }
 
-  connect(id: ConnectionId, peer: Peer): ModelConnection {
-    const connection: ModelConnection = { id, peer, attached: true, session: undefined };
+  get attached(): number {
+    return [...this.connections.values()].filter(({ attached }) => attached).length;
+  }
+
+  /** Whether this process has more sessions without a connection than connections that may be for them. */
+  mayComeBack(peer: Peer): boolean {
+    const own = [...this.connections.values()].filter((connection) => isSameProcess(connection.peer, peer));
+    const lost = own.filter(({ attached }) => !attached);
+    return lost.length > own.filter(({ attached, counted }) => attached && !counted).length;
+  }
+
+  connect(id: ConnectionId, peer: Peer, counted = true): ModelConnection {
+    const connection: ModelConnection = { id, peer, attached: true, counted: false, session: undefined };
     this.connections.set(id, connection);
-    this.#count(peer.uid, { clients: 1 });
+    if (counted) this.#countClient(connection);
     return connection;
   }
 
   begin(id: number, connection: ModelConnection, recorded = false): ModelSession {
+    this.#countClient(connection);
     const tally = new Tally("limits.client", this.policy.limits.client);
     const session: ModelSession = {
       id,
@@ -139,8 +156,8 @@ export class Model {
   /** Returns the connection whose place was taken. */
   resume(session: ModelSession, connection: ModelConnection): ConnectionId {
     const earlier = session.connection;
-    this.#detach(earlier);
-    this.connections.delete(earlier.id);
+    this.#forget(earlier);
+    this.#countClient(connection);
     this.dropWaits(session);
     session.connection = connection;
     session.unrestored = new Set(session.leases.keys());
@@ -151,7 +168,7 @@ export class Model {
   hungUp(id: ConnectionId): void {
     const connection = this.connections.get(id);
     if (connection === undefined) return;
-    this.#detach(connection);
+    connection.attached = false;
     if (connection.session !== undefined) this.dropWaits(connection.session);
     if (connection.session === undefined || connection.session.leases.size === 0) this.ended(id);
   }
@@ -160,8 +177,7 @@ export class Model {
   ended(id: ConnectionId): void {
     const connection = this.connections.get(id);
     if (connection === undefined) return;
-    this.#detach(connection);
-    this.connections.delete(id);
+    this.#forget(connection);
     const { session } = connection;
     if (session === undefined) return;
     this.sessions.delete(session.id);
@@ -172,8 +188,17 @@ export class Model {
   addObject(object: ModelObject): void {
     this.objects.set(object.id, object);
     if (object.named) this.names.set(object.name, object);
-    this.#count(object.owner.uid, object.uses);
+    this.#count(object.payer, object.uses);
     this.#countMemory(object, 1);
+  }
+
+  /** Who keeps what its creator has let go of pays for it: the first who does. */
+  #charge(object: ModelObject): void {
+    const [first] = object.leases.values();
+    if (object.named || object.ownerLease !== undefined || first === undefined) return;
+    this.#count(object.payer, object.uses, -1);
+    object.payer = first.session.peer.uid;
+    this.#count(object.payer, object.uses);
   }
 
   addLease(
@@ -207,6 +232,7 @@ export class Model {
       object.ownerLease = undefined;
       session.tally.add(object.uses, -1);
     }
+    this.#charge(object);
     if (kind === "owner" || role === "writer") this.#ownerLeft(object);
     else this.#endIfUnused(object);
   }
@@ -214,6 +240,7 @@ export class Model {
   remove(object: ModelObject): void {
     if (object.named) this.names.delete(object.name);
     object.named = false;
+    this.#charge(object);
     this.touched.add(object);
     if (channelOfObject(object) !== undefined && writerOf(object) === undefined) this.#writerLeft(object);
     this.#endIfUnused(object);
@@ -241,6 +268,7 @@ export class Model {
   settle(): void {
     for (const object of [...this.objects.values()]) {
       this.touched.add(object);
+      this.#charge(object);
       if (isOrphan(object) && !isAwaited(object)) this.#ownerLeft(object);
       else this.#endIfUnused(object);
       if (this.objects.has(object.id)) this.#settleFiles(object);
@@ -260,7 +288,8 @@ export class Model {
     const { session, request } = wait;
     session.waits.delete(request.id);
     const ofName = this.waits.get(request.name);
-    ofName?.delete(wait);
+    ofName?.get(session)?.delete(wait);
+    if (ofName?.get(session)?.size === 0) ofName.delete(session);
     if (ofName?.size === 0) this.waits.delete(request.name);
     this.#countWait(wait, -1);
   }
@@ -270,12 +299,20 @@ export class Model {
   }
 
   #queue(wait: ModelWait) {
-    const ofName = this.waits.get(wait.request.name) ?? new Set();
-    this.waits.set(wait.request.name, ofName.add(wait));
+    const { session, request } = wait;
+    const ofName = this.waits.get(request.name) ?? new Map<ModelSession, Set<ModelWait>>();
+    const ofSession = ofName.get(session) ?? new Set();
+    this.waits.set(request.name, ofName.set(session, ofSession.add(wait)));
   }
 
-  #detach(connection: ModelConnection): void {
-    if (connection.attached) this.#count(connection.peer.uid, { clients: 1 }, -1);
+  #countClient(connection: ModelConnection): void {
+    if (!connection.counted) this.#count(connection.peer.uid, { clients: 1 });
+    connection.counted = true;
+  }
+
+  #forget(connection: ModelConnection): void {
+    this.connections.delete(connection.id);
+    if (connection.counted) this.#count(connection.peer.uid, { clients: 1 }, -1);
     connection.attached = false;
   }
 
@@ -337,7 +374,7 @@ export class Model {
     if (object.leases.size > 0 || pinned) return;
     if (!this.objects.delete(object.id)) return;
     if (object.named) this.names.delete(object.name);
-    this.#count(object.owner.uid, object.uses, -1);
+    this.#count(object.payer, object.uses, -1);
     this.#countMemory(object, -1);
   }
 
@@ -356,4 +393,9 @@ export class Model {
     this.user(uid).add(uses, sign);
     this.hub.add(uses, sign);
   }
+}
+
+export function isSameProcess(one: Peer, other: Peer): boolean {
+  const isKnown = one.pid > 0 && one.startTicks !== null;
+  return isKnown && one.pid === other.pid && one.startTicks === other.startTicks && one.uid === other.uid;
 }

@@ -35,8 +35,8 @@ export function status({ model, judge }: Event, session: ModelSession, message: 
   const { result } = judge.ok(session.connection.id, message.id);
   const { used } = model.hub;
   const wanted = {
-    clients: used.clients,
-    detached: model.connections.size - used.clients,
+    clients: model.attached,
+    detached: model.connections.size - model.attached,
     objects: model.objects.size,
     withoutMemory: model.objects.size - model.withMemory,
     leases: used.leases,

@@ -8,7 +8,7 @@ import { isValidName } from "../../../src/wire/names.js";
 import { freePlaces, givenTo, partsRefusal, roleRefusal } from "./channel-rules.js";
 import type { Judge } from "./judge.js";
 import { bringBack, checkCreated, isReady, mayManage, mayOpen, usesOf } from "./memory-rules.js";
-import type { Model, ModelConnection, ModelObject, ModelSession } from "./model.js";
+import { isSameProcess, type Model, type ModelConnection, type ModelObject, type ModelSession } from "./model.js";
 import { inspect, list, status } from "./report-rules.js";
 import type { Held } from "./world.js";
 
@@ -120,11 +120,13 @@ function wantedFds(message: Request, found: number): number {
 
 function hello({ model, judge }: Event, connection: ModelConnection, message: RequestOf<"hello">) {
   if (connection.session !== undefined) return judge.fails(connection.id, message.id, "INVALID_MESSAGE");
-  const { result } = judge.ok(connection.id, message.id);
   const earlier = model.sessions.get(message.resume?.session ?? 0);
-  const { pid, startTicks } = connection.peer;
-  const isKnown = pid > 0 && startTicks !== null;
-  if (earlier !== undefined && isKnown && earlier.peer.pid === pid && earlier.peer.startTicks === startTicks) {
+  const resumes = earlier !== undefined && isSameProcess(earlier.peer, connection.peer);
+  const refusal = model.refusal(undefined, connection.peer.uid, { clients: 1 });
+  if (!resumes && !connection.counted && refusal !== undefined)
+    return judge.fails(connection.id, message.id, "LIMIT_EXCEEDED", refusal);
+  const { result } = judge.ok(connection.id, message.id);
+  if (resumes) {
     assert.deepEqual([result.resumed, result.session], [true, earlier.id]);
     judge.forgets.push(model.resume(earlier, connection));
     return;
@@ -140,7 +142,7 @@ function rule(
 ) {
   if (peer.uid !== model.policy.uid && peer.uid !== 0) return judge.fails(id, message.id, "PERMISSION_DENIED");
   if (message.op === "stop") {
-    const isUsed = model.objects.size > 0 || model.hub.used.clients > 1;
+    const isUsed = model.objects.size > 0 || model.attached > 1;
     if (isUsed && !message.force) return judge.fails(id, message.id, "HUB_IN_USE");
     judge.stops += 1;
   } else if (!hasKeeper) return judge.fails(id, message.id, "NO_KEEPER");
@@ -174,6 +176,7 @@ function create(event: Event, session: ModelSession, message: RequestOf<"create"
     uses,
     leases: new Map(),
     memory: held,
+    payer: uid,
     ownerLease: undefined,
     published: false,
     named: true,
@@ -235,17 +238,17 @@ function restore(event: Event, session: ModelSession, message: RequestOf<"restor
   }
   const brought = held.length === 0 ? undefined : bringBack(lease.object, session, held, event.fdTableFull);
   if (typeof brought === "string") return judge.fails(id, message.id, brought);
-  if (brought !== undefined) {
-    model.supply(lease.object, brought);
-    grantWaiting(event, lease.object);
-  }
   judge.ok(id, message.id);
+  if (brought === undefined) return;
+  model.supply(lease.object, brought);
+  grantWaiting(event, lease.object);
 }
 
-/** All who wait for a name that can be opened now, in the order in which they came. */
+/** All who wait for a name that can be opened now, in the order in which they came, with all that each of them waits for. */
 function grantWaiting(event: Event, object: ModelObject) {
   if (!object.named || !isReady(object)) return;
-  for (const wait of [...(event.model.waits.get(object.name) ?? [])]) {
+  const waits = [...(event.model.waits.get(object.name)?.values() ?? [])].flatMap((ofSession) => [...ofSession]);
+  for (const wait of waits) {
     event.model.endWait(wait);
     grant(event, wait.session, wait.request, object);
   }

@@ -158,11 +158,12 @@ export class Simulation {
     const isServed =
       peer.uid === policy.uid || (policy.users as ReadonlySet<number>).has(peer.uid) || peer.groups.includes(77);
     const refusal = this.model.refusal(undefined, peer.uid, { clients: 1 });
-    const wanted = !isServed ? "UNTRUSTED_PEER" : refusal !== undefined ? "LIMIT_EXCEEDED" : undefined;
+    const isRefused = refusal !== undefined && !this.model.mayComeBack(peer);
+    const wanted = !isServed ? "UNTRUSTED_PEER" : isRefused ? "LIMIT_EXCEEDED" : undefined;
     const found = codeOf(() => this.core.connected(id, peer));
     assert.equal(found, wanted, "connect");
     if (wanted === undefined) {
-      this.model.connect(id, peer);
+      this.model.connect(id, peer, refusal === undefined);
       this.readers.set(id, client);
       client.connection = id;
       client.phase = "connected";
@@ -202,6 +203,7 @@ export class Simulation {
     if (spoiled.damage === undefined) {
       const fds = [1, 2].map(() => this.world.receive({ file: this.world.file(), writable: true }));
       this.core.packet(id, spoiled.bytes, fds);
+      this.world.runSteps();
     } else this.core.damagedPacket(id, spoiled.bytes, spoiled.damage);
     this.judge.fails(id, spoiled.id, spoiled.code);
     if (spoiled.hangsUp) this.judge.hangUps.push(id);
@@ -255,6 +257,7 @@ export class Simulation {
   #run(event: () => void) {
     try {
       event();
+      this.world.runSteps();
     } catch (error) {
       if (!this.world.dead) throw error;
     }

@@ -1,9 +1,12 @@
 /** The model's accounts: what a client, a user and the hub have of everything, counted one by one, and how many messages they may send. */
-import type { Quota, Resource } from "../../../src/hub/quota.js";
+import type { Quota } from "../../../src/hub/quota.js";
 
-export type Uses = Readonly<Partial<Record<Resource, number>>>;
+export type Uses = Readonly<Partial<Record<Charged, number>>>;
 
 const ORDER = ["clients", "objects", "descriptors", "leases", "waitingOpens", "hostBytes", "deviceBytes"] as const;
+
+/** What the core itself charges: what is on its way to clients is the server's affair. */
+type Charged = (typeof ORDER)[number];
 
 /** Why something is refused, as it stands in the error. */
 export interface Refusal {
@@ -15,7 +18,7 @@ export class Tally {
   /** Where its quota is set, as errors name it. */
   readonly source: string;
   readonly quota: Quota;
-  readonly used: Record<Resource, number> = {
+  readonly used: Record<Charged, number> = {
     clients: 0,
     objects: 0,
     descriptors: 0,

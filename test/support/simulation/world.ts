@@ -74,6 +74,7 @@ export class World implements HubPorts<number> {
   readonly violations: string[] = [];
 
   clock = 1_000;
+  readonly #steps: (() => boolean)[] = [];
   #lastFd = 0;
   #lastFile = 0;
 
@@ -94,6 +95,7 @@ export class World implements HubPorts<number> {
   /** The process of the hub is gone, and with it all its descriptors; another begins. */
   rebirth(): void {
     this.open.clear();
+    this.#steps.length = 0;
     this.dead = false;
   }
 
@@ -123,6 +125,15 @@ export class World implements HubPorts<number> {
 
   hangUp(connection: ConnectionId): void {
     if (!this.dead) this.hungUp.push(connection);
+  }
+
+  later(_connection: ConnectionId, _uid: number, step: () => boolean): void {
+    this.#steps.push(step);
+  }
+
+  /** Does all that the hub put off. */
+  runSteps(): void {
+    for (let step = this.#steps[0]; step !== undefined; step = this.#steps[0]) if (!step()) this.#steps.shift();
   }
 
   forget(connection: ConnectionId): void {
