@@ -8,6 +8,7 @@ import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from ".
 import { checkMayRule, mayRule } from "./access.js";
 import { stateOf } from "./as-records.js";
 import { Attachments, checkFdCount } from "./attachments.js";
+import { GivingBack } from "./giving-back.js";
 import type { HubState } from "./hub-records.js";
 import { hubStatus } from "./hub-report.js";
 import type { Inheritance } from "./inheritance.js";
@@ -30,6 +31,7 @@ export class HubCore<Fd> {
   readonly #objects: ObjectTable<Fd>;
   readonly #waiting = new WaitingOpens<Fd>();
   readonly #requests: ObjectRequests<Fd>;
+  readonly #givingBack: GivingBack<Fd>;
   #lastId: number;
 
   /** @param lastId no number up to this one is given to a session, an object or a lease */
@@ -41,6 +43,8 @@ export class HubCore<Fd> {
     this.#sessions = new Sessions(policy);
     this.#objects = new ObjectTable(ports, () => this.#nextId());
     this.#requests = new ObjectRequests(ports, this.#objects, this.#waiting);
+    const held = { sessions: this.#sessions, objects: this.#objects, waiting: this.#waiting };
+    this.#givingBack = new GivingBack(ports, held);
   }
 
   get connectionCount(): number {
@@ -84,7 +88,7 @@ export class HubCore<Fd> {
     this.#objects.settle();
     for (const { id } of connections) {
       const connection = this.#sessions.find(id);
-      if (connection !== undefined) this.#endIfEmpty(connection);
+      if (connection !== undefined) this.#givingBack.endIfEmpty(connection);
     }
     this.#objects.settleChannels();
   }
@@ -100,13 +104,13 @@ export class HubCore<Fd> {
     if (connection === undefined) return;
     this.#sessions.detach(connection);
     if (connection.session !== undefined) this.#waiting.dropSession(connection.session.id);
-    this.#endIfEmpty(connection);
+    this.#givingBack.endIfEmpty(connection);
   }
 
   /** The process of this connection, or the thread of its session, has ended: everything that it holds is given back. */
   processEnded(id: ConnectionId): void {
     const connection = this.#sessions.find(id);
-    if (connection !== undefined) this.#end(connection);
+    if (connection !== undefined) this.#givingBack.end(connection);
   }
 
   /** Handles one packet; the descriptors are the core's from here on. A packet that is no request ends its connection. */
@@ -206,11 +210,7 @@ export class HubCore<Fd> {
       case "restore":
         return this.#requests.restore(session, request, attached);
       case "restored":
-        this.#inSteps(
-          connection,
-          () => this.#requests.giveBackUnrestored(session),
-          () => this.#answer(connection.id, request, {}),
-        );
+        this.#givingBack.endUnrestored(session, () => this.#answer(connection.id, request, {}));
         return undefined;
       case "remove":
         return this.#requests.remove(session, request);
@@ -227,7 +227,7 @@ export class HubCore<Fd> {
         this.#ports.restart();
         return {};
       case "bye":
-        this.#giveAllBack(session, () => {
+        this.#givingBack.endSession(session, () => {
           this.#answer(connection.id, request, {});
           this.#ports.hangUp(connection.id);
         });
@@ -259,8 +259,8 @@ export class HubCore<Fd> {
     const { attachedCount: clients, detachedCount: detached, hubAccount } = this.#sessions;
     const bytes = { hostBytes: hubAccount.used("hostBytes"), deviceBytes: hubAccount.used("deviceBytes") };
     const counts = { clients, detached, waitingOpens: this.#waiting.size, ...bytes };
-    const all = this.#sessions.accounts();
-    const users = mayRule(this.#policy.uid, peer) ? all : [...all].filter(([uid]) => uid === peer.uid);
+    const own = [[peer.uid, this.#sessions.accountOf(peer.uid)]] as const;
+    const users = mayRule(this.#policy.uid, peer) ? this.#sessions.accounts() : own;
     return hubStatus(this.identity, this.#objects, counts, { asking, users });
   }
 
@@ -274,47 +274,6 @@ export class HubCore<Fd> {
       );
     }
     return {};
-  }
-
-  #endIfEmpty(connection: Connection<Fd>): void {
-    const { session } = connection;
-    if (session === undefined || session.leases.size === 0) this.#end(connection);
-  }
-
-  #end(connection: Connection<Fd>): void {
-    const { session } = connection;
-    this.#sessions.detach(connection);
-    if (session === undefined) this.#sessions.end(connection);
-    else this.#giveAllBack(session, () => {});
-  }
-
-  /**
-   * Ends a session with all that it holds, which may be a hundred thousand leases. After a crash in the middle the next hub goes on with
-   * those that are left, for their process has ended or does not name them any more.
-   */
-  #giveAllBack(session: Session<Fd>, done: () => void): void {
-    if (session.ending) return;
-    session.ending = true;
-    this.#waiting.dropSession(session.id);
-    this.#inSteps(
-      session.connection,
-      () => this.#requests.giveBack(session),
-      () => {
-        this.#objects.sessionEnded(session);
-        done();
-        this.#sessions.end(session.connection);
-      },
-    );
-  }
-
-  /** The first step at once: that is all there is for most. */
-  #inSteps({ id, peer }: Connection<Fd>, step: () => boolean, done: () => void): void {
-    const next = () => {
-      if (step()) return true;
-      done();
-      return false;
-    };
-    if (next()) this.#ports.later(id, peer.uid, next);
   }
 
   #answer(connection: ConnectionId, request: Request, result: object): void {

@@ -59,8 +59,9 @@ export function hubStatus<Fd>(
   { asking, users }: Usage,
 ): HubStatus {
   const { size: objects, leaseCount: leases, pinnedCount: pinned, withoutMemoryCount: withoutMemory } = table;
-  const using = [...users].flatMap(([uid, { usage }]) => (usage === undefined ? [] : [{ uid, ...usage }]));
-  const { taken } = takeFitting(using, (user) => user);
+  let using = 0;
+  for (const [, { inUse }] of users) if (inUse) using += 1;
+  const { taken } = takeFitting(usageOf(users), (user) => user);
   return {
     ...identity,
     ...counts,
@@ -70,8 +71,12 @@ export function hubStatus<Fd>(
     leases,
     limits: [...limitsAbove(asking)].reverse(),
     users: taken,
-    usersLeftOut: using.length - taken.length,
+    usersLeftOut: using - taken.length,
   };
+}
+
+function* usageOf(users: Usage["users"]): IterableIterator<HubStatus["users"][number]> {
+  for (const [uid, account] of users) if (account.inUse) yield { uid, ...account.usage };
 }
 
 /** The limits that are set for this account and for those above it. */

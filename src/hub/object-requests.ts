@@ -3,7 +3,6 @@
  * request is checked against who asks and what they may have; the table keeps the result.
  */
 import { CudaIpcError } from "../base/errors.js";
-import { releaseAll } from "../base/scope.js";
 import { fdsOf } from "../wire/descriptor.js";
 import { PRIVATE, PROTOCOL_VERSION, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
@@ -20,9 +19,6 @@ import { refusal } from "./refusal.js";
 import type { Session } from "./sessions.js";
 import type { Lease, ObjectMemory, SharedObject } from "./shared-object.js";
 import type { WaitingOpens } from "./waiting-opens.js";
-
-/** Leases that are given back before others have their turn; each writes a line of the journal and may close descriptors. */
-const RELEASES_PER_STEP = 16;
 
 export class ObjectRequests<Fd> {
   readonly #ports: HubPorts<Fd>;
@@ -118,35 +114,6 @@ export class ObjectRequests<Fd> {
     if (lease.role === "reader" || lease.role === "observer") this.#bringParts(lease, attached);
     else this.#bringBack(session, lease.object, attached);
     return {};
-  }
-
-  /** Gives back some of what the client did not name; whether there is more. */
-  giveBackUnrestored(session: Session<Fd>): boolean {
-    const { unrestored, leases } = session;
-    if (unrestored === undefined) return false;
-    this.#releaseSome(unrestored, (id) => {
-      unrestored.delete(id);
-      return leases.get(id);
-    });
-    if (unrestored.size > 0) return true;
-    session.unrestored = undefined;
-    return false;
-  }
-
-  /** Gives back some of what a session holds; whether there is more. */
-  giveBack({ leases }: Session<Fd>): boolean {
-    this.#releaseSome(leases.keys(), (id) => leases.get(id));
-    return leases.size > 0;
-  }
-
-  #releaseSome(ids: Iterable<number>, take: (id: number) => Lease<Fd> | undefined): void {
-    const some: Lease<Fd>[] = [];
-    for (const id of ids) {
-      const lease = take(id);
-      if (lease !== undefined) some.push(lease);
-      if (some.length === RELEASES_PER_STEP) break;
-    }
-    releaseAll(some.map((lease) => () => this.#objects.release(lease)));
   }
 
   remove(session: Session<Fd>, request: RequestOf<"remove">): ResultOf<"remove"> {

@@ -19,6 +19,7 @@ import type { HubPorts, Peer } from "./ports.js";
 import type { Account } from "./quota.js";
 import type { Session } from "./sessions.js";
 import {
+  chargeHolder,
   costOf,
   type Grant,
   isAwaited,
@@ -26,7 +27,6 @@ import {
   isHeld,
   type Lease,
   type ObjectMemory,
-  payerOf,
   type SharedObject,
   staysWithoutOwner,
 } from "./shared-object.js";
@@ -155,7 +155,7 @@ export class ObjectTable<Fd> {
     session.account.refund({ leases: 1 });
     if (lease.kind === "owner") session.account.refundHere(costOf(object.descriptor));
     this.#ports.record([{ t: "released", lease: lease.id }]);
-    this.#charge(object);
+    chargeHolder(object);
     releaseAll([
       () => this.#words.holderLeft(lease),
       () => {
@@ -170,7 +170,7 @@ export class ObjectTable<Fd> {
     if (object.named) {
       this.#unname(object);
       this.#ports.record([{ t: "unnamed", object: object.id }]);
-      this.#charge(object);
+      chargeHolder(object);
     }
     releaseAll([
       // WHY: nobody can find it any more to go on with it.
@@ -215,7 +215,7 @@ export class ObjectTable<Fd> {
   /** Ends what nobody can hold any more, after all was restored. */
   settle(): void {
     for (const object of [...this.#objects.values()]) {
-      this.#charge(object);
+      chargeHolder(object);
       // WHY not the first alone: a channel that another writer may go on with is not ended anew, which could be said of that one.
       if (isHeld(object) || isAwaited(object)) this.#endIfUnused(object);
       else this.#ownerLeft(object);
@@ -282,16 +282,6 @@ export class ObjectTable<Fd> {
     if (object.lifetime === "pinned") this.#pinnedCount -= 1;
     this.#byName.delete(object.name);
     this.#visibleNames.delete(object);
-  }
-
-  /** Sees to it that the one pays who has to by now. */
-  #charge(object: SharedObject<Fd>): void {
-    const payer = payerOf(object);
-    if (payer === object.account) return;
-    const cost = costOf(object.descriptor);
-    object.account.refund(cost);
-    payer.take(cost);
-    object.account = payer;
   }
 
   /** The creator of an object, or the writer of a channel. */

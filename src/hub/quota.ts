@@ -65,9 +65,13 @@ export class Account {
     return this.#used.get(resource) ?? 0;
   }
 
-  /** What it uses of each that the protocol tells of a user; undefined where that is nothing. */
-  get usage(): Readonly<Record<Exclude<Resource, OfTheHub>, number>> | undefined {
-    if (this.#used.size === 0) return undefined;
+  /** Whether it uses anything. */
+  get inUse(): boolean {
+    return this.#used.size > 0;
+  }
+
+  /** What it uses of each that the protocol tells of a user. */
+  get usage(): Readonly<Record<Exclude<Resource, OfTheHub>, number>> {
     const [clients, objects, leases] = [this.used("clients"), this.used("objects"), this.used("leases")];
     const [hostBytes, deviceBytes] = [this.used("hostBytes"), this.used("deviceBytes")];
     return { clients, objects, leases, waitingOpens: this.used("waitingOpens"), hostBytes, deviceBytes };

@@ -43,7 +43,7 @@ export interface SharedObject<Fd> {
   readonly inodes: ObjectRecord["inodes"];
   /** Whether its creator gave host memory in a way that lets others write to it. */
   readonly writable: boolean;
-  /** Of the user who pays for it; see `payerOf`. */
+  /** Of the user who pays for it; see `chargeHolder`. */
   account: Account;
   readonly leases: ObjectLeases<Fd>;
   memory: ObjectMemory<Fd> | undefined;
@@ -53,13 +53,17 @@ export interface SharedObject<Fd> {
 }
 
 /**
- * Whose user pays for it: its creator's, until that has let go of it. From then on it is there for those who keep it, and the one who
- * has kept it longest pays.
+ * The user who created an object pays for it until that user has let go of it. From then on it is there for those who keep it, and the
+ * one who has kept it longest pays.
  */
-export function payerOf<Fd>({ named, leases, account }: SharedObject<Fd>): Account {
-  const { first } = leases;
-  if (named || leases.owner !== undefined || first === undefined) return account;
-  return first.session.account.parent ?? account;
+export function chargeHolder<Fd>(object: SharedObject<Fd>): void {
+  const { named, leases, account } = object;
+  const payer = leases.first?.session.account.parent;
+  if (named || leases.owner !== undefined || payer === undefined || payer === account) return;
+  const cost = costOf(object.descriptor);
+  account.refund(cost);
+  payer.take(cost);
+  object.account = payer;
 }
 
 /** The places of a channel that no reader has, in order. */

@@ -166,13 +166,11 @@ describe("a hub for several users", { skip: skipUnlessRoot }, () => {
     };
     await assertDone(alice, [used]);
     const { value } = await outcome(alice);
-    assert.deepEqual(
-      (value as { of: string; resource: string }[]).filter(({ of }) => of === "user"),
-      [
-        { of: "user", resource: "objects", limit: 5, used: 1 },
-        { of: "user", resource: "hostBytes", limit: 2 ** 20, used: 4096 },
-      ],
-    );
+    const ofUser = (value as { of: string; resource: string }[]).filter(({ of }) => of === "user");
+    const limitOf = (resource: string) => ofUser.find((limit) => limit.resource === resource);
+    assert.deepEqual(limitOf("objects"), { of: "user", resource: "objects", limit: 5, used: 1 });
+    assert.deepEqual(limitOf("hostBytes"), { of: "user", resource: "hostBytes", limit: 2 ** 20, used: 4096 });
+    assert.deepEqual(limitOf("leases"), { of: "user", resource: "leases", limit: 100_000, used: 1 });
     assert.equal((value as { resource: string; used: unknown }[]).at(-1)?.used, null);
     const own = ({ value: users }: Outcome) => (users as { uid: number }[]).map(({ uid }) => uid);
     assert.deepEqual(own(await tryAs(hub, BOB, "users")), [BOB.uid]);

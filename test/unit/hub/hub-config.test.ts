@@ -5,7 +5,7 @@ import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
 import { defaultConfigPath, hubSettings, readHubConfig } from "../../../src/hub/config-file.js";
 import { checkHubConfig, NO_CONFIG, overlay, policyOf } from "../../../src/hub/hub-config.js";
-import { defaultQuotas, defaultQuotasOf, privatePolicy } from "../../../src/hub/policy.js";
+import { defaultQuotas, defaultQuotasOf, privatePolicy, shareOf } from "../../../src/hub/policy.js";
 import { skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
 
@@ -42,7 +42,7 @@ describe("a hub's configuration", () => {
     assert.equal(config.idleMs, Number.POSITIVE_INFINITY);
     const policy = policyOf(500, config);
     assert.deepEqual([policy.users, policy.groups], [new Set([1000, 7]), new Set([44])]);
-    const user = { ...defaultQuotas.user, objects: 10, deviceBytes: 5 };
+    const user = { ...shareOf(policy.limits.hub), objects: 10, deviceBytes: 5 };
     assert.deepEqual(policy.limits, {
       hub: { ...defaultQuotas.hub, hostBytes: 2 ** 36, clients: Number.POSITIVE_INFINITY },
       user,
