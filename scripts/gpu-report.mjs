@@ -1,32 +1,87 @@
-// Runs the suites and demos of the bundle on this machine's GPU and writes OUTPUT/gpu-report.json: what ran, where, when, and how it ended.
-// Exits 0 only when everything passed.
+// Runs parts of this bundle on the machine's GPU and writes OUTPUT/gpu-report.json: what ran, where, when, and how it ended.
+// PARTS names them, "suites demos" by default; MPS=1 and BENCH=1 add one each:
+//   suites  the conformance and GPU suites, with REQUIRE_GPU=1
+//   mps     what of them uses the GPU, each file by itself under an MPS server of its own, and the files that break such a server
+//   demos   the doctor and the demos on cuda:0
+//   bench   the benchmarks: a goal that is missed is recorded and no failure of the run
+// The report is written after each part, and keeps the parts of an earlier run of the same bundle. Exits 0 only if all that ran passed.
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { appendFileSync, closeSync, existsSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
+import { MultiProcessService } from "../build/bench/channel/mps.js";
 
 const out = process.argv[2] ?? ".";
 const env = { ...process.env, REQUIRE_GPU: "1", NO_COLOR: "1" };
-const started = new Date();
+const reportPath = join(out, "gpu-report.json");
+const startMs = Date.now();
 let failed = false;
 
-function suite(name, folders) {
-  const report = join(out, `${name}.json`);
-  const result = spawnSync(process.execPath, ["scripts/test.mjs", "--prebuilt", `--report=${report}`, ...folders], {
-    env,
-    encoding: "utf8",
-    timeout: 480_000,
-    maxBuffer: 64 * 1024 * 1024,
-  });
-  writeFileSync(join(out, `${name}.log`), `${result.stdout}\n${result.stderr}`);
-  const counts = existsSync(report)
-    ? JSON.parse(readFileSync(report, "utf8"))
-    : { error: String(result.error ?? result.status) };
-  console.log(`${name}: ${JSON.stringify({ ...counts, failures: counts.failures?.length })}`);
-  for (const failure of counts.failures ?? [])
-    console.log(`  ${failure.file} > ${failure.name}\n    ${failure.message}`);
-  if (result.status !== 0) failed = true;
-  return counts;
+/** Runs test files, and adds what they say to OUTPUT/NAME.log as it comes. */
+function tests(name, files, extraEnv = {}) {
+  const counts = join(tmpdir(), `cuda-ipc-${process.pid}-${name}.json`);
+  const log = openSync(join(out, `${name}.log`), "a");
+  const beganMs = Date.now();
+  const { status, error } = spawnSync(
+    process.execPath,
+    ["scripts/test.mjs", "--prebuilt", `--report=${counts}`, ...files],
+    {
+      env: { ...env, ...extraEnv },
+      stdio: ["ignore", log, log],
+      timeout: 300_000,
+    },
+  );
+  closeSync(log);
+  if (status !== 0) failed = true;
+  const found = existsSync(counts)
+    ? JSON.parse(readFileSync(counts, "utf8"))
+    : {
+        passed: 0,
+        failed: 1,
+        skipped: 0,
+        files: {},
+        failures: [{ file: files.join(" "), message: String(error ?? status) }],
+        skips: [],
+      };
+  console.log(`${name} ${files.join(" ")}: ${found.passed} passed, ${found.failed} failed, ${found.skipped} skipped`);
+  for (const failure of found.failures) console.log(`  ${failure.file} > ${failure.name}\n    ${failure.message}`);
+  return { ...found, seconds: Math.round((Date.now() - beganMs) / 1000) };
+}
+
+const gpuFiles = readdirSync("build/test/gpu").filter((file) => file.endsWith(".test.js"));
+/** They kill clients of MPS servers of their own, and so run when nothing else does. */
+const breaking = gpuFiles.filter((file) => file.startsWith("mps-")).map((file) => `gpu/${file}`);
+const others = gpuFiles.filter((file) => !file.startsWith("mps-")).map((file) => `gpu/${file}`);
+
+function underMps() {
+  const results = [];
+  for (const file of ["conformance/cuda.test.js", ...others]) {
+    const mps = MultiProcessService.start();
+    if (typeof mps === "string") {
+      failed = true;
+      console.log(`mps: ${mps}`);
+      return { error: mps };
+    }
+    const result = tests("mps", [file], mps.env);
+    if (result.passed > 0 && !mps.wasUsed) {
+      failed = true;
+      result.failures.push({ file, name: "under MPS", message: "no process used the MPS server" });
+      console.log(`  ${file}: no process used the MPS server`);
+    }
+    if (result.failed > 0) appendFileSync(join(out, "mps.log"), mps.log);
+    mps[Symbol.dispose]();
+    results.push(result);
+  }
+  for (const file of breaking) results.push(tests("mps", [file]));
+  return results.reduce((total, one) => ({
+    passed: total.passed + one.passed,
+    failed: total.failed + one.failed,
+    skipped: total.skipped + one.skipped,
+    files: { ...total.files, ...one.files },
+    failures: [...total.failures, ...one.failures],
+    skips: [...total.skips, ...one.skips],
+    seconds: total.seconds + one.seconds,
+  }));
 }
 
 function command(args) {
@@ -51,9 +106,26 @@ function ofAnyMachine(output) {
     .filter((line) => !/^ +kernel /.test(line));
 }
 
-/** The benchmarks, when BENCH=1: a goal that is missed is recorded and no failure of the run. */
+/** Those in examples/; each prints a few lines. */
+const examples =
+  "pool array-handle vmm legacy fork events fibonacci ring simple-ipc exchange consumer-first daemon supervised-workers".split(
+    " ",
+  );
+
+/** Without a device their processes are spread over all GPUs. */
+const onAllGpus = ["simple-ipc", "exchange"];
+
+function demos() {
+  return [
+    command(["doctor", "--device", "cuda:0"]),
+    command(["demo", "--device", "cuda:0"]),
+    command(["demo", "crash", "--device", "cuda:0"]),
+    ...examples.map((name) => command(["demo", name, "--device", "cuda:0"])),
+    ...(gpus().length > 1 ? onAllGpus.map((name) => command(["demo", name, "--processes", "4"])) : []),
+  ];
+}
+
 function benchmarks() {
-  if (process.env.BENCH !== "1") return undefined;
   const json = join(out, "bench.json");
   const pool = { ...env, UV_THREADPOOL_SIZE: String(Math.max(4, Math.min(16, availableParallelism()))) };
   const args = ["build/bench/main.js", "--device", "cuda:0", "--json", json];
@@ -74,33 +146,46 @@ function gpus() {
     });
 }
 
-/** Those in examples/; each prints a few lines. */
-const examples =
-  "pool array-handle vmm legacy fork events fibonacci ring simple-ipc exchange consumer-first daemon".split(" ");
+const parts = {
+  suites: (report) => {
+    report.suites = { ...report.suites, conformance: tests("conformance", ["conformance"]), gpu: tests("gpu", others) };
+  },
+  mps: (report) => {
+    report.suites = { ...report.suites, mps: underMps() };
+  },
+  demos: (report) => {
+    report.commands = demos();
+  },
+  bench: (report) => {
+    report.benchmarks = benchmarks();
+  },
+};
 
-/** Without a device their processes are spread over all GPUs. */
-const onAllGpus = ["simple-ipc", "exchange"];
-const severalGpus = gpus().length > 1;
+const asked = (process.env.PARTS ?? "suites demos").split(" ").filter(Boolean);
+if (process.env.MPS === "1") asked.push("mps");
+if (process.env.BENCH === "1") asked.push("bench");
+const unknown = asked.filter((part) => !Object.hasOwn(parts, part));
+if (unknown.length > 0) {
+  console.error(`PARTS has ${unknown.join(", ")}; there are ${Object.keys(parts).join(", ")}`);
+  process.exit(2);
+}
 
+const bundle = JSON.parse(readFileSync("version.json", "utf8"));
+const earlier = existsSync(reportPath) ? JSON.parse(readFileSync(reportPath, "utf8")) : undefined;
+const kept = earlier?.commit === bundle.commit ? earlier : { seconds: 0, passed: true };
 const report = {
-  date: started.toISOString().slice(0, 10),
+  ...kept,
+  date: new Date().toISOString().slice(0, 10),
   gpus: gpus(),
   node: process.version,
-  ...JSON.parse(readFileSync("version.json", "utf8")),
-  suites: { conformance: suite("conformance", ["conformance"]), gpu: suite("gpu", ["gpu"]) },
-  commands: [
-    command(["doctor", "--device", "cuda:0"]),
-    command(["demo", "--device", "cuda:0"]),
-    command(["demo", "crash", "--device", "cuda:0"]),
-    ...examples.map((name) => command(["demo", name, "--device", "cuda:0"])),
-    ...(severalGpus ? onAllGpus.map((name) => command(["demo", name, "--processes", "4"])) : []),
-  ],
-  benchmarks: benchmarks(),
-  seconds: 0,
-  passed: false,
+  ...bundle,
 };
-report.seconds = Math.round((Date.now() - started.getTime()) / 1000);
-report.passed = !failed;
-writeFileSync(join(out, "gpu-report.json"), `${JSON.stringify(report, null, 2)}\n`);
+for (const part of asked) {
+  console.log(`== ${part}, after ${Math.round((Date.now() - startMs) / 1000)} s`);
+  parts[part](report);
+  report.seconds = kept.seconds + Math.round((Date.now() - startMs) / 1000);
+  report.passed = kept.passed && !failed;
+  writeFileSync(reportPath, `${JSON.stringify(report, null, 2)}\n`);
+}
 console.log(failed ? "GPU run: FAILED" : "GPU run: passed");
 process.exit(failed ? 1 : 0);

@@ -29,27 +29,36 @@ const reportPath = argv.find((argument) => argument.startsWith("--report="))?.sl
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures = [];
 const skips = [];
+/** Of each file by itself. */
+const byFile = {};
+const count = (kind, file) => {
+  const name = relative(root, file ?? "");
+  byFile[name] ??= { passed: 0, failed: 0, skipped: 0 };
+  byFile[name][kind] += 1;
+  counts[kind] += 1;
+};
 const stream = run({ files, concurrency, timeout: 300_000 });
 stream.on("test:fail", (event) => {
   // WHY not every suite: one that failed for its tests alone is counted with them. One whose hook failed is counted here.
   if (event.details?.type === "suite" && event.details?.error?.failureType === "subtestsFailed") return;
-  counts.failed += 1;
+  count("failed", event.file);
   const cause = event.details?.error?.cause ?? event.details?.error;
   failures.push({ file: relative(root, event.file ?? ""), name: event.name, message: String(cause?.message ?? cause) });
 });
 stream.on("test:pass", (event) => {
   if (event.details?.type === "suite") return;
   if (event.skip === undefined && event.todo === undefined) {
-    counts.passed += 1;
+    count("passed", event.file);
   } else {
-    counts.skipped += 1;
+    count("skipped", event.file);
     skips.push({ name: event.name, why: String(event.skip) });
   }
 });
 stream.on("end", () => {
   // WHY: the reporter still prints its summary after the events end.
   setImmediate(() => {
-    if (reportPath !== undefined) writeFileSync(reportPath, JSON.stringify({ ...counts, failures, skips }));
+    if (reportPath !== undefined)
+      writeFileSync(reportPath, JSON.stringify({ ...counts, files: byFile, failures, skips }));
     console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
     process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
   });

@@ -4,7 +4,7 @@
  * https://docs.nvidia.com/deploy/mps/index.html
  */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -45,6 +45,12 @@ export class MultiProcessService {
   /** Whether any process has used it: its server starts with the first. */
   get wasUsed(): boolean {
     return /\d/.test(control(this.env, [], "get_server_list\n").stdout ?? "");
+  }
+
+  /** What its control daemon and its servers have written so far. */
+  get log(): string {
+    const files = ["control.log", "server.log"].map((name) => join(this.#folder, name));
+    return files.flatMap((file) => (existsSync(file) ? [`${file}:\n${readFileSync(file, "utf8")}`] : [])).join("\n");
   }
 
   [Symbol.dispose](): void {

@@ -178,8 +178,13 @@ export const errorCodes = {
   UNSUPPORTED: facts("This device or system cannot do that.", "`cuda-ipc doctor` says what it can do and why."),
   OUT_OF_MEMORY: facts("The device or the machine has not enough free memory.", "Free memory or ask for less.", true),
   DEVICE_LOST: facts(
-    "An earlier fault on the GPU ended this process's context.",
+    "A fault on the GPU ended this process's context.",
     "Restart this process; memory shared with others is unharmed.",
+  ),
+  MPS_UNAVAILABLE: facts(
+    "The MPS server takes no client: it does not answer, recovers from a fault, or has as many as it may have.",
+    "Try again in a while; control.log and server.log in CUDA_MPS_LOG_DIRECTORY say why.",
+    true,
   ),
   CUDA_ERROR: facts("The CUDA driver refused a call.", "See the driver's own name of the error in the message."),
 

@@ -23,22 +23,33 @@ export class CudaIpcError extends Error {
   }
 }
 
+/** What the driver said. */
+interface DriverFailure {
+  readonly status: number;
+  readonly statusName: string;
+  readonly call: string;
+  /** What to do, if more is known than the code says. */
+  readonly remedy?: string | undefined;
+}
+
 /** A call of the CUDA driver that failed, with the driver's name of the status (`CUDA_ERROR_OUT_OF_MEMORY`). */
 export class CudaError extends CudaIpcError {
   readonly status: number;
   readonly statusName: string;
   readonly call: string;
+  readonly #remedy: string | undefined;
 
-  constructor(
-    code: ErrorCode,
-    message: string,
-    driver: { readonly status: number; readonly statusName: string; readonly call: string },
-  ) {
+  constructor(code: ErrorCode, message: string, { status, statusName, call, remedy }: DriverFailure) {
     super(code, message);
     this.name = "CudaError";
-    this.status = driver.status;
-    this.statusName = driver.statusName;
-    this.call = driver.call;
+    this.status = status;
+    this.statusName = statusName;
+    this.call = call;
+    this.#remedy = remedy;
+  }
+
+  override get remedy(): string {
+    return this.#remedy ?? super.remedy;
   }
 }
 

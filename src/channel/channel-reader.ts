@@ -25,6 +25,7 @@ import type { ReaderParts } from "./channel-parts.js";
 import { FairTurns } from "./fair-turns.js";
 import { checkStream, OrderedTimeline } from "./ordered-timeline.js";
 import { ReceivedSlot } from "./received-slot.js";
+import { SleeperLoss } from "./sleeper-loss.js";
 import { SlotReturns } from "./slot-returns.js";
 import { readableOf, type StreamedMessage } from "./web-streams.js";
 
@@ -53,6 +54,7 @@ export class ChannelReader<D extends DType = DType> {
   readonly #spin: AdaptiveSpin;
   readonly #turns = new FairTurns();
   readonly #onClose: () => void;
+  readonly #loss: SleeperLoss;
   /** Of the writer whose message came last. */
   #ready: { readonly epoch: number; readonly timeline: ImportedTimeline } | undefined;
   /** Taken, and its data are not there yet. */
@@ -83,6 +85,7 @@ export class ChannelReader<D extends DType = DType> {
       ring: () => ringBell(roomBell),
     });
     this.#bell = new BellWatch(parts.bell);
+    this.#loss = new SleeperLoss(parts.memory.buffer.device, () => this.#wakeUp());
     this.#done = new OrderedTimeline(`${label}: done`, page.retain(), pageLayout.done, () => this.#onSettled());
     this.#returns = new SlotReturns(this.#ring, this.#done, {
       label,
@@ -156,7 +159,8 @@ export class ChannelReader<D extends DType = DType> {
 
   /**
    * The next message; undefined once the writer has closed the channel and everything was read. One call waits at a time.
-   * @throws PEER_GONE where the writer died, once everything was read; TIMEOUT, ABORTED, IN_USE where another call waits, and as `tryNext`
+   * @throws PEER_GONE where the writer died, once everything was read; TIMEOUT, ABORTED, DEVICE_LOST, IN_USE where another call waits,
+   * and as `tryNext`
    */
   async next(options: WaitOptions = {}): Promise<ReceivedSlot<D> | undefined> {
     this.#checkOpen();
@@ -185,6 +189,7 @@ export class ChannelReader<D extends DType = DType> {
         this.#turns.waited();
         const slot = this.tryNext();
         if (slot !== undefined) return slot;
+        this.#loss.check();
       }
     } finally {
       this.#isAwaited = false;
@@ -217,6 +222,7 @@ export class ChannelReader<D extends DType = DType> {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
+    this.#loss.close();
     releaseAll([() => this.#bell.close(), () => this.#ready?.timeline.close(), () => this.#returns.close()]);
   }
 
@@ -233,7 +239,6 @@ export class ChannelReader<D extends DType = DType> {
     releaseAll([() => this.#ring.detach(), () => this.#parts.close(), this.#onClose]);
   }
 
-  /** Has a `next` that waits look again. */
   #wakeUp(): void {
     if (this.#isAwaited) ringBell(this.#parts.bell);
   }
@@ -270,19 +275,17 @@ export class ChannelReader<D extends DType = DType> {
 
   /** What to wait for where there is no message, asleep or not. */
   #change(deadline: Deadline): Promise<void> {
-    if (this.#isHeldUpByStreams()) {
-      return waitUntil(() => this.#isInterrupted() || !this.#isHeldUpByStreams(), deadline);
-    }
-    if (this.#pending !== undefined) return this.#dataCame(deadline);
+    if (this.#isHeldUpByStreams()) return this.#until(() => !this.#isHeldUpByStreams(), deadline);
+    const pending = this.#pending;
+    // WHY asked before its data: `tryNext` may have given it out meanwhile, or given it up.
+    if (pending !== undefined) return this.#until(() => this.#pending !== pending || this.#order(pending), deadline);
     this.#ring.fallAsleep();
     // WHY asked again: a message may have come before its writer could see that this side sleeps.
     return this.#hasNews() ? nextTurn() : this.#bell.heard(deadline);
   }
 
-  async #dataCame(deadline: Deadline): Promise<void> {
-    const pending = this.#pending as TakenMessage;
-    // WHY asked before its data: `tryNext` may have given it out meanwhile, or given it up.
-    await waitUntil(() => this.#isInterrupted() || this.#pending !== pending || this.#order(pending), deadline);
+  #until(isOver: () => boolean, deadline: Deadline): Promise<void> {
+    return waitUntil(() => this.#isInterrupted() || isOver(), deadline, undefined, this.device);
   }
 
   #isInterrupted(): boolean {

@@ -20,6 +20,7 @@ import { FairTurns } from "./fair-turns.js";
 import { FilledSlots } from "./filled-slots.js";
 import type { LoanedSlot, LoanOptions } from "./loaned-slot.js";
 import { checkStream, enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
+import { SleeperLoss } from "./sleeper-loss.js";
 import { SlotLoans } from "./slot-loans.js";
 import { type StreamableMessage, writableOf } from "./web-streams.js";
 
@@ -30,6 +31,7 @@ export class ChannelWriter<D extends DType = DType> {
   readonly #ready: OrderedTimeline;
   readonly #room: BellWatch;
   readonly #onClose: () => void;
+  readonly #loss: SleeperLoss;
   readonly #filled: FilledSlots;
   readonly #loans: SlotLoans<D>;
   readonly #turns = new FairTurns();
@@ -52,6 +54,7 @@ export class ChannelWriter<D extends DType = DType> {
     const pages = places.map(({ page }) => new PageWords(page.cpu.buffer));
     this.#ring = new RingWriter(words, pages, (place) => this.#ringFor(place));
     this.#room = new BellWatch(roomBell);
+    this.#loss = new SleeperLoss(parts.memory.buffer.device, () => ringBell(roomBell));
     const line = words.readyOffset(words.epoch);
     this.#ready = new OrderedTimeline(`${label}: ready`, control.retain(), line, () => this.#onSettled());
     this.#filled = new FilledSlots(this.#ready, words.facts.slots);
@@ -105,7 +108,8 @@ export class ChannelWriter<D extends DType = DType> {
   /**
    * A slot to be filled. Where none is free: waits ("wait"; "drop-oldest" only where readers hold every slot), throws CHANNEL_FULL
    * ("error"), or lends memory that nobody sees ("drop-newest"). What is free is as with `tryLoan`.
-   * @throws CLOSED, IN_USE where another slot is lent or waited for, TIMEOUT, ABORTED, CHANNEL_FULL
+   * @throws CLOSED, IN_USE where another slot is lent or waited for, TIMEOUT, ABORTED, CHANNEL_FULL; DEVICE_LOST if the device is lost
+   * meanwhile
    */
   async loan(options: LoanOptions = {}): Promise<LoanedSlot<D>> {
     this.#checkMayLoan();
@@ -194,9 +198,10 @@ export class ChannelWriter<D extends DType = DType> {
     for (;;) {
       deadline.check();
       // WHY two ways: readers ring, streams cannot.
-      if (this.#ring.reserve()) await waitUntil(streamsAreDone, deadline);
+      if (this.#ring.reserve()) await waitUntil(streamsAreDone, deadline, undefined, this.device);
       else await this.#readersMadeRoom(deadline);
       this.#checkOpen();
+      this.#loss.check();
       const slot = this.#reserve(options.stream);
       if (slot !== undefined) return slot;
     }
@@ -208,8 +213,9 @@ export class ChannelWriter<D extends DType = DType> {
       // WHY asked again: a reader may have given a slot back before it could see that this side sleeps.
       if (this.#ring.reserve()) await nextTurn();
       // WHY asked again and again: a stream that gives a slot back cannot ring.
-      else if (this.#isHeldByStreams()) await waitUntil(() => !this.#open || this.#ring.reserve(), deadline);
-      else await this.#room.heard(deadline);
+      else if (this.#isHeldByStreams()) {
+        await waitUntil(() => !this.#open || this.#ring.reserve(), deadline, undefined, this.device);
+      } else await this.#room.heard(deadline);
     } finally {
       // SAFETY: the words are unmapped where it was closed.
       if (this.#open) this.#ring.wakeUp();
@@ -239,6 +245,7 @@ export class ChannelWriter<D extends DType = DType> {
         if (this.#endsChannel) words.setState("closed");
         this.#ring.wake();
       },
+      () => this.#loss.close(),
       () => this.#room.close(),
       () => this.#ready.close(),
     ]);

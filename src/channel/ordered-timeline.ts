@@ -2,6 +2,7 @@
  * A timeline that several streams signal with values that grow: each stream waits for the one that signalled before, so that a value
  * says that all before it were reached.
  */
+import { hasCode } from "../base/errors.js";
 import type { SharedWords } from "../gpu/shared-words.js";
 import { Stream } from "../gpu/stream.js";
 import { Timeline } from "../gpu/timeline.js";
@@ -22,7 +23,7 @@ export class OrderedTimeline {
    * @param onClose called once when it has ended for everybody
    */
   constructor(label: string, words: SharedWords, byteOffset: number, onClose: () => void) {
-    this.timeline = new Timeline(label, words, byteOffset, () => this.#onEnd());
+    this.timeline = new Timeline(label, words, byteOffset, { onClose: () => this.#onEnd() });
     this.#onClose = onClose;
     this.#words = words;
     this.#byteOffset = byteOffset;
@@ -75,6 +76,8 @@ export class OrderedTimeline {
       } catch (error) {
         // WHY no end: what a device that failed still writes is not known. What others wait for is theirs when this process ends.
         clearInterval(looking);
+        // WHY not of a lost device: whoever computes there is told.
+        if (hasCode(error, "DEVICE_LOST")) return;
         process.emitWarning(`Streams of "${this.timeline.label}" cannot be asked any more: ${String(error)}`);
       }
       if (this.#ended) clearInterval(looking);

@@ -2,7 +2,7 @@
  * How the slots of a reader go back: by the CPU in any order, by streams in the order of the messages. Where a stream refuses, what comes
  * after cannot go back either: each call of the reader tries again, and throws for as long as it is refused.
  */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import type { Stream } from "../gpu/stream.js";
 import type { ControlWords } from "../ring/control-words.js";
@@ -98,6 +98,9 @@ export class SlotReturns implements SlotOwner {
       // WHY: the work of the reader's own stream may be about what is held.
       if (this.stream?.open && this.#ring.heldCount > 0) this.#done.signal(this.stream, this.#ring.position);
       isTaken = true;
+    } catch (error) {
+      // WHY no failure: its streams are told, and what is given back is given to nobody of this process.
+      if (!hasCode(error, "DEVICE_LOST")) throw error;
     } finally {
       if (!isTaken) this.#awaitStreams();
     }

@@ -34,6 +34,7 @@ const demos: Readonly<Record<string, Demo>> = {
   "simple-ipc": { title: "every process works on its neighbour's buffer" },
   exchange: { title: "ranks swap their buffers without a copy through the host" },
   daemon: { title: "a process owns data and changes them, others look and turn its knob" },
+  "supervised-workers": { title: "workers under a supervisor, one of them killed: every request is answered" },
   "consumer-first": { title: "a consumer that starts first waits, or is told why not" },
 };
 

@@ -9,12 +9,26 @@ const SPIN_MS = 0.02;
 const SPIN_MS_MAX = 1000;
 const TURNS_MS = 5;
 const TIMER_MS = 1;
+/** So many timers come between two looks at the device. */
+const TIMERS_PER_LOOK = 32;
+
+/** Asked now and then by a wait that lasts, since what it waits for may need the device and never say so. */
+interface Watched {
+  /** @throws DEVICE_LOST */
+  checkAlive(): void;
+}
 
 /**
  * @param spinMs how long to ask without letting the event loop go on; 0 where it has others to serve
- * @throws TIMEOUT, ABORTED, and whatever `isDone` throws
+ * @param device what the wait depends on without asking it
+ * @throws TIMEOUT, ABORTED, and whatever `isDone` and the device throw
  */
-export async function waitUntil(isDone: () => boolean, deadline: Deadline, spinMs = SPIN_MS): Promise<void> {
+export async function waitUntil(
+  isDone: () => boolean,
+  deadline: Deadline,
+  spinMs = SPIN_MS,
+  device?: Watched,
+): Promise<void> {
   if (typeof spinMs !== "number" || !(spinMs >= 0))
     throw new RangeError(`spinMs must be a number from 0, not ${String(spinMs)}`);
   const startMs = performance.now();
@@ -22,9 +36,14 @@ export async function waitUntil(isDone: () => boolean, deadline: Deadline, spinM
   do {
     if (isDone()) return;
   } while (performance.now() < spinEndMs);
-  for (;;) {
+  for (let timers = 0; ; ) {
     deadline.check();
-    await (performance.now() - startMs < TURNS_MS ? nextTurn() : sleep(Math.min(TIMER_MS, deadline.remainingMs)));
+    if (performance.now() - startMs < TURNS_MS) await nextTurn();
+    else {
+      await sleep(Math.min(TIMER_MS, deadline.remainingMs));
+      timers += 1;
+      if (timers % TIMERS_PER_LOOK === 0) device?.checkAlive();
+    }
     if (isDone()) return;
   }
 }

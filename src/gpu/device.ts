@@ -7,6 +7,7 @@ import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DeviceFacts, GpuDriver } from "../driver/gpu-driver.js";
 import { type DriverOpener, openDriver } from "../driver/open-driver.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import { ContextWatch } from "./context-watch.js";
 import { Event } from "./event.js";
 import { EventPool } from "./event-pool.js";
 import { ExportMarks } from "./export-marks.js";
@@ -40,7 +41,8 @@ export class Device {
   readonly exporters = new Exporters();
   /** @internal */
   readonly legacyImports = new LegacyImports();
-  readonly #timelines = new TimelineArena();
+  readonly #context: ContextWatch;
+  readonly #timelines = new TimelineArena(this);
   readonly #underWay = new Set<Promise<unknown>>();
   #open = true;
   /** Mappings and streams that need the driver. */
@@ -53,6 +55,7 @@ export class Device {
     this.reason = reason;
     this.lanes = new Lanes(driver, ordinal);
     this.events = new EventPool(driver, ordinal);
+    this.#context = new ContextWatch(driver, ordinal, () => this.#users > 0);
   }
 
   /**
@@ -128,6 +131,34 @@ export class Device {
     return this.driver.memoryInfo(this.ordinal);
   }
 
+  /**
+   * Whether this process shares its context with other processes, as a client of an MPS server. Then a process that is killed or
+   * faults while its kernel runs ends the contexts of all, this one's too.
+   */
+  get sharesContext(): boolean {
+    return this.facts.attributes.MPS_ENABLED === 1;
+  }
+
+  /**
+   * Calls the listener once if this process's context on the device is lost: within tenths of a second also where nothing waits for
+   * the device. Nothing can be done on the device from then on; end the process, and have a supervisor start another.
+   * Keeps no process running. Returns what ends it.
+   * @example
+   * hub.device().onLost((error) => {
+   *   console.error(error.message);
+   *   process.exit(1);
+   * });
+   */
+  onLost(listener: (error: Error) => void): () => void {
+    this.#checkOpen();
+    return this.#context.onLost(listener);
+  }
+
+  /** For waits that nothing of the device itself would end. @throws DEVICE_LOST @internal */
+  checkAlive(): void {
+    if (this.#open) this.#context.check();
+  }
+
   createStream(): Stream {
     this.#checkOpen();
     return new Stream(this);
@@ -196,7 +227,8 @@ export class Device {
     this.#open = false;
     // WHY counted: what is closed here may hold the last use of the driver, which must outlast all of it.
     this.#users += 1;
-    releaseAll([() => this.#timelines.close(), () => this.lanes.close(), () => this.release()]);
+    const parts = [this.#timelines, this.lanes, this.#context];
+    releaseAll([...parts.map((part) => () => part.close()), () => this.release()]);
   }
 
   [Symbol.dispose](): void {

@@ -10,6 +10,7 @@ import { acquireIn } from "../base/scope.js";
 import { statFile } from "../os/file-calls.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { LINE_BYTES } from "../wire/timeline-line.js";
+import type { Device } from "./device.js";
 import { SharedWords } from "./shared-words.js";
 import { checkPlace, ImportedTimeline, Timeline, type TimelinePlace } from "./timeline.js";
 
@@ -21,14 +22,19 @@ interface Area {
 }
 
 export class TimelineArena {
+  readonly #device: Device;
   readonly #imports = new Map<string, SharedWords>();
   #area: Area | undefined;
+
+  constructor(device: Device) {
+    this.#device = device;
+  }
 
   create(label: string, onClose?: () => void): Timeline {
     const area = this.#areaWithRoom();
     const byteOffset = area.linesUsed * LINE_BYTES;
     area.linesUsed += 1;
-    return new Timeline(label, area.words.retain(), byteOffset, onClose);
+    return new Timeline(label, area.words.retain(), byteOffset, { onClose, device: this.#device });
   }
 
   /** @throws INVALID_DESCRIPTOR */
@@ -38,7 +44,7 @@ export class TimelineArena {
       const words = this.#imports.get(key)?.retain() ?? this.#importWords(key, fd);
       scope.own(words, (words) => words.release());
       checkPlace(label, place, words.byteLength);
-      return new ImportedTimeline(label, words, place.byteOffset, onClose);
+      return new ImportedTimeline(label, words, place.byteOffset, { onClose, device: this.#device });
     });
   }
 

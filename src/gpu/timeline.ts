@@ -8,7 +8,7 @@
  * - Make, import and use timelines on a device before its streams wait for anything: their first use registers memory with the driver.
  */
 import { Deadline, type WaitOptions } from "../base/deadline.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { DevicePointer } from "../driver/gpu-driver.js";
 import { reopenReadOnly } from "../os/memory-file.js";
@@ -40,23 +40,34 @@ export interface TimelinePlace {
   readonly byteOffset: number;
 }
 
+interface Surroundings {
+  /** Called once when it is closed, and for a timeline of this process has ended. */
+  readonly onClose?: (() => void) | undefined;
+  /** Whose loss ends waits by the CPU. */
+  readonly device?: Device | undefined;
+}
+
 /** What can be waited for: a timeline of this process or of another. */
 export abstract class AnyTimeline {
   readonly label: string;
   readonly byteOffset: number;
   protected readonly words: SharedWords;
   protected readonly line: Line;
+  protected readonly onClose: () => void;
+  readonly #home: Device | undefined;
   /** The device that asked last for the address there, and the address: most timelines are used on one device. */
   #device: Device | undefined;
   #pointer = 0n;
   #open = true;
 
-  /** Takes over one use of the words. */
-  protected constructor(label: string, words: SharedWords, byteOffset: number) {
+  /** Takes over one use of the words. Use `device.createTimeline()` and `device.importTimeline()`. */
+  constructor(label: string, words: SharedWords, byteOffset: number, { onClose, device }: Surroundings = {}) {
     this.label = label;
     this.words = words;
     this.byteOffset = byteOffset;
     this.line = lineAt(words.cpu, byteOffset);
+    this.onClose = onClose ?? (() => {});
+    this.#home = device;
   }
 
   get open(): boolean {
@@ -90,7 +101,8 @@ export abstract class AnyTimeline {
 
   /**
    * Waits by the CPU, without a limit unless one is given.
-   * @throws PEER_GONE, TIMEOUT, ABORTED; CLOSED where it is closed here meanwhile
+   * @throws PEER_GONE, TIMEOUT, ABORTED; CLOSED where it is closed here meanwhile; DEVICE_LOST if this process's context on its
+   * device is lost meanwhile
    */
   async wait(value: number | bigint, options: TimelineWaitOptions = {}): Promise<void> {
     this.checkOpen();
@@ -103,7 +115,7 @@ export abstract class AnyTimeline {
         this.checkOpen();
         return false;
       };
-      await waitUntil(isReached, deadline, options.spinMs);
+      await waitUntil(isReached, deadline, options.spinMs, this.#home);
     } finally {
       words.release();
     }
@@ -163,16 +175,9 @@ export interface HeldTimeline {
 
 /** A timeline that this process signals. */
 export class Timeline extends AnyTimeline {
-  readonly #onClose: () => void;
   /** Streams that may have a signal of it to come. */
   readonly #signalling = new Set<Stream>();
   #ending = false;
-
-  /** Use `device.createTimeline()`. */
-  constructor(label: string, words: SharedWords, byteOffset: number, onClose: () => void = () => {}) {
-    super(label, words, byteOffset);
-    this.#onClose = onClose;
-  }
 
   /**
    * Signals by the CPU, at once.
@@ -242,7 +247,12 @@ export class Timeline extends AnyTimeline {
    */
   protected end(): void {
     this.#ending = true;
-    this.settle();
+    try {
+      this.settle();
+    } catch (error) {
+      // WHY no failure of this: whoever computes on a lost device is told. It ends for others with its streams, or with this process.
+      if (!hasCode(error, "DEVICE_LOST")) throw error;
+    }
     this.#endUnlessSignalled();
   }
 
@@ -258,22 +268,14 @@ export class Timeline extends AnyTimeline {
     if (!this.#ending || this.#signalling.size > 0) return;
     this.#ending = false;
     poison(this.line);
-    this.#onClose();
+    this.onClose();
   }
 }
 
 /** A timeline of another process. It is waited for and not signalled. */
 export class ImportedTimeline extends AnyTimeline {
-  readonly #onClose: () => void;
-
-  /** Use `device.importTimeline()`. */
-  constructor(label: string, words: SharedWords, byteOffset: number, onClose: () => void = () => {}) {
-    super(label, words, byteOffset);
-    this.#onClose = onClose;
-  }
-
   protected end(): void {
-    this.#onClose();
+    this.onClose();
   }
 }
 

@@ -3,7 +3,7 @@
  * closes its side or dies; replies that are held stay as they are until they are released.
  */
 import type { Deadline } from "../base/deadline.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
@@ -92,7 +92,6 @@ export class ClientLink {
 
   /** Hears the worker until the link ends. */
   async listen(): Promise<void> {
-    let end: Outcome = { kind: "elsewhere" };
     try {
       for (;;) {
         const slot = await this.#channels.replies.next();
@@ -100,10 +99,16 @@ export class ClientLink {
         if (slot === undefined) break;
         this.#hear(slot);
       }
+      this.#end((call) => call.settle({ kind: "elsewhere" }));
     } catch (cause) {
-      end = { kind: "gone", cause };
+      this.#endBy(cause);
     }
-    this.#end((call) => call.settle(end));
+  }
+
+  /** WHY two ways: on a device that is lost this client cannot take a request to another worker either. */
+  #endBy(cause: unknown): void {
+    if (hasCode(cause, "DEVICE_LOST")) this.#end((call) => call.fail(cause));
+    else this.#end((call) => call.settle({ kind: "gone", cause }));
   }
 
   /** Ends the link, and with it all replies that are held. */
@@ -175,7 +180,7 @@ export class ClientLink {
         slot.commit({ byteLength: 0, meta });
       }
     } catch (cause) {
-      this.#end((call) => call.settle({ kind: "gone", cause }));
+      this.#endBy(cause);
     } finally {
       this.#endTurn();
     }

@@ -4,6 +4,7 @@
  */
 import type { DType } from "../array/dtype.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { hasCode } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import type { Hub } from "../client/hub.js";
 import { monotonicMicros } from "./envelope.js";
@@ -42,6 +43,8 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
   readonly #running = new Map<Work<Q, R>, ReplySlot<R>>();
   #answered = 0;
   #closing: Promise<void> | undefined;
+  /** Its device is lost, and so is every request that it would take. */
+  #isLost = false;
   #onIdle: () => void = () => {};
 
   /** Use `serve()`. */
@@ -108,7 +111,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
 
   /** For links. @internal */
   onRequest(link: WorkerLink<Q, R>, request: ServiceRequest<Q>): void {
-    if (this.#closing !== undefined) {
+    if (this.#closing !== undefined || this.#isLost) {
       void link.answer(request, "refused");
       return;
     }
@@ -123,6 +126,14 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
   onEnd(link: WorkerLink<Q, R>): void {
     this.#links.delete(link);
     this.#offers.roomCame();
+  }
+
+  /** For links: takes nothing more, and has clients take elsewhere what was not begun. @internal */
+  onLost(): void {
+    if (this.#isLost) return;
+    this.#isLost = true;
+    void this.#offers.close().catch(() => {});
+    void this.#refuseWaiting();
   }
 
   #onTaken(link: WorkerLink<Q, R>): void {
@@ -175,18 +186,17 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
       await link.answer(request, "dropped");
     } catch (error) {
       reply.close();
-      if (request.signal.aborted) await link.answer(request, "dropped");
-      else await link.answer(request, "failed", failureReport(error));
+      if (request.signal.aborted) return await link.answer(request, "dropped");
+      if (!hasCode(error, "DEVICE_LOST")) return await link.answer(request, "failed", failureReport(error));
+      // WHY not "failed": it says nothing of the request, which another worker may well answer.
+      this.onLost();
+      await link.answer(request, "abandoned");
     }
   }
 
   async #close(deadline: Deadline): Promise<void> {
     await this.#offers.close();
-    const refused = this.#queue.clear().map(({ link, request, timer }) => {
-      clearTimeout(timer);
-      return link.answer(request, "refused");
-    });
-    await Promise.all(refused);
+    await this.#refuseWaiting();
     if (this.#running.size > 0) {
       const idle = new Promise<void>((resolve) => {
         this.#onIdle = resolve;
@@ -194,6 +204,14 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
       await deadline.race(idle, () => {}).catch(() => this.#abandon());
     }
     for (const link of [...this.#links]) link.close("its worker was closed");
+  }
+
+  async #refuseWaiting(): Promise<void> {
+    const refused = this.#queue.clear().map(({ link, request, timer }) => {
+      clearTimeout(timer);
+      return link.answer(request, "refused");
+    });
+    await Promise.all(refused);
   }
 
   /** WHY told one by one: a client takes a request that got no word as one that was never begun. */

@@ -3,7 +3,7 @@
  * ends when the client closes its side or dies, or says what makes no sense.
  */
 import type { DType } from "../array/dtype.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
@@ -26,6 +26,8 @@ export interface LinkChannels<Q extends DType = DType, R extends DType = DType> 
 export interface LinkEvents<Q extends DType = DType, R extends DType = DType> {
   onRequest(link: WorkerLink<Q, R>, request: ServiceRequest<Q>): void;
   onEnd(link: WorkerLink<Q, R>): void;
+  /** The device is lost: what clients are owed is theirs to take elsewhere when this process ends. */
+  onLost(): void;
 }
 
 export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
@@ -58,6 +60,8 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
         this.#take(slot);
       }
     } catch (error) {
+      // WHY it stays open: a link that this side closes says that nothing was begun.
+      if (hasCode(error, "DEVICE_LOST")) return this.#events.onLost();
       // WHY not told further: whatever it is, the client and its requests are gone, and each of those is told.
       found = error instanceof Error ? error.message : String(error);
     }
@@ -88,7 +92,8 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
     try {
       await reply.commit({ kind, number: request.number }, { meta });
     } catch (error) {
-      if (this.open)
+      if (hasCode(error, "DEVICE_LOST")) this.#events.onLost();
+      else if (this.open)
         this.close(`an answer could not be sent: ${error instanceof Error ? error.message : String(error)}`);
     } finally {
       reply.close();

@@ -17,7 +17,7 @@ export interface SearchEvents {
   wants(worker: string): boolean;
   /** Takes over the channels. */
   onLink(channels: ClientChannels): void;
-  /** There is no hub any more. */
+  /** There is no hub any more, or the device is lost. */
   onFailure(error: CudaIpcError): void;
 }
 
@@ -70,7 +70,7 @@ export class WorkerSearch {
       try {
         if (await this.#look()) pause.reset();
       } catch (error) {
-        if (hasCode(error, "CLOSED") || hasCode(error, "HUB_GONE")) this.#events.onFailure(error);
+        if (endsSearch(error)) this.#events.onFailure(error);
         this.#found.lookFailed(error);
       }
       this.#lastLookMs = performance.now();
@@ -97,7 +97,7 @@ export class WorkerSearch {
         this.#found.usable(offer.worker);
         this.#events.onLink(channels);
       } catch (error) {
-        if (hasCode(error, "CLOSED") || hasCode(error, "HUB_GONE")) throw error;
+        if (endsSearch(error)) throw error;
         // WHY no end: another was faster, the worker has gone, or it is none. The next one may do.
         this.#found.refused(offer.worker, error);
       }
@@ -105,4 +105,8 @@ export class WorkerSearch {
     for (const worker of workers) if (this.#events.wants(worker)) this.#found.hasNoOffer(worker);
     return found;
   }
+}
+
+function endsSearch(error: unknown): error is CudaIpcError {
+  return (["CLOSED", "HUB_GONE", "DEVICE_LOST"] as const).some((code) => hasCode(error, code));
 }

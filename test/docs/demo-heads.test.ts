@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { exampleHead } from "./example-output.js";
 
 /** What the examples have in common is in these. */
-const SHARED = ["program", "child"];
+const SHARED = ["program", "child", "supervisor"];
 const examples = readdirSync("examples")
   .filter((file) => file.endsWith(".ts"))
   .map((file) => file.slice(0, -3))
@@ -24,7 +24,7 @@ describe("the examples", () => {
     it(`${name} uses the package by its name, and is short`, () => {
       const source = readFileSync(`examples/${name}.ts`, "utf8");
       const imported = [...source.matchAll(/ from "([^"]+)"/g)].map(([, from = ""]) => from);
-      const allowed = imported.filter((from) => /^(cuda-ipc|node:.+|\.\/(program|child)\.ts)$/.test(from));
+      const allowed = imported.filter((from) => /^(cuda-ipc|node:.+|\.\/(program|child|supervisor)\.ts)$/.test(from));
       assert.deepEqual(imported, allowed);
       assert.ok(source.split("\n").length <= 130);
     });

@@ -7,6 +7,7 @@ import { brokenImage, kernelImage } from "../conformance/kernel-image.js";
 import { Actor } from "../support/actor.js";
 import { Disposables } from "../support/disposables.js";
 import { checkLeaks } from "../support/leak-check.js";
+import { whyNotUnderMps } from "../support/mps-server.js";
 import { whyNoNvrtc } from "../support/nvrtc.js";
 
 const DOUBLE = `extern "C" __global__ void doubled(int *x, unsigned n) {
@@ -84,7 +85,8 @@ describe("kernels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     assert.deepEqual([...(await array.read())], [100, 101, 102, 103]);
   });
 
-  it("says DEVICE_LOST and what to do after an illegal address, and harms nobody else", async () => {
+  const skip = whyNotUnderMps();
+  it("says DEVICE_LOST and what to do after an illegal address, and harms nobody else", { skip }, async () => {
     const [array, queue] = [await numbers(4), stream()];
     await using actor = new Actor(new URL("actors/touches-nothing.js", import.meta.url));
     const [first, second] = (await actor.says()) as { code: string; message: string }[];

@@ -6,6 +6,7 @@ import { connect } from "../../src/index.js";
 import { openPidfd, ProcessWatch } from "../../src/os/process-watch.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 import { Actor } from "../support/actor.js";
+import { whyNotUnderMps } from "../support/mps-server.js";
 import { TestFolder } from "../support/test-folder.js";
 import { soon, until } from "../support/until.js";
 
@@ -20,7 +21,7 @@ function usedByNvidiaSmi(uuid: string): number {
   return Number(execFileSync("nvidia-smi", query, { encoding: "utf8" })) * 1024 ** 2;
 }
 
-describe("a producer with a full queue of kernels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
+describe("a producer with a full queue of kernels on cuda:0", { skip: whyNoGpu() ?? whyNotUnderMps() }, () => {
   it("that is killed: its memory is given back once its work has ended, and the streams that waited are released", async () => {
     await using folder = new TestFolder();
     await using hub = await connect({ socket: folder.socket, device: "cuda:0", hubIdleMs: 60_000 });

@@ -133,20 +133,23 @@ class CudaEvents {
   }
 
   destroy(event: DriverEvent): void {
-    const { cuda, own } = this.#enter(event, "destroy");
+    const own = usableEvent(event, "destroy");
+    const cuda = this.#session.enterToRelease(own.ordinal);
     own.destroyed = true;
     if (own.exportedKey !== undefined) forgetExported(own.exportedKey);
     const status = cuda.cuEventDestroy(own.handle);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuEventDestroy", `destroy an event of cuda:${own.ordinal}`);
-    }
+    this.#session.checkReleased(status, "cuEventDestroy", `destroy an event of cuda:${own.ordinal}`);
   }
 
   /** The driver's own event, its context made current. */
   #enter(event: DriverEvent, verb: string): { readonly cuda: Libcuda; readonly own: CudaEvent } {
-    if (!(event instanceof CudaEvent)) throw new TypeError(`Cannot ${verb} an event of another driver`);
-    const cuda = this.#session.enter(event.ordinal);
-    if (!event.destroyed) return { cuda, own: event };
-    throw new CudaIpcError("CLOSED", `Cannot ${verb} an event of cuda:${event.ordinal}: it was destroyed`);
+    const own = usableEvent(event, verb);
+    return { cuda: this.#session.enter(own.ordinal), own };
   }
+}
+
+function usableEvent(event: DriverEvent, verb: string): CudaEvent {
+  if (!(event instanceof CudaEvent)) throw new TypeError(`Cannot ${verb} an event of another driver`);
+  if (!event.destroyed) return event;
+  throw new CudaIpcError("CLOSED", `Cannot ${verb} an event of cuda:${event.ordinal}: it was destroyed`);
 }

@@ -69,7 +69,7 @@ export class CudaHostMemory {
   freeStaging(staging: StagingMemory): void {
     if (!(staging instanceof CudaStaging)) throw new TypeError("Cannot free staging memory of another driver");
     if (staging.freed) throw new CudaIpcError("CLOSED", "Cannot free staging memory: it was freed");
-    const cuda = this.#session.enter(staging.ordinal);
+    const cuda = this.#session.enterToRelease(staging.ordinal);
     staging.freed = true;
     this.#freeHost(cuda, staging.address);
   }
@@ -94,7 +94,7 @@ export class CudaHostMemory {
   }
 
   unregister(ordinal: number, pointer: HostPointer): void {
-    this.#session.enter(ordinal);
+    this.#session.enterToRelease(ordinal);
     const registration = this.#registered.at(pointer);
     const devicePointer = registration?.pointers.get(ordinal);
     if (registration === undefined || devicePointer === undefined) {
@@ -141,9 +141,7 @@ export class CudaHostMemory {
     if (registration.pointers.size > 0) return;
     this.#registered.remove(registration.start);
     const status = this.#session.cuda.cuMemHostUnregister(registration.start);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuMemHostUnregister", `unregister host memory on cuda:${ordinal}`);
-    }
+    this.#session.checkReleased(status, "cuMemHostUnregister", `unregister host memory on cuda:${ordinal}`);
   }
 
   /** WHY asked for: the address is the host's own only on devices that say so (CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM). */
@@ -158,9 +156,6 @@ export class CudaHostMemory {
   }
 
   #freeHost(cuda: Libcuda, address: bigint): void {
-    const status = cuda.cuMemFreeHost(address);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuMemFreeHost", "free staging memory");
-    }
+    this.#session.checkReleased(cuda.cuMemFreeHost(address), "cuMemFreeHost", "free staging memory");
   }
 }

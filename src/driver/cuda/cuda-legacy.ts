@@ -83,7 +83,7 @@ class CudaLegacy {
   }
 
   free(ordinal: number, pointer: DevicePointer): void {
-    const cuda = this.#session.enter(ordinal);
+    const cuda = this.#session.enterToRelease(ordinal);
     const allocation = this.#allocated.get(pointer);
     if (allocation?.ordinal !== ordinal) {
       throw new RangeError(`Cannot free ${formatAddress(pointer)}: nothing was allocated there on cuda:${ordinal}`);
@@ -135,7 +135,7 @@ class CudaLegacy {
   }
 
   close(ordinal: number, pointer: DevicePointer): void {
-    const cuda = this.#session.enter(ordinal);
+    const cuda = this.#session.enterToRelease(ordinal);
     const block = this.#imported.get(pointer);
     if (block?.ordinal !== ordinal) {
       throw new RangeError(`Cannot close ${formatAddress(pointer)}: nothing was imported there on cuda:${ordinal}`);
@@ -199,15 +199,11 @@ class CudaLegacy {
 
   #free(cuda: Libcuda, ordinal: number, pointer: DevicePointer): void {
     const status = cuda.cuMemFree(pointer);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuMemFree", `free memory of cuda:${ordinal}`);
-    }
+    this.#session.checkReleased(status, "cuMemFree", `free memory of cuda:${ordinal}`);
   }
 
   #closeOnce(cuda: Libcuda, ordinal: number, pointer: DevicePointer): void {
     const status = cuda.cuIpcCloseMemHandle(pointer);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuIpcCloseMemHandle", `close imported memory of cuda:${ordinal}`);
-    }
+    this.#session.checkReleased(status, "cuIpcCloseMemHandle", `close imported memory of cuda:${ordinal}`);
   }
 }

@@ -75,7 +75,7 @@ export class CudaMappings {
   }
 
   unmap(ordinal: number, pointer: DevicePointer): void {
-    this.#session.enter(ordinal);
+    this.#session.enterToRelease(ordinal);
     const range = this.#mapped.at(pointer);
     if (range?.own === undefined) {
       throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
@@ -96,9 +96,7 @@ export class CudaMappings {
 
   unreserve(pointer: bigint, byteLength: number): void {
     const status = this.#session.cuda.cuMemAddressFree(pointer, byteLength);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuMemAddressFree", `give back ${byteLength} bytes of addresses`);
-    }
+    this.#session.checkReleased(status, "cuMemAddressFree", `give back ${byteLength} bytes of addresses`);
   }
 
   attach(cuda: Libcuda, memory: CudaMemory, start: bigint): void {
@@ -118,9 +116,7 @@ export class CudaMappings {
 
   detach(pointer: bigint, byteLength: number): void {
     const status = this.#session.cuda.cuMemUnmap(pointer, byteLength);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuMemUnmap", `unmap ${byteLength} bytes at ${formatAddress(pointer)}`);
-    }
+    this.#session.checkReleased(status, "cuMemUnmap", `unmap ${byteLength} bytes at ${formatAddress(pointer)}`);
   }
 
   allow(cuda: Libcuda, memory: CudaMemory, start: bigint, access: Access): void {

@@ -110,12 +110,10 @@ export class CudaMemories {
 
   release(memory: DriverMemory): void {
     const own = usableMemory(memory, "release");
-    const cuda = this.#session.enter(own.ordinal);
+    const cuda = this.#session.enterToRelease(own.ordinal);
     own.released = true;
     const status = cuda.cuMemRelease(own.handle);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuMemRelease", `release memory of cuda:${own.ordinal}`);
-    }
+    this.#session.checkReleased(status, "cuMemRelease", `release memory of cuda:${own.ordinal}`);
   }
 
   /**

@@ -96,12 +96,12 @@ export class CudaModules {
   }
 
   unload(module: DriverModule): void {
-    const { cuda, handle, ordinal } = this.#enter(module, "unload a module");
-    (module as CudaModule).unloaded = true;
+    const own = usableModule(module, "unload a module");
+    const { handle, ordinal } = own;
+    const cuda = this.#session.enterToRelease(ordinal);
+    own.unloaded = true;
     const status = cuda.cuModuleUnload(handle);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuModuleUnload", `unload a module of cuda:${ordinal}`);
-    }
+    this.#session.checkReleased(status, "cuModuleUnload", `unload a module of cuda:${ordinal}`);
   }
 
   find(module: DriverModule, name: string): CudaKernel {
@@ -177,10 +177,9 @@ export class CudaModules {
     module: DriverModule,
     attempt: string,
   ): { cuda: Libcuda; ordinal: number; handle: bigint; loaded: CudaModule } {
-    if (!(module instanceof CudaModule)) throw new TypeError(`Cannot ${attempt} with a module of another driver`);
-    const cuda = this.#session.enter(module.ordinal);
-    if (module.unloaded) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the module was unloaded`);
-    return { cuda, ordinal: module.ordinal, handle: module.handle, loaded: module };
+    const loaded = usableModule(module, attempt);
+    const { ordinal, handle } = loaded;
+    return { cuda: this.#session.enter(ordinal), ordinal, handle, loaded };
   }
 
   /** What the driver says of the parameters; undefined where it is too old to. */
@@ -255,4 +254,10 @@ function notFound(attempt: string, { kernelNames }: CudaModule): CudaIpcError {
 function logText(log: Uint8Array): string {
   const end = log.indexOf(0);
   return new TextDecoder().decode(end < 0 ? log : log.subarray(0, end)).trim();
+}
+
+function usableModule(module: DriverModule, attempt: string): CudaModule {
+  if (!(module instanceof CudaModule)) throw new TypeError(`Cannot ${attempt} with a module of another driver`);
+  if (!module.unloaded) return module;
+  throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the module was unloaded`);
 }

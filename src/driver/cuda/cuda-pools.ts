@@ -73,9 +73,11 @@ class CudaPools {
       const found = `${own.live} of its allocations are not freed`;
       throw new CudaIpcError("IN_USE", `Cannot destroy a pool of cuda:${own.ordinal}: ${found}`);
     }
-    const cuda = this.#parts.session.enter(own.ordinal);
+    const { session } = this.#parts;
+    const cuda = session.enterToRelease(own.ordinal);
     own.destroyed = true;
-    this.#must(cuda.cuMemPoolDestroy(own.handle), "cuMemPoolDestroy", `destroy a pool of cuda:${own.ordinal}`);
+    const status = cuda.cuMemPoolDestroy(own.handle);
+    session.checkReleased(status, "cuMemPoolDestroy", `destroy a pool of cuda:${own.ordinal}`);
   }
 
   /** WHY `adopt`: the driver leaves close-on-exec unset on the descriptor of a pool (580). */
@@ -130,10 +132,8 @@ class CudaPools {
     const pool = this.#pool(pointer, "free");
     this.#forget(pointer, pool);
     const status = this.#parts.streams.inContextOf(stream, (cuda, handle) => cuda.cuMemFreeAsync(pointer, handle));
-    if (status !== cuResult.CUDA_SUCCESS) {
-      const attempt = `free memory of a pool of cuda:${pool.ordinal}`;
-      throw this.#parts.session.failure(status, "cuMemFreeAsync", attempt);
-    }
+    const attempt = `free memory of a pool of cuda:${pool.ordinal}`;
+    this.#parts.session.checkReleased(status, "cuMemFreeAsync", attempt);
   }
 
   exportPointer(pointer: DevicePointer): Uint8Array {

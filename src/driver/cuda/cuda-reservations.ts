@@ -56,7 +56,7 @@ export function createCudaReservations({ session, mappings }: CudaParts): Reserv
 
     releaseReservation(reservation) {
       const own = usable(reservation, "release");
-      session.enter(own.ordinal);
+      session.enterToRelease(own.ordinal);
       own.released = true;
       if (own.mappedBytes > 0) mappings.removeRange(own.pointer);
       releaseAll([

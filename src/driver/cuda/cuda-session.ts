@@ -6,9 +6,10 @@ import { checkInteger } from "../../base/bytes.js";
 import type { ErrorCode } from "../../base/error-codes.js";
 import { type CudaError, CudaIpcError } from "../../base/errors.js";
 import { releaseAll } from "../../base/scope.js";
-import { cuResult } from "../../ffi/cuda-constants.js";
+import { cuDeviceAttribute, cuResult } from "../../ffi/cuda-constants.js";
 import { type Libcuda, type LoadLibrary, openLibcuda } from "../../ffi/libcuda.js";
-import { cudaError } from "./cuda-status.js";
+import { cudaError, errorCodeOf } from "./cuda-status.js";
+import type { MpsUse } from "./lost-context.js";
 
 interface Device {
   readonly handle: number;
@@ -20,6 +21,8 @@ const ORDINAL_MAX = 2 ** 31 - 1;
 export class CudaSession {
   readonly #cuda: Libcuda;
   readonly #devices = new Map<number, Device>();
+  /** Of the device whose context began last. */
+  #mps: MpsUse = "unknown";
   #open = true;
 
   private constructor(cuda: Libcuda) {
@@ -41,7 +44,7 @@ export class CudaSession {
   }
 
   failure(status: number, call: string, attempt: string, code?: ErrorCode): CudaError {
-    return cudaError(this.#cuda, status, call, attempt, code);
+    return cudaError(this.#cuda, { status, call, attempt, code, mps: this.#mps });
   }
 
   /** The driver's own number of a device. @throws DEVICE_NOT_FOUND */
@@ -58,6 +61,25 @@ export class CudaSession {
     const status = cuda.cuCtxSetCurrent(this.context(ordinal));
     if (status !== cuResult.CUDA_SUCCESS) throw this.failure(status, "cuCtxSetCurrent", `use cuda:${ordinal}`);
     return cuda;
+  }
+
+  /**
+   * As `enter`, for calls that give something back: a context that is lost is no reason not to.
+   * What remains of it goes with the process.
+   */
+  enterToRelease(ordinal: number): Libcuda {
+    const cuda = this.cuda;
+    this.checkReleased(cuda.cuCtxSetCurrent(this.context(ordinal)), "cuCtxSetCurrent", `use cuda:${ordinal}`);
+    return cuda;
+  }
+
+  /**
+   * For the status of a call that gives something back.
+   * WHY a lost context is no failure: what was to be given back went with it, and whoever computes there is told.
+   */
+  checkReleased(status: number, call: string, attempt: string): void {
+    if (status === cuResult.CUDA_SUCCESS || errorCodeOf(status) === "DEVICE_LOST") return;
+    throw this.failure(status, call, attempt);
   }
 
   /** The device's context, retained from here on. */
@@ -95,6 +117,8 @@ export class CudaSession {
   }
 
   #retain(device: Device, ordinal: number): bigint {
+    // WHY now: a driver whose context was lost may not answer any more.
+    this.#mps = this.#mpsUse(device, ordinal);
     const out = new BigUint64Array(1);
     const status = this.#cuda.cuDevicePrimaryCtxRetain(out, device.handle);
     if (status !== cuResult.CUDA_SUCCESS) {
@@ -103,10 +127,18 @@ export class CudaSession {
     return out[0] as bigint;
   }
 
+  #mpsUse({ handle }: Device, ordinal: number): MpsUse {
+    const out = new Int32Array(1);
+    const status = this.#cuda.cuDeviceGetAttribute(out, cuDeviceAttribute.CU_DEVICE_ATTRIBUTE_MPS_ENABLED, handle);
+    if (status === cuResult.CUDA_ERROR_INVALID_VALUE) return "unknown";
+    if (status !== cuResult.CUDA_SUCCESS) {
+      throw this.failure(status, "cuDeviceGetAttribute", `ask cuda:${ordinal} whether MPS is in use`);
+    }
+    return out[0] === 1 ? "in use" : "not in use";
+  }
+
   #release(device: Device, ordinal: number): void {
     const status = this.#cuda.cuDevicePrimaryCtxRelease(device.handle);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.failure(status, "cuDevicePrimaryCtxRelease", `end the context on cuda:${ordinal}`);
-    }
+    this.checkReleased(status, "cuDevicePrimaryCtxRelease", `end the context on cuda:${ordinal}`);
   }
 }

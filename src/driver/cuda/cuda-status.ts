@@ -3,6 +3,7 @@ import type { ErrorCode } from "../../base/error-codes.js";
 import { CudaError } from "../../base/errors.js";
 import { cuResult } from "../../ffi/cuda-constants.js";
 import { decodeCString, type Libcuda } from "../../ffi/libcuda.js";
+import { type LostContext, lostContext, type MpsUse } from "./lost-context.js";
 
 /** After these the context answers every call with the same status until the process ends. */
 const lost = [
@@ -24,10 +25,6 @@ const lost = [
   cuResult.CUDA_ERROR_EXTERNAL_DEVICE,
 ];
 
-const lostAdvice =
-  "this process's context on the device is lost, and every later call fails alike: restart this process; " +
-  "memory that it shared with others is unharmed";
-
 const codes = new Map<number, ErrorCode>([
   [cuResult.CUDA_ERROR_OUT_OF_MEMORY, "OUT_OF_MEMORY"],
   [cuResult.CUDA_ERROR_STUB_LIBRARY, "DRIVER_NOT_FOUND"],
@@ -42,6 +39,10 @@ const codes = new Map<number, ErrorCode>([
   [cuResult.CUDA_ERROR_NO_BINARY_FOR_GPU, "INVALID_MODULE"],
   [cuResult.CUDA_ERROR_INVALID_PTX, "INVALID_MODULE"],
   [cuResult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "INVALID_MODULE"],
+  [cuResult.CUDA_ERROR_MPS_CONNECTION_FAILED, "MPS_UNAVAILABLE"],
+  [cuResult.CUDA_ERROR_MPS_SERVER_NOT_READY, "MPS_UNAVAILABLE"],
+  [cuResult.CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, "MPS_UNAVAILABLE"],
+  [cuResult.CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, "MPS_UNAVAILABLE"],
   ...lost.map((status): [number, ErrorCode] => [status, "DEVICE_LOST"]),
 ]);
 
@@ -71,28 +72,38 @@ const hints = new Map<number, string>([
     "the block has more threads than the kernel's registers and shared memory suffice for",
   ],
   [cuResult.CUDA_ERROR_JIT_COMPILER_NOT_FOUND, "libnvidia-ptxjitcompiler is not installed beside libcuda"],
-  [cuResult.CUDA_ERROR_MPS_CONNECTION_FAILED, "the MPS server does not answer"],
+  [cuResult.CUDA_ERROR_MPS_CONNECTION_FAILED, "the MPS control daemon does not answer"],
+  [cuResult.CUDA_ERROR_MPS_SERVER_NOT_READY, "the MPS server starts, or recovers from a fault of one of its clients"],
+  [cuResult.CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, "the MPS server has as many clients as it may have"],
+  [cuResult.CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, "the MPS server has as many connections as it may have"],
   [cuResult.CUDA_ERROR_UNKNOWN, "at start this often means that /dev/nvidia-uvm is missing"],
 ]);
 
 const names = new Map<number, string>(Object.entries(cuResult).map(([name, status]) => [status, name]));
 
-/**
- * @param attempt the attempt in words: `map 2097152 bytes on cuda:0`
- * @param code where the call knows better than the status what has happened
- */
-export function cudaError(
-  cuda: Libcuda,
-  status: number,
-  call: string,
-  attempt: string,
-  code: ErrorCode = errorCodeOf(status),
-): CudaError {
+export interface FailedCall {
+  readonly status: number;
+  readonly call: string;
+  /** The attempt in words: `map 2097152 bytes on cuda:0`. */
+  readonly attempt: string;
+  /** If the call knows better than the status what has happened. */
+  readonly code?: ErrorCode | undefined;
+  readonly mps: MpsUse;
+}
+
+export function cudaError(cuda: Libcuda, { status, call, attempt, code, mps }: FailedCall): CudaError {
   const statusName = nameOf(cuda, status);
-  const words = [hints.get(status), lost.some((it) => it === status) ? lostAdvice : undefined];
-  const hint = words.map((it) => (it === undefined ? "" : `; ${it}`)).join("");
-  const message = `Cannot ${attempt}: ${call} failed with ${statusName} (${status})${hint}`;
-  return new CudaError(code, message, { status, statusName, call });
+  const context = lost.some((it) => it === status) ? lostContext(status, mps) : undefined;
+  const hint = hintsOf(status, context).map((it) => `; ${it}`);
+  const message = `Cannot ${attempt}: ${call} failed with ${statusName} (${status})${hint.join("")}`;
+  return new CudaError(code ?? errorCodeOf(status), message, { status, statusName, call, remedy: context?.remedy });
+}
+
+function hintsOf(status: number, context: LostContext | undefined): string[] {
+  const hint = hints.get(status);
+  // WHY not under MPS: what the status says of a kernel need not be about one of this process.
+  const hintOfStatus = hint === undefined || context?.remedy !== undefined ? [] : [hint];
+  return context === undefined ? hintOfStatus : [...hintOfStatus, context.found];
 }
 
 /** Which of our codes stands for a status. */

@@ -77,12 +77,11 @@ export class CudaStreams {
   }
 
   destroy(stream: DriverStream): void {
-    const { cuda, handle, ordinal } = this.enter(stream);
-    (stream as CudaStream).destroyed = true;
-    const status = cuda.cuStreamDestroy(handle);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuStreamDestroy", `destroy a stream of cuda:${ordinal}`);
-    }
+    const own = this.usable(stream);
+    const cuda = this.#session.enterToRelease(own.ordinal);
+    own.destroyed = true;
+    const status = cuda.cuStreamDestroy(own.handle);
+    this.#session.checkReleased(status, "cuStreamDestroy", `destroy a stream of cuda:${own.ordinal}`);
   }
 
   isIdle(stream: DriverStream): boolean {

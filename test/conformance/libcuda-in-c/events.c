@@ -37,10 +37,10 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags) {
 }
 
 CUresult cuEventDestroy_v2(CUevent event) {
-  REQUIRE_CONTEXT;
+  if (!told_of_loss) REQUIRE_CONTEXT;
   if (event->fd >= 0) close(event->fd);
   free(event);
-  return CUDA_SUCCESS;
+  GAVE_BACK(CUDA_SUCCESS);
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
@@ -59,7 +59,9 @@ CUresult cuEventQuery(CUevent event) {
   REQUIRE_CONTEXT;
   uint64_t number = __atomic_load_n(&event->page->recorded, __ATOMIC_SEQ_CST);
   uint64_t done = __atomic_load_n(&event->page->done[number % RECORDINGS_MAX], __ATOMIC_SEQ_CST);
-  return done >= number ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (done >= number) return CUDA_SUCCESS;
+  if (is_lost()) told_of_loss = 1;
+  return told_of_loss ? LOST : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {

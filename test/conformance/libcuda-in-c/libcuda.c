@@ -2,7 +2,9 @@
  * The part of libcuda that the CUDA driver uses, for one device whose memory is memory files. Compiled against the real cuda.h, so that
  * the compiler holds its functions to NVIDIA's declarations: what arrives here through the FFI is what a real driver would get.
  * It is strict about arguments and about the current context, and does a stream's work in the calls that enqueue on it or query it.
- * It is no model of a GPU: nothing runs at the same time, and nothing can be lost.
+ * It is no model of a GPU: nothing runs at the same time. Its context is lost once the file exists that LIBCUDA_IN_C_LOST names, in the
+ * way that is worst for its user: what is enqueued from then on is accepted and never done, and only who asks for pending work is told;
+ * after that every call fails, and those that give something back do it all the same.
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -22,11 +24,22 @@
 
 #define INVALID CUDA_ERROR_INVALID_VALUE
 #define REQUIRE(condition) if (!(condition)) return INVALID
-#define REQUIRE_CONTEXT if (current != &context) return CUDA_ERROR_INVALID_CONTEXT
+#define REQUIRE_CONTEXT if (told_of_loss) return LOST; else if (current != &context) return CUDA_ERROR_INVALID_CONTEXT
+#define LOST CUDA_ERROR_ILLEGAL_ADDRESS
+/* Of a call that gives something back, after it has done so. */
+#define GAVE_BACK(status) return told_of_loss ? LOST : (status)
 
 struct CUctx_st { int unused; };
 static struct CUctx_st context;
 static _Thread_local CUcontext current;
+static int told_of_loss;
+
+static int is_lost(void) {
+  static int found;
+  const char *path = getenv("LIBCUDA_IN_C_LOST");
+  if (!found) found = path != NULL && access(path, F_OK) == 0;
+  return found;
+}
 
 static int fd_of(CUmemGenericAllocationHandle handle) { return (int)(handle & 0xFFFFFFFF); }
 static int is_handle(CUmemGenericAllocationHandle handle) { return (handle & HANDLE_MARK) == HANDLE_MARK; }
@@ -59,8 +72,8 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *retained, CUdevice device) { *retained = &context; return device; }
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { return device; }
-CUresult cuCtxSetCurrent(CUcontext wanted) { current = wanted; return CUDA_SUCCESS; }
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { GAVE_BACK(device); }
+CUresult cuCtxSetCurrent(CUcontext wanted) { current = wanted; GAVE_BACK(CUDA_SUCCESS); }
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
   REQUIRE_CONTEXT;
@@ -93,7 +106,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const C
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   REQUIRE(is_handle(handle));
-  return close(fd_of(handle)) == 0 ? CUDA_SUCCESS : INVALID;
+  GAVE_BACK(close(fd_of(handle)) == 0 ? CUDA_SUCCESS : INVALID);
 }
 
 CUresult cuMemExportToShareableHandle(void *fd, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type, unsigned long long flags) {
@@ -129,7 +142,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignmen
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) { return munmap(host(pointer), bytes) == 0 ? CUDA_SUCCESS : INVALID; }
+CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) { GAVE_BACK(munmap(host(pointer), bytes) == 0 ? CUDA_SUCCESS : INVALID); }
 
 CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
   struct stat found;
@@ -141,7 +154,7 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGeneric
 
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes) {
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-  return mmap(host(pointer), bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED ? INVALID : CUDA_SUCCESS;
+  GAVE_BACK(mmap(host(pointer), bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED ? INVALID : CUDA_SUCCESS);
 }
 
 CUresult cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count) {
@@ -160,7 +173,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
   return *pointer == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
-CUresult cuMemFreeHost(void *pointer) { free(pointer); return CUDA_SUCCESS; }
+CUresult cuMemFreeHost(void *pointer) { free(pointer); GAVE_BACK(CUDA_SUCCESS); }
 
 CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags) {
   unsigned int usual = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
@@ -169,7 +182,7 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemHostUnregister(void *pointer) { return pointer == NULL ? INVALID : CUDA_SUCCESS; }
+CUresult cuMemHostUnregister(void *pointer) { GAVE_BACK(pointer == NULL ? INVALID : CUDA_SUCCESS); }
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_pointer, void *pointer, unsigned int flags) {
   *device_pointer = (CUdeviceptr)(uintptr_t)pointer;
@@ -210,10 +223,12 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamDestroy_v2(CUstream stream) { free(stream); return CUDA_SUCCESS; }
+CUresult cuStreamDestroy_v2(CUstream stream) { free(stream); GAVE_BACK(CUDA_SUCCESS); }
 
 CUresult cuStreamQuery(CUstream stream) {
   REQUIRE_CONTEXT;
+  if (is_lost() && stream->head < stream->tail) told_of_loss = 1;
+  if (told_of_loss) return LOST;
   while (stream->head < stream->tail && perform(&stream->queue[stream->head])) stream->head++;
   if (stream->head < stream->tail) return CUDA_ERROR_NOT_READY;
   stream->head = stream->tail = 0;
@@ -227,7 +242,7 @@ static CUresult enqueue(CUstream stream, enum kind kind, CUdeviceptr to, uint64_
   REQUIRE_CONTEXT;
   if (stream->tail == OPERATIONS_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
   stream->queue[stream->tail++] = (struct operation){kind, to, value, count};
-  cuStreamQuery(stream);
+  if (!is_lost()) cuStreamQuery(stream);
   return CUDA_SUCCESS;
 }
 

@@ -51,7 +51,11 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
   return CUDA_SUCCESS;
 }
 
-CUresult cuModuleUnload(CUmodule module) { REQUIRE_CONTEXT; free(module); return CUDA_SUCCESS; }
+CUresult cuModuleUnload(CUmodule module) {
+  if (!told_of_loss) REQUIRE_CONTEXT;
+  free(module);
+  GAVE_BACK(CUDA_SUCCESS);
+}
 
 CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const char *name) {
   REQUIRE_CONTEXT;

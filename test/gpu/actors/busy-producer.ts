@@ -4,30 +4,10 @@
  */
 import { arg, connect, Module } from "../../../src/index.js";
 import { argument, say } from "../../support/actor-side.js";
+import { COUNT_KERNEL } from "./count-kernel.js";
 
 const KERNELS = 100;
 const NANOSECONDS = 100_000_000;
-
-const COUNT = `.version 7.0
-.target sm_52
-.address_size 64
-.visible .entry count(.param .u64 to, .param .u64 nanoseconds)
-{
-  .reg .pred %p;
-  .reg .b64 %rd<5>;
-  ld.param.u64 %rd0, [to];
-  cvta.to.global.u64 %rd0, %rd0;
-  ld.param.u64 %rd1, [nanoseconds];
-  mov.u64 %rd2, %globaltimer;
-LOOP:
-  red.global.add.u64 [%rd0], 1;
-  mov.u64 %rd3, %globaltimer;
-  sub.u64 %rd4, %rd3, %rd2;
-  setp.lt.u64 %p, %rd4, %rd1;
-  @%p bra LOOP;
-  ret;
-}
-`;
 
 const hub = await connect({ socket: argument(0), start: false, device: "cuda:0" });
 const counter = await hub.create("counter", { dtype: "uint64", shape: [1] });
@@ -36,7 +16,7 @@ const done = await hub.createTimeline("done");
 await Promise.all([counter.clear(), unshared.clear()]);
 await Promise.all([counter.publish(), unshared.publish()]);
 const stream = hub.device().createStream();
-const kernel = Module.load(hub.device(), COUNT).kernel("count");
+const kernel = Module.load(hub.device(), COUNT_KERNEL).kernel("count");
 for (let i = 0; i < KERNELS; i += 1) {
   kernel.launch({ grid: 1, block: 1, args: [counter, arg.u64(BigInt(NANOSECONDS))], stream });
 }

@@ -21,6 +21,7 @@ const demos: Readonly<Record<string, readonly string[]>> = {
   "simple-ipc": ["-n", "100"],
   exchange: ["-n", "100"],
   "consumer-first": ["-n", "10"],
+  "supervised-workers": ["-n", "1000"],
   daemon: ["-n", "10"],
 };
 

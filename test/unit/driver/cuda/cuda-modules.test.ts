@@ -1,7 +1,10 @@
 /** What the driver is called with for modules and launches, and what its failures become. */
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, it } from "node:test";
-import type { CudaError } from "../../../../src/base/errors.js";
+import { CudaError } from "../../../../src/base/errors.js";
 import { createCudaDriver } from "../../../../src/driver/cuda/cuda-driver.js";
 import type { DriverKernel, LaunchOptions } from "../../../../src/driver/kernel-calls.js";
 import { cuDeviceAttribute } from "../../../../src/ffi/cuda-constants.js";
@@ -145,17 +148,56 @@ describe("modules of the CUDA driver", () => {
     });
   }
 
+  const lostStatuses = [214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 806, 810, 911];
+  const ofMps = [806, 810];
+
+  /** What a query of a stream throws that fails so. @param mps what the driver says of MPS_ENABLED; undefined if it knows none */
+  function lossOf(status: number, mps: number | undefined): CudaError {
+    const attributes = { [cuDeviceAttribute.CU_DEVICE_ATTRIBUTE_MPS_ENABLED]: mps };
+    const { driver } = open({ ...failing("cuStreamQuery", status), attributes });
+    const stream = driver.createStream(0);
+    try {
+      driver.isIdle(stream);
+    } catch (error) {
+      assert.ok(error instanceof CudaError && error.code === "DEVICE_LOST", String(status));
+      return error;
+    }
+    assert.fail(`${status} was no failure`);
+  }
+
   it("says of every status that ends the context that it did, and what to do", () => {
-    const lost = [214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 806, 810, 911];
-    for (const status of lost) {
-      const { driver } = open(failing("cuStreamQuery", status));
-      const stream = driver.createStream(0);
-      assert.throws(
-        () => driver.isIdle(stream),
-        (error: CudaError) =>
-          error.code === "DEVICE_LOST" && /context on the device is lost.* restart this process/.test(error.message),
-        String(status),
+    for (const status of lostStatuses.filter((it) => !ofMps.includes(it))) {
+      const { message, remedy } = lossOf(status, 0);
+      assert.match(message, /context on the device is lost.* restart this process/);
+      assert.doesNotMatch(message + remedy, /MPS(?!_)/);
+    }
+  });
+
+  it("names MPS in the remedy if this process is a client of an MPS server, and blames none of its own kernels", () => {
+    const losses = [...lostStatuses.map((status) => lossOf(status, 1)), ...ofMps.map((status) => lossOf(status, 0))];
+    for (const { message, remedy } of losses) {
+      assert.match(message, /context on the device is lost.*; under MPS that happens to every client/);
+      assert.doesNotMatch(message, /a kernel touched memory/);
+      assert.match(
+        remedy,
+        /^Start this process again, open by name and go on: a client of its MPS server .* unharmed\.$/,
       );
+    }
+  });
+
+  it("leaves open whether it was MPS if the driver does not say, and a server's pipe is there", () => {
+    const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-pipes-"));
+    const before = process.env.CUDA_MPS_PIPE_DIRECTORY;
+    process.env.CUDA_MPS_PIPE_DIRECTORY = folder;
+    try {
+      assert.doesNotMatch(lossOf(700, undefined).message, /MPS server/);
+      writeFileSync(join(folder, "control"), "");
+      assert.match(lossOf(700, undefined).message, /an MPS server listens in .*: if it serves this process/);
+      assert.doesNotMatch(lossOf(700, 0).message, /MPS server/);
+    } finally {
+      if (before === undefined) delete process.env.CUDA_MPS_PIPE_DIRECTORY;
+      else process.env.CUDA_MPS_PIPE_DIRECTORY = before;
+      rmSync(folder, { recursive: true });
     }
   });
 });

@@ -15,7 +15,8 @@ export interface FakeOptions {
   readonly missing?: readonly string[];
   /** The status of a call, where it is not to be done. `nth` counts the calls of the same name from 1, `total` all calls. */
   readonly status?: (name: string, nth: number, total: number) => number | undefined;
-  readonly attributes?: Readonly<Record<number, number>>;
+  /** One that is undefined is not known to this driver. */
+  readonly attributes?: Readonly<Record<number, number | undefined>>;
   /** What an imported handle says about where its memory is. */
   readonly importedLocationType?: number;
   /** What the driver says of memory that is to be shared by handle; 1 where it can be. */
@@ -87,6 +88,9 @@ export class FakeLibcuda {
     // Every kernel has one parameter.
     if (status === undefined && name === "cuFuncGetParamInfo" && values[1] !== 0)
       return cuResult.CUDA_ERROR_INVALID_VALUE;
+    const { attributes } = this.#options;
+    const isUnknown = name === "cuDeviceGetAttribute" && Object.hasOwn(attributes ?? {}, values[1] as number);
+    if (isUnknown && attributes?.[values[1] as number] === undefined) return cuResult.CUDA_ERROR_INVALID_VALUE;
     return status ?? cuResult.CUDA_SUCCESS;
   }
 

@@ -1,0 +1,15 @@
+// Makes one report of those of several runs of the same bundle: node scripts/gpu-merge.mjs REPORT... > docs/gpu-report.json
+// Of a part that ran more than once the last one counts.
+import { readFileSync } from "node:fs";
+
+const reports = process.argv.slice(2).map((path) => JSON.parse(readFileSync(path, "utf8")));
+const [first] = reports;
+if (first === undefined || reports.some(({ commit }) => commit !== first.commit)) {
+  console.error("Give reports of one commit.");
+  process.exit(2);
+}
+const merged = Object.assign({}, ...reports);
+merged.suites = Object.assign({}, ...reports.map(({ suites }) => suites));
+merged.seconds = reports.reduce((sum, { seconds }) => sum + seconds, 0);
+merged.passed = reports.every(({ passed }) => passed);
+console.log(JSON.stringify(merged, null, 2));

@@ -1,0 +1,125 @@
+/**
+ * Waits on cuda:0 in every way that there is, says so, and once its context is lost says how each wait ended, what later calls throw,
+ * what closing everything throws, and which files of ours are still open then. Arguments: socket.
+ */
+import { readdirSync, readlinkSync } from "node:fs";
+import { arg, connect, Module } from "../../../src/index.js";
+import { kernelImage } from "../../conformance/kernel-image.js";
+import { argument, say, told } from "../../support/actor-side.js";
+
+interface End {
+  readonly code: string;
+  readonly message: string;
+  readonly remedy: string;
+  readonly atMs: number;
+}
+
+const ELEMENTS = 65_536;
+
+function endOf(error: unknown): End {
+  const { code = "none", message, remedy = "" } = error as Partial<End>;
+  return { code, message: String(message), remedy, atMs: Date.now() };
+}
+
+/** Sockets, bells and memory files; what the driver has open for itself is left out. */
+function openFiles(): string[] {
+  return readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      const file = readlinkSync(`/proc/self/fd/${fd}`);
+      return /memfd:cuda-ipc|eventfd|pidfd|hub\.sock/.test(file) ? [file.replace(/\d+/g, "N")] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+const before = openFiles().sort();
+const hub = await connect({ socket: argument(0), start: false, device: "cuda:0" });
+const device = hub.device();
+const mine = String(process.pid);
+const array = await hub.create(`array-${mine}`, { dtype: "int32", shape: [ELEMENTS] });
+const module = Module.load(device, kernelImage);
+const kernel = module.kernel("add");
+const stuck = device.createStream();
+const busy = device.createStream();
+const gate = device.createTimeline();
+const foreign = await hub.openTimeline("never");
+const event = device.createEvent();
+const shape = { dtype: "int32", shape: [16], slots: 2, readersMax: 1 } as const;
+const quiet = await hub.createChannel(`quiet-${mine}`, shape);
+const full = await hub.createChannel(`full-${mine}`, shape);
+const late = await hub.createChannel(`late-${mine}`, shape);
+const [ofQuiet, ofFull, ofLate] = await Promise.all(
+  ["quiet", "full", "late"].map((name) => hub.openChannel(`${name}-${mine}`)),
+);
+if (ofQuiet === undefined || ofFull === undefined || ofLate === undefined) throw new Error("channels are missing");
+
+await array.fill(0);
+stuck.wait(gate, 1);
+event.record(stuck);
+while (full.tryLoan()?.commit() !== undefined);
+(await late.loan({ stream: stuck })).commit({ stream: stuck });
+
+async function forEver(step: () => Promise<unknown>): Promise<never> {
+  for (;;) {
+    await step();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+const zeros = new Int32Array(ELEMENTS);
+const waits: Record<string, Promise<unknown>> = {
+  "stream.synchronize": stuck.synchronize(),
+  "event.synchronize": event.synchronize(),
+  "timeline.wait, of its own": gate.wait(1),
+  "timeline.wait, of another": foreign.wait(1),
+  "reader.next, asleep": ofQuiet.next(),
+  "reader.next, for data": ofLate.next(),
+  "writer.loan, asleep": full.loan(),
+  transfers: forEver(() => array.write(zeros)),
+  launches: forEver(async () => {
+    kernel.launch({ grid: 1, block: 32, args: [array, arg.u32(32), arg.u32(1)], stream: busy });
+    await busy.synchronize();
+  }),
+  onLost: new Promise((_, reject) => device.onLost(reject)),
+};
+const names = Object.keys(waits);
+const ends = Object.values(waits).map((wait) => wait.then(() => endOf({ code: "done" }), endOf));
+say({ waits: names, sharesContext: device.sharesContext });
+const tellEnds = Promise.all(ends).then((found) => names.map((name, i) => [name, found[i]]));
+say(await tellEnds);
+
+// WHY asked in a row: each has to fail at once.
+const later: [string, End][] = [];
+const attempt = async (name: string, call: () => unknown) => {
+  try {
+    await call();
+    later.push([name, endOf({ code: "done", message: "it was done" })]);
+  } catch (error) {
+    later.push([name, endOf(error)]);
+  }
+};
+await attempt("create an array", () => hub.create(`later-${mine}`, { dtype: "int32", shape: [ELEMENTS] }));
+await attempt("open an array", () => hub.open("pinned", { timeoutMs: 5000 }));
+await attempt("create a stream", () => device.createStream());
+await attempt("load a module", () => Module.load(device, kernelImage));
+await attempt("launch", () =>
+  kernel.launch({ grid: 1, block: 1, args: [array, arg.u32(1), arg.u32(1)], stream: busy }),
+);
+await attempt("wait by a stream", () => busy.wait(gate, 2));
+await attempt("free memory", () => device.memoryInfo());
+await attempt("read", () => array.read());
+say(later);
+
+const closing: string[] = [];
+const things = [ofQuiet, ofFull, ofLate, quiet, full, late, event, gate, foreign, module, array, stuck, busy];
+for (const thing of things) {
+  try {
+    thing.close();
+  } catch (error) {
+    closing.push(`${thing.constructor.name}: ${String(error)}`);
+  }
+}
+await hub.close().catch((error: unknown) => closing.push(`hub: ${String(error)}`));
+say({ closing, left: openFiles().sort(), before });
+await told();

@@ -1,0 +1,44 @@
+/** A process whose context on the GPU is lost while it waits in every way: on the libcuda in C, which loses its context when told. */
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { Actor } from "../../support/actor.js";
+import { checkSurvivor, SURVIVOR } from "../../support/survivor.js";
+import { TestHub } from "../../support/test-hub.js";
+import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
+
+const source = fileURLToPath(new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const header = findCudaHeader();
+const skip = typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
+
+describe("a process whose context is lost, on a libcuda in C", { skip }, () => {
+  if (typeof header === "string") return;
+  const folder = mkdtempSync(join(tmpdir(), "libcuda-in-c-"));
+  after(() => rmSync(folder, { recursive: true }));
+  header.compile(source, join(folder, "libcuda.so.1"), ["-shared", "-fPIC", "-O1"]);
+
+  it("ends every wait with DEVICE_LOST, refuses later calls alike, and closes without a word", async () => {
+    await using testHub = await TestHub.start();
+    await using owner = await testHub.connect();
+    using _never = await owner.createTimeline("never", { device: "host" });
+    const flag = join(folder, "lost");
+    const env = { LD_LIBRARY_PATH: folder };
+    const args = [testHub.socket, "pinned", "1000", "7"];
+    await using keeper = new Actor(new URL("../../gpu/actors/mps-keeper.js", import.meta.url), { args, env });
+    assert.equal(await keeper.exited(), 0, keeper.complaint);
+    await using survivor = new Actor(SURVIVOR, {
+      args: [testHub.socket],
+      env: { ...env, LIBCUDA_IN_C_LOST: flag },
+    });
+    await checkSurvivor(survivor, { lose: () => writeFileSync(flag, "") });
+    assert.deepEqual((await owner.list()).map(({ name }) => name).sort(), ["never", "pinned"]);
+    await using checker = new Actor(new URL("../../gpu/actors/mps-checker.js", import.meta.url), {
+      args: [testHub.socket, "pinned", "7"],
+      env,
+    });
+    assert.deepEqual(await checker.says(), { wrong: -1, count: 1000 });
+  });
+});

@@ -1,0 +1,22 @@
+/** An MPS server of a test's own, for processes that are started with its environment; and tests that cannot be under one. */
+import { spawnSync } from "node:child_process";
+import { MultiProcessService } from "../../bench/channel/mps.js";
+import { whyNoGpu } from "../conformance/gpu-presence.js";
+
+/** Why there can be no MPS server here, or undefined. */
+export function whyNoMps(): string | undefined {
+  const missing = spawnSync("nvidia-cuda-mps-control", ["-h"]).error !== undefined;
+  return whyNoGpu() ?? (missing ? "no nvidia-cuda-mps-control" : undefined);
+}
+
+export function startMps(): MultiProcessService {
+  const mps = MultiProcessService.start();
+  if (typeof mps === "string") throw new Error(mps);
+  return mps;
+}
+
+/** Why a test does not run that ends every context of the server which this process uses, or false. */
+export function whyNotUnderMps(): string | false {
+  const isUnder = process.env.CUDA_MPS_PIPE_DIRECTORY !== undefined;
+  return isUnder && "under MPS it would end this process's context, too: see mps-deaths.test.ts";
+}

@@ -1,0 +1,57 @@
+/** What a process must say whose context on a GPU is lost: see test/gpu/actors/mps-survivor.ts. */
+import assert from "node:assert/strict";
+import type { Actor } from "./actor.js";
+
+export const SURVIVOR = new URL("../gpu/actors/mps-survivor.js", import.meta.url);
+
+interface End {
+  readonly code: string;
+  readonly message: string;
+  readonly remedy: string;
+  readonly atMs: number;
+}
+
+type Ends = readonly (readonly [name: string, end: End])[];
+
+const ofMps = /^Start this process again, open by name and go on: a client of its MPS server was killed or faulted/;
+
+export interface Loss {
+  /** Takes the context away from it. */
+  readonly lose: () => void;
+  /** Takes what is worth telling of a run that passes. */
+  readonly tell?: (line: string) => void;
+}
+
+/** Has it wait, lose its context, and end. */
+export async function checkSurvivor(survivor: Actor, { lose, tell = () => {} }: Loss): Promise<void> {
+  await waiting(survivor);
+  lose();
+  const atMs = Date.now();
+  await checkEnds(survivor, atMs, tell);
+}
+
+/** Resolves once it waits in every way. */
+export async function waiting(survivor: Actor): Promise<void> {
+  const { sharesContext } = (await survivor.says()) as { readonly sharesContext: boolean };
+  assert.equal(sharesContext, true, "the driver does not say that it is under MPS");
+}
+
+export async function checkEnds(survivor: Actor, lostMs: number, tell: (line: string) => void): Promise<void> {
+  const ends = (await survivor.says()) as Ends;
+  for (const [name, { code, message, atMs }] of ends) tell(`${name}: ${code} after ${atMs - lostMs} ms: ${message}`);
+  for (const [name, end] of ends) checkEnd(name, end);
+  const later = (await survivor.says()) as Ends;
+  for (const [name, { code, message }] of later) tell(`${name}: ${code}: ${message}`);
+  for (const [name, end] of later) checkEnd(name, end);
+  const { closing, left, before } = (await survivor.says()) as Record<string, unknown>;
+  assert.deepEqual({ closing, left }, { closing: [], left: before });
+  survivor.goOn();
+  assert.equal(await survivor.exited(), 0, survivor.complaint);
+  assert.equal(survivor.complaint, "");
+}
+
+function checkEnd(name: string, { code, remedy, message }: End): void {
+  assert.equal(code, "DEVICE_LOST", `${name}: ${message}`);
+  assert.match(remedy, ofMps, name);
+  assert.match(remedy, /Memory and names are unharmed/);
+}
