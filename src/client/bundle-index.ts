@@ -5,8 +5,8 @@ import { parseDType } from "../array/dtype.js";
 import { type ArrayLayout, checkLayout } from "../array/layout.js";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
-import { readFilePart, statFile } from "../os/file-calls.js";
-import { createConstantFile } from "../os/memory-file.js";
+import { readFilePart } from "../os/file-calls.js";
+import { createConstantFile, inspectMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { checked } from "../wire/codec.js";
 import { type BundleIndex, bundleIndexSchema, DESCRIPTOR_VERSION } from "../wire/descriptor.js";
@@ -81,8 +81,11 @@ export function readBundleIndex(
 function parseIndex(name: string, fd: OwnedFd, byteLength: number): unknown {
   const refuse = (found: string, cause?: unknown) =>
     new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open "${name}": ${found}`, { cause });
-  const size = statFile(fd).size;
-  if (size !== BigInt(byteLength)) throw refuse(`its index has ${size} bytes, ${byteLength} were claimed`);
+  const { byteLength: size, contentSealed, flaw } = inspectMemoryFile(fd);
+  if (flaw !== undefined) throw refuse(`its index cannot be used: ${flaw}`);
+  // WHY: whoever could write to it could change it between the check of a layout and its use, or shrink it.
+  if (!contentSealed) throw refuse("its index is not sealed against writing (F_SEAL_WRITE)");
+  if (size !== byteLength) throw refuse(`its index has ${size} bytes, ${byteLength} were claimed`);
   const bytes = Buffer.allocUnsafe(byteLength);
   for (let done = 0; done < byteLength; ) {
     const count = readFilePart(fd, bytes.subarray(done), done);

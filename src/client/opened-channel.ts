@@ -62,7 +62,8 @@ function unfit(kind: Kind, fd: OwnedFd, content: ChannelContent): string | undef
   if (kind === "data") return undefined;
   if (kind === "bell") return isBell(fd) ? undefined : "is no bell (eventfd)";
   const wanted = kind === "page" ? PAGE_BYTES : controlByteLength(content);
-  const { byteLength, sizeSealed } = inspectMemoryFile(fd);
+  const { byteLength, sizeSealed, flaw } = inspectMemoryFile(fd);
+  if (flaw !== undefined) return `cannot be its ${kind}: ${flaw}`;
   // WHY the seal: whoever else has the file could end this process by shrinking it under its mapping.
   if (byteLength === wanted && sizeSealed) return undefined;
   return `is a ${kind === "page" ? "page" : "control file"} of ${byteLength} bytes${sizeSealed ? "" : ", not sealed"}, wanted ${wanted}`;

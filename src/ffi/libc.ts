@@ -23,6 +23,7 @@ export interface Libc {
   eventfd(initial: number, flags: number): number;
   eventfd_write(fd: number, value: number): number;
   fcntl(fd: number, command: number, argument: number): number;
+  fstatfs(fd: number, facts: Uint8Array): number;
   flock(fd: number, operation: number): number;
   socket(domain: number, type: number, protocol: number): number;
   bind(fd: number, address: Uint8Array, length: number): number;
@@ -36,6 +37,16 @@ export interface Libc {
   poll(fds: Uint8Array, count: number, timeoutMs: number): number;
   /** pidfd_open has no wrapper in older C libraries: system call 434, the same number on all architectures. */
   syscall(number: number, first: number, second: number): number;
+  /** The same function for the system calls of AIO and for preadv2: all of their arguments are words. */
+  kernel(
+    number: number,
+    first: bigint,
+    second: bigint,
+    third: bigint,
+    fourth: bigint,
+    fifth: bigint,
+    sixth: bigint,
+  ): number;
   sendfile: {
     /** Runs on the thread pool and calls back with the count and that thread's errno. */
     async(
@@ -93,6 +104,7 @@ function open(): Libc {
     eventfd: declare("eventfd", "int", ["uint", "int"]),
     eventfd_write: declare("eventfd_write", "int", ["int", "uint64"]),
     fcntl: declare("fcntl", "int", ["int", "int", "int"]),
+    fstatfs: declare("fstatfs", "int", ["int", "void*"]),
     flock: declare("flock", "int", ["int", "int"]),
     socket: declare("socket", "int", ["int", "int", "int"]),
     bind: declare("bind", "int", ["int", "void*", "uint"]),
@@ -105,6 +117,7 @@ function open(): Libc {
     recvmsg: declare("recvmsg", "intptr", ["int", "void*", "int"]),
     poll: declare("poll", "int", ["void*", "ulong", "int"]),
     syscall: declare("syscall", "long", ["long", "long", "long"]),
+    kernel: declare("syscall", "long", ["long", ...Array<string>(6).fill("int64")]),
     sendfile: declare("sendfile", "intptr", ["int", "int", "void*", "size_t"]),
   };
 }

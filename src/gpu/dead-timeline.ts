@@ -1,8 +1,9 @@
-/** Ends a timeline on behalf of its owner, who died: everybody who waits for it, streams of GPUs included, is released by a plain store. */
-import { withWords } from "../os/mapped-words.js";
+/** Ends a timeline on behalf of its owner, who died: everybody who waits for it, streams of GPUs included, is released by the write of a word. */
+import { CudaIpcError } from "../base/errors.js";
+import { wordsFrom } from "../os/file-calls.js";
 import { inspectMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { lineAt, poison } from "../wire/timeline-line.js";
+import { poisonFile } from "../wire/timeline-line.js";
 import { checkPlace, type TimelinePlace } from "./timeline.js";
 
 /**
@@ -11,6 +12,10 @@ import { checkPlace, type TimelinePlace } from "./timeline.js";
  * @throws INVALID_DESCRIPTOR, PERMISSION_DENIED where the descriptor is for reading alone
  */
 export function endTimelineOfDead(fd: OwnedFd, place: TimelinePlace): void {
-  checkPlace("of a dead process", place, inspectMemoryFile(fd).byteLength);
-  withWords(fd, (words) => poison(lineAt(words, place.byteOffset)));
+  const { byteLength, writable, flaw } = inspectMemoryFile(fd);
+  const attempt = "Cannot end the timeline of a dead process";
+  if (flaw !== undefined) throw new CudaIpcError("INVALID_DESCRIPTOR", `${attempt}: ${flaw}`);
+  checkPlace("of a dead process", place, byteLength);
+  if (!writable) throw new CudaIpcError("PERMISSION_DENIED", `${attempt}: its descriptor is for reading alone`);
+  poisonFile(wordsFrom(fd, place.byteOffset));
 }

@@ -51,9 +51,9 @@ export class SharedWords {
    * @throws INVALID_DESCRIPTOR where it is no memory file of sealed size
    */
   static import(fd: OwnedFd, onEnd: () => void = () => {}, access: Access = "read"): SharedWords {
-    const { byteLength, sizeSealed } = inspectMemoryFile(fd);
+    const { byteLength, sizeSealed, flaw } = inspectMemoryFile(fd);
     if (!sizeSealed || byteLength === 0 || byteLength % 8 !== 0) {
-      const found = sizeSealed ? `it has ${byteLength} bytes` : "its size is not sealed";
+      const found = flaw ?? (sizeSealed ? `it has ${byteLength} bytes` : "its size is not sealed");
       throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot import words: not a memory file of whole words: ${found}`);
     }
     return acquireIn((scope) => {

@@ -7,7 +7,7 @@
  */
 import { limits } from "../base/limits.js";
 import { acquireIn } from "../base/scope.js";
-import { statFile } from "../os/file-calls.js";
+import { inspectMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { LINE_BYTES } from "../wire/timeline-line.js";
 import type { Device } from "./device.js";
@@ -73,6 +73,5 @@ export class TimelineArena {
 
 /** The file behind a descriptor, whichever descriptor of it this is. */
 function fileKey(fd: OwnedFd): string {
-  const { dev, ino } = statFile(fd);
-  return `${dev}:${ino}`;
+  return inspectMemoryFile(fd).inode;
 }

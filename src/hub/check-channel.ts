@@ -32,8 +32,9 @@ export function checkChannel<Fd>(
       return null;
     }
     const wanted = isPage(index) ? PAGE_BYTES : controlByteLength(content);
-    const { inode, byteLength, sizeSealed, writable } = ports.inspectMemoryFile(fd);
+    const { inode, byteLength, sizeSealed, writable, flaw } = ports.inspectMemoryFile(fd);
     const what = isPage(index) ? `the page at descriptor ${index}` : "the control file";
+    if (flaw !== undefined) throw refuse(`${what} cannot be used: ${flaw}`);
     if (byteLength !== wanted) throw refuse(`${what} has ${byteLength} bytes, wanted ${wanted}`);
     if (!sizeSealed) throw refuse(`${what} is not sealed against resizing (F_SEAL_SHRINK, F_SEAL_GROW)`);
     if (!writable) throw refuse(`${what} is for reading alone`);

@@ -24,7 +24,7 @@ export function checkMemory<Fd>(
   attempt: string,
   descriptor: Descriptor,
   fds: readonly Fd[],
-  ports: Pick<HubPorts<Fd>, "inspectMemoryFile" | "isBell">,
+  ports: Pick<HubPorts<Fd>, "inspectMemoryFile" | "isBell" | "isDeviceMemory">,
 ): CheckedMemory {
   const refuse: Refuse = (found) => new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
   const contradiction = descriptorContradiction(descriptor);
@@ -33,18 +33,21 @@ export function checkMemory<Fd>(
   const inodes: (string | null)[] = [];
   let writable = false;
   if (memory !== undefined) {
-    const facts = descriptor.mechanism === "memfd" ? ports.inspectMemoryFile(memory) : undefined;
-    inodes.push(facts?.inode ?? null);
+    const facts = isHostMemory(descriptor) ? ports.inspectMemoryFile(memory) : undefined;
+    if (facts === undefined && !ports.isDeviceMemory(memory)) throw refuse("the descriptor is not memory of a GPU");
+    inodes.push(descriptor.mechanism === "memfd" ? (facts?.inode ?? null) : null);
     if (facts !== undefined) {
-      writable = facts.writable;
-      const claimed = descriptor.allocationByteLength;
+      if (facts.flaw !== undefined) throw refuse(`its memory cannot be used: ${facts.flaw}`);
+      writable = facts.writable && descriptor.mechanism === "memfd";
+      const claimed = descriptor.pooled?.maxBytes ?? descriptor.allocationByteLength;
       if (facts.byteLength < claimed)
         throw refuse(`the descriptor claims ${claimed} bytes, the memory has ${facts.byteLength}`);
       if (!facts.sizeSealed) throw refuse("the memory is not sealed against resizing (F_SEAL_SHRINK, F_SEAL_GROW)");
     }
   }
   if (descriptor.content.kind === "bundle" && index !== undefined) {
-    const { byteLength, contentSealed, inode } = ports.inspectMemoryFile(index);
+    const { byteLength, contentSealed, inode, flaw } = ports.inspectMemoryFile(index);
+    if (flaw !== undefined) throw refuse(`its index cannot be used: ${flaw}`);
     inodes.push(inode);
     const claimed = descriptor.content.indexByteLength;
     if (byteLength !== claimed)
@@ -58,6 +61,11 @@ export function checkMemory<Fd>(
   return { inodes, writable };
 }
 
+/** Whether the descriptor of its memory is a file that the hub can look into: GPU memory is known to the driver alone. */
+function isHostMemory({ device, mechanism }: Descriptor): boolean {
+  return mechanism === "memfd" || device.kind === "host";
+}
+
 /**
  * What a new object's memory must allow beyond its size.
  * @throws INVALID_DESCRIPTOR
@@ -66,7 +74,7 @@ export function checkUse<Fd>(
   attempt: string,
   { descriptor, sharing, writable }: { readonly descriptor: Descriptor; readonly sharing: Sharing; writable: boolean },
   fds: readonly Fd[],
-  ports: Pick<HubPorts<Fd>, "restrictMemoryFile" | "closeSeals">,
+  ports: Pick<HubPorts<Fd>, "restrictMemoryFile" | "closeSeals" | "inspectMemoryFile">,
 ): void {
   const refuse: Refuse = (found) => new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
   const { content, mechanism } = descriptor;
@@ -74,10 +82,13 @@ export function checkUse<Fd>(
   // WHY: the hub ends the timeline when its owner dies.
   if (isTimeline && !writable) throw refuse("its descriptor is for reading alone");
   const words = content.kind === "channel" ? fds.filter((_, index) => isWordsFile(index)) : [];
-  // WHY: whoever writes to a file can seal it against writing, and the hub could then not free a place any more.
-  if (!words.every((fd) => ports.closeSeals(fd))) {
-    throw refuse("its control file or a page can be sealed against writing (F_SEAL_SEAL)");
-  }
+  const sealed = [...(isHostMemory(descriptor) ? fds.slice(0, 1) : []), ...words];
+  // WHY: whoever may write to a file can seal it against writing, for its owner and the hub too.
+  if (!sealed.every((fd) => ports.closeSeals(fd)))
+    throw refuse("others could seal its memory (F_SEAL_SEAL is missing)");
+  // WHY again: it may have been sealed since it was looked at.
+  const mustTake = isTimeline ? sealed : words;
+  if (!mustTake.every((fd) => ports.inspectMemoryFile(fd).writable)) throw refuse("it was sealed against writing");
   if (sharing.with === "private") return;
   const isGuarded = mechanism === "memfd" && (isTimeline || sharing.access === "read");
   const guarded = [...(isGuarded ? fds.slice(0, 1) : []), ...words];

@@ -1,6 +1,7 @@
 /** Checks that descriptors that outlived a hub are the memory that its journal speaks of. */
 import { CudaIpcError } from "../base/errors.js";
 import { isBell } from "../os/bell.js";
+import { isDeviceMemory } from "../os/foreign-fd.js";
 import { inspectMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { fdsOf } from "../wire/descriptor.js";
@@ -16,7 +17,7 @@ export function matchingMemory(attempt: string, record: ObjectRecord, fds: reado
     const found = `${fds.length} descriptors came, wanted ${wanted}`;
     throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
   }
-  const found = checkMemory(attempt, record.descriptor, fds, { inspectMemoryFile, isBell });
+  const found = checkMemory(attempt, record.descriptor, fds, { inspectMemoryFile, isDeviceMemory, isBell });
   checkSameMemory(attempt, record, found);
   return { fds: [first, ...rest], writable: found.writable };
 }

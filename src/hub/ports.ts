@@ -69,6 +69,8 @@ export interface HubPorts<Fd> {
   reopenWritable(fd: Fd): Fd | undefined;
   /** Ends a timeline in host memory, whose owner is dead or has closed it, for everybody who waits for it. */
   endTimeline(memory: Fd, byteOffset: number): void;
+  /** Whether a descriptor can be memory of a GPU, whose size its driver alone knows. */
+  isDeviceMemory(fd: Fd): boolean;
   /** Whether a descriptor is a bell (eventfd). */
   isBell(fd: Fd): boolean;
   /** Sees to it that nobody can seal this memory file any further, and so keep it from being written; false where that cannot be done. */

@@ -1,5 +1,7 @@
 /** The ports of the hub's core that are calls of the system and nothing else. */
 import { isBell, ringBell } from "../os/bell.js";
+import { wordsFrom } from "../os/file-calls.js";
+import { isDeviceMemory } from "../os/foreign-fd.js";
 import {
   closeSeals,
   inspectMemoryFile,
@@ -9,9 +11,9 @@ import {
 } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { beginPlace, endPlace } from "../ring/channel-end.js";
+import { poisonFile } from "../wire/timeline-line.js";
 import { describeError } from "./client-connections.js";
 import { endWriterBy, wordsOf } from "./end-channel.js";
-import { endTimeline } from "./end-timeline.js";
 import type { HubPorts } from "./ports.js";
 
 export type SystemPorts = Pick<
@@ -22,6 +24,7 @@ export type SystemPorts = Pick<
   | "reopenReadOnly"
   | "reopenWritable"
   | "endTimeline"
+  | "isDeviceMemory"
   | "isBell"
   | "closeSeals"
   | "beginPlace"
@@ -40,8 +43,9 @@ export function systemPorts(log: (line: string) => void): SystemPorts {
     reopenReadOnly,
     reopenWritable,
     endTimeline: (memory, byteOffset) => {
-      attempt("end a timeline", () => endTimeline(memory, byteOffset), log);
+      attempt("end a timeline", () => poisonFile(wordsFrom(memory, byteOffset)), log);
     },
+    isDeviceMemory,
     isBell,
     closeSeals,
     beginPlace: (page, lease) => beginPlace(wordsOf(page), lease),

@@ -26,6 +26,9 @@ const F_GETFL = 3;
 const O_ACCMODE = 3;
 const O_RDWR = 2;
 const SIZE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW;
+const HUGETLBFS_MAGIC = 0x9584_58f6;
+/** Of struct statfs, whose first word is the type; 120 bytes in fact. */
+const STATFS_BYTES = 256;
 const WRITE_SEALS = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
 /**
  * Nobody opens it for writing by its name in /proc; who was sent a writable descriptor has one.
@@ -49,7 +52,8 @@ export function createMemoryFile(name: string, byteLength: number, options: Memo
     if (libc().ftruncate(fd.number, byteLength) < 0) {
       throw systemError(`size memory file "${name}" to ${byteLength} bytes`, "ftruncate");
     }
-    seal(fd, SIZE_SEALS);
+    // WHY F_SEAL_SEAL: whoever may write could otherwise keep everybody from writing, for good (F_SEAL_WRITE).
+    seal(fd, SIZE_SEALS | F_SEAL_SEAL);
     setMode(fd, options.mode ?? READ_ONLY_MODE);
     return fd;
   });
@@ -85,12 +89,21 @@ export interface MemoryFileFacts {
   /** Its permissions: `0o444`. */
   readonly mode: number;
   readonly ownerUid: number;
+  /** Why it cannot be used at all, as the end of a sentence; absent if it can. Nothing is sealed then. */
+  readonly flaw?: string;
 }
 
-/** What holds of a file that somebody else sent; nothing is sealed where it is no memory file. */
+/**
+ * Describes a descriptor that another process sent. Never waits.
+ * WHY the seals first: only files in memory have any, and the kernel answers for those by itself. A file of FUSE asks its server in
+ * fstat, which can let this process wait for ever.
+ */
 export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
-  const stats = statFile(fd);
   const seals = sealsOf(fd);
+  if (seals < 0) return unusable("it is not a memory file (memfd)");
+  // WHY: a hole in huge pages is filled from a pool that can be empty, and whoever touches it then is killed (SIGBUS).
+  if (fileSystemOf(fd) === HUGETLBFS_MAGIC) return unusable("it lies in huge pages (MFD_HUGETLB)");
+  const stats = statFile(fd);
   const sizeSealed = isSizeSealed(seals);
   const writable = (libc().fcntl(fd.number, F_GETFL, 0) & O_ACCMODE) === O_RDWR;
   return {
@@ -102,6 +115,18 @@ export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
     mode: permissions(stats),
     ownerUid: Number(stats.uid),
   };
+}
+
+function unusable(flaw: string): MemoryFileFacts {
+  const nothing = { byteLength: 0, sizeSealed: false, contentSealed: false, writable: false };
+  return { ...nothing, inode: "", mode: 0, ownerUid: -1, flaw };
+}
+
+/** Only for descriptors with seals. */
+function fileSystemOf(fd: OwnedFd): number {
+  const facts = new Uint8Array(new ArrayBuffer(STATFS_BYTES));
+  if (libc().fstatfs(fd.number, facts) < 0) throw systemError("look at a memory file", "fstatfs");
+  return new DataView(facts.buffer).getUint32(0, true);
 }
 
 /** A descriptor of the same memory through which nobody can map it writable. The caller owns it. */
@@ -143,13 +168,15 @@ export function restrictMemoryFile(fd: OwnedFd): boolean {
   return trySetMode(fd, (mode & 0o111) | READ_ONLY_MODE) || (mode & OTHERS_WRITE) === 0;
 }
 
-/** From here on nobody can add a seal to this memory file; false where it can be written to no more, or is none of sealed size. */
+/**
+ * From here on nobody can add a seal to this memory file.
+ * @returns false if it can still be sealed, because the descriptor is for reading alone, and for what is no memory file of sealed size
+ */
 export function closeSeals(fd: OwnedFd): boolean {
   if (!isSizeSealed(sealsOf(fd))) return false;
   // It fails where this was done before, and by way of a descriptor for reading alone.
   libc().fcntl(fd.number, F_ADD_SEALS, F_SEAL_SEAL);
-  const seals = sealsOf(fd);
-  return (seals & F_SEAL_SEAL) !== 0 && (seals & WRITE_SEALS) === 0;
+  return (sealsOf(fd) & F_SEAL_SEAL) !== 0;
 }
 
 /** Opens it for writing, and sets the mode again whatever comes of that. */
@@ -174,6 +201,11 @@ function tryOpenWritable(fd: OwnedFd): OwnedFd | undefined {
 
 function permissions(stats: BigIntStats): number {
   return Number(stats.mode & 0o7777n);
+}
+
+/** Whether the kernel keeps the file in memory: a memory file, or another file of tmpfs. */
+export function hasSeals(fd: OwnedFd): boolean {
+  return sealsOf(fd) >= 0;
 }
 
 /** Negative where the file is of a kind without seals. */

@@ -57,7 +57,8 @@ export class GroupWords {
   static open(memory: OwnedFd, rank: number, size: number): GroupWords {
     const refuse = (found: string) =>
       new CudaIpcError("INVALID_DESCRIPTOR", `Cannot use the memory of a group: ${found}`);
-    const { byteLength, sizeSealed } = inspectMemoryFile(memory);
+    const { byteLength, sizeSealed, flaw } = inspectMemoryFile(memory);
+    if (flaw !== undefined) throw refuse(flaw);
     const wanted = layout.groupByteLength(size);
     if (!sizeSealed || byteLength !== wanted) throw refuse(`${byteLength} bytes, wanted ${wanted} of sealed size`);
     return acquireIn((scope) => {

@@ -9,7 +9,7 @@ import { acquireIn, Scope } from "../base/scope.js";
 import { endTimelineOfDead } from "../gpu/dead-timeline.js";
 import type { Device } from "../gpu/device.js";
 import type { ImportedTimeline } from "../gpu/timeline.js";
-import { reopenReadOnly } from "../os/memory-file.js";
+import { inspectMemoryFile, reopenReadOnly } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { openProcess } from "../os/process-identity.js";
 import { ProcessWatch } from "../os/process-watch.js";
@@ -43,6 +43,9 @@ export async function openSharedTimeline(
         `Cannot open a shared timeline: ${fds.length} file descriptors came, wanted 1`,
       );
     }
+    // WHY before it is reopened: to open a FIFO or a file of FUSE anew can wait for ever.
+    const { flaw } = inspectMemoryFile(writable);
+    if (flaw !== undefined) throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open a shared timeline: ${flaw}`);
     return watched(device, parsed, writable, options.label ?? `timeline of process ${parsed.exporter.pid}`);
   } finally {
     closeFds(fds);

@@ -33,6 +33,7 @@ const byCall: Readonly<Record<Exclude<LibcCall, "fcntl" | "getsockopt" | "sendms
   eventfd: NO_ROOM_FOR_FD,
   // WHY not EAGAIN: it says that the bell has rung already, which is not so where the call was not made. What is left is a security module.
   eventfd_write: [errno.EACCES],
+  fstatfs: [errno.ENOMEM],
   flock: [errno.ENOLCK],
   socket: [...NO_ROOM_FOR_FD, errno.ENOBUFS],
   bind: [errno.ENOSPC, errno.EACCES, errno.EADDRINUSE],
@@ -44,6 +45,8 @@ const byCall: Readonly<Record<Exclude<LibcCall, "fcntl" | "getsockopt" | "sendms
   poll: [errno.ENOMEM, errno.EINTR],
   // pidfd_open is the one that is made this way.
   syscall: NO_ROOM_FOR_FD,
+  // io_setup, io_submit, io_getevents and preadv2 are made this way.
+  kernel: [errno.EAGAIN],
   sendfile: [errno.EIO, errno.ENOSPC, errno.ENOMEM],
 };
 

@@ -275,6 +275,11 @@ export class CoreRig implements HubPorts<number> {
     this.ended.push({ fd, byteOffset });
   }
 
+  isDeviceMemory(fd: number): boolean {
+    assert.ok(this.open.has(fd), `descriptor ${fd} is looked at after it was closed`);
+    return !this.bells.has(fd);
+  }
+
   isBell(fd: number): boolean {
     assert.ok(this.open.has(fd), `descriptor ${fd} is looked at after it was closed`);
     return this.bells.has(fd);

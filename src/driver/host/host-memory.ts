@@ -73,6 +73,7 @@ export class HostMemories {
   import(fd: OwnedFd, byteLength: number): DriverMemory {
     const found = inspectMemoryFile(fd);
     const attempt = `Cannot import ${byteLength} bytes of host memory`;
+    if (found.flaw !== undefined) throw new CudaIpcError("INVALID_DESCRIPTOR", `${attempt}: ${found.flaw}`);
     if (!Number.isSafeInteger(byteLength) || byteLength <= 0 || byteLength > found.byteLength) {
       throw new CudaIpcError("INVALID_DESCRIPTOR", `${attempt}: the file has ${found.byteLength} bytes`);
     }

@@ -88,7 +88,8 @@ export class HostPoolFile {
 
   /** The pool behind a descriptor, which stays the caller's. @throws INVALID_DESCRIPTOR */
   static open(fd: OwnedFd): HostPoolFile {
-    const { byteLength, sizeSealed } = inspectMemoryFile(fd);
+    const { byteLength, sizeSealed, flaw } = inspectMemoryFile(fd);
+    if (flaw !== undefined) throw noPool(flaw);
     if (!sizeSealed || byteLength <= header.byteLength) throw noPool("it is no memory file of sealed size");
     return acquireIn((scope) => {
       const mapping = scope.own(mapPool(fd, byteLength), (mapping) => mapping.close());

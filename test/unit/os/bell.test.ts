@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { openSync, writeSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
+import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { libc } from "../../../src/ffi/libc.js";
 import { createBell, isBell, ringBell, silenceBell } from "../../../src/os/bell.js";
 import { FdWatch } from "../../../src/os/fd-watch.js";
@@ -48,6 +49,25 @@ describe("a bell", () => {
       () => ringBell(bell),
       (error) => hasCode(error, "CLOSED"),
     );
+  });
+
+  it("does not wait where another holder takes its O_NONBLOCK away between any two calls", () => {
+    const bell = createBell();
+    writeSync(bell.number, new Uint8Array(BigUint64Array.of(2n ** 64n - 2n).buffer));
+    const real = libc().fcntl;
+    const undo = interceptLibc((call) => {
+      // What the other holder does at the worst moment: right before the call that could wait.
+      if (call !== "fcntl") real(bell.number, F_SETFL, 0);
+      return undefined;
+    });
+    try {
+      for (let ring = 0; ring < 100; ring += 1) ringBell(bell);
+      silenceBell(bell);
+      silenceBell(bell);
+    } finally {
+      undo();
+      bell.close();
+    }
   });
 
   it("is told from other descriptors", () => {

@@ -15,6 +15,7 @@ import {
 } from "../../../src/os/memory-file.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { OddFds } from "../../support/odd-fds.js";
 import { asOtherUser, skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
 
@@ -232,7 +233,7 @@ describe("restrictMemoryFile", () => {
     fchmodSync(file.number, 0o666);
     using open = strangeFile(false);
     assert.deepEqual([restrictMemoryFile(file), restrictMemoryFile(open)], [false, false]);
-    assert.deepEqual([inspectMemoryFile(file).mode, inspectMemoryFile(open).mode], [0o666, 0o777]);
+    assert.deepEqual([fstatSync(file.number).mode & 0o777, inspectMemoryFile(open).mode], [0o666, 0o777]);
   });
 });
 
@@ -240,21 +241,36 @@ describe("closeSeals", () => {
   checkLeaks();
 
   it("keeps everybody from sealing memory against writing, and is no error twice", () => {
-    using fd = createMemoryFile("test", 4096);
+    using fd = strangeFile(true);
     assert.equal(closeSeals(fd), true);
     assert.equal(libc().fcntl(fd.number, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
     assert.equal(closeSeals(fd), true);
     assert.equal(inspectMemoryFile(fd).writable, true);
   });
 
-  it("is of no use where that was done already, by way of a descriptor for reading, or for other files", () => {
+  it("cannot be done by a descriptor for reading, nor for other files, and is done for all that is made here", () => {
     using folder = new TestFolder();
-    using sealed = createMemoryFile("test", 4096);
-    assert.equal(libc().fcntl(sealed.number, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
-    using memory = createMemoryFile("test", 4096);
-    using readable = reopenReadOnly(memory);
+    using strange = strangeFile(true);
+    using readable = reopenReadOnly(strange);
     using file = new OwnedFd(openSync(folder.file("file"), "w+", 0o600));
-    assert.deepEqual([closeSeals(sealed), closeSeals(readable), closeSeals(file)], [false, false, false]);
+    assert.deepEqual([closeSeals(readable), closeSeals(file)], [false, false]);
+    using own = createMemoryFile("test", 4096);
+    using ownReadable = reopenReadOnly(own);
+    assert.equal(libc().fcntl(own.number, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
+    assert.deepEqual([closeSeals(own), closeSeals(ownReadable)], [true, true]);
+  });
+});
+
+describe("inspectMemoryFile", () => {
+  checkLeaks();
+
+  it("names what is no memory file, and takes none in huge pages", () => {
+    using odd = new OddFds();
+    const flaws = new Set(odd.all.map((fd) => inspectMemoryFile(fd).flaw));
+    assert.deepEqual(
+      flaws,
+      new Set(["it is not a memory file (memfd)", undefined, "it lies in huge pages (MFD_HUGETLB)"]),
+    );
   });
 });
 
