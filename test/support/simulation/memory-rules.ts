@@ -37,9 +37,12 @@ export function usesOf({ device, content, allocationByteLength, mechanism, byteL
 }
 
 /** Whether the memory is what its descriptor claims. */
-function isAsClaimed({ mechanism, allocationByteLength, content }: Descriptor, held: readonly Held[]): boolean {
+function isAsClaimed(descriptor: Descriptor, held: readonly Held[]): boolean {
+  const { device, mechanism, allocationByteLength, content, pooled } = descriptor;
   const [memory, index] = held.map(({ file }) => file.facts);
-  if (mechanism === "memfd" && !(memory?.sizeSealed && memory.byteLength >= allocationByteLength)) return false;
+  const isHost = mechanism === "memfd" || device.kind === "host";
+  const claimed = pooled?.maxBytes ?? allocationByteLength;
+  if (isHost && !(memory?.sizeSealed && memory.byteLength >= claimed)) return false;
   if (content.kind === "channel") {
     return isChannelAsClaimed(content, held) && (mechanism !== "memfd" || held[0]?.writable === true);
   }

@@ -17,7 +17,7 @@ export interface Surroundings {
   readonly foreignSession: (process: SimulatedProcess) => number | undefined;
 }
 
-const POOLED = { pool: "01234567-89ab-4def-8123-456789abcdef", maxBytes: 65_536, data: `${"A".repeat(86)}==` };
+const POOLED = { pool: "01234567-89ab-4def-8123-456789abcdef", maxBytes: 4096, data: `${"A".repeat(86)}==` };
 const hostPool: Descriptor = { ...hostArray, mechanism: "pool", pooled: POOLED };
 const kinds: readonly Descriptor[] = [
   hostArray,
