@@ -119,6 +119,10 @@ export const errorCodes = {
     "A handle was opened in the process that exported it.",
     "Use the object itself there; a handle is for other processes.",
   ),
+  OTHER_PID_NAMESPACE: facts(
+    "The handle names a process of another PID namespace, as in another container, where its number means nothing here.",
+    "Share by the hub or by a document of memory, which travel as descriptors; see docs/containers.md.",
+  ),
   STALE_HANDLE: facts(
     "A handle of memory that was freed since, of a process that ended, or of another machine or an earlier boot.",
     "Export it again; the old one will never be valid.",

@@ -119,6 +119,8 @@ export const defaults = {
   hubStartTimeoutMs: 10_000,
   /** How long a client whose hub is gone looks for the next one before it gives up. */
   reconnectTimeoutMs: 30_000,
+  /** How long a hub that starts keeps what a process holds that it cannot see, which may come back to it. */
+  unseenClientMs: 30_000,
   /** How long a client that is closed while it has no connection tries to tell the hub so. */
   goodbyeTimeoutMs: 2000,
   /** How long the hub keeps the session of a worker thread that hung up and that the hub cannot see. */

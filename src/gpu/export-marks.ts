@@ -91,8 +91,7 @@ export class ImportedMarks {
 
   /** @throws STALE_HANDLE where process or device are gone, INVALID_HANDLE, PERMISSION_DENIED */
   static open(exporter: ProcessIdentity, { fd, fileNumber }: MarkPlace, what: string): ImportedMarks {
-    const { pid, startTicks, bootId } = exporter;
-    const file = { kind: "generations", pid, startTicks, bootId, fd, fileNumber, byteLength: FILE_BYTES } as const;
+    const file = { kind: "generations", ...exporter, fd, fileNumber, byteLength: FILE_BYTES } as const;
     const opened = openExporterFile(file, "read", what);
     try {
       return new ImportedMarks(Mapping.shared(opened, FILE_BYTES, "read"));

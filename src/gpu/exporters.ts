@@ -4,7 +4,7 @@
  */
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
-import { openProcess, type ProcessIdentity, whereaboutsOf } from "../os/process-identity.js";
+import { openProcess, otherNamespace, type ProcessIdentity, whereaboutsOf } from "../os/process-identity.js";
 import { ProcessWatch } from "../os/process-watch.js";
 import type { MarkPlace } from "../wire/ipc-documents.js";
 import { type ImportedMark, ImportedMarks } from "./export-marks.js";
@@ -18,13 +18,15 @@ export class Exporter {
   #gone = false;
   users = 0;
 
-  /** @throws STALE_HANDLE where the process has ended */
+  /** @throws STALE_HANDLE where the process has ended, OTHER_PID_NAMESPACE */
   constructor(identity: ProcessIdentity, what: string) {
     this.identity = identity;
     const pidfd = openProcess(identity);
     if (pidfd === undefined) {
-      const elsewhere = whereaboutsOf(identity) === "other-boot";
-      const found = elsewhere ? "it is of another machine or an earlier boot" : `process ${identity.pid} ended`;
+      const whereabouts = whereaboutsOf(identity);
+      if (whereabouts === "unseen") throw otherNamespace(`import ${what}`, identity.pid);
+      const found =
+        whereabouts === "other-boot" ? "it is of another machine or an earlier boot" : `process ${identity.pid} ended`;
       throw new CudaIpcError("STALE_HANDLE", `Cannot import ${what}: ${found}`);
     }
     this.#watch = new ProcessWatch(pidfd, () => {
@@ -87,6 +89,6 @@ export class Exporters {
   }
 }
 
-export function exporterKey({ bootId, pid, startTicks }: ProcessIdentity): string {
-  return `${bootId} ${pid} ${startTicks}`;
+export function exporterKey({ bootId, pidNamespace, pid, startTicks }: ProcessIdentity): string {
+  return `${bootId} ${pidNamespace} ${pid} ${startTicks}`;
 }

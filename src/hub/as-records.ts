@@ -4,9 +4,8 @@ import type { Session } from "./sessions.js";
 import type { Lease, SharedObject } from "./shared-object.js";
 
 export function sessionRecord<Fd>({ id, peer, program, thread }: Session<Fd>): SessionRecord {
-  const { pid, startTicks, uid, gid, groups } = peer;
   const ofThread = thread === undefined ? {} : { thread };
-  return { t: "session", id, pid, startTicks, uid, gid, groups: [...groups], program, ...ofThread };
+  return { t: "session", id, ...peer, groups: [...peer.groups], program, ...ofThread };
 }
 
 export function objectRecord<Fd>(object: Omit<SharedObject<Fd>, "leases" | "memory" | "account">): ObjectRecord {

@@ -3,7 +3,7 @@
  * process. Of a client of an earlier hub that has not come back there is only the process.
  */
 import { limits } from "../base/limits.js";
-import { acquireIn, releaseAll } from "../base/scope.js";
+import { releaseAll } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel, type PacketHandler } from "../os/packet-channel.js";
 import { ProcessWatch } from "../os/process-watch.js";
@@ -28,6 +28,7 @@ export class ClientConnection {
   #process: ProcessWatch | undefined;
   #resumeTimer: NodeJS.Timeout | undefined;
   #thread: ThreadWatch | undefined;
+  #returnTimer: NodeJS.Timeout | undefined;
   #gone = false;
 
   private constructor(
@@ -47,21 +48,29 @@ export class ClientConnection {
     this.#channel = socket === undefined ? undefined : new PacketChannel(socket, handler, options);
   }
 
-  /**
-   * Takes over the socket, unless it throws.
-   * @throws TOO_MANY_FDS
-   */
-  static start(socket: SeqpacketSocket, peer: Peer, events: ConnectionEvents): ClientConnection {
-    return acquireIn((scope) => {
-      const pidfd = socket.peerPidfd();
-      scope.defer(() => pidfd?.close());
-      return new ClientConnection(peer, socket, pidfd, events);
-    });
+  /** Takes over socket and pidfd, unless it throws. */
+  static start(
+    socket: SeqpacketSocket,
+    pidfd: OwnedFd | undefined,
+    peer: Peer,
+    events: ConnectionEvents,
+  ): ClientConnection {
+    return new ClientConnection(peer, socket, pidfd, events);
   }
 
   /** Of a client of an earlier hub: only watches its process. Takes over the pidfd. */
   static watch(pidfd: OwnedFd, peer: Peer, events: ConnectionEvents): ClientConnection {
     return new ClientConnection(peer, undefined, pidfd, events);
+  }
+
+  /**
+   * Of a client of an earlier hub whose process cannot be watched: it counts as gone unless `forget` is called within this time, as it is
+   * once another connection of the process has taken this one's place.
+   */
+  static expect(peer: Peer, withinMs: number, events: ConnectionEvents): ClientConnection {
+    const connection = new ClientConnection(peer, undefined, undefined, events);
+    connection.#returnTimer = setTimeout(() => connection.#onExit(), withinMs);
+    return connection;
   }
 
   get open(): boolean {
@@ -103,6 +112,7 @@ export class ClientConnection {
     this.#gone = true;
     clearTimeout(this.#resumeTimer);
     this.#thread?.close();
+    clearTimeout(this.#returnTimer);
     const watch = this.#process;
     this.#process = undefined;
     this.#release([() => this.#channel?.close(), () => watch?.close()]);

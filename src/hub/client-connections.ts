@@ -1,12 +1,14 @@
 /** The connections of a hub by their numbers: admits clients, feeds what they send and how they end to the core, and forgets them when it has. */
 import { CudaIpcError } from "../base/errors.js";
+import { defaults } from "../base/limits.js";
+import { acquireIn } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { identityOf, openProcess, ownIdentity } from "../os/process-identity.js";
 import type { Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import type { ThreadIdentity } from "../os/thread-identity.js";
 import { encodeMessage } from "../wire/codec.js";
 import type { Reply } from "../wire/messages.js";
 import { ClientConnection, type ConnectionEvents } from "./client-connection.js";
+import { findClientProcess, peerOf } from "./client-process.js";
 import type { HubCore } from "./hub-core.js";
 import type { SessionThread } from "./hub-records.js";
 import type { ConnectionId, Peer } from "./ports.js";
@@ -53,16 +55,22 @@ export class ClientConnections {
     }
   }
 
-  /** Watches a process whose session an earlier hub had under this number. */
+  /**
+   * Watches a process whose session an earlier hub had under this number. One that this hub cannot see has `unseenClientMs` to come
+   * back.
+   */
   watch(id: ConnectionId, peer: Peer, thread: SessionThread | undefined): void {
-    const { pid, startTicks } = peer;
-    const { bootId } = ownIdentity();
-    const pidfd = startTicks === null ? undefined : openProcess({ pid, startTicks, bootId });
-    if (pidfd === undefined) this.#requireCore().processEnded(id);
+    const pidfd = findClientProcess(peer);
+    if (pidfd === "gone") this.#requireCore().processEnded(id);
     else {
       this.#lastId = Math.max(this.#lastId, id);
-      this.#connections.set(id, ClientConnection.watch(pidfd, peer, this.#events(id)));
-      if (thread !== undefined) this.watchThread(id, thread, thread.isSeen);
+      const connection =
+        pidfd === "unseen"
+          ? ClientConnection.expect(peer, defaults.unseenClientMs, this.#events(id))
+          : ClientConnection.watch(pidfd, peer, this.#events(id));
+      this.#connections.set(id, connection);
+      // WHY not of an unseen process: that its thread is not found says nothing.
+      if (thread !== undefined) this.watchThread(id, thread, thread.isSeen && pidfd !== "unseen");
     }
   }
 
@@ -127,17 +135,15 @@ export class ClientConnections {
 
   /** @throws UNTRUSTED_PEER, LIMIT_EXCEEDED, TOO_MANY_FDS */
   #admit(socket: SeqpacketSocket): void {
-    const { pid, uid, gid } = socket.peerCredentials();
-    const groups = socket.peerGroups();
-    const peer: Peer = { pid, startTicks: identityOf(pid)?.startTicks ?? null, uid, gid, groups };
-    const id = this.nextId();
-    this.#requireCore().connected(id, peer);
-    try {
-      this.#connections.set(id, ClientConnection.start(socket, peer, this.#events(id)));
-    } catch (error) {
-      this.#requireCore().processEnded(id);
-      throw error;
-    }
+    acquireIn((scope) => {
+      const pidfd = socket.peerPidfd();
+      scope.defer(() => pidfd?.close());
+      const peer = peerOf(socket, pidfd);
+      const id = this.nextId();
+      this.#requireCore().connected(id, peer);
+      scope.defer(() => this.#requireCore().processEnded(id));
+      this.#connections.set(id, ClientConnection.start(socket, pidfd, peer, this.#events(id)));
+    });
   }
 
   #events(id: ConnectionId): ConnectionEvents {

@@ -16,6 +16,8 @@ export const sessionRecordSchema = v.strictObject({
   t: v.literal("session"),
   id,
   pid: count,
+  pidNamespace: count,
+  pidfdInode: v.nullable(v.pipe(v.string(), v.maxLength(32))),
   startTicks: v.nullable(count),
   uid: count,
   gid: count,

@@ -9,8 +9,8 @@ export function inheritanceAfterCrash<Fd>(
   memory: ReadonlyMap<number, ObjectMemory<Fd>>,
 ): Inheritance<Fd> {
   const connections: EarlierConnection[] = [...state.sessions.values()].map((session, index) => {
-    const { pid, startTicks, uid, gid, groups } = session;
-    const peer = { pid, startTicks, uid, gid, groups };
+    const { pid, pidNamespace, pidfdInode, startTicks, uid, gid, groups } = session;
+    const peer = { pid, pidNamespace, pidfdInode, startTicks, uid, gid, groups };
     return { id: index + 1, peer, session };
   });
   return { state, connections, memory };

@@ -15,8 +15,12 @@ export type SessionId = number;
 
 /** Who is on the other side of a socket, as the kernel says. */
 export interface Peer {
-  /** 0 where it is of another PID namespace. */
+  /** 0 if it is in a PID namespace that the hub's does not show, as in another container. */
   readonly pid: number;
+  /** The PID namespace in which `pid` counts: that of the hub which saw it. */
+  readonly pidNamespace: number;
+  /** The inode of its pidfds, which is the proof of its identity; null before Linux 6.9. */
+  readonly pidfdInode: string | null;
   /** Clock ticks from the boot to the start of the process; null where that cannot be found. */
   readonly startTicks: number | null;
   readonly uid: number;

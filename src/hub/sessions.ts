@@ -209,10 +209,13 @@ export class Sessions<Fd> {
   }
 }
 
-/** Whether both are one process, as far as can be known, and of one user still: another must not get what the first may have. */
+/** Whether both are one process, and of one user still: another user must not get what the first one may have. */
 function isSameProcess(one: Peer, other: Peer): boolean {
-  const isSameStart = one.startTicks !== null && one.startTicks === other.startTicks;
-  return one.pid > 0 && one.pid === other.pid && isSameStart && one.uid === other.uid;
+  if (one.uid !== other.uid) return false;
+  if (one.pidfdInode !== null && other.pidfdInode !== null) return one.pidfdInode === other.pidfdInode;
+  // WHY the number and the start: before Linux 6.9 pidfds do not tell processes apart.
+  const isSameNumber = one.pid > 0 && one.pid === other.pid && one.pidNamespace === other.pidNamespace;
+  return isSameNumber && one.startTicks !== null && one.startTicks === other.startTicks;
 }
 
 /** Whether both are one worker thread of a process, or both its main thread. */

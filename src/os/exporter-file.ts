@@ -10,7 +10,7 @@ import type { Access } from "./mapping.js";
 import { createMemoryFile, inspectMemoryFile } from "./memory-file.js";
 import { openFile } from "./open-file.js";
 import type { OwnedFd } from "./owned-fd.js";
-import { isOwnIdentity, type ProcessIdentity, whereaboutsOf } from "./process-identity.js";
+import { isOwnIdentity, otherNamespace, type ProcessIdentity, whereaboutsOf } from "./process-identity.js";
 import { fromNodeError } from "./system-error.js";
 
 /** What a process has files of this sort for: memory and events of the host device, and the generations of what it exports. */
@@ -69,6 +69,7 @@ function refuseStrangeProcess(file: ExporterFile, what: string): void {
   if (isOwnIdentity(file)) throw ownHandle(what);
   const whereabouts = whereaboutsOf(file);
   if (whereabouts === "alive") return;
+  if (whereabouts === "unseen") throw otherNamespace(`import ${what}`, file.pid);
   const found =
     whereabouts === "gone" ? `process ${file.pid} ended` : "it was exported on another machine or in an earlier boot";
   throw new CudaIpcError("STALE_HANDLE", `Cannot import ${what}: ${found}`);

@@ -1,8 +1,8 @@
 /**
- * Which process it was, for those who meet its traces later: numbers are given to other processes again, and start again with
- * the machine, so an identity is the number, the time of its start, and the boot in which both hold.
+ * Which process it was, for those who meet its traces later: numbers are given to other processes again, start again with the
+ * machine, and count in one PID namespace alone. So an identity is the number, its namespace, the time of its start, and the boot.
  */
-import { readFileSync } from "node:fs";
+import { readFileSync, readlinkSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { hasEnded, openPidfd } from "./process-watch.js";
@@ -14,49 +14,84 @@ export interface ProcessIdentity {
   readonly startTicks: number;
   /** The machine's own id of its present boot. */
   readonly bootId: string;
+  /** The PID namespace in which the number counts: the inode of `/proc/PID/ns/pid`. Containers have one each. */
+  readonly pidNamespace: number;
 }
 
-/** `alive`: it runs, here and now; `gone`: it ended; `other-boot`: it was of another machine, or of this one before it was started again. */
-export type Whereabouts = "alive" | "gone" | "other-boot";
+/**
+ * `alive`: it runs, here and now; `gone`: it ended; `unseen`: its number counts in another PID namespace, and whether it runs cannot
+ * be told by it; `other-boot`: it was of another machine, or of this one before it was started again.
+ */
+export type Whereabouts = "alive" | "gone" | "unseen" | "other-boot";
 
-let knownBootId: string | undefined;
 let own: ProcessIdentity | undefined;
 
+/** @throws UNSUPPORTED if `/proc` is not mounted */
 export function ownIdentity(): ProcessIdentity {
-  own ??= identityOf(process.pid);
-  if (own === undefined) {
-    throw new CudaIpcError("UNSUPPORTED", `Cannot find process ${process.pid} itself: /proc is of other processes`);
-  }
+  own ??= findOwn();
   return own;
 }
 
-export function isOwnIdentity({ pid, startTicks, bootId }: ProcessIdentity): boolean {
+export function isOwnIdentity({ pid, startTicks, bootId, pidNamespace }: ProcessIdentity): boolean {
   const own = ownIdentity();
-  return pid === own.pid && startTicks === own.startTicks && bootId === own.bootId;
+  const isOwnNumber = pid === own.pid && pidNamespace === own.pidNamespace;
+  return isOwnNumber && startTicks === own.startTicks && bootId === own.bootId;
 }
 
 /** The process that has this number now; undefined where none has, or one that has ended and is only not reaped yet. */
 export function identityOf(pid: number): ProcessIdentity | undefined {
-  const startTicks = startTicksOf(pid);
-  return startTicks === undefined ? undefined : { pid, startTicks, bootId: bootId() };
+  const startTicks = showsOwnNamespace() ? startTicksOf(pid) : undefined;
+  return startTicks === undefined ? undefined : { ...ownIdentity(), pid, startTicks };
 }
 
-/** Processes of another PID namespace are seen as gone. */
-export function whereaboutsOf(identity: ProcessIdentity): Whereabouts {
-  if (identity.bootId !== bootId()) return "other-boot";
-  return startTicksOf(identity.pid) === identity.startTicks ? "alive" : "gone";
+export function whereaboutsOf({ pid, startTicks, bootId, pidNamespace }: ProcessIdentity): Whereabouts {
+  const own = ownIdentity();
+  if (bootId !== own.bootId) return "other-boot";
+  if (pidNamespace !== own.pidNamespace || !showsOwnNamespace()) return "unseen";
+  return startTicksOf(pid) === startTicks ? "alive" : "gone";
+}
+
+/** What is thrown for a handle that is opened by the number of its exporter, and comes from where that number means another process. */
+export function otherNamespace(attempt: string, pid: number): CudaIpcError {
+  const found = `process ${pid}, which exported it, is in another PID namespace, and a handle is opened by that number`;
+  const remedy = "Share it by the hub or by share(), which send descriptors, or give both containers one PID namespace";
+  return new CudaIpcError("OTHER_PID_NAMESPACE", `Cannot ${attempt}: ${found}. ${remedy}.`);
+}
+
+function findOwn(): ProcessIdentity {
+  try {
+    // WHY self: the mounted /proc may be that of another PID namespace, which has another process under this number.
+    const { startTicks } = parseStart(readFileSync("/proc/self/stat", "utf8"));
+    const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    return { pid: process.pid, startTicks, bootId, pidNamespace: ownNamespace() };
+  } catch (cause) {
+    const remedy = "Mount it, as containers have it unless they are told otherwise";
+    throw new CudaIpcError("UNSUPPORTED", `Cannot identify this process: /proc cannot be read. ${remedy}.`, { cause });
+  }
+}
+
+function ownNamespace(): number {
+  const link = readlinkSync("/proc/self/ns/pid");
+  const inode = Number(/^pid:\[(\d+)\]$/.exec(link)?.[1]);
+  if (Number.isSafeInteger(inode)) return inode;
+  throw new CudaIpcError("UNSUPPORTED", `Cannot find the PID namespace of this process in ${JSON.stringify(link)}`);
+}
+
+/** False if the mounted `/proc` is of another PID namespace: `unshare --pid` without `--mount-proc` leaves it so. */
+function showsOwnNamespace(): boolean {
+  return readlinkSync("/proc/self") === String(process.pid);
 }
 
 /**
- * A pidfd of exactly this process, for a ProcessWatch; undefined where it is gone. The caller owns it.
+ * A pidfd of exactly this process, for a ProcessWatch; undefined where it is gone or not to be seen. The caller owns it.
  * @throws TOO_MANY_FDS
  */
 export function openProcess(identity: ProcessIdentity): OwnedFd | undefined {
-  if (identity.bootId !== bootId()) return undefined;
+  if (whereaboutsOf(identity) !== "alive") return undefined;
   const pidfd = openPidfd(identity.pid);
   if (pidfd === undefined) return undefined;
   try {
-    // WHY after the pidfd was opened: it stays with the process that had the number then, which this shows to be the right one.
+    // WHY again: the pidfd stays with the process that had the number then, which this shows to be the right one.
     if (whereaboutsOf(identity) === "alive") return pidfd;
   } catch (error) {
     pidfd.close();
@@ -110,14 +145,4 @@ function hasEndedWhole(pid: number): boolean {
   } finally {
     pidfd.close();
   }
-}
-
-function bootId(): string {
-  if (knownBootId !== undefined) return knownBootId;
-  try {
-    knownBootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-  } catch (error) {
-    throw fromNodeError("find the id of this boot", error);
-  }
-  return knownBootId;
 }

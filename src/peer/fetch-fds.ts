@@ -6,24 +6,38 @@ import { acquireInAsync } from "../base/scope.js";
 import type { ExportedGrowth } from "../gpu/growing-memory.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { whereaboutsOf } from "../os/process-identity.js";
-import type { Packet } from "../os/seqpacket.js";
+import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { decodePeerMessage } from "../wire/codec.js";
 import { fetchedSchema, grownSchema, PEER_VERSION, type PeerMessage } from "../wire/peer-messages.js";
 import type { SharedDocument } from "../wire/shared-document.js";
 import { closeFds, PeerLink } from "./peer-link.js";
 import { refusedBy } from "./refusal.js";
 
+/** What an exporter sent; the caller owns all of it. */
+interface Fetched {
+  readonly fds: readonly OwnedFd[];
+  /** A pidfd of the exporter, as the socket gave it. Undefined if it has ended, or is of another PID namespace before Linux 6.5. */
+  readonly exporter: OwnedFd | undefined;
+}
+
+/** As `fetchFds`, with the exporter itself: in another PID namespace its number means nothing. */
+export async function fetchWithExporter(document: FetchableDocument, deadline: Deadline): Promise<Fetched> {
+  const request = { v: PEER_VERSION, op: "fetch", token: document.fds.token } as const;
+  return ask(document, request, deadline, (bytes, fetched) => {
+    const reply = decodePeerMessage("an answer with file descriptors", fetchedSchema, bytes);
+    if (!reply.ok) throw refusedBy(reply);
+    return fetched;
+  });
+}
+
 /**
  * The caller owns the descriptors.
  * @throws PEER_GONE where the exporter has ended, STALE_HANDLE for another boot or what was withdrawn, UNTRUSTED_PEER, TIMEOUT, ABORTED
  */
 export async function fetchFds(document: FetchableDocument, deadline: Deadline): Promise<readonly OwnedFd[]> {
-  const request = { v: PEER_VERSION, op: "fetch", token: document.fds.token } as const;
-  return ask(document, request, deadline, (bytes, fds) => {
-    const reply = decodePeerMessage("an answer with file descriptors", fetchedSchema, bytes);
-    if (!reply.ok) throw refusedBy(reply);
-    return fds;
-  });
+  const { fds, exporter } = await fetchWithExporter(document, deadline);
+  exporter?.close();
+  return fds;
 }
 
 /** The pieces of memory that grows from number `from` on. The caller owns the descriptors. @throws as `fetchFds` */
@@ -33,9 +47,10 @@ export async function fetchGrowth(
   deadline: Deadline,
 ): Promise<ExportedGrowth> {
   const request = { v: PEER_VERSION, op: "grow", token: document.fds.token, from } as const;
-  return ask(document, request, deadline, (bytes, fds) => {
+  return ask(document, request, deadline, (bytes, { fds, exporter }) => {
     const reply = decodePeerMessage("an answer with pieces of memory", grownSchema, bytes);
     if (!reply.ok) throw refusedBy(reply);
+    exporter?.close();
     return { fds, growth: reply.growth };
   });
 }
@@ -48,39 +63,54 @@ async function ask<T>(
   document: FetchableDocument,
   request: PeerMessage,
   deadline: Deadline,
-  take: (bytes: Uint8Array, fds: readonly OwnedFd[]) => T,
+  take: (bytes: Uint8Array, fetched: Fetched) => T,
 ): Promise<T> {
-  checkExporter("open what was shared", document, ["other-boot"]);
+  checkBoot("open what was shared", document);
   return acquireInAsync(async (scope) => {
     const link = await connect(document, deadline);
     let packet: Packet;
+    let exporter: OwnedFd | undefined;
     try {
+      // WHY before the answer: once the exporter has hung up, nobody is there to be asked.
+      exporter = link.peerPidfd();
+      scope.defer(() => exporter?.close());
       packet = await link.request(request, deadline);
       scope.own(packet.fds, closeFds);
     } finally {
       link.close();
     }
-    return take(packet.bytes, packet.fds);
+    return take(packet.bytes, { fds: packet.fds, exporter });
   });
 }
 
 /**
- * Fails where the exporter is one of these.
+ * Fails if the exporter has ended, or is of another boot.
  * @param attempt in words, for the message
  * @throws PEER_GONE, STALE_HANDLE
  */
-export function checkExporter(
-  attempt: string,
-  { exporter }: Pick<SharedDocument, "exporter">,
-  refused: readonly ("gone" | "other-boot")[] = ["gone", "other-boot"],
-): void {
+export function checkExporter(attempt: string, document: SharedDocument): void {
+  checkBoot(attempt, document);
+  const { exporter } = document;
   const found = whereaboutsOf(exporter);
-  if (found === "alive" || !refused.includes(found)) return;
-  if (found === "gone") {
+  if (found === "gone" || (found === "unseen" && "fds" in document && !isListenedAt(document.fds.socket))) {
     throw new CudaIpcError("PEER_GONE", `Cannot ${attempt}: process ${exporter.pid}, which shared it, has ended`);
   }
+}
+
+function checkBoot(attempt: string, { exporter }: Pick<SharedDocument, "exporter">): void {
+  if (whereaboutsOf(exporter) !== "other-boot") return;
   const message = `Cannot ${attempt}: it is of another machine, or of this one before it was started again`;
   throw new CudaIpcError("STALE_HANDLE", message);
+}
+
+/** False if the socket was left by a death. One that is missing says nothing: its folder may not be mounted here. */
+function isListenedAt(path: string): boolean {
+  try {
+    SeqpacketSocket.connect(path).close();
+    return true;
+  } catch (error) {
+    return !(error instanceof SystemError && error.errnoName === "ECONNREFUSED");
+  }
 }
 
 async function connect(document: FetchableDocument, deadline: Deadline): Promise<PeerLink> {
@@ -99,11 +129,14 @@ async function connect(document: FetchableDocument, deadline: Deadline): Promise
 /** Why nobody listens. An exporter that withdraws removes its socket's file, so one that is there still was left by a death. */
 function absent(document: FetchableDocument, error: SystemError): unknown {
   if (error.errnoName !== "ENOENT" && error.errnoName !== "ECONNREFUSED") return error;
-  const { pid } = document.exporter;
-  if (error.errnoName === "ECONNREFUSED" || whereaboutsOf(document.exporter) !== "alive") {
-    const message = `Cannot open what was shared: process ${pid}, which shared it, has ended`;
+  const { exporter, fds } = document;
+  const whereabouts = whereaboutsOf(exporter);
+  if (error.errnoName === "ECONNREFUSED" || whereabouts === "gone") {
+    const message = `Cannot open what was shared: process ${exporter.pid}, which shared it, has ended`;
     return new CudaIpcError("PEER_GONE", message, { cause: error });
   }
-  const message = `Cannot open what was shared: process ${pid} shares it no longer`;
+  const place = `there is no socket ${fds.socket} in this container; mount its folder at the same path in both`;
+  const unseen = whereabouts === "unseen" ? `, or ${place}` : "";
+  const message = `Cannot open what was shared: process ${exporter.pid} shares it no longer${unseen}`;
   return new CudaIpcError("STALE_HANDLE", message, { cause: error });
 }

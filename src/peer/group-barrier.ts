@@ -5,6 +5,18 @@ import type { End, GroupWords } from "./group-words.js";
 export interface Member {
   readonly pid: number;
   readonly startTicks: number;
+  /** The PID namespace in which the number counts. */
+  readonly pidNamespace: number;
+}
+
+/**
+ * The other ranks that a member watches by pidfds from rank 0: all where it, or that other, is not in rank 0's PID namespace. The others
+ * it finds by their numbers. WHY not all: descriptors that are under way are limited for each user.
+ */
+export function ranksWithPidfd(members: readonly Member[], receiver: number): readonly number[] {
+  const isLocal = (rank: number) => members[rank]?.pidNamespace === members[0]?.pidNamespace;
+  const others = members.map((_, rank) => rank).filter((rank) => rank !== receiver);
+  return others.filter((rank) => !isLocal(rank) || !isLocal(receiver));
 }
 
 /** What the words of a group say about a barrier that this member has entered. */

@@ -4,19 +4,24 @@
  */
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { identityOf, ownIdentity } from "../os/process-identity.js";
+import { openPidfd } from "../os/process-watch.js";
 import { SocketClaim } from "../os/socket-claim.js";
 import { decodePeerMessage } from "../wire/codec.js";
 import { joinSchema, PEER_VERSION } from "../wire/peer-messages.js";
-import type { Member } from "./group-barrier.js";
+import { type Member, ranksWithPidfd } from "./group-barrier.js";
+import type { Joined } from "./group-join.js";
+import { closeFds } from "./peer-link.js";
 import { type PeerClient, PeerListener } from "./peer-listener.js";
 
 interface Admitted {
   readonly rank: number;
   readonly client: PeerClient;
   readonly member: Member;
+  readonly pidfd: OwnedFd;
 }
 
 export interface GroupPlace {
@@ -34,6 +39,7 @@ export class GroupHost {
   #members: readonly Member[] | undefined;
   #onHangUp: (rank: number) => void = () => {};
   #complete: () => void = () => {};
+  #pidfdsAreTaken = false;
   #open = true;
 
   private constructor(place: GroupPlace, claim: SocketClaim) {
@@ -61,18 +67,28 @@ export class GroupHost {
     });
   }
 
-  /** Waits for all, and hands each the memory. Who they are, in order of ranks. */
-  async assemble(memory: OwnedFd, deadline: Deadline): Promise<readonly Member[]> {
+  /** Waits for all, and hands each the memory. The members in order of ranks, and pidfds of the others, which are the caller's. */
+  async assemble(memory: OwnedFd, deadline: Deadline): Promise<Pick<Joined, "members" | "pidfds">> {
     const complete = new Promise<void>((resolve) => {
       this.#complete = resolve;
     });
     if (this.#admitted.size < this.#place.size - 1) await deadline.race(complete, () => {});
     const others = [...this.#admitted.values()].sort((one, other) => one.rank - other.rank);
-    const { pid, startTicks } = ownIdentity();
-    const members = [{ pid, startTicks }, ...others.map(({ member }) => member)];
+    const { pid, startTicks, pidNamespace } = ownIdentity();
+    const members = [{ pid, startTicks, pidNamespace }, ...others.map(({ member }) => member)];
     this.#members = members;
-    for (const { client } of others) client.send({ v: PEER_VERSION, ok: true, members }, [memory]);
-    return members;
+    const pidfds = new Map(others.map(({ rank, pidfd }) => [rank, pidfd]));
+    const own = openPidfd(pid) as OwnedFd;
+    try {
+      for (const { client, rank } of others) {
+        const told = ranksWithPidfd(members, rank).map((of) => pidfds.get(of) ?? own);
+        client.send({ v: PEER_VERSION, ok: true, members }, [memory, ...told]);
+      }
+    } finally {
+      own.close();
+    }
+    this.#pidfdsAreTaken = true;
+    return { members, pidfds };
   }
 
   /** Called when a process hangs up after it was told that the group is formed, and not because all have met. */
@@ -94,11 +110,12 @@ export class GroupHost {
       this.#members === undefined
         ? new CudaIpcError("BARRIER_BROKEN", `Cannot join ${this.#place.label}: rank 0 gave up forming it`)
         : new CudaIpcError("PEER_GONE", `Cannot join ${this.#place.label}: rank 0 has left it`);
-    releaseAll([() => this.#listener.close(farewell), () => this.#claim.release()]);
+    const pidfds = this.#pidfdsAreTaken ? [] : [...this.#admitted.values()].map(({ pidfd }) => pidfd);
+    releaseAll([() => this.#listener.close(farewell), () => this.#claim.release(), () => closeFds(pidfds)]);
   }
 
   #admit(client: PeerClient, bytes: Uint8Array): void {
-    const { rank, size } = decodePeerMessage("a request to join a group", joinSchema, bytes);
+    const { rank, size, member } = decodePeerMessage("a request to join a group", joinSchema, bytes);
     const { label } = this.#place;
     const refuse = (code: "WRONG_KIND" | "INVALID_MESSAGE" | "NAME_TAKEN" | "UNSUPPORTED", found: string) =>
       new CudaIpcError(code, `Cannot join ${label} as rank ${rank} of ${size}: ${found}`);
@@ -109,19 +126,32 @@ export class GroupHost {
     if ([...this.#admitted.values()].some((admitted) => admitted.client === client)) {
       throw refuse("INVALID_MESSAGE", "the same connection has joined before");
     }
-    const identity = identityOf(client.credentials.pid);
-    if (identity === undefined) throw refuse("UNSUPPORTED", "its process cannot be seen from that of rank 0");
-    const { pid, startTicks } = identity;
-    this.#admitted.set(rank, { rank, client, member: { pid, startTicks } });
+    const found = this.#contradictionOf(client, member);
+    if (found !== undefined) throw refuse("UNSUPPORTED", found);
+    const pidfd = client.socket.peerPidfd();
+    if (pidfd === undefined) throw refuse("UNSUPPORTED", "rank 0 cannot watch its process; see docs/containers.md");
+    this.#admitted.set(rank, { rank, client, member, pidfd });
     if (this.#admitted.size === this.#place.size - 1) this.#complete();
   }
 
+  /** A number that counts here has to be what the kernel says; any other is for messages alone. */
+  #contradictionOf({ credentials }: PeerClient, member: Member): string | undefined {
+    if (member.pidNamespace !== ownIdentity().pidNamespace) {
+      return this.#place.size > limits.scmRightsFdsMax
+        ? `a group over several PID namespaces has at most ${limits.scmRightsFdsMax} members`
+        : undefined;
+    }
+    const startTicks = identityOf(credentials.pid)?.startTicks;
+    const isSame = member.pid === credentials.pid && member.startTicks === startTicks;
+    return isSame ? undefined : `it calls itself process ${member.pid}, and is ${credentials.pid}`;
+  }
+
   #onEnd(client: PeerClient): void {
-    for (const { rank, client: admitted } of this.#admitted.values()) {
+    for (const { rank, client: admitted, pidfd } of this.#admitted.values()) {
       if (admitted !== client) continue;
       // WHY only before: a rank of a group that is formed is taken for good.
-      if (this.#members === undefined) this.#admitted.delete(rank);
-      else this.#onHangUp(rank);
+      if (this.#members !== undefined) this.#onHangUp(rank);
+      else if (this.#admitted.delete(rank)) pidfd.close();
     }
   }
 }

@@ -3,10 +3,11 @@ import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireInAsync } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import { ownIdentity } from "../os/process-identity.js";
 import { decodePeerMessage } from "../wire/codec.js";
 import { joinedSchema, PEER_VERSION } from "../wire/peer-messages.js";
 import { awaitListener } from "./await-listener.js";
-import type { Member } from "./group-barrier.js";
+import { type Member, ranksWithPidfd } from "./group-barrier.js";
 import type { GroupPlace } from "./group-host.js";
 import { GroupWords } from "./group-words.js";
 import { closeFds, type PeerLink } from "./peer-link.js";
@@ -18,20 +19,29 @@ export interface Joined {
   readonly words: GroupWords;
   /** In order of ranks. */
   readonly members: readonly Member[];
+  /** Of members, by their ranks. */
+  readonly pidfds: ReadonlyMap<number, OwnedFd>;
 }
 
-/** The caller closes link and words. */
+/** The caller closes link, words and pidfds. */
 export function joinHost(place: GroupPlace, rank: number, deadline: Deadline): Promise<Joined> {
   return acquireInAsync(async (scope) => {
     const link = scope.own(await awaitListener(place.path, deadline), (link) => link.close());
-    const request = { v: PEER_VERSION, op: "join", rank, size: place.size } as const;
+    const { pid, startTicks, pidNamespace } = ownIdentity();
+    const member = { pid, startTicks, pidNamespace };
+    const request = { v: PEER_VERSION, op: "join", rank, size: place.size, member } as const;
     const { bytes, fds } = await link.request(request, deadline);
-    try {
-      const members = readMembers(place, rank, bytes);
-      return { link, words: GroupWords.open(onlyOne(fds), rank, place.size), members };
-    } finally {
-      closeFds(fds);
+    scope.own(fds, closeFds);
+    const members = readMembers(place, rank, bytes);
+    const ranks = ranksWithPidfd(members, rank);
+    const [memory, ...pidfds] = fds;
+    if (memory === undefined || pidfds.length !== ranks.length) {
+      const found = `${fds.length} file descriptors came, wanted ${1 + ranks.length}`;
+      throw new CudaIpcError("INVALID_MESSAGE", `Cannot join ${place.label}: ${found}`);
     }
+    const words = GroupWords.open(memory, rank, place.size);
+    memory.close();
+    return { link, words, members, pidfds: new Map(ranks.map((of, index) => [of, pidfds[index] as OwnedFd])) };
   });
 }
 
@@ -41,10 +51,4 @@ function readMembers({ label, size }: GroupPlace, rank: number, bytes: Uint8Arra
   if (reply.members.length === size && reply.members[rank]?.pid === process.pid) return reply.members;
   const found = `rank 0 names ${reply.members.length} members, with process ${reply.members[rank]?.pid} as rank ${rank}`;
   throw new CudaIpcError("INVALID_MESSAGE", `Cannot join ${label}: ${found}`);
-}
-
-function onlyOne(fds: readonly OwnedFd[]): OwnedFd {
-  const [memory] = fds;
-  if (memory !== undefined && fds.length === 1) return memory;
-  throw new CudaIpcError("INVALID_MESSAGE", `Cannot join a group: ${fds.length} file descriptors came, wanted 1`);
 }

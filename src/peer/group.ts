@@ -14,9 +14,10 @@ import { checkSocketPath } from "../os/seqpacket.js";
 import { checkName } from "../wire/names.js";
 import { judgeBarrier, type Member } from "./group-barrier.js";
 import { GroupHost, type GroupPlace } from "./group-host.js";
-import { joinHost } from "./group-join.js";
+import { type Joined, joinHost } from "./group-join.js";
 import { GroupWords } from "./group-words.js";
 import { MemberWatches } from "./member-watches.js";
+import { closeFds } from "./peer-link.js";
 
 export interface GroupOptions extends WaitOptions {
   /** All members give the same name, or the same path of a socket. */
@@ -77,11 +78,12 @@ export class Group {
       const link =
         rank === 0 ? undefined : scope.own(await joinHost(place, rank, deadline), ({ link }) => link.close());
       const host = rank === 0 ? scope.own(GroupHost.start(place), (host) => host.close()) : undefined;
-      const { words, members } = link ?? (await assemble(host as GroupHost, place.size, deadline));
+      const { words, members, pidfds } = link ?? (await assemble(host as GroupHost, place.size, deadline));
       // WHY nothing is awaited from here to the barrier: from the moment in which rank 0 tells all that the group is formed,
       // whoever does not come to the first barrier must be seen to have died or given up.
       scope.own(words, (words) => words.close());
-      const watches = scope.own(MemberWatches.open(members, rank), (watches) => watches.close());
+      scope.defer(() => closeFds([...pidfds.values()]));
+      const watches = scope.own(MemberWatches.open(members, rank, pidfds), (watches) => watches.close());
       const group = new Group(place.label, { words, members, watches, host });
       scope.defer(() => group.#leave());
       group.#watchHangUps();
@@ -229,14 +231,10 @@ function placeOf({ name, path, size }: GroupOptions): GroupPlace {
   return { path: socketPath, size, label: `group "${name}"` };
 }
 
-async function assemble(
-  host: GroupHost,
-  size: number,
-  deadline: Deadline,
-): Promise<{ readonly words: GroupWords; readonly members: readonly Member[] }> {
+async function assemble(host: GroupHost, size: number, deadline: Deadline): Promise<Omit<Joined, "link">> {
   const { memory, words } = GroupWords.create(size);
   try {
-    return { words, members: await host.assemble(memory, deadline) };
+    return { words, ...(await host.assemble(memory, deadline)) };
   } catch (error) {
     words.close();
     throw error;

@@ -1,5 +1,6 @@
 /** Who of the members of a group has died, told by the kernel for each. */
 import { acquireIn, releaseAll } from "../base/scope.js";
+import type { OwnedFd } from "../os/owned-fd.js";
 import { openProcess, ownIdentity } from "../os/process-identity.js";
 import { ProcessWatch } from "../os/process-watch.js";
 import type { Member } from "./group-barrier.js";
@@ -14,15 +15,22 @@ export class MemberWatches {
     this.#watches = watches;
   }
 
-  /** @throws TOO_MANY_FDS */
-  static open(members: readonly Member[], ownRank: number): MemberWatches {
+  /**
+   * @param pidfds those that are known, by rank; taken over, unless it throws
+   * @throws TOO_MANY_FDS
+   */
+  static open(
+    members: readonly Member[],
+    ownRank: number,
+    pidfds: ReadonlyMap<number, OwnedFd> = new Map(),
+  ): MemberWatches {
     const { bootId } = ownIdentity();
     const gone = new Set<number>();
     return acquireIn((scope) => {
       const watches: ProcessWatch[] = [];
       for (const [rank, member] of members.entries()) {
         if (rank === ownRank) continue;
-        const pidfd = openProcess({ ...member, bootId });
+        const pidfd = pidfds.get(rank) ?? openProcess({ ...member, bootId });
         if (pidfd === undefined) gone.add(rank);
         else watches.push(scope.own(new ProcessWatch(pidfd, () => gone.add(rank)), (watch) => watch.close()));
       }

@@ -11,10 +11,10 @@ import type { Device } from "../gpu/device.js";
 import type { ImportedTimeline } from "../gpu/timeline.js";
 import { inspectMemoryFile, reopenReadOnly } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { openProcess } from "../os/process-identity.js";
+import { ownIdentity } from "../os/process-identity.js";
 import { ProcessWatch } from "../os/process-watch.js";
 import type { SharedDocumentOf } from "../wire/shared-document.js";
-import { fetchFds } from "./fetch-fds.js";
+import { fetchWithExporter } from "./fetch-fds.js";
 import { parseKind } from "./open-shared.js";
 import { closeFds } from "./peer-link.js";
 
@@ -34,7 +34,7 @@ export async function openSharedTimeline(
 ): Promise<ImportedTimeline> {
   const deadline = new Deadline("open a shared timeline", options, defaults.peerTimeoutMs);
   const parsed = parseKind(document, ["timeline"]);
-  const fds = await fetchFds(parsed, deadline);
+  const { fds, exporter } = await fetchWithExporter(parsed, deadline);
   try {
     const [writable] = fds;
     if (writable === undefined || fds.length !== 1) {
@@ -46,29 +46,31 @@ export async function openSharedTimeline(
     // WHY before it is reopened: to open a FIFO or a file of FUSE anew can wait for ever.
     const { flaw } = inspectMemoryFile(writable);
     if (flaw !== undefined) throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open a shared timeline: ${flaw}`);
-    return watched(device, parsed, writable, options.label ?? `timeline of process ${parsed.exporter.pid}`);
+    if (exporter === undefined) throw absentOwner(parsed);
+    const label = options.label ?? `timeline of process ${parsed.exporter.pid}`;
+    return watched(device, parsed, { writable, owner: exporter }, label);
   } finally {
-    closeFds(fds);
+    closeFds(exporter === undefined ? fds : [...fds, exporter]);
   }
 }
 
-/** The timeline, and a watch over its owner for as long as it is open. */
+function absentOwner({ exporter: { pid, pidNamespace } }: SharedDocumentOf<"timeline">): CudaIpcError {
+  const attempt = `Cannot open a shared timeline: process ${pid}, its owner,`;
+  if (pidNamespace === ownIdentity().pidNamespace) return new CudaIpcError("PEER_GONE", `${attempt} has ended`);
+  const found = "is of another PID namespace and cannot be watched from here, or has ended";
+  return new CudaIpcError("UNSUPPORTED", `${attempt} ${found}. Linux 6.5 or newer can watch it.`);
+}
+
+/** The timeline, and a watch over its owner for as long as it is open. The descriptors stay the caller's. */
 function watched(
   device: Device,
-  { exporter, byteOffset }: SharedDocumentOf<"timeline">,
-  writable: OwnedFd,
+  { byteOffset }: SharedDocumentOf<"timeline">,
+  { writable, owner }: { readonly writable: OwnedFd; readonly owner: OwnedFd },
   label: string,
 ): ImportedTimeline {
   return acquireIn((scope) => {
     const kept = scope.own(writable.duplicate(), (fd) => fd.close());
-    const pidfd = openProcess(exporter);
-    if (pidfd === undefined) {
-      throw new CudaIpcError(
-        "PEER_GONE",
-        `Cannot open a shared timeline: process ${exporter.pid}, its owner, has ended`,
-      );
-    }
-    scope.own(pidfd, (fd) => fd.close());
+    const pidfd = scope.own(owner.duplicate(), (fd) => fd.close());
     const onExit = () => endTimelineOfDead(kept, { byteOffset });
     const watch = scope.own(new ProcessWatch(pidfd, onExit), (watch) => watch.close());
     using readable = reopenReadOnly(writable);

@@ -14,6 +14,7 @@ const UNREAD_MAX = 4;
 
 export class PeerLink {
   readonly #path: string;
+  readonly #socket: SeqpacketSocket;
   readonly #channel: PacketChannel;
   readonly #unread: Packet[] = [];
   #ended: CudaIpcError | undefined;
@@ -21,6 +22,7 @@ export class PeerLink {
 
   private constructor(path: string, socket: SeqpacketSocket) {
     this.#path = path;
+    this.#socket = socket;
     this.#channel = new PacketChannel(socket, {
       onPacket: (packet) => this.#onPacket(packet),
       onEnd: (reason) => this.#end(this.#gone(reason)),
@@ -75,6 +77,11 @@ export class PeerLink {
     if (packet === undefined) throw this.#ended ?? this.#gone(undefined);
     if (packet.damage !== undefined) throw packet.damage;
     return packet;
+  }
+
+  /** A pidfd of the process that listens; see `SeqpacketSocket.peerPidfd`. The connection is open. */
+  peerPidfd(): OwnedFd | undefined {
+    return this.#socket.peerPidfd();
   }
 
   /** Whether the connection keeps this process from ending; it does unless told otherwise. */

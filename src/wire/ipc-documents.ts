@@ -18,8 +18,9 @@ const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const positive = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 
 /** Which process it is: see os/process-identity.ts. */
-const exporter = v.strictObject({
+export const exporterSchema = v.strictObject({
   pid: positive,
+  pidNamespace: count,
   startTicks: count,
   bootId: v.pipe(v.string(), v.regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/)),
 });
@@ -35,7 +36,7 @@ const mark = v.strictObject({
 const head = {
   format: v.literal("cuda-ipc"),
   version: v.literal(IPC_DOCUMENT_VERSION),
-  exporter,
+  exporter: exporterSchema,
   device: deviceSchema,
   /** In base64. */
   handle: v.pipe(v.string(), v.maxLength(HANDLE_TEXT_MAX)),

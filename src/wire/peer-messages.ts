@@ -51,16 +51,25 @@ export const offeredSchema = v.variant("ok", [
 /** From a consumer that has done with what was offered. */
 export const acknowledgeSchema = v.strictObject({ ...head, op: v.literal("acknowledge") });
 
-/** To rank 0 of a group. Answered, once all have come, with who they are in order of ranks, and the group's memory; or with a refusal. */
-export const joinSchema = v.strictObject({ ...head, op: v.literal("join"), rank: count, size: count });
+/** A member of a group, as it knows itself. */
+const memberSchema = v.strictObject({ pid: v.pipe(count, v.minValue(1)), startTicks: count, pidNamespace: count });
+
+/**
+ * To rank 0 of a group. Answered, once all have come, with the members in order of ranks, the group's memory, and pidfds: one of each
+ * other member in order of ranks, unless both that member and the receiver are in rank 0's PID namespace. Or with a refusal.
+ */
+export const joinSchema = v.strictObject({
+  ...head,
+  op: v.literal("join"),
+  rank: count,
+  size: count,
+  member: memberSchema,
+});
 export const joinedSchema = v.variant("ok", [
   v.strictObject({
     ...head,
     ok: v.literal(true),
-    members: v.pipe(
-      v.array(v.strictObject({ pid: v.pipe(count, v.minValue(1)), startTicks: count })),
-      v.maxLength(limits.groupSizeMax),
-    ),
+    members: v.pipe(v.array(memberSchema), v.maxLength(limits.groupSizeMax)),
   }),
   refusalSchema,
 ]);

@@ -8,16 +8,9 @@ import { limits } from "../base/limits.js";
 import { checked } from "./codec.js";
 import { descriptorContradiction, descriptorSchema } from "./descriptor.js";
 import { growingDescriptorSchema } from "./growing-descriptor.js";
-import { arrayHandleSchema, eventSchema } from "./ipc-documents.js";
+import { arrayHandleSchema, eventSchema, exporterSchema } from "./ipc-documents.js";
 
 export const SHARED_DOCUMENT_VERSION = 1;
-
-/** Which process it is: see os/process-identity.ts. */
-const exporterSchema = v.strictObject({
-  pid: v.pipe(v.number(), v.safeInteger(), v.minValue(1)),
-  startTicks: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
-  bootId: v.pipe(v.string(), v.regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/)),
-});
 
 /** Where the exporter hands out the file descriptors, and by which token: whoever has it may have them. */
 const fds = v.strictObject({

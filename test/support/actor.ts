@@ -14,6 +14,8 @@ export interface ActorOptions {
   readonly fdsMax?: number;
   /** The user and group that it runs as, which only root can choose. */
   readonly user?: { readonly uid: number; readonly gid: number };
+  /** A command that runs it, as `inContainer` gives one. */
+  readonly within?: readonly string[];
   /** Descriptors that it gets, from number 3 on. */
   readonly fds?: readonly number[];
 }
@@ -29,7 +31,7 @@ export class Actor {
   constructor(file: URL, options: ActorOptions = {}) {
     const limit = options.fdsMax === undefined ? [] : ["prlimit", `--nofile=${options.fdsMax}:${options.fdsMax}`];
     const program = [process.execPath, ...(options.execArgv ?? []), fileURLToPath(file), ...(options.args ?? [])];
-    const [command = process.execPath, ...args] = [...limit, ...program];
+    const [command = process.execPath, ...args] = [...limit, ...(options.within ?? []), ...program];
     const env = { ...process.env, ...options.env };
     delete env.NODE_TEST_CONTEXT;
     const child = spawn(command, args, {

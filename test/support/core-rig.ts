@@ -28,7 +28,16 @@ export const HUB_UID = 500;
 
 /** A process of the hub's own user, told from others by its number. */
 export function peerOf(pid: number, changes: Partial<Peer> = {}): Peer {
-  return { pid, startTicks: pid * 10, uid: HUB_UID, gid: HUB_UID, groups: [], ...changes };
+  return {
+    pid,
+    pidNamespace: 1,
+    pidfdInode: null,
+    startTicks: pid * 10,
+    uid: HUB_UID,
+    gid: HUB_UID,
+    groups: [],
+    ...changes,
+  };
 }
 
 export class CoreRig implements HubPorts<number> {

@@ -28,7 +28,12 @@ export const sharedArray: SharedMemoryDocument = {
   format: "cuda-ipc",
   version: 1,
   kind: "array",
-  exporter: { pid: 4242, startTicks: 987_654, bootId: "01234567-89ab-cdef-0123-456789abcdef" },
+  exporter: {
+    pid: 4242,
+    pidNamespace: 4_026_531_836,
+    startTicks: 987_654,
+    bootId: "01234567-89ab-cdef-0123-456789abcdef",
+  },
   access: "read-write",
   descriptor: hostArray,
   fds: { socket: "/run/user/1000/cuda-ipc/peer-4242-0123456789ab.sock", token: "0123456789abcdef0123456789abcdef" },

@@ -15,6 +15,8 @@ export interface TestHubOptions {
   readonly idleMs?: number;
   /** The most descriptors that the hub may have open. */
   readonly fdsMax?: number;
+  /** A command that runs it, as `inContainer` gives one. */
+  readonly within?: (folder: string) => readonly string[];
   readonly folder?: TestFolder;
   /** The user that it runs as, which only root can choose. The folder becomes that user's, and others may enter it. */
   readonly user?: { readonly uid: number; readonly gid: number };
@@ -38,7 +40,8 @@ export class TestHub {
     const folder = options.folder ?? new TestFolder();
     const idle = options.idleMs === undefined ? "Infinity" : String(options.idleMs);
     const limit = options.fdsMax === undefined ? [] : ["prlimit", `--nofile=${options.fdsMax}:${options.fdsMax}`];
-    const command = [...limit, process.execPath, HUB_MAIN, "--socket", folder.socket, "--idle-ms", idle];
+    const within = options.within?.(folder.path) ?? [];
+    const command = [...limit, ...within, process.execPath, HUB_MAIN, "--socket", folder.socket, "--idle-ms", idle];
     prepareFolder(folder, options);
     const env = { ...process.env, XDG_CONFIG_HOME: folder.file("config") };
     const child = spawn(command[0] as string, command.slice(1), {

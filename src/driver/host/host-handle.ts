@@ -8,16 +8,17 @@
  *     +---------+-------+------+------+---------+---------+-----------------+
  *     24                32               40               48               64
  *     +-----------------+----------------+----------------+----------------+
- *     | fileNumber      | generation     | byteLength     | bootId         |
- *     +-----------------+----------------+----------------+----------------+
+ *     | fileNumber      | generation     | pages | pidns  | bootId         |
+ *     +-----------------+----------------+-------+--------+----------------+
  *
- * Little-endian. `slot` and `generation` are those of an event in its arena, and 0 for memory. The process number is where CUDA has it.
+ * Little-endian. `pages` of 4 KiB are the bytes of the file, `pidns` is the PID namespace in which `pid` counts. `slot` and `generation` are those of an event in its arena, and 0 for memory. The process number is where CUDA has it.
  */
 import type { ExporterFile } from "../../os/exporter-file.js";
 import { IPC_HANDLE_BYTES } from "../event-calls.js";
 
 const MAGIC = 0x43504948; // "HIPC"
-const VERSION = 1;
+const VERSION = 2;
+const PAGE_BYTES = 4096;
 const KINDS = ["memory", "event"] as const;
 
 export interface HostHandle extends ExporterFile {
@@ -38,7 +39,8 @@ export function encodeHostHandle(handle: HostHandle): Uint8Array {
   view.setBigUint64(16, BigInt(handle.startTicks), true);
   view.setBigUint64(24, BigInt(handle.fileNumber), true);
   view.setBigUint64(32, BigInt(handle.generation), true);
-  view.setBigUint64(40, BigInt(handle.byteLength), true);
+  view.setUint32(40, handle.byteLength / PAGE_BYTES, true);
+  view.setUint32(44, handle.pidNamespace, true);
   bytes.set(Buffer.from(handle.bootId.replaceAll("-", ""), "hex"), 48);
   return bytes;
 }
@@ -49,10 +51,10 @@ export function decodeHostHandle(bytes: Uint8Array, kind: HostHandle["kind"]): H
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (view.getUint32(0, true) !== MAGIC || view.getUint8(4) !== VERSION) return undefined;
   if (KINDS[view.getUint8(5)] !== kind) return undefined;
-  const [startTicks, fileNumber, generation, byteLength] = [16, 24, 32, 40].map((offset) =>
+  const [startTicks, fileNumber, generation] = [16, 24, 32].map((offset) =>
     Number(view.getBigUint64(offset, true)),
-  ) as [number, number, number, number];
-  if (![startTicks, fileNumber, generation, byteLength].every(Number.isSafeInteger)) return undefined;
+  ) as [number, number, number];
+  if (![startTicks, fileNumber, generation].every(Number.isSafeInteger)) return undefined;
   const slot = view.getUint16(6, true);
   if (kind === "memory" && (slot !== 0 || generation !== 0)) return undefined;
   return {
@@ -63,7 +65,8 @@ export function decodeHostHandle(bytes: Uint8Array, kind: HostHandle["kind"]): H
     startTicks,
     fileNumber,
     generation,
-    byteLength,
+    byteLength: view.getUint32(40, true) * PAGE_BYTES,
+    pidNamespace: view.getUint32(44, true),
     bootId: formatBootId(bytes.subarray(48)),
   };
 }

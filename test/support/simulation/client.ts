@@ -4,6 +4,7 @@ import type { ConnectionId, Peer } from "../../../src/hub/ports.js";
 import type { ChannelRole } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Request } from "../../../src/wire/messages.js";
+import { identityOf } from "./identity.js";
 import type { Held, SentReply } from "./world.js";
 
 export interface SimulatedProcess {
@@ -92,8 +93,7 @@ export class Client {
   }
 
   #greeted({ session, resumed }: { readonly session: number; readonly resumed: boolean }): void {
-    const { pid, startTicks } = this.process.peer;
-    const canResume = pid > 0 && startTicks !== null;
+    const canResume = identityOf(this.process.peer) !== undefined;
     assert.ok(resumed || this.held.size === 0 || !canResume, "a session that holds something can be resumed");
     if (!resumed) this.forgetAll();
     this.session = session;

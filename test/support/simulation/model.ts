@@ -17,6 +17,7 @@ import {
   roomBellOf,
   writerOf,
 } from "./channel-rules.js";
+import { identityOf } from "./identity.js";
 import { type Refusal, Tally, type Uses } from "./tally.js";
 import type { File, Held } from "./world.js";
 
@@ -396,6 +397,6 @@ export class Model {
 }
 
 export function isSameProcess(one: Peer, other: Peer): boolean {
-  const isKnown = one.pid > 0 && one.startTicks !== null;
-  return isKnown && one.pid === other.pid && one.startTicks === other.startTicks && one.uid === other.uid;
+  const identity = identityOf(one);
+  return identity !== undefined && identity === identityOf(other);
 }

@@ -2,12 +2,13 @@
 import type { Peer } from "../../../src/hub/ports.js";
 import type { Random } from "../random.js";
 import { Client, type SimulatedProcess } from "./client.js";
+import { identityOf } from "./identity.js";
 import { type Plan, STRANGER, USERS } from "./plan.js";
 
 export class Population {
   readonly #random: Random;
   readonly #processes: SimulatedProcess[] = [];
-  readonly #byTicks = new Map<number, SimulatedProcess>();
+  readonly #byIdentity = new Map<string, SimulatedProcess>();
   readonly #pids: number[] = [];
   #ticks = 0;
   total = 0;
@@ -34,9 +35,9 @@ export class Population {
   }
 
   /** The process of these credentials, if it lives and can be known again. */
-  find({ pid, startTicks }: Pick<Peer, "pid" | "startTicks">): SimulatedProcess | undefined {
-    const found = startTicks === null ? undefined : this.#byTicks.get(startTicks);
-    return found?.peer.pid === pid ? found : undefined;
+  find(peer: Peer): SimulatedProcess | undefined {
+    const identity = identityOf(peer);
+    return identity === undefined ? undefined : this.#byIdentity.get(identity);
   }
 
   spawn(): SimulatedProcess {
@@ -49,12 +50,15 @@ export class Population {
     const startTicks = random.chance(0.03) ? null : this.#ticks;
     const uid = random.chance(0.02) ? STRANGER : random.pick(USERS);
     const groups = random.chance(0.1) ? [77, 1001] : random.chance(0.2) ? [random.pick(USERS)] : [];
-    const peer: Peer = { pid, startTicks, uid, gid: random.chance(0.9) ? uid : 1001, groups };
+    const pidfdInode = random.chance(0.5) ? String(this.total) : null;
+    const gid = random.chance(0.9) ? uid : 1001;
+    const peer: Peer = { pid, pidNamespace: 1, pidfdInode, startTicks, uid, gid, groups };
     const process: SimulatedProcess = { peer, alive: true, clients: [], connections: new Set() };
     process.clients.push(new Client(process));
     if (random.chance(0.1)) process.clients.push(new Client(process));
     this.#processes.push(process);
-    if (startTicks !== null) this.#byTicks.set(startTicks, process);
+    const identity = identityOf(peer);
+    if (identity !== undefined) this.#byIdentity.set(identity, process);
     return process;
   }
 
@@ -63,8 +67,8 @@ export class Population {
     const place = this.#processes.indexOf(process);
     const last = this.#processes.pop() as SimulatedProcess;
     if (last !== process) this.#processes[place] = last;
-    const { pid, startTicks } = process.peer;
-    if (startTicks !== null) this.#byTicks.delete(startTicks);
+    const { pid } = process.peer;
+    this.#byIdentity.delete(identityOf(process.peer) ?? "");
     if (pid !== 0) this.#pids.push(pid);
   }
 }

@@ -48,9 +48,9 @@ export function crash(sim: Simulation, death: Death = {}): void {
   sim.core = sim.newCore(judge.lastId);
   world.journal = [...recordsOf(state)];
   const connections = [...state.sessions.values()].map((session): EarlierConnection => {
-    const { pid, startTicks, uid, gid, groups } = session;
+    const { pid, pidNamespace, pidfdInode, startTicks, uid, gid, groups } = session;
     sim.lastConnection += 1;
-    const peer = { pid, startTicks, uid, gid, groups };
+    const peer = { pid, pidNamespace, pidfdInode, startTicks, uid, gid, groups };
     return { id: sim.lastConnection, peer, session };
   });
   const kept = new Map([...stored].filter(([id]) => sim.plan.keepsFds && state.objects.has(id) && random.chance(0.9)));

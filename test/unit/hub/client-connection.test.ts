@@ -7,6 +7,7 @@ import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { ClientConnection } from "../../../src/hub/client-connection.js";
 import { openPidfd, ProcessWatch } from "../../../src/os/process-watch.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { peerOf } from "../../support/core-rig.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { soon } from "../../support/until.js";
 
@@ -17,12 +18,10 @@ describe("ClientConnection", () => {
     const child = spawn("sleep", ["60"]);
     const pid = child.pid as number;
     const [near, far] = SeqpacketSocket.pair();
-    near.peerPidfd = () => openPidfd(pid);
     const heard: string[] = [];
     const gone = new Promise<void>((resolve) => {
-      ClientConnection.start(
-        near,
-        { pid, startTicks: 1, uid: 0, gid: 0, groups: [] },
+      ClientConnection.goOn(
+        { peer: peerOf(pid), socket: near, queued: [], pidfd: openPidfd(pid) },
         {
           onPacket: ({ bytes }) => heard.push(new TextDecoder().decode(bytes)),
           onHangUp: () => heard.push("hung up"),
@@ -41,13 +40,11 @@ describe("ClientConnection", () => {
 
   it("is hung up on also where its socket cannot be closed, which is told", async () => {
     const [near, far] = SeqpacketSocket.pair();
-    near.peerPidfd = () => undefined;
     const { number } = near.fd;
     const failures: unknown[] = [];
     const gone = new Promise<void>((resolve) => {
-      const session = ClientConnection.start(
-        near,
-        { pid: 1, startTicks: 1, uid: 0, gid: 0, groups: [] },
+      const session = ClientConnection.goOn(
+        { peer: peerOf(1), socket: near, queued: [], pidfd: undefined },
         {
           onPacket: () => {},
           onHangUp: () => {},

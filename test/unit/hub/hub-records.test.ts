@@ -7,6 +7,8 @@ const session = (id: number): HubRecord => ({
   t: "session",
   id,
   pid: 10,
+  pidNamespace: 1,
+  pidfdInode: null,
   startTicks: 100,
   uid: 500,
   gid: 500,

@@ -21,6 +21,8 @@ const session: HubRecord = {
   t: "session",
   id: 1,
   pid: 10,
+  pidNamespace: 1,
+  pidfdInode: null,
   startTicks: 5,
   uid: 0,
   gid: 0,

@@ -72,6 +72,37 @@ describe("a session that is resumed", () => {
     }
   });
 
+  it("is known by the inode of its pidfds, if the hub cannot see its number or its start", () => {
+    const unseen = peerOf(0, { startTicks: null, pidfdInode: "4711" });
+    const seen = peerOf(1001, { pidfdInode: "4711", pidNamespace: 2 });
+    for (const [earlier, later] of [
+      [unseen, unseen],
+      [unseen, seen],
+      [seen, unseen],
+    ] as const) {
+      const rig = new CoreRig();
+      const session = begin(rig, 1, earlier);
+      const { lease } = create(rig, 1, "frame");
+      assert.equal(rig.resumed(2, session, later).resumed, true);
+      rig.result(2, "restore", { lease });
+    }
+  });
+
+  it("begins anew for a process with another inode, another user, or a number of another PID namespace", () => {
+    const known = peerOf(1001, { pidfdInode: "4711" });
+    const others = [
+      [known, peerOf(1001, { pidfdInode: "4712" })],
+      [known, peerOf(1001, { pidfdInode: "4711", uid: 501 })],
+      [PROCESS, peerOf(1001, { pidNamespace: 2 })],
+    ] as const;
+    for (const [earlier, later] of others) {
+      const rig = new CoreRig({ ...privatePolicy(HUB_UID), users: "all" });
+      const session = begin(rig, 1, earlier);
+      create(rig, 1, "frame");
+      assert.equal(rig.resumed(2, session, later).resumed, false);
+    }
+  });
+
   it("is a new one where it is not known", () => {
     const rig = new CoreRig();
     assert.equal(rig.resumed(1, 4711, PROCESS).resumed, false);

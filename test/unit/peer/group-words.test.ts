@@ -48,7 +48,7 @@ describe("the words of a group", () => {
   let ranks: GroupWords[];
   /** All words, as one who breaks the rules sees them. */
   let raw: BigInt64Array;
-  const members = [101, 102, 103].map((pid) => ({ pid, startTicks: 0 }));
+  const members = [101, 102, 103].map((pid) => ({ pid, startTicks: 0, pidNamespace: 1 }));
   checkLeaks(() => made.end());
   beforeEach(() => {
     made = new Disposables();

@@ -17,7 +17,7 @@ const handle = encodeHandle(Uint8Array.from({ length: 64 }, (_, i) => i));
 const head = {
   format: "cuda-ipc",
   version: 1,
-  exporter: { pid: 12, startTicks: 0, bootId: "01234567-89ab-cdef-0123-456789abcdef" },
+  exporter: { pid: 12, pidNamespace: 4_026_531_836, startTicks: 0, bootId: "01234567-89ab-cdef-0123-456789abcdef" },
   device: { kind: "host" },
   handle,
   generation: 5,

@@ -13,6 +13,7 @@ const handle: HostHandle = {
   slot: 1023,
   pid: 4_194_304,
   fd: 7,
+  pidNamespace: 2 ** 32 - 1,
   startTicks: 2 ** 40,
   fileNumber: 2 ** 50 + 1,
   generation: 12,
@@ -33,7 +34,7 @@ describe("a handle of the host device", () => {
 
   it("is none where magic, version, kind or length are others, or a number is beyond what is exact", () => {
     const bytes = encodeHostHandle(handle);
-    for (const at of [0, 3, 4, 5, 23, 31, 39, 47]) {
+    for (const at of [0, 3, 4, 5, 23, 31, 39]) {
       const wrong = Uint8Array.from(bytes);
       wrong[at] = 0xff;
       assert.equal(decodeHostHandle(wrong, "event"), undefined, `byte ${at}`);

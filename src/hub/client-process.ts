@@ -1,0 +1,46 @@
+/** Which process a client is, as the kernel says, and how a hub that starts finds the processes of an earlier one again. */
+import { acquireIn } from "../base/scope.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import { pidfdInode } from "../os/pidfd-inode.js";
+import { identityOf, openProcess, ownIdentity } from "../os/process-identity.js";
+import { openPidfd } from "../os/process-watch.js";
+import type { SeqpacketSocket } from "../os/seqpacket.js";
+import type { Peer } from "./ports.js";
+
+/** @param pidfd of the process on the other side of the socket; undefined if it has ended, or before Linux 6.5 is not seen */
+export function peerOf(socket: SeqpacketSocket, pidfd: OwnedFd | undefined): Peer {
+  const { pid, uid, gid } = socket.peerCredentials();
+  return {
+    pid,
+    pidNamespace: ownIdentity().pidNamespace,
+    pidfdInode: pidfd === undefined ? null : pidfdInode(pidfd),
+    startTicks: identityOf(pid)?.startTicks ?? null,
+    uid,
+    gid,
+    groups: socket.peerGroups(),
+  };
+}
+
+/**
+ * A pidfd of a process that an earlier hub served; the caller owns it. "unseen" if its number counts in a PID namespace that this
+ * hub is not in: it may run, and can prove who it is when it comes back. "gone" if it has ended, or could not prove it.
+ * @throws TOO_MANY_FDS
+ */
+export function findClientProcess(peer: Peer): OwnedFd | "gone" | "unseen" {
+  const own = ownIdentity();
+  const { pid, startTicks, pidfdInode: inode } = peer;
+  if (pid === 0 || peer.pidNamespace !== own.pidNamespace) return inode === null ? "gone" : "unseen";
+  if (inode !== null) return openByInode(pid, inode) ?? "gone";
+  return (startTicks === null ? undefined : openProcess({ ...own, pid, startTicks })) ?? "gone";
+}
+
+/** The process that has this number now, if it is the one with this inode. WHY first by inode: /proc may hide it (`hidepid`). */
+function openByInode(pid: number, inode: string): OwnedFd | undefined {
+  return acquireIn((scope) => {
+    const pidfd = openPidfd(pid);
+    scope.defer(() => pidfd?.close());
+    if (pidfd === undefined || pidfdInode(pidfd) === inode) return pidfd;
+    pidfd.close();
+    return undefined;
+  });
+}

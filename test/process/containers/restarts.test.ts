@@ -1,0 +1,74 @@
+/** Hubs that end while their clients are in other containers, where a hub sees no process numbers: who comes back, and to what. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Actor } from "../../support/actor.js";
+import { inContainer, skipWithoutContainers } from "../../support/container.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { TestFolder } from "../../support/test-folder.js";
+import { TestHub } from "../../support/test-hub.js";
+import { soon } from "../../support/until.js";
+
+const HOLDS = new URL("./actors/holds-array.js", import.meta.url);
+const STARTS = { start: true, hubIdleMs: 60_000 };
+
+function holder(hub: TestHub, name: string, lifetime = "held"): Actor {
+  return new Actor(HOLDS, { args: [hub.socket, name, lifetime], within: inContainer(hub.folder.path) });
+}
+
+function hubInContainer(folder = new TestFolder()): Promise<TestHub> {
+  return TestHub.start({ folder, within: (path) => inContainer(path) });
+}
+
+describe("a hub that is killed, with clients in containers", { skip: skipWithoutContainers }, () => {
+  checkLeaks();
+
+  it("is followed by one of a third container, to which clients whose pids neither sees come back with what they held", async () => {
+    await using hub = await hubInContainer();
+    await using first = holder(hub, "first");
+    await using second = holder(hub, "second");
+    assert.equal(((await first.says()) as { pid: number }).pid, 1);
+    assert.equal(((await second.says()) as { pid: number }).pid, 1);
+    hub.kill("SIGKILL");
+    await hub.exited();
+    for (const actor of [first, second]) assert.deepEqual(await actor.says(), { resumed: true });
+    await using reader = await hub.connect();
+    for (const name of ["first", "second"]) {
+      using array = (await reader.open(name)).as("float32");
+      assert.equal((await array.read())[255], 355);
+    }
+    first.kill("SIGKILL");
+    await first.exited();
+  });
+
+  it("is followed by one on the host, to which clients that the hub in a container did not see come back", async () => {
+    await using hub = await hubInContainer();
+    await using inside = holder(hub, "inside");
+    await inside.says();
+    await using onHost = await hub.connect(STARTS);
+    using array = await onHost.create("on-host", { dtype: "int32", shape: [3] });
+    const back = soon("the client on the host comes back", new Promise((resolve) => onHost.onReconnect(resolve)));
+    hub.kill("SIGKILL");
+    assert.deepEqual([await back, await inside.says()], [{ resumed: true }, { resumed: true }]);
+    await array.publish();
+    assert.deepEqual(
+      (await onHost.list()).map(({ name }) => name),
+      ["inside", "on-host"],
+    );
+  });
+
+  it("on the host is followed by one in a container, where the pids that the first one wrote down mean other processes", async () => {
+    await using hub = await TestHub.start();
+    await using onHost = await hub.connect();
+    using array = await onHost.create("on-host", { dtype: "int32", shape: [3] });
+    await using inside = holder(hub, "inside");
+    await inside.says();
+    const back = soon("the client on the host comes back", new Promise((resolve) => onHost.onReconnect(resolve)));
+    hub.kill("SIGKILL");
+    assert.deepEqual([await back, await inside.says()], [{ resumed: true }, { resumed: true }]);
+    await array.publish();
+    assert.deepEqual(
+      (await onHost.list()).map(({ name }) => name),
+      ["inside", "on-host"],
+    );
+  });
+});

@@ -1,0 +1,54 @@
+/**
+ * A stand-in for a container: PID, mount, IPC, network and user namespaces of its own, a /dev/shm and a folder for temporary files of its
+ * own, and of the machine's files for temporary use only the folder that is shared. Needs `unshare` and nothing else.
+ */
+import { spawnSync } from "node:child_process";
+import { tmpdir } from "node:os";
+import { TestFolder } from "./test-folder.js";
+
+const UNSHARE = [
+  "unshare",
+  "--user",
+  "--map-root-user",
+  "--pid",
+  "--ipc",
+  "--net",
+  "--mount",
+  "--fork",
+  "--kill-child",
+];
+
+/** $0 is the folder that is shared, $1 how it is mounted, and the rest is the command. */
+const SETUP = `set -e
+mount --bind "$0" /mnt
+mount -t tmpfs tmpfs "${tmpdir()}"
+mkdir -p "$0"
+mount --bind /mnt "$0"
+umount /mnt
+mount -o "remount,bind,$1" "$0"
+mount -t tmpfs tmpfs /dev/shm
+shift
+exec "$@"`;
+
+export interface ContainerOptions {
+  /** Mount the folder for reading alone. */
+  readonly readOnly?: boolean;
+  /** Leave the machine's /proc in place, which shows the processes of another PID namespace. */
+  readonly foreignProc?: boolean;
+}
+
+/** The command before a command that runs it in a container of its own, which shares this folder. */
+export function inContainer(
+  folder: string,
+  { readOnly = false, foreignProc = false }: ContainerOptions = {},
+): string[] {
+  const proc = foreignProc ? [] : ["--mount-proc"];
+  return [...UNSHARE, ...proc, "sh", "-c", SETUP, folder, readOnly ? "ro" : "rw"];
+}
+
+/** Why tests with containers are skipped; false where they run. */
+export const skipWithoutContainers: string | false = (() => {
+  using folder = new TestFolder();
+  const [command = "", ...args] = [...inContainer(folder.path), "true"];
+  return spawnSync(command, args).status !== 0 && "namespaces cannot be made here (unshare --user --pid --mount)";
+})();
