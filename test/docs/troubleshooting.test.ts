@@ -29,7 +29,16 @@ describe("docs/troubleshooting.md", () => {
 });
 
 describe("links of the documents", () => {
-  const docs = ["guide", "mechanisms", "performance", "protocol", "reference", "reliability", "troubleshooting"];
+  const docs = [
+    "containers",
+    "guide",
+    "mechanisms",
+    "performance",
+    "protocol",
+    "reference",
+    "reliability",
+    "troubleshooting",
+  ];
   const pages = [
     "README.md",
     "ARCHITECTURE.md",

@@ -20,15 +20,12 @@ describe("ClientConnection", () => {
     const [near, far] = SeqpacketSocket.pair();
     const heard: string[] = [];
     const gone = new Promise<void>((resolve) => {
-      ClientConnection.goOn(
-        { peer: peerOf(pid), socket: near, queued: [], pidfd: openPidfd(pid) },
-        {
-          onPacket: ({ bytes }) => heard.push(new TextDecoder().decode(bytes)),
-          onHangUp: () => heard.push("hung up"),
-          onGone: resolve,
-          onReleaseFailure: assert.ifError,
-        },
-      );
+      ClientConnection.start(near, openPidfd(pid), peerOf(pid), {
+        onPacket: ({ bytes }) => heard.push(new TextDecoder().decode(bytes)),
+        onHangUp: () => heard.push("hung up"),
+        onGone: resolve,
+        onReleaseFailure: assert.ifError,
+      });
     });
     endAtOnce(pid);
     // WHY in the same turn, after the end: the event loop then learns of the end first.
@@ -43,15 +40,12 @@ describe("ClientConnection", () => {
     const { number } = near.fd;
     const failures: unknown[] = [];
     const gone = new Promise<void>((resolve) => {
-      const session = ClientConnection.goOn(
-        { peer: peerOf(1), socket: near, queued: [], pidfd: undefined },
-        {
-          onPacket: () => {},
-          onHangUp: () => {},
-          onGone: resolve,
-          onReleaseFailure: (error) => failures.push(error),
-        },
-      );
+      const session = ClientConnection.start(near, undefined, peerOf(1), {
+        onPacket: () => {},
+        onHangUp: () => {},
+        onGone: resolve,
+        onReleaseFailure: (error) => failures.push(error),
+      });
       const undo = interceptLibc((call, [fd]) => (call === "close" && fd === number ? constants.errno.EIO : undefined));
       try {
         session.hangUp();
@@ -65,6 +59,24 @@ describe("ClientConnection", () => {
       ["EIO"],
     );
     far.close();
+  });
+
+  it("of a process that cannot be watched ends if that does not come back in time", (t) => {
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const told: string[] = [];
+    const events = (name: string) => ({
+      onPacket: () => told.push(`${name}: packet`),
+      onHangUp: () => told.push(`${name}: hung up`),
+      onGone: () => told.push(`${name}: gone`),
+      onReleaseFailure: assert.ifError,
+    });
+    ClientConnection.expect(peerOf(0), 1000, events("stays away"));
+    const back = ClientConnection.expect(peerOf(0), 1000, events("comes back"));
+    t.mock.timers.tick(999);
+    back.forget();
+    assert.deepEqual(told, []);
+    t.mock.timers.tick(1000);
+    assert.deepEqual(told, ["stays away: gone"]);
   });
 });
 

@@ -30,6 +30,12 @@ describe("the identity of a process", () => {
     assert.equal(openProcess({ ...own, bootId: OTHER_BOOT }), undefined);
   });
 
+  it("says nothing of a process whose number counts in another PID namespace", () => {
+    const elsewhere = { ...ownIdentity(), pidNamespace: 1 };
+    assert.equal(whereaboutsOf(elsewhere), "unseen");
+    assert.equal(openProcess(elsewhere), undefined);
+  });
+
   it("ends with the process", async () => {
     const child = spawn("sleep", ["1000"], { stdio: "ignore" });
     const identity = identityOf(child.pid ?? 0);
