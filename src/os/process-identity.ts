@@ -25,6 +25,8 @@ export interface ProcessIdentity {
 export type Whereabouts = "alive" | "gone" | "unseen" | "other-boot";
 
 let own: ProcessIdentity | undefined;
+/** False if the mounted `/proc` is of another PID namespace: `unshare --pid` without `--mount-proc` leaves it so. */
+let procIsOwn = false;
 
 /** @throws UNSUPPORTED if `/proc` is not mounted */
 export function ownIdentity(): ProcessIdentity {
@@ -40,14 +42,15 @@ export function isOwnIdentity({ pid, startTicks, bootId, pidNamespace }: Process
 
 /** The process that has this number now; undefined where none has, or one that has ended and is only not reaped yet. */
 export function identityOf(pid: number): ProcessIdentity | undefined {
-  const startTicks = showsOwnNamespace() ? startTicksOf(pid) : undefined;
-  return startTicks === undefined ? undefined : { ...ownIdentity(), pid, startTicks };
+  const own = ownIdentity();
+  const startTicks = procIsOwn ? startTicksOf(pid) : undefined;
+  return startTicks === undefined ? undefined : { ...own, pid, startTicks };
 }
 
 export function whereaboutsOf({ pid, startTicks, bootId, pidNamespace }: ProcessIdentity): Whereabouts {
   const own = ownIdentity();
   if (bootId !== own.bootId) return "other-boot";
-  if (pidNamespace !== own.pidNamespace || !showsOwnNamespace()) return "unseen";
+  if (pidNamespace !== own.pidNamespace || !procIsOwn) return "unseen";
   return startTicksOf(pid) === startTicks ? "alive" : "gone";
 }
 
@@ -63,6 +66,7 @@ function findOwn(): ProcessIdentity {
     // WHY self: the mounted /proc may be that of another PID namespace, which has another process under this number.
     const { startTicks } = parseStart(readFileSync("/proc/self/stat", "utf8"));
     const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    procIsOwn = readlinkSync("/proc/self") === String(process.pid);
     return { pid: process.pid, startTicks, bootId, pidNamespace: ownNamespace() };
   } catch (cause) {
     const remedy = "Mount it, as containers have it unless they are told otherwise";
@@ -75,11 +79,6 @@ function ownNamespace(): number {
   const inode = Number(/^pid:\[(\d+)\]$/.exec(link)?.[1]);
   if (Number.isSafeInteger(inode)) return inode;
   throw new CudaIpcError("UNSUPPORTED", `Cannot find the PID namespace of this process in ${JSON.stringify(link)}`);
-}
-
-/** False if the mounted `/proc` is of another PID namespace: `unshare --pid` without `--mount-proc` leaves it so. */
-function showsOwnNamespace(): boolean {
-  return readlinkSync("/proc/self") === String(process.pid);
 }
 
 /**
