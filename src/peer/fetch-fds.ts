@@ -22,22 +22,33 @@ interface Fetched {
 
 /** As `fetchFds`, with the exporter itself: in another PID namespace its number means nothing. */
 export async function fetchWithExporter(document: FetchableDocument, deadline: Deadline): Promise<Fetched> {
-  const request = { v: PEER_VERSION, op: "fetch", token: document.fds.token } as const;
-  return ask(document, request, deadline, (bytes, fetched) => {
-    const reply = decodePeerMessage("an answer with file descriptors", fetchedSchema, bytes);
-    if (!reply.ok) throw refusedBy(reply);
-    return fetched;
+  return acquireInAsync(async (scope) => {
+    let exporter: OwnedFd | undefined;
+    const fds = await fetchFds(document, deadline, (link) => {
+      exporter = link.peerPidfd();
+      scope.defer(() => exporter?.close());
+    });
+    return { fds, exporter };
   });
 }
 
 /**
  * The caller owns the descriptors.
+ * @param onConnected called before the exporter answers. Once it has hung up, nobody is there to be asked
  * @throws PEER_GONE where the exporter has ended, STALE_HANDLE for another boot or what was withdrawn, UNTRUSTED_PEER, TIMEOUT, ABORTED
  */
-export async function fetchFds(document: FetchableDocument, deadline: Deadline): Promise<readonly OwnedFd[]> {
-  const { fds, exporter } = await fetchWithExporter(document, deadline);
-  exporter?.close();
-  return fds;
+export async function fetchFds(
+  document: FetchableDocument,
+  deadline: Deadline,
+  onConnected: (link: PeerLink) => void = () => {},
+): Promise<readonly OwnedFd[]> {
+  const request = { v: PEER_VERSION, op: "fetch", token: document.fds.token } as const;
+  const take = (bytes: Uint8Array, fds: readonly OwnedFd[]) => {
+    const reply = decodePeerMessage("an answer with file descriptors", fetchedSchema, bytes);
+    if (!reply.ok) throw refusedBy(reply);
+    return fds;
+  };
+  return ask(document, request, deadline, { onConnected, take });
 }
 
 /** The pieces of memory that grows from number `from` on. The caller owns the descriptors. @throws as `fetchFds` */
@@ -47,39 +58,41 @@ export async function fetchGrowth(
   deadline: Deadline,
 ): Promise<ExportedGrowth> {
   const request = { v: PEER_VERSION, op: "grow", token: document.fds.token, from } as const;
-  return ask(document, request, deadline, (bytes, { fds, exporter }) => {
+  const take = (bytes: Uint8Array, fds: readonly OwnedFd[]) => {
     const reply = decodePeerMessage("an answer with pieces of memory", grownSchema, bytes);
     if (!reply.ok) throw refusedBy(reply);
-    exporter?.close();
     return { fds, growth: reply.growth };
-  });
+  };
+  return ask(document, request, deadline, { take });
 }
 
 /** What has descriptors to be fetched. */
 export type FetchableDocument = Extract<SharedDocument, { readonly fds: object }>;
+
+interface Exchange<T> {
+  readonly onConnected?: (link: PeerLink) => void;
+  readonly take: (bytes: Uint8Array, fds: readonly OwnedFd[]) => T;
+}
 
 /** The descriptors that came are the result's, or closed where `take` throws. */
 async function ask<T>(
   document: FetchableDocument,
   request: PeerMessage,
   deadline: Deadline,
-  take: (bytes: Uint8Array, fetched: Fetched) => T,
+  { onConnected, take }: Exchange<T>,
 ): Promise<T> {
   checkBoot("open what was shared", document);
   return acquireInAsync(async (scope) => {
     const link = await connect(document, deadline);
     let packet: Packet;
-    let exporter: OwnedFd | undefined;
     try {
-      // WHY before the answer: once the exporter has hung up, nobody is there to be asked.
-      exporter = link.peerPidfd();
-      scope.defer(() => exporter?.close());
+      onConnected?.(link);
       packet = await link.request(request, deadline);
       scope.own(packet.fds, closeFds);
     } finally {
       link.close();
     }
-    return take(packet.bytes, { fds: packet.fds, exporter });
+    return take(packet.bytes, packet.fds);
   });
 }
 
