@@ -19,7 +19,7 @@ export const limits = {
   /** Messages that may wait for a client that does not read, before its session is ended. */
   sendQueueMessagesMax: 1024,
   /** Replies that wait for a client that does not read, before the hub takes no more requests from it. */
-  unreadRepliesMax: 256,
+  unreadBytesWhileServed: 64 * KiB,
   /** Clients that one hub has at a time: connected, or with something that they still hold. */
   hubClientsMax: 1024,
   /** Clients that a hub accepts before the event loop gets its turn, so that those who come do not hold up those who are there. */

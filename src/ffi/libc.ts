@@ -31,6 +31,8 @@ export interface Libc {
   accept4(fd: number, address: null, length: null, flags: number): number;
   connect(fd: number, address: Uint8Array, length: number): number;
   socketpair(domain: number, type: number, protocol: number, fds: Int32Array): number;
+  shutdown(fd: number, how: number): number;
+  ioctl(fd: number, request: number, argument: Int32Array): number;
   getsockopt(fd: number, level: number, option: number, value: Uint8Array, length: Uint32Array): number;
   sendmsg(fd: number, message: Uint8Array, flags: number): number;
   recvmsg(fd: number, message: Uint8Array, flags: number): number;
@@ -112,6 +114,9 @@ function open(): Libc {
     accept4: declare("accept4", "int", ["int", "void*", "void*", "int"]),
     connect: declare("connect", "int", ["int", "void*", "uint"]),
     socketpair: declare("socketpair", "int", ["int", "int", "int", "void*"]),
+    shutdown: declare("shutdown", "int", ["int", "int"]),
+    // WHY three plain parameters: as for `open`.
+    ioctl: declare("ioctl", "int", ["int", "ulong", "void*"]),
     getsockopt: declare("getsockopt", "int", ["int", "int", "int", "void*", "void*"]),
     sendmsg: declare("sendmsg", "intptr", ["int", "void*", "int"]),
     recvmsg: declare("recvmsg", "intptr", ["int", "void*", "int"]),

@@ -2,17 +2,32 @@
  * One client's connection as the hub sees it: what it sends, and its two ends, the hang-up of its socket and the end of its
  * process. Of a client of an earlier hub that has not come back there is only the process.
  */
-import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { PacketChannel, type PacketHandler } from "../os/packet-channel.js";
 import { ProcessWatch } from "../os/process-watch.js";
 import type { SeqpacketSocket } from "../os/seqpacket.js";
 import type { ThreadIdentity } from "../os/thread-identity.js";
-import type { Peer } from "./ports.js";
+import type { Reply } from "../wire/messages.js";
+import { ClientSocket, type ClientSocketHandler } from "./client-socket.js";
+import type { Outgoing, Peer } from "./ports.js";
+import type { Account } from "./quota.js";
 import { ThreadWatch } from "./thread-watch.js";
+import type { UnreadDescriptors } from "./unread-descriptors.js";
+import type { Job, UserTurns } from "./user-turns.js";
 
-export interface ConnectionEvents extends Pick<PacketHandler, "onPacket"> {
+/** What a connection shares with the others of the hub. */
+export interface Shared {
+  readonly turns: UserTurns;
+  readonly unread: UnreadDescriptors;
+}
+
+/**
+ * Messages that are taken of a client whose process has ended. WHY any limit: another process may have its socket too, a child above
+ * all, and send for ever.
+ */
+const LAST_WORDS_MAX = 16_384;
+
+export interface ConnectionEvents extends Pick<ClientSocketHandler, "onPacket"> {
   /** The socket hung up: nobody reads replies any more. */
   onHangUp(reason: unknown): void;
   /** The process has ended, with all its work on GPUs, or the thread that the session belongs to. Follows the hang-up; at once where it had ended before it was served. */
@@ -21,31 +36,39 @@ export interface ConnectionEvents extends Pick<PacketHandler, "onPacket"> {
   onReleaseFailure(error: unknown): void;
 }
 
-export class ClientConnection {
+export class ClientConnection implements Job {
   readonly peer: Peer;
-  readonly #channel: PacketChannel | undefined;
+  readonly #channel: ClientSocket | undefined;
+  readonly #turns: UserTurns;
+  /** What the core goes on with before this client is listened to again. */
+  readonly #steps: (() => boolean)[] = [];
   readonly #events: ConnectionEvents;
   #process: ProcessWatch | undefined;
   #resumeTimer: NodeJS.Timeout | undefined;
   #thread: ThreadWatch | undefined;
   #returnTimer: NodeJS.Timeout | undefined;
   #gone = false;
+  #hasExited = false;
+  #lastWords = 0;
+  /** Whether it has a turn to come. */
+  #waits = false;
 
   private constructor(
     peer: Peer,
-    socket: SeqpacketSocket | undefined,
     pidfd: OwnedFd | undefined,
+    turns: UserTurns,
     events: ConnectionEvents,
+    open: (handler: ClientSocketHandler) => ClientSocket | undefined,
   ) {
     this.peer = peer;
+    this.#turns = turns;
     this.#events = events;
-    this.#process = pidfd === undefined ? undefined : new ProcessWatch(pidfd, () => this.#onExit());
-    const handler: PacketHandler = {
+    this.#channel = open({
+      onReady: () => this.#onReady(),
       onPacket: (packet) => events.onPacket(packet),
       onEnd: (reason) => this.#onHangUp(reason),
-    };
-    const options = { receiveWhileQueuedMax: limits.unreadRepliesMax };
-    this.#channel = socket === undefined ? undefined : new PacketChannel(socket, handler, options);
+    });
+    this.#process = pidfd === undefined ? undefined : new ProcessWatch(pidfd, () => this.#onExit());
   }
 
   /** Takes over socket and pidfd, unless it throws. */
@@ -54,21 +77,23 @@ export class ClientConnection {
     pidfd: OwnedFd | undefined,
     peer: Peer,
     events: ConnectionEvents,
+    { turns, unread, account }: Shared & { readonly account: Account },
   ): ClientConnection {
-    return new ClientConnection(peer, socket, pidfd, events);
+    const open = (handler: ClientSocketHandler) => new ClientSocket(socket, account, unread, handler);
+    return new ClientConnection(peer, pidfd, turns, events, open);
   }
 
   /** Of a client of an earlier hub: only watches its process. Takes over the pidfd. */
-  static watch(pidfd: OwnedFd, peer: Peer, events: ConnectionEvents): ClientConnection {
-    return new ClientConnection(peer, undefined, pidfd, events);
+  static watch(pidfd: OwnedFd, peer: Peer, events: ConnectionEvents, { turns }: Shared): ClientConnection {
+    return new ClientConnection(peer, pidfd, turns, events, () => undefined);
   }
 
   /**
    * Of a client of an earlier hub whose process cannot be watched: it counts as gone unless `forget` is called within this time, as it is
    * once another connection of the process has taken this one's place.
    */
-  static expect(peer: Peer, withinMs: number, events: ConnectionEvents): ClientConnection {
-    const connection = new ClientConnection(peer, undefined, undefined, events);
+  static expect(peer: Peer, withinMs: number, events: ConnectionEvents, { turns }: Shared): ClientConnection {
+    const connection = new ClientConnection(peer, undefined, turns, events, () => undefined);
     connection.#returnTimer = setTimeout(() => connection.#onExit(), withinMs);
     return connection;
   }
@@ -77,8 +102,66 @@ export class ClientConnection {
     return this.#channel?.open ?? false;
   }
 
-  send(bytes: Uint8Array, fds: readonly OwnedFd[]): void {
-    if (this.open) this.#channel?.send(bytes, fds);
+  /** As `ClientSocket.send`. */
+  send(reply: Reply, fds: readonly OwnedFd[], again: () => Outgoing<OwnedFd>): void {
+    if (this.open) this.#channel?.send(reply, fds, again);
+  }
+
+  /** Takes a step in this client's turn, before anything more of it is read, and again while it returns true. */
+  later(step: () => boolean): void {
+    this.#steps.push(step);
+    this.#takeTurn();
+  }
+
+  /** One thing at a time: a reply that waits, a step of what goes on already, a message. */
+  step(): boolean {
+    const channel = this.#channel;
+    let hasMore = false;
+    if (channel?.open) {
+      hasMore = this.#attempt(() => channel.flush());
+      // WHY nothing else: whoever does not read its answers asks for no more.
+      if (channel.open && channel.isCrowded && !this.#hasExited) return this.#rest(hasMore);
+    }
+    const [step] = this.#steps;
+    if (step !== undefined) {
+      if (!step()) this.#steps.shift();
+      return true;
+    }
+    if (channel?.open) hasMore = this.#attempt(() => channel.receive(this.#hasExited)) || hasMore;
+    if (this.#hasExited && !this.#gone) {
+      this.#lastWords += 1;
+      if (!hasMore || this.#lastWords > LAST_WORDS_MAX) this.#finish();
+    }
+    return this.#rest(hasMore || this.#steps.length > 0);
+  }
+
+  #rest(hasMore: boolean): boolean {
+    if (hasMore) return true;
+    this.#waits = false;
+    if (this.open) this.#channel?.listen(!this.#channel.isCrowded);
+    return false;
+  }
+
+  #takeTurn(): void {
+    if (this.#waits) return;
+    this.#waits = true;
+    this.#turns.ready(this.peer.uid, this);
+  }
+
+  #onReady(): void {
+    // WHY: it is told again and again until it is read, and its turn is still to come.
+    if (this.#waits) this.#channel?.listen(false);
+    else this.#takeTurn();
+  }
+
+  /** WHY ended: nothing can be read of a socket, or sent on it, that fails. */
+  #attempt(act: () => boolean): boolean {
+    try {
+      return act();
+    } catch (error) {
+      this.#channel?.end(error);
+      return false;
+    }
   }
 
   /** Its session ends with this thread. @returns whether the thread can be seen, or could be */
@@ -109,6 +192,11 @@ export class ClientConnection {
 
   /** Releases everything without further events: the session has nothing left, another connection has it, or the hub ends. */
   forget(): void {
+    this.#steps.length = 0;
+    this.#close();
+  }
+
+  #close(): void {
     this.#gone = true;
     clearTimeout(this.#resumeTimer);
     this.#thread?.close();
@@ -134,14 +222,16 @@ export class ClientConnection {
     else this.#thread?.hungUp();
   }
 
+  /** WHY in its turn: what the process said last still counts, a publish above all, and its end may be noticed before its words. */
   #onExit(): void {
-    if (this.#gone) return;
-    // WHY: what the process said last still counts, a publish above all; its end may be noticed before its words.
-    this.#channel?.drain();
-    if (this.#gone) return;
+    this.#hasExited = true;
+    this.#takeTurn();
+  }
+
+  #finish(): void {
     if (this.open) this.#events.onHangUp(undefined);
     if (this.#gone) return;
-    this.forget();
+    this.#close();
     this.#events.onGone();
   }
 }

@@ -7,17 +7,20 @@ import type { Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import type { ThreadIdentity } from "../os/thread-identity.js";
 import { encodeMessage } from "../wire/codec.js";
 import type { Reply } from "../wire/messages.js";
-import { ClientConnection, type ConnectionEvents } from "./client-connection.js";
+import { ClientConnection, type ConnectionEvents, type Shared } from "./client-connection.js";
 import { findClientProcess, peerOf } from "./client-process.js";
 import type { HubCore } from "./hub-core.js";
 import type { SessionThread } from "./hub-records.js";
-import type { ConnectionId, Peer } from "./ports.js";
+import type { ConnectionId, Outgoing, Peer } from "./ports.js";
 import { refusal } from "./refusal.js";
+import { UnreadDescriptors } from "./unread-descriptors.js";
+import { UserTurns } from "./user-turns.js";
 
 export class ClientConnections {
   readonly #connections = new Map<ConnectionId, ClientConnection>();
   readonly #log: (line: string) => void;
   readonly #onForgotten: () => void;
+  readonly #shared: Shared;
   #lastId: ConnectionId = 0;
   #core: HubCore<OwnedFd> | undefined;
 
@@ -25,6 +28,8 @@ export class ClientConnections {
   constructor(log: (line: string) => void, onForgotten: () => void) {
     this.#log = log;
     this.#onForgotten = onForgotten;
+    const turns = new UserTurns((error) => log(`cannot go on with a client: ${describeError(error)}`));
+    this.#shared = { turns, unread: new UnreadDescriptors() };
   }
 
   /** WHY later: the core needs these to answer by. */
@@ -66,18 +71,18 @@ export class ClientConnections {
       this.#lastId = Math.max(this.#lastId, id);
       const connection =
         pidfd === "unseen"
-          ? ClientConnection.expect(peer, defaults.unseenClientMs, this.#events(id))
-          : ClientConnection.watch(pidfd, peer, this.#events(id));
+          ? ClientConnection.expect(peer, defaults.unseenClientMs, this.#events(id), this.#shared)
+          : ClientConnection.watch(pidfd, peer, this.#events(id), this.#shared);
       this.#connections.set(id, connection);
       // WHY not of an unseen process: that its thread is not found says nothing.
       if (thread !== undefined) this.watchThread(id, thread, thread.isSeen && pidfd !== "unseen");
     }
   }
 
-  reply(id: ConnectionId, reply: Reply, fds: readonly OwnedFd[]): void {
+  reply(id: ConnectionId, reply: Reply, fds: readonly OwnedFd[], again?: () => Outgoing<OwnedFd>): void {
     const connection = this.#connections.get(id);
     try {
-      connection?.send(encodeMessage(reply), fds);
+      connection?.send(reply, fds, again ?? (() => ({ reply, fds: [], close: () => {} })));
     } catch (error) {
       // A client that cannot be answered has lost its connection; the others must not notice.
       connection?.hangUp(error);
@@ -105,12 +110,21 @@ export class ClientConnections {
     return this.#connections.get(id)?.watchThread(thread, wasSeen) ?? wasSeen;
   }
 
-  /** Runs the step, and again while it returns true, once the core has come to an end. */
-  later(id: ConnectionId, step: () => boolean): void {
-    queueMicrotask(() => {
-      while (step());
-      this.#forgetIfEnded(id);
-    });
+  /** Runs the step in a turn of this user, and again while it returns true. */
+  later(id: ConnectionId, uid: number, step: () => boolean): void {
+    const attempt = (): boolean => {
+      let hasMore = true;
+      try {
+        hasMore = step();
+      } catch (error) {
+        this.#log(`cannot release all of a client: ${describeError(error)}`);
+      }
+      if (!hasMore) this.#forgetIfEnded(id);
+      return hasMore;
+    };
+    const connection = this.#connections.get(id);
+    if (connection === undefined) this.#shared.turns.ready(uid, { step: attempt });
+    else connection.later(attempt);
   }
 
   /** Releases a connection that the core has forgotten. */
@@ -130,7 +144,8 @@ export class ClientConnections {
   releases(): (() => void)[] {
     const all = [...this.#connections.values()];
     this.#connections.clear();
-    return all.map((connection) => () => connection.forget());
+    const { turns, unread } = this.#shared;
+    return [...all.map((connection) => () => connection.forget()), () => turns.close(), () => unread.close()];
   }
 
   /** @throws UNTRUSTED_PEER, LIMIT_EXCEEDED, TOO_MANY_FDS */
@@ -142,7 +157,8 @@ export class ClientConnections {
       const id = this.nextId();
       this.#requireCore().connected(id, peer);
       scope.defer(() => this.#requireCore().processEnded(id));
-      this.#connections.set(id, ClientConnection.start(socket, pidfd, peer, this.#events(id)));
+      const shared = { ...this.#shared, account: this.#requireCore().accountOfReplies(peer.uid) };
+      this.#connections.set(id, ClientConnection.start(socket, pidfd, peer, this.#events(id), shared));
     });
   }
 

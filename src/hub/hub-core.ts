@@ -16,6 +16,7 @@ import { ObjectRequests } from "./object-requests.js";
 import { ObjectTable } from "./object-table.js";
 import type { HubPolicy } from "./policy.js";
 import type { ConnectionId, HubIdentity, HubPorts, Peer, SessionId } from "./ports.js";
+import { Account } from "./quota.js";
 import { refusal } from "./refusal.js";
 import { type Connection, type Session, Sessions } from "./sessions.js";
 import { WaitingOpens } from "./waiting-opens.js";
@@ -91,6 +92,11 @@ export class HubCore<Fd> {
       if (connection !== undefined) this.#givingBack.endIfEmpty(connection);
     }
     this.#objects.settleChannels();
+  }
+
+  /** What is on its way to a client of this user is charged to. */
+  accountOfReplies(uid: number): Account {
+    return new Account("client", "this client", this.#policy.limits.client, this.#sessions.accountOf(uid));
   }
 
   /** @throws UNTRUSTED_PEER, LIMIT_EXCEEDED */

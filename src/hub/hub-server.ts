@@ -26,6 +26,8 @@ import type { HubPorts } from "./ports.js";
 import { systemPorts } from "./system-ports.js";
 
 const ACCEPT_PAUSE_MS = 100;
+/** Those who come do not hold up those who are there. */
+const ACCEPT_SLICE_MS = 1;
 
 export class HubServer {
   readonly socketPath: string;
@@ -156,11 +158,11 @@ export class HubServer {
     const connections = this.#connections;
     return {
       ...systemPorts(this.#log),
-      reply: (connection, reply, fds) => connections.reply(connection, reply, fds),
+      reply: (connection, reply, fds, again) => connections.reply(connection, reply, fds, again),
       hangUp: (connection) => connections.hangUp(connection),
       forget: (connection) => connections.forget(connection),
       watchThread: (connection, thread) => connections.watchThread(connection, thread),
-      later: (connection, _uid, step) => connections.later(connection, step),
+      later: (connection, uid, step) => connections.later(connection, uid, step),
       pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
       stop: () => setImmediate(() => this.#byItself(() => this.stop())),
       restart: () => this.#restart(),
@@ -189,7 +191,8 @@ export class HubServer {
 
   #acceptAll(): void {
     try {
-      for (let count = 0; count < limits.hubAcceptsPerTurn; count += 1) {
+      const endMs = performance.now() + ACCEPT_SLICE_MS;
+      for (let count = 0; count < limits.hubAcceptsPerTurn && performance.now() < endMs; count += 1) {
         const socket = this.#listener.tryAccept();
         if (socket === undefined) return;
         if (this.#connections.admit(socket)) clearTimeout(this.#idleTimer);

@@ -2,9 +2,9 @@
  * What clients ask of objects: creating, publishing, opening, giving back, and bringing memory back after a crash of the hub. Each
  * request is checked against who asks and what they may have; the table keeps the result.
  */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { fdsOf } from "../wire/descriptor.js";
-import { PRIVATE, PROTOCOL_VERSION, type RequestOf, type ResultOf } from "../wire/messages.js";
+import { PRIVATE, PROTOCOL_VERSION, type Reply, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { checkMayManage, checkMayOpen, checkMaySee } from "./access.js";
 import type { Attachments } from "./attachments.js";
@@ -14,7 +14,7 @@ import { checkAccess, checkMemory, checkSameMemory, checkUse } from "./check-des
 import { givenDescriptors } from "./given-descriptors.js";
 import { inspection, listPage } from "./hub-report.js";
 import type { ObjectTable } from "./object-table.js";
-import type { HubPorts } from "./ports.js";
+import type { HubPorts, Outgoing } from "./ports.js";
 import { refusal } from "./refusal.js";
 import type { Session } from "./sessions.js";
 import type { Lease, ObjectMemory, SharedObject } from "./shared-object.js";
@@ -176,13 +176,33 @@ export class ObjectRequests<Fd> {
     checkAccess(object, request.access);
     const given = givenDescriptors(object, grant, this.#ports);
     try {
-      const { id: lease, place } = this.#objects.lease(object, session, grant);
-      const result: ResultOf<"open"> = { object: object.id, lease, descriptor: object.descriptor };
-      if (place !== undefined) result.place = place;
-      const reply = { v: PROTOCOL_VERSION, id: request.id, ok: true, result } as const;
-      this.#ports.reply(session.connection.id, reply, given.fds);
+      const lease = this.#objects.lease(object, session, grant);
+      const result: ResultOf<"open"> = { object: object.id, lease: lease.id, descriptor: object.descriptor };
+      if (lease.place !== undefined) result.place = lease.place;
+      const reply: Reply = { v: PROTOCOL_VERSION, id: request.id, ok: true, result };
+      this.#ports.reply(session.connection.id, reply, given.fds, () => this.#grantedAgain(lease, reply));
     } finally {
       given.close();
+    }
+  }
+
+  /**
+   * The answer to an open that could not be sent when it was granted. WHY made anew: nobody keeps descriptors for those who do not read.
+   * @throws TOO_MANY_FDS
+   */
+  #grantedAgain(lease: Lease<Fd>, reply: Reply): Outgoing<Fd> {
+    const { object, session } = lease;
+    const refused = (error: unknown) => ({ reply: refusal(reply.id, error), fds: [], close: () => {} });
+    if (object.memory === undefined || session.leases.get(lease.id) !== lease) {
+      const found = "the lease had ended before the answer was read";
+      return refused(new CudaIpcError("NOT_FOUND", `Cannot open "${object.name}": ${found}`));
+    }
+    try {
+      return { reply, ...givenDescriptors(object, lease, this.#ports) };
+    } catch (error) {
+      if (hasCode(error, "TOO_MANY_FDS")) throw error;
+      this.#objects.release(lease);
+      return refused(error);
     }
   }
 

@@ -28,9 +28,19 @@ export interface Peer {
   readonly groups: readonly number[];
 }
 
+/** What to send, until `close`. */
+export interface Outgoing<Fd> {
+  readonly reply: Reply;
+  readonly fds: readonly Fd[];
+  close(): void;
+}
+
 export interface HubPorts<Fd> {
-  /** Sends a reply with descriptors attached; they stay the core's. A connection that cannot take it is the server's concern. */
-  reply(connection: ConnectionId, reply: Reply, fds: readonly Fd[]): void;
+  /**
+   * Sends a reply with descriptors attached; they stay the core's. A connection that cannot take it is the server's concern.
+   * @param again gives what to send if it could not be sent at once; by default the same reply, without descriptors
+   */
+  reply(connection: ConnectionId, reply: Reply, fds: readonly Fd[], again?: () => Outgoing<Fd>): void;
   /** Hangs up, after what was replied. The server then reports the end of the connection as for any other. */
   hangUp(connection: ConnectionId): void;
   /** Another connection of the same process has taken this one's place: nothing more is said or asked of it. */

@@ -146,6 +146,18 @@ export class SeqpacketSocket {
     throw systemError("ask for the peer's process", "getsockopt", errno);
   }
 
+  /** What was sent and not received yet, in bytes of the kernel's own memory; 0 where all of it was received. */
+  unreadBytes(): number {
+    const unread = new Int32Array(new ArrayBuffer(4));
+    if (libc().ioctl(this.fd.number, SIOCOUTQ, unread) < 0) throw systemError("ask what was received", "ioctl");
+    return unread[0] ?? 0;
+  }
+
+  /** Hangs up; what was sent can still be received. */
+  shutDown(): void {
+    if (libc().shutdown(this.fd.number, SHUT_RDWR) < 0) throw systemError("hang up", "shutdown");
+  }
+
   close(): void {
     this.fd.close();
   }
@@ -211,6 +223,9 @@ export class SeqpacketListener {
   }
 }
 
+/** The same number as TIOCOUTQ on all architectures that Node runs on. */
+const SIOCOUTQ = 0x5411;
+const SHUT_RDWR = 2;
 const F_GETFL = 3;
 const F_SETFL = 4;
 

@@ -41,6 +41,9 @@ const byCall: Readonly<Record<Exclude<LibcCall, "fcntl" | "getsockopt" | "sendms
   accept4: [...NO_ROOM_FOR_FD, errno.ECONNABORTED, errno.EINTR],
   connect: [errno.ECONNREFUSED, errno.EAGAIN, errno.ENOMEM],
   socketpair: NO_ROOM_FOR_FD,
+  // They cannot fail with these arguments.
+  shutdown: [],
+  ioctl: [],
   recvmsg: [errno.ENOMEM, errno.EINTR, errno.EAGAIN],
   poll: [errno.ENOMEM, errno.EINTR],
   // pidfd_open is the one that is made this way.

@@ -178,7 +178,7 @@ describe("a hostile client", () => {
     });
     using array = await hub.create("frame", { dtype: "int32", shape: [1] });
     await array.publish();
-    assert.ok(sent < 4 * limits.unreadRepliesMax, `${sent} requests were taken`);
+    assert.ok(sent < 1000, `${sent} requests were taken`);
     for (let id = 10; id < 10 + sent; id += 1) {
       const reply = await client.reply();
       assert.ok(reply !== "end" && reply.ok);

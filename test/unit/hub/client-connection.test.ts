@@ -5,6 +5,10 @@ import { describe, it } from "node:test";
 import type { SystemError } from "../../../src/base/errors.js";
 import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { ClientConnection } from "../../../src/hub/client-connection.js";
+import { unlimitedQuota } from "../../../src/hub/policy.js";
+import { Account } from "../../../src/hub/quota.js";
+import { UnreadDescriptors } from "../../../src/hub/unread-descriptors.js";
+import { UserTurns } from "../../../src/hub/user-turns.js";
 import { openPidfd, ProcessWatch } from "../../../src/os/process-watch.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { peerOf } from "../../support/core-rig.js";
@@ -20,12 +24,18 @@ describe("ClientConnection", () => {
     const [near, far] = SeqpacketSocket.pair();
     const heard: string[] = [];
     const gone = new Promise<void>((resolve) => {
-      ClientConnection.start(near, openPidfd(pid), peerOf(pid), {
-        onPacket: ({ bytes }) => heard.push(new TextDecoder().decode(bytes)),
-        onHangUp: () => heard.push("hung up"),
-        onGone: resolve,
-        onReleaseFailure: assert.ifError,
-      });
+      ClientConnection.start(
+        near,
+        openPidfd(pid),
+        peerOf(pid),
+        {
+          onPacket: ({ bytes }) => heard.push(new TextDecoder().decode(bytes)),
+          onHangUp: () => heard.push("hung up"),
+          onGone: resolve,
+          onReleaseFailure: assert.ifError,
+        },
+        shared(),
+      );
     });
     endAtOnce(pid);
     // WHY in the same turn, after the end: the event loop then learns of the end first.
@@ -40,12 +50,18 @@ describe("ClientConnection", () => {
     const { number } = near.fd;
     const failures: unknown[] = [];
     const gone = new Promise<void>((resolve) => {
-      const session = ClientConnection.start(near, undefined, peerOf(1), {
-        onPacket: () => {},
-        onHangUp: () => {},
-        onGone: resolve,
-        onReleaseFailure: (error) => failures.push(error),
-      });
+      const session = ClientConnection.start(
+        near,
+        undefined,
+        peerOf(1),
+        {
+          onPacket: () => {},
+          onHangUp: () => {},
+          onGone: resolve,
+          onReleaseFailure: (error) => failures.push(error),
+        },
+        shared(),
+      );
       const undo = interceptLibc((call, [fd]) => (call === "close" && fd === number ? constants.errno.EIO : undefined));
       try {
         session.hangUp();
@@ -70,8 +86,8 @@ describe("ClientConnection", () => {
       onGone: () => told.push(`${name}: gone`),
       onReleaseFailure: assert.ifError,
     });
-    ClientConnection.expect(peerOf(0), 1000, events("stays away"));
-    const back = ClientConnection.expect(peerOf(0), 1000, events("comes back"));
+    ClientConnection.expect(peerOf(0), 1000, events("stays away"), shared());
+    const back = ClientConnection.expect(peerOf(0), 1000, events("comes back"), shared());
     t.mock.timers.tick(999);
     back.forget();
     assert.deepEqual(told, []);
@@ -79,6 +95,11 @@ describe("ClientConnection", () => {
     assert.deepEqual(told, ["stays away: gone"]);
   });
 });
+
+function shared() {
+  const account = new Account("client", "this client", unlimitedQuota);
+  return { turns: new UserTurns(assert.ifError), unread: new UnreadDescriptors(), account };
+}
 
 /** Kills a process and waits for its end without giving the event loop a turn. */
 function endAtOnce(pid: number): void {

@@ -1,0 +1,96 @@
+/**
+ * Shares the time of the event loop among users. In each turn of the loop every user gets as much measured time as every other, and what
+ * is left over waits for the next turn. What one user asks for costs the others a slice a turn at most, however much it is.
+ */
+
+export interface Job {
+  /** Does a little. True if there is more, which is done when this user's other jobs have had their turn. */
+  step(): boolean;
+}
+
+interface User {
+  /** Those that have something to do, in the order in which they take turns. */
+  readonly jobs: Set<Job>;
+  usedMs: number;
+}
+
+/**
+ * WHY so long: the most that one user costs another in a turn. Much shorter turns would spend their time on polling.
+ */
+const SLICE_MS = 1;
+/** WHY a limit: it is measured on the wall, and a process that did not run for a while is not the user's fault. */
+const DEBT_MAX_MS = 20;
+
+export class UserTurns {
+  readonly #users = new Map<number, User>();
+  readonly #nowMs: () => number;
+  readonly #log: (error: unknown) => void;
+  #running = false;
+  #nextTurn: NodeJS.Immediate | undefined;
+
+  /** @param log takes what a job throws, which then has no more to do */
+  constructor(log: (error: unknown) => void, nowMs = () => performance.now()) {
+    this.#log = log;
+    this.#nowMs = nowMs;
+  }
+
+  /** The job has something to do: at once where its user has time left in this turn. */
+  ready(uid: number, job: Job): void {
+    const user = this.#users.get(uid) ?? { jobs: new Set(), usedMs: 0 };
+    this.#users.set(uid, user);
+    user.jobs.add(job);
+    if (!this.#running) this.#run();
+  }
+
+  close(): void {
+    this.#users.clear();
+    clearImmediate(this.#nextTurn);
+    this.#nextTurn = undefined;
+  }
+
+  #run(): void {
+    this.#running = true;
+    try {
+      // WHY again and again: a job of one user may have made work for one that had its turn already.
+      for (let served = true; served; ) {
+        served = false;
+        for (const user of this.#users.values()) if (this.#serve(user)) served = true;
+      }
+    } finally {
+      this.#running = false;
+    }
+    if (this.#users.size > 0) this.#nextTurn ??= setImmediate(() => this.#beginTurn());
+  }
+
+  #serve(user: User): boolean {
+    if (user.usedMs >= SLICE_MS || user.jobs.size === 0) return false;
+    let before = this.#nowMs();
+    for (const job of user.jobs) {
+      user.jobs.delete(job);
+      if (this.#step(job)) user.jobs.add(job);
+      const after = this.#nowMs();
+      user.usedMs += after - before;
+      before = after;
+      if (user.usedMs >= SLICE_MS) break;
+    }
+    return true;
+  }
+
+  #step(job: Job): boolean {
+    try {
+      return job.step();
+    } catch (error) {
+      this.#log(error);
+      return false;
+    }
+  }
+
+  #beginTurn(): void {
+    this.#nextTurn = undefined;
+    for (const [uid, user] of this.#users) {
+      user.usedMs = Math.min(DEBT_MAX_MS, Math.max(0, user.usedMs - SLICE_MS));
+      if (user.jobs.size === 0 && user.usedMs === 0) this.#users.delete(uid);
+    }
+    this.#run();
+  }
+}
