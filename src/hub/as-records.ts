@@ -1,5 +1,5 @@
 /** Sessions, objects and leases as the records that make them again. */
-import type { HubState, LeaseRecord, ObjectRecord, SessionRecord } from "./hub-records.js";
+import type { HubRecord, HubState, LeaseRecord, ObjectRecord, SessionRecord } from "./hub-records.js";
 import type { Session } from "./sessions.js";
 import type { Lease, SharedObject } from "./shared-object.js";
 
@@ -34,4 +34,25 @@ export function stateOf<Fd>(
     for (const lease of object.leases.values()) state.leases.set(lease.id, leaseRecord(lease));
   }
   return state;
+}
+
+/**
+ * The same as records, made while they are read. The tables may change meanwhile: see journal-rewrite.ts.
+ * WHY leases last: a lease counts only after the records of its session and its object.
+ */
+export function* liveRecords<Fd>(
+  sessions: Iterable<Session<Fd>>,
+  objects: Iterable<SharedObject<Fd>>,
+  leases: Iterable<Lease<Fd>>,
+  lastId: number,
+): IterableIterator<HubRecord> {
+  yield { t: "last-id", id: lastId };
+  for (const session of sessions) if (session.recorded) yield sessionRecord(session);
+  for (const object of objects) {
+    const { id, published, named } = object;
+    yield objectRecord(object);
+    if (published) yield { t: "published", object: id };
+    if (!named) yield { t: "unnamed", object: id };
+  }
+  for (const lease of leases) yield leaseRecord(lease);
 }

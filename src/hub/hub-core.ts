@@ -6,10 +6,10 @@ import { CudaIpcError } from "../base/errors.js";
 import { decodeRequest, idOf } from "../wire/codec.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
 import { checkMayRule, mayRule } from "./access.js";
-import { stateOf } from "./as-records.js";
+import { liveRecords, stateOf } from "./as-records.js";
 import { Attachments, checkFdCount } from "./attachments.js";
 import { GivingBack } from "./giving-back.js";
-import type { HubState } from "./hub-records.js";
+import type { HubRecord, HubState } from "./hub-records.js";
 import { hubStatus } from "./hub-report.js";
 import type { Inheritance } from "./inheritance.js";
 import { ObjectRequests } from "./object-requests.js";
@@ -63,6 +63,11 @@ export class HubCore<Fd> {
   /** What the next hub must know, but for the descriptors. */
   state(): HubState {
     return stateOf(this.#sessions.all(), this.#objects.objects(), this.#lastId);
+  }
+
+  /** The same as records, made while they are read, during which everything may change. */
+  records(): IterableIterator<HubRecord> {
+    return liveRecords(this.#sessions.all(), this.#objects.objects(), this.#objects.leases(), this.#lastId);
   }
 
   /** Goes on with what an earlier hub knew. Before anything else. */

@@ -2,76 +2,65 @@
  * What a hub knows, as a list of small records: each change adds one, and all of them together make the state again. The journal is
  * such a list on disk. Descriptors are not in it: whoever holds the memory brings them back.
  */
-import * as v from "valibot";
-import { channelRoleSchema, placeSchema } from "../wire/channel-content.js";
-import { checked } from "../wire/codec.js";
-import { descriptorSchema } from "../wire/descriptor.js";
-import { lifetimeSchema, sharingSchema, threadSchema } from "../wire/messages.js";
+import type { ChannelRole } from "../wire/channel-content.js";
+import type { Descriptor } from "../wire/descriptor.js";
+import type { Lifetime, Sharing, Thread } from "../wire/messages.js";
 
-const id = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
-const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
-const word = v.pipe(v.string(), v.maxLength(128));
-
-export const sessionRecordSchema = v.strictObject({
-  t: v.literal("session"),
-  id,
-  pid: count,
-  pidNamespace: count,
-  pidfdInode: v.nullable(v.pipe(v.string(), v.maxLength(32))),
-  startTicks: v.nullable(count),
-  uid: count,
-  gid: count,
-  groups: v.array(count),
-  program: word,
+export interface SessionRecord {
+  readonly t: "session";
+  readonly id: number;
+  readonly pid: number;
+  readonly pidNamespace: number;
+  readonly pidfdInode: string | null;
+  readonly startTicks: number | null;
+  readonly uid: number;
+  readonly gid: number;
+  readonly groups: readonly number[];
+  readonly program: string;
   /** The worker thread that the session ends with, and whether the hub could see that thread. */
-  thread: v.optional(v.strictObject({ ...threadSchema.entries, isSeen: v.boolean() })),
-});
+  readonly thread?: SessionThread;
+}
 
-const objectRecord = v.strictObject({
-  t: v.literal("object"),
-  id,
-  name: v.pipe(v.string(), v.maxLength(255)),
-  lifetime: lifetimeSchema,
-  sharing: sharingSchema,
-  descriptor: descriptorSchema,
-  createdAtMs: count,
-  owner: v.strictObject({ pid: count, uid: count, gid: count }),
+export type SessionThread = Thread & { readonly isSeen: boolean };
+
+export interface ObjectRecord {
+  readonly t: "object";
+  readonly id: number;
+  readonly name: string;
+  readonly lifetime: Lifetime;
+  readonly sharing: Sharing;
+  readonly descriptor: Descriptor;
+  readonly createdAtMs: number;
+  readonly owner: { readonly pid: number; readonly uid: number; readonly gid: number };
   /** Which files the host memory and the index are, so that no others can be brought in their place; null for memory of a GPU. */
-  inodes: v.array(v.nullable(v.pipe(v.string(), v.maxLength(64)))),
+  readonly inodes: readonly (string | null)[];
   /** Whether host memory came in a way that lets others write to it. */
-  writable: v.boolean(),
-});
+  readonly writable: boolean;
+}
 
-const leaseRecord = v.strictObject({
-  t: v.literal("lease"),
-  id,
-  object: id,
-  session: id,
-  kind: v.picklist(["owner", "read", "read-write"]),
+export interface LeaseRecord {
+  readonly t: "lease";
+  readonly id: number;
+  readonly object: number;
+  readonly session: number;
+  readonly kind: "owner" | "read" | "read-write";
   /** Of a channel. */
-  role: v.optional(channelRoleSchema),
-  place: v.optional(v.nullable(placeSchema)),
-});
+  readonly role?: ChannelRole;
+  readonly place?: number | null;
+}
 
-const recordSchema = v.variant("t", [
-  sessionRecordSchema,
-  objectRecord,
-  leaseRecord,
-  v.strictObject({ t: v.literal("published"), object: id }),
+export type HubRecord =
+  | SessionRecord
+  | ObjectRecord
+  | LeaseRecord
+  | { readonly t: "published"; readonly object: number }
   /** Its name was taken away; it lives for its leases. */
-  v.strictObject({ t: v.literal("unnamed"), object: id }),
-  v.strictObject({ t: v.literal("object-ended"), object: id }),
-  v.strictObject({ t: v.literal("released"), lease: id }),
-  v.strictObject({ t: v.literal("session-ended"), session: id }),
+  | { readonly t: "unnamed"; readonly object: number }
+  | { readonly t: "object-ended"; readonly object: number }
+  | { readonly t: "released"; readonly lease: number }
+  | { readonly t: "session-ended"; readonly session: number }
   /** Every number up to this one may have been given to somebody. */
-  v.strictObject({ t: v.literal("last-id"), id }),
-]);
-
-export type HubRecord = v.InferOutput<typeof recordSchema>;
-export type SessionRecord = v.InferOutput<typeof sessionRecordSchema>;
-export type SessionThread = NonNullable<SessionRecord["thread"]>;
-export type ObjectRecord = v.InferOutput<typeof objectRecord>;
-export type LeaseRecord = v.InferOutput<typeof leaseRecord>;
+  | { readonly t: "last-id"; readonly id: number };
 
 export interface ObjectState {
   readonly record: ObjectRecord;
@@ -86,23 +75,41 @@ export interface HubState {
   lastId: number;
 }
 
-/** @throws INVALID_MESSAGE */
-export function checkRecord(what: string, value: unknown): HubRecord {
-  return checked(what, recordSchema, value);
+/** The state that these records make. */
+export function replay(records: Iterable<HubRecord>): HubState {
+  const replay = new Replay();
+  for (const record of records) replay.take(record);
+  return replay.finish();
 }
 
 /**
- * The state that these records make. What ends an unknown thing changes nothing: the record of its beginning may have been left out
- * because it had ended.
+ * The state that records make, taken one by one. What ends an unknown thing changes nothing: the record of its beginning may have
+ * been left out because it had ended. Records may also be missing because they are damaged.
  */
-export function replay(records: Iterable<HubRecord>): HubState {
-  const state: HubState = { sessions: new Map(), objects: new Map(), leases: new Map(), lastId: 0 };
-  for (const record of records) apply(state, record);
-  // WHY once, at the end: to look for its leases at each end would take a long journal for ever, and no number comes again.
-  for (const { id, object, session } of state.leases.values()) {
-    if (!state.objects.has(object) || !state.sessions.has(session)) state.leases.delete(id);
+export class Replay {
+  readonly #state: HubState = { sessions: new Map(), objects: new Map(), leases: new Map(), lastId: 0 };
+
+  take(record: HubRecord): void {
+    apply(this.#state, record);
   }
-  return state;
+
+  finish(): HubState {
+    const { objects, sessions, leases } = this.#state;
+    // WHY once, at the end: to look for its leases at each end would take a long journal for ever, and no number comes again.
+    for (const { id, object, session } of leases.values()) {
+      if (!objects.has(object) || !sessions.has(session)) leases.delete(id);
+    }
+    const byName = new Map<string, ObjectState>();
+    for (const object of objects.values()) {
+      if (!object.named) continue;
+      const { name } = object.record;
+      const other = byName.get(name);
+      // WHY: the record that took the name from the earlier one is missing, since the later one could be created.
+      if (other !== undefined) other.named = false;
+      byName.set(name, object);
+    }
+    return this.#state;
+  }
 }
 
 function apply(state: HubState, record: HubRecord): void {

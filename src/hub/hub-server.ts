@@ -15,7 +15,6 @@ import type { SeqpacketListener } from "../os/seqpacket.js";
 import { SocketFile } from "../os/socket-file.js";
 import { ClientConnections, describeError } from "./client-connections.js";
 import { HubCore } from "./hub-core.js";
-import type { HubRecord } from "./hub-records.js";
 import type { HubService } from "./hub-service.js";
 import { type Acquired, acquireAll, firstId, type HubServerOptions } from "./hub-start.js";
 import type { Inheritance } from "./inheritance.js";
@@ -46,7 +45,6 @@ export class HubServer {
   #open = true;
   #idleTimer: NodeJS.Timeout | undefined;
   #acceptTimer: NodeJS.Timeout | undefined;
-  #compaction: NodeJS.Immediate | undefined;
   #settleEnded: () => void = () => {};
 
   private constructor(options: HubServerOptions, acquired: Acquired) {
@@ -68,6 +66,7 @@ export class HubServer {
     this.#connections = new ClientConnections(this.#log, () => this.#scheduleIdleEnd());
     this.#core = new HubCore({ ...identity, socket: socketPath, idleMs }, policy, this.#ports(), firstId());
     this.#connections.serve(this.#core);
+    this.#journal.keepShort(() => this.#core.records());
   }
 
   /**
@@ -121,7 +120,7 @@ export class HubServer {
   leave(): void {
     if (!this.#open) return;
     this.#service?.stopping();
-    this.#end([() => this.#journal.settle(this.#core.state())]);
+    this.#end([() => this.#journal.settle()]);
   }
 
   #end(first: readonly (() => void)[]): void {
@@ -166,7 +165,7 @@ export class HubServer {
       pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
       stop: () => setImmediate(() => this.#byItself(() => this.stop())),
       restart: () => this.#restart(),
-      record: (records) => this.#record(records),
+      record: (records) => this.#journal.append(records),
       memoryArrived: (object, fds) => this.#service?.memoryArrived(object, fds),
       memoryGone: (object) => this.#service?.memoryGone(object),
     };
@@ -177,16 +176,6 @@ export class HubServer {
       throw new CudaIpcError("NO_KEEPER", "Cannot restart the hub: no keeper or service manager would start the next");
     }
     setImmediate(() => this.#byItself(() => this.leave()));
-  }
-
-  #record(records: readonly HubRecord[]): void {
-    this.#journal.append(records);
-    if (!this.#journal.isLong || this.#compaction !== undefined) return;
-    // WHY later: the change that this record is of has not taken effect yet.
-    this.#compaction = setImmediate(() => {
-      this.#compaction = undefined;
-      this.#journal.compact(this.#core.state());
-    });
   }
 
   #acceptAll(): void {
@@ -208,8 +197,6 @@ export class HubServer {
   #stopTimers(): void {
     clearTimeout(this.#idleTimer);
     clearTimeout(this.#acceptTimer);
-    clearImmediate(this.#compaction);
-    this.#compaction = undefined;
   }
 
   #scheduleIdleEnd(): void {

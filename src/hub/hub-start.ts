@@ -55,8 +55,8 @@ export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
   const log = options.log ?? (() => {});
   const { bootId } = ownIdentity();
   const journalPath = journalPathOf(socketPath);
-  const state = Journal.read(journalPath, bootId, log);
-  const journal = scope.own(Journal.create(journalPath, bootId, state, log), (journal) => journal.close());
+  const { journal, state } = Journal.open(journalPath, bootId, log);
+  scope.own(journal, (journal) => journal.close());
   const passed = service?.takeListener();
   const listener = scope.own(passed ?? listenAnew(socketPath, options), (listener) => listener.close());
   // WHY allowed: the lock says that the file is this hub's.

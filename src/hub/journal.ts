@@ -1,200 +1,222 @@
 /**
  * The hub's memory over its own death: a file beside the socket to which each record is appended before what it says takes effect.
- * One line of JSON each, after a head that names the boot: what processes held before the machine started again is nobody's.
+ * journal-lines.ts has its format, journal-rewrite.ts keeps it short.
  * WHY never synchronised: the pages of a file outlast the process that wrote them; only the end of the machine loses them, and then all.
  */
-import { ftruncateSync, readFileSync, renameSync, unlinkSync, writeSync } from "node:fs";
-import { CudaIpcError } from "../base/errors.js";
-import { acquireIn } from "../base/scope.js";
-import { openFile } from "../os/open-file.js";
+import { ftruncateSync } from "node:fs";
+import { CudaIpcError, hasCode } from "../base/errors.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
+import { readFilePart } from "../os/file-calls.js";
+import { tryLock } from "../os/file-lock.js";
+import { isAt, openOwnFile } from "../os/own-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { fromNodeError } from "../os/system-error.js";
 import { describeError } from "./client-connections.js";
-import { checkRecord, type HubRecord, type HubState, recordsOf, replay } from "./hub-records.js";
+import { type HubRecord, type HubState, Replay } from "./hub-records.js";
+import { isOfThisBoot } from "./journal-judgement.js";
+import { JournalLines } from "./journal-lines.js";
+import { JournalRewrite, removeReserve, reserve } from "./journal-rewrite.js";
+import { LineFile } from "./line-file.js";
+import { removeFile } from "./remove-file.js";
 
-const VERSION = 1;
-/** A file is written anew once it has grown to so many times what it was when it was new. */
-const GROWTH_MAX = 4;
-const COMPACTION_BYTES_MIN = 8 * 1024 * 1024;
+/** A journal is written anew once it has grown by half, and by this much at least. */
+const GROWTH_BYTES_MIN = 8 * 1024 * 1024;
+/** How long a rewrite that failed is not tried again. */
+const RETRY_MS = 250;
 
 const GAINS: ReadonlySet<HubRecord["t"]> = new Set(["session", "object", "lease", "published"]);
 
+type Log = (line: string) => void;
+
 export class Journal {
   readonly path: string;
-  readonly #bootId: string;
-  readonly #log: (line: string) => void;
-  #file: OwnedFd;
-  #byteLength: number;
+  readonly #log: Log;
+  readonly #lines: JournalLines;
+  #file: LineFile;
+  /** Of the last line. */
+  #number: number;
   #compactAtBytes: number;
-  /** Ends that could not be written down yet. */
-  #owed = "";
-  /** Whether it ends in half a record. */
-  #torn = false;
+  /** Ends that could not be written down yet, as JSON. */
+  #owed: string[] = [];
+  #snapshot: (() => Iterable<HubRecord>) | undefined;
+  #later: (work: () => void) => void = setImmediate;
+  #rewrite: JournalRewrite | undefined;
+  #retryAtMs = 0;
+  #open = true;
 
-  private constructor(path: string, bootId: string, file: OwnedFd, byteLength: number, log: (line: string) => void) {
-    this.path = path;
-    this.#bootId = bootId;
+  private constructor(file: LineFile, lines: JournalLines, number: number, log: Log) {
+    this.path = file.path;
     this.#file = file;
-    this.#byteLength = byteLength;
-    this.#compactAtBytes = Math.max(COMPACTION_BYTES_MIN, GROWTH_MAX * byteLength);
+    this.#lines = lines;
+    this.#number = number;
     this.#log = log;
+    this.#compactAtBytes = nextCompaction(file.byteLength);
   }
 
   /**
-   * What an earlier hub of this boot wrote at this path; empty where there is nothing of the kind. The caller holds the hub's lock.
-   * WHY refused where it cannot be read: to go on without it would lose every name that is in it, and the file with the next write.
-   * @throws HUB_UNAVAILABLE
+   * The journal at this path, and what an earlier hub of this boot wrote there. The caller holds the hub's lock.
+   * WHY refused where it cannot be read: to go on without it would lose every name that is in it.
+   * @throws HUB_UNAVAILABLE, HUB_RUNNING if a hub still writes to it
    */
-  static read(path: string, bootId: string, log: (line: string) => void): HubState {
-    const text = readText(path);
-    const [head = "", ...lines] = text.split("\n");
-    // WHY the last is left out: it is empty, or what its writer did not live to finish.
-    const whole = lines.slice(0, -1);
-    if (head === headLine(bootId)) return replay(records(path, whole, log));
-    if (text !== "")
-      log(`does not use ${path}: it is of another boot or another version, or its first line is damaged`);
-    return replay([]);
+  static open(path: string, bootId: string, log: Log): { readonly journal: Journal; readonly state: HubState } {
+    return acquireIn((scope) => {
+      const lines = new JournalLines(bootId);
+      const fd = openFile(path);
+      scope.own(fd, (fd) => fd.close());
+      const replay = new Replay();
+      const found = attemptRead(path, () =>
+        lines.read(
+          (into, at) => readFilePart(fd, into, at),
+          (record) => replay.take(record),
+        ),
+      );
+      const isOurs = isOfThisBoot(path, found, lines, bootId, log);
+      const byteLength = isOurs ? found.wholeBytes : 0;
+      if (byteLength < found.wholeBytes || found.isTorn) ftruncateSync(fd.number, byteLength);
+      const file = new LineFile(path, fd, byteLength);
+      if (byteLength === 0) file.append(`${lines.head}\n`);
+      const journal = new Journal(file, lines, found.lastNumber, log);
+      if (found.damaged > 0 || (isOurs && found.head !== lines.head)) journal.#compactAtBytes = 0;
+      reserve(path);
+      return { journal, state: replay.finish() };
+    });
   }
 
-  /** A new file that says just this, in the place of what was there. */
-  static create(path: string, bootId: string, state: HubState, log: (line: string) => void): Journal {
-    const { file, byteLength } = writeAnew(path, bootId, state);
-    return new Journal(path, bootId, file, byteLength, log);
+  /**
+   * From here on it is written anew when it has become long, and as soon as there is room when the disk was full.
+   * @param snapshot all that matters, over live tables that may change while it is read
+   * @param later runs the next slice in another turn of the event loop
+   */
+  keepShort(snapshot: () => Iterable<HubRecord>, later: (work: () => void) => void = setImmediate): void {
+    this.#snapshot = snapshot;
+    this.#later = later;
   }
 
   /** @throws SystemError where something is gained and could not be written; ends are written later then */
   append(records: readonly HubRecord[]): void {
-    const text = `${this.#owed}${records.map((record) => `${JSON.stringify(record)}\n`).join("")}`;
+    const json = records.map((record) => JSON.stringify(record));
     try {
-      this.#write(text);
-      this.#owed = "";
+      this.#write([...this.#owed, ...json]);
     } catch (error) {
+      // WHY not at once in any case: a disk stays full for a while, and others are to be served meanwhile.
+      if (performance.now() >= this.#retryAtMs) this.rewrite();
       if (records.some(({ t }) => GAINS.has(t))) throw error;
       // WHY only the first: there is one for each end, and the log may lie on the same full disk.
-      if (this.#owed === "")
+      if (this.#owed.length === 0)
         this.#log(`${describeError(error)}; what ends is written down as soon as that can be done`);
-      this.#owed = text;
+      this.#owed.push(...json);
     }
+    if (this.#file.byteLength > this.#compactAtBytes) this.rewrite();
   }
 
-  /** Whether it has grown enough to be worth a `compact`. */
-  get isLong(): boolean {
-    return this.#byteLength > this.#compactAtBytes;
+  /** Begins to write it anew, unless that is under way. */
+  rewrite(): void {
+    if (this.#rewrite !== undefined || this.#snapshot === undefined) return;
+    try {
+      this.#rewrite = JournalRewrite.begin(this.path, this.#lines, this.#snapshot());
+    } catch (error) {
+      this.#gaveUp(error);
+      return;
+    }
+    this.#later(() => this.#slice());
   }
 
   /** Sees to it that nothing is owed any more, as far as that can be done now. */
-  settle(state: HubState): void {
-    if (this.#owed !== "" || this.#torn) this.compact(state);
-  }
-
-  /** Writes it anew, with what matters still. */
-  compact(state: HubState): void {
-    try {
-      const { file, byteLength } = writeAnew(this.path, this.#bootId, state);
-      const earlier = this.#file;
-      this.#file = file;
-      this.#byteLength = byteLength;
-      this.#compactAtBytes = Math.max(COMPACTION_BYTES_MIN, GROWTH_MAX * byteLength);
-      this.#owed = "";
-      this.#torn = false;
-      earlier.close();
-    } catch (error) {
-      this.#compactAtBytes = 2 * this.#byteLength;
-      this.#log(`cannot write the journal anew: ${describeError(error)}`);
-    }
+  settle(): void {
+    if (this.#owed.length === 0 && !this.#file.isTorn) return;
+    this.rewrite();
+    while (this.#rewrite !== undefined) this.#slice();
   }
 
   close(): void {
-    this.#file.close();
+    if (!this.#open) return;
+    this.#open = false;
+    const rewrite = this.#rewrite;
+    this.#rewrite = undefined;
+    releaseAll([() => rewrite?.abandon(), () => this.#file.close()]);
   }
 
-  /** Ends it for good: nothing is left for a next hub. */
+  /** Ends it for good: nothing is left for a next hub. What another hub put in its place stays. */
   remove(): void {
+    if (!this.#open) return;
+    const isOwn = isAt(this.path, this.#file.fd);
     this.close();
+    if (!isOwn) return;
     removeFile(this.path);
+    removeReserve(this.path);
   }
 
-  #write(text: string): void {
-    // WHY: half a record would spoil the one that is written after it; on a line of its own it is left out alone.
-    const bytes = Buffer.from(this.#torn ? `\n${text}` : text);
-    let written = 0;
+  #slice(): void {
+    const rewrite = this.#rewrite;
+    if (rewrite === undefined) return;
     try {
-      while (written < bytes.byteLength) written += writeSync(this.#file.number, bytes, written);
+      if (!rewrite.step()) {
+        this.#later(() => this.#slice());
+        return;
+      }
+      const { file, number } = rewrite.finish(this.#owed);
+      const earlier = this.#file;
+      [this.#file, this.#number, this.#owed] = [file, number, []];
+      this.#rewrite = undefined;
+      this.#compactAtBytes = nextCompaction(file.byteLength);
+      earlier.close();
+      reserve(this.path);
     } catch (error) {
-      if (written > 0) this.#takeBack(written);
-      throw fromNodeError(`write to ${this.path}`, error);
-    }
-    this.#byteLength += bytes.byteLength;
-    this.#torn = false;
-  }
-
-  #takeBack(written: number): void {
-    try {
-      ftruncateSync(this.#file.number, this.#byteLength);
-    } catch (error) {
-      this.#torn = true;
-      this.#byteLength += written;
-      this.#log(`cannot take back what was half written to ${this.path}: ${describeError(error)}`);
-    }
-  }
-}
-
-function headLine(bootId: string): string {
-  return JSON.stringify({ t: "journal", version: VERSION, boot: bootId });
-}
-
-function* records(path: string, lines: readonly string[], log: (line: string) => void): IterableIterator<HubRecord> {
-  for (const [index, line] of lines.entries()) {
-    try {
-      yield checkRecord(`line ${index + 2} of ${path}`, JSON.parse(line));
-    } catch (error) {
-      log(`left out line ${index + 2} of ${path}: ${describeError(error)}`);
+      this.#rewrite = undefined;
+      this.#gaveUp(error);
+      rewrite.abandon();
     }
   }
-}
 
-function readText(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return "";
-    const failed = fromNodeError(`read ${path}`, error);
-    const found = failed instanceof Error ? failed.message : String(failed);
-    throw new CudaIpcError(
-      "HUB_UNAVAILABLE",
-      `${found}; an earlier hub kept its names there: make it readable, or move it away to start without those names`,
-      { cause: error },
-    );
+  #gaveUp(error: unknown): void {
+    this.#retryAtMs = performance.now() + RETRY_MS;
+    this.#compactAtBytes = nextCompaction(this.#file.byteLength);
+    this.#log(`cannot write the journal anew: ${describeError(error)}`);
+  }
+
+  #write(records: readonly string[]): void {
+    let text = "";
+    let number = this.#number;
+    for (const json of records) {
+      number += 1;
+      text += this.#lines.encode(number, json);
+    }
+    try {
+      this.#file.append(text);
+    } catch (error) {
+      // WHY: some of these lines may be in the file, and no other may have their numbers.
+      if (this.#file.isTorn) this.#number = number;
+      throw error;
+    }
+    this.#number = number;
+    this.#owed = [];
+    this.#rewrite?.add(records);
   }
 }
 
-function writeAnew(
-  path: string,
-  bootId: string,
-  state: HubState,
-): { readonly file: OwnedFd; readonly byteLength: number } {
-  const temporary = `${path}.new`;
-  const lines = [headLine(bootId), ...Array.from(recordsOf(state), (record) => JSON.stringify(record)), ""];
-  const bytes = Buffer.from(lines.join("\n"));
-  removeFile(temporary);
+function nextCompaction(byteLength: number): number {
+  return byteLength + Math.max(GROWTH_BYTES_MIN, byteLength / 2);
+}
+
+function openFile(path: string): OwnedFd {
   return acquireIn((scope) => {
-    const file = scope.own(openFile(temporary, "append"), (file) => file.close());
-    scope.defer(() => removeFile(temporary));
-    try {
-      for (let written = 0; written < bytes.byteLength; ) written += writeSync(file.number, bytes, written);
-      renameSync(temporary, path);
-    } catch (error) {
-      throw fromNodeError(`write ${path}`, error);
-    }
-    return { file, byteLength: bytes.byteLength };
+    const fd = scope.own(
+      attemptRead(path, () => openOwnFile(path)),
+      (fd) => fd.close(),
+    );
+    if (tryLock(fd)) return fd;
+    // WHY: its lock and its socket can have been removed under a hub that lives.
+    throw new CudaIpcError("HUB_RUNNING", `Cannot start a hub: another process still writes to "${path}"`);
   });
 }
 
-function removeFile(path: string): void {
+function attemptRead<T>(path: string, act: () => T): T {
   try {
-    unlinkSync(path);
+    return act();
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ENOENT"))
-      throw fromNodeError(`remove ${path}`, error);
+    if (hasCode(error, "TOO_MANY_FDS")) throw error;
+    const remedy =
+      "An earlier hub kept its names there: make it readable, or move it away to start without those names.";
+    const found = error instanceof Error ? error.message : String(error);
+    throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot read "${path}": ${found}. ${remedy}`, { cause: error });
   }
 }

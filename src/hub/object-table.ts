@@ -79,6 +79,10 @@ export class ObjectTable<Fd> {
     return this.#objects.values();
   }
 
+  leases(): Iterable<Lease<Fd>> {
+    return this.#leases.values();
+  }
+
   find(name: string): SharedObject<Fd> | undefined {
     return this.#byName.get(name);
   }

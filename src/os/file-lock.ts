@@ -1,18 +1,32 @@
 /** A lock that the kernel gives back when its holder dies (flock): decides which of several starting hubs is the one. */
 import { lastErrno, libc } from "../ffi/libc.js";
-import { openFile } from "./open-file.js";
+import { openOwnFile } from "./own-file.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { errnos, systemError } from "./system-error.js";
 
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 
-/** The lock on this file, held until the descriptor is closed; undefined where another process holds it. */
-export function tryLockFile(path: string): OwnedFd | undefined {
-  const fd = openFile(path, "append");
-  if (libc().flock(fd.number, LOCK_EX | LOCK_NB) === 0) return fd;
+/** Whether this open file has the lock now. The descriptor stays the caller's. */
+export function tryLock(fd: OwnedFd): boolean {
+  if (libc().flock(fd.number, LOCK_EX | LOCK_NB) === 0) return true;
   const errno = lastErrno();
+  if (errno === errnos.EAGAIN) return false;
+  throw systemError("lock a file", "flock", errno);
+}
+
+/**
+ * The lock on this file, held until the descriptor is closed; undefined if another process holds it.
+ * @throws PERMISSION_DENIED if something else than a plain file of this user is there
+ */
+export function tryLockFile(path: string): OwnedFd | undefined {
+  const fd = openOwnFile(path);
+  try {
+    if (tryLock(fd)) return fd;
+  } catch (error) {
+    fd.close();
+    throw error;
+  }
   fd.close();
-  if (errno === errnos.EAGAIN) return undefined;
-  throw systemError(`lock ${path}`, "flock", errno);
+  return undefined;
 }

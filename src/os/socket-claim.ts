@@ -5,8 +5,8 @@
 import { lstatSync, type Stats, unlinkSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
-import { statFile } from "./file-calls.js";
 import { tryLockFile } from "./file-lock.js";
+import { isAt } from "./own-file.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { checkSocketPath } from "./seqpacket.js";
 import { fromNodeError } from "./system-error.js";
@@ -25,7 +25,8 @@ export class SocketClaim {
 
   /**
    * Claims the path and removes a socket file that a dead process left there. Undefined where another has the claim.
-   * @throws SOCKET_PATH_TOO_LONG, FILE_EXISTS where a file is there that is no socket, UNTRUSTED_PEER where the lock is not this user's
+   * @throws SOCKET_PATH_TOO_LONG, FILE_EXISTS where a file is there that is no socket, PERMISSION_DENIED where the lock is not a plain
+   * file of this user
    */
   static tryMake(socketPath: string): SocketClaim | undefined {
     const lockPath = `${checkSocketPath(socketPath)}.lock`;
@@ -34,7 +35,8 @@ export class SocketClaim {
       if (lock === undefined) return undefined;
       const claim = new SocketClaim(lockPath, lock);
       try {
-        if (isStillThere(lockPath, lock)) {
+        // Another holder may have removed the file while it was opened here.
+        if (isAt(lockPath, lock)) {
           removeSocket(socketPath);
           return claim;
         }
@@ -55,20 +57,9 @@ export class SocketClaim {
     const lock = this.#lock;
     if (lock === undefined) return;
     this.#lock = undefined;
-    // WHY in this order: who opened the file before it was removed finds out by `isStillThere` and makes a new one.
+    // WHY in this order: who opened the file before it was removed finds out by `isAt` and makes a new one.
     releaseAll([() => unlink(this.#lockPath), () => lock.close()]);
   }
-}
-
-/** Whether the file that was locked still has its name: another holder may have removed it while it was opened here. */
-function isStillThere(lockPath: string, lock: OwnedFd): boolean {
-  const named = look(lockPath);
-  if (named === undefined) return false;
-  if (!named.isFile()) {
-    throw new CudaIpcError("UNTRUSTED_PEER", `Cannot trust ${lockPath}: it is not a plain file`);
-  }
-  const locked = statFile(lock);
-  return BigInt(named.ino) === locked.ino && BigInt(named.dev) === locked.dev;
 }
 
 function removeSocket(path: string): void {

@@ -1,6 +1,6 @@
 /** The ends of hubs, and what the next one makes of what is left: a crash or restart, an orderly stop. */
 import assert from "node:assert/strict";
-import { checkRecord, type HubState, recordsOf, replay } from "../../../src/hub/hub-records.js";
+import { type HubRecord, type HubState, recordsOf, replay } from "../../../src/hub/hub-records.js";
 import type { EarlierConnection } from "../../../src/hub/inheritance.js";
 import type { ConnectionId } from "../../../src/hub/ports.js";
 import type { ObjectMemory } from "../../../src/hub/shared-object.js";
@@ -37,7 +37,7 @@ export function snapshotOf(model: Model): Snapshot {
 export function crash(sim: Simulation, death: Death = {}): void {
   const { world, judge, random, population } = sim;
   count(sim, death.before === undefined ? "crash" : "crash within an event");
-  const state = replay(random.chance(0.1) ? world.journal.map(overTheWire) : world.journal);
+  const state = replay(random.chance(0.1) ? world.journal.map(writtenDown) : world.journal);
   if (death.before !== undefined) checkKept(sim, death.before, death, state);
   for (const sent of world.replies)
     if (world.dead && random.chance(0.5)) sim.readers.get(sent.connection)?.receive(sent);
@@ -126,8 +126,8 @@ function memoryOf({ world }: Simulation, held: readonly Held[], mechanism: strin
   return { fds, writable: mechanism === "memfd" && held[0]?.writable === true };
 }
 
-function overTheWire(record: unknown): ReturnType<typeof checkRecord> {
-  return checkRecord("a record", JSON.parse(JSON.stringify(record)));
+function writtenDown(record: HubRecord): HubRecord {
+  return JSON.parse(JSON.stringify(record)) as HubRecord;
 }
 
 function count(sim: Simulation, what: string): void {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { checkRecord, type HubRecord, type HubState, recordsOf, replay } from "../../../src/hub/hub-records.js";
+import { type HubRecord, type HubState, recordsOf, replay } from "../../../src/hub/hub-records.js";
 import { hostArray } from "../../support/messages.js";
 
 const session = (id: number): HubRecord => ({
@@ -64,9 +64,7 @@ describe("records", () => {
   });
 
   it("survive being written down", () => {
-    const written = [...recordsOf(replay(all))].map((record) =>
-      checkRecord("a record", JSON.parse(JSON.stringify(record))),
-    );
+    const written = [...recordsOf(replay(all))].map((record) => JSON.parse(JSON.stringify(record)) as HubRecord);
     assert.deepEqual(replay(written), replay(all));
   });
 
@@ -98,16 +96,14 @@ describe("records", () => {
     assert.deepEqual(idsOf(replay([...all, ...unknown])), idsOf(replay(all)));
   });
 
-  it("are read strictly", () => {
-    assert.deepEqual(checkRecord("a record", object(2)), object(2));
-    const wrong: readonly unknown[] = [
-      { t: "unknown" },
-      { ...object(2), more: 1 },
-      { ...object(2), id: 0 },
-      { ...session(1), groups: ["7"] },
-      { ...lease(3, 2, 1), kind: "all" },
-      null,
-    ];
-    for (const value of wrong) assert.throws(() => checkRecord("a record", value), { code: "INVALID_MESSAGE" });
+  it("of two objects of one name leave it to the later one: the end of the first name is what is missing", () => {
+    const { objects } = replay([session(1), object(2), object(4), lease(3, 2, 1), lease(5, 4, 1)]);
+    assert.deepEqual(
+      [...objects.values()].map(({ record, named }) => [record.id, named]),
+      [
+        [2, false],
+        [4, true],
+      ],
+    );
   });
 });

@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import fs, { appendFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import fs, {
+  appendFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { constants } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
@@ -57,14 +66,37 @@ describe("Journal", () => {
   afterEach(() => folder[Symbol.dispose]());
   checkLeaks();
 
+  function open(boot = BOOT): Journal {
+    return Journal.open(path, boot, log).journal;
+  }
+
   function written(records: readonly HubRecord[] = all): void {
-    const journal = Journal.create(path, BOOT, replay([]), log);
+    const journal = open();
     for (const record of records) journal.append([record]);
     journal.close();
   }
 
   function found(boot = BOOT): HubState {
-    return Journal.read(path, boot, log);
+    const { journal, state } = Journal.open(path, boot, log);
+    journal.close();
+    return state;
+  }
+
+  /** Runs the slices of a rewrite when the test says so. */
+  function slices(journal: Journal, snapshot: () => Iterable<HubRecord>): () => boolean {
+    const waiting: (() => void)[] = [];
+    journal.keepShort(snapshot, (work) => waiting.push(work));
+    return () => {
+      const work = waiting.shift();
+      work?.();
+      return work !== undefined;
+    };
+  }
+
+  function rewritten(journal: Journal, snapshot: readonly HubRecord[]): void {
+    const next = slices(journal, () => snapshot);
+    journal.rewrite();
+    while (next());
   }
 
   it("gives back what was appended, and nothing where there is no file", () => {
@@ -75,90 +107,152 @@ describe("Journal", () => {
     assert.deepEqual(lines, []);
   });
 
-  it("begins with the state that it is made with, in the place of what was there", () => {
-    writeFileSync(path, "something else");
-    Journal.create(path, BOOT, replay(all), log).close();
-    assert.deepEqual(found(), replay(all));
-    assert.equal(existsSync(`${path}.new`), false);
-  });
-
-  it("leaves out what its writer did not live to finish, after each byte of it", () => {
+  it("leaves out what its writer did not live to finish, after each byte of it, and goes on behind the last whole line", () => {
     written(all.slice(0, 3));
     const whole = readFileSync(path);
-    const line = Buffer.from(`${JSON.stringify(all[3])}\n`);
+    written(all.slice(3));
+    const line = readFileSync(path).subarray(whole.byteLength);
     for (let length = 0; length < line.byteLength; length += 1) {
       writeFileSync(path, Buffer.concat([whole, line.subarray(0, length)]));
       assert.deepEqual(found(), replay(all.slice(0, 3)), `${length} bytes`);
+      written(all.slice(3));
+      assert.deepEqual(found(), replay(all), `${length} bytes, and another line`);
     }
     assert.deepEqual(lines, []);
   });
 
   it("leaves out a line that is damaged, says which, and takes the others", () => {
-    for (const damaged of ["{", "nonsense", '{"t":"lease","id":0}', '{"t":"unheard-of"}', ""]) {
+    for (const damaged of ["{", "nonsense", '{"t":"lease","id":0}', '00000000 4 {"t":"published","object":2}', ""]) {
       lines = [];
       written(all.slice(0, 3));
-      appendFileSync(path, `${damaged}\n${JSON.stringify(all[3])}\n`);
+      appendFileSync(path, `${damaged}\n`);
+      written(all.slice(3));
       assert.deepEqual(found(), replay(all), damaged);
-      assert.equal(lines.length, 1);
-      assert.match(lines[0] ?? "", /^left out line \d+ of /);
+      assert.match(lines[0] ?? "", /^left out 1 damaged lines of .*: line 5$/);
+      rmSync(path);
     }
   });
 
-  it("is of no use in another boot or another version, and says so", () => {
+  it("names the first of many damaged lines", () => {
+    written();
+    appendFileSync(path, "damaged\n".repeat(1000));
+    assert.deepEqual(found(), replay(all));
+    assert.equal(lines.length, 1);
+    assert.match(
+      lines[0] ?? "",
+      /^left out 1000 damaged lines of .*: line 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and others$/,
+    );
+  });
+
+  it("takes lines that were moved in their order, leaves out copies, and says how many are missing", () => {
+    written([...all, { t: "object-ended", object: 2 }]);
+    const truth = found();
+    const [head = "", ...rest] = readFileSync(path, "utf8").split("\n").slice(0, -1);
+    const reads = (lines: readonly string[]) => {
+      writeFileSync(path, `${[head, ...lines].join("\n")}\n`);
+      return found();
+    };
+    for (const line of rest) {
+      assert.deepEqual(reads([line, ...rest]), truth, "a copy before all others");
+      assert.deepEqual(reads([...rest, line]), truth, "a copy after all others");
+    }
+    assert.deepEqual(reads([...rest].reverse()), truth, "in another order");
+    lines = [];
+    reads(rest.slice(1));
+    assert.match(lines.join("\n"), /^1 lines of .* are missing$/);
+  });
+
+  it("is read with a damaged first line, since each of the others says of which boot it is", () => {
+    written();
+    writeFileSync(path, readFileSync(path, "utf8").replace(BOOT, "tOOB"));
+    assert.deepEqual(found(), replay(all));
+    assert.match(lines.join("\n"), /^line 1 of .* is damaged/);
+  });
+
+  it("is of no use in another boot, and says so", () => {
     written();
     assert.deepEqual(found("later"), replay([]));
-    writeFileSync(path, readFileSync(path, "utf8").replace('"version":1', '"version":2'));
-    assert.deepEqual(found(), replay([]));
-    assert.equal(lines.length, 2);
-    for (const line of lines) assert.match(line, /another boot or another version/);
+    assert.match(lines.join("\n"), /^does not use .*: it is of another boot/);
+    written();
+    assert.deepEqual(found("later"), replay([]));
+  });
+
+  it("of another version of this boot is refused, and stays as it is", () => {
+    const text = `${JSON.stringify({ t: "journal", version: 1, boot: BOOT })}\n${JSON.stringify(all[0])}\n`;
+    writeFileSync(path, text);
+    const message = /another version of cuda-ipc wrote its 1 lines since the machine started\. Start that version/;
+    assert.throws(open, (error) => hasCode(error, "HUB_UNAVAILABLE") && message.test(error.message));
+    assert.equal(readFileSync(path, "utf8"), text);
+  });
+
+  it("of another version that says nothing is begun anew", () => {
+    writeFileSync(path, `${JSON.stringify({ t: "journal", version: 1, boot: BOOT })}\n`);
+    written();
+    assert.deepEqual(found(), replay(all));
   });
 
   it("that cannot be read is not taken for an empty one", () => {
     mkdirSync(path);
-    assert.throws(found, (error) => hasCode(error, "HUB_UNAVAILABLE") && /EISDIR.*move it away/.test(error.message));
+    const message = /it is a folder and not a plain file.*move it away/;
+    assert.throws(open, (error) => hasCode(error, "HUB_UNAVAILABLE") && message.test(error.message));
   });
 
-  /** A journal that says all, and from here on whatever is written finds no room. */
-  function onFullDisk(): { readonly journal: Journal; makeRoom(): void } {
-    const journal = Journal.create(path, BOOT, replay(all), log);
-    return { journal, makeRoom: interceptFs((call) => (call === "writeSync" ? errno.ENOSPC : undefined)) };
+  it("that a living process writes to is not taken for one that was left", () => {
+    const journal = open();
+    assert.throws(open, (error) => hasCode(error, "HUB_RUNNING"));
+    journal.close();
+    open().close();
+  });
+
+  /** Until it is taken back, writing to files fails as on a full disk, once so many bytes of a text were written. */
+  function fullDisk(bytesBefore = 0, calls: ReadonlySet<string> = new Set()): () => void {
+    const { writeSync } = fs;
+    let [left, giveBack] = [bytesBefore, interceptFs((call) => (calls.has(call) ? errno.EIO : undefined))];
+    fs.writeSync = ((fd: number, bytes: Uint8Array, offset: number, _: number, position: number) => {
+      if (left === 0) throw Object.assign(new Error("ENOSPC: made to fail, write"), { errno: -28, code: "ENOSPC" });
+      const length = left;
+      left = 0;
+      return writeSync(fd, bytes, offset, length, position);
+    }) as typeof writeSync;
+    syncBuiltinESMExports();
+    return () => {
+      fs.writeSync = writeSync;
+      giveBack();
+    };
   }
 
-  it("refuses a gain that it cannot write, and writes an end later", () => {
-    const { journal, makeRoom } = onFullDisk();
-    try {
-      assert.throws(
-        () => journal.append([{ ...object, id: 9 }]),
-        (error) => hasCode(error, "DISK_FULL"),
-      );
-      journal.append([{ t: "released", lease: 3 }]);
-      journal.append([{ t: "released", lease: 3 }]);
-      assert.match(lines.join("\n"), /^DISK_FULL: .*; what ends is written down as soon as that can be done$/);
-      assert.throws(
-        () => journal.append([lease]),
-        (error) => hasCode(error, "DISK_FULL"),
-      );
-    } finally {
-      makeRoom();
-    }
-    journal.settle(replay(all.slice(0, 2)));
+  it("refuses a gain that it cannot write, and writes an end together with what comes next", () => {
+    written();
+    const journal = open();
+    const roomAgain = fullDisk();
+    assert.throws(
+      () => journal.append([object]),
+      (error) => hasCode(error, "DISK_FULL"),
+    );
     journal.append([{ t: "released", lease: 3 }]);
+    journal.append([{ t: "unnamed", object: 2 }]);
+    assert.match(lines.join("\n"), /^DISK_FULL: .*; what ends is written down as soon as that can be done$/);
+    assert.throws(
+      () => journal.append([lease]),
+      (error) => hasCode(error, "DISK_FULL"),
+    );
+    roomAgain();
+    journal.append([{ t: "last-id", id: 9 }]);
     journal.close();
-    const state = found();
-    assert.deepEqual([...state.objects.keys(), ...state.leases.keys()], [2]);
+    const { objects, leases, lastId } = found();
+    assert.deepEqual([objects.get(2)?.named, leases.size, lastId], [false, 0, 9]);
   });
 
-  it("writes what it owes together with what comes next", () => {
-    const { journal, makeRoom } = onFullDisk();
-    try {
-      journal.append([{ t: "released", lease: 3 }]);
-    } finally {
-      makeRoom();
-    }
-    assert.equal(found().leases.size, 1);
-    journal.append([{ t: "unnamed", object: 2 }]);
-    assert.equal(found().leases.size, 0);
+  it("writes what it owes when it is settled", () => {
+    written();
+    const journal = open();
+    slices(journal, () => recordsOf(replay([session, object])));
+    const roomAgain = fullDisk();
+    journal.append([{ t: "released", lease: 3 }]);
+    roomAgain();
+    journal.settle();
     journal.close();
+    assert.deepEqual(found(), replay([session, object, { t: "last-id", id: 2 }]));
   });
 
   for (const bytes of [200, 300, 333, 400, 512]) {
@@ -177,25 +271,14 @@ describe("Journal", () => {
   }
 
   it("cuts off only what was half written, also after a time when nothing could be cut off", () => {
-    const journal = Journal.create(path, BOOT, replay([]), log);
+    const journal = open();
     journal.append([session, object]);
     const fails = (record: HubRecord, calls: ReadonlySet<string>) => {
-      let writes = 0;
-      const { writeSync } = fs;
-      const half = (fd: number, bytes: Uint8Array, offset: number) => {
-        writes += 1;
-        if (writes > 1) throw Object.assign(new Error("ENOSPC: made to fail, write"), { errno: -28, code: "ENOSPC" });
-        return writeSync(fd, bytes, offset, 10);
-      };
-      const giveBack = interceptFs((call) => (calls.has(call) ? errno.EIO : undefined));
-      const intercepted = fs.writeSync;
-      fs.writeSync = half as typeof writeSync;
-      syncBuiltinESMExports();
+      const roomAgain = fullDisk(10, calls);
       try {
         assert.throws(() => journal.append([record]), { code: "DISK_FULL" });
       } finally {
-        fs.writeSync = intercepted;
-        giveBack();
+        roomAgain();
       }
     };
     fails(lease, new Set(["ftruncateSync"]));
@@ -204,51 +287,85 @@ describe("Journal", () => {
     journal.append([{ t: "published", object: 2 }]);
     journal.close();
     assert.deepEqual(found(), replay(all));
-    assert.match(lines.join("\n"), /^cannot take back .+\nleft out line \d+ of .+$/);
+    assert.match(lines.join("\n"), /^left out 1 damaged lines of .+\n1 lines of .+ are missing$/);
   });
 
   it("is written anew with what matters still, and goes on from there", () => {
-    const journal = Journal.create(path, BOOT, replay([]), log);
+    const journal = open();
     for (const record of all) journal.append([record]);
     for (let count = 0; count < 100; count += 1) journal.append([{ t: "published", object: 2 }]);
     const before = statSync(path).size;
-    journal.compact(replay(all));
+    rewritten(journal, all);
     assert.ok(statSync(path).size < before);
     journal.append([{ t: "released", lease: 3 }]);
     journal.close();
     assert.deepEqual(found(), replay([...all, { t: "released", lease: 3 }]));
+    assert.deepEqual(lines, []);
+  });
+
+  it("is whole whenever its hub dies in the middle of a rewrite", () => {
+    const journal = open();
+    for (const record of all) journal.append([record]);
+    const many = Array.from(
+      { length: 50_000 },
+      (_, index): HubRecord => ({ ...object, id: 10 + index, name: `n${index}` }),
+    );
+    const next = slices(journal, () => [...all, ...many]);
+    journal.rewrite();
+    let slicesDone = 0;
+    const before = readFileSync(path, "utf8");
+    while (readFileSync(path, "utf8") === before) {
+      assert.ok(next());
+      slicesDone += 1;
+    }
+    assert.ok(slicesDone > 2, `${slicesDone} slices`);
+    journal.close();
+    assert.equal(found().objects.size, 1 + many.length);
   });
 
   it("is as it was where it cannot be written anew", () => {
-    const journal = Journal.create(path, BOOT, replay(all), log);
+    written();
+    const journal = open();
+    rmSync(`${path}.new`);
     mkdirSync(`${path}.new`);
-    writeFileSync(`${path}.new/in-the-way`, "");
-    journal.compact(replay([]));
+    rewritten(journal, []);
     assert.match(lines.join(), /^cannot write .* anew: /);
     journal.append([{ t: "released", lease: 3 }]);
     journal.close();
     assert.deepEqual(found(), replay([...all, { t: "released", lease: 3 }]));
   });
 
-  it("is long once it has grown far over what it was, and not before", () => {
-    const journal = Journal.create(path, BOOT, replay([]), log);
+  it("is written anew by itself once it has grown far over what it was, and not before", () => {
+    const journal = open();
+    const next = slices(journal, () => all);
     const many: HubRecord[] = Array.from({ length: 20_000 }, () => ({ t: "published", object: 2 }));
     let appended = 0;
-    while (!journal.isLong && appended < 100) {
+    while (!next() && appended < 100) {
       journal.append(many);
       appended += 1;
     }
-    assert.ok(journal.isLong && appended > 5);
-    journal.compact(replay(all));
-    assert.equal(journal.isLong, false);
+    assert.ok(appended > 5 && appended < 100, `${appended} times`);
+    while (next());
+    assert.ok(statSync(path).size < 10_000);
+    journal.append(many.slice(0, 1));
+    assert.equal(next(), false);
     journal.close();
+    assert.deepEqual(found(), replay(all));
   });
 
   it("is gone once it was removed", () => {
-    const journal = Journal.create(path, BOOT, replay(all), log);
+    const journal = open();
     journal.remove();
-    assert.equal(existsSync(path), false);
+    assert.deepEqual(readdirSync(folder.path), []);
     journal.close();
+  });
+
+  it("of another hub stays when it is removed", () => {
+    const journal = open();
+    writeFileSync(`${path}.other`, "of another");
+    renameSync(`${path}.other`, path);
+    journal.remove();
+    assert.equal(readFileSync(path, "utf8"), "of another");
   });
 
   it("says the same again after it was read and written", () => {

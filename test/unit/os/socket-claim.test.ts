@@ -45,7 +45,8 @@ describe("SocketClaim", () => {
     symlinkSync(folder.file("elsewhere"), folder.file("x.sock.lock"));
     assert.throws(
       () => SocketClaim.tryMake(folder.file("x.sock")),
-      (error) => hasCode(error, "UNTRUSTED_PEER") && /it is not a plain file/.test(error.message),
+      (error) =>
+        hasCode(error, "PERMISSION_DENIED") && /it is a symbolic link and not a plain file/.test(error.message),
     );
   });
 

@@ -1,11 +1,10 @@
 // Appends records to a journal until the limit of its file's size (prlimit --fsize) stops it, then one that fits, and says what it
 // met. Arguments: path.
 import { CudaIpcError } from "../../../../src/base/errors.js";
-import { replay } from "../../../../src/hub/hub-records.js";
 import { Journal } from "../../../../src/hub/journal.js";
 import { argument, say } from "../../../support/actor-side.js";
 
-const journal = Journal.create(argument(0), "boot", replay([]), () => {});
+const { journal } = Journal.open(argument(0), "boot", () => {});
 let published = 0;
 let code = "none";
 try {
