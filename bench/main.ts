@@ -10,6 +10,7 @@ import { benchmarks } from "./benchmarks.js";
 import { CPrograms } from "./c-programs.js";
 import { channelSections } from "./channel/sections.js";
 import { hubScale } from "./hub/hub-scale.js";
+import { journalStart } from "./hub/journal-start.js";
 import { producerKilled } from "./hub/producer-killed.js";
 import { restart } from "./hub/restart.js";
 import { importTime } from "./import-time.js";
@@ -38,6 +39,7 @@ const names = [
   ...benchmarks.map(({ name }) => name),
   ...channelSections(values.device).map(({ key }) => key),
   "hub-scale",
+  "journal-start",
   "producer-killed",
   "restart",
 ];
@@ -91,6 +93,7 @@ if (compared.length > 0) {
 for (const { key, title, measure } of channelSections(name)) await section(key, title, measure);
 
 await section("hub-scale", "A large hub, on the host device", () => hubScale());
+await section("journal-start", "Start after a crash of a large hub", journalStart);
 await section("producer-killed", "A producer is killed, on the host device", () => producerKilled());
 await section("restart", "A hub follows another, on the host device", () => restart());
 

@@ -1,5 +1,13 @@
 /** Sessions, objects and leases as the records that make them again. */
-import type { HubRecord, HubState, LeaseRecord, ObjectRecord, SessionRecord } from "./hub-records.js";
+import {
+  compactRecords,
+  type HubState,
+  type LeaseRecord,
+  type ObjectRecord,
+  type ObjectState,
+  type SessionRecord,
+  type StoredRecord,
+} from "./hub-records.js";
 import type { Session } from "./sessions.js";
 import type { Lease, SharedObject } from "./shared-object.js";
 
@@ -36,23 +44,26 @@ export function stateOf<Fd>(
   return state;
 }
 
-/**
- * The same as records, made while they are read. The tables may change meanwhile: see journal-rewrite.ts.
- * WHY leases last: a lease counts only after the records of its session and its object.
- */
-export function* liveRecords<Fd>(
+/** The same as records, made while they are read. The tables may change meanwhile: see journal-rewrite.ts. */
+export function liveRecords<Fd>(
   sessions: Iterable<Session<Fd>>,
   objects: Iterable<SharedObject<Fd>>,
   leases: Iterable<Lease<Fd>>,
   lastId: number,
-): IterableIterator<HubRecord> {
-  yield { t: "last-id", id: lastId };
+): IterableIterator<StoredRecord> {
+  return compactRecords(lastId, recorded(sessions), states(objects), leaseRecords(leases));
+}
+
+function* recorded<Fd>(sessions: Iterable<Session<Fd>>): IterableIterator<SessionRecord> {
   for (const session of sessions) if (session.recorded) yield sessionRecord(session);
+}
+
+function* states<Fd>(objects: Iterable<SharedObject<Fd>>): IterableIterator<ObjectState> {
   for (const object of objects) {
-    const { id, published, named } = object;
-    yield objectRecord(object);
-    if (published) yield { t: "published", object: id };
-    if (!named) yield { t: "unnamed", object: id };
+    yield { record: objectRecord(object), published: object.published, named: object.named };
   }
+}
+
+function* leaseRecords<Fd>(leases: Iterable<Lease<Fd>>): IterableIterator<LeaseRecord> {
   for (const lease of leases) yield leaseRecord(lease);
 }

@@ -9,7 +9,7 @@ import { checkMayRule, mayRule } from "./access.js";
 import { liveRecords, stateOf } from "./as-records.js";
 import { Attachments, checkFdCount } from "./attachments.js";
 import { GivingBack } from "./giving-back.js";
-import type { HubRecord, HubState } from "./hub-records.js";
+import type { HubState, StoredRecord } from "./hub-records.js";
 import { hubStatus } from "./hub-report.js";
 import type { Inheritance } from "./inheritance.js";
 import { ObjectRequests } from "./object-requests.js";
@@ -66,7 +66,7 @@ export class HubCore<Fd> {
   }
 
   /** The same as records, made while they are read, during which everything may change. */
-  records(): IterableIterator<HubRecord> {
+  records(): IterableIterator<StoredRecord> {
     return liveRecords(this.#sessions.all(), this.#objects.objects(), this.#objects.leases(), this.#lastId);
   }
 

@@ -8,7 +8,7 @@
  * wrote it. The numbers say in which order lines were written: a line that was copied or moved changes nothing.
  */
 import { crc32 } from "node:zlib";
-import type { HubRecord } from "./hub-records.js";
+import type { StoredRecord } from "./hub-records.js";
 
 export const JOURNAL_VERSION = 2;
 
@@ -55,7 +55,7 @@ export class JournalLines {
   }
 
   /** Hands each record that is whole to `take`, in order. Holds one piece of the file at a time. */
-  read(readPart: ReadPart, take: (record: HubRecord) => void): JournalContents {
+  read(readPart: ReadPart, take: (record: StoredRecord) => void): JournalContents {
     const found = new Found(take);
     const piece = Buffer.allocUnsafe(PIECE_BYTES);
     let head: string | undefined;
@@ -100,7 +100,7 @@ export class JournalLines {
     let [number, at] = [0, from];
     for (; piece[at] !== SPACE; at += 1) number = number * 10 + (piece[at] ?? 0) - ZERO;
     // WHY no schema: the checksum says that a hub of this version wrote it.
-    found.take(number, JSON.parse(piece.toString("utf8", at + 1, end)) as HubRecord);
+    found.take(number, JSON.parse(piece.toString("utf8", at + 1, end)) as StoredRecord);
   }
 }
 
@@ -119,15 +119,15 @@ class Found {
   missing = 0;
   lastNumber = 0;
   readonly firstDamaged: number[] = [];
-  readonly #take: (record: HubRecord) => void;
+  readonly #take: (record: StoredRecord) => void;
   /** All from the first gap on. Those that seem to be missing may still come. */
-  readonly #later = new Map<number, HubRecord>();
+  readonly #later = new Map<number, StoredRecord>();
 
-  constructor(take: (record: HubRecord) => void) {
+  constructor(take: (record: StoredRecord) => void) {
     this.#take = take;
   }
 
-  take(number: number, record: HubRecord): void {
+  take(number: number, record: StoredRecord): void {
     if (number <= this.lastNumber || this.#later.has(number)) {
       this.damage();
       return;

@@ -12,7 +12,7 @@ import { acquireIn, releaseAll } from "../base/scope.js";
 import { tryLockFile } from "../os/file-lock.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { fromNodeError } from "../os/system-error.js";
-import type { HubRecord } from "./hub-records.js";
+import type { StoredRecord } from "./hub-records.js";
 import type { JournalLines } from "./journal-lines.js";
 import { LineFile } from "./line-file.js";
 import { removeFile } from "./remove-file.js";
@@ -26,14 +26,14 @@ export class JournalRewrite {
   readonly #path: string;
   readonly #file: LineFile;
   readonly #lines: JournalLines;
-  readonly #snapshot: Iterator<HubRecord>;
+  readonly #snapshot: Iterator<StoredRecord>;
   #number = 0;
   /** Records since the rewrite began, as JSON, from `#tailAt` on. */
   #tail: string[] = [];
   #tailAt = 0;
   #isSnapshotDone = false;
 
-  private constructor(path: string, file: LineFile, lines: JournalLines, snapshot: Iterator<HubRecord>) {
+  private constructor(path: string, file: LineFile, lines: JournalLines, snapshot: Iterator<StoredRecord>) {
     this.#path = path;
     this.#file = file;
     this.#lines = lines;
@@ -41,7 +41,7 @@ export class JournalRewrite {
   }
 
   /** @param snapshot read a slice at a time, over live tables */
-  static begin(path: string, lines: JournalLines, snapshot: Iterable<HubRecord>): JournalRewrite {
+  static begin(path: string, lines: JournalLines, snapshot: Iterable<StoredRecord>): JournalRewrite {
     return acquireIn((scope) => {
       const beside = besideOf(path);
       // WHY the same file: on a full disk its blocks are all there is.

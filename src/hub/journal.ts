@@ -11,7 +11,7 @@ import { tryLock } from "../os/file-lock.js";
 import { isAt, openOwnFile } from "../os/own-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { describeError } from "./client-connections.js";
-import { type HubRecord, type HubState, Replay } from "./hub-records.js";
+import { type HubRecord, type HubState, Replay, type StoredRecord } from "./hub-records.js";
 import { isOfThisBoot } from "./journal-judgement.js";
 import { JournalLines } from "./journal-lines.js";
 import { JournalRewrite, removeReserve, reserve } from "./journal-rewrite.js";
@@ -37,7 +37,7 @@ export class Journal {
   #compactAtBytes: number;
   /** Ends that could not be written down yet, as JSON. */
   #owed: string[] = [];
-  #snapshot: (() => Iterable<HubRecord>) | undefined;
+  #snapshot: (() => Iterable<StoredRecord>) | undefined;
   #later: (work: () => void) => void = setImmediate;
   #rewrite: JournalRewrite | undefined;
   #retryAtMs = 0;
@@ -86,7 +86,7 @@ export class Journal {
    * @param snapshot all that matters, over live tables that may change while it is read
    * @param later runs the next slice in another turn of the event loop
    */
-  keepShort(snapshot: () => Iterable<HubRecord>, later: (work: () => void) => void = setImmediate): void {
+  keepShort(snapshot: () => Iterable<StoredRecord>, later: (work: () => void) => void = setImmediate): void {
     this.#snapshot = snapshot;
     this.#later = later;
   }

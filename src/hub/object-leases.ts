@@ -3,7 +3,8 @@ import type { Lease } from "./shared-object.js";
 
 export class ObjectLeases<Fd> {
   readonly #all = new Map<number, Lease<Fd>>();
-  readonly #takenPlaces = new Set<number>();
+  /** WHY not at once: only channels have places, and a hub may have a hundred thousand objects. */
+  #takenPlaces: Set<number> | undefined;
   /** Its creator's. */
   owner: Lease<Fd> | undefined;
   /** Of a channel. */
@@ -25,20 +26,22 @@ export class ObjectLeases<Fd> {
   }
 
   isTaken(place: number): boolean {
-    return this.#takenPlaces.has(place);
+    return this.#takenPlaces?.has(place) ?? false;
   }
 
   add(lease: Lease<Fd>): void {
     this.#all.set(lease.id, lease);
     if (lease.kind === "owner") this.owner = lease;
     if (lease.role === "writer") this.writer = lease;
-    if (lease.place !== undefined) this.#takenPlaces.add(lease.place);
+    if (lease.place === undefined) return;
+    this.#takenPlaces ??= new Set();
+    this.#takenPlaces.add(lease.place);
   }
 
   delete(lease: Lease<Fd>): void {
     this.#all.delete(lease.id);
     if (this.owner === lease) this.owner = undefined;
     if (this.writer === lease) this.writer = undefined;
-    if (lease.place !== undefined) this.#takenPlaces.delete(lease.place);
+    if (lease.place !== undefined) this.#takenPlaces?.delete(lease.place);
   }
 }

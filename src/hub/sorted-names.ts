@@ -1,7 +1,15 @@
 /** The names that are taken, in order, so that a page of them costs no more than what is on it. */
 
 export class SortedNames {
-  readonly #names: string[] = [];
+  #names: string[] = [];
+
+  /** These, which are in any order. WHY at once: to add one after the other takes a large hub's start for ever. */
+  static of(names: Iterable<string>): SortedNames {
+    const sorted = new SortedNames();
+    // The order of code units, as of `<`.
+    sorted.#names = [...names].sort();
+    return sorted;
+  }
 
   get size(): number {
     return this.#names.length;
@@ -17,7 +25,7 @@ export class SortedNames {
   }
 
   clear(): void {
-    this.#names.length = 0;
+    this.#names = [];
   }
 
   /** Those that follow `after`, all where it is undefined. They do not change meanwhile. */

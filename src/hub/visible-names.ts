@@ -21,6 +21,20 @@ export class VisibleNames {
     }
   }
 
+  /** Begins with these, in any order. */
+  reset(objects: Iterable<Guarded>): void {
+    const lists = new Map<string, string[]>();
+    for (const object of objects) {
+      for (const key of keysOf(object)) {
+        const names = lists.get(key);
+        if (names === undefined) lists.set(key, [object.name]);
+        else names.push(object.name);
+      }
+    }
+    this.#lists.clear();
+    for (const [key, names] of lists) this.#lists.set(key, SortedNames.of(names));
+  }
+
   delete(object: Guarded): void {
     for (const key of keysOf(object)) {
       const names = this.#lists.get(key);

@@ -161,8 +161,16 @@ describe("a journal", () => {
     const clients = new Clients(random);
     for (let step = 0; step < 400; step += 1) clients.step();
     const truth = clients.rig.records;
+    const early = truth.slice(0, truth.length / 2);
     const { journal } = Journal.open(path, BOOT, () => {});
-    for (const record of truth) journal.append([record]);
+    const waiting: (() => void)[] = [];
+    journal.keepShort(
+      () => recordsOf(replay(early)),
+      (work) => waiting.push(work),
+    );
+    journal.rewrite();
+    for (let work = waiting.shift(); work !== undefined; work = waiting.shift()) work();
+    for (const record of truth.slice(early.length)) journal.append([record]);
     journal.close();
     const whole = readFileSync(path);
     const ended = new Set(truth.flatMap((record) => ("lease" in record ? [record.lease] : [])));

@@ -1,6 +1,6 @@
 /** The ends of hubs, and what the next one makes of what is left: a crash or restart, an orderly stop. */
 import assert from "node:assert/strict";
-import { type HubRecord, type HubState, recordsOf, replay } from "../../../src/hub/hub-records.js";
+import { type HubState, recordsOf, replay, type StoredRecord } from "../../../src/hub/hub-records.js";
 import type { EarlierConnection } from "../../../src/hub/inheritance.js";
 import type { ConnectionId } from "../../../src/hub/ports.js";
 import type { ObjectMemory } from "../../../src/hub/shared-object.js";
@@ -126,8 +126,8 @@ function memoryOf({ world }: Simulation, held: readonly Held[], mechanism: strin
   return { fds, writable: mechanism === "memfd" && held[0]?.writable === true };
 }
 
-function writtenDown(record: HubRecord): HubRecord {
-  return JSON.parse(JSON.stringify(record)) as HubRecord;
+function writtenDown(record: StoredRecord): StoredRecord {
+  return JSON.parse(JSON.stringify(record)) as StoredRecord;
 }
 
 function count(sim: Simulation, what: string): void {

@@ -3,7 +3,7 @@
  * manager that keeps descriptors. It fails where it is told to, and finds out whatever is closed twice or used after it was closed.
  */
 import { CudaIpcError } from "../../../src/base/errors.js";
-import type { HubRecord } from "../../../src/hub/hub-records.js";
+import type { HubRecord, StoredRecord } from "../../../src/hub/hub-records.js";
 import type { ConnectionId, HubPorts } from "../../../src/hub/ports.js";
 import type { MemoryFileFacts } from "../../../src/os/memory-file.js";
 import type { WithoutWriter } from "../../../src/ring/channel-end.js";
@@ -47,7 +47,7 @@ const GAINS: ReadonlySet<string> = new Set(["session", "object", "lease", "publi
 export class World implements HubPorts<number> {
   /** Descriptors that the hub has. */
   readonly open = new Map<number, Held>();
-  journal: HubRecord[] = [];
+  journal: StoredRecord[] = [];
   /** What the service manager keeps, by object. */
   readonly store = new Map<number, readonly Held[]>();
 

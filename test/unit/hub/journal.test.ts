@@ -15,7 +15,7 @@ import { constants } from "node:os";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { hasCode } from "../../../src/base/errors.js";
-import { type HubRecord, type HubState, recordsOf, replay } from "../../../src/hub/hub-records.js";
+import { type HubRecord, type HubState, recordsOf, replay, type StoredRecord } from "../../../src/hub/hub-records.js";
 import { Journal } from "../../../src/hub/journal.js";
 import { interceptFs } from "../../support/intercept-fs.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -83,7 +83,7 @@ describe("Journal", () => {
   }
 
   /** Runs the slices of a rewrite when the test says so. */
-  function slices(journal: Journal, snapshot: () => Iterable<HubRecord>): () => boolean {
+  function slices(journal: Journal, snapshot: () => Iterable<StoredRecord>): () => boolean {
     const waiting: (() => void)[] = [];
     journal.keepShort(snapshot, (work) => waiting.push(work));
     return () => {

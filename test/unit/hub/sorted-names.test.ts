@@ -21,6 +21,12 @@ describe("sorted names", () => {
     );
   });
 
+  it("begin with names in any order", () => {
+    const names = SortedNames.of(new Set(["b", "a", "B", "ab", "_"]));
+    names.add("aa");
+    assert.deepEqual([...names.after(undefined)], ["B", "_", "a", "aa", "ab", "b"]);
+  });
+
   it("lose what is deleted, and nothing else", () => {
     const names = namesOf("a", "b", "c");
     names.delete("b");
