@@ -12,7 +12,7 @@
  */
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
-import { leaseRecord, objectRecord, sessionRecord } from "./as-records.js";
+import { leaseRecord, objectOf, objectRecord, type RestoredState, sessionRecord } from "./as-records.js";
 import type { HubRecord, LeaseRecord, ObjectRecord } from "./hub-records.js";
 import { ObjectLeases } from "./object-leases.js";
 import type { HubPorts, Peer } from "./ports.js";
@@ -202,27 +202,9 @@ export class ObjectTable<Fd> {
   }
 
   /** An object of an earlier hub, without leases yet. Names are in order after `settle`. */
-  restore(record: ObjectRecord, state: Pick<SharedObject<Fd>, "published" | "named" | "account" | "memory">): void {
-    const { id, name, lifetime, sharing, descriptor, createdAtMs, owner, inodes, writable } = record;
-    const { published, named, account, memory } = state;
-    // WHY no spread: it takes three times as long as all the rest here.
-    const object: SharedObject<Fd> = {
-      id,
-      name,
-      lifetime,
-      sharing,
-      descriptor,
-      createdAtMs,
-      owner,
-      inodes,
-      writable,
-      account,
-      leases: new ObjectLeases(),
-      memory,
-      published,
-      named,
-    };
-    account.take(costOf(descriptor));
+  restore(record: ObjectRecord, state: RestoredState<Fd>): void {
+    const object = objectOf<Fd>(record, state);
+    object.account.take(costOf(object.descriptor));
     this.#addUnsorted(object);
     if (object.memory !== undefined) this.#ports.memoryArrived(object.id, object.memory.fds);
   }
@@ -292,9 +274,8 @@ export class ObjectTable<Fd> {
   #addUnsorted(object: SharedObject<Fd>): void {
     this.#objects.set(object.id, object);
     if (object.memory === undefined) this.#withoutMemoryCount += 1;
-    if (!object.named) return;
-    if (object.lifetime === "pinned") this.#pinnedCount += 1;
-    this.#byName.set(object.name, object);
+    if (object.named && object.lifetime === "pinned") this.#pinnedCount += 1;
+    if (object.named) this.#byName.set(object.name, object);
   }
 
   #addLease(lease: Lease<Fd>): void {
