@@ -115,12 +115,13 @@ function writeJournal(journal: Journal, options: JournalStartOptions): void {
 }
 
 function stateOf({ objects, leases, sessions }: JournalStartOptions): HubState {
-  const { pid, startTicks } = ownIdentity();
+  const { pid, pidNamespace, startTicks } = ownIdentity();
   const [uid, gid] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0];
   const state: HubState = { sessions: new Map(), objects: new Map(), leases: new Map(), lastId: 0 };
   for (let index = 0; index < sessions; index += 1) {
     const id = FIRST_ID + index;
-    state.sessions.set(id, { t: "session", id, pid, startTicks, uid, gid, groups: [], program: "bench" });
+    const peer = { pid, pidNamespace, pidfdInode: null, startTicks, uid, gid, groups: [] };
+    state.sessions.set(id, { t: "session", id, ...peer, program: "bench" });
   }
   for (let index = 0; index < objects; index += 1) {
     const id = FIRST_ID + sessions + index;
