@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Hub } from "../../../src/client/hub.js";
+import { createMemoryFile } from "../../../src/os/memory-file.js";
+import { ownIdentity } from "../../../src/os/process-identity.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { hostArray } from "../../support/messages.js";
+import { RawClient } from "../../support/raw-client.js";
+import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
 
@@ -40,6 +45,73 @@ describe("a process whose worker thread uses a hub", () => {
       });
     }
   }
+
+  it("goes on after 100 threads were terminated, and its descriptors and the hub's leases are as before", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    await using actor = new Actor(HOST, { args: [testHub.socket] });
+    await tell(actor, "start 1 hold");
+    await tell(actor, "terminate");
+    await until("the hub has everything back", () => holdsNothing(hub));
+    const before = { own: await tell(actor, "fds"), hub: testHub.fdCount() };
+    for (let round = 0; round < 10; round += 1) {
+      await tell(actor, "start 10 hold");
+      await tell(actor, "terminate");
+    }
+    await until("the hub has everything back", () => holdsNothing(hub));
+    assert.deepEqual({ own: await tell(actor, "fds"), hub: testHub.fdCount() }, before);
+  });
+
+  it("has its threads back on the next hub after a hub was killed, and they still end with what they hold", async () => {
+    const folder = new TestFolder();
+    const first = await TestHub.start({ folder });
+    await using actor = new Actor(HOST, { args: [folder.socket] });
+    await tell(actor, "start 2 hold");
+    first.kill("SIGKILL");
+    await first.exited();
+    await using testHub = await TestHub.start({ folder });
+    await using hub = await testHub.connect();
+    await until("both threads are back", async () => (await hub.status()).clients === 3);
+    await until("all have their memory", async () => (await hub.list()).every(({ hasMemory }) => hasMemory));
+    assert.equal((await hub.status()).objects, 6);
+    await tell(actor, "terminate");
+    await until("the hub has everything back", () => holdsNothing(hub));
+  });
+
+  it("may lose its threads while no hub runs: the next hub gets back what they held", async () => {
+    const folder = new TestFolder();
+    const first = await TestHub.start({ folder });
+    await using actor = new Actor(HOST, { args: [folder.socket] });
+    await tell(actor, "start 2 hold");
+    first.kill("SIGKILL");
+    await first.exited();
+    await tell(actor, "terminate");
+    await using testHub = await TestHub.start({ folder });
+    await using hub = await testHub.connect();
+    await until("the hub has everything back", () => holdsNothing(hub));
+  });
+
+  it("keeps the session of a thread whose connection alone was cut", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    const hello = {
+      op: "hello",
+      client: { version: "0", program: "raw" },
+      // This very thread: it lives.
+      thread: { tid: process.pid, startTicks: ownIdentity().startTicks },
+    };
+    const first = await RawClient.connect(testHub.socket, false);
+    const session = (await first.ask(hello)).result?.session;
+    using memory = createMemoryFile("frame", 4096);
+    const created = await first.ask({ op: "create", name: "frame", lifetime: "held", descriptor: hostArray }, [memory]);
+    assert.ok(created.ok, created.error?.message);
+    first[Symbol.dispose]();
+    await until("the hub has noticed", async () => (await hub.status()).clients === 1);
+    using second = await RawClient.connect(testHub.socket, false);
+    const { result } = await second.ask({ ...hello, resume: { session } });
+    assert.equal(result?.resumed, true);
+    assert.equal((await hub.status()).leases, 1);
+  });
 
   for (const [end, code] of [
     ["main exits", 0],

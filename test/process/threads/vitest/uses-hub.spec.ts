@@ -1,0 +1,13 @@
+// What a user's test under Vitest does with a hub: it leaves everything open.
+import { connect } from "../../../../src/index.js";
+
+declare const it: (name: string, body: () => Promise<void>) => void;
+
+it("shares an array", async () => {
+  const hub = await connect({ start: false, device: "host" });
+  const array = await hub.create("of-vitest", { dtype: "int32", shape: [4] });
+  await array.write(Int32Array.of(1, 2, 3, 4));
+  await array.publish();
+  const opened = (await hub.open("of-vitest")).as("int32");
+  if ((await opened.read())[3] !== 4) throw new Error("the array has other values");
+});
