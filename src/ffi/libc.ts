@@ -8,6 +8,9 @@ export interface Libc {
   open(path: string, flags: number, mode: number): number;
   close(fd: number): number;
   dup3(fd: number, number: number, flags: number): number;
+  epoll_create1(flags: number): number;
+  epoll_ctl(epoll: number, operation: number, fd: number, event: Uint8Array): number;
+  epoll_wait(epoll: number, events: Uint8Array, count: number, timeoutMs: number): number;
   memfd_create(name: string, flags: number): number;
   ftruncate(fd: number, length: number): number;
   fallocate(fd: number, mode: number, offset: number, length: number): number;
@@ -95,6 +98,9 @@ function open(): Libc {
     open: declare("open", "int", ["str", "int", "uint"]),
     close: declare("close", "int", ["int"]),
     dup3: declare("dup3", "int", ["int", "int", "int"]),
+    epoll_create1: declare("epoll_create1", "int", ["int"]),
+    epoll_ctl: declare("epoll_ctl", "int", ["int", "int", "int", "void*"]),
+    epoll_wait: declare("epoll_wait", "int", ["int", "void*", "int", "int"]),
     memfd_create: declare("memfd_create", "int", ["str", "uint"]),
     ftruncate: declare("ftruncate", "int", ["int", "int64"]),
     fallocate: declare("fallocate", "int", ["int", "int", "int64", "int64"]),

@@ -1,11 +1,14 @@
 /**
- * Calls back on the event loop when a descriptor is readable or writable. The only user of koffi's poll handles.
+ * Calls back on the event loop when a descriptor is readable or writable. The only user of koffi's poll handles, which are for
+ * the main thread, and of those of thread-poll.ts.
  */
+import { isMainThread } from "node:worker_threads";
 import { koffi } from "../ffi/koffi.js";
 import { afterPoll, awaitNoLonger, awaitPoll, standReady } from "./after-poll.js";
 import type { OwnedFd } from "./owned-fd.js";
+import { pollInThread, type ThreadPollHandle } from "./thread-poll.js";
 
-type PollHandle = ReturnType<ReturnType<typeof koffi>["node"]["poll"]>;
+type PollHandle = Pick<ThreadPollHandle, "start" | "stop" | "close" | "ref" | "unref">;
 
 /**
  * The watches that are open, with what they watch. WHY that too: a descriptor that is collected is closed, and libuv ends the process
@@ -40,7 +43,8 @@ export class FdWatch {
    */
   constructor(fd: OwnedFd, onReady: () => void) {
     this.#onReady = onReady;
-    this.#handle = koffi().node.poll(fd.number, { readable: true, disconnect: true }, this.#hop);
+    const poll = isMainThread ? koffi().node.poll : pollInThread;
+    this.#handle = poll(fd.number, { readable: true, disconnect: true }, this.#hop);
     if (watches.size === 0) process.on("exit", closeAll);
     watches.set(this, fd);
     // Made by somebody else's code for the end of the process, after `closeAll` has run.

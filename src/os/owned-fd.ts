@@ -62,17 +62,32 @@ export class OwnedFd {
     return new OwnedFd(fd);
   }
 
+  /** Hands the descriptor to somebody who closes it; this object is closed from now on. */
+  take(): number {
+    const fd = this.number;
+    // WHY another number: Node would close this one with the thread, whosever it is by then.
+    const taken = endsWithThread.has(fd) ? libc().fcntl(fd, F_DUPFD_CLOEXEC, 0) : fd;
+    if (taken < 0) throw systemError("duplicate a file descriptor", "fcntl");
+    this.#forget();
+    if (taken !== fd) closeNumber(fd);
+    return taken;
+  }
+
   close(): void {
     if (this.#fd < 0) return;
     const fd = this.#fd;
-    this.#fd = -1;
-    openCount -= 1;
-    forgotten.unregister(this);
+    this.#forget();
     closeNumber(fd);
   }
 
   [Symbol.dispose](): void {
     this.close();
+  }
+
+  #forget(): void {
+    this.#fd = -1;
+    openCount -= 1;
+    forgotten.unregister(this);
   }
 }
 

@@ -12,6 +12,7 @@ import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
 
 const HOST = new URL("./actors/thread-host.js", import.meta.url);
+const INTERRUPTED = new URL("./actors/interrupted.js", import.meta.url);
 const STAGES = ["connect", "hold", "transfer", "wait"];
 
 async function tell(actor: Actor, deed: string): Promise<unknown> {
@@ -45,6 +46,12 @@ describe("a process whose worker thread uses a hub", () => {
       });
     }
   }
+
+  it("goes on after a thread was terminated in a turn of its event loop in which a watch is ready", async () => {
+    await using actor = new Actor(INTERRUPTED);
+    assert.equal(await actor.says(), 1, actor.complaint);
+    assert.equal(await actor.exited(), 0, actor.complaint);
+  });
 
   it("goes on after 100 threads were terminated, and its descriptors and the hub's leases are as before", async () => {
     await using testHub = await TestHub.start();

@@ -57,6 +57,14 @@ describe("OwnedFd", () => {
     );
   });
 
+  it("hands its descriptor over, open, to whoever takes it", () => {
+    const fd = new OwnedFd(openSync("/dev/null", "r"));
+    const number = fd.take();
+    fd.close();
+    assert.ok(isOpen(number));
+    closeSync(number);
+  });
+
   it("refuses what is no descriptor, and counts nothing", () => {
     const before = openFdCount();
     for (const value of [-1, 1.5, Number.NaN]) assert.throws(() => new OwnedFd(value), RangeError);
