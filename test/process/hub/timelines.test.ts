@@ -107,7 +107,7 @@ describe("a timeline on the hub", () => {
     stream.settle = () => {
       throw new CudaIpcError("DEVICE_LOST", "Cannot ask a stream: the device failed");
     };
-    await assert.rejects(hub.close(), (error) => hasCode(error, "DEVICE_LOST"));
+    await hub.close();
     assert.deepEqual([theirs.ended, (await other.list()).length], [false, 1]);
     stream.settle = settle;
   });

@@ -1,13 +1,14 @@
 /**
  * A worker of the service that it is told. What a request's meta says is done: "double" it, "hold" it until told or given up, be
- * "stubborn" about it, "throw", or "die". Says what it begins, and why it gave up.
+ * "stubborn" about it, "throw", or "die". Says what it begins, and why it gave up. Told to "lose", it fails from then on as on a lost device.
  */
-import { type CudaIpcError, connect, type ServeOptions, serve } from "../../../../src/index.js";
+import { CudaIpcError, connect, type ServeOptions, serve } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
 const [socket, name] = [argument(0), argument(1)];
 const options: Omit<ServeOptions, "request" | "reply"> = JSON.parse(argument(2));
 const held: (() => void)[] = [];
+let isLost = false;
 
 const hub = await connect({ socket, start: false, device: "host" });
 const message = { dtype: "float64", shape: [8] } as const;
@@ -26,6 +27,7 @@ const service = await serve(hub, name, { request: message, reply: message, ...op
     });
     await Promise.race([released, aborted]);
   }
+  if (isLost) throw new CudaIpcError("DEVICE_LOST", "Cannot copy 64 bytes: the context is lost");
   const values = await request.array.read();
   await (await reply.loan()).array.write(values.map((value) => 2 * value));
   return { meta: { pid: process.pid, id } };
@@ -33,7 +35,8 @@ const service = await serve(hub, name, { request: message, reply: message, ...op
 say({ ready: true });
 for (;;) {
   const line = await told();
-  if (line === "release") for (const release of held.splice(0)) release();
+  if (line === "lose") isLost = true;
+  else if (line === "release") for (const release of held.splice(0)) release();
   else if (line === "facts") say({ clients: service.clients, running: service.running, waiting: service.waiting });
   else if (line.startsWith("close")) {
     void service.close({ timeoutMs: Number(line.slice(6) || 30_000) }).then(async () => {

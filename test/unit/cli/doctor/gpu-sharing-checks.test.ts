@@ -23,12 +23,19 @@ function told(
 
 describe("GPU sharing checks: MPS", () => {
   it("says that it is in use, and its danger", (t) => {
-    assert.match(told(t, gpu({ MPS_ENABLED: 1 }), "MPS"), /^in use: .*\na fault on the GPU in one client/);
+    const words = told(t, gpu({ MPS_ENABLED: 1 }), "MPS");
+    assert.match(
+      words,
+      /^in use: .*no \/tmp\/nvidia-mps here\n.*45 us .*6\.4 us .*H200.*\n.*killed .*DEVICE_LOST.*supervisor/,
+    );
   });
 
   it("says what it would bring where it is not in use or not known", (t) => {
     const words = told(t, gpu({ MPS_ENABLED: 0 }), "MPS");
-    assert.match(words, /^not in use \(MPS_ENABLED\); no \/tmp\/nvidia-mps here\n.*45 us .*6\.4 us .*H200/);
+    assert.match(
+      words,
+      /^not in use \(MPS_ENABLED\); no \/tmp\/nvidia-mps here\n.*45 us .*6\.4 us .*H200.*\n.*killed .*DEVICE_LOST/,
+    );
     assert.match(told(t, gpu({}), "MPS"), /^not known to this driver/);
   });
 

@@ -1,0 +1,42 @@
+/** Workers that lose their device and do not end: no request fails because of them, and none is begun twice against its policy. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { checkLeaks } from "../../support/leak-check.js";
+import { until } from "../../support/until.js";
+import { ask, asked, ServiceRig } from "./service-rig.js";
+
+describe("a worker whose device is lost", () => {
+  let rig: ServiceRig;
+  checkLeaks(async () => rig[Symbol.asyncDispose]());
+  beforeEach(async () => {
+    rig = await ServiceRig.start();
+  });
+
+  it("has its requests answered by another, and gets no more of them", async () => {
+    const lost = await rig.worker();
+    const client = await rig.client();
+    assert.equal((await ask(client, { id: 1 })).pid, lost.pid);
+    lost.goOn("lose");
+    const other = await rig.worker();
+    const answers = await Promise.all(Array.from({ length: 30 }, (_, id) => ask(client, { id })));
+    assert.deepEqual(new Set(answers.map(({ pid }) => pid)), new Set([other.pid]));
+    assert.ok(client.retried > 0);
+    const { retried } = client;
+    assert.equal((await ask(client, { id: 2 })).pid, other.pid);
+    assert.equal(client.retried, retried);
+  });
+
+  it('fails with "fail" what it had begun, and what it had not begun is answered by another', async () => {
+    const lost = await rig.worker({ depth: 2 });
+    const client = await rig.client({ policy: "fail" });
+    const begun = asked(client, { op: "hold", id: 1 });
+    const waiting = ask(client, { id: 2 });
+    assert.deepEqual(await lost.says(), { began: 1 });
+    await until("both are there", async () => (await rig.facts(lost)).waiting === 1);
+    const other = await rig.worker();
+    lost.goOn("lose");
+    lost.goOn("release");
+    await assert.rejects(begun, { code: "PEER_GONE" });
+    assert.equal((await waiting).pid, other.pid);
+  });
+});
