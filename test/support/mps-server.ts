@@ -3,10 +3,12 @@ import { spawnSync } from "node:child_process";
 import { MultiProcessService } from "../../bench/channel/mps.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 
+const CONTROL = "nvidia-cuda-mps-control";
+
 /** Why there can be no MPS server here, or undefined. */
 export function whyNoMps(): string | undefined {
-  const missing = spawnSync("nvidia-cuda-mps-control", ["-h"]).error !== undefined;
-  return whyNoGpu() ?? (missing ? "no nvidia-cuda-mps-control" : undefined);
+  const missing = spawnSync(CONTROL, ["-h"]).error !== undefined;
+  return whyNoGpu() ?? (missing ? `no ${CONTROL}` : undefined);
 }
 
 export function startMps(): MultiProcessService {

@@ -58,10 +58,17 @@ if (ofQuiet === undefined || ofFull === undefined || ofLate === undefined) throw
 
 const message = { dtype: "int32", shape: [16] } as const;
 // Its handler ends when nobody waits for it any more.
-const service = await serve(hub, `service-${mine}`, { request: message, reply: message }, ({ signal }) => {
-  return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
-});
-const client = connectService(hub, `service-${mine}`);
+const [service, spare] = await Promise.all(
+  ["service", "spare"].map((name) =>
+    serve(hub, `${name}-${mine}`, { request: message, reply: message }, ({ signal }) => {
+      return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    }),
+  ),
+);
+if (service === undefined || spare === undefined) throw new Error("services are missing");
+// WHY "fail": with "retry" the search for another worker would find the loss as well.
+const client = connectService(hub, `service-${mine}`, { policy: "fail" });
+const lateClient = connectService(hub, `spare-${mine}`);
 
 await array.fill(0);
 stuck.wait(gate, 1);
@@ -124,6 +131,7 @@ await attempt("launch", () =>
 await attempt("wait by a stream", () => busy.wait(gate, 2));
 await attempt("free memory", () => device.memoryInfo());
 await attempt("read", () => array.read());
+await attempt("request from a service", () => lateClient.request(undefined, { timeoutMs: 5000 }));
 say(later);
 
 const closing: string[] = [];
@@ -140,7 +148,8 @@ closeAll([ofQuiet, ofFull, ofLate, ofGiven, quiet, full, late, given, event, gat
 // WHY: what was closed looks for its streams on timers, and must say nothing there either.
 for (let timers = 0; timers < 5; timers += 1) await new Promise((resolve) => setTimeout(resolve, 2));
 closeAll([stuck, busy]);
-for (const end of [client.close(), service.close({ timeoutMs: 100 })]) {
+const now = { timeoutMs: 100 };
+for (const end of [client.close(), lateClient.close(), service.close(now), spare.close(now)]) {
   await end.catch((error: unknown) => closing.push(`service: ${String(error)}`));
 }
 await hub.close().catch((error: unknown) => closing.push(`hub: ${String(error)}`));
