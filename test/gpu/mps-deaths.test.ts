@@ -51,8 +51,10 @@ describe("under MPS, a client that ends while its kernel runs", { skip: whyNoMps
       await using first = new Actor(SURVIVOR, { args: [testHub.socket], env });
       await using second = new Actor(SURVIVOR, { args: [testHub.socket], env });
       await using outside = new Actor(actor("mps-bystander"), { args: [testHub.socket] });
+      await Promise.all([waiting(first), waiting(second), outside.says()]);
+      // WHY only now: what loads code may wait for a kernel that runs.
       await using victim = new Actor(actor("mps-victim"), { args: [what], env });
-      await Promise.all([waiting(first), waiting(second), outside.says(), victim.says()]);
+      await victim.says();
       const { pid } = await hub.status();
       const endMs = Date.now();
       if (what === "faults") victim.goOn();
@@ -76,8 +78,9 @@ describe("under MPS, a client that is killed while it fills memory", { skip: why
     const { env } = mps;
     await using testHub = await TestHub.start();
     await using bystander = new Actor(actor("mps-bystander"), { args: [testHub.socket], env });
+    await bystander.says();
     await using victim = new Actor(actor("mps-victim"), { args: ["fills"], env });
-    await Promise.all([bystander.says(), victim.says()]);
+    await victim.says();
     victim.kill("SIGKILL");
     await victim.exited();
     bystander.goOn();

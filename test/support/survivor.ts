@@ -11,6 +11,15 @@ interface End {
   readonly atMs: number;
 }
 
+/** Files of ours that are open, and those that a driver may have as well. */
+type Files = readonly [ours: readonly string[], events: readonly string[]];
+
+interface Closed {
+  readonly closing: readonly string[];
+  readonly left: Files;
+  readonly before: Files;
+}
+
 type Ends = readonly (readonly [name: string, end: End])[];
 
 const ofMps = /^Start this process again, open by name and go on: a client of its MPS server was killed or faulted/;
@@ -26,8 +35,7 @@ export interface Loss {
 export async function checkSurvivor(survivor: Actor, { lose, tell = () => {} }: Loss): Promise<void> {
   await waiting(survivor);
   lose();
-  const atMs = Date.now();
-  await checkEnds(survivor, atMs, tell);
+  await checkEnds(survivor, Date.now(), tell);
 }
 
 /** Resolves once it waits in every way. */
@@ -43,8 +51,9 @@ export async function checkEnds(survivor: Actor, lostMs: number, tell: (line: st
   const later = (await survivor.says()) as Ends;
   for (const [name, { code, message }] of later) tell(`${name}: ${code}: ${message}`);
   for (const [name, end] of later) checkEnd(name, end);
-  const { closing, left, before } = (await survivor.says()) as Record<string, unknown>;
-  assert.deepEqual({ closing, left }, { closing: [], left: before });
+  const { closing, left, before } = (await survivor.says()) as Closed;
+  assert.deepEqual({ closing, left: left[0] }, { closing: [], left: before[0] });
+  tell(`bells, and what a driver has like them: ${before[1].length} before, ${left[1].length} after`);
   survivor.goOn();
   assert.equal(await survivor.exited(), 0, survivor.complaint);
   assert.equal(survivor.complaint, "");

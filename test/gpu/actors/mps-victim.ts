@@ -15,7 +15,7 @@ const what = argument(0);
 const device = Device.open("cuda:0");
 const stream = device.createStream();
 const counter = DeviceArray.allocate(device, { dtype: "uint64", shape: [1] });
-const large = DeviceArray.allocate(device, { dtype: "uint32", shape: [256 * 1024 * 1024] });
+const large = DeviceArray.allocate(device, { dtype: "uint32", shape: [1024 * 1024 * 1024] });
 await counter.clear();
 const count = Module.load(device, COUNT_KERNEL).kernel("count");
 const run = (nanoseconds: bigint) => count.launch({ grid: 1, block: 1, args: [counter, arg.u64(nanoseconds)], stream });
@@ -24,7 +24,7 @@ if (what === "kernels") for (let i = 0; i < 100; i += 1) run(100n * MS);
 if (what === "endless") run(2n ** 62n);
 if (what === "fills") {
   const { pointer } = large.buffer;
-  for (let value = 0; value < 500; value += 1) {
+  for (let value = 0; value < 900; value += 1) {
     device.driver.fill(stream.handle, pointer, { elementBytes: 4, value }, large.elementCount);
   }
 }

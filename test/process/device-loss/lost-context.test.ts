@@ -33,7 +33,9 @@ describe("a process whose context is lost, on a libcuda in C", { skip }, () => {
       args: [testHub.socket],
       env: { ...env, LIBCUDA_IN_C_LOST: flag },
     });
-    await checkSurvivor(survivor, { lose: () => writeFileSync(flag, "") });
+    const told: string[] = [];
+    await checkSurvivor(survivor, { lose: () => writeFileSync(flag, ""), tell: (line) => told.push(line) });
+    assert.match(told.at(-1) ?? "", /: (\d+) before, \1 after$/);
     assert.deepEqual((await owner.list()).map(({ name }) => name).sort(), ["never", "pinned"]);
     await using checker = new Actor(new URL("../../gpu/actors/mps-checker.js", import.meta.url), {
       args: [testHub.socket, "pinned", "7"],
