@@ -1,0 +1,25 @@
+// Opens what creates-all.ts creates, says what is in it, waits for the timeline, and says how its next wait ends and what is left on
+// the hub. Arguments: socket.
+
+import { CudaIpcError } from "../../../../src/base/errors.js";
+import { connect } from "../../../../src/client/connect.js";
+import { argument, say } from "../../../support/actor-side.js";
+
+await using hub = await connect({ socket: argument(0), start: false, device: "host" });
+using pooled = (await hub.open("pooled", { access: "read-write" })).as("int32");
+using bundle = await hub.openBundle("bundle");
+using pinned = (await hub.open("pinned")).as("uint8");
+using timeline = await hub.openTimeline("steps");
+say({
+  pooled: [(await pooled.read())[999], pooled.buffer.mechanism],
+  bundle: [...(await bundle.array("b").as("int64").read())].map(Number),
+  metadata: bundle.metadata,
+  pinned: [...(await pinned.read())],
+  holders: (await hub.inspect("pooled")).holders.length,
+});
+await timeline.wait(5);
+say("signalled");
+await timeline.wait(6).catch((error: unknown) => say(error instanceof CudaIpcError ? error.code : String(error)));
+pooled.close();
+bundle.close();
+say((await hub.list()).map(({ name }) => name));

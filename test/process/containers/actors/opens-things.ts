@@ -1,0 +1,36 @@
+// Opens what is shared without a hub, says what is in it or why not, and goes on each time it is told to: asks for more of the memory that
+// grows, waits for the timeline, and does both again when the exporter is dead. Arguments: the documents.
+import { CudaIpcError } from "../../../../src/base/errors.js";
+import { Device } from "../../../../src/gpu/device.js";
+import { FollowedMemory, openShared, openSharedEvent, openSharedTimeline } from "../../../../src/index.js";
+import { argument, say, told } from "../../../support/actor-side.js";
+
+const documents = JSON.parse(argument(0)) as Record<string, unknown>;
+using device = Device.open("host");
+
+async function attempt(open: () => unknown): Promise<unknown> {
+  try {
+    return await open();
+  } catch (error) {
+    return error instanceof CudaIpcError ? error.code : String(error);
+  }
+}
+
+using pooled = (await openShared(documents.pooled, { device, access: "read-write" })).as("float32");
+using followed = await FollowedMemory.open(device, documents.growing);
+using timeline = await openSharedTimeline(device, documents.timeline);
+say({
+  pooled: (await pooled.read())[999],
+  growing: followed.buffer.byteLength,
+  legacy: await attempt(() => openShared(documents.legacy)),
+  event: await attempt(() => openSharedEvent(device, documents.event)),
+});
+await told();
+say(await followed.follow());
+await timeline.wait(1);
+say("signalled");
+say(await attempt(() => timeline.wait(2)));
+await told();
+say(await attempt(() => followed.follow()));
+say(await attempt(() => openShared(documents.pooled)));
+say((await pooled.read())[1]);
