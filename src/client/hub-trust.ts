@@ -2,6 +2,7 @@
 import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { ownUid, ROOT } from "../os/runtime-folder.js";
+import { userWords } from "../os/user-namespace.js";
 
 /** The name of a user, for those who print it. */
 export { userName } from "../os/account-names.js";
@@ -21,7 +22,7 @@ export function checkHubUser(socketPath: string, uid: number, trusted: ReadonlyS
   if (trusted.has(uid)) return;
   throw new CudaIpcError(
     "UNTRUSTED_PEER",
-    `Cannot trust the hub at ${socketPath}: it runs as user ${uid}, this process as ${ownUid()}; ` +
+    `Cannot trust the hub at ${socketPath}: it runs as ${userWords(uid)}, this process as ${ownUid()}; ` +
       "a hub of another user than root is trusted where CUDA_IPC_HUB_UID or the option hubUid names that user",
   );
 }

@@ -5,6 +5,7 @@
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
 import { tryLockFile } from "../os/file-lock.js";
+import type { OwnedFd } from "../os/owned-fd.js";
 import { checkCommonFolder, folderOwner, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { Farewell, HubConnection } from "./hub-connection.js";
 
@@ -59,7 +60,7 @@ export async function tryStart(
   greeting: Greeting,
   impatient: boolean,
 ): Promise<HubConnection | undefined> {
-  const lock = tryLockFile(`${place.socketPath}.start`);
+  const lock = tryLockStart(place.socketPath);
   if (lock === undefined && !impatient) return undefined;
   try {
     // WHY again: whoever had the lock before may have started one since the caller looked.
@@ -71,6 +72,17 @@ export async function tryStart(
     return await tryConnect(place, greeting);
   } finally {
     lock?.close();
+  }
+}
+
+/** @throws HUB_UNAVAILABLE if the folder is mounted for reading alone, as containers may have it that are to start no hub */
+function tryLockStart(socketPath: string): OwnedFd | undefined {
+  try {
+    return tryLockFile(`${socketPath}.start`);
+  } catch (cause) {
+    if (!(cause instanceof SystemError && cause.errnoName === "EROFS")) throw cause;
+    const found = "none listens there, and its folder is read-only here, so that none can be started";
+    throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: ${found}`, { cause });
   }
 }
 

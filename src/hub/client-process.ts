@@ -1,15 +1,27 @@
 /** Which process a client is, as the kernel says, and how a hub that starts finds the processes of an earlier one again. */
+import { CudaIpcError } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { pidfdInode } from "../os/pidfd-inode.js";
 import { identityOf, openProcess, ownIdentity } from "../os/process-identity.js";
 import { openPidfd } from "../os/process-watch.js";
 import type { SeqpacketSocket } from "../os/seqpacket.js";
+import { isMappedGroup, isMappedUser } from "../os/user-namespace.js";
 import type { Peer } from "./ports.js";
 
-/** @param pidfd of the process on the other side of the socket; undefined if it has ended, or before Linux 6.5 is not seen */
+/**
+ * @param pidfd of the process on the other side of the socket; undefined if it has ended, or before Linux 6.5 is not seen
+ * @throws UNTRUSTED_PEER
+ */
 export function peerOf(socket: SeqpacketSocket, pidfd: OwnedFd | undefined): Peer {
   const { pid, uid, gid } = socket.peerCredentials();
+  if (!isMappedUser(uid) || !isMappedGroup(gid)) {
+    const found = "its user or group is not mapped in the user namespace of the hub, where all such users look alike";
+    throw new CudaIpcError(
+      "UNTRUSTED_PEER",
+      `Cannot serve this client: ${found}. Run the hub outside of that namespace.`,
+    );
+  }
   return {
     pid,
     pidNamespace: ownIdentity().pidNamespace,
@@ -17,7 +29,7 @@ export function peerOf(socket: SeqpacketSocket, pidfd: OwnedFd | undefined): Pee
     startTicks: identityOf(pid)?.startTicks ?? null,
     uid,
     gid,
-    groups: socket.peerGroups(),
+    groups: socket.peerGroups().filter(isMappedGroup),
   };
 }
 

@@ -8,6 +8,7 @@ import { dirname, isAbsolute, join, resolve } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
 import { checkSocketPath } from "./seqpacket.js";
 import { fromNodeError } from "./system-error.js";
+import { isMappedUser, userWords } from "./user-namespace.js";
 
 /** May read and change everything anyway, so that it is trusted by everybody. */
 export const ROOT = 0;
@@ -87,7 +88,7 @@ export function prepareCommonFolder(socketPath: string, makes = true): boolean {
 export function checkRuntimeFolder(socketPath: string): boolean {
   const wanted = `a folder of user ${ownUid()} with mode 0700`;
   return check(socketPath, wanted, (stats) => {
-    if (stats.uid !== ownUid()) return `it belongs to user ${stats.uid}`;
+    if (stats.uid !== ownUid()) return `it belongs to ${userWords(stats.uid)}`;
     return (stats.mode & 0o077) === 0 ? undefined : modeWords(stats);
   });
 }
@@ -99,7 +100,7 @@ export function checkRuntimeFolder(socketPath: string): boolean {
 export function checkCommonFolder(socketPath: string, trustedUids: ReadonlySet<number>): boolean {
   const users = [...trustedUids].join(" or ");
   return check(socketPath, `a folder of user ${users} that nobody else can write to`, (stats) => {
-    if (!trustedUids.has(stats.uid)) return `it belongs to user ${stats.uid}`;
+    if (!trustedUids.has(stats.uid)) return `it belongs to ${userWords(stats.uid)}`;
     return (stats.mode & 0o022) === 0 ? undefined : modeWords(stats);
   });
 }
@@ -150,5 +151,11 @@ function makeFolder(folder: string, recursive: boolean): void {
 export function ownUid(): number {
   const uid = process.geteuid?.();
   if (uid === undefined) throw new CudaIpcError("UNSUPPORTED", "Cannot find the user of this process: not on Linux");
-  return uid;
+  if (isMappedUser(uid)) return uid;
+  // WHY refused: every user that this namespace does not map would seem to be the same one as this process.
+  const remedy = "Map the user of this process in the container's user namespace";
+  throw new CudaIpcError(
+    "UNSUPPORTED",
+    `Cannot tell the user of this process from others: it is not mapped. ${remedy}.`,
+  );
 }

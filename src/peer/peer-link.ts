@@ -6,6 +6,7 @@ import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
 import { ownUid } from "../os/runtime-folder.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
+import { userWords } from "../os/user-namespace.js";
 import { encodeMessage } from "../wire/codec.js";
 import type { PeerMessage } from "../wire/peer-messages.js";
 
@@ -37,7 +38,7 @@ export class PeerLink {
       const socket = scope.own(SeqpacketSocket.connect(path), (socket) => socket.close());
       const { uid } = socket.peerCredentials();
       if (uid !== ownUid()) {
-        const message = `Cannot trust who listens at ${path}: it runs as user ${uid}, this process as ${ownUid()}`;
+        const message = `Cannot trust who listens at ${path}: it runs as ${userWords(uid)}, this process as ${ownUid()}`;
         throw new CudaIpcError("UNTRUSTED_PEER", message);
       }
       return new PeerLink(path, socket);
