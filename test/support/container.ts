@@ -18,7 +18,7 @@ const UNSHARE = [
   "--kill-child",
 ];
 
-/** $0 is the folder that is shared, $1 how it is mounted, and the rest is the command. */
+/** $0 is the folder that is shared, $1 how it is mounted, $2 what to do first, and the rest is the command. */
 const SETUP = `set -e
 mount --bind "$0" /mnt
 mount -t tmpfs tmpfs "${tmpdir()}"
@@ -27,7 +27,8 @@ mount --bind /mnt "$0"
 umount /mnt
 mount -o "remount,bind,$1" "$0"
 mount -t tmpfs tmpfs /dev/shm
-shift
+eval "$2"
+shift 2
 exec "$@"`;
 
 export interface ContainerOptions {
@@ -35,15 +36,17 @@ export interface ContainerOptions {
   readonly readOnly?: boolean;
   /** Leave the machine's /proc in place, which shows the processes of another PID namespace. */
   readonly foreignProc?: boolean;
+  /** A command of the shell that runs in it first, to take something from it. */
+  readonly restrict?: string;
 }
 
 /** The command before a command that runs it in a container of its own, which shares this folder. */
 export function inContainer(
   folder: string,
-  { readOnly = false, foreignProc = false }: ContainerOptions = {},
+  { readOnly = false, foreignProc = false, restrict = ":" }: ContainerOptions = {},
 ): string[] {
   const proc = foreignProc ? [] : ["--mount-proc"];
-  return [...UNSHARE, ...proc, "sh", "-c", SETUP, folder, readOnly ? "ro" : "rw"];
+  return [...UNSHARE, ...proc, "sh", "-c", SETUP, folder, readOnly ? "ro" : "rw", restrict];
 }
 
 /** Why tests with containers are skipped; false where they run. */
