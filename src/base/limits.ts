@@ -32,6 +32,8 @@ export const limits = {
   hubWaitingOpensMax: 32_768,
   /** Replies of one hub that wait for clients that do not read them. */
   hubUnreadBytesMax: 64 * MiB,
+  /** Objects that were lost and are still named by the hub. */
+  lostObjectsMax: 100,
   /** Opens of one client that wait for a name to be published. */
   waitingOpensPerClientMax: 1024,
   /** Leases that one client holds at a time: one for each object that it created, and for each open. */
@@ -127,6 +129,10 @@ export const defaults = {
   unseenThreadMs: 30_000,
   /** How long a hub that was started on demand stays without clients and pinned objects. */
   hubIdleMs: 30_000,
+  /** How long the answer to `publish` waits until the object is kept for the next hub. */
+  keptWaitMs: 500,
+  /** How long a keeper may take nothing of what waits for it before another one takes its place. */
+  keeperStuckMs: 3000,
   /** How long another process may take to answer, to appear, or to reach a barrier before the caller is told. */
   peerTimeoutMs: 30_000,
   /** How long a client that has taken a worker's offer may be silent before the worker makes another. */

@@ -5,7 +5,7 @@ import { Terminal } from "./terminal.js";
 export class CommandContext {
   readonly terminal: Terminal;
   readonly interruption: Interruption;
-  /** Set to 1 by a command that has said itself what failed. */
+  /** Set by a command that has said itself what happened. */
   exitCode = 0;
   /** Set where output was given up on that nobody takes, so that the process must not wait for it. */
   leavesOutput = false;

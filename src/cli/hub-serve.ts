@@ -11,6 +11,9 @@ import { servedWords } from "./hub-check-config.js";
 import { addPolicyOptions, type PolicyOptions, policyFields } from "./policy-options.js";
 import { idleWords } from "./words.js";
 
+/** EX_TEMPFAIL of sysexits.h. */
+const RESTART_EXIT_CODE = 75;
+
 interface ServeOptions extends PolicyOptions {
   readonly socket?: string;
   readonly idleMs?: number;
@@ -37,7 +40,8 @@ export function addHubServe(hub: Command, context: CommandContext): void {
   addPolicyOptions(command);
 }
 
-async function serve(options: ServeOptions, { terminal, interruption }: CommandContext): Promise<void> {
+async function serve(options: ServeOptions, context: CommandContext): Promise<void> {
+  const { terminal, interruption } = context;
   // WHY: a full disk under its log, or a terminal that is gone, must not end the hub and what it keeps.
   terminal.dropUnwritable();
   const log = (line: string) => terminal.line(`${new Date().toISOString()}  ${line}`);
@@ -46,16 +50,21 @@ async function serve(options: ServeOptions, { terminal, interruption }: CommandC
   const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? settings.idleMs);
   // WHY: the socket and its lock are made for this user alone.
   process.umask(0o077);
-  const service = HubService.fromEnv(log);
+  const service = HubService.ofProcess({ log, command: [process.execPath, ...process.argv.slice(1)] });
   const hub = HubServer.start({ socket: options.socket ?? settings.socket, idleMs, policy, service, log });
   log(`hub ${process.pid} listens at ${hub.socketPath}`);
   log(`it ${Number.isFinite(idleMs) ? idleWords(idleMs) : "stays until it is stopped"}`);
+  if (service?.keeper !== undefined) {
+    log(`if it is killed or restarted, keeper ${service.keeper.pid} starts the next one in the background`);
+  }
   if (file !== undefined) log(`configured by ${file}`);
   if (servesOthers(policy)) log(`serves ${servedWords(policy)}`);
   await Promise.race([hub.ended, interruption.received()]);
   // WHY: a service manager that ends a service may start it again, and passes on what it kept.
-  if (service?.restarts && interruption.name === "SIGTERM") hub.leave();
+  if (service?.isManaged && interruption.name === "SIGTERM") hub.leave();
   else hub.stop();
   await hub.ended;
+  // WHY: for a service manager this is a failure, after which it starts the next hub (Restart=on-failure).
+  if (service?.isManaged && hub.hasLeft && interruption.name === undefined) context.exitCode = RESTART_EXIT_CODE;
   log(interruption.signal.aborted ? "interrupted: hub ended" : "hub ended");
 }

@@ -48,9 +48,11 @@ function statusRows(status: HubStatus): string[][] {
       `process ${status.pid}, version ${status.version}, up ${ageWords(Date.now() - status.startedAtMs)}, ${idle}`,
     ],
     ["socket", status.socket],
+    ["keeper", keeperWords(status)],
     ["clients", `${status.clients} (besides this command)${detachedWords(status)}`],
     ["objects", `${status.objects}, of which ${status.pinned} pinned; ${plural(status.leases, "lease")}`],
     ...withoutMemoryRows(status),
+    ...lostRows(status),
     ["waiting", plural(status.waitingOpens, "open")],
     ["memory", `${sizeWords(status.hostBytes)} on the host, ${sizeWords(status.deviceBytes)} on GPUs`],
     ...status.limits.map(limitRow),
@@ -65,6 +67,19 @@ function detachedWords({ detached }: HubStatus): string {
 
 function withoutMemoryRows({ withoutMemory }: HubStatus): string[][] {
   return withoutMemory === 0 ? [] : [["", `${withoutMemory} without memory, until a process that holds it comes back`]];
+}
+
+function keeperWords({ keeper }: HubStatus): string {
+  if (keeper === null) return "none: a service manager or nobody starts the next hub";
+  return `process ${keeper.pid}, has ${plural(keeper.descriptors, "descriptor")} for the next hub`;
+}
+
+function lostRows({ lost }: HubStatus): string[][] {
+  return lost.map(({ name, byteLength, device, ownerPid, ownerUid, lostAtMs }, index) => {
+    const what = `"${name}", ${sizeWords(byteLength)} on ${device}`;
+    const made = `made by process ${ownerPid} of ${userWords(ownerUid)}`;
+    return [index === 0 ? "lost" : "", `${what}, ${made}, ${ageWords(Date.now() - lostAtMs)} ago`];
+  });
 }
 
 const ownerWords = { hub: "the hub", user: "you", client: "each client" } as const;

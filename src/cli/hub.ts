@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import type { CommandContext } from "./command-context.js";
 import { addHubCheckConfig } from "./hub-check-config.js";
+import { addHubRestart } from "./hub-restart.js";
 import { addHubServe } from "./hub-serve.js";
 import { addHubStatus } from "./hub-status.js";
 import { addHubStop } from "./hub-stop.js";
@@ -17,6 +18,7 @@ export function addHub(program: Command, context: CommandContext): void {
     );
   addHubServe(hub, context);
   addHubStatus(hub, context);
+  addHubRestart(hub, context);
   addHubStop(hub, context);
   addHubCheckConfig(hub, context);
 }

@@ -25,6 +25,7 @@ import type { HubLink, Reconnected } from "./hub-link.js";
 import { HubObjects } from "./hub-objects.js";
 import type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
 import { listObjects } from "./list-objects.js";
+import { restartHub } from "./restart-hub.js";
 import { SharedArray } from "./shared-array.js";
 import { SharedBundle } from "./shared-bundle.js";
 import {
@@ -246,16 +247,13 @@ export class Hub {
 
   /** Everything that is shared, in order of names; with `prefix` what has a name that begins so. */
   async list(options: WaitOptions & { readonly prefix?: string | undefined } = {}): Promise<ObjectSummary[]> {
-    this.#checkOpen("list what is shared");
-    const deadline = new Deadline("list what is shared", options, defaults.requestTimeoutMs);
-    return listObjects(this.#link, deadline, options.prefix === undefined ? "" : checkName(options.prefix));
+    const prefix = options.prefix === undefined ? "" : checkName(options.prefix);
+    return listObjects(this.#link, this.#begin("list what is shared", options), prefix);
   }
 
   /** One object and who holds it. */
   async inspect(name: string, options: WaitOptions = {}): Promise<Inspection> {
-    this.#checkOpen(`inspect "${name}"`);
-    const deadline = new Deadline(`inspect "${name}"`, options, defaults.requestTimeoutMs);
-    return this.#link.request("inspect", { name: checkName(name) }, deadline);
+    return this.#link.request("inspect", { name: checkName(name) }, this.#begin(`inspect "${name}"`, options));
   }
 
   /**
@@ -263,15 +261,11 @@ export class Hub {
    * @throws NOT_FOUND
    */
   async remove(name: string, options: WaitOptions = {}): Promise<void> {
-    this.#checkOpen(`remove "${name}"`);
-    const deadline = new Deadline(`remove "${name}"`, options, defaults.requestTimeoutMs);
-    await this.#link.request("remove", { name: checkName(name) }, deadline);
+    await this.#link.request("remove", { name: checkName(name) }, this.#begin(`remove "${name}"`, options));
   }
 
   async status(options: WaitOptions = {}): Promise<HubStatus> {
-    this.#checkOpen("ask the hub for its status");
-    const deadline = new Deadline("ask the hub for its status", options, defaults.requestTimeoutMs);
-    return this.#link.request("status", {}, deadline);
+    return this.#link.request("status", {}, this.#begin("ask the hub for its status", options));
   }
 
   /**
@@ -279,9 +273,12 @@ export class Hub {
    * @throws HUB_IN_USE
    */
   async stop(options: WaitOptions & { readonly force?: boolean } = {}): Promise<void> {
-    this.#checkOpen("stop the hub");
-    const deadline = new Deadline("stop the hub", options, defaults.requestTimeoutMs);
-    await this.#link.request("stop", { force: options.force ?? false }, deadline);
+    await this.#link.request("stop", { force: options.force ?? false }, this.#begin("stop the hub", options));
+  }
+
+  /** Has the next hub go on with names, leases and memory, and resolves with its status. @throws NO_KEEPER */
+  async restart(options: WaitOptions = {}): Promise<HubStatus> {
+    return restartHub(this.#link, this.#begin("restart the hub", options));
   }
 
   /**
@@ -310,6 +307,11 @@ export class Hub {
     } finally {
       await this.#link.close({ goodbye }).finally(() => this.#devices.close());
     }
+  }
+
+  #begin(attempt: string, options: WaitOptions): Deadline {
+    this.#checkOpen(attempt);
+    return new Deadline(attempt, options, defaults.requestTimeoutMs);
   }
 
   #checkOpen(attempt: string): void {

@@ -102,6 +102,11 @@ export class ClientConnection implements Job {
     return this.#channel?.open ?? false;
   }
 
+  /** Of the client's process, which stays the connection's; undefined once that has ended. */
+  get pidfd(): OwnedFd | undefined {
+    return this.#process?.pidfd;
+  }
+
   /** As `ClientSocket.send`. */
   send(reply: Reply, fds: readonly OwnedFd[], again: () => Outgoing<OwnedFd>): void {
     if (this.open) this.#channel?.send(reply, fds, again);

@@ -10,8 +10,8 @@ import type { Reply } from "../wire/messages.js";
 import { ClientConnection, type ConnectionEvents, type Shared } from "./client-connection.js";
 import { findClientProcess, peerOf } from "./client-process.js";
 import type { HubCore } from "./hub-core.js";
-import type { SessionThread } from "./hub-records.js";
-import type { ConnectionId, Outgoing, Peer } from "./ports.js";
+import type { EarlierConnection } from "./inheritance.js";
+import type { ConnectionId, Outgoing } from "./ports.js";
 import { refusal } from "./refusal.js";
 import { UnreadDescriptors } from "./unread-descriptors.js";
 import { UserTurns } from "./user-turns.js";
@@ -63,9 +63,11 @@ export class ClientConnections {
   /**
    * Watches a process whose session an earlier hub had under this number. One that this hub cannot see has `unseenClientMs` to come
    * back.
+   * @param kept a pidfd of it, which is taken over; without one the process is looked for by its number
    */
-  watch(id: ConnectionId, peer: Peer, thread: SessionThread | undefined): void {
-    const pidfd = findClientProcess(peer);
+  watch(id: ConnectionId, { peer, session }: EarlierConnection, kept: OwnedFd | undefined): void {
+    const { thread } = session;
+    const pidfd = kept ?? findClientProcess(peer);
     if (pidfd === "gone") this.#requireCore().processEnded(id);
     else {
       this.#lastId = Math.max(this.#lastId, id);
@@ -77,6 +79,11 @@ export class ClientConnections {
       // WHY not of an unseen process: that its thread is not found says nothing.
       if (thread !== undefined) this.watchThread(id, thread, thread.isSeen && pidfd !== "unseen");
     }
+  }
+
+  /** Of this connection's process, which stays the connection's. */
+  pidfdOf(id: ConnectionId): OwnedFd | undefined {
+    return this.#connections.get(id)?.pidfd;
   }
 
   reply(id: ConnectionId, reply: Reply, fds: readonly OwnedFd[], again?: () => Outgoing<OwnedFd>): void {

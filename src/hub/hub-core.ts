@@ -14,6 +14,7 @@ import { hubStatus } from "./hub-report.js";
 import type { Inheritance } from "./inheritance.js";
 import { ObjectRequests } from "./object-requests.js";
 import { ObjectTable } from "./object-table.js";
+import { PendingPublishes } from "./pending-publishes.js";
 import type { HubPolicy } from "./policy.js";
 import type { ConnectionId, HubIdentity, HubPorts, Peer, SessionId } from "./ports.js";
 import { Account } from "./quota.js";
@@ -33,6 +34,7 @@ export class HubCore<Fd> {
   readonly #waiting = new WaitingOpens<Fd>();
   readonly #requests: ObjectRequests<Fd>;
   readonly #givingBack: GivingBack<Fd>;
+  readonly #publishes = new PendingPublishes();
   #lastId: number;
 
   /** @param lastId no number up to this one is given to a session, an object or a lease */
@@ -147,6 +149,13 @@ export class HubCore<Fd> {
     if (damage.code === "MESSAGE_TOO_LARGE") this.#ports.hangUp(id);
   }
 
+  /** The next hub would have this object, or its publisher is not to wait for that any longer. */
+  kept(object: number): void {
+    for (const { connection, request } of this.#publishes.take(object)) {
+      if (this.#sessions.find(connection)?.attached) this.#answer(connection, request, {});
+    }
+  }
+
   /** Answers a request with an error. */
   refuse(connection: ConnectionId, request: number, error: unknown): void {
     this.#ports.reply(connection, refusal(request, error), []);
@@ -156,6 +165,7 @@ export class HubCore<Fd> {
   close(): void {
     this.#objects.clear();
     this.#waiting.clear();
+    this.#publishes.clear();
     this.#sessions.clear();
   }
 
@@ -172,7 +182,9 @@ export class HubCore<Fd> {
       this.#checkRate(connection, request);
       checkFdCount(request, attached.fds.length);
       const result = this.#dispatch(connection, request, attached);
-      if (result !== undefined) this.#answer(connection.id, request, result);
+      if (request.op === "publish" && !this.#ports.isKept(request.object)) {
+        this.#publishes.add(request.object, { connection: connection.id, request: request.id });
+      } else if (result !== undefined) this.#answer(connection.id, request.id, result);
     } catch (error) {
       this.refuse(connection.id, request.id, error);
       return;
@@ -221,7 +233,7 @@ export class HubCore<Fd> {
       case "restore":
         return this.#requests.restore(session, request, attached);
       case "restored":
-        this.#givingBack.endUnrestored(session, () => this.#answer(connection.id, request, {}));
+        this.#givingBack.endUnrestored(session, () => this.#answer(connection.id, request.id, {}));
         return undefined;
       case "remove":
         return this.#requests.remove(session, request);
@@ -239,7 +251,7 @@ export class HubCore<Fd> {
         return {};
       case "bye":
         this.#givingBack.endSession(session, () => {
-          this.#answer(connection.id, request, {});
+          this.#answer(connection.id, request.id, {});
           this.#ports.hangUp(connection.id);
         });
         return undefined;
@@ -262,6 +274,7 @@ export class HubCore<Fd> {
   #resume(session: Session<Fd>, connection: Connection<Fd>): void {
     this.#waiting.dropSession(session.id);
     const earlier = this.#sessions.resume(session, connection);
+    if (session.recorded) this.#ports.holderArrived(session.id, connection.id);
     session.unrestored = new Set(session.leases.keys());
     this.#ports.forget(earlier);
   }
@@ -272,7 +285,9 @@ export class HubCore<Fd> {
     const counts = { clients, detached, waitingOpens: this.#waiting.size, ...bytes };
     const own = [[peer.uid, this.#sessions.accountOf(peer.uid)]] as const;
     const users = mayRule(this.#policy.uid, peer) ? this.#sessions.accounts() : own;
-    return hubStatus(this.identity, this.#objects, counts, { asking, users });
+    const lost = this.#objects.lost.list(peer);
+    const told = { ...counts, lost, keeper: this.#ports.keeper() };
+    return hubStatus(this.identity, this.#objects, told, { asking, users });
   }
 
   #stop(peer: Peer, request: RequestOf<"stop">): ResultOf<"stop"> {
@@ -287,7 +302,7 @@ export class HubCore<Fd> {
     return {};
   }
 
-  #answer(connection: ConnectionId, request: Request, result: object): void {
-    this.#ports.reply(connection, { v: PROTOCOL_VERSION, id: request.id, ok: true, result }, []);
+  #answer(connection: ConnectionId, request: number, result: object): void {
+    this.#ports.reply(connection, { v: PROTOCOL_VERSION, id: request, ok: true, result }, []);
   }
 }

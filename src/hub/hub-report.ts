@@ -44,7 +44,10 @@ function holderOf<Fd>({ session, kind, role, place }: Lease<Fd>): Holder {
   return { pid: peer.pid, program, access: kind, ...ofChannel };
 }
 
-type Counts = Pick<HubStatus, "clients" | "detached" | "waitingOpens" | "hostBytes" | "deviceBytes">;
+type Counts = Pick<
+  HubStatus,
+  "clients" | "detached" | "waitingOpens" | "hostBytes" | "deviceBytes" | "lost" | "keeper"
+>;
 
 /** Whose limits are told, from the client that asks up to the hub, and whose use of it. */
 export interface Usage {

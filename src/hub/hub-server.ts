@@ -8,6 +8,7 @@ import { defaults, limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import { FdWatch } from "../os/fd-watch.js";
+import { unlockFile } from "../os/file-lock.js";
 import { openFilesMax } from "../os/open-files-max.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownUid } from "../os/runtime-folder.js";
@@ -21,7 +22,8 @@ import type { Inheritance } from "./inheritance.js";
 import { contentsOf } from "./inheritance-after-crash.js";
 import type { Journal } from "./journal.js";
 import { defaultQuotasOf, privatePolicy } from "./policy.js";
-import type { HubPorts } from "./ports.js";
+import type { ConnectionId, HubPorts, SessionId } from "./ports.js";
+import { objectKey, parseStoredName, type StoredKey, sessionKey } from "./stored-names.js";
 import { systemPorts } from "./system-ports.js";
 
 const ACCEPT_PAUSE_MS = 100;
@@ -32,6 +34,8 @@ export class HubServer {
   readonly socketPath: string;
   /** Settled once the hub has ended here, whoever ended it. */
   readonly ended: Promise<void>;
+  /** Whether it ended for another hub to go on. */
+  hasLeft = false;
   readonly #core: HubCore<OwnedFd>;
   readonly #connections: ClientConnections;
   readonly #lock: OwnedFd;
@@ -43,6 +47,8 @@ export class HubServer {
   readonly #log: (line: string) => void;
   #watch: FdWatch | undefined;
   #open = true;
+  /** Publications that are not answered yet. */
+  readonly #waitingForKeeper = new Map<StoredKey, NodeJS.Timeout>();
   #idleTimer: NodeJS.Timeout | undefined;
   #acceptTimer: NodeJS.Timeout | undefined;
   #settleEnded: () => void = () => {};
@@ -88,15 +94,22 @@ export class HubServer {
   #serve(inheritance: Inheritance<OwnedFd>): void {
     const { state, connections } = inheritance;
     this.#core.inherit(inheritance);
-    for (const { id, peer, session } of connections) {
-      if (this.#core.hasConnection(id)) this.#connections.watch(id, peer, session.thread);
+    for (const connection of connections) {
+      const { id, session } = connection;
+      if (!this.#core.hasConnection(id)) continue;
+      this.#connections.watch(id, connection, this.#service?.takeProcess(session.id));
+      this.#storeProcess(session.id, id);
     }
     const { objectCount } = this.#core;
     if (state.objects.size > 0) this.#log(`an earlier hub left ${contentsOf(state)}; kept: ${objectCount}`);
+    // WHY before the first client: what is shared from here on outlives this process.
+    this.#service?.begin(this.socketPath, { lock: this.#lock, listener: this.#listener }, (key) =>
+      this.#onSettled(key),
+    );
     this.#listener.listen();
     this.#watch = new FdWatch(this.#listener.fd, () => this.#acceptAll());
     const status = () => `${this.#core.objectCount} objects of ${this.#core.connectionCount} clients`;
-    this.#service?.ready(this.#listener, status);
+    this.#service?.ready(status);
     this.#scheduleIdleEnd();
   }
 
@@ -110,16 +123,17 @@ export class HubServer {
       () => this.#listener.close(),
       () => this.#connections.sayFarewell(),
       () => this.#journal.remove(),
+      () => unlockFile(this.#lock),
     ]);
   }
 
   /**
-   * Ends this process's part in it: the next hub finds the journal, and what a service manager keeps, and clients come back to it by
+   * Ends this process's part in it: the next hub finds the journal, and what a service manager or keeper has. Clients come back to it by
    * themselves.
    */
   leave(): void {
     if (!this.#open) return;
-    this.#service?.stopping();
+    this.hasLeft = true;
     this.#end([() => this.#journal.settle()]);
   }
 
@@ -166,8 +180,13 @@ export class HubServer {
       stop: () => setImmediate(() => this.#byItself(() => this.stop())),
       restart: () => this.#restart(),
       record: (records) => this.#journal.append(records),
-      memoryArrived: (object, fds) => this.#service?.memoryArrived(object, fds),
-      memoryGone: (object) => this.#service?.memoryGone(object),
+      memoryArrived: (object, fds) => this.#service?.store(objectKey(object), fds),
+      memoryGone: (object) => this.#service?.remove(objectKey(object)),
+      holderArrived: (session, connection) => this.#storeProcess(session, connection),
+      holderGone: (session) => this.#service?.remove(sessionKey(session)),
+      isKept: (object) => this.#isKept(object),
+      keeper: () => this.#service?.keeper ?? null,
+      objectLost: (words) => this.#log(`lost ${words}: hub and keeper ended together`),
     };
   }
 
@@ -176,6 +195,33 @@ export class HubServer {
       throw new CudaIpcError("NO_KEEPER", "Cannot restart the hub: no keeper or service manager would start the next");
     }
     setImmediate(() => this.#byItself(() => this.leave()));
+  }
+
+  /** Has the process of a session that holds something kept, by which the next hub knows it. */
+  #storeProcess(session: SessionId, connection: ConnectionId): void {
+    const pidfd = this.#connections.pidfdOf(connection);
+    if (pidfd !== undefined) this.#service?.store(sessionKey(session), [pidfd]);
+  }
+
+  /** If it is not, its publisher is told when it is, or after a while. */
+  #isKept(object: number): boolean {
+    const key = objectKey(object);
+    if (this.#service?.isKept(key) ?? true) return true;
+    clearTimeout(this.#waitingForKeeper.get(key));
+    const timer = setTimeout(() => {
+      this.#log(`object ${object} is published, and not kept for the next hub yet: its keeper takes too long`);
+      this.#onSettled(key);
+    }, defaults.keptWaitMs);
+    this.#waitingForKeeper.set(key, timer);
+    return false;
+  }
+
+  #onSettled(key: StoredKey): void {
+    if (!this.#waitingForKeeper.has(key)) return;
+    clearTimeout(this.#waitingForKeeper.get(key));
+    this.#waitingForKeeper.delete(key);
+    const name = parseStoredName(key);
+    if (name !== undefined) this.#core.kept(name.id);
   }
 
   #acceptAll(): void {
@@ -195,6 +241,7 @@ export class HubServer {
   }
 
   #stopTimers(): void {
+    for (const timer of this.#waitingForKeeper.values()) clearTimeout(timer);
     clearTimeout(this.#idleTimer);
     clearTimeout(this.#acceptTimer);
   }

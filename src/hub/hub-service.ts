@@ -1,145 +1,187 @@
 /**
- * A hub that a service manager (systemd) runs: what it was started with, what it has the manager keep, and what it says of itself.
+ * The process that starts the next hub if this one ends, and has for it what would be lost otherwise: systemd, or a keeper of the
+ * hub's own. What an earlier hub left there comes back here.
  * docs: sd_notify(3), sd_listen_fds(3), "File Descriptor Store".
  */
-import { acquireIn, releaseAll } from "../base/scope.js";
+import { releaseAll } from "../base/scope.js";
 import { reopenWritable } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { SeqpacketListener } from "../os/seqpacket.js";
-import { receivedFds, ServiceManager } from "../os/service-manager.js";
+import { type Environment, keptFds, receivedFds } from "../os/received-fds.js";
+import type { SeqpacketListener } from "../os/seqpacket.js";
+import { ServiceManager } from "../os/service-manager.js";
 import { describeError } from "./client-connections.js";
-import { FdStore, parseStoredName } from "./fd-store.js";
+import { FdStore } from "./fd-store.js";
+import { HubKeeper } from "./hub-keeper.js";
 import type { HubState, ObjectRecord } from "./hub-records.js";
 import { matchingMemory } from "./matching-memory.js";
+import { Received } from "./received.js";
 import type { ObjectMemory } from "./shared-object.js";
+import { LISTENER, LOCK, PASSED_LISTENER, type StoredKey } from "./stored-names.js";
 
-/** What the hub calls its own listening socket in the store. */
-const LISTENER = "listener";
 const STATUS_PAUSE_MS = 1000;
 
 type Log = (line: string) => void;
-type Environment = Record<string, string | undefined>;
+
+export interface HubServiceOptions {
+  readonly log?: Log;
+  readonly env?: Environment;
+  /** How to start this hub again, for a keeper of its own; without it the hub has none. */
+  readonly command?: readonly string[] | undefined;
+}
 
 export class HubService {
   readonly #manager: ServiceManager | undefined;
-  readonly #store: FdStore | undefined;
+  readonly #keeper: HubKeeper | undefined;
+  readonly #store: FdStore;
   readonly #log: Log;
-  readonly #memory: Map<number, OwnedFd[]>;
-  #listener: SeqpacketListener | undefined;
-  #ownsSocket: boolean;
+  readonly #received: Received;
   #statusTimer: NodeJS.Timeout | undefined;
+  #onSettled: (key: StoredKey) => void = () => {};
 
-  private constructor(
-    manager: ServiceManager | undefined,
-    received: { listener: SeqpacketListener | undefined; ownsSocket: boolean; memory: Map<number, OwnedFd[]> },
-    log: Log,
-  ) {
-    this.#manager = manager;
-    this.#store = manager === undefined ? undefined : new FdStore(manager, log);
+  private constructor(received: Received, manager: ServiceManager | undefined, options: HubServiceOptions) {
+    const { log = () => {}, command } = options;
     this.#log = log;
-    this.#listener = received.listener;
-    this.#ownsSocket = received.ownsSocket;
-    this.#memory = received.memory;
+    this.#received = received;
+    this.#manager = manager;
+    this.#store = new FdStore({
+      log,
+      onSettled: (key) => this.#onSettled(key),
+      onProgress: () => this.#keeper?.checkProgress(),
+    });
+    if (manager === undefined && command !== undefined)
+      this.#keeper = new HubKeeper({ command, store: this.#store, log });
   }
 
   /**
-   * Of the manager that started this process; undefined where none did. Once, at the start of a process.
-   * @throws INVALID_MESSAGE where what it passed is not understood
+   * Of the manager or keeper that started this process. Returns undefined if none did and this hub is to have none. Once, at
+   * the start of a process.
+   * @throws INVALID_MESSAGE if what was passed is not understood
    */
-  static fromEnv(log: Log = () => {}, env: Environment = process.env): HubService | undefined {
+  static ofProcess(options: HubServiceOptions = {}): HubService | undefined {
+    const { env = process.env, command } = options;
     const manager = ServiceManager.fromEnv(env);
-    const received = receivedFds(env);
-    if (manager === undefined && received.length === 0) return undefined;
-    return acquireIn((scope) => {
-      for (const { fd } of received) scope.defer(() => fd.close());
-      const memory = new Map<number, OwnedFd[]>();
-      let [listener, ownsSocket]: [SeqpacketListener | undefined, boolean] = [undefined, true];
-      for (const { name, fd } of received) {
-        const stored = parseStoredName(name);
-        if (stored !== undefined) {
-          const fds = memory.get(stored.object) ?? [];
-          fds[stored.index] = fd;
-          memory.set(stored.object, fds);
-        } else if (listener === undefined || name !== LISTENER) {
-          listener?.close();
-          listener = SeqpacketListener.adopt(fd);
-          ownsSocket = name === LISTENER;
-        } else {
-          fd.close();
-        }
-      }
-      return new HubService(manager, { listener, ownsSocket, memory }, log);
-    });
+    const fds = [...keptFds(env), ...receivedFds(env)];
+    if (manager === undefined && command === undefined && fds.length === 0) return undefined;
+    const service = new HubService(new Received(fds), manager, options);
+    service.#inherit();
+    return service;
   }
 
-  /** Whether the next process of the service gets what this one leaves. */
-  get restarts(): boolean {
+  /** Whether an earlier hub of the same service left something to this one. */
+  get isSuccessor(): boolean {
+    return this.#received.hasLock;
+  }
+
+  /** Whether a service manager runs this hub: it ends the hub by a signal, and starts it again. */
+  get isManaged(): boolean {
     return this.#manager !== undefined;
   }
 
-  /** Whether the socket's file is the hub's to remove, and not a socket unit's. */
-  get ownsSocket(): boolean {
-    return this.#ownsSocket;
+  /** Whether somebody starts the next hub if this one ends. */
+  get restarts(): boolean {
+    return this.#manager !== undefined || this.#keeper?.pid !== undefined;
   }
 
-  /** The socket to listen on, the caller's from here on; undefined where none was passed. */
+  /** Undefined without a keeper. */
+  get keeper(): { readonly pid: number; readonly descriptors: number } | undefined {
+    const pid = this.#keeper?.pid;
+    return pid === undefined ? undefined : { pid, descriptors: this.#store.count };
+  }
+
+  get ownsSocket(): boolean {
+    return this.#received.ownsSocket;
+  }
+
+  /** The socket to listen on, the caller's from here on; undefined if none was passed. */
   takeListener(): SeqpacketListener | undefined {
-    const listener = this.#listener;
-    this.#listener = undefined;
-    return listener;
+    return this.#received.takeListener();
+  }
+
+  /** The lock of the earlier hub, the caller's from here on. */
+  takeLock(): OwnedFd | undefined {
+    return this.#received.takeLock();
+  }
+
+  /** A pidfd of the process that held something under this session. */
+  takeProcess(session: number): OwnedFd | undefined {
+    return this.#received.takeProcess(session);
   }
 
   /** What was kept of these objects' memory, the caller's from here on. What belongs to none of them is let go. */
   takeMemory(objects: HubState["objects"]): Map<number, ObjectMemory<OwnedFd>> {
     const found = new Map<number, ObjectMemory<OwnedFd>>();
-    for (const [object, fds] of this.#memory) {
-      this.#store?.inherit(object, fds.filter(isThere));
+    for (const [object, fds] of this.#received.memory) {
       const record = objects.get(object)?.record;
       const memory = record === undefined ? undefined : this.#match(record, fds);
-      if (memory !== undefined) {
-        found.set(object, memory);
-        continue;
-      }
-      this.#store?.remove(object);
-      releaseAll(fds.filter(isThere).map((fd) => () => fd.close()));
+      if (memory !== undefined) found.set(object, memory);
+      else releaseAll(fds.filter(isThere).map((fd) => () => fd.close()));
     }
-    this.#memory.clear();
+    this.#received.memory.clear();
     return found;
   }
 
-  memoryArrived(object: number, fds: readonly OwnedFd[]): void {
-    this.#store?.store(object, fds);
+  /**
+   * From here on everything is stored, also what was said so far. What an earlier hub had stored beside that is let go.
+   * @param onSettled see FdStoreEvents
+   */
+  begin(socketPath: string, own: HubDescriptors, onSettled: (key: StoredKey) => void): void {
+    this.#onSettled = onSettled;
+    this.#store.store(LOCK, [own.lock]);
+    // WHY not one of a socket unit: systemd passes it by itself.
+    if (this.#keeper !== undefined && !this.ownsSocket) this.#store.store(PASSED_LISTENER, [own.listener.fd]);
+    else if (this.ownsSocket) this.#store.store(LISTENER, [own.listener.fd]);
+    this.#store.dropInherited();
+    if (this.#manager !== undefined) this.#store.begin(this.#manager);
+    this.#keeper?.begin(socketPath);
   }
 
-  memoryGone(object: number): void {
-    this.#store?.remove(object);
-  }
-
-  /** The hub listens. A socket of its own is kept for the next hub too, so that nobody is refused in between. */
-  ready(listener: SeqpacketListener, status: () => string): void {
-    if (this.#ownsSocket) this.#tell(() => this.#manager?.store(LISTENER, [listener.fd]));
-    this.#tell(() => this.#manager?.notify(`READY=1\nSTATUS=${status()}`));
-    if (this.#manager === undefined) return;
+  /** The hub listens. */
+  ready(status: () => string): void {
+    const manager = this.#manager;
+    this.#tell(() => (manager ?? this.#keeper)?.notify(`READY=1\nSTATUS=${status()}`));
+    if (manager === undefined) return;
     let told = status();
     this.#statusTimer = setInterval(() => {
       const now = status();
-      if (now !== told) this.#tell(() => this.#manager?.notify(`STATUS=${now}`));
+      if (now !== told) this.#tell(() => manager.notify(`STATUS=${now}`));
       told = now;
     }, STATUS_PAUSE_MS);
     this.#statusTimer.unref();
   }
 
+  /** These descriptors are kept for the next hub until `remove`; they stay the caller's. */
+  store(key: StoredKey, fds: readonly OwnedFd[]): void {
+    this.#store.store(key, fds);
+    this.#keeper?.checkProgress();
+  }
+
+  remove(key: StoredKey): void {
+    this.#store.remove(key);
+  }
+
+  /** Whether the next hub would have it. True also if there is nobody at the moment who could keep it. */
+  isKept(key: StoredKey): boolean {
+    return !this.restarts || this.#store.has(key);
+  }
+
+  /** The hub ends for good. */
   stopping(): void {
     clearInterval(this.#statusTimer);
     this.#tell(() => this.#manager?.notify("STOPPING=1"));
+    this.#tell(() => this.#keeper?.end());
   }
 
-  /** Closes what was not taken. The manager keeps what it has. */
+  /** Closes what was not taken. What the manager or keeper has, it keeps. */
   close(): void {
     clearInterval(this.#statusTimer);
-    const fds = [...this.#memory.values()].flat().filter(isThere);
-    this.#memory.clear();
-    releaseAll([() => this.#store?.close(), () => this.takeListener()?.close(), ...fds.map((fd) => () => fd.close())]);
+    releaseAll([() => this.#store.close(), () => this.#keeper?.close(), () => this.#received.close()]);
+  }
+
+  #inherit(): void {
+    for (const [key, fds] of this.#received.stored) this.#store.inherit(key, fds);
+    this.#received.stored.clear();
+    const keeper = this.#received.takeKeeper();
+    if (keeper !== undefined) this.#keeper?.adopt(keeper.socket, keeper.pidfd);
   }
 
   #match(record: ObjectRecord, fds: readonly OwnedFd[]): ObjectMemory<OwnedFd> | undefined {
@@ -165,6 +207,12 @@ export class HubService {
       this.#log(`could not tell the service manager: ${describeError(error)}`);
     }
   }
+}
+
+/** What a hub has beside objects and clients, and the next one needs. */
+export interface HubDescriptors {
+  readonly lock: OwnedFd;
+  readonly listener: SeqpacketListener;
 }
 
 /** WHY asked: numbers that are missing leave holes. */

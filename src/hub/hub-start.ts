@@ -3,7 +3,7 @@ import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError, SystemError } from "../base/errors.js";
 import { acquireIn, releaseAll, type Scope } from "../base/scope.js";
 import { openToAll, restrictToOwner } from "../os/file-calls.js";
-import { tryLockFile } from "../os/file-lock.js";
+import { isLocked, tryLockFile } from "../os/file-lock.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownIdentity } from "../os/process-identity.js";
 import { hubSocketPath, prepareCommonFolder, prepareRuntimeFolder } from "../os/runtime-folder.js";
@@ -15,6 +15,7 @@ import { inheritanceAfterCrash } from "./inheritance-after-crash.js";
 import { Journal } from "./journal.js";
 import { type HubPolicy, servesOthers } from "./policy.js";
 import type { ObjectMemory } from "./shared-object.js";
+import { LOCK } from "./stored-names.js";
 
 export interface HubServerOptions {
   /** Whether a folder that is missing is made; true by default. */
@@ -25,7 +26,7 @@ export interface HubServerOptions {
   readonly idleMs?: number | undefined;
   /** Whom to serve, and how much each may have; this user alone by default. */
   readonly policy?: HubPolicy | undefined;
-  /** What a service manager passed and keeps, where one runs this hub; the hub's from here on. */
+  /** The service manager or keeper that starts the next hub; the hub's from here on. None by default. */
   readonly service?: HubService | undefined;
   /** Takes a line about what happened; silent by default. */
   readonly log?: ((line: string) => void) | undefined;
@@ -46,12 +47,12 @@ export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
   scope.defer(() => service?.close());
   const socketPath = checkedPath(options);
   const prepareFolder = isForOthers(options) ? prepareCommonFolder : prepareRuntimeFolder;
-  if (!prepareFolder(socketPath, options.makesFolder ?? true)) {
+  if (!prepareFolder(socketPath, options.makesFolder ?? service?.isSuccessor !== true)) {
+    // WHY for good: whoever removed it wants no hub there any more.
+    service?.stopping();
     throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot start a hub at ${socketPath}: its folder is gone`);
   }
-  const lock = tryLockFile(`${socketPath}.lock`);
-  if (lock === undefined) throw new CudaIpcError("HUB_RUNNING", `Cannot start a hub at ${socketPath}: one runs there`);
-  scope.own(lock, (lock) => lock.close());
+  const lock = scope.own(takeLock(socketPath, service), (lock) => lock.close());
   const log = options.log ?? (() => {});
   const { bootId } = ownIdentity();
   const journalPath = journalPathOf(socketPath);
@@ -64,6 +65,22 @@ export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
   const memory = service?.takeMemory(state.objects) ?? new Map<number, ObjectMemory<OwnedFd>>();
   for (const { fds } of memory.values()) scope.defer(() => releaseAll(fds.map((fd) => () => fd.close())));
   return { socketPath, lock, listener, journal, inheritance: inheritanceAfterCrash(state, memory) };
+}
+
+/** The lock of the earlier hub, if the file that is there now is the one that is locked. */
+function takeLock(socketPath: string, service: HubService | undefined): OwnedFd {
+  const path = `${socketPath}.lock`;
+  const inherited = service?.takeLock();
+  if (inherited !== undefined) {
+    if (isLocked(inherited, path)) return inherited;
+    inherited.close();
+    service?.remove(LOCK);
+  }
+  const lock = tryLockFile(path);
+  if (lock !== undefined) return lock;
+  // WHY for good: another hub serves there, and this one would be started again and again.
+  if (inherited !== undefined) service?.stopping();
+  throw new CudaIpcError("HUB_RUNNING", `Cannot start a hub at ${socketPath}: one runs there`);
 }
 
 function isForOthers({ policy }: HubServerOptions): boolean {

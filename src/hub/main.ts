@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
 import { CudaIpcError } from "../base/errors.js";
 import { hubSettings } from "./config-file.js";
 import { HubServer } from "./hub-server.js";
+import { HubService } from "./hub-service.js";
 
 process.umask(0o077);
 
@@ -14,12 +15,14 @@ try {
   const { values } = parseArgs({ options: { socket: { type: "string" }, "idle-ms": { type: "string" } } });
   const idle = values["idle-ms"];
   const settings = hubSettings(undefined);
+  const service = HubService.ofProcess({ log, command: [process.execPath, ...process.argv.slice(1)] });
   const hub = HubServer.start({
     socket: values.socket,
     // WHY not: whoever starts this has made it, and may have removed it again, in which case nobody wants the hub any more.
     makesFolder: false,
     idleMs: idle === undefined ? settings.idleMs : Number(idle),
     policy: settings.policy,
+    service,
     log,
   });
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => hub.stop());

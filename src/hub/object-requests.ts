@@ -85,7 +85,7 @@ export class ObjectRequests<Fd> {
     const name = checkName(request.name);
     checkRole(request);
     const object = this.#objects.find(name);
-    const found = object === undefined ? "no object of this name is shared" : unready(object);
+    const found = object === undefined ? this.#absence(name, session) : unready(object);
     if (object !== undefined && found === undefined) this.#tryGrant(session, request, object);
     else if (request.wait) this.#waiting.add({ session, request });
     else throw new CudaIpcError("NOT_FOUND", `Cannot open "${name}": ${found}`);
@@ -117,7 +117,7 @@ export class ObjectRequests<Fd> {
   }
 
   remove(session: Session<Fd>, request: RequestOf<"remove">): ResultOf<"remove"> {
-    const object = this.#named(request.name, "remove");
+    const object = this.#named(session, request.name, "remove");
     checkMayManage(object, session.peer, "remove");
     this.#objects.remove(object);
     return {};
@@ -128,7 +128,7 @@ export class ObjectRequests<Fd> {
   }
 
   inspect(session: Session<Fd>, request: RequestOf<"inspect">): ResultOf<"inspect"> {
-    const object = this.#named(request.name, "inspect");
+    const object = this.#named(session, request.name, "inspect");
     checkMaySee(object, session.peer);
     return inspection(object);
   }
@@ -206,10 +206,14 @@ export class ObjectRequests<Fd> {
     }
   }
 
-  #named(name: string, verb: string): SharedObject<Fd> {
+  #named(session: Session<Fd>, name: string, verb: string): SharedObject<Fd> {
     const object = this.#objects.find(checkName(name));
     if (object !== undefined) return object;
-    throw new CudaIpcError("NOT_FOUND", `Cannot ${verb} "${name}": no object of this name is shared`);
+    throw new CudaIpcError("NOT_FOUND", `Cannot ${verb} "${name}": ${this.#absence(name, session)}`);
+  }
+
+  #absence(name: string, { peer }: Session<Fd>): string {
+    return this.#objects.lost.wordsFor(name, peer) ?? "no object of this name is shared";
   }
 
   #refuse(session: Session<Fd>, request: number, error: unknown): void {

@@ -14,32 +14,30 @@ import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import { leaseRecord, objectOf, objectRecord, type RestoredState, sessionRecord } from "./as-records.js";
 import type { HubRecord, LeaseRecord, ObjectRecord } from "./hub-records.js";
+import { LostObjects } from "./lost-objects.js";
 import { ObjectLeases } from "./object-leases.js";
 import type { HubPorts, Peer } from "./ports.js";
 import type { Account } from "./quota.js";
 import type { Session } from "./sessions.js";
+import type { Grant, Lease, ObjectMemory, SharedObject } from "./shared-object.js";
 import {
   chargeHolder,
   costOf,
-  type Grant,
   isAwaited,
   isChannel,
   isHeld,
-  type Lease,
-  type ObjectMemory,
-  type SharedObject,
+  isLost,
   staysWithoutOwner,
+  waitsForWriter,
 } from "./shared-object.js";
 import { VisibleNames } from "./visible-names.js";
 import { WordsInMemory, type WordsPorts } from "./words-in-memory.js";
 
-export type ObjectPorts<Fd> = WordsPorts<Fd> & Pick<HubPorts<Fd>, "record" | "memoryArrived" | "memoryGone">;
-
-export type NewObject<Fd> = Omit<SharedObject<Fd>, "id" | "leases" | "published" | "named" | "owner" | "account"> & {
-  readonly memory: ObjectMemory<Fd>;
-};
+export type ObjectPorts<Fd> = WordsPorts<Fd> &
+  Pick<HubPorts<Fd>, "record" | "memoryArrived" | "memoryGone" | "holderArrived" | "holderGone" | "objectLost" | "now">;
 
 export class ObjectTable<Fd> {
+  readonly lost: LostObjects;
   readonly #ports: ObjectPorts<Fd>;
   readonly #words: WordsInMemory<Fd>;
   readonly #nextId: () => number;
@@ -47,13 +45,13 @@ export class ObjectTable<Fd> {
   readonly #byName = new Map<string, SharedObject<Fd>>();
   readonly #leases = new Map<number, Lease<Fd>>();
   readonly #visibleNames = new VisibleNames();
-  // WHY counted along: asked for again and again, by those who watch the hub.
   #pinnedCount = 0;
   #withoutMemoryCount = 0;
 
   /** @param nextId numbers of which none is given twice */
   constructor(ports: ObjectPorts<Fd>, nextId: () => number) {
     this.#ports = ports;
+    this.lost = new LostObjects(ports);
     this.#words = new WordsInMemory(ports);
     this.#nextId = nextId;
   }
@@ -118,6 +116,7 @@ export class ObjectTable<Fd> {
       session.account.refund(cost);
       throw error;
     }
+    this.lost.forget(name);
     this.#add(object);
     this.#addLease(lease);
     this.#ports.memoryArrived(object.id, fields.memory.fds);
@@ -229,40 +228,38 @@ export class ObjectTable<Fd> {
   /** Ends in the memory of channels what an earlier hub had no time for. */
   settleChannels(): void {
     for (const object of [...this.#objects.values()]) {
-      if (object.memory === undefined) continue;
-      const isClosed = this.#words.settle(object);
+      const isClosed = object.memory !== undefined && this.#words.settle(object);
       if (isClosed && object.named) this.remove(object);
     }
   }
 
   /** Of a session that holds nothing any more. */
   sessionEnded(session: Session<Fd>): void {
+    if (session.recorded) this.#ports.holderGone(session.id);
     if (session.recorded) this.#ports.record([{ t: "session-ended", session: session.id }]);
   }
 
-  /** The objects that this user may see and whose names follow `after`, in order. The table does not change meanwhile. */
+  /** The objects that this user may see and whose names follow `after`, in order. */
   *visibleAfter(peer: Peer, after: string | undefined): IterableIterator<SharedObject<Fd>> {
-    for (const name of this.#visibleNames.after(peer, after)) {
-      const object = this.#byName.get(name);
-      if (object !== undefined) yield object;
-    }
+    for (const name of this.#visibleNames.after(peer, after)) yield this.#byName.get(name) as SharedObject<Fd>;
   }
 
   /** Ends every object, whatever its leases, and records nothing. */
   clear(): void {
-    const parts = [...this.#leases.values()].flatMap((lease) => lease.parts ?? []);
-    const fds = [...this.#objects.values()].flatMap((object) => object.memory?.fds ?? []);
+    const fds = [...this.#leases.values()].flatMap((lease) => lease.parts ?? []);
+    for (const { memory } of this.#objects.values()) fds.push(...(memory?.fds ?? []));
     this.#objects.clear();
     this.#byName.clear();
     this.#leases.clear();
     this.#visibleNames.clear();
-    [this.#pinnedCount, this.#withoutMemoryCount] = [0, 0];
-    releaseAll([...fds, ...parts].map((fd) => () => this.#ports.closeFd(fd)));
+    this.#pinnedCount = this.#withoutMemoryCount = 0;
+    releaseAll(fds.map((fd) => () => this.#ports.closeFd(fd)));
   }
 
   /** Records, together with the session itself where the next hub would not know of it. */
   #record(session: Session<Fd>, records: readonly HubRecord[]): void {
     this.#ports.record(session.recorded ? records : [sessionRecord(session), ...records]);
+    if (!session.recorded) this.#ports.holderArrived(session.id, session.connection.id);
     session.recorded = true;
   }
 
@@ -294,6 +291,7 @@ export class ObjectTable<Fd> {
   /** The creator of an object, or the writer of a channel. */
   #ownerLeft(object: SharedObject<Fd>): void {
     let isClosed = false;
+    if (isLost(object) && waitsForWriter(object)) this.lost.add(object);
     releaseAll([
       // WHY before all else: streams of GPUs wait for it, and their processes with them.
       () => {
@@ -307,6 +305,7 @@ export class ObjectTable<Fd> {
     // WHY: a pinned object that lost its memory with a hub, and that nobody holds, will never get it back.
     const pinned = object.named && object.lifetime === "pinned" && object.memory !== undefined;
     if (object.leases.size > 0 || pinned || !this.#objects.delete(object.id)) return;
+    if (isLost(object)) this.lost.add(object);
     if (object.named) this.#unname(object);
     if (object.memory === undefined) this.#withoutMemoryCount -= 1;
     object.account.refund(costOf(object.descriptor));

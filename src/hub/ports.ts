@@ -5,7 +5,7 @@
 import type { MemoryFileFacts } from "../os/memory-file.js";
 import type { ThreadIdentity } from "../os/thread-identity.js";
 import type { WithoutWriter } from "../ring/channel-end.js";
-import type { Reply } from "../wire/messages.js";
+import type { HubStatus, Reply } from "../wire/messages.js";
 import type { HubRecord } from "./hub-records.js";
 
 /** One socket, numbered by the server. */
@@ -73,6 +73,16 @@ export interface HubPorts<Fd> {
   memoryArrived(object: number, fds: readonly Fd[]): void;
   /** The object has ended, and its descriptors are about to be closed. */
   memoryGone(object: number): void;
+  /** The process on this connection has something of this session's, which the next hub must be able to tell it by. */
+  holderArrived(session: SessionId, connection: ConnectionId): void;
+  /** The session has ended. */
+  holderGone(session: SessionId): void;
+  /** Whether the next hub would have this object's memory if this one died now. If not, `HubCore.kept` is called when it is, or soon. */
+  isKept(object: number): boolean;
+  /** Who keeps what the next hub needs, and how much; null without a keeper. */
+  keeper(): HubStatus["keeper"];
+  /** A pinned object has ended because its memory was lost; in words. */
+  objectLost(words: string): void;
   closeFd(fd: Fd): void;
   inspectMemoryFile(fd: Fd): MemoryFileFacts;
   /** Sees to it that other users cannot open this host memory anew for writing; false where that cannot be done. */

@@ -80,9 +80,13 @@ export function isChannel<Fd>({ descriptor }: SharedObject<Fd>): boolean {
  * Whether a channel without a writer stays for the next one: whoever comes must find it by its name and get all of its memory, which
  * nobody can bring back any more where it is lost.
  */
-export function isAwaited<Fd>({ descriptor: { content }, published, named, memory }: SharedObject<Fd>): boolean {
-  const waits = content.kind === "channel" && content.whenWriterGone === "wait";
-  return waits && published && named && memory !== undefined;
+export function isAwaited<Fd>(object: SharedObject<Fd>): boolean {
+  return waitsForWriter(object) && object.published && object.named && object.memory !== undefined;
+}
+
+/** Whether it was created to stay without a writer. */
+export function waitsForWriter<Fd>({ descriptor: { content } }: SharedObject<Fd>): boolean {
+  return content.kind === "channel" && content.whenWriterGone === "wait";
 }
 
 /** What a channel that has its memory is without a writer. */
@@ -105,6 +109,16 @@ export function isHeld<Fd>(object: SharedObject<Fd>): boolean {
 export function isOwned<Fd>(object: SharedObject<Fd>): boolean {
   return object.leases.owner !== undefined;
 }
+
+/** Whether it is pinned and would live on without leases, had its memory not gone with an earlier hub. */
+export function isLost<Fd>({ lifetime, published, named, memory }: SharedObject<Fd>): boolean {
+  return lifetime === "pinned" && published && named && memory === undefined;
+}
+
+/** What its creator says of it. */
+export type NewObject<Fd> = Omit<SharedObject<Fd>, "id" | "leases" | "published" | "named" | "owner" | "account"> & {
+  readonly memory: ObjectMemory<Fd>;
+};
 
 export function costOf(descriptor: Descriptor): Cost {
   return { objects: 1, descriptors: fdsOf(descriptor), ...chargedBytes(descriptor) };

@@ -11,13 +11,14 @@ const FLAGS = {
   read: constants.O_RDONLY,
   "read-write": constants.O_RDWR,
   // WHY these: opening a FIFO must not wait, and a link must not lead to another file.
+  log: constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOFOLLOW,
   own: constants.O_RDWR | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOFOLLOW,
 } as const;
 
 const O_CLOEXEC = 0o2000000;
 const OWN_FILE_MODE = 0o600;
 
-/** A new open file description, closed on exec; the caller owns it. `own` makes a missing file, for its owner alone. */
+/** A new open file description, closed on exec; the caller owns it. `log` and `own` make a missing file, for its owner alone. */
 export function openFile(path: string, use: keyof typeof FLAGS, attempt = `open ${path}`): OwnedFd {
   const fd = libc().open(path, FLAGS[use] | O_CLOEXEC, OWN_FILE_MODE);
   if (fd < 0) throw systemError(attempt, "open");

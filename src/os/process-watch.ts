@@ -2,12 +2,15 @@
  * Tells when a process has really ended. A pidfd becomes readable only after the process's GPU channels are torn down
  * (measured: memory no longer changes then), while its sockets hang up earlier; so memory is reclaimed on this, not on the hang-up.
  */
+import { readFileSync } from "node:fs";
 import { lastErrno, libc } from "../ffi/libc.js";
 import { FdWatch } from "./fd-watch.js";
 import { OwnedFd } from "./owned-fd.js";
 import { errnos, systemError } from "./system-error.js";
 
 const SYS_PIDFD_OPEN = 434;
+const SYS_PIDFD_SEND_SIGNAL = 424;
+const SIGKILL = 9n;
 const POLLIN = 1;
 
 export class ProcessWatch {
@@ -37,6 +40,11 @@ export class ProcessWatch {
     return this.#open ? hasEnded(this.#pidfd) : true;
   }
 
+  /** The pidfd, which stays the watch's; undefined after the end. */
+  get pidfd(): OwnedFd | undefined {
+    return this.#open ? this.#pidfd : undefined;
+  }
+
   close(): void {
     if (!this.#open) return;
     this.#open = false;
@@ -56,6 +64,19 @@ export function openPidfd(pid: number): OwnedFd | undefined {
   const errno = lastErrno();
   if (errno === errnos.ESRCH || errno === errnos.EINVAL) return undefined;
   throw systemError(`open process ${pid}`, "pidfd_open", errno);
+}
+
+/** Kills the process of this pidfd, also if it is stopped. Does nothing if it has ended. */
+export function killProcess(pidfd: OwnedFd): void {
+  if (libc().kernel(SYS_PIDFD_SEND_SIGNAL, BigInt(pidfd.number), SIGKILL, 0n, 0n, 0n, 0n) === 0) return;
+  if (lastErrno() !== errnos.ESRCH) throw systemError("kill a process", "pidfd_send_signal");
+}
+
+/** The number of the process of this pidfd; undefined if it has ended, or is of another PID namespace. */
+export function pidOf(pidfd: OwnedFd): number | undefined {
+  const text = readFileSync(`/proc/self/fdinfo/${pidfd.number}`, "utf8");
+  const pid = Number(/^Pid:\s*(-?\d+)$/m.exec(text)?.[1]);
+  return pid > 0 ? pid : undefined;
 }
 
 /** Whether the process of this pidfd has ended, with all of its threads. */

@@ -133,6 +133,19 @@ const userStatus = v.strictObject({
   deviceBytes: count,
 });
 
+/** An object whose memory was lost because hub and keeper ended together. */
+const lostObject = v.strictObject({
+  name: goodName,
+  byteLength: count,
+  /** `host`, or the UUID of a GPU. */
+  device: v.pipe(v.string(), v.maxLength(64)),
+  ownerPid: count,
+  ownerUid: count,
+  lostAtMs: count,
+});
+
+export type LostObject = v.InferOutput<typeof lostObject>;
+
 const hubStatus = v.strictObject({
   version: word,
   instance: word,
@@ -152,6 +165,10 @@ const hubStatus = v.strictObject({
   deviceBytes: count,
   /** How long the hub stays without clients and pinned objects; null for ever. */
   idleMs: v.nullable(count),
+  /** The process that has the descriptors for the next hub, and how many; null without one. */
+  keeper: v.nullable(v.strictObject({ pid: count, descriptors: count })),
+  /** The latest of those that this client could have opened. */
+  lost: v.array(lostObject),
   limits: v.array(limitStatus),
   /** Those who use something, with what they use: for the hub's user and root all, for others themselves. */
   users: v.array(userStatus),

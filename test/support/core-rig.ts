@@ -14,7 +14,7 @@ import type { WithoutWriter } from "../../src/ring/channel-end.js";
 import { controlByteLength, memorySlots } from "../../src/ring/channel-layout.js";
 import type { ChannelContent } from "../../src/wire/channel-content.js";
 import { encodeMessage } from "../../src/wire/codec.js";
-import type { Reply, Request, RequestOf } from "../../src/wire/messages.js";
+import type { HubStatus, Reply, Request, RequestOf } from "../../src/wire/messages.js";
 
 export interface Answered {
   readonly connection: ConnectionId;
@@ -66,6 +66,11 @@ export class CoreRig implements HubPorts<number> {
   /** What is still to be done, where `defers` says that it is not done at once. */
   readonly steps: (() => boolean)[] = [];
   defers = false;
+  /** By session, the connection of the process that has something of it. */
+  readonly holders = new Map<number, ConnectionId>();
+  /** Whether the next hub would have whatever is published. */
+  keepsAtOnce = true;
+  readonly lost: string[] = [];
   stops = 0;
   restarts = 0;
   /** Whether somebody would start the next hub. */
@@ -248,6 +253,26 @@ export class CoreRig implements HubPorts<number> {
 
   memoryGone(object: number): void {
     this.kept.delete(object);
+  }
+
+  holderArrived(session: number, connection: ConnectionId): void {
+    this.holders.set(session, connection);
+  }
+
+  holderGone(session: number): void {
+    this.holders.delete(session);
+  }
+
+  isKept(): boolean {
+    return this.keepsAtOnce;
+  }
+
+  keeper(): HubStatus["keeper"] {
+    return null;
+  }
+
+  objectLost(words: string): void {
+    this.lost.push(words);
   }
 
   closeFd(fd: number): void {

@@ -198,6 +198,17 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
       hostBytes: 4096,
       deviceBytes: 0,
       idleMs: 30_000,
+      keeper: { pid: 4243, descriptors: 3 },
+      lost: [
+        {
+          name: "frame",
+          byteLength: 4096,
+          device: "host",
+          ownerPid: 4242,
+          ownerUid: 1000,
+          lostAtMs: 1_700_000_000_000,
+        },
+      ],
       limits: [
         { of: "client", resource: "leases", limit: 9, used: 2 },
         { of: "user", resource: "objects", limit: 10, used: 2 },

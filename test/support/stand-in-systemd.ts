@@ -76,6 +76,11 @@ export class StandInSystemd {
 
   async end(signal: NodeJS.Signals): Promise<unknown> {
     this.#child?.kill(signal);
+    return this.exited();
+  }
+
+  /** How the service ends. */
+  async exited(): Promise<unknown> {
     const [code, by] = (await soon("the service ends", this.#exited)) as [number | null, string | null];
     return by ?? code;
   }

@@ -1,7 +1,7 @@
 /** A folder of a test's own (0700) in the folder for temporary files, and the end of any hub that listens there. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { tryLockFile } from "../../src/os/file-lock.js";
 import { SeqpacketSocket } from "../../src/os/seqpacket.js";
 import { until } from "./until.js";
@@ -26,34 +26,66 @@ export class TestFolder {
     rmSync(this.path, { recursive: true, force: true });
   }
 
-  /** Ends the hub that listens in this folder, whoever started it, and removes the folder. */
+  /** Ends the hub that listens in this folder, whoever started it, with its keeper, and removes the folder. */
   async [Symbol.asyncDispose](): Promise<void> {
-    endHub(this.socket);
-    await until(`no hub holds the lock of ${this.socket}`, () => this.#unlocked());
+    await killHub(this.path);
     this[Symbol.dispose]();
-  }
-
-  #unlocked(): boolean {
-    const lock = tryLockFile(`${this.socket}.lock`);
-    lock?.close();
-    return lock !== undefined;
   }
 }
 
-/** WHY by signal: a hub that a test has brought into trouble may not answer. */
-function endHub(socketPath: string): void {
-  let pid: number;
+/** Kills the hub that listens in this folder and its keeper, both at once. */
+export async function killHub(folder: string): Promise<void> {
+  const socketPath = join(folder, "hub.sock");
+  await until(`no hub holds the lock of ${socketPath}`, () => {
+    endHub(folder);
+    const lock = tryLockFile(`${socketPath}.lock`);
+    lock?.close();
+    return lock !== undefined;
+  });
+}
+
+/** Kills hub and keeper. WHY by signal: a hub that a test has brought into trouble may not answer. */
+export function endHub(folder: string): void {
+  const keepers = keepersIn(folder);
+  const hub = hubAt(join(folder, "hub.sock"));
+  if (hub === process.pid) throw new Error("The hub of this folder runs in the test itself; stop it there");
+  // WHY stopped first: it would start another keeper, as a keeper would start another hub.
+  if (hub !== undefined) tryKill(hub, "SIGSTOP");
+  for (const pid of keepers) tryKill(pid, "SIGKILL");
+  if (hub !== undefined) tryKill(hub, "SIGKILL");
+}
+
+/** Of hubs in this folder: each names the socket of its hub in its arguments. */
+export function keepersIn(folder: string): number[] {
+  return readdirSync("/proc").flatMap((name) => {
+    const [, program, , socket = ""] = /^\d+$/.test(name) ? argumentsOf(name) : [];
+    return program?.endsWith("/keeper/main.js") && dirname(socket) === folder ? [Number(name)] : [];
+  });
+}
+
+function argumentsOf(pid: string): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+  } catch {
+    return [];
+  }
+}
+
+function hubAt(socketPath: string): number | undefined {
   try {
     const socket = SeqpacketSocket.connect(socketPath);
-    ({ pid } = socket.peerCredentials());
+    const { pid } = socket.peerCredentials();
     socket.close();
+    return pid;
   } catch {
     // Nobody listens: there is nothing to end.
-    return;
+    return undefined;
   }
-  if (pid === process.pid) throw new Error("The hub of this folder runs in the test itself; stop it there");
+}
+
+function tryKill(pid: number, signal: NodeJS.Signals): void {
   try {
-    process.kill(pid, "SIGKILL");
+    process.kill(pid, signal);
   } catch (error) {
     if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
   }

@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { type ConnectOptions, connect } from "../../src/client/connect.js";
 import type { Hub } from "../../src/client/hub.js";
-import { TestFolder } from "./test-folder.js";
+import { killHub, TestFolder } from "./test-folder.js";
 import { soon } from "./until.js";
 
 const HUB_MAIN = fileURLToPath(new URL("../../src/hub/main.js", import.meta.url));
@@ -83,6 +83,7 @@ export class TestHub {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await killHub(this.folder.path);
     this.#child.kill("SIGKILL");
     await this.exited();
     await this.folder[Symbol.asyncDispose]();

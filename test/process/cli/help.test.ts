@@ -14,6 +14,7 @@ const commands = [
   "hub",
   "hub serve",
   "hub status",
+  "hub restart",
   "hub stop",
   "channel send",
   "channel receive",

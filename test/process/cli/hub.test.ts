@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { connect } from "../../../src/client/connect.js";
+import { killHub } from "../../support/test-folder.js";
 import { CliRig, type Started } from "./cli-rig.js";
 
 /** The hub as a person runs it, and as a client starts it. */
@@ -48,7 +49,7 @@ describe("cuda-ipc hub", () => {
     await using rig = await CliRig.open();
     const served = rig.start("hub", "serve", "--stay");
     await firstLine(served);
-    served.child.kill("SIGKILL");
+    await killHub(rig.folder);
     await served.outcome;
     const words = `a hub ended at ${rig.socket} without cleaning up; the next one brings back what processes still hold`;
     assert.equal(await rig.ok("ls"), `Nothing is shared: ${words}.\n`);
@@ -67,7 +68,7 @@ describe("cuda-ipc hub", () => {
     await using hub = await connect({ socket: rig.socket, device: "host", reconnect: false });
     using _array = await hub.create("x", { dtype: "int8", shape: [8] });
     assert.doesNotMatch(await rig.ok("hub", "status"), /without/);
-    first.child.kill("SIGKILL");
+    await killHub(rig.folder);
     await first.outcome;
     await firstLine(rig.start("hub", "serve", "--stay"));
     const status = await rig.ok("hub", "status");

@@ -8,6 +8,7 @@ import type { Hub } from "../../../src/client/hub.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
 import { SeqpacketListener, SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { RawClient } from "../../support/raw-client.js";
 import { StandInSystemd } from "../../support/stand-in-systemd.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { soon, until } from "../../support/until.js";
@@ -52,6 +53,10 @@ async function read(rig: ServiceRig, name: string): Promise<number[]> {
   return values;
 }
 
+function objectsOf(systemd: StandInSystemd): number {
+  return systemd.names().filter((name) => name.startsWith("o")).length;
+}
+
 describe("a hub that a service manager runs", () => {
   checkLeaks();
 
@@ -61,17 +66,17 @@ describe("a hub that a service manager runs", () => {
     await systemd.start();
     await leavePinned(rig, "frame", [1, 2, 3]);
     await leavePinned(rig, "gone", [4]);
-    await until("both are stored", () => systemd.names().length === 3);
+    await until("both are stored", () => systemd.names().length === 4);
     const hub = await rig.connect();
     await hub.remove("gone");
     await hub.close();
-    await until("what ended is removed", () => systemd.names().length === 2);
-    assert.match(systemd.names().join(), /^listener,o\d+\.0$/);
+    await until("what ended is removed", () => systemd.names().length === 3);
+    assert.match(systemd.names().join(), /^listener,lock,o[0-9a-z]+$/);
     for (let count = 0; count < 3; count += 1) {
       assert.equal(await systemd.end("SIGKILL"), "SIGKILL");
       await systemd.start();
       assert.deepEqual(await read(rig, "frame"), [1, 2, 3]);
-      assert.equal(systemd.names().length, 2, "nothing is stored twice");
+      await until("nothing is stored twice", () => systemd.names().length === 3);
     }
   });
 
@@ -80,9 +85,8 @@ describe("a hub that a service manager runs", () => {
     const { systemd } = rig;
     await systemd.start();
     await leavePinned(rig, "frame", [1, 2, 3]);
-    await until("it is stored", () => systemd.names().length === 2);
+    await until("it is stored", () => systemd.names().length === 3);
     assert.equal(await systemd.end("SIGTERM"), 0);
-    assert.ok(systemd.states.includes("STOPPING=1"));
     assert.ok(existsSync(rig.folder.socket));
     await systemd.start();
     assert.deepEqual(await read(rig, "frame"), [1, 2, 3]);
@@ -97,6 +101,20 @@ describe("a hub that a service manager runs", () => {
     );
   });
 
+  it("is asked to restart, ends as one that failed, and is followed by the next with everything", async () => {
+    await using rig = new ServiceRig();
+    const { systemd } = rig;
+    await systemd.start();
+    await leavePinned(rig, "frame", [1, 2, 3]);
+    await until("it is stored", () => systemd.names().length === 3);
+    using raw = await RawClient.connect(rig.folder.socket);
+    assert.equal((await raw.ask({ op: "restart" })).ok, true);
+    assert.equal(await systemd.exited(), 75, "what Restart=on-failure starts again");
+    assert.ok(!systemd.states.includes("STOPPING=1"));
+    await systemd.start();
+    assert.deepEqual(await read(rig, "frame"), [1, 2, 3]);
+  });
+
   it("keeps timelines that lie in one file one by one", async () => {
     await using rig = new ServiceRig();
     const { systemd } = rig;
@@ -104,9 +122,9 @@ describe("a hub that a service manager runs", () => {
     const hub = await rig.connect();
     const [one, two, three] = await Promise.all(["one", "two", "three"].map((name) => hub.createTimeline(name)));
     two?.signal(7n);
-    await until("all are stored", () => systemd.names().length === 4);
+    await until("all are stored", () => objectsOf(systemd) === 3);
     one?.close();
-    await until("the first is removed", () => systemd.names().length === 3);
+    await until("the first is removed", () => objectsOf(systemd) === 2);
     await systemd.end("SIGKILL");
     await systemd.start();
     const other = await rig.connect();
@@ -133,7 +151,7 @@ describe("a hub that a service manager runs", () => {
     const socket = SeqpacketSocket.connect(rig.folder.socket);
     assert.equal(socket.peerCredentials().pid, systemd.pid);
     socket.close();
-    await until("it keeps none of its own", () => systemd.names().length === 0);
+    await until("it keeps no other", () => systemd.names().join() === "lock");
     await hub.stop({ force: true });
     await hub.close().catch(() => {});
     await until("it has ended", () => !existsSync(`${rig.folder.socket}.journal`));
@@ -145,15 +163,15 @@ describe("a hub that a service manager runs", () => {
     const { systemd } = rig;
     await systemd.start();
     await leavePinned(rig, "frame", [1, 2, 3]);
-    await until("it is stored", () => systemd.names().length === 2);
+    await until("it is stored", () => systemd.names().length === 3);
     await systemd.end("SIGKILL");
     const frame = systemd.stored.findIndex(({ name }) => name.startsWith("o"));
     const name = systemd.stored[frame]?.name ?? "";
     systemd.stored[frame]?.fd.close();
     systemd.stored[frame] = { name, fd: createMemoryFile("other", 4096) };
-    systemd.stored.push({ name: "o1.0", fd: createMemoryFile("stranger", 4096) });
+    systemd.stored.push({ name: "o1", fd: createMemoryFile("stranger", 4096) });
     await systemd.start();
-    await until("both are let go", () => systemd.names().join() === "listener");
+    await until("both are let go", () => systemd.names().join() === "listener,lock");
     assert.match(systemd.output, /memory of "frame" that was kept is not used: INVALID_DESCRIPTOR/);
     await assert.rejects(read(rig, "frame"), (error) => hasCode(error, "NOT_FOUND"));
   });

@@ -180,6 +180,20 @@ export class World implements HubPorts<number> {
     if (!this.dead) this.store.delete(object);
   }
 
+  holderArrived(): void {}
+
+  holderGone(): void {}
+
+  isKept(): boolean {
+    return true;
+  }
+
+  keeper(): null {
+    return null;
+  }
+
+  objectLost(): void {}
+
   closeFd(fd: number): void {
     if (!this.open.delete(fd) && !this.dead) this.#violation(`descriptor ${fd} is closed a second time`);
   }

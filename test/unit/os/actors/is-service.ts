@@ -2,7 +2,7 @@
 import { fstatSync, readFileSync } from "node:fs";
 import { SystemError } from "../../../../src/base/errors.js";
 import { openFdCount } from "../../../../src/os/owned-fd.js";
-import { receivedFds } from "../../../../src/os/service-manager.js";
+import { receivedFds } from "../../../../src/os/received-fds.js";
 
 const left = () => Object.keys(process.env).filter((name) => name.startsWith("LISTEN_"));
 let said: object;

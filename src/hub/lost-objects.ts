@@ -1,0 +1,61 @@
+/** Pinned objects whose memory went with an earlier hub and its keeper, and nobody is left to bring it back. The latest ones. */
+import { formatBytes } from "../base/bytes.js";
+import { limits } from "../base/limits.js";
+import { chargedBytes } from "../wire/descriptor.js";
+import type { LostObject } from "../wire/messages.js";
+import { type Guarded, mayOpen } from "./access.js";
+import type { HubPorts, Peer } from "./ports.js";
+import type { SharedObject } from "./shared-object.js";
+
+type Lost = LostObject & Guarded;
+
+export class LostObjects {
+  readonly #ports: Pick<HubPorts<unknown>, "objectLost" | "now">;
+  readonly #byName = new Map<string, Lost>();
+
+  constructor(ports: Pick<HubPorts<unknown>, "objectLost" | "now">) {
+    this.#ports = ports;
+  }
+
+  add({ name, owner, sharing, descriptor }: SharedObject<unknown>): void {
+    const { hostBytes, deviceBytes } = chargedBytes(descriptor);
+    const { device } = descriptor;
+    const lost: Lost = {
+      name,
+      byteLength: hostBytes + deviceBytes,
+      device: device.kind === "host" ? "host" : device.uuid,
+      ownerPid: owner.pid,
+      ownerUid: owner.uid,
+      lostAtMs: this.#ports.now(),
+      owner,
+      sharing,
+    };
+    this.#byName.delete(name);
+    this.#byName.set(name, lost);
+    const [oldest] = this.#byName.keys();
+    if (this.#byName.size > limits.lostObjectsMax && oldest !== undefined) this.#byName.delete(oldest);
+    this.#ports.objectLost(`"${name}": ${wordsOf(lost)}`);
+  }
+
+  /** An object of this name is there again. */
+  forget(name: string): void {
+    this.#byName.delete(name);
+  }
+
+  /** What became of this name, for somebody who could have opened it. */
+  wordsFor(name: string, peer: Peer): string | undefined {
+    const lost = this.#byName.get(name);
+    if (lost === undefined || !mayOpen(lost, peer, "read")) return undefined;
+    return `it was lost at ${new Date(lost.lostAtMs).toISOString()}, when hub and keeper ended together: ${wordsOf(lost)}`;
+  }
+
+  /** Those that this one could have opened. */
+  list(peer: Peer): LostObject[] {
+    const visible = [...this.#byName.values()].filter((lost) => mayOpen(lost, peer, "read"));
+    return visible.map(({ owner: _, sharing: __, ...lost }) => lost);
+  }
+}
+
+function wordsOf({ byteLength, device, ownerPid, ownerUid }: LostObject): string {
+  return `${formatBytes(byteLength)} on ${device}, made by process ${ownerPid} of user ${ownerUid}`;
+}

@@ -1,0 +1,158 @@
+/**
+ * Keeps the descriptors that a hub gives it, and starts the next hub with all of them when that one ends. Speaks the protocol
+ * of systemd's descriptor store. WHY it never looks at a descriptor, and only closes it: it must not wait for anything.
+ *
+ *   hub --- FDSTORE=1, FDSTOREREMOVE=1 ---> keeper
+ *    |                                        |
+ *   ends                                   pidfd: the hub has ended
+ *                                             | the words that are still in the socket, then
+ *   next hub <--- all descriptors, the hub's end of the socket, a pidfd of the keeper
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { GrowingPause } from "../base/growing-pause.js";
+import { releaseAll } from "../base/scope.js";
+import { FdWatch } from "../os/fd-watch.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import { openPidfd, ProcessWatch } from "../os/process-watch.js";
+import { keptEnvironment } from "../os/received-fds.js";
+import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
+import { KEEPER_PROCESS, KEEPER_SOCKET } from "./keeper-names.js";
+
+/** A hub that served for less is taken for one that cannot run: the next one has to wait longer. */
+const GOOD_LIFE_MS = 1000;
+const PAUSE_MS_MAX = 10_000;
+const STANDARD_ERROR = 2;
+/** WHY: the hub's end must be seen soon, however much it says. */
+const WORDS_PER_TURN = 256;
+
+export interface KeeperOptions {
+  /** How to start a hub. */
+  readonly command: readonly string[];
+  /** The keeper's end of the socket, and the hub's. */
+  readonly socket: OwnedFd;
+  readonly hubSocket: OwnedFd;
+  /** A pidfd of the hub that runs. */
+  readonly hub: OwnedFd;
+  readonly log: (line: string) => void;
+}
+
+export class Keeper {
+  readonly #options: KeeperOptions;
+  readonly #socket: SeqpacketSocket;
+  readonly #own: OwnedFd;
+  readonly #watch: FdWatch;
+  readonly #pause = new GrowingPause(PAUSE_MS_MAX);
+  readonly #stored = new Map<string, OwnedFd[]>();
+  #hub: ProcessWatch | undefined;
+  /** Since when the hub serves. */
+  #readyMs: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #open = true;
+
+  /** Takes over the descriptors. */
+  constructor(options: KeeperOptions) {
+    this.#options = options;
+    const own = openPidfd(process.pid);
+    if (own === undefined) throw new Error("Cannot open the keeper's own process");
+    this.#own = own;
+    // WHY this class: what it receives by is the same for DGRAM sockets.
+    this.#socket = new SeqpacketSocket(options.socket);
+    this.#watch = new FdWatch(options.socket, () => this.#read(WORDS_PER_TURN));
+    this.#hub = new ProcessWatch(options.hub, () => this.#onHubEnd());
+  }
+
+  get count(): number {
+    return [...this.#stored.values()].reduce((sum, fds) => sum + fds.length, 0);
+  }
+
+  /** Closes all; the hub that runs goes on without a keeper. */
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    clearTimeout(this.#timer);
+    const fds = [...this.#stored.values()].flat();
+    this.#stored.clear();
+    releaseAll([
+      () => this.#watch.close(),
+      () => this.#hub?.close(),
+      ...[this.#options.socket, this.#options.hubSocket, this.#own, ...fds].map((fd) => () => fd.close()),
+    ]);
+  }
+
+  #read(wordsMax: number): void {
+    for (let count = 0; count < wordsMax && this.#open; count += 1) {
+      const packet = this.#socket.tryReceive();
+      if (packet === undefined || packet === "end") return;
+      this.#hear(packet);
+    }
+  }
+
+  #hear({ bytes, fds, damage }: Packet): void {
+    if (damage !== undefined) this.#options.log(`the keeper lost a descriptor: ${damage.message}`);
+    const lines = Buffer.from(bytes).toString("utf8").split("\n");
+    const name = lines.find((line) => line.startsWith("FDNAME="))?.slice("FDNAME=".length);
+    if (lines.includes("FDSTORE=1") && name !== undefined && fds.length > 0) {
+      this.#stored.set(name, [...(this.#stored.get(name) ?? []), ...fds]);
+      return;
+    }
+    this.#drop(fds);
+    if (lines.includes("FDSTOREREMOVE=1") && name !== undefined) {
+      const removed = this.#stored.get(name) ?? [];
+      this.#stored.delete(name);
+      this.#drop(removed);
+    } else if (lines.includes("READY=1")) this.#readyMs = performance.now();
+    else if (lines.includes("STOPPING=1")) this.close();
+  }
+
+  #drop(fds: readonly OwnedFd[]): void {
+    try {
+      releaseAll(fds.map((fd) => () => fd.close()));
+    } catch (error) {
+      this.#options.log(`the keeper could not close a descriptor: ${String(error)}`);
+    }
+  }
+
+  #onHubEnd(): void {
+    this.#hub = undefined;
+    // WHY first: its last words may be in the socket still, and that it was stopped may be one of them.
+    this.#read(Number.POSITIVE_INFINITY);
+    if (!this.#open) return;
+    if (this.#readyMs !== undefined && performance.now() - this.#readyMs > GOOD_LIFE_MS) this.#pause.reset();
+    this.#startLater();
+  }
+
+  #startLater(): void {
+    const pauseMs = this.#pause.nextMs();
+    this.#options.log(`the hub has ended: the keeper starts the next one in ${Math.ceil(pauseMs)} ms`);
+    this.#timer = setTimeout(() => this.#start(), pauseMs);
+  }
+
+  #start(): void {
+    this.#readyMs = undefined;
+    try {
+      const hub = this.#spawn();
+      // WHY at once: its number is its own until Node has waited for it, which is in a later turn.
+      const pidfd = hub.pid === undefined ? undefined : openPidfd(hub.pid);
+      hub.on("error", (error) => this.#options.log(`the keeper cannot start a hub: ${error.message}`));
+      hub.unref();
+      if (pidfd !== undefined) this.#hub = new ProcessWatch(pidfd, () => this.#onHubEnd());
+    } catch (error) {
+      this.#options.log(`the keeper cannot start a hub: ${String(error)}`);
+    }
+    if (this.#hub === undefined) this.#startLater();
+  }
+
+  #spawn(): ChildProcess {
+    const { command, hubSocket } = this.#options;
+    const kept = [...this.#stored].flatMap(([name, fds]) => fds.map((fd) => ({ name, fd })));
+    const passed = [...kept, { name: KEEPER_SOCKET, fd: hubSocket }, { name: KEEPER_PROCESS, fd: this.#own }];
+    // WHY in this order: each then goes to a number that is not over its own, and the child needs no others in between.
+    passed.sort((one, other) => one.fd.number - other.fd.number);
+    const [program = process.execPath, ...args] = command;
+    return spawn(program, args, {
+      detached: true,
+      env: { ...process.env, ...keptEnvironment(passed.map(({ name }) => name)) },
+      stdio: ["ignore", STANDARD_ERROR, STANDARD_ERROR, ...passed.map(({ fd }) => fd.number)],
+    });
+  }
+}
