@@ -19,7 +19,7 @@ import { ObjectLeases } from "./object-leases.js";
 import type { HubPorts, Peer } from "./ports.js";
 import type { Account } from "./quota.js";
 import type { Session } from "./sessions.js";
-import type { Grant, Lease, ObjectMemory, SharedObject } from "./shared-object.js";
+import type { Grant, Lease, NewObject, ObjectMemory, SharedObject } from "./shared-object.js";
 import {
   chargeHolder,
   costOf,
