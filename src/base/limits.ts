@@ -18,6 +18,14 @@ export const limits = {
   nameBytesMax: 255,
   /** Messages that may wait for a client that does not read, before its session is ended. */
   sendQueueMessagesMax: 1024,
+  /** Messages that may wait for a hub whose gate passes them on. */
+  gateQueueMessagesMax: 4096,
+  /** Descriptors of one user that no process can close without waiting, before the hub takes none from that user. */
+  unclosableFdsPerUserMax: 64,
+  /** Descriptors of one user that a hub's gate keeps before that user's next ones wait for the next gate. */
+  gateFdsPerUserMax: 256,
+  /** Gates of a hub that may be about to end, each held up by what it has to close, before the next one has to wait. */
+  endingGatesMax: 4,
   /** Replies that wait for a client that does not read, before the hub takes no more requests from it. */
   unreadBytesWhileServed: 64 * KiB,
   /** Clients that one hub has at a time: connected, or with something that they still hold. */

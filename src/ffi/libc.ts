@@ -6,7 +6,11 @@ import { type Address, koffi, type PointerArgument } from "./koffi.js";
 
 export interface Libc {
   open(path: string, flags: number, mode: number): number;
-  close(fd: number): number;
+  close: {
+    (fd: number): number;
+    /** Runs on the thread pool. */
+    async(fd: number, callback: (failure: unknown, result: number) => void): void;
+  };
   dup3(fd: number, number: number, flags: number): number;
   epoll_create1(flags: number): number;
   epoll_ctl(epoll: number, operation: number, fd: number, event: Uint8Array): number;
@@ -37,6 +41,7 @@ export interface Libc {
   shutdown(fd: number, how: number): number;
   ioctl(fd: number, request: number, argument: Int32Array): number;
   getsockopt(fd: number, level: number, option: number, value: Uint8Array, length: Uint32Array): number;
+  setsockopt(fd: number, level: number, option: number, value: Uint8Array, length: number): number;
   sendmsg(fd: number, message: Uint8Array, flags: number): number;
   recvmsg(fd: number, message: Uint8Array, flags: number): number;
   poll(fds: Uint8Array, count: number, timeoutMs: number): number;
@@ -124,6 +129,7 @@ function open(): Libc {
     // WHY three plain parameters: as for `open`.
     ioctl: declare("ioctl", "int", ["int", "ulong", "void*"]),
     getsockopt: declare("getsockopt", "int", ["int", "int", "int", "void*", "void*"]),
+    setsockopt: declare("setsockopt", "int", ["int", "int", "int", "void*", "uint"]),
     sendmsg: declare("sendmsg", "intptr", ["int", "void*", "int"]),
     recvmsg: declare("recvmsg", "intptr", ["int", "void*", "int"]),
     poll: declare("poll", "int", ["void*", "ulong", "int"]),

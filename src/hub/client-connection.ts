@@ -9,6 +9,7 @@ import type { SeqpacketSocket } from "../os/seqpacket.js";
 import type { ThreadIdentity } from "../os/thread-identity.js";
 import type { Reply } from "../wire/messages.js";
 import { ClientSocket, type ClientSocketHandler } from "./client-socket.js";
+import type { UserGate } from "./descriptor-gate.js";
 import type { Outgoing, Peer } from "./ports.js";
 import type { Account } from "./quota.js";
 import { ThreadWatch } from "./thread-watch.js";
@@ -77,9 +78,9 @@ export class ClientConnection implements Job {
     pidfd: OwnedFd | undefined,
     peer: Peer,
     events: ConnectionEvents,
-    { turns, unread, account }: Shared & { readonly account: Account },
+    { turns, unread, gate, account }: Shared & { readonly gate: UserGate; readonly account: Account },
   ): ClientConnection {
-    const open = (handler: ClientSocketHandler) => new ClientSocket(socket, account, unread, handler);
+    const open = (handler: ClientSocketHandler) => new ClientSocket(socket, account, { unread, gate }, handler);
     return new ClientConnection(peer, pidfd, turns, events, open);
   }
 
@@ -133,7 +134,7 @@ export class ClientConnection implements Job {
       return true;
     }
     if (channel?.open) hasMore = this.#attempt(() => channel.receive(this.#hasExited)) || hasMore;
-    if (this.#hasExited && !this.#gone) {
+    if (this.#hasExited && !this.#gone && !channel?.isLent) {
       this.#lastWords += 1;
       if (!hasMore || this.#lastWords > LAST_WORDS_MAX) this.#finish();
     }

@@ -3,12 +3,14 @@ import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { acquireIn } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import { passDescriptors } from "../os/pass-descriptors.js";
 import type { Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import type { ThreadIdentity } from "../os/thread-identity.js";
 import { encodeMessage } from "../wire/codec.js";
 import type { Reply } from "../wire/messages.js";
 import { ClientConnection, type ConnectionEvents, type Shared } from "./client-connection.js";
 import { findClientProcess, peerOf } from "./client-process.js";
+import type { DescriptorGate } from "./descriptor-gate.js";
 import type { HubCore } from "./hub-core.js";
 import type { EarlierConnection } from "./inheritance.js";
 import type { ConnectionId, Outgoing } from "./ports.js";
@@ -20,12 +22,14 @@ export class ClientConnections {
   readonly #connections = new Map<ConnectionId, ClientConnection>();
   readonly #log: (line: string) => void;
   readonly #onForgotten: () => void;
+  readonly #gate: DescriptorGate;
   readonly #shared: Shared;
   #lastId: ConnectionId = 0;
   #core: HubCore<OwnedFd> | undefined;
 
   /** @param onForgotten called after a connection and all that it held has ended */
-  constructor(log: (line: string) => void, onForgotten: () => void) {
+  constructor(gate: DescriptorGate, log: (line: string) => void, onForgotten: () => void) {
+    this.#gate = gate;
     this.#log = log;
     this.#onForgotten = onForgotten;
     const turns = new UserTurns((error) => log(`cannot go on with a client: ${describeError(error)}`));
@@ -54,7 +58,7 @@ export class ClientConnections {
       } catch (sendError) {
         this.#log(`could not tell it so: ${describeError(sendError)}`);
       } finally {
-        socket.close();
+        this.#gate.closeSocket(socket, socket.peerCredentials().uid);
       }
       return false;
     }
@@ -161,10 +165,13 @@ export class ClientConnections {
       const pidfd = socket.peerPidfd();
       scope.defer(() => pidfd?.close());
       const peer = peerOf(socket, pidfd);
+      this.#gate.check(peer.uid);
       const id = this.nextId();
       this.#requireCore().connected(id, peer);
       scope.defer(() => this.#requireCore().processEnded(id));
-      const shared = { ...this.#shared, account: this.#requireCore().accountOfReplies(peer.uid) };
+      passDescriptors(socket.fd, true);
+      const gate = this.#gate.of(peer.uid);
+      const shared = { ...this.#shared, gate, account: this.#requireCore().accountOfReplies(peer.uid) };
       this.#connections.set(id, ClientConnection.start(socket, pidfd, peer, this.#events(id), shared));
     });
   }

@@ -2,7 +2,7 @@
  * A client's socket: one message in at a time, and replies out at once or, where they cannot be sent yet, from a queue that the client
  * pays for. A reply that waits holds no descriptors; they are asked for again when it is sent. Ends once, with a reason.
  */
-import { hasCode, SystemError } from "../base/errors.js";
+import { type CudaIpcError, hasCode, SystemError } from "../base/errors.js";
 import { GrowingPause } from "../base/growing-pause.js";
 import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
@@ -11,6 +11,7 @@ import type { OwnedFd } from "../os/owned-fd.js";
 import type { Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { encodeMessage } from "../wire/codec.js";
 import type { Reply } from "../wire/messages.js";
+import type { UserGate } from "./descriptor-gate.js";
 import type { Outgoing } from "./ports.js";
 import type { Account } from "./quota.js";
 import type { UnreadDescriptors, UnreadOfSocket } from "./unread-descriptors.js";
@@ -42,6 +43,11 @@ export class ClientSocket {
   readonly #handler: ClientSocketHandler;
   readonly #account: Account;
   readonly #unread: UnreadOfSocket;
+  readonly #gate: UserGate;
+  /** What the gate has received, to be handled in this client's turn. */
+  readonly #arrived: Packet[] = [];
+  /** Whether the gate receives. */
+  #lent = false;
   readonly #watch: FdWatch;
   readonly #queue: Waiting[] = [];
   readonly #pause = new GrowingPause();
@@ -51,10 +57,16 @@ export class ClientSocket {
   #paused = false;
 
   /** Takes over the socket, unless it throws. */
-  constructor(socket: SeqpacketSocket, account: Account, unread: UnreadDescriptors, handler: ClientSocketHandler) {
+  constructor(
+    socket: SeqpacketSocket,
+    account: Account,
+    { unread, gate }: { readonly unread: UnreadDescriptors; readonly gate: UserGate },
+    handler: ClientSocketHandler,
+  ) {
     this.#socket = socket;
     this.#account = account;
-    this.#unread = unread.of(socket, account);
+    this.#gate = gate;
+    this.#unread = unread.of(socket, account, () => gate.closeSocket(socket));
     this.#handler = handler;
     this.#watch = new FdWatch(socket.fd, () => handler.onReady());
   }
@@ -98,19 +110,55 @@ export class ClientSocket {
     return this.#queue.length > 0;
   }
 
+  /** Whether more comes without being waited for here. */
+  get isLent(): boolean {
+    return this.#lent;
+  }
+
   /** Receives one message, of a client that has ended also while paused. False if there is none for the moment. */
   receive(evenPaused: boolean): boolean {
     if (!this.#open || (this.#paused && !evenPaused)) return false;
-    const packet = this.#socket.tryReceive();
+    const packet = this.#arrived.shift() ?? this.#tryReceive();
     if (packet === undefined) return false;
     if (packet === "end") this.end(undefined);
     else this.#handler.onPacket(packet);
     return this.#open;
   }
 
+  /** Leaves messages with descriptors to the gate. */
+  #tryReceive(): Packet | "end" | undefined {
+    if (this.#lent) return undefined;
+    if (!this.#socket.bringsDescriptors()) return this.#socket.tryReceive();
+    this.#lent = true;
+    this.listen(false);
+    this.#gate.receive(this.#socket, {
+      onPacket: (packet) => {
+        if (this.#open) this.#arrived.push(packet);
+        else for (const fd of packet.fds) fd.close();
+      },
+      onDone: (failure) => this.#takeBack(failure),
+    });
+    return undefined;
+  }
+
+  #takeBack(failure: CudaIpcError | undefined): void {
+    this.#lent = false;
+    if (!this.#open) {
+      this.#unread.close();
+      return;
+    }
+    // WHY: messages may be lost, and a client that connects again repeats its requests.
+    if (failure !== undefined) {
+      this.end(failure);
+      return;
+    }
+    this.listen(true);
+    this.#handler.onReady();
+  }
+
   /** Whether to tell when there is something to read; it does unless told otherwise. */
   listen(wanted: boolean): void {
-    this.#watch.setReadable(wanted && !this.#paused);
+    this.#watch.setReadable(wanted && !this.#paused && !this.#lent);
   }
 
   /** Receives nothing until `resume`; what is sent meanwhile waits in the socket. Replies are still sent. */
@@ -143,7 +191,10 @@ export class ClientSocket {
     this.#open = false;
     clearTimeout(this.#retryTimer);
     for (const waiting of [...this.#queue]) this.#drop(waiting);
-    releaseAll([() => this.#watch.close(), () => this.#unread.close()]);
+    const arrived = this.#arrived.splice(0).flatMap(({ fds }) => fds);
+    // WHY later while the gate receives: whoever closes the last descriptor of a socket closes what lies in it, and that is the gate then.
+    const closeSocket = () => (this.#lent ? this.#socket.shutDown() : this.#unread.close());
+    releaseAll([() => this.#watch.close(), closeSocket, ...arrived.map((fd) => () => fd.close())]);
   }
 
   #sendWaiting(next: Waiting): Sent {

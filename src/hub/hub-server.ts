@@ -7,14 +7,17 @@ import { CudaIpcError } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
+import { prepareBellSignals } from "../os/bell-signal.js";
 import { FdWatch } from "../os/fd-watch.js";
 import { unlockFile } from "../os/file-lock.js";
 import { openFilesMax } from "../os/open-files-max.js";
 import type { OwnedFd } from "../os/owned-fd.js";
+import { passDescriptors } from "../os/pass-descriptors.js";
 import { ownUid } from "../os/runtime-folder.js";
 import type { SeqpacketListener } from "../os/seqpacket.js";
 import { SocketFile } from "../os/socket-file.js";
 import { ClientConnections, describeError } from "./client-connections.js";
+import { DescriptorGate } from "./descriptor-gate.js";
 import { HubCore } from "./hub-core.js";
 import type { HubService } from "./hub-service.js";
 import { type Acquired, acquireAll, firstId, type HubServerOptions } from "./hub-start.js";
@@ -37,6 +40,7 @@ export class HubServer {
   /** Whether it ended for another hub to go on. */
   hasLeft = false;
   readonly #core: HubCore<OwnedFd>;
+  readonly #gate: DescriptorGate;
   readonly #connections: ClientConnections;
   readonly #lock: OwnedFd;
   readonly #listener: SeqpacketListener;
@@ -69,7 +73,8 @@ export class HubServer {
     const idleMs = Number.isFinite(this.#idleMs) ? this.#idleMs : null;
     const identity = { version: packageVersion(), instance: randomUUID(), pid: process.pid, startedAtMs: Date.now() };
     const policy = options.policy ?? privatePolicy(ownUid(), defaultQuotasOf(openFilesMax()));
-    this.#connections = new ClientConnections(this.#log, () => this.#scheduleIdleEnd());
+    this.#gate = new DescriptorGate(this.#log);
+    this.#connections = new ClientConnections(this.#gate, this.#log, () => this.#scheduleIdleEnd());
     this.#core = new HubCore({ ...identity, socket: socketPath, idleMs }, policy, this.#ports(), firstId());
     this.#connections.serve(this.#core);
     this.#journal.keepShort(() => this.#core.records());
@@ -106,6 +111,10 @@ export class HubServer {
     this.#service?.begin(this.socketPath, { lock: this.#lock, listener: this.#listener }, (key) =>
       this.#onSettled(key),
     );
+    prepareBellSignals();
+    this.#gate.start();
+    // WHY: until the hub knows who connects it takes no descriptors.
+    passDescriptors(this.#listener.fd, false);
     this.#listener.listen();
     this.#watch = new FdWatch(this.#listener.fd, () => this.#acceptAll());
     const status = () => `${this.#core.objectCount} objects of ${this.#core.connectionCount} clients`;
@@ -147,6 +156,7 @@ export class HubServer {
         ...first,
         // WHY not earlier: asking for the releases already lets go of the connections, and what comes first may speak to them.
         () => releaseAll(this.#connections.releases()),
+        () => this.#gate.close(),
         () => this.#core.close(),
         () => this.#service?.close(),
         () => this.#listener.close(),

@@ -14,8 +14,9 @@ export class UnreadDescriptors {
   readonly #lingering = new Set<UnreadOfSocket>();
   #timer: NodeJS.Timeout | undefined;
 
-  of(socket: SeqpacketSocket, account: Account): UnreadOfSocket {
-    return new UnreadOfSocket(socket, account, this);
+  /** @param closeSocket called once */
+  of(socket: SeqpacketSocket, account: Account, closeSocket = () => socket.close()): UnreadOfSocket {
+    return new UnreadOfSocket(socket, account, this, closeSocket);
   }
 
   add(one: UnreadOfSocket): void {
@@ -40,7 +41,7 @@ export class UnreadDescriptors {
   close(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
-    for (const { socket } of this.#lingering) socket.close();
+    for (const { closeSocket } of this.#lingering) closeSocket();
     this.#lingering.clear();
     this.#pending.clear();
   }
@@ -49,7 +50,7 @@ export class UnreadDescriptors {
     for (const one of this.#lingering) {
       if (!one.settle()) continue;
       this.#lingering.delete(one);
-      one.socket.close();
+      one.closeSocket();
     }
     if (this.#lingering.size > 0) return;
     clearInterval(this.#timer);
@@ -61,12 +62,14 @@ const LOOK_MS = 500;
 
 export class UnreadOfSocket {
   readonly socket: SeqpacketSocket;
+  readonly closeSocket: () => void;
   readonly #account: Account;
   readonly #all: UnreadDescriptors;
   #count = 0;
 
-  constructor(socket: SeqpacketSocket, account: Account, all: UnreadDescriptors) {
+  constructor(socket: SeqpacketSocket, account: Account, all: UnreadDescriptors, closeSocket: () => void) {
     this.socket = socket;
+    this.closeSocket = closeSocket;
     this.#account = account;
     this.#all = all;
   }
@@ -93,7 +96,7 @@ export class UnreadOfSocket {
 
   /** Closes the socket, at once or when all was read; others can send no more on it. */
   close(): void {
-    if (this.settle()) this.socket.close();
+    if (this.settle()) this.closeSocket();
     else {
       this.socket.shutDown();
       this.#all.closeWhenRead(this);

@@ -72,8 +72,11 @@ export class SeqpacketSocket {
     return trySendMessage(this.fd, bytes, fds);
   }
 
-  /** Receives one message: undefined where none is there yet, "end" when the other side is gone. */
-  tryReceive(): Packet | "end" | undefined {
+  /**
+   * Receives one message: undefined where none is there yet, "end" when the other side is gone.
+   * @param drop takes over what did arrive of a message whose other descriptors were lost; by default it is closed
+   */
+  tryReceive(drop: (fd: OwnedFd) => void = (fd) => fd.close()): Packet | "end" | undefined {
     const memory = messageMemory();
     memory.prepareReceive();
     const received = retryInterrupted(() =>
@@ -83,7 +86,7 @@ export class SeqpacketSocket {
       const errno = lastErrno();
       if (errno === errnos.EAGAIN) return undefined;
       // WHY again: a peer that hangs up with our messages unread is reported once, ahead of what it had still said.
-      if (errno === errnos.ECONNRESET) return this.tryReceive();
+      if (errno === errnos.ECONNRESET) return this.tryReceive(drop);
       throw systemError("receive a message", "recvmsg", errno);
     }
     const fds = memory.receivedFds().map((fd) => new OwnedFd(fd));
@@ -92,8 +95,35 @@ export class SeqpacketSocket {
     const bytes = memory.data.slice(0, received);
     if (damage === undefined) return { bytes, fds, damage };
     // SAFETY: of a cut message some descriptors did arrive; they must be closed here or they leak.
-    releaseAll(fds.map((fd) => () => fd.close()));
+    releaseAll(fds.map((fd) => () => drop(fd)));
     return { bytes, fds: [], damage };
+  }
+
+  /**
+   * Whether descriptors come with the next message, asked without receiving any.
+   * WHY it matters: to close a descriptor of others can wait for as long as they like, so some processes must not even receive one.
+   */
+  bringsDescriptors(): boolean {
+    const memory = messageMemory();
+    memory.prepareLook();
+    const flags = layout.MSG_PEEK | layout.MSG_DONTWAIT;
+    const found = retryInterrupted(() => libc().recvmsg(this.fd.number, memory.header, flags));
+    // There is no room for descriptors, and the kernel says that it left some out.
+    return found >= 0 && (memory.receivedFlags() & layout.MSG_CTRUNC) !== 0;
+  }
+
+  /**
+   * Hangs up, and drops what was sent here and never received. The socket is still to be closed.
+   * @returns false if messages with descriptors are left, which the close of the socket closes
+   */
+  hangUp(): boolean {
+    // SYNC: nothing more can be sent to this socket once the kernel has shut it down.
+    this.shutDown();
+    for (;;) {
+      if (this.bringsDescriptors()) return false;
+      const packet = this.tryReceive();
+      if (packet === undefined || packet === "end") return true;
+    }
   }
 
   /** The process that connected, or that listens, as it was at that moment. */

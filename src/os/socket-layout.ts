@@ -20,7 +20,9 @@ export const SO_ACCEPTCONN = 30;
 export const SO_DOMAIN = 39;
 export const SO_PEERGROUPS = 59;
 export const SO_PEERPIDFD = 77;
+export const SO_PASSRIGHTS = 83;
 const SCM_RIGHTS = 1;
+export const MSG_PEEK = 0x2;
 export const MSG_CTRUNC = 0x8;
 export const MSG_TRUNC = 0x20;
 export const MSG_DONTWAIT = 0x40;
@@ -58,6 +60,11 @@ export class MessageMemory {
   /** Makes the header describe an empty room of full size, for recvmsg. */
   prepareReceive(): void {
     this.#describe(this.data.byteLength, CONTROL_BYTES);
+  }
+
+  /** Makes the header describe no room at all, to look whether a message has descriptors. */
+  prepareLook(): void {
+    this.#describe(0, 0);
   }
 
   /** Makes the header describe the first `byteLength` bytes of `data` with these descriptors attached, for sendmsg. */

@@ -9,6 +9,7 @@ import { FdWatch } from "../os/fd-watch.js";
 import { restrictToOwner } from "../os/file-calls.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
+import { passDescriptors } from "../os/pass-descriptors.js";
 import { ownUid } from "../os/runtime-folder.js";
 import { type Packet, type PeerCredentials, SeqpacketListener, type SeqpacketSocket } from "../os/seqpacket.js";
 import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
@@ -129,6 +130,7 @@ export class PeerListener {
       const listener = scope.own(SeqpacketListener.listen(path), (listener) => listener.close());
       scope.defer(() => removeStaleSocket(path));
       restrictToOwner(path);
+      passDescriptors(listener.fd, false);
       return new PeerListener(path, service, listener);
     });
   }

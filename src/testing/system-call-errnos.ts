@@ -43,6 +43,7 @@ const byCall: Readonly<Record<Exclude<LibcCall, "fcntl" | "getsockopt" | "sendms
   listen: [errno.ENOMEM],
   accept4: [...NO_ROOM_FOR_FD, errno.ECONNABORTED, errno.EINTR],
   connect: [errno.ECONNREFUSED, errno.EAGAIN, errno.ENOMEM],
+  setsockopt: [errno.ENOPROTOOPT],
   socketpair: NO_ROOM_FOR_FD,
   // They cannot fail with these arguments.
   shutdown: [],

@@ -64,8 +64,7 @@ describe("a hostile client", () => {
 
   it("that speaks before hello is told so and hung up on", async () => {
     using client = await RawClient.connect(testHub.socket, false);
-    using memory = createMemoryFile("test", 4096);
-    client.send({ ...CREATE, descriptor: hostArray }, [memory]);
+    client.send({ ...CREATE, descriptor: hostArray });
     await assertEnded(client, "INVALID_MESSAGE");
   });
 

@@ -5,6 +5,7 @@ import { describe, it } from "node:test";
 import type { SystemError } from "../../../src/base/errors.js";
 import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { ClientConnection } from "../../../src/hub/client-connection.js";
+import type { UserGate } from "../../../src/hub/descriptor-gate.js";
 import { unlimitedQuota } from "../../../src/hub/policy.js";
 import { Account } from "../../../src/hub/quota.js";
 import { UnreadDescriptors } from "../../../src/hub/unread-descriptors.js";
@@ -98,7 +99,11 @@ describe("ClientConnection", () => {
 
 function shared() {
   const account = new Account("client", "this client", unlimitedQuota);
-  return { turns: new UserTurns(assert.ifError), unread: new UnreadDescriptors(), account };
+  const gate: UserGate = {
+    receive: () => assert.fail("no descriptors are sent"),
+    closeSocket: (socket) => socket.close(),
+  };
+  return { turns: new UserTurns(assert.ifError), unread: new UnreadDescriptors(), account, gate };
 }
 
 /** Kills a process and waits for its end without giving the event loop a turn. */

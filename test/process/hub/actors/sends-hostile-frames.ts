@@ -87,9 +87,12 @@ async function exchange(frames: readonly Frame[], judge: (replies: RawReply[], f
   for (let at = 0; at < frames.length; at += BATCH) {
     const batch = frames.slice(at, at + BATCH);
     const clients = await Promise.all(batch.map(() => RawClient.connect(socketPath, false)));
+    for (const client of clients) assert.ok(trySend(client, HELLO));
     for (const [place, { bytes, fds }] of batch.entries()) {
       const client = clients[place] as RawClient;
-      for (const [part, attached] of [[HELLO, []] as const, [bytes, fds] as const, [BYE, []] as const]) {
+      // WHY awaited: a hub takes descriptors only once it has accepted the connection.
+      assert.ok((await client.reply()) !== "end");
+      for (const [part, attached] of [[bytes, fds] as const, [BYE, []] as const]) {
         assert.ok(trySend(client, part, attached));
       }
     }
@@ -119,12 +122,8 @@ function sendPrefixes(): Promise<number> {
       fds: fdsOf(requests[at] as (typeof requests)[number]),
     })),
   );
-  return exchange(frames, ([hello, refusal, ...more], { bytes }) => {
-    assert.deepEqual(
-      [hello?.ok, refusal?.id, refusal?.error?.code, more],
-      [true, 0, "INVALID_MESSAGE", []],
-      bytes.toString(),
-    );
+  return exchange(frames, ([refusal, ...more], { bytes }) => {
+    assert.deepEqual([refusal?.id, refusal?.error?.code, more], [0, "INVALID_MESSAGE", []], bytes.toString());
   });
 }
 
@@ -138,7 +137,7 @@ function sendReplaced(): Promise<number> {
   );
   const kind = frames.filter(({ bytes }) => !endsHub(bytes));
   return exchange(kind, (replies) => {
-    assert.ok(replies[0]?.ok && replies.length >= 2, JSON.stringify(replies));
+    assert.ok(replies.length >= 1, JSON.stringify(replies));
   });
 }
 
@@ -201,29 +200,19 @@ async function sendSizes(): Promise<number> {
   return wanted.length;
 }
 
-/** Its own socket through itself, and two through each other, as memory that a hub cannot look into. */
+/** Its own socket through itself, and two through each other, also as memory that a hub cannot look into. */
 async function sendSockets(): Promise<number> {
-  const create = (name: string, descriptor: object) => ({ op: "create", name, lifetime: "pinned", descriptor });
   const one = await RawClient.connect(socketPath);
   const other = await RawClient.connect(socketPath);
-  const names: string[] = [];
   for (const [client, fd] of [
     [one, one.socket.fd] as const,
     [one, other.socket.fd] as const,
     [other, one.socket.fd] as const,
   ]) {
-    const { error } = await client.ask(create("host", hostArray), [fd]);
-    assert.equal(error?.code, "INVALID_DESCRIPTOR");
-    const name = `socket-${client === one}-${fd === one.socket.fd}`;
-    const { result } = await client.ask(create(name, gpuArray), [fd]);
-    assert.ok((await client.ask({ op: "publish", object: result?.object })).ok);
-    names.push(name);
-  }
-  // Unread when it hangs up, with the sockets in the hub's queue of replies.
-  for (let count = 0; count < 600; count += 1) {
-    const name = names[count % names.length];
-    const bytes = Buffer.from(JSON.stringify({ v: 1, id: count + 100, op: "open", name, access: "read", wait: true }));
-    await until("the hub takes an open", () => trySend(one, bytes));
+    for (const descriptor of [hostArray, gpuArray]) {
+      const { error } = await client.ask({ op: "create", name: "socket", lifetime: "pinned", descriptor }, [fd]);
+      assert.equal(error?.code, "INVALID_DESCRIPTOR");
+    }
   }
   one.socket.close();
   kept.push(other);

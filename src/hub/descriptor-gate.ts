@@ -1,0 +1,215 @@
+/**
+ * Lets descriptors into the hub: a process of its own, the gate, receives what clients send with descriptors, and passes on what can be
+ * closed without waiting. What it keeps ends with it, so a gate that has kept something is replaced and ends; if something holds it up
+ * meanwhile, nobody waits for it.
+ */
+import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+import { releaseAll } from "../base/scope.js";
+import type { Packet, SeqpacketSocket } from "../os/seqpacket.js";
+import { type GateOrder, GateProcess } from "./gate-process.js";
+
+/** What comes in meanwhile ends with the same gate: to start one takes some 50 ms of a processor. */
+const REPLACE_AFTER_MS = 1_000;
+/** A process with nothing to wait for ends far sooner. */
+const ENDS_WITHIN_MS = 1_000;
+const RETRY_AFTER_MS = 1_000;
+
+interface Gate {
+  readonly process: GateProcess;
+  /** Descriptors that it keeps, by user. */
+  readonly kept: Map<number, number>;
+  /** When it was told to end. */
+  retiredAtMs?: number;
+}
+
+export interface GateSink {
+  /** A message, whole or refused (`damage`). The descriptors are the receiver's. */
+  onPacket(packet: Packet): void;
+  /** No more comes from the gate; with why, if something was lost. */
+  onDone(failure: CudaIpcError | undefined): void;
+}
+
+/** The gate, for the connections of one user. */
+export interface UserGate {
+  /** Receives the messages with descriptors that are next on the socket, which stays the caller's and open until `onDone`. */
+  receive(socket: SeqpacketSocket, sink: GateSink): void;
+  /** Hangs up on a client and closes the socket. If descriptors lie unread in it, a gate closes them. */
+  closeSocket(socket: SeqpacketSocket): void;
+}
+
+export class DescriptorGate {
+  readonly #log: (line: string) => void;
+  #active: Gate | undefined;
+  #successor: Gate | undefined;
+  readonly #ending = new Set<Gate>();
+  #timer: NodeJS.Timeout | undefined;
+  #open = true;
+  /** For the next gate. */
+  #waiting: (() => void)[] = [];
+  /** Sockets that no gate would take. WHY kept: to close one could stop the hub; the end of the process cannot wait for them. */
+  readonly #unclosed: SeqpacketSocket[] = [];
+
+  constructor(log: (line: string) => void) {
+    this.#log = log;
+  }
+
+  /** Starts the first gate, so that nobody waits for it later. */
+  start(): void {
+    try {
+      this.#requireActive();
+    } catch (error) {
+      this.#log(`cannot start a gate yet: ${String(error)}`);
+    }
+  }
+
+  of(uid: number): UserGate {
+    return {
+      receive: (socket, sink) => this.#receive(socket, uid, sink),
+      closeSocket: (socket) => this.closeSocket(socket, uid),
+    };
+  }
+
+  #receive(socket: SeqpacketSocket, uid: number, sink: GateSink): void {
+    try {
+      this.check(uid);
+    } catch (error) {
+      sink.onDone(error as CudaIpcError);
+      return;
+    }
+    const order: GateOrder = {
+      op: "receive",
+      socket,
+      onPacket: (packet) => sink.onPacket(packet),
+      onDone: (_kept, failure) => sink.onDone(failure),
+      retry: () => this.#give(uid, order),
+    };
+    this.#give(uid, order);
+  }
+
+  /** As `UserGate.closeSocket`. */
+  closeSocket(socket: SeqpacketSocket, uid: number): void {
+    if (socket.hangUp()) {
+      socket.close();
+      return;
+    }
+    const onDone = (_kept: number, failure?: CudaIpcError) => {
+      if (failure === undefined) socket.close();
+      else this.#unclosed.push(socket);
+    };
+    const order: GateOrder = { op: "keep", socket, onPacket: () => {}, onDone, retry: () => this.#give(uid, order) };
+    this.#give(uid, order);
+  }
+
+  /** @throws LIMIT_EXCEEDED if descriptors of this user hold up too much */
+  check(uid: number): void {
+    const now = performance.now();
+    const heldUp = [...this.#ending].filter(({ retiredAtMs = now }) => now - retiredAtMs > ENDS_WITHIN_MS);
+    const count = heldUp.reduce((sum, { kept }) => sum + (kept.get(uid) ?? 0), 0);
+    const max = limits.unclosableFdsPerUserMax;
+    if (count < max) return;
+    const found = `${count} that user ${uid} sent cannot be closed, the limit (unclosableFdsPerUserMax) is ${max}`;
+    throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot take descriptors: ${found}`);
+  }
+
+  close(): void {
+    this.#open = false;
+    clearTimeout(this.#timer);
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    const gates = [this.#active, this.#successor];
+    this.#active = undefined;
+    this.#successor = undefined;
+    releaseAll([...gates.map((gate) => () => gate?.process.close()), ...waiting]);
+  }
+
+  #give(uid: number, order: GateOrder): void {
+    let gate: Gate;
+    if (!this.#open) {
+      order.onDone(0, new CudaIpcError("CLOSED", "Cannot receive descriptors: the hub ends"));
+      return;
+    }
+    try {
+      gate = this.#requireActive();
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      order.onDone(
+        0,
+        new CudaIpcError("HUB_UNAVAILABLE", `Cannot start a process that receives descriptors: ${message}`),
+      );
+      return;
+    }
+    const onDone = (kept: number, failure?: CudaIpcError) => {
+      if (kept > 0) this.#keeps(gate, uid, kept);
+      order.onDone(kept, failure);
+    };
+    const isFull = (gate.kept.get(uid) ?? 0) >= limits.gateFdsPerUserMax;
+    // WHY: a gate whose table of open files is full would have the kernel close what comes, and wait for it.
+    if (order.op === "receive" && isFull) this.#waiting.push(() => this.#give(uid, order));
+    else gate.process.give({ ...order, onDone });
+  }
+
+  #keeps(gate: Gate, uid: number, count: number): void {
+    gate.kept.set(uid, (gate.kept.get(uid) ?? 0) + count);
+    if (gate === this.#active) this.#timer ??= setTimeout(() => this.#replace(), REPLACE_AFTER_MS).unref();
+  }
+
+  #replace(): void {
+    this.#timer = undefined;
+    if (!this.#open || this.#successor !== undefined || this.#ending.size >= limits.endingGatesMax) return;
+    try {
+      this.#successor = this.#startGate();
+    } catch (error) {
+      this.#log(`cannot start another gate: ${String(error)}`);
+      this.#timer = setTimeout(() => this.#replace(), RETRY_AFTER_MS).unref();
+    }
+  }
+
+  #requireActive(): Gate {
+    this.#active ??= this.#startGate();
+    return this.#active;
+  }
+
+  #startGate(): Gate {
+    const process = new GateProcess({
+      onReady: () => this.#onReady(gate),
+      onFailure: (reason) => this.#onFailure(gate, reason),
+      onExit: () => this.#onExit(gate),
+    });
+    const gate: Gate = { process, kept: new Map() };
+    return gate;
+  }
+
+  #onReady(gate: Gate): void {
+    if (gate !== this.#successor) return;
+    this.#successor = undefined;
+    const earlier = this.#active;
+    this.#active = gate;
+    if (earlier === undefined) return;
+    const counts = [...earlier.kept].map(([uid, count]) => `${count} of user ${uid}`).join(", ");
+    this.#log(`descriptors that no hub takes end with their gate: ${counts}`);
+    this.#end(earlier);
+    earlier.process.retire();
+  }
+
+  #end(gate: Gate): void {
+    gate.retiredAtMs = performance.now();
+    this.#ending.add(gate);
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const give of waiting) give();
+  }
+
+  #onFailure(gate: Gate, reason: CudaIpcError): void {
+    this.#log(`a gate failed: ${reason.message}`);
+    if (gate === this.#successor) this.#successor = undefined;
+    if (gate === this.#active) this.#active = undefined;
+    this.#end(gate);
+  }
+
+  #onExit(gate: Gate): void {
+    this.#ending.delete(gate);
+    const isKeeping = this.#active !== undefined && this.#active.kept.size > 0;
+    if (isKeeping) this.#timer ??= setTimeout(() => this.#replace(), REPLACE_AFTER_MS).unref();
+  }
+}
