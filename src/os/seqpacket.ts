@@ -109,7 +109,12 @@ export class SeqpacketSocket {
     const flags = layout.MSG_PEEK | layout.MSG_DONTWAIT;
     const found = retryInterrupted(() => libc().recvmsg(this.fd.number, memory.header, flags));
     // There is no room for descriptors, and the kernel says that it left some out.
-    return found >= 0 && (memory.receivedFlags() & layout.MSG_CTRUNC) !== 0;
+    if (found >= 0) return (memory.receivedFlags() & layout.MSG_CTRUNC) !== 0;
+    const errno = lastErrno();
+    if (errno === errnos.EAGAIN) return false;
+    // WHY again: as in `tryReceive`.
+    if (errno === errnos.ECONNRESET) return this.bringsDescriptors();
+    throw systemError("look at a message", "recvmsg", errno);
   }
 
   /**

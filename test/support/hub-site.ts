@@ -111,8 +111,8 @@ export class HubSite {
   }
 }
 
-/** The hub's lock, its listening socket and its journal. */
-const HUB_FDS = 3;
+/** The hub's lock, its listening socket, its journal and the socket of its gate. */
+const HUB_FDS = 4;
 
 function counts(): Counts {
   return { fds: readdirSync("/proc/self/fd").length, ownedFds: openFdCount(), mappedBytes: mappedBytes() };
