@@ -9,6 +9,7 @@ import { Device } from "../src/index.js";
 import { benchmarks } from "./benchmarks.js";
 import { CPrograms } from "./c-programs.js";
 import { channelSections } from "./channel/sections.js";
+import { attacks } from "./hub/attacks.js";
 import { hubScale } from "./hub/hub-scale.js";
 import { journalStart } from "./hub/journal-start.js";
 import { producerKilled } from "./hub/producer-killed.js";
@@ -42,6 +43,7 @@ const names = [
   "journal-start",
   "producer-killed",
   "restart",
+  "attacks",
 ];
 const unknown = (values.only ?? []).filter((name) => !names.includes(name));
 if (unknown.length > 0) {
@@ -96,6 +98,8 @@ await section("hub-scale", "A large hub, on the host device", () => hubScale());
 await section("journal-start", "Start after a crash of a large hub", journalStart);
 await section("producer-killed", "A producer is killed, on the host device", () => producerKilled());
 await section("restart", "A hub follows another, on the host device", () => restart());
+
+await section("attacks", "One user attacks the hub, another goes on, on the host device", () => attacks());
 
 for (const failure of failures) console.error(`\nFailed: ${failure}`);
 if (values.json !== undefined) {

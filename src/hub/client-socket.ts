@@ -27,6 +27,7 @@ export interface ClientSocketHandler {
 
 interface Waiting {
   readonly byteLength: number;
+  readonly fdCount: number;
   /** What to send, for as long as it can be had. */
   make(): Outgoing<OwnedFd>;
 }
@@ -92,7 +93,7 @@ export class ClientSocket {
     const { byteLength } = bytes;
     this.#account.charge("keep a reply until it is read", { unreadBytes: byteLength });
     this.#queuedBytes += byteLength;
-    this.#queue.push({ byteLength, make: again });
+    this.#queue.push({ byteLength, fdCount: fds.length, make: again });
     if (this.#queue.length === 1) this.#await(sent);
   }
 
@@ -198,6 +199,8 @@ export class ClientSocket {
   }
 
   #sendWaiting(next: Waiting): Sent {
+    // WHY first: descriptors that cannot be sent need not be made.
+    if (!this.#unread.hasRoomFor(next.fdCount)) return "not now";
     let outgoing: Outgoing<OwnedFd>;
     try {
       outgoing = next.make();

@@ -83,6 +83,13 @@ export class UnreadOfSocket {
     return this.#tryCharge(count);
   }
 
+  /** Whether so many more could be sent now. */
+  hasRoomFor(count: number): boolean {
+    if (!this.tryAdd(count)) return false;
+    this.takeBack(count);
+    return true;
+  }
+
   /** They were not sent. */
   takeBack(count: number): void {
     this.#set(this.#count - count);

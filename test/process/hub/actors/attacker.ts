@@ -1,0 +1,207 @@
+// Attacks a hub in one way until it is killed, as fast as the hub answers. Says "here" when it has begun.
+// Arguments: socket, kind of attack, a name of its own.
+import { SystemError } from "../../../../src/base/errors.js";
+import { connect } from "../../../../src/client/connect.js";
+import { libc } from "../../../../src/ffi/libc.js";
+import { createMemoryFile } from "../../../../src/os/memory-file.js";
+import type { OwnedFd } from "../../../../src/os/owned-fd.js";
+import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
+import { argument, say } from "../../../support/actor-side.js";
+import { hostArray } from "../../../support/messages.js";
+
+const [socketPath, kind, own] = [argument(0), argument(1), argument(2)];
+const CONNECTIONS = 8;
+const WAITS = 1000;
+const LEASES = 20_000;
+const POLLIN = 1;
+const memory = createMemoryFile(own, 4096);
+
+/** A connection that waits by asking the kernel, so that an attacker costs the machine no more time than the hub's. */
+class Wire {
+  readonly socket = reach();
+  #lastId = 0;
+
+  /** Undefined where the hub takes no more for now, or has hung up. */
+  send(fields: object, fds: readonly OwnedFd[] = []): number | undefined {
+    this.#lastId += 1;
+    return this.raw(Buffer.from(JSON.stringify({ v: 1, id: this.#lastId, ...fields })), fds) ? this.#lastId : undefined;
+  }
+
+  raw(bytes: Uint8Array, fds: readonly OwnedFd[] = []): boolean {
+    try {
+      return this.socket.trySend(bytes, fds);
+    } catch {
+      return false;
+    }
+  }
+
+  /** The next reply; undefined where none came in time, or the hub has hung up. */
+  reply(timeoutMs = 1000): Record<string, unknown> | undefined {
+    waitFor(this.socket, timeoutMs);
+    const packet = this.socket.tryReceive();
+    if (packet === undefined || packet === "end") return undefined;
+    for (const fd of packet.fds) fd.close();
+    const { result, error } = JSON.parse(Buffer.from(packet.bytes).toString());
+    return result ?? { error };
+  }
+
+  ask(fields: object, fds: readonly OwnedFd[] = []): Record<string, unknown> | undefined {
+    return this.send(fields, fds) === undefined ? undefined : this.reply();
+  }
+
+  greet(): this {
+    this.ask({ op: "hello", client: { version: "0", program: "attacker" } });
+    return this;
+  }
+
+  publish(name: string): number | undefined {
+    const fields = { op: "create", name, lifetime: "held", descriptor: hostArray };
+    const created = this.ask(fields, [memory]);
+    this.ask({ op: "publish", object: created?.object ?? 1 });
+    return created?.lease as number | undefined;
+  }
+}
+
+/** WHY again and again: the hub's queue of those who come is full under such attacks. */
+function reach(): SeqpacketSocket {
+  for (;;) {
+    try {
+      return SeqpacketSocket.connect(socketPath);
+    } catch (error) {
+      if (!(error instanceof SystemError && error.errnoName === "EAGAIN")) throw error;
+      libc().poll(new Uint8Array(8), 0, 1);
+    }
+  }
+}
+
+function waitFor({ fd }: SeqpacketSocket, timeoutMs: number): void {
+  const entry = new Uint8Array(new ArrayBuffer(8));
+  const view = new DataView(entry.buffer);
+  view.setInt32(0, fd.number, true);
+  view.setInt16(4, POLLIN, true);
+  libc().poll(entry, 1, timeoutMs);
+}
+
+function several(): Wire[] {
+  return Array.from({ length: CONNECTIONS }, () => new Wire().greet());
+}
+
+/** One request after the other on several connections, each answered before the next. */
+function flood(request: () => object): () => void {
+  const wires = several();
+  return () => {
+    for (const wire of wires) wire.send(request());
+    for (const wire of wires) wire.reply();
+  };
+}
+
+const open = { op: "open", name: own, access: "read", wait: false };
+
+/** What each attack prepares, and then does over and over. */
+const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>> = {
+  none: () => () => waitFor(keeper.socket, 100),
+  /** Sessions that hold something and whose connections are gone. */
+  storm: () => () => {
+    const wire = new Wire().greet();
+    wire.ask(open);
+    wire.socket.close();
+  },
+  /** Replies full of descriptors that nobody reads. */
+  deaf: async () => {
+    const hub = await connect({ socket: socketPath, start: false, device: "host" });
+    const channel = await hub.createChannel(`${own}-channel`, { dtype: "uint8", shape: [8], readersMax: 64 });
+    kept.push(hub, channel);
+    const wires = several();
+    const request = { op: "open", name: `${own}-channel`, access: "read", role: "observer", wait: false };
+    return () => {
+      let taken = 0;
+      for (const wire of wires) if (wire.send(request) !== undefined) taken += 1;
+      if (taken === 0) waitFor(keeper.socket, 10);
+    };
+  },
+  /** Replies of 64 KiB that nobody reads. */
+  unread: () => {
+    for (let index = 0; index < 300; index += 1) keeper.publish(`${own}-${index}`);
+    const wires = several();
+    return () => {
+      let taken = 0;
+      for (const wire of wires) if (wire.send({ op: "list" }) !== undefined) taken += 1;
+      if (taken === 0) waitFor(keeper.socket, 10);
+    };
+  },
+  list: () => {
+    for (let index = 0; index < 300; index += 1) keeper.publish(`${own}-${index}`);
+    return flood(() => ({ op: "list" }));
+  },
+  status: () => flood(() => ({ op: "status" })),
+  /** Leases that are never given back, until the limit. */
+  leases: () => flood(() => open),
+  /** Sessions with many leases that end at once. */
+  endings: () => () => {
+    const wire = new Wire().greet();
+    for (let index = 0; index < LEASES; index += 64) {
+      for (let sent = 0; sent < 64; sent += 1) wire.send(open);
+      for (let sent = 0; sent < 64; sent += 1) if (wire.reply() === undefined) break;
+    }
+    wire.ask({ op: "bye" });
+    wire.socket.close();
+  },
+  churn: () => {
+    const wires = several();
+    let count = 0;
+    return () => {
+      for (const wire of wires) {
+        count += 1;
+        const lease = wire.publish(`${own}-${count}`);
+        if (lease !== undefined) wire.ask({ op: "release", lease });
+      }
+    };
+  },
+  failing: () => {
+    const descriptor = { ...hostArray, byteLength: 100_000, allocationByteLength: 102_400 };
+    const wires = several();
+    return () => {
+      for (const wire of wires) wire.send({ op: "create", name: own, lifetime: "held", descriptor }, [memory]);
+      for (const wire of wires) wire.reply();
+    };
+  },
+  /** Thousands who wait for one name, which is published. */
+  waiting: () => {
+    const wires = several();
+    let count = 0;
+    return () => {
+      count += 1;
+      const name = `${own}-awaited-${count}`;
+      for (const wire of wires) for (let sent = 0; sent < WAITS; sent += 1) wire.send({ ...open, name, wait: true });
+      const lease = keeper.publish(name);
+      for (const wire of wires) while (wire.reply(20) !== undefined);
+      if (lease !== undefined) keeper.ask({ op: "release", lease });
+    };
+  },
+  connects: () => () => {
+    for (let count = 0; count < 64; count += 1) new Wire().socket.close();
+  },
+  garbage: () => {
+    const bytes = Buffer.alloc(65_536, '{"v":1,"id":1,"op":"create","name":[[[[[[[[[');
+    const valid = Buffer.from(JSON.stringify({ v: 1, id: 1, op: "status", more: "x".repeat(65_000) }));
+    return () => {
+      const wire = new Wire().greet();
+      for (const one of [valid, bytes]) wire.raw(one);
+      while (wire.reply() !== undefined);
+      wire.socket.close();
+    };
+  },
+};
+
+const kept: unknown[] = [];
+const keeper = new Wire().greet();
+keeper.publish(own);
+const attack = attacks[kind === "unserved" ? "connects" : kind];
+if (attack === undefined) throw new TypeError(`No attack ${kind}; there are ${Object.keys(attacks).join(", ")}`);
+const again = await attack();
+say("here");
+for (;;) {
+  again();
+  // WHY now and then: the library that some attacks use has something to read, too.
+  await new Promise((resolve) => setImmediate(resolve));
+}
