@@ -26,11 +26,6 @@ interface QueuedMessage {
 export interface PacketChannelOptions {
   /** Messages that may wait before `send` throws. */
   readonly queueMessagesMax?: number;
-  /**
-   * While so many wait, nothing is received: who does not read what is sent to it has to wait with what it sends. By default that
-   * makes no difference.
-   */
-  readonly receiveWhileQueuedMax?: number;
 }
 
 /**
@@ -39,19 +34,12 @@ export interface PacketChannelOptions {
  */
 const PACKETS_PER_TURN = 64;
 
-/**
- * WHY any limit: another process may have the peer's socket too, a child above all, and send for ever. Of the smallest messages a socket
- * holds some 300, unless root made it larger.
- */
-const DRAIN_TURNS_MAX = 256;
-
 export class PacketChannel {
   readonly socket: SeqpacketSocket;
   readonly #handler: PacketHandler;
   readonly #watch: FdWatch;
   readonly #queue: QueuedMessage[] = [];
   readonly #queueMessagesMax: number;
-  readonly #receiveWhileQueuedMax: number;
   #open = true;
   #paused = false;
 
@@ -60,7 +48,6 @@ export class PacketChannel {
     this.socket = socket;
     this.#handler = handler;
     this.#queueMessagesMax = options.queueMessagesMax ?? limits.sendQueueMessagesMax;
-    this.#receiveWhileQueuedMax = options.receiveWhileQueuedMax ?? Number.POSITIVE_INFINITY;
     this.#watch = new FdWatch(socket.fd, () => this.#onReady());
   }
 
@@ -70,10 +57,6 @@ export class PacketChannel {
 
   get queuedMessages(): number {
     return this.#queue.length;
-  }
-
-  get #receives(): boolean {
-    return !this.#paused && this.#queue.length < this.#receiveWhileQueuedMax;
   }
 
   /**
@@ -93,7 +76,6 @@ export class PacketChannel {
     const duplicates = acquireIn((scope) => fds.map((fd) => scope.own(fd.duplicate(), (twin) => twin.close())));
     this.#queue.push({ bytes, fds: duplicates });
     this.#watch.setWritable(true);
-    this.#watch.setReadable(this.#receives);
   }
 
   /**
@@ -102,12 +84,12 @@ export class PacketChannel {
    */
   pause(): void {
     this.#paused = true;
-    this.#watch.setReadable(this.#receives);
+    this.#watch.setReadable(false);
   }
 
   resume(): void {
     this.#paused = false;
-    this.#watch.setReadable(this.#receives);
+    this.#watch.setReadable(true);
   }
 
   /** Whether the connection keeps the process from ending; it does unless told otherwise. */
@@ -123,37 +105,22 @@ export class PacketChannel {
     releaseAll([() => this.#watch.close(), () => this.socket.close(), ...dropped.map((fd) => () => fd.close())]);
   }
 
-  /** Receives all that has come, also while paused, for a peer of whom no more will: at most what a socket can hold. */
-  drain(): void {
-    try {
-      for (let turn = 0; turn < DRAIN_TURNS_MAX && this.#open && this.#receive(true); turn += 1);
-    } catch (error) {
-      this.#end(error);
-    }
-  }
-
   #onReady(): void {
     try {
-      this.#receive(false);
+      this.#receive();
       if (this.#open) this.#flush();
     } catch (error) {
       this.#end(error);
     }
   }
 
-  /** Whether there may be more to receive. */
-  #receive(evenPaused: boolean): boolean {
-    for (let count = 0; count < PACKETS_PER_TURN && this.#open; count += 1) {
-      if (!this.#receives && !evenPaused) return true;
+  #receive(): void {
+    for (let count = 0; count < PACKETS_PER_TURN && this.#open && !this.#paused; count += 1) {
       const packet = this.socket.tryReceive();
-      if (packet === undefined) return false;
-      if (packet === "end") {
-        this.#end(undefined);
-        return false;
-      }
-      this.#handler.onPacket(packet);
+      if (packet === undefined) return;
+      if (packet === "end") this.#end(undefined);
+      else this.#handler.onPacket(packet);
     }
-    return true;
   }
 
   #flush(): void {
@@ -161,7 +128,6 @@ export class PacketChannel {
     let sent = 0;
     while (sent < count && this.#trySendQueued(this.#queue[sent])) sent += 1;
     const done = this.#queue.splice(0, sent).flatMap((waiting) => waiting.fds);
-    this.#watch.setReadable(this.#receives);
     if (this.#queue.length === 0) this.#watch.setWritable(false);
     releaseAll(done.map((fd) => () => fd.close()));
   }

@@ -46,6 +46,30 @@ describe("ClientConnection", () => {
     assert.deepEqual(heard, ["last words", "hung up"]);
   });
 
+  it("ends although another process sends on by the socket of one that has ended", async () => {
+    const child = spawn("sleep", ["60"]);
+    const pid = child.pid as number;
+    const [near, far] = SeqpacketSocket.pair();
+    let heard = 0;
+    const gone = new Promise<void>((resolve) => {
+      const events = {
+        onPacket: () => {
+          heard += 1;
+          far.trySend(new TextEncoder().encode("another"));
+        },
+        onHangUp: () => {},
+        onGone: resolve,
+        onReleaseFailure: assert.ifError,
+      };
+      ClientConnection.start(near, openPidfd(pid), peerOf(pid), events, shared());
+    });
+    endAtOnce(pid);
+    far.trySend(new TextEncoder().encode("first"));
+    await soon("the session ends", gone);
+    assert.ok(heard > 1000, String(heard));
+    far.close();
+  });
+
   it("is hung up on also where its socket cannot be closed, which is told", async () => {
     const [near, far] = SeqpacketSocket.pair();
     const { number } = near.fd;
