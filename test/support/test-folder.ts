@@ -2,7 +2,8 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { tryLockFile } from "../../src/os/file-lock.js";
+import { tryLock } from "../../src/os/file-lock.js";
+import { openFile } from "../../src/os/open-file.js";
 import { SeqpacketSocket } from "../../src/os/seqpacket.js";
 import { until } from "./until.js";
 
@@ -38,10 +39,14 @@ export async function killHub(folder: string): Promise<void> {
   const socketPath = join(folder, "hub.sock");
   await until(`no hub holds the lock of ${socketPath}`, () => {
     endHub(folder);
-    const lock = tryLockFile(`${socketPath}.lock`);
-    lock?.close();
-    return lock !== undefined;
+    return isUnlocked(`${socketPath}.lock`);
   });
+}
+
+/** WHY not by `tryLockFile`: the hub may have been another user's. */
+function isUnlocked(path: string): boolean {
+  using lock = openFile(path, "own");
+  return tryLock(lock);
 }
 
 /** Kills hub and keeper. WHY by signal: a hub that a test has brought into trouble may not answer. */
