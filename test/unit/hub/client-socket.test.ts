@@ -5,6 +5,7 @@ import { beforeEach, describe, it } from "node:test";
 import { limits } from "../../../src/base/limits.js";
 import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { ClientSocket } from "../../../src/hub/client-socket.js";
+import type { UserGate } from "../../../src/hub/descriptor-gate.js";
 import { unlimitedQuota } from "../../../src/hub/policy.js";
 import { Account } from "../../../src/hub/quota.js";
 import { UnreadDescriptors } from "../../../src/hub/unread-descriptors.js";
@@ -16,6 +17,11 @@ import { until } from "../../support/until.js";
 
 const ETOOMANYREFS = 109;
 const PADDING = "x".repeat(50_000);
+
+const gate: UserGate = {
+  receive: () => assert.fail("no descriptors are sent"),
+  closeSocket: (socket) => socket.close(),
+};
 
 function reply(id: number, text = ""): Reply {
   return { v: 1, id, ok: true, result: { text } };
@@ -39,13 +45,18 @@ describe("ClientSocket", () => {
     peer = other;
     ends = [];
     account = new Account("client", "this client", { ...unlimitedQuota, ...quota });
-    client = new ClientSocket(own, account, unread, {
-      onReady: () => {
-        while (client.flush());
+    client = new ClientSocket(
+      own,
+      account,
+      { unread, gate },
+      {
+        onReady: () => {
+          while (client.flush());
+        },
+        onPacket: () => {},
+        onEnd: (reason) => ends.push(reason),
       },
-      onPacket: () => {},
-      onEnd: (reason) => ends.push(reason),
-    });
+    );
   }
 
   function send(one: Reply, fds: Parameters<ClientSocket["send"]>[1] = []): void {
