@@ -51,9 +51,9 @@ for (const [place, start] of Object.entries(places)) {
 
     it("share arrays, pools, bundles and timelines, and what one held ends with it", async () => {
       await using hub = await start();
-      await using creator = container(hub, CREATES);
+      await using creator = container(hub, CREATES, "host");
       assert.equal(await creator.says(), "created");
-      await using opener = container(hub, OPENS);
+      await using opener = container(hub, OPENS, "host");
       assert.deepEqual(await opener.says(), {
         pooled: [999, "pool"],
         bundle: [7, 8, 9],

@@ -1,10 +1,10 @@
 // Creates one object of each kind on the hub: an array that lies in a pool, a bundle, a pinned array, and a timeline that it signals once
-// it is told to. Says so, and holds all until it is told to go on. Arguments: socket.
+// it is told to. Says so, and holds all until it is told to go on. Arguments: socket, device.
 import { connect } from "../../../../src/client/connect.js";
 import { MemoryPool } from "../../../../src/gpu/memory-pool.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
-await using hub = await connect({ socket: argument(0), start: false, device: "host" });
+await using hub = await connect({ socket: argument(0), start: false, device: argument(1) });
 using pool = MemoryPool.create(hub.device(), { maxBytes: 1 << 20, shared: true });
 using pooled = await hub.create("pooled", { dtype: "int32", shape: [1000], pool });
 await pooled.write(Int32Array.from({ length: 1000 }, (_, i) => i));

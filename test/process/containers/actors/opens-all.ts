@@ -1,11 +1,11 @@
 // Opens what creates-all.ts creates, says what is in it, waits for the timeline, and says how its next wait ends and what is left on
-// the hub. Arguments: socket.
+// the hub. Arguments: socket, device.
 
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say } from "../../../support/actor-side.js";
 
-await using hub = await connect({ socket: argument(0), start: false, device: "host" });
+await using hub = await connect({ socket: argument(0), start: false, device: argument(1) });
 using pooled = (await hub.open("pooled", { access: "read-write" })).as("int32");
 using bundle = await hub.openBundle("bundle");
 using pinned = (await hub.open("pinned")).as("uint8");

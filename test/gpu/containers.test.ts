@@ -1,0 +1,49 @@
+/** GPU memory between two containers made of namespaces, which share the folder of the hub's socket and nothing else. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { whyNoGpu } from "../conformance/gpu-presence.js";
+import { Actor } from "../support/actor.js";
+import { inContainer, skipWithoutContainers } from "../support/container.js";
+import { TestFolder } from "../support/test-folder.js";
+import { TestHub } from "../support/test-hub.js";
+
+const CREATES = new URL("../process/containers/actors/creates-all.js", import.meta.url);
+const OPENS = new URL("../process/containers/actors/opens-all.js", import.meta.url);
+const RAW = new URL("./actors/raw-handle.js", import.meta.url);
+
+describe("two containers with one GPU", { skip: whyNoGpu() ?? skipWithoutContainers }, () => {
+  it("share memory, pools, bundles and timelines, which end with the process that held them", async () => {
+    await using hub = await TestHub.start({ folder: new TestFolder(), within: (path) => inContainer(path) });
+    const options = { args: [hub.socket, "cuda:0"], within: inContainer(hub.folder.path) };
+    await using creator = new Actor(CREATES, options);
+    assert.equal(await creator.says(), "created", creator.complaint);
+    await using opener = new Actor(OPENS, options);
+    assert.deepEqual(await opener.says(), {
+      pooled: [999, "pool"],
+      bundle: [7, 8, 9],
+      metadata: { unit: "m" },
+      pinned: [1, 2, 3],
+      holders: 2,
+    });
+    creator.goOn();
+    assert.equal(await opener.says(), "signalled");
+    creator.kill("SIGKILL");
+    assert.equal(await opener.says(), "PEER_GONE");
+    assert.deepEqual(await opener.says(), ["pinned"]);
+  });
+
+  it("open raw legacy handles if their process numbers differ, and are refused if both are process 1", async () => {
+    using folder = new TestFolder();
+    const within = inContainer(folder.path);
+    await using exporter = new Actor(RAW, { args: ["cuda:0"], within });
+    const { pid, handle } = (await exporter.says()) as { pid: number; handle: string };
+    assert.equal(pid, 1);
+    await using same = new Actor(RAW, { args: ["cuda:0", handle], within });
+    assert.deepEqual(await same.says(), { pid: 1, code: "OWN_HANDLE" });
+    const second = [...within, "sh", "-c", '"$@" & wait', "sh"];
+    await using other = new Actor(RAW, { args: ["cuda:0", handle], within: second });
+    const { pid: otherPid, values } = (await other.says()) as { pid: number; values?: number[] };
+    assert.notEqual(otherPid, 1);
+    assert.deepEqual(values, [5, 6, 7, 8]);
+  });
+});
