@@ -2,12 +2,14 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, existsSync, openSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { connect } from "../../../src/client/connect.js";
+import { encodeNpyHeader } from "../../../src/files/npy-header.js";
+import { HubServer } from "../../../src/hub/hub-server.js";
 import { killHub } from "../../support/test-folder.js";
 import { CliRig, type Started } from "./cli-rig.js";
 
@@ -19,6 +21,10 @@ async function firstLine({ child }: Started): Promise<string> {
   assert.ok(child.stdout !== null);
   const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
   return line;
+}
+
+function npy(values: readonly number[]): Buffer {
+  return Buffer.concat([encodeNpyHeader("int32", [values.length]), new Uint8Array(Int32Array.from(values).buffer)]);
 }
 
 describe("cuda-ipc hub", () => {
@@ -77,6 +83,43 @@ describe("cuda-ipc hub", () => {
       /^clients +0 \(besides this command\), and 1 without a connection whose process still holds /m,
     );
     assert.match(status, /^ +1 without memory, until a process that holds it comes back$/m);
+  });
+
+  it("is killed, and what was put is still there; is restarted, and says how long that took", async () => {
+    await using rig = await CliRig.open();
+    await writeFile(rig.path("x.npy"), npy([1, 2, 3]));
+    await rig.ok("put", "x", rig.path("x.npy"));
+    const { pid, keeper } = await rig.json<{ pid: number; keeper: { pid: number } }>("hub", "status");
+    process.kill(pid, "SIGKILL");
+    assert.match(await rig.ok("ls"), /^x /m);
+    await rig.ok("get", "x", rig.path("copy.npy"));
+    assert.deepEqual(await readFile(rig.path("copy.npy")), await readFile(rig.path("x.npy")));
+    const status = await rig.ok("hub", "status");
+    assert.match(status, new RegExp(`^keeper +process ${keeper.pid}, has 3 descriptors for the next hub$`, "m"));
+    const said = await rig.ok("hub", "restart");
+    assert.match(said, /^Hub \d+ goes on for hub \d+ with 1 object, after \S+ m?s\.\n$/);
+    await rig.ok("get", "x", rig.path("again.npy"));
+  });
+
+  it("names what was lost if hub and keeper are killed together", async () => {
+    await using rig = await CliRig.open();
+    await writeFile(rig.path("x.npy"), npy([1, 2, 3]));
+    await rig.ok("put", "x", rig.path("x.npy"));
+    await killHub(rig.folder);
+    await using _hub = await rig.join();
+    assert.match(await rig.ok("hub", "status"), /^lost +"x", 4 KiB on host, made by process \d+ of \S+, \d+ s ago$/m);
+    assert.match(await rig.fails("NOT_FOUND", "inspect", "x"), /it was lost at .*, when hub and keeper ended together/);
+  });
+
+  it("says that a hub without a keeper cannot be restarted", async () => {
+    await using rig = await CliRig.open();
+    const hub = HubServer.start({ socket: rig.socket });
+    try {
+      assert.match(await rig.fails("NO_KEEPER", "hub", "restart"), /no keeper or service manager would start the next/);
+    } finally {
+      hub.stop();
+    }
+    assert.match(await rig.ok("hub", "restart"), /^No hub runs at /);
   });
 
   it("says what is in the place of its socket", async () => {
