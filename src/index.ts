@@ -1,4 +1,5 @@
 /** The package's one door. Importing it opens no library and touches no driver. */
+import { checkRuntime } from "./base/check-runtime.js";
 
 export type { Scalar } from "./array/arithmetic.js";
 export { type DType, dtypes } from "./array/dtype.js";
@@ -7,6 +8,7 @@ export type { ArrayLayout } from "./array/layout.js";
 export type { SliceRange } from "./array/layout-views.js";
 export { decodeToFloat32, encodeFromFloat32 } from "./array/small-floats.js";
 export type { Statistics } from "./array/statistics.js";
+
 export type { WaitOptions } from "./base/deadline.js";
 export { type ErrorCode, type ErrorCodeFacts, errorCodes, isErrorCode } from "./base/error-codes.js";
 export { CudaError, CudaIpcError, SystemError } from "./base/errors.js";
@@ -82,3 +84,5 @@ export type { ArrayHandleDocument, EventDescriptor } from "./wire/ipc-documents.
 export type { Holder, HubStatus, Lifetime, ObjectSummary } from "./wire/messages.js";
 export type { PoolDescriptor, PooledDescriptor } from "./wire/pool-descriptor.js";
 export type { SharedDocument } from "./wire/shared-document.js";
+
+checkRuntime();

@@ -1,5 +1,6 @@
 /** The command line as a whole: its commands, its help, and how an outcome becomes an exit code. */
 import { Command, CommanderError } from "commander";
+import { checkRuntime } from "../base/check-runtime.js";
 import { hasCode } from "../base/errors.js";
 import { packageVersion } from "../base/version.js";
 import { trustedUids } from "../client/hub-trust.js";
@@ -34,6 +35,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted by Ctrl-C`;
 export async function runProgram(argv: readonly string[], context: CommandContext): Promise<number> {
   const program = createProgram(context);
   try {
+    checkRuntime();
     await program.parseAsync(argv, { from: "user" });
     return context.exitCode;
   } catch (error) {
