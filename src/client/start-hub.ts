@@ -4,15 +4,28 @@ import { closeSync, existsSync, openSync } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { leaveOutOfBundle } from "../base/bundled.js";
 import type { Deadline } from "../base/deadline.js";
 import { isErrorCode } from "../base/error-codes.js";
 import { CudaIpcError } from "../base/errors.js";
+import { packageVersion } from "../base/version.js";
 import { fromNodeError } from "../os/system-error.js";
 
-/** WHY two places: this file as it is lies in a folder beside the hub's, and as part of the package's one door above it. */
+/**
+ * The hub's program.
+ * WHY two places: this file as it is lies in a folder beside the hub's, and as part of the package's one door above it.
+ * @throws UNSUPPORTED where a bundler put this file elsewhere: what is at those places is not of this package
+ */
 function hubMain(): string {
-  const places = ["../hub/main.js", "./hub/main.js"].map((place) => fileURLToPath(new URL(place, import.meta.url)));
-  return places.find((place) => existsSync(place)) ?? (places[0] as string);
+  const found =
+    packageVersion() === "unknown"
+      ? undefined
+      : ["../hub/main.js", "./hub/main.js"]
+          .map((place) => fileURLToPath(new URL(place, import.meta.url)))
+          .find((place) => existsSync(place));
+  if (found !== undefined) return found;
+  const message = `Cannot start a hub: cuda-ipc was bundled without the hub's program. ${leaveOutOfBundle}`;
+  throw new CudaIpcError("UNSUPPORTED", message);
 }
 
 /**

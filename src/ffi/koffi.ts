@@ -2,8 +2,8 @@
  * The only import of koffi. It is loaded at first use, so that importing the package opens no library,
  * and through require, because that is synchronous.
  */
-import { createRequire } from "node:module";
-import { isMainThread } from "node:worker_threads";
+import { leaveOutOfBundle } from "../base/bundled.js";
+import { CudaIpcError } from "../base/errors.js";
 
 type Koffi = typeof import("koffi");
 
@@ -17,34 +17,18 @@ export function koffi(): Koffi {
   return loaded;
 }
 
+/** @throws UNSUPPORTED where it is not to be found */
 function load(): Koffi {
-  const found = createRequire(import.meta.url)("koffi") as Koffi;
-  if (!isMainThread) keepInMemory(found);
-  return found;
-}
-
-const RTLD_LAZY = 0x1;
-const RTLD_NOLOAD = 0x4;
-const RTLD_NODELETE = 0x1000;
-
-/**
- * Keeps koffi's binary in memory until the process ends.
- * WHY: Node unloads an addon with the last thread that loaded it, before libuv has called back for the poll
- * handles that the thread left open. Those callbacks are code of the addon: the process would die of SIGSEGV.
- */
-function keepInMemory(found: Koffi): void {
-  const process = found.load(null);
-  const dladdr = process.func("dladdr", "int", ["void*", "void*"]);
-  const dlopen = process.func("dlopen", "void*", ["str", "int"]);
-  // WHY by an address: which file it is depends on the C library, and bundlers rename it. The code behind a
-  // registered callback lies in that file.
-  const callback = found.register(() => {}, found.pointer(found.proto("void cudaIpcCallback()")));
   try {
-    // SAFETY: Dl_info is four words, the first a string of the loader's.
-    const info = new BigUint64Array(4);
-    if (dladdr(callback, info) !== 0) dlopen(found.decode(info, "char*"), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-  } finally {
-    found.unregister(callback);
+    // WHY not imported: webpack knows `createRequire`, and would take koffi's JavaScript into a bundle without its binary.
+    const { createRequire } = process.getBuiltinModule("node:module");
+    return createRequire(import.meta.url)("koffi") as Koffi;
+  } catch (cause) {
+    const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+    // WHY an invalid argument, too: in a bundle of CommonJS `import.meta.url` is undefined.
+    if (code !== "MODULE_NOT_FOUND" && code !== "ERR_INVALID_ARG_VALUE") throw cause;
+    const message = `Cannot load koffi: it is not installed beside cuda-ipc. ${leaveOutOfBundle}`;
+    throw new CudaIpcError("UNSUPPORTED", message, { cause });
   }
 }
 
