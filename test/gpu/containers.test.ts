@@ -40,7 +40,8 @@ describe("two containers with one GPU", { skip: whyNoGpu() ?? skipWithoutContain
     assert.equal(pid, 1);
     await using same = new Actor(RAW, { args: ["cuda:0", handle], within });
     assert.deepEqual(await same.says(), { pid: 1, code: "OWN_HANDLE" });
-    const second = [...within, "sh", "-c", '"$@" & wait', "sh"];
+    // The shell is process 1, and what it starts another.
+    const second = [...within, "sh", "-c", '"$@"; exit $?', "sh"];
     await using other = new Actor(RAW, { args: ["cuda:0", handle], within: second });
     const { pid: otherPid, values } = (await other.says()) as { pid: number; values?: number[] };
     assert.notEqual(otherPid, 1);
