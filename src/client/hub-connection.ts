@@ -8,6 +8,7 @@ import { CudaIpcError, hasCode } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
+import { closeForeign } from "../os/foreign-fd.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
@@ -295,5 +296,5 @@ function codeOf(code: string): ErrorCode {
 }
 
 export function closeFds(fds: readonly OwnedFd[]): void {
-  releaseAll(fds.map((fd) => () => fd.close()));
+  releaseAll(fds.map((fd) => () => (fd.closed ? undefined : closeForeign(fd))));
 }

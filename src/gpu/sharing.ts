@@ -3,6 +3,7 @@
  */
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
+import { isDeviceMemory } from "../os/foreign-fd.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import {
@@ -49,6 +50,9 @@ export function checkArrived(name: string, descriptor: Descriptor, fds: readonly
   if (contradiction !== undefined) throw refuse(`the descriptor claims ${contradiction}`);
   const wanted = fdsOf(descriptor);
   if (fds.length !== wanted) throw refuse(`${fds.length} file descriptors came with it, wanted ${wanted}`);
+  const [memory] = fds;
+  // WHY: a driver that is given a file of FUSE can wait for its server.
+  if (memory !== undefined && !isDeviceMemory(memory)) throw refuse("file descriptor 0 is neither memory nor of a GPU");
 }
 
 /** Maps what a descriptor describes; the file descriptor stays the caller's. */

@@ -61,6 +61,34 @@ export function closesAtOnce(kind: ForeignKind): boolean {
   return kind === "memory file" || kind === "bell" || kind === "GPU memory";
 }
 
+/**
+ * Closes a descriptor that another process sent, without waiting. What may wait is closed on the thread pool, one at a time, so that it
+ * takes one thread of the pool at most. WHY not elsewhere: a copy in another process would not help, since a file of FUSE asks its server
+ * at the close of every descriptor.
+ */
+export function closeForeign(fd: OwnedFd): void {
+  const kind = kindOf(fd);
+  // Pidfds are such files, which this process may have opened itself.
+  if (closesAtOnce(kind) || kind === "anonymous file") {
+    fd.close();
+    return;
+  }
+  unclosed.push(fd);
+  if (unclosed.length === 1) closeNext();
+}
+
+/** The first is being closed. WHY reachable: an OwnedFd that is collected is closed. */
+const unclosed: OwnedFd[] = [];
+
+function closeNext(): void {
+  const [next] = unclosed;
+  if (next === undefined) return;
+  libc().close.async(next.take(), () => {
+    unclosed.shift();
+    closeNext();
+  });
+}
+
 /** Whether it can be memory of a GPU. WHY memory files too: they are what a driver that stands in for a GPU gives. */
 export function isDeviceMemory(fd: OwnedFd): boolean {
   const kind = kindOf(fd);

@@ -7,6 +7,7 @@ import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { lastErrno, libc } from "../ffi/libc.js";
+import { closeForeign } from "./foreign-fd.js";
 import { OwnedFd } from "./owned-fd.js";
 import { openPidfd } from "./process-watch.js";
 import { removeStaleSocket } from "./socket-file.js";
@@ -76,7 +77,7 @@ export class SeqpacketSocket {
    * Receives one message: undefined where none is there yet, "end" when the other side is gone.
    * @param drop takes over what did arrive of a message whose other descriptors were lost; by default it is closed
    */
-  tryReceive(drop: (fd: OwnedFd) => void = (fd) => fd.close()): Packet | "end" | undefined {
+  tryReceive(drop: (fd: OwnedFd) => void = closeForeign): Packet | "end" | undefined {
     const memory = messageMemory();
     memory.prepareReceive();
     const received = retryInterrupted(() =>

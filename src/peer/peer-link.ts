@@ -2,6 +2,7 @@
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
+import { closeForeign } from "../os/foreign-fd.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
 import { ownUid } from "../os/runtime-folder.js";
@@ -123,5 +124,5 @@ export class PeerLink {
 }
 
 export function closeFds(fds: readonly OwnedFd[]): void {
-  releaseAll(fds.map((fd) => () => fd.close()));
+  releaseAll(fds.map((fd) => () => (fd.closed ? undefined : closeForeign(fd))));
 }

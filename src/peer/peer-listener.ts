@@ -7,6 +7,7 @@ import { defaults, limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { FdWatch } from "../os/fd-watch.js";
 import { restrictToOwner } from "../os/file-calls.js";
+import { closeForeign } from "../os/foreign-fd.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
 import { passDescriptors } from "../os/pass-descriptors.js";
@@ -210,7 +211,7 @@ export class PeerListener {
 
   #onRequest(client: PeerClient, { bytes, fds, damage }: Packet): void {
     this.#attempt(client, () => {
-      releaseAll(fds.map((fd) => () => fd.close()));
+      releaseAll(fds.map((fd) => () => closeForeign(fd)));
       if (damage !== undefined) throw damage;
       if (bytes.byteLength > limits.peerRequestBytesMax) {
         const found = `${bytes.byteLength} bytes, the limit (peerRequestBytesMax) is ${limits.peerRequestBytesMax}`;

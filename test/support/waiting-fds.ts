@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, writeSync } from "node:fs";
-import { createServer, type Server } from "node:net";
+import { createServer, type Server, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { lastErrno, libc } from "../../src/ffi/libc.js";
 import { OwnedFd } from "../../src/os/owned-fd.js";
@@ -23,8 +23,11 @@ const LINGER_SECONDS = 120;
 export class LingeringSockets {
   readonly #server: Server;
 
+  readonly #connections: Socket[] = [];
+
   private constructor(server: Server) {
     this.#server = server;
+    server.on("connection", (connection) => this.#connections.push(connection.on("error", () => {})));
   }
 
   static async open(): Promise<LingeringSockets> {
@@ -50,8 +53,10 @@ export class LingeringSockets {
     return fd;
   }
 
+  /** Ends every wait. */
   [Symbol.dispose](): void {
     this.#server.close();
+    for (const connection of this.#connections) connection.destroy();
   }
 }
 

@@ -1,10 +1,11 @@
 // Receives four descriptors with room for two, and says what came of it. Run with a low limit of open files.
 import { openSync, readdirSync } from "node:fs";
+import { createBell } from "../../../../src/os/bell.js";
 import { OwnedFd, openFdCount } from "../../../../src/os/owned-fd.js";
 import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
 
 const [one, other] = SeqpacketSocket.pair();
-using fd = new OwnedFd(openSync("/dev/null", "r"));
+using fd = createBell();
 one.trySend(Buffer.from("hello"), [fd, fd, fd, fd]);
 const fillers: OwnedFd[] = [];
 try {

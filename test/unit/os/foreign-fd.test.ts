@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { createBell } from "../../../src/os/bell.js";
+import { closeForeign, closesAtOnce, isDeviceMemory, kindOf } from "../../../src/os/foreign-fd.js";
+import { createMemoryFile } from "../../../src/os/memory-file.js";
+import { openPidfd } from "../../../src/os/process-watch.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { OddFds } from "../../support/odd-fds.js";
+import { until } from "../../support/until.js";
+import { LingeringSockets } from "../../support/waiting-fds.js";
+
+describe("kindOf", () => {
+  checkLeaks();
+
+  it("tells what another process sent, and what of that can be closed at once", () => {
+    using odd = new OddFds();
+    using bell = createBell();
+    using pidfd = openPidfd(process.pid);
+    assert.ok(pidfd !== undefined);
+    const kinds = new Set([...odd.all, bell, pidfd].map(kindOf));
+    for (const kind of ["socket", "FIFO", "folder", "device file", "regular file", "memory file", "bell"] as const) {
+      assert.ok(kinds.has(kind), kind);
+    }
+    assert.equal(kindOf(pidfd), "anonymous file");
+    const atOnce = [...kinds].filter(closesAtOnce).sort();
+    assert.deepEqual(atOnce, ["bell", "memory file"]);
+  });
+
+  it("takes memory files for memory of a GPU, and nothing else that is here", () => {
+    using odd = new OddFds();
+    using memory = createMemoryFile("test", 4096);
+    assert.ok(isDeviceMemory(memory));
+    assert.ok(odd.all.every((fd) => isDeviceMemory(fd) === (kindOf(fd) === "memory file")));
+  });
+});
+
+describe("closeForeign", () => {
+  it("does not wait for a socket that waits for its peer", { timeout: 60_000 }, async () => {
+    const lingering = await LingeringSockets.open();
+    const first = lingering.make();
+    const second = lingering.make();
+    closeForeign(first);
+    closeForeign(second);
+    // The first waits, on the thread pool, and the second for it.
+    assert.deepEqual([first.closed, second.closed], [true, false]);
+    lingering[Symbol.dispose]();
+    await until("the second is closed too", () => second.closed);
+  });
+});
