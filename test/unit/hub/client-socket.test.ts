@@ -11,6 +11,7 @@ import { Account } from "../../../src/hub/quota.js";
 import { UnreadDescriptors } from "../../../src/hub/unread-descriptors.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { systemError } from "../../../src/os/system-error.js";
 import type { Reply } from "../../../src/wire/messages.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { until } from "../../support/until.js";
@@ -137,6 +138,21 @@ describe("ClientSocket", () => {
     assert.equal(account.used("unreadDescriptors"), 1);
     assert.deepEqual(read(), { ids: [1], fds: 1 });
     await until("that is noticed", () => account.used("unreadDescriptors") === 0);
+  });
+
+  it("keeps a reply whose descriptors cannot be made again for the moment", async () => {
+    open({ unreadDescriptors: 1 });
+    using memory = createMemoryFile("memory", 4096);
+    send(reply(1), [memory]);
+    let asked = 0;
+    client.send(reply(2), [memory], () => {
+      asked += 1;
+      if (asked < 3) throw systemError("open a file", "open", constants.errno.EMFILE);
+      return { reply: reply(2), fds: [memory], close: () => {} };
+    });
+    const ids: number[] = [];
+    await until("both have come", () => ids.push(...read().ids) === 2);
+    assert.deepEqual([asked, ends], [3, []]);
   });
 
   const shortages = {
