@@ -1,12 +1,14 @@
 /** Hubs that end while their clients are in other containers, where a hub sees no process numbers: who comes back, and to what. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { defaults } from "../../../src/base/limits.js";
+import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { Actor } from "../../support/actor.js";
 import { inContainer, skipWithoutContainers } from "../../support/container.js";
 import { checkLeaks } from "../../support/leak-check.js";
-import { TestFolder } from "../../support/test-folder.js";
+import { killHub, TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
-import { soon } from "../../support/until.js";
+import { soon, until } from "../../support/until.js";
 
 const HOLDS = new URL("./actors/holds-array.js", import.meta.url);
 const STARTS = { start: true, hubIdleMs: 60_000 };
@@ -63,7 +65,7 @@ describe("a hub that is killed, with clients in containers", { skip: skipWithout
     await using inside = holder(hub, "inside");
     await inside.says();
     const back = soon("the client on the host comes back", new Promise((resolve) => onHost.onReconnect(resolve)));
-    hub.kill("SIGKILL");
+    await killHub(hub.folder.path);
     assert.deepEqual([await back, await inside.says()], [{ resumed: true }, { resumed: true }]);
     await array.publish();
     assert.deepEqual(
@@ -71,4 +73,37 @@ describe("a hub that is killed, with clients in containers", { skip: skipWithout
       ["inside", "on-host"],
     );
   });
+
+  it("in a container that goes on is followed there, and the next one knows who died with the first", async () => {
+    await using hub = await TestHub.start({
+      folder: new TestFolder(),
+      within: (path) => [...inContainer(path), "sh", "-c", '"$@" & while :; do wait; sleep 1; done', "sh"],
+    });
+    await using lives = holder(hub, "lives");
+    await using dies = holder(hub, "dies");
+    await Promise.all([lives.says(), dies.says()]);
+    const pid = pidAt(hub.socket);
+    process.kill(pid, "SIGSTOP");
+    dies.kill("SIGKILL");
+    await dies.exited();
+    // WHY: a hub that does not know waits for so long, counted from a later moment.
+    const waitsUntilMs = performance.now() + defaults.unseenClientMs;
+    process.kill(pid, "SIGKILL");
+    assert.deepEqual(await lives.says(), { resumed: true });
+    await using reader = await hub.connect();
+    await until("what the dead one held is gone", async () => {
+      assert.ok(performance.now() < waitsUntilMs, "the hub has waited for the dead one to come back");
+      return (await reader.list()).map(({ name }) => name).join() === "lives";
+    });
+  });
 });
+
+/** The hub's number as the host sees it. */
+function pidAt(socketPath: string): number {
+  const socket = SeqpacketSocket.connect(socketPath);
+  try {
+    return socket.peerCredentials().pid;
+  } finally {
+    socket.close();
+  }
+}

@@ -6,7 +6,7 @@ import { Actor } from "../../support/actor.js";
 import { inContainer, skipWithoutContainers } from "../../support/container.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { skipUnlessRoot } from "../../support/other-user.js";
-import { TestFolder } from "../../support/test-folder.js";
+import { killHub, TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 
 const JOINS = new URL("./actors/joins.js", import.meta.url);
@@ -64,15 +64,14 @@ describe("a folder that is mounted for reading alone", { skip: skipWithoutContai
     await using hub = await TestHub.start();
     await using client = joiner(hub, { within: inContainer(hub.folder.path, { readOnly: true }) });
     assert.deepEqual(await client.says(), { joined: true });
-    hub.kill("SIGKILL");
-    await hub.exited();
+    await killHub(hub.folder.path);
     await using late = joiner(hub, { within: inContainer(hub.folder.path, { readOnly: true }) });
     assert.match(await refusal(late), /^HUB_UNAVAILABLE: .* its folder is read-only here/);
     const next = await TestHub.start({ folder: hub.folder });
     assert.deepEqual(await client.says(), { resumed: true });
     await using reader = await next.connect();
     assert.equal((await reader.list()).length, 1);
-    next.kill("SIGKILL");
+    await killHub(hub.folder.path);
     await next.exited();
   });
 
