@@ -31,7 +31,10 @@ const LAST_WORDS_MAX = 16_384;
 export interface ConnectionEvents extends Pick<ClientSocketHandler, "onPacket"> {
   /** The socket hung up: nobody reads replies any more. */
   onHangUp(reason: unknown): void;
-  /** The process has ended, with all its work on GPUs, or the thread that the session belongs to. Follows the hang-up; at once where it had ended before it was served. */
+  /**
+   * The process has ended, with all its work on GPUs, or the thread that the session belongs to. Follows the hang-up, and
+   * comes at once if the process had ended before it was served.
+   */
   onGone(): void;
   /** Something could not be released: nobody is there to be thrown at, and the connection goes on or ends as if it had been. */
   onReleaseFailure(error: unknown): void;

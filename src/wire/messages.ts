@@ -31,7 +31,7 @@ export type Sharing = v.InferOutput<typeof sharingSchema>;
 export const PRIVATE: Sharing = { with: "private", access: "read" };
 
 /** A thread of the client's process, as the thread itself sees its number; `startTicks` as in /proc/PID/task/TID/stat. */
-export const threadSchema = v.strictObject({ tid: id, startTicks: count });
+const threadSchema = v.strictObject({ tid: id, startTicks: count });
 
 export const requestSchema = v.variant("op", [
   /**
