@@ -14,6 +14,8 @@ import type { MpsUse } from "./lost-context.js";
 interface Device {
   readonly handle: number;
   context: bigint | undefined;
+  /** Since a call of this process found a context lost: it may be that of this device. */
+  isInDoubt: boolean;
 }
 
 const ORDINAL_MAX = 2 ** 31 - 1;
@@ -44,6 +46,7 @@ export class CudaSession {
   }
 
   failure(status: number, call: string, attempt: string, code?: ErrorCode): CudaError {
+    if (errorCodeOf(status) === "DEVICE_LOST") for (const device of this.#devices.values()) device.isInDoubt = true;
     return cudaError(this.#cuda, { status, call, attempt, code, mps: this.#mps });
   }
 
@@ -55,11 +58,14 @@ export class CudaSession {
   /**
    * Makes the device's context current on this thread and returns the functions to call in it.
    * WHY every time: other CUDA code of the process may have made another context current since.
+   * @throws DEVICE_LOST also for calls that the driver would still do
    */
   enter(ordinal: number): Libcuda {
     const cuda = this.cuda;
-    const status = cuda.cuCtxSetCurrent(this.context(ordinal));
+    const device = this.#device(ordinal);
+    const status = cuda.cuCtxSetCurrent(this.#contextOf(device, ordinal));
     if (status !== cuResult.CUDA_SUCCESS) throw this.failure(status, "cuCtxSetCurrent", `use cuda:${ordinal}`);
+    if (device.isInDoubt) this.#checkContext(device, ordinal);
     return cuda;
   }
 
@@ -84,9 +90,7 @@ export class CudaSession {
 
   /** The device's context, retained from here on. */
   context(ordinal: number): bigint {
-    const device = this.#device(ordinal);
-    device.context ??= this.#retain(device, ordinal);
-    return device.context;
+    return this.#contextOf(this.#device(ordinal), ordinal);
   }
 
   /** Releases the contexts. Whatever else in the process retained them keeps them. */
@@ -111,9 +115,24 @@ export class CudaSession {
     const out = new Int32Array(1);
     const status = this.cuda.cuDeviceGet(out, ordinal);
     if (status !== cuResult.CUDA_SUCCESS) throw this.failure(status, "cuDeviceGet", `find cuda:${ordinal}`);
-    const device = { handle: out[0] as number, context: undefined };
+    const device = { handle: out[0] as number, context: undefined, isInDoubt: false };
     this.#devices.set(ordinal, device);
     return device;
+  }
+
+  #contextOf(device: Device, ordinal: number): bigint {
+    device.context ??= this.#retain(device, ordinal);
+    return device.context;
+  }
+
+  /**
+   * Of the device whose context is current.
+   * WHY: the driver goes on creating, importing and mapping memory in a context that is lost, and nobody could use it.
+   */
+  #checkContext(device: Device, ordinal: number): void {
+    const status = this.#cuda.cuMemGetInfo(new BigUint64Array(1), new BigUint64Array(1));
+    if (status !== cuResult.CUDA_SUCCESS) throw this.failure(status, "cuMemGetInfo", `use cuda:${ordinal}`);
+    device.isInDoubt = false;
   }
 
   #retain(device: Device, ordinal: number): bigint {

@@ -4,7 +4,8 @@
  * It is strict about arguments and about the current context, and does a stream's work in the calls that enqueue on it or query it.
  * It is no model of a GPU: nothing runs at the same time. Its context is lost once the file exists that LIBCUDA_IN_C_LOST names, in the
  * way that is worst for its user: what is enqueued from then on is accepted and never done, and only who asks for pending work is told;
- * after that every call fails, and those that give something back do it all the same.
+ * after that every call fails but those of virtual memory, which go on as the real ones do (seen under MPS on an H200), and those that
+ * give something back do it all the same.
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -24,7 +25,8 @@
 
 #define INVALID CUDA_ERROR_INVALID_VALUE
 #define REQUIRE(condition) if (!(condition)) return INVALID
-#define REQUIRE_CONTEXT if (told_of_loss) return LOST; else if (current != &context) return CUDA_ERROR_INVALID_CONTEXT
+#define REQUIRE_CURRENT if (current != &context) return CUDA_ERROR_INVALID_CONTEXT
+#define REQUIRE_CONTEXT if (told_of_loss) return LOST; else REQUIRE_CURRENT
 #define LOST CUDA_ERROR_ILLEGAL_ADDRESS
 /* Of a call that gives something back, after it has done so. */
 #define GAVE_BACK(status) return told_of_loss ? LOST : (status)
@@ -73,7 +75,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *retained, CUdevice device) { *retained = &context; return device; }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { GAVE_BACK(device); }
-CUresult cuCtxSetCurrent(CUcontext wanted) { current = wanted; GAVE_BACK(CUDA_SUCCESS); }
+CUresult cuCtxSetCurrent(CUcontext wanted) { current = wanted; return CUDA_SUCCESS; }
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
   REQUIRE_CONTEXT;
@@ -95,7 +97,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const C
   expected.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   expected.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   expected.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  REQUIRE_CONTEXT;
+  REQUIRE_CURRENT;
   REQUIRE(flags == 0 && bytes % GRANULARITY == 0 && memcmp(properties, &expected, sizeof expected) == 0);
   if (bytes > TOTAL_BYTES) return CUDA_ERROR_OUT_OF_MEMORY;
   int fd = memfd_create("device memory", 0);
@@ -117,7 +119,7 @@ CUresult cuMemExportToShareableHandle(void *fd, CUmemGenericAllocationHandle han
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *fd, CUmemAllocationHandleType type) {
   struct stat found;
-  REQUIRE_CONTEXT;
+  REQUIRE_CURRENT;
   REQUIRE(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR && (uintptr_t)fd < 1000000);
   REQUIRE(fstat((int)(uintptr_t)fd, &found) == 0 && found.st_size >= (off_t)GRANULARITY);
   *handle = HANDLE_MARK | (unsigned)dup((int)(uintptr_t)fd);
@@ -134,7 +136,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
 }
 
 CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
-  REQUIRE_CONTEXT;
+  REQUIRE_CURRENT;
   REQUIRE(alignment == 0 && hint == 0 && flags == 0);
   void *start = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
