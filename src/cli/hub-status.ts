@@ -49,6 +49,7 @@ function statusRows(status: HubStatus): string[][] {
     ],
     ["socket", status.socket],
     ["keeper", keeperWords(status)],
+    ...status.troubles.map((trouble) => ["trouble", trouble]),
     ["clients", `${status.clients} (besides this command)${detachedWords(status)}`],
     ["objects", `${status.objects}, of which ${status.pinned} pinned; ${plural(status.leases, "lease")}`],
     ...withoutMemoryRows(status),

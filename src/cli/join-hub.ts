@@ -1,7 +1,8 @@
 /** Joining the hub for a command: those that only look never start one. */
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { connect } from "../client/connect.js";
+import { connect, hubSocketPath } from "../client/connect.js";
 import type { Hub } from "../client/hub.js";
+import { hubWithoutSocket } from "../client/reach-hub.js";
 import { describeAbsentHub } from "./absent-hub.js";
 import type { CommandContext } from "./command-context.js";
 
@@ -26,7 +27,9 @@ export async function tryJoinHub(
   try {
     return await connect({ ...options, program: programName(command), signal: context.signal, start: false });
   } catch (error) {
-    if (hasCode(error, "HUB_UNAVAILABLE")) return undefined;
+    // WHY told apart: to say that none runs would be wrong.
+    const isThere = hubWithoutSocket(hubSocketPath(options.socket)) !== undefined;
+    if (hasCode(error, "HUB_UNAVAILABLE") && !isThere) return undefined;
     throw error;
   }
 }

@@ -2,7 +2,7 @@
 import { basename } from "node:path";
 import { checkInteger } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { GrowingPause } from "../base/growing-pause.js";
 import { defaults } from "../base/limits.js";
 import { checkOneOf } from "../base/one-of.js";
@@ -14,6 +14,7 @@ import { trustedUids } from "./hub-trust.js";
 import {
   type Greeting,
   type HubPlace,
+  hubWithoutSocket,
   prepareOwnFolder,
   START_PATIENCE_MS,
   tryConnect,
@@ -63,8 +64,19 @@ export async function connect(options: ConnectOptions = {}): Promise<Hub> {
   const trusted = trustedUids(options.hubUid);
   const program = (options.program ?? basename(process.argv[1] ?? "node")).slice(0, 128);
   const place = { socketPath, program, trusted, start, hubIdleMs };
-  const connection = await reach(place, deadline);
+  const connection = await reachOrSayWhy(place, deadline);
   return new Hub(new HubLink(connection, place, { reconnect, reconnectTimeoutMs }), options.device);
+}
+
+/** WHY the lock is looked at: a hub that has it without a socket would otherwise be a bare TIMEOUT. */
+async function reachOrSayWhy(place: HubPlace, deadline: Deadline): Promise<HubConnection> {
+  try {
+    return await reach(place, deadline);
+  } catch (error) {
+    const found = hasCode(error, "TIMEOUT") ? hubWithoutSocket(place.socketPath) : undefined;
+    if (found === undefined) throw error;
+    throw new CudaIpcError("HUB_UNAVAILABLE", found, { cause: error });
+  }
 }
 
 async function reach(place: HubPlace, deadline: Deadline): Promise<HubConnection> {
@@ -103,5 +115,6 @@ async function tryReach(place: HubPlace, greeting: Greeting, isImpatient: boolea
     if (error instanceof Farewell) return undefined;
     throw error;
   }
-  throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: none listens there`);
+  const found = hubWithoutSocket(socketPath) ?? `Cannot connect to a hub at ${socketPath}: none listens there`;
+  throw new CudaIpcError("HUB_UNAVAILABLE", found);
 }

@@ -2,9 +2,10 @@
  * One attempt to reach the hub: a connection to the one that listens, or a hub that is started where none does. Of many processes that
  * find none, one at a time starts it; in the end the hub's own lock decides which one serves.
  */
+import { existsSync } from "node:fs";
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
-import { tryLockFile } from "../os/file-lock.js";
+import { lockHolder, tryLockFile } from "../os/file-lock.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { checkCommonFolder, folderOwner, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { Farewell, HubConnection } from "./hub-connection.js";
@@ -98,6 +99,15 @@ export function prepareOwnFolder(socketPath: string): void {
     throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: ${found}`);
   }
   if (!checkCommonFolder(socketPath, new Set([ownUid()]))) prepareRuntimeFolder(socketPath);
+}
+
+/** What to say of a hub that has the lock and no socket; undefined if nobody has the lock, or there is a socket. */
+export function hubWithoutSocket(socketPath: string): string | undefined {
+  const holder = lockHolder(`${socketPath}.lock`);
+  if (holder === undefined || existsSync(socketPath)) return undefined;
+  const found = `${holder.words} has the lock of a hub there, and there is no socket`;
+  const end = holder.pid === undefined ? "end that process" : `end it: kill -9 ${holder.pid}`;
+  return `Cannot connect to a hub at ${socketPath}: ${found}. If it makes none within a second, ${end}. The next hub has its names.`;
 }
 
 /** How long one waits for another process to start a hub before it starts one itself. */

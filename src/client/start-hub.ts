@@ -1,6 +1,6 @@
 /** Starts a hub as a process of its own that outlives this one, and waits until it listens. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
-import { closeSync, existsSync, openSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -9,6 +9,7 @@ import type { Deadline } from "../base/deadline.js";
 import { isErrorCode } from "../base/error-codes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { packageVersion } from "../base/version.js";
+import { openOwnFile } from "../os/own-file.js";
 import { fromNodeError } from "../os/system-error.js";
 
 /**
@@ -71,9 +72,9 @@ function spawnHub(
   // WHY: options meant for this process (a debugger's port, preloaded modules) are not the hub's.
   delete env.NODE_OPTIONS;
   const idle = idleMs === undefined ? [] : [`--idle-ms=${idleMs}`];
-  const log = openLog(logPath);
+  const log = openOwnFile(logPath, "own-append");
   try {
-    const options = { detached: true, cwd: "/", env, stdio: ["ignore", "pipe", log] as const };
+    const options = { detached: true, cwd: "/", env, stdio: ["ignore", "pipe", log.number] as const };
     // WHY the cast: the types know no file descriptor in this place, which leaves `stderr` null like "ignore".
     const child = spawn(process.execPath, [hubMain(), "--socket", socketPath, ...idle], {
       ...options,
@@ -81,15 +82,7 @@ function spawnHub(
     });
     return child as unknown as ChildProcessByStdio<null, Readable, null>;
   } finally {
-    closeSync(log);
-  }
-}
-
-function openLog(logPath: string): number {
-  try {
-    return openSync(logPath, "a", 0o600);
-  } catch (error) {
-    throw fromNodeError(`open ${logPath}`, error);
+    log.close();
   }
 }
 

@@ -32,6 +32,8 @@ export interface Libc {
   fcntl(fd: number, command: number, argument: number): number;
   fstatfs(fd: number, facts: Uint8Array): number;
   flock(fd: number, operation: number): number;
+  inotify_init1(flags: number): number;
+  inotify_add_watch(fd: number, path: string, mask: number): number;
   socket(domain: number, type: number, protocol: number): number;
   bind(fd: number, address: Uint8Array, length: number): number;
   listen(fd: number, backlog: number): number;
@@ -119,6 +121,8 @@ function open(): Libc {
     fcntl: declare("fcntl", "int", ["int", "int", "int"]),
     fstatfs: declare("fstatfs", "int", ["int", "void*"]),
     flock: declare("flock", "int", ["int", "int"]),
+    inotify_init1: declare("inotify_init1", "int", ["int"]),
+    inotify_add_watch: declare("inotify_add_watch", "int", ["int", "str", "uint32"]),
     socket: declare("socket", "int", ["int", "int", "int"]),
     bind: declare("bind", "int", ["int", "void*", "uint"]),
     listen: declare("listen", "int", ["int", "int"]),

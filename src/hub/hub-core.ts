@@ -286,7 +286,7 @@ export class HubCore<Fd> {
     const own = [[peer.uid, this.#sessions.accountOf(peer.uid)]] as const;
     const users = mayRule(this.#policy.uid, peer) ? this.#sessions.accounts() : own;
     const lost = this.#objects.lost.list(peer);
-    const told = { ...counts, lost, keeper: this.#ports.keeper() };
+    const told = { ...counts, lost, keeper: this.#ports.keeper(), troubles: [...this.#ports.troubles()] };
     return hubStatus(this.identity, this.#objects, told, { asking, users });
   }
 

@@ -46,7 +46,7 @@ function holderOf<Fd>({ session, kind, role, place }: Lease<Fd>): Holder {
 
 type Counts = Pick<
   HubStatus,
-  "clients" | "detached" | "waitingOpens" | "hostBytes" | "deviceBytes" | "lost" | "keeper"
+  "clients" | "detached" | "waitingOpens" | "hostBytes" | "deviceBytes" | "lost" | "keeper" | "troubles"
 >;
 
 /** Whose limits are told, from the client that asks up to the hub, and whose use of it. */

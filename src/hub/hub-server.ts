@@ -4,34 +4,29 @@
  */
 import { randomUUID } from "node:crypto";
 import { CudaIpcError } from "../base/errors.js";
-import { defaults, limits } from "../base/limits.js";
+import { defaults } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import { prepareBellSignals } from "../os/bell-signal.js";
-import { FdWatch } from "../os/fd-watch.js";
-import { unlockFile } from "../os/file-lock.js";
 import { openFilesMax } from "../os/open-files-max.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { passDescriptors } from "../os/pass-descriptors.js";
 import { ownUid } from "../os/runtime-folder.js";
-import type { SeqpacketListener } from "../os/seqpacket.js";
-import { SocketFile } from "../os/socket-file.js";
+import type { SeqpacketSocket } from "../os/seqpacket.js";
 import { ClientConnections, describeError } from "./client-connections.js";
 import { DescriptorGate } from "./descriptor-gate.js";
+import { Entrance } from "./entrance.js";
 import { HubCore } from "./hub-core.js";
+import { HubFiles } from "./hub-files.js";
 import type { HubService } from "./hub-service.js";
-import { type Acquired, acquireAll, firstId, type HubServerOptions } from "./hub-start.js";
+import { type Acquired, acquireAll, firstId, type HubServerOptions, listenAnew } from "./hub-start.js";
 import type { Inheritance } from "./inheritance.js";
 import { contentsOf } from "./inheritance-after-crash.js";
 import type { Journal } from "./journal.js";
+import { LimitedLog } from "./limited-log.js";
 import { defaultQuotasOf, privatePolicy } from "./policy.js";
 import type { ConnectionId, HubPorts, SessionId } from "./ports.js";
-import { objectKey, parseStoredName, type StoredKey, sessionKey } from "./stored-names.js";
+import { LISTENER, LOCK, objectKey, parseStoredName, type StoredKey, sessionKey } from "./stored-names.js";
 import { systemPorts } from "./system-ports.js";
-
-const ACCEPT_PAUSE_MS = 100;
-/** Those who come do not hold up those who are there. */
-const ACCEPT_SLICE_MS = 1;
 
 export class HubServer {
   readonly socketPath: string;
@@ -42,31 +37,27 @@ export class HubServer {
   readonly #core: HubCore<OwnedFd>;
   readonly #gate: DescriptorGate;
   readonly #connections: ClientConnections;
-  readonly #lock: OwnedFd;
-  readonly #listener: SeqpacketListener;
-  readonly #socketFile: SocketFile;
+  readonly #files: HubFiles;
+  readonly #entrance: Entrance;
   readonly #journal: Journal;
   readonly #service: HubService | undefined;
   readonly #idleMs: number;
+  readonly #limitedLog: LimitedLog;
   readonly #log: (line: string) => void;
-  #watch: FdWatch | undefined;
   #open = true;
   /** Publications that are not answered yet. */
   readonly #waitingForKeeper = new Map<StoredKey, NodeJS.Timeout>();
   #idleTimer: NodeJS.Timeout | undefined;
-  #acceptTimer: NodeJS.Timeout | undefined;
   #settleEnded: () => void = () => {};
 
   private constructor(options: HubServerOptions, acquired: Acquired) {
     const { socketPath } = acquired;
     this.socketPath = socketPath;
-    this.#lock = acquired.lock;
-    this.#listener = acquired.listener;
     this.#journal = acquired.journal;
     this.#service = options.service;
-    this.#socketFile = new SocketFile(socketPath);
     this.#idleMs = options.idleMs ?? defaults.hubIdleMs;
-    this.#log = options.log ?? (() => {});
+    this.#limitedLog = new LimitedLog(options.log ?? (() => {}));
+    this.#log = this.#limitedLog.log;
     this.ended = new Promise((resolve) => {
       this.#settleEnded = resolve;
     });
@@ -78,6 +69,22 @@ export class HubServer {
     this.#core = new HubCore({ ...identity, socket: socketPath, idleMs }, policy, this.#ports(), firstId());
     this.#connections.serve(this.#core);
     this.#journal.keepShort(() => this.#core.records());
+    this.#entrance = new Entrance(acquired.listener, (socket) => this.#admit(socket), this.#log);
+    const { lock, journal } = acquired;
+    this.#files = new HubFiles({
+      socketPath,
+      lock,
+      journal,
+      ownsSocket: this.#service?.ownsSocket !== false,
+      listen: () => listenAnew(socketPath, options),
+      isPassed: acquired.isPassed,
+      onListener: (listener) => {
+        this.#entrance.move(listener);
+        this.#service?.store(LISTENER, [listener.fd]);
+      },
+      onLock: (lock) => this.#service?.store(LOCK, [lock]),
+      log: this.#log,
+    });
   }
 
   /**
@@ -108,15 +115,12 @@ export class HubServer {
     const { objectCount } = this.#core;
     if (state.objects.size > 0) this.#log(`an earlier hub left ${contentsOf(state)}; kept: ${objectCount}`);
     // WHY before the first client: what is shared from here on outlives this process.
-    this.#service?.begin(this.socketPath, { lock: this.#lock, listener: this.#listener }, (key) =>
-      this.#onSettled(key),
-    );
+    const { lock } = this.#files;
+    this.#service?.begin(this.socketPath, { lock, listener: this.#entrance.listener }, (key) => this.#onSettled(key));
     prepareBellSignals();
     this.#gate.start();
-    // WHY: until the hub knows who connects it takes no descriptors.
-    passDescriptors(this.#listener.fd, false);
-    this.#listener.listen();
-    this.#watch = new FdWatch(this.#listener.fd, () => this.#acceptAll());
+    this.#entrance.open();
+    this.#files.watch();
     const status = () => `${this.#core.objectCount} objects of ${this.#core.connectionCount} clients`;
     this.#service?.ready(status);
     this.#scheduleIdleEnd();
@@ -128,11 +132,11 @@ export class HubServer {
     this.#service?.stopping();
     this.#end([
       // WHY before the lock: the next hub may bind as soon as it has the lock.
-      () => (this.#service?.ownsSocket === false ? undefined : this.#socketFile.remove()),
-      () => this.#listener.close(),
+      () => this.#files.removeSocket(),
+      () => this.#entrance.close(),
       () => this.#connections.sayFarewell(),
       () => this.#journal.remove(),
-      () => unlockFile(this.#lock),
+      () => this.#files.unlock(),
     ]);
   }
 
@@ -152,16 +156,17 @@ export class HubServer {
     this.#stopTimers();
     try {
       releaseAll([
-        () => this.#watch?.close(),
+        () => this.#files.stopWatching(),
         ...first,
         // WHY not earlier: asking for the releases already lets go of the connections, and what comes first may speak to them.
         () => releaseAll(this.#connections.releases()),
         () => this.#gate.close(),
         () => this.#core.close(),
         () => this.#service?.close(),
-        () => this.#listener.close(),
+        () => this.#entrance.close(),
         () => this.#journal.close(),
-        () => this.#lock.close(),
+        () => this.#files.close(),
+        () => this.#limitedLog.flush(),
       ]);
     } finally {
       this.#settleEnded();
@@ -189,6 +194,7 @@ export class HubServer {
       pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
       stop: () => setImmediate(() => this.#byItself(() => this.stop())),
       restart: () => this.#restart(),
+      troubles: () => this.#files.troubles,
       record: (records) => this.#journal.append(records),
       memoryArrived: (object, fds) => this.#service?.store(objectKey(object), fds),
       memoryGone: (object) => this.#service?.remove(objectKey(object)),
@@ -234,26 +240,13 @@ export class HubServer {
     if (name !== undefined) this.#core.kept(name.id);
   }
 
-  #acceptAll(): void {
-    try {
-      const endMs = performance.now() + ACCEPT_SLICE_MS;
-      for (let count = 0; count < limits.hubAcceptsPerTurn && performance.now() < endMs; count += 1) {
-        const socket = this.#listener.tryAccept();
-        if (socket === undefined) return;
-        if (this.#connections.admit(socket)) clearTimeout(this.#idleTimer);
-      }
-    } catch (error) {
-      this.#log(`cannot accept a client: ${describeError(error)}`);
-      // WHY a pause: with the table of open files full, the listener stays readable and would spin.
-      this.#watch?.pause();
-      this.#acceptTimer = setTimeout(() => this.#watch?.resume(), ACCEPT_PAUSE_MS);
-    }
-  }
-
   #stopTimers(): void {
     for (const timer of this.#waitingForKeeper.values()) clearTimeout(timer);
     clearTimeout(this.#idleTimer);
-    clearTimeout(this.#acceptTimer);
+  }
+
+  #admit(socket: SeqpacketSocket): void {
+    if (this.#connections.admit(socket)) clearTimeout(this.#idleTimer);
   }
 
   #scheduleIdleEnd(): void {

@@ -3,7 +3,7 @@ import { checkInteger } from "../base/bytes.js";
 import { CudaIpcError, SystemError } from "../base/errors.js";
 import { acquireIn, releaseAll, type Scope } from "../base/scope.js";
 import { openToAll, restrictToOwner } from "../os/file-calls.js";
-import { isLocked, tryLockFile } from "../os/file-lock.js";
+import { isLocked, lockHolder, signLock, tryLockPath } from "../os/file-lock.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownIdentity } from "../os/process-identity.js";
 import { hubSocketPath, prepareCommonFolder, prepareRuntimeFolder } from "../os/runtime-folder.js";
@@ -37,6 +37,8 @@ export interface Acquired {
   readonly socketPath: string;
   readonly lock: OwnedFd;
   readonly listener: SeqpacketListener;
+  /** Whether the listener was made by another process. */
+  readonly isPassed: boolean;
   readonly journal: Journal;
   readonly inheritance: Inheritance<OwnedFd>;
 }
@@ -54,33 +56,77 @@ export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
   }
   const lock = scope.own(takeLock(socketPath, service), (lock) => lock.close());
   const log = options.log ?? (() => {});
+  const passed = service?.takeListener();
+  // WHY: the lock can have been removed under a hub that lives.
+  if (passed === undefined) refuseSecondHub(socketPath);
+  else scope.own(passed, (passed) => passed.close());
   const { bootId } = ownIdentity();
   const journalPath = journalPathOf(socketPath);
   const { journal, state } = Journal.open(journalPath, bootId, log);
   scope.own(journal, (journal) => journal.close());
-  const passed = service?.takeListener();
-  const listener = scope.own(passed ?? listenAnew(socketPath, options), (listener) => listener.close());
+  const listener = passed ?? scope.own(listenAnew(socketPath, options), (listener) => listener.close());
   // WHY allowed: the lock says that the file is this hub's.
   if (passed === undefined) scope.defer(() => removeStaleSocket(socketPath));
   const memory = service?.takeMemory(state.objects) ?? new Map<number, ObjectMemory<OwnedFd>>();
   for (const { fds } of memory.values()) scope.defer(() => releaseAll(fds.map((fd) => () => fd.close())));
-  return { socketPath, lock, listener, journal, inheritance: inheritanceAfterCrash(state, memory) };
+  const isPassed = passed !== undefined;
+  return { socketPath, lock, listener, isPassed, journal, inheritance: inheritanceAfterCrash(state, memory) };
 }
 
 /** The lock of the earlier hub, if the file that is there now is the one that is locked. */
 function takeLock(socketPath: string, service: HubService | undefined): OwnedFd {
-  const path = `${socketPath}.lock`;
+  const path = lockPathOf(socketPath);
   const inherited = service?.takeLock();
   if (inherited !== undefined) {
-    if (isLocked(inherited, path)) return inherited;
+    if (isLocked(inherited, path)) {
+      signLock(inherited);
+      return inherited;
+    }
     inherited.close();
     service?.remove(LOCK);
   }
-  const lock = tryLockFile(path);
+  const lock = tryLockPath(path);
   if (lock !== undefined) return lock;
   // WHY for good: another hub serves there, and this one would be started again and again.
   if (inherited !== undefined) service?.stopping();
-  throw new CudaIpcError("HUB_RUNNING", `Cannot start a hub at ${socketPath}: one runs there`);
+  throw runsThere(socketPath, lockHolder(path)?.words);
+}
+
+/** WHY more than once: of a hub that was killed, the lock is gone a moment before the socket. */
+function refuseSecondHub(socketPath: string): void {
+  let pid: number | undefined;
+  for (let look = 0; look < LOOKS; look += 1) {
+    if (look > 0) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, LOOK_PAUSE_MS);
+    pid = pidOfListener(socketPath);
+    if (pid === undefined) return;
+  }
+  throw runsThere(socketPath, `process ${pid}`);
+}
+
+const LOOKS = 10;
+const LOOK_PAUSE_MS = 10;
+
+function runsThere(socketPath: string, who = "another process"): CudaIpcError {
+  return new CudaIpcError("HUB_RUNNING", `Cannot start a hub at ${socketPath}: one runs there (${who})`);
+}
+
+/** The process that listens at this path; undefined if none does. */
+export function pidOfListener(socketPath: string): number | undefined {
+  try {
+    const socket = SeqpacketSocket.connect(socketPath);
+    try {
+      return socket.peerCredentials().pid;
+    } finally {
+      socket.close();
+    }
+  } catch (error) {
+    // A queue of connections that is full is somebody's.
+    return error instanceof SystemError && error.errnoName === "EAGAIN" ? 0 : undefined;
+  }
+}
+
+export function lockPathOf(socketPath: string): string {
+  return `${socketPath}.lock`;
 }
 
 function isForOthers({ policy }: HubServerOptions): boolean {
@@ -103,7 +149,7 @@ function journalPathOf(socketPath: string): string {
   return `${socketPath}.journal`;
 }
 
-function listenAnew(socketPath: string, options: HubServerOptions): SeqpacketListener {
+export function listenAnew(socketPath: string, options: HubServerOptions): SeqpacketListener {
   refuseOtherKind(socketPath);
   removeStaleSocket(socketPath);
   return acquireIn((scope) => {

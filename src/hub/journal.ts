@@ -41,6 +41,7 @@ export class Journal {
   #later: (work: () => void) => void = setImmediate;
   #rewrite: JournalRewrite | undefined;
   #retryAtMs = 0;
+  #isHeld = false;
   #open = true;
 
   private constructor(file: LineFile, lines: JournalLines, number: number, log: Log) {
@@ -93,6 +94,7 @@ export class Journal {
 
   /** @throws SystemError where something is gained and could not be written; ends are written later then */
   append(records: readonly HubRecord[]): void {
+    if (this.#isHeld) return;
     const json = records.map((record) => JSON.stringify(record));
     try {
       this.#write([...this.#owed, ...json]);
@@ -108,8 +110,27 @@ export class Journal {
     if (this.#file.byteLength > this.#compactAtBytes) this.rewrite();
   }
 
+  /** Whether it is still at its path. */
+  get isInPlace(): boolean {
+    return isAt(this.path, this.#file.fd);
+  }
+
+  /** Another hub has its path: from here on nothing is written. */
+  hold(): void {
+    this.#isHeld = true;
+    this.#rewrite?.abandon();
+    this.#rewrite = undefined;
+  }
+
+  /** After `hold`: writes all of it anew. */
+  goOn(): void {
+    this.#isHeld = false;
+    this.rewrite();
+  }
+
   /** Begins to write it anew, unless that is under way. */
   rewrite(): void {
+    if (this.#isHeld) return;
     if (this.#rewrite !== undefined || this.#snapshot === undefined) return;
     try {
       this.#rewrite = JournalRewrite.begin(this.path, this.#lines, this.#snapshot());

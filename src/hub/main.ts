@@ -2,12 +2,12 @@
  * The hub as a process of its own, as `connect()` starts it. Says on standard output, in one line of JSON, whether it
  * listens or why not; what happens later goes to standard error.
  */
-import { writeSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { CudaIpcError } from "../base/errors.js";
 import { hubSettings } from "./config-file.js";
 import { HubServer } from "./hub-server.js";
 import { HubService } from "./hub-service.js";
+import { logToStderr } from "./stderr-log.js";
 
 process.umask(0o077);
 
@@ -15,7 +15,7 @@ try {
   const { values } = parseArgs({ options: { socket: { type: "string" }, "idle-ms": { type: "string" } } });
   const idle = values["idle-ms"];
   const settings = hubSettings(undefined);
-  const service = HubService.ofProcess({ log, command: [process.execPath, ...process.argv.slice(1)] });
+  const service = HubService.ofProcess({ log: logToStderr, command: [process.execPath, ...process.argv.slice(1)] });
   const hub = HubServer.start({
     socket: values.socket,
     // WHY not: whoever starts this has made it, and may have removed it again, in which case nobody wants the hub any more.
@@ -23,7 +23,7 @@ try {
     idleMs: idle === undefined ? settings.idleMs : Number(idle),
     policy: settings.policy,
     service,
-    log,
+    log: logToStderr,
   });
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => hub.stop());
   // WHY: whoever started this hub may be gone before it reads the line; others are served all the same.
@@ -34,13 +34,4 @@ try {
   const message = error instanceof Error ? error.message : String(error);
   process.stdout.write(`${JSON.stringify({ ready: false, code, message })}\n`);
   process.exitCode = 1;
-}
-
-/** WHY a line is dropped that cannot be written: the disk that is full would end the hub, and with it what it keeps. */
-function log(line: string): void {
-  try {
-    writeSync(2, `${new Date().toISOString()}  ${line}\n`);
-  } catch {
-    // The next line may find room.
-  }
 }

@@ -107,6 +107,8 @@ export interface HubPorts<Fd> {
   endWriter(control: Fd, next: WithoutWriter): boolean;
   /** Wakes who waits for this bell, and never waits itself. */
   ringBell(bell: Fd): void;
+  /** What is amiss with the hub's files, a sentence each. */
+  troubles(): readonly string[];
   /** Wall-clock time in milliseconds. */
   now(): number;
   /** Milliseconds that only go forward. */

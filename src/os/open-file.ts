@@ -13,6 +13,8 @@ const FLAGS = {
   // WHY these: opening a FIFO must not wait, and a link must not lead to another file.
   log: constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOFOLLOW,
   own: constants.O_RDWR | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOFOLLOW,
+  "own-append": constants.O_RDWR | constants.O_CREAT | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOFOLLOW,
+  "own-read": constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW,
 } as const;
 
 const O_CLOEXEC = 0o2000000;

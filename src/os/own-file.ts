@@ -17,9 +17,9 @@ const { S_IFMT, S_IFREG, S_IFDIR, S_IFLNK, S_IFIFO, S_IFSOCK } = constants;
  * Opens the file for reading and writing, and makes it (0600) if it is missing. The caller owns the descriptor.
  * @throws PERMISSION_DENIED if something else than a plain file of this user is there
  */
-export function openOwnFile(path: string): OwnedFd {
+export function openOwnFile(path: string, use: "own" | "own-append" = "own"): OwnedFd {
   return acquireIn((scope) => {
-    const fd = scope.own(tryOpen(path), (fd) => fd.close());
+    const fd = scope.own(tryOpen(path, use), (fd) => fd.close());
     const { mode, uid } = statFile(fd);
     const found = strangeness(Number(mode), Number(uid));
     if (found !== undefined) throw refusal(path, found);
@@ -38,9 +38,9 @@ export function isAt(path: string, fd: OwnedFd): boolean {
   }
 }
 
-function tryOpen(path: string): OwnedFd {
+function tryOpen(path: string, use: "own" | "own-append"): OwnedFd {
   try {
-    return openFile(path, "own");
+    return openFile(path, use);
   } catch (error) {
     const stats = error instanceof SystemError ? look(path) : undefined;
     const found = stats === undefined ? undefined : strangeness(stats.mode, stats.uid);

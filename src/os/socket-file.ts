@@ -13,10 +13,14 @@ export class SocketFile {
     this.#made = look(path);
   }
 
+  isThere(): boolean {
+    const found = look(this.#path);
+    return found !== undefined && found.ino === this.#made?.ino && found.dev === this.#made.dev;
+  }
+
   /** Removes the file, unless it is gone already or another one is in its place. */
   remove(): void {
-    const found = look(this.#path);
-    if (found !== undefined && found.ino === this.#made?.ino && found.dev === this.#made.dev) unlink(this.#path);
+    if (this.isThere()) unlink(this.#path);
   }
 }
 

@@ -38,6 +38,8 @@ const byCall: Readonly<Record<Exclude<LibcCall, "fcntl" | "getsockopt" | "sendms
   eventfd_write: [errno.EACCES],
   fstatfs: [errno.ENOMEM],
   flock: [errno.ENOLCK],
+  inotify_init1: NO_ROOM_FOR_FD,
+  inotify_add_watch: [errno.ENOSPC, errno.ENOMEM],
   socket: [...NO_ROOM_FOR_FD, errno.ENOBUFS],
   bind: [errno.ENOSPC, errno.EACCES, errno.EADDRINUSE],
   listen: [errno.ENOMEM],

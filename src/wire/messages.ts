@@ -174,6 +174,8 @@ const hubStatus = v.strictObject({
   users: v.array(userStatus),
   /** Users beyond those that are named. */
   usersLeftOut: count,
+  /** What is amiss with the files beside the socket, and what to do about it. */
+  troubles: v.array(v.string()),
 });
 
 export type HubStatus = v.InferOutput<typeof hubStatus>;

@@ -350,6 +350,10 @@ export class CoreRig implements HubPorts<number> {
     this.channelWords.push(`${fd} ${what}`);
   }
 
+  troubles(): readonly string[] {
+    return [];
+  }
+
   now(): number {
     this.#clock += 1;
     return this.#clock;

@@ -180,6 +180,7 @@ describe("a hub", () => {
     const replaced = HubServer.start({ socket: folder.socket });
     unlinkSync(folder.socket);
     unlinkSync(`${folder.socket}.lock`);
+    unlinkSync(`${folder.socket}.journal`);
     const next = HubServer.start({ socket: folder.socket });
     replaced.stop();
     await replaced.ended;

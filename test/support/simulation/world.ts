@@ -263,6 +263,10 @@ export class World implements HubPorts<number> {
     if (!this.dead) this.rung.add(file);
   }
 
+  troubles(): readonly string[] {
+    return [];
+  }
+
   now(): number {
     return this.clock;
   }

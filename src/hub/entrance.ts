@@ -1,0 +1,91 @@
+/**
+ * Where clients come in: the listening socket, and earlier ones whose file was removed, as long as clients still wait at them.
+ */
+import { limits } from "../base/limits.js";
+import { releaseAll } from "../base/scope.js";
+import { FdWatch } from "../os/fd-watch.js";
+import { passDescriptors } from "../os/pass-descriptors.js";
+import type { SeqpacketListener, SeqpacketSocket } from "../os/seqpacket.js";
+import { describeError } from "./client-connections.js";
+
+const PAUSE_MS = 100;
+/** Those who come do not hold up those who are there. */
+const SLICE_MS = 1;
+
+export class Entrance {
+  readonly #admit: (socket: SeqpacketSocket) => void;
+  readonly #log: (line: string) => void;
+  readonly #doors = new Set<Door>();
+  #listener: SeqpacketListener;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** Takes over the listener, and lets nobody in before `open`. */
+  constructor(listener: SeqpacketListener, admit: (socket: SeqpacketSocket) => void, log: (line: string) => void) {
+    this.#listener = listener;
+    this.#admit = admit;
+    this.#log = log;
+  }
+
+  /** The one at the socket's path. */
+  get listener(): SeqpacketListener {
+    return this.#listener;
+  }
+
+  open(): void {
+    const listener = this.#listener;
+    // WHY: until the hub knows who connects it takes no descriptors.
+    passDescriptors(listener.fd, false);
+    listener.listen();
+    const door = { listener, watch: new FdWatch(listener.fd, () => this.#acceptAll(door)) };
+    this.#doors.add(door);
+  }
+
+  /** Goes on at another listener; who waits at the earlier one is let in as well. */
+  move(listener: SeqpacketListener): void {
+    this.#listener = listener;
+    this.open();
+    for (const door of this.#doors) this.#acceptAll(door);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    const doors = [...this.#doors];
+    this.#doors.clear();
+    releaseAll([
+      ...doors.flatMap(({ listener, watch }) => [() => watch.close(), () => listener.close()]),
+      () => this.#listener.close(),
+    ]);
+  }
+
+  #acceptAll(door: Door): void {
+    try {
+      const endMs = performance.now() + SLICE_MS;
+      for (let count = 0; count < limits.hubAcceptsPerTurn && performance.now() < endMs; count += 1) {
+        const socket = door.listener.tryAccept();
+        if (socket !== undefined) this.#admit(socket);
+        else {
+          this.#closeIfLeft(door);
+          return;
+        }
+      }
+    } catch (error) {
+      this.#log(`cannot accept a client: ${describeError(error)}`);
+      // WHY a pause: with the table of open files full, the listener stays readable and would spin.
+      for (const { watch } of this.#doors) watch.pause();
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => {
+        for (const { watch } of this.#doors) watch.resume();
+      }, PAUSE_MS);
+    }
+  }
+
+  #closeIfLeft(door: Door): void {
+    if (door.listener === this.#listener || !this.#doors.delete(door)) return;
+    releaseAll([() => door.watch.close(), () => door.listener.close()]);
+  }
+}
+
+interface Door {
+  readonly listener: SeqpacketListener;
+  readonly watch: FdWatch;
+}

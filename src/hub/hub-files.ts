@@ -1,0 +1,216 @@
+/**
+ * The files beside the hub's socket while it runs: watched, and made again when somebody removes them, as cleaners of /tmp do.
+ *
+ *   lock gone or replaced     a new one is made and locked; if another hub has it, this one is displaced and touches nothing
+ *   socket gone or replaced   the hub listens anew; clients that wait at the old socket are still served
+ *   journal gone or replaced  it is written anew
+ *   folder gone               nothing can be done until it comes back
+ */
+import { statSync } from "node:fs";
+import { dirname } from "node:path";
+import { releaseAll } from "../base/scope.js";
+import { lockHolder, tryLockPath, unlockFile } from "../os/file-lock.js";
+import { FolderWatch } from "../os/folder-watch.js";
+import { isAt } from "../os/own-file.js";
+import type { OwnedFd } from "../os/owned-fd.js";
+import type { SeqpacketListener } from "../os/seqpacket.js";
+import { SocketFile } from "../os/socket-file.js";
+import { describeError } from "./client-connections.js";
+import { lockPathOf, pidOfListener } from "./hub-start.js";
+import type { Journal } from "./journal.js";
+
+/** WHY not at once: whoever removes a whole folder would find it not empty. WHY so soon: a client that finds no socket starts a hub. */
+const HEAL_DELAY_MS = 20;
+/** How often to look while something is amiss, of which no event may tell. */
+const AMISS_LOOK_MS = 500;
+/** How often to look without inotify. */
+const BLIND_LOOK_MS = 5000;
+
+export interface HubFilesOptions {
+  readonly socketPath: string;
+  readonly lock: OwnedFd;
+  readonly journal: Journal;
+  /** Whether the socket's file is the hub's, and not a socket unit's. */
+  readonly ownsSocket: boolean;
+  /** Whether the listener was made by an earlier process: then its file may have been removed meanwhile. */
+  readonly isPassed: boolean;
+  /** Makes another listener at the socket's path, where nobody listens any more. */
+  readonly listen: () => SeqpacketListener;
+  /** The hub has this lock from here on. */
+  readonly onLock: (lock: OwnedFd) => void;
+  /** The hub has this listener from here on. */
+  readonly onListener: (listener: SeqpacketListener) => void;
+  readonly log: (line: string) => void;
+}
+
+export class HubFiles {
+  readonly #options: HubFilesOptions;
+  #lock: OwnedFd;
+  /** Undefined if what is at the path is not this hub's. */
+  #socketFile: SocketFile | undefined;
+  #watch: FolderWatch | undefined;
+  /** The folder that is watched. */
+  #watched: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #troubles: readonly string[] = [];
+  #isDisplaced = false;
+
+  constructor(options: HubFilesOptions) {
+    this.#options = options;
+    this.#lock = options.lock;
+    this.#socketFile = new SocketFile(options.socketPath);
+  }
+
+  get lock(): OwnedFd {
+    return this.#lock;
+  }
+
+  /** The hub listens. */
+  watch(): void {
+    const { isPassed, ownsSocket, socketPath } = this.#options;
+    this.#watchFolder();
+    this.#lookLater();
+    if (!isPassed || !ownsSocket || pidOfListener(socketPath) === process.pid) return;
+    this.#socketFile = undefined;
+    this.#onChange();
+  }
+
+  /** What is amiss and what to do about it, a sentence each. */
+  get troubles(): readonly string[] {
+    return this.#troubles;
+  }
+
+  /** Removes the socket's file, unless it is another's. */
+  removeSocket(): void {
+    if (this.#options.ownsSocket) this.#socketFile?.remove();
+  }
+
+  unlock(): void {
+    unlockFile(this.#lock);
+  }
+
+  stopWatching(): void {
+    clearTimeout(this.#timer);
+    const watch = this.#watch;
+    this.#watch = undefined;
+    watch?.close();
+  }
+
+  /** The journal stays the caller's. */
+  close(): void {
+    releaseAll([() => this.stopWatching(), () => this.#lock.close()]);
+  }
+
+  #check(): void {
+    const troubles: string[] = [];
+    try {
+      this.#watchFolder();
+      if (this.#checkFolder(troubles) && this.#checkLock(troubles)) {
+        this.#checkSocket(troubles);
+        this.#checkJournal();
+      }
+    } catch (error) {
+      troubles.push(`The files beside the socket cannot be made again: ${describeError(error)}.`);
+    }
+    for (const trouble of troubles) if (!this.#troubles.includes(trouble)) this.#options.log(trouble);
+    if (troubles.length === 0 && this.#troubles.length > 0)
+      this.#options.log("all files beside the socket are there again");
+    this.#troubles = troubles;
+    this.#lookLater();
+  }
+
+  #checkFolder(troubles: string[]): boolean {
+    if (this.#folderInode() !== undefined) return true;
+    const folder = dirname(this.#options.socketPath);
+    troubles.push(
+      `The folder ${folder} is gone, so that no new client finds this hub. Make it again: mkdir -m 700 ${folder}`,
+    );
+    return false;
+  }
+
+  /** Whether this hub is the one that this path belongs to. */
+  #checkLock(troubles: string[]): boolean {
+    const { socketPath, journal, log, onLock } = this.#options;
+    const path = lockPathOf(socketPath);
+    if (!isAt(path, this.#lock)) {
+      const lock = tryLockPath(path);
+      if (lock === undefined) {
+        this.#isDisplaced = true;
+        journal.hold();
+        const other = lockHolder(path)?.words ?? "another process";
+        troubles.push(
+          `Another hub (${other}) has taken ${socketPath} after its files were removed. This one (process ${process.pid}) serves ` +
+            "the clients that it has. Let them end, then end one of the two.",
+        );
+        return false;
+      }
+      log(`the lock ${path} was removed, and is made again`);
+      const earlier = this.#lock;
+      this.#lock = lock;
+      onLock(lock);
+      earlier.close();
+    }
+    if (this.#isDisplaced) journal.goOn();
+    this.#isDisplaced = false;
+    return true;
+  }
+
+  #checkSocket(troubles: string[]): void {
+    const { socketPath, ownsSocket, listen, onListener, log } = this.#options;
+    if (this.#socketFile?.isThere()) return;
+    if (!ownsSocket) {
+      troubles.push(
+        `The socket ${socketPath} was removed. It is of a socket unit: have systemd make it again (systemctl restart).`,
+      );
+      return;
+    }
+    const pid = pidOfListener(socketPath);
+    if (pid !== undefined) {
+      troubles.push(`Process ${pid} listens at ${socketPath} in the place of this hub. End that process.`);
+      return;
+    }
+    const listener = listen();
+    log(`the socket ${socketPath} was removed, and is made again`);
+    this.#socketFile = new SocketFile(socketPath);
+    onListener(listener);
+  }
+
+  #checkJournal(): void {
+    const { journal, log } = this.#options;
+    if (journal.isInPlace) return;
+    log(`the journal ${journal.path} was removed, and is written again`);
+    journal.rewrite();
+  }
+
+  #lookLater(): void {
+    clearTimeout(this.#timer);
+    const pauseMs = this.#troubles.length > 0 ? AMISS_LOOK_MS : this.#watch === undefined ? BLIND_LOOK_MS : undefined;
+    if (pauseMs === undefined) return;
+    this.#timer = setTimeout(() => this.#check(), pauseMs);
+    this.#timer.unref();
+  }
+
+  #onChange(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#check(), HEAL_DELAY_MS);
+  }
+
+  /** WHY anew: a watch stays with its folder when another one takes the name. */
+  #watchFolder(): void {
+    const inode = this.#folderInode();
+    if (this.#watch !== undefined && inode === this.#watched) return;
+    this.#watch?.close();
+    this.#watch = undefined;
+    if (inode === undefined) return;
+    try {
+      this.#watch = FolderWatch.open(dirname(this.#options.socketPath), () => this.#onChange());
+      this.#watched = inode;
+    } catch (error) {
+      this.#options.log(`looks at its files from time to time: ${describeError(error)}`);
+    }
+  }
+
+  #folderInode(): number | undefined {
+    return statSync(dirname(this.#options.socketPath), { throwIfNoEntry: false })?.ino;
+  }
+}

@@ -1,0 +1,175 @@
+/** The files beside the socket are removed, one by one and together, under a hub that lives and its clients. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
+import { connect } from "../../../src/client/connect.js";
+import { HubServer } from "../../../src/hub/hub-server.js";
+import { tryLockPath } from "../../../src/os/file-lock.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { TestFolder } from "../../support/test-folder.js";
+import { TestHub } from "../../support/test-hub.js";
+import { until } from "../../support/until.js";
+
+/** What a second hub says at the start. */
+function secondHub(socket: string): unknown {
+  try {
+    HubServer.start({ socket }).stop();
+    return "started";
+  } catch (error) {
+    return error instanceof CudaIpcError ? `${error.code} ${error.message}` : error;
+  }
+}
+
+const suffixes = { socket: "", lock: ".lock", journal: ".journal", reserve: ".journal.new" } as const;
+type Suffix = keyof typeof suffixes;
+
+describe("a hub whose files are removed", () => {
+  checkLeaks();
+
+  const cases: readonly (readonly Suffix[])[] = [
+    ["lock"],
+    ["socket"],
+    ["journal"],
+    ["reserve"],
+    ["lock", "socket"],
+    ["socket", "journal"],
+    ["lock", "journal"],
+    ["lock", "socket", "journal", "reserve"],
+  ];
+  for (const removed of cases) {
+    it(`makes them again: ${removed.join(", ")}`, async () => {
+      await using hub = await TestHub.start();
+      await using before = await hub.connect({ reconnect: true });
+      using array = await before.create("frame", { dtype: "uint8", shape: [3] });
+      await array.write([1, 2, 3]);
+      await array.publish();
+      for (const name of removed) rmSync(`${hub.socket}${suffixes[name]}`);
+      await until("the files are there again", () =>
+        removed.every((name) => name === "reserve" || existsSync(`${hub.socket}${suffixes[name]}`)),
+      );
+      await using after = await hub.connect();
+      const { pid, troubles } = await after.status();
+      assert.deepEqual([pid, troubles], [hub.pid, []]);
+      assert.match(String(secondHub(hub.socket)), new RegExp(`^HUB_RUNNING .*process ${hub.pid}`));
+      using opened = await after.open("frame");
+      assert.deepEqual(await opened.read(), new Uint8Array([1, 2, 3]));
+      // The journal has it all: after a crash the names are there.
+      const socket = statSync(hub.socket);
+      assert.equal(socket.mode & 0o777, 0o600);
+      await until("the journal has the name", () => readFileSync(`${hub.socket}.journal`, "utf8").includes("frame"));
+      hub.kill("SIGKILL");
+      await hub.exited();
+      const next = await TestHub.start({ folder: hub.folder });
+      await until("the client is back", async () => (await before.status()).pid === next.pid);
+      assert.deepEqual(
+        (await before.list()).map(({ name }) => name),
+        ["frame"],
+      );
+    });
+  }
+
+  it("says so when its folder is gone, and goes on when it comes back", async () => {
+    await using hub = await TestHub.start();
+    await using client = await hub.connect();
+    rmSync(hub.folder.path, { recursive: true });
+    await until("it says so", async () => /mkdir -m 700/.test((await client.status()).troubles.join()));
+    mkdirSync(hub.folder.path, { mode: 0o700 });
+    await until("all is well", async () => (await client.status()).troubles.length === 0);
+    await using other = await hub.connect();
+    assert.equal((await other.status()).pid, hub.pid);
+  });
+
+  it("that finds another hub in its place serves its clients on, says so, and leaves the other's files alone", async () => {
+    await using first = await TestHub.start();
+    await using client = await first.connect({ reconnect: false });
+    using _ = await client.create("kept", { dtype: "uint8", shape: [1] });
+    first.kill("SIGSTOP");
+    for (const suffix of Object.values(suffixes)) rmSync(`${first.socket}${suffix}`, { force: true });
+    const second = await TestHub.start({ folder: first.folder });
+    first.kill("SIGCONT");
+    await until("it knows", async () => {
+      return (await client.status()).troubles.join().includes(`Another hub (process ${second.pid}) has taken`);
+    });
+    using more = await client.create("more", { dtype: "uint8", shape: [1] });
+    await more.publish();
+    await client.stop({ force: true });
+    await first.exited();
+    await using other = await second.connect();
+    const { pid, objects } = await other.status();
+    assert.deepEqual([pid, objects], [second.pid, 0]);
+    for (const name of ["socket", "lock", "journal"] as const) {
+      assert.ok(existsSync(`${first.socket}${suffixes[name]}`), name);
+    }
+  });
+
+  it("takes its place again when the other hub has ended", async () => {
+    await using first = await TestHub.start();
+    await using client = await first.connect({ reconnect: false });
+    first.kill("SIGSTOP");
+    for (const suffix of Object.values(suffixes)) rmSync(`${first.socket}${suffix}`, { force: true });
+    const second = await TestHub.start({ folder: first.folder });
+    first.kill("SIGCONT");
+    await until("it knows", async () => (await client.status()).troubles.length > 0);
+    second.kill("SIGKILL");
+    await second.exited();
+    await until("it is well", async () => (await client.status()).troubles.length === 0);
+    await using other = await first.connect();
+    assert.equal((await other.status()).pid, first.pid);
+  });
+
+  it("is told apart from none: who has the lock is named, with the command that ends it", async () => {
+    using folder = new TestFolder();
+    const lock = tryLockPath(`${folder.socket}.lock`);
+    const message = new RegExp(`process ${process.pid} has the lock of a hub there, and there is no socket.*kill -9`);
+    try {
+      for (const start of [true, false]) {
+        await assert.rejects(
+          connect({ socket: folder.socket, start, timeoutMs: 1000 }),
+          (error) => hasCode(error, "HUB_UNAVAILABLE") && message.test(error.message),
+        );
+      }
+    } finally {
+      lock?.close();
+    }
+  });
+});
+
+describe("a hub that finds something odd in the place of a file", () => {
+  checkLeaks();
+
+  const odd: Record<string, (path: string) => void> = {
+    "a FIFO": (path) => assert.equal(spawnSync("mkfifo", [path]).status, 0),
+    "a folder": (path) => mkdirSync(path),
+    "a symbolic link": (path) => symlinkSync("/dev/null", path),
+    "a socket": (path) => assert.equal(spawnSync("python3", ["-c", SOCKET, path]).status, 0),
+  };
+  for (const [what, make] of Object.entries(odd)) {
+    for (const suffix of [".lock", ".journal", ".start", ".log"]) {
+      it(`does not start and says so: ${what} at hub.sock${suffix}`, async () => {
+        await using folder = new TestFolder();
+        make(`${folder.socket}${suffix}`);
+        await assert.rejects(
+          connect({ socket: folder.socket, hubIdleMs: 1000 }),
+          (error) => error instanceof CudaIpcError && error.message.includes(`it is ${what} and not a plain file`),
+        );
+        rmSync(`${folder.socket}${suffix}`, { recursive: true });
+      });
+    }
+  }
+
+  it("does not use a file of another user", {
+    skip: process.geteuid?.() !== 0 && "only root can give files away",
+  }, () => {
+    using folder = new TestFolder();
+    for (const suffix of [".lock", ".journal"]) {
+      writeFileSync(`${folder.socket}${suffix}`, "");
+      spawnSync("chown", ["12345", `${folder.socket}${suffix}`]);
+      assert.match(String(secondHub(folder.socket)), /it belongs to user 12345/);
+      rmSync(`${folder.socket}${suffix}`);
+    }
+  });
+});
+
+const SOCKET = "import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])";
