@@ -61,8 +61,7 @@ describe("a hub whose files are removed", () => {
       await until("the journal has the name", () => readFileSync(`${hub.socket}.journal`, "utf8").includes("frame"));
       hub.kill("SIGKILL");
       await hub.exited();
-      const next = await TestHub.start({ folder: hub.folder });
-      await until("the client is back", async () => (await before.status()).pid === next.pid);
+      await until("the client is at the next hub", async () => (await before.status()).pid !== pid);
       assert.deepEqual(
         (await before.list()).map(({ name }) => name),
         ["frame"],
@@ -112,7 +111,8 @@ describe("a hub whose files are removed", () => {
     const second = await TestHub.start({ folder: first.folder });
     first.kill("SIGCONT");
     await until("it knows", async () => (await client.status()).troubles.length > 0);
-    second.kill("SIGKILL");
+    await using ruler = await second.connect({ reconnect: false });
+    await ruler.stop({ force: true });
     await second.exited();
     await until("it is well", async () => (await client.status()).troubles.length === 0);
     await using other = await first.connect();
