@@ -29,7 +29,7 @@ function containerCheck(surroundings: Surroundings): Check {
   return fact("container", detail, {
     notes: [
       "memory files, VMM and pools: descriptors travel through a socket; mount its folder into both, same user id",
-      `legacy memory handles: the PIDs of the two processes must differ, each in its own namespace${ownNumber} (not tried)`,
+      `legacy memory handles: the PIDs of the two processes must differ, each in its own namespace${ownNumber}`,
       "interprocess events: both sides need the same /dev/shm, as with --ipc=host (not tried)",
     ],
   });
