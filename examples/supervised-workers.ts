@@ -1,8 +1,8 @@
 /**
  * System S7, last exercise: a service whose workers are processes under a supervisor goes on whatever ends them. Each opens the model by
  * name, so that one that is started anew has it at once, and ends with an error if its GPU is lost: under MPS one worker that is killed
- * while its kernel runs takes the GPU away from all others. Requests under way are taken to the next worker. The front, which must not fall, uses host memory
- * alone: it has no part of the GPU that could be lost.
+ * while its kernel runs takes the GPU away from all others. Requests under way are taken to the next worker. The front, which must not
+ * fall, uses host memory alone: it has no part of the GPU that could be lost.
  *
  *   npx cuda-ipc demo supervised-workers  or, in a clone after `npm install`, Node 24 or newer: node examples/supervised-workers.ts
  *   --elements 16384 --processes 2 --device cuda:0

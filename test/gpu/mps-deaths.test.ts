@@ -63,6 +63,7 @@ describe("under MPS, a client that ends while its kernel runs", { skip: whyNoMps
       if (what === "faults") t.diagnostic(`the one that faulted: ${JSON.stringify(await victim.says())}`);
       outside.goOn();
       assert.deepEqual(await outside.says(), { code: "none", hasWorked: true }, "a process that is no client of it");
+      assert.equal(await outside.exited(), 0, outside.complaint);
       assert.equal((await hub.status()).pid, pid);
       assert.deepEqual((await hub.list()).map(({ name }) => name).sort(), ["never", "pinned"]);
       await checkPinned(t, testHub.socket, env);
