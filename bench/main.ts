@@ -97,7 +97,7 @@ for (const { key, title, measure } of channelSections(name)) await section(key, 
 await section("hub-scale", "A large hub, on the host device", () => hubScale());
 await section("journal-start", "Start after a crash of a large hub", journalStart);
 await section("producer-killed", "A producer is killed, on the host device", () => producerKilled());
-await section("restart", "A hub follows another, on the host device", () => restart());
+await section("restart", "A keeper restarts the hub, on the host device", () => restart());
 
 await section("attacks", "One user attacks the hub, another goes on, on the host device", () => attacks());
 

@@ -8,12 +8,13 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { Deadline } from "../../src/base/deadline.js";
+import { connect } from "../../src/index.js";
 
 const HUB_MAIN = fileURLToPath(new URL("../../src/hub/main.js", import.meta.url));
 const START_LIMIT_MS = 30_000;
 
 export interface HubProcessOptions {
-  /** Where it follows another hub; a folder of its own unless given. */
+  /** Where an earlier hub has left its files; a folder of its own unless given. */
   readonly socket?: string;
 }
 
@@ -60,7 +61,16 @@ export class HubProcess {
     if (this.#child.exitCode === null && this.#child.signalCode === null) await this.#exited;
   }
 
+  /** Kills the hub that serves there now, together with its keeper: what it has written stays. */
   async [Symbol.asyncDispose](): Promise<void> {
+    const options = { socket: this.socket, device: "host", start: false, reconnect: false };
+    const hub = await connect(options).catch(() => undefined);
+    const status = await hub?.status().catch(() => undefined);
+    // WHY stopped first: it would start another keeper, as a keeper would start another hub.
+    if (status !== undefined) process.kill(status.pid, "SIGSTOP");
+    if (status?.keeper) process.kill(status.keeper.pid, "SIGKILL");
+    if (status !== undefined) process.kill(status.pid, "SIGKILL");
+    await hub?.close().catch(() => {});
     await this.kill();
     if (this.#folder !== undefined) rmSync(this.#folder, { recursive: true, force: true });
   }

@@ -1,4 +1,4 @@
-/** The soak's own connection to the hub: looks at it, kills it where that is wanted, and joins the next one. */
+/** The soak's own connection to the hub: looks at it, kills it or its keeper if that is wanted, and joins the next one. */
 import { hasCode } from "../../src/base/errors.js";
 import { connect } from "../../src/index.js";
 import type { HubStatus } from "../../src/wire/messages.js";
@@ -29,6 +29,7 @@ export class HubObserver {
   readonly unexpectedEnds: string[] = [];
   #killedPid: number | undefined;
   kills = 0;
+  keeperKills = 0;
 
   private constructor(socket: string, hubIdleMs: number, hub: Member, hubPid: number) {
     this.#socket = socket;
@@ -72,6 +73,18 @@ export class HubObserver {
     process.kill(pid, "SIGKILL");
   }
 
+  /** Kills the keeper of the hub, which starts another one. Resolves once that one has everything. */
+  async killKeeper(): Promise<void> {
+    const keeper = (await this.#asked((hub) => this.#status(hub))).keeper;
+    if (keeper === null) return;
+    this.keeperKills += 1;
+    process.kill(keeper.pid, "SIGKILL");
+    for (;;) {
+      const status = await this.#asked((hub) => this.#status(hub));
+      if (status.keeper !== null && status.keeper.pid !== keeper.pid) return;
+    }
+  }
+
   /** Ends the hub with its objects, and the connection. */
   async [Symbol.asyncDispose](): Promise<void> {
     try {
@@ -87,6 +100,8 @@ export class HubObserver {
       this.unexpectedEnds.push(`the hub, process ${this.#hubPid}, ended, and nobody had killed it`);
     }
     this.#hubPid = status.pid;
+    for (const { name } of status.lost)
+      this.unexpectedEnds.push(`"${name}" was lost, although only one process was killed`);
     return status;
   }
 

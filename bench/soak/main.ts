@@ -1,6 +1,6 @@
 /**
  * A long run with clients that come, share, leave and are killed: `npm run soak -- --minutes 60 --seed 1 --out report.json`.
- * `--load 0.5` runs half as many clients beside other work; `--kill-hub` ends the hub now and then. Exits 1 where anything is off.
+ * `--load 0.5` runs half as many clients beside other work; `--kill-hub` kills the hub or its keeper now and then. Exits 1 where anything is off.
  */
 import { writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
@@ -40,7 +40,7 @@ const killHub = values["kill-hub"];
 const stopping = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stopping.abort());
 
-console.log(`${minutes} min, seed ${seed}, load ${load}${killHub ? ", the hub is killed too" : ""}`);
+console.log(`${minutes} min, seed ${seed}, load ${load}${killHub ? ", the hub and its keeper are killed too" : ""}`);
 const run = await soak({
   minutes,
   seed,
@@ -64,13 +64,14 @@ const report = {
   limits: { operationMs: OPERATION_LIMIT_MS, rssGrowthMiB: RSS_GROWTH_MIB_MAX },
   clients: run.clients,
   hubKills: run.hubKills,
+  keeperKills: run.keeperKills,
   operations: Object.fromEntries(Object.entries(run.counts).sort(([one], [other]) => (one < other ? -1 : 1))),
   begin: run.begin,
   samples: run.samples,
   end: run.end,
 };
 if (values.out !== undefined) writeFileSync(values.out, `${JSON.stringify(report, null, 2)}\n`);
-console.log(`clients: ${JSON.stringify(run.clients)}; hubs killed: ${run.hubKills}`);
+console.log(`clients: ${JSON.stringify(run.clients)}; hubs killed: ${run.hubKills}, keepers: ${run.keeperKills}`);
 console.log(`operations: ${JSON.stringify(report.operations)}`);
 console.log(`begin: ${JSON.stringify(run.begin)}\nend:   ${JSON.stringify(run.end)}`);
 for (const line of wrong) console.error(`wrong: ${line}`);

@@ -83,8 +83,8 @@ class Soak {
       await Promise.all([...places, this.#takeSamples(samples, over), ...(killHub ? [this.#killHubs(over)] : [])]);
       const end = await this.#settled(begin);
       const faults = [...this.#faults, ...this.#observer.unexpectedEnds];
-      const { kills } = this.#observer;
-      return { hubKills: kills, counts: this.#counts, clients: this.#clients, begin, end, faults, samples };
+      const { kills: hubKills, keeperKills } = this.#observer;
+      return { hubKills, keeperKills, counts: this.#counts, clients: this.#clients, begin, end, faults, samples };
     } finally {
       await this.#killAll();
     }
@@ -181,6 +181,9 @@ class Soak {
       await pause(this.#random.between(3000, 30_000), over);
       if (over.aborted) return;
       await this.#observer.killHub();
+      await pause(this.#random.between(500, 5000), over);
+      if (over.aborted) return;
+      await this.#observer.killKeeper();
     }
   }
 

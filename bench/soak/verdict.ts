@@ -18,6 +18,7 @@ export interface SoakSample extends HubSample {
 
 export interface SoakFindings {
   readonly hubKills: number;
+  readonly keeperKills: number;
   readonly counts: Counts;
   /** After the warm-up, with nobody there; and at the end, after everybody left. */
   readonly begin: SoakSample;

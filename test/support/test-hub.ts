@@ -78,6 +78,12 @@ export class TestHub {
     this.#child.kill(signal);
   }
 
+  /** Kills the hub and its keeper, so that none is there until somebody starts the next one. */
+  async killWithKeeper(): Promise<void> {
+    await killHub(this.folder.path);
+    await this.exited();
+  }
+
   async exited(): Promise<void> {
     await soon("the hub ends", this.#exited);
   }

@@ -125,7 +125,14 @@ describe("the verdict of the soak", () => {
     memoryFilesOfAll: 0,
   };
   const counts = { "create array": 1, "open array": 1, check: 1, close: 1 };
-  const good: SoakFindings = { hubKills: 0, counts, begin, end: { ...begin, atSeconds: 9 }, faults: [] };
+  const good: SoakFindings = {
+    hubKills: 0,
+    keeperKills: 0,
+    counts,
+    begin,
+    end: { ...begin, atSeconds: 9 },
+    faults: [],
+  };
 
   it("is good where the end is as the beginning", () => {
     assert.deepEqual(judge(good), []);

@@ -30,8 +30,7 @@ async function nextHub({ folder }: TestHub): Promise<AsyncDisposable> {
   const hub = await TestHub.start({ folder });
   return {
     [Symbol.asyncDispose]: async () => {
-      hub.kill("SIGKILL");
-      await hub.exited();
+      await hub.killWithKeeper();
     },
   };
 }
@@ -164,8 +163,7 @@ describe("a channel whose hub is killed", () => {
     const reading = drain(reader);
     writer.goOn("flood");
     await until("messages flow", () => watched.statistics().committed > 100);
-    testHub.kill("SIGKILL");
-    await testHub.exited();
+    await testHub.killWithKeeper();
     const before = watched.statistics().committed;
     await until("they flow without a hub", () => watched.statistics().committed > before + 100);
     await using _next = await nextHub(testHub);
@@ -186,8 +184,7 @@ describe("a channel whose hub is killed", () => {
     await tell(writer, "send 5");
     for (let sequence = 0; sequence < 5; sequence += 1) (await reader.next(LATE))?.release();
     const gone = assert.rejects(reader.next(LATE), { code: "PEER_GONE" });
-    testHub.kill("SIGKILL");
-    await testHub.exited();
+    await testHub.killWithKeeper();
     await kill(writer);
     await using _next = await nextHub(testHub);
     await gone;
@@ -200,8 +197,7 @@ describe("a channel whose hub is killed", () => {
     await using holds = await startReader(testHub.socket, { hold: 2 });
     for (let count = 0; count < 2; count += 1) (await writer.loan(LATE)).commit();
     const waiting = writer.loan(LATE);
-    testHub.kill("SIGKILL");
-    await testHub.exited();
+    await testHub.killWithKeeper();
     await kill(holds);
     await using _next = await nextHub(testHub);
     (await waiting).commit();
@@ -213,8 +209,7 @@ describe("a channel whose hub is killed", () => {
     await using writer = await startWriter(testHub.socket, { slots: 8 });
     using reader = await hub.openChannel("channel", { from: "oldest" });
     const reading = drain(reader);
-    testHub.kill("SIGKILL");
-    await testHub.exited();
+    await testHub.killWithKeeper();
     await tell(writer, "send 20");
     await tell(writer, "end");
     assert.deepEqual(await reading, { end: "end", next: 20 });
