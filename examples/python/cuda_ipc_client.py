@@ -296,7 +296,8 @@ def _memory_file(length, content=b"", seals=0):
         os.ftruncate(fd, length)
         while content:
             content = content[os.write(fd, content) :]
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | seals)
+        # F_SEAL_SEAL: whoever may write could otherwise seal it against writing, for everybody.
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL | seals)
     except BaseException:
         os.close(fd)
         raise

@@ -84,7 +84,7 @@ export const skipFuse =
 /** Answers what opens a file, and nothing from then on. Its child opens the file and sends it as it is told. */
 const FUSE_SENDER = `
 import ctypes, json, os, socket, struct, sys, threading, time
-folder, hub, moment = sys.argv[1:]
+folder, hub, moment, copies = sys.argv[1:]
 libc = ctypes.CDLL(None, use_errno=True)
 device = os.open("/dev/fuse", os.O_RDWR)
 options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
@@ -113,7 +113,7 @@ if os.fork() == 0:
         link.recv(65536)
         if moment == "unread":
             link.send(message(3, op="bye"))
-        socket.send_fds(link, [create], [file])
+        socket.send_fds(link, [create], [file] * int(copies))
     print("sent", flush=True)
     os._exit(0)
 def attributes(mode):
@@ -149,8 +149,8 @@ export class FuseSender {
     this.#server = server;
   }
 
-  static async start(folder: string, hubSocket: string, moment: string): Promise<FuseSender> {
-    const args = ["-c", FUSE_SENDER, folder, hubSocket, moment];
+  static async start(folder: string, hubSocket: string, moment: string, copies = 1): Promise<FuseSender> {
+    const args = ["-c", FUSE_SENDER, folder, hubSocket, moment, String(copies)];
     const server = spawn("python3", args, { stdio: ["ignore", "pipe", "pipe"] });
     const sender = new FuseSender(server);
     let complaint = "";

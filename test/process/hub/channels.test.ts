@@ -207,8 +207,11 @@ describe("a channel whose hub is killed", () => {
     assert.equal(third.place, 0);
   });
 
-  for (const whenWriterGone of ["end", "wait"] as const) {
-    it(`together with its writer is ended for the readers, where it would otherwise ${whenWriterGone}`, async () => {
+  for (const [whenWriterGone, state] of [
+    ["end", writerStates.gone],
+    ["wait", writerStates.awaited],
+  ] as const) {
+    it(`together with its writer does at the next one what it was created to do then: ${whenWriterGone}`, async () => {
       await using testHub = await TestHub.start();
       const [actor] = await holding(testHub, "create", { whenWriterGone });
       await using _ = actor;
@@ -216,11 +219,12 @@ describe("a channel whose hub is killed", () => {
       using reader = await client.open("c", "reader", true);
       using second = await client.open("c", "reader");
       await restart(testHub, [client], actor);
-      await until("it has ended", () => smallWord(reader.control, control.state) === writerStates.gone);
-      assert.deepEqual(writerOf(reader), [writerStates.gone, POISON, 7n]);
+      await until("it is told to the readers", () => smallWord(reader.control, control.state) === state);
+      assert.deepEqual(writerOf(reader), [state, POISON, 7n]);
       await until("both are woken", () => hasRung(reader.bell()));
       await until("both are woken", () => hasRung(second.bell()));
-      await until("the name is gone", async () => (await client.list()).length === 0);
+      const names = whenWriterGone === "end" ? 0 : 1;
+      await until("the name is as it should be", async () => (await client.list()).length === names);
     });
   }
 

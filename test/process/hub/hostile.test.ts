@@ -10,11 +10,15 @@ import { createConstantFile, createMemoryFile } from "../../../src/os/memory-fil
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import { checkLeaks } from "../../support/leak-check.js";
-import { hostArray, hostBundle } from "../../support/messages.js";
+import { hostArray, hostBundle, timelineDescriptor } from "../../support/messages.js";
 import { RawClient } from "../../support/raw-client.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
 
+const F_ADD_SEALS = 1033;
+const F_SEAL_WRITE = 8;
+/** F_SEAL_SHRINK and F_SEAL_GROW. */
+const SIZE_SEALS = 6;
 const CREATE = { op: "create", name: "frame", lifetime: "held" } as const;
 
 describe("a hostile client", () => {
@@ -119,6 +123,26 @@ describe("a hostile client", () => {
       const { error } = await client.ask({ ...CREATE, descriptor: hostArray }, [fd]);
       assert.equal(error?.code, "INVALID_DESCRIPTOR");
     }
+  });
+
+  it("that brings memory in huge pages is refused, also for a timeline", async () => {
+    using client = await RawClient.connect(testHub.socket);
+    using huge = new OwnedFd(libc().memfd_create("huge", 2 | 4));
+    assert.equal(libc().ftruncate(huge.number, 2 << 20), 0);
+    assert.equal(libc().fcntl(huge.number, F_ADD_SEALS, SIZE_SEALS), 0);
+    for (const descriptor of [hostArray, timelineDescriptor]) {
+      const { error } = await client.ask({ ...CREATE, descriptor }, [huge]);
+      assert.deepEqual([error?.code, /huge pages/.test(error?.message ?? "")], ["INVALID_DESCRIPTOR", true]);
+    }
+  });
+
+  it("cannot have its memory sealed against writing by those it shares it with", async () => {
+    using client = await RawClient.connect(testHub.socket);
+    using memory = new OwnedFd(libc().memfd_create("open to seals", 2));
+    assert.equal(libc().ftruncate(memory.number, 4096), 0);
+    assert.equal(libc().fcntl(memory.number, F_ADD_SEALS, SIZE_SEALS), 0);
+    assert.ok((await client.ask({ ...CREATE, descriptor: hostArray }, [memory])).ok);
+    assert.equal(libc().fcntl(memory.number, F_ADD_SEALS, F_SEAL_WRITE), -1);
   });
 
   it("that sends an index that can still be changed, or of another length, is refused", async () => {

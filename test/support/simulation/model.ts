@@ -80,6 +80,8 @@ export interface ModelObject {
 
 export class Model {
   readonly policy: HubPolicy;
+  /** Publications that wait for the keeper. */
+  readonly publishes: { readonly object: number; readonly connection: ConnectionId; readonly request: number }[] = [];
   readonly connections = new Map<ConnectionId, ModelConnection>();
   readonly sessions = new Map<number, ModelSession>();
   readonly objects = new Map<number, ModelObject>();

@@ -33,7 +33,7 @@ export function snapshotOf(model: Model): Snapshot {
   return { leases, objects: new Map([...model.objects.values()].map(({ id, published }) => [id, published])) };
 }
 
-/** The hub is killed; the next one has its journal, and the descriptors where a service manager kept them. */
+/** The hub is killed, at times with its keeper; the next one has its journal, and the descriptors that the keeper had. */
 export function crash(sim: Simulation, death: Death = {}): void {
   const { world, judge, random, population } = sim;
   count(sim, death.before === undefined ? "crash" : "crash within an event");
@@ -43,7 +43,8 @@ export function crash(sim: Simulation, death: Death = {}): void {
     if (world.dead && random.chance(0.5)) sim.readers.get(sent.connection)?.receive(sent);
   judge.lastId = Math.max(judge.lastId, state.lastId) + 1000;
   const files = filesOf(sim.model, death.packet);
-  const stored = new Map(world.store);
+  const keeperLives = world.hasKeeper && random.chance(0.8);
+  const kept = new Map([...world.store].filter(([id]) => keeperLives && world.kept.has(id) && state.objects.has(id)));
   cutAll(sim);
   sim.core = sim.newCore(judge.lastId);
   world.journal = [...recordsOf(state)];
@@ -53,19 +54,32 @@ export function crash(sim: Simulation, death: Death = {}): void {
     const peer = { pid, pidNamespace, pidfdInode, startTicks, uid, gid, groups };
     return { id: sim.lastConnection, peer, session };
   });
-  const kept = new Map([...stored].filter(([id]) => sim.plan.keepsFds && state.objects.has(id) && random.chance(0.9)));
   const memory = new Map(
     [...kept].map(([id, held]) => [id, memoryOf(sim, held, state.objects.get(id)?.record.descriptor.mechanism)]),
   );
   if (random.chance(0.2)) memory.set(1, memoryOf(sim, [{ file: world.file(), writable: true }], "memfd"));
   sim.model = inheritedModel(sim.plan.policy, { state, connections, kept, files });
   sim.core.inherit({ state, connections, memory });
+  checkLost(sim, state, kept);
   sim.model.settle();
   sim.check();
   for (const { id, peer } of connections) {
     const process = population.find(peer);
     if (process === undefined) sim.pending.push({ what: "processEnded", connection: id });
     else process.connections.add(id);
+  }
+}
+
+/** What was pinned, and neither the keeper nor any process has any more, is named. */
+function checkLost({ world }: Simulation, state: HubState, kept: ReadonlyMap<number, unknown>): void {
+  const held = new Set([...state.leases.values()].map(({ object }) => object));
+  for (const { record, published, named } of state.objects.values()) {
+    const { id, name, lifetime, descriptor } = record;
+    const isPlain = ["array", "bundle"].includes(descriptor.content.kind);
+    if (!isPlain || lifetime !== "pinned" || !published || !named) continue;
+    const isLost = !kept.has(id) && !held.has(id);
+    const isNamed = world.lost.some((words) => words.startsWith(`"${name}": `));
+    assert.equal(isNamed, isLost, `"${name}" is ${isLost ? "" : "not "}lost`);
   }
 }
 
@@ -90,6 +104,8 @@ function cutAll(sim: Simulation): void {
   for (const { connections } of sim.population.all()) connections.clear();
   world.rebirth();
   world.store.clear();
+  world.kept.clear();
+  world.keeperIsBusy = false;
   world.beginEvent();
   sim.judge.beginEvent();
 }

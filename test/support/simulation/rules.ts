@@ -19,6 +19,7 @@ export interface Event {
   readonly diskFull: boolean;
   readonly fdTableFull: boolean;
   readonly hasKeeper: boolean;
+  readonly isKept: (object: number) => boolean;
 }
 
 /** What gives something back, or says what is held: it is taken all the same. */
@@ -194,7 +195,8 @@ function publish(event: Event, session: ModelSession, message: RequestOf<"publis
   if (object === undefined) return judge.fails(id, message.id, "NOT_FOUND");
   if (object.ownerLease?.session !== session) return judge.fails(id, message.id, "NOT_OWNER");
   if (event.diskFull && !object.published) return judge.fails(id, message.id, "DISK_FULL");
-  judge.ok(id, message.id);
+  if (event.isKept(object.id)) judge.ok(id, message.id);
+  else model.publishes.push({ object: object.id, connection: id, request: message.id });
   object.published = true;
   grantWaiting(event, object);
 }

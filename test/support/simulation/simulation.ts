@@ -72,6 +72,7 @@ export class Simulation {
     this.world.clock += random.below(4);
     const process = population.any();
     if (random.chance(1 / plan.stepsPerCrash)) crash(this);
+    else if (random.chance(0.02)) this.#keeperTakes();
     else if (pending.length > 0 && random.chance(pending.length > 20 ? 0.8 : 0.2)) this.#happen();
     else if (process === undefined || (population.size < plan.processes && random.chance(0.3))) population.spawn();
     else if (random.chance(1 / Math.max(1, plan.stepsPerLife / population.size))) this.kill(process);
@@ -132,6 +133,24 @@ export class Simulation {
     model.checkFiles(checkChannelFiles);
   }
 
+  /** The keeper becomes busy, or takes all that waits for it: publications are answered. */
+  #keeperTakes() {
+    const { world, model, judge, core } = this;
+    world.keeperIsBusy = !world.keeperIsBusy;
+    if (world.keeperIsBusy) return;
+    for (const object of world.store.keys()) world.kept.add(object);
+    const waiting = model.publishes.splice(0);
+    for (const object of new Set(waiting.map((publish) => publish.object))) {
+      this.#begin("kept", object);
+      core.kept(object);
+      for (const { connection, request } of waiting.filter((publish) => publish.object === object)) {
+        if (model.connections.get(connection)?.attached) judge.ok(connection, request);
+      }
+      this.check();
+      this.#deliver();
+    }
+  }
+
   #act(client: Client) {
     const { random, world } = this;
     if (client.connection === undefined) {
@@ -181,10 +200,13 @@ export class Simulation {
     const before = this.#mayDie();
     const fds = packet.held.map((held) => this.world.receive(held));
     const { diskFull, fdTableFull, hasKeeper, clock } = this.world;
+    // WHY before: what is published is kept as it was when it was asked for.
+    const kept = new Set(this.world.kept);
+    const isKept = (object: number) => !hasKeeper || kept.has(object);
     this.#run(() => this.core.packet(id, encodeMessage(packet.message), fds));
     if (this.world.dead) return crash(this, { before, packet });
     request(
-      { model: this.model, judge: this.judge, nowMs: clock, diskFull, fdTableFull, hasKeeper },
+      { model: this.model, judge: this.judge, nowMs: clock, diskFull, fdTableFull, hasKeeper, isKept },
       connection,
       packet.message,
       packet.held,

@@ -60,8 +60,14 @@ export class World implements HubPorts<number> {
   readonly rung = new Set<File>();
   stops = 0;
   restarts = 0;
-  /** Whether somebody would start the next hub. */
+  /** Whether the hub has a keeper, which has descriptors for the next one and starts it. */
   hasKeeper = false;
+  /** Whether the keeper takes at once what is to be kept. */
+  keeperIsBusy = false;
+  /** Objects of which the keeper has all descriptors. */
+  readonly kept = new Set<number>();
+  /** What the hub said of objects that were lost. */
+  readonly lost: string[] = [];
 
   // What is to go wrong in the event at hand.
   diskFull = false;
@@ -87,6 +93,7 @@ export class World implements HubPorts<number> {
     this.rung.clear();
     this.stops = 0;
     this.restarts = 0;
+    this.lost.length = 0;
     this.diskFull = false;
     this.fdTableFull = false;
     this.recordsToLive = undefined;
@@ -173,26 +180,33 @@ export class World implements HubPorts<number> {
 
   memoryArrived(object: number, fds: readonly number[]): void {
     const held = fds.map((fd) => this.#look(fd, "kept"));
-    if (!this.dead) this.store.set(object, held);
+    if (this.dead) return;
+    this.store.set(object, held);
+    if (this.keeperIsBusy) this.kept.delete(object);
+    else this.kept.add(object);
   }
 
   memoryGone(object: number): void {
-    if (!this.dead) this.store.delete(object);
+    if (this.dead) return;
+    this.store.delete(object);
+    this.kept.delete(object);
   }
 
   holderArrived(): void {}
 
   holderGone(): void {}
 
-  isKept(): boolean {
-    return true;
+  isKept(object: number): boolean {
+    return !this.hasKeeper || this.kept.has(object);
   }
 
   keeper(): null {
     return null;
   }
 
-  objectLost(): void {}
+  objectLost(words: string): void {
+    if (!this.dead) this.lost.push(words);
+  }
 
   closeFd(fd: number): void {
     if (!this.open.delete(fd) && !this.dead) this.#violation(`descriptor ${fd} is closed a second time`);

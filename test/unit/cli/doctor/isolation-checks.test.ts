@@ -36,7 +36,10 @@ describe("isolation checks: container", () => {
       const words = told(t, { links: FIRST, ...made }, "container");
       assert.ok(words.startsWith(`signs of one (${sign}); `), words);
       assert.match(words, /^memory files, VMM and pools: .*mount its folder/m);
-      assert.match(words, /^legacy memory handles: the PIDs of the two processes must differ, each in its own namespace.*$/m);
+      assert.match(
+        words,
+        /^legacy memory handles: the PIDs of the two processes must differ, each in its own namespace.*$/m,
+      );
       assert.match(words, /^interprocess events: .*\/dev\/shm.*\(not tried\)$/m);
     });
   }

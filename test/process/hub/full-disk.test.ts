@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { statfsSync, writeFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { hasCode } from "../../../src/base/errors.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { skipUnlessRoot } from "../../support/other-user.js";
+import { TestFolder } from "../../support/test-folder.js";
+import { TestHub } from "../../support/test-hub.js";
+import { until } from "../../support/until.js";
+
+const ARRAY = { dtype: "uint8", shape: [1] } as const;
+
+/** A folder on a disk of its own. */
+class SmallDisk implements Disposable {
+  readonly folder = new TestFolder();
+  readonly skip: string | false;
+
+  constructor(size: string) {
+    const { path } = this.folder;
+    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${size},mode=0700`, "none", path]).status === 0;
+    this.skip = !mounted && "no disk can be mounted here";
+  }
+
+  /** Takes all the room that is left. */
+  fill(): void {
+    const { path } = this.folder;
+    for (let bytes = 64 * 1024; bytes >= 1; bytes = Math.floor(bytes / 2)) {
+      try {
+        for (;;) writeFileSync(this.folder.file("filler"), new Uint8Array(bytes), { flag: "a" });
+      } catch (error) {
+        if (!(error instanceof Error && "code" in error && error.code === "ENOSPC")) throw error;
+      }
+    }
+    assert.equal(statfsSync(path).bavail, 0);
+  }
+
+  [Symbol.dispose](): void {
+    if (this.skip === false) spawnSync("umount", ["-l", this.folder.path]);
+    this.folder[Symbol.dispose]();
+  }
+}
+
+describe("a hub on a disk that is full", { skip: skipUnlessRoot }, () => {
+  checkLeaks();
+
+  it("refuses what is new, and creates again once all was released, although the disk stays full", async (t) => {
+    using disk = new SmallDisk("1m");
+    if (disk.skip !== false) return t.skip(disk.skip);
+    const hub = await TestHub.start({ folder: disk.folder });
+    const client = await hub.connect();
+    try {
+      const arrays = [];
+      for (let count = 0; count < 200; count += 1) arrays.push(await client.create(`frame-${count}`, ARRAY));
+      disk.fill();
+      await assert.rejects(
+        async () => {
+          for (let count = 0; count < 1000; count += 1) arrays.push(await client.create(`more-${count}`, ARRAY));
+        },
+        (error) => hasCode(error, "DISK_FULL"),
+      );
+      for (const array of arrays) array.close();
+      await until("there is room for another name", async () => {
+        try {
+          arrays.push(await client.create(`again-${arrays.length}`, ARRAY));
+          return true;
+        } catch (error) {
+          assert.ok(hasCode(error, "DISK_FULL"), String(error));
+          return false;
+        }
+      });
+      assert.equal(statfsSync(disk.folder.path).bavail, 0, "the disk is still full");
+      arrays.at(-1)?.close();
+    } finally {
+      await client.stop({ force: true });
+      await hub.exited();
+    }
+  });
+});
