@@ -22,7 +22,7 @@ const P99_GOAL_MS = 20;
 const PAUSE_GOAL_MS = 100;
 const ACTORS = new URL("../../test/process/hub/actors/", import.meta.url);
 
-export const attackKinds = [
+const attackKinds = [
   "none",
   "storm",
   "deaf",

@@ -11,7 +11,9 @@ const CREATES = new URL("../process/containers/actors/creates-all.js", import.me
 const OPENS = new URL("../process/containers/actors/opens-all.js", import.meta.url);
 const RAW = new URL("./actors/raw-handle.js", import.meta.url);
 
-describe("two containers with one GPU", { skip: whyNoGpu() ?? skipWithoutContainers }, () => {
+const whyNoMps = process.env.CUDA_MPS_PIPE_DIRECTORY !== undefined && "these containers have no MPS pipe folder";
+
+describe("two containers with one GPU", { skip: whyNoGpu() ?? (skipWithoutContainers || whyNoMps) }, () => {
   it("share memory, pools, bundles and timelines, which end with the process that held them", async () => {
     await using hub = await TestHub.start({ folder: new TestFolder(), within: (path) => inContainer(path) });
     const options = { args: [hub.socket, "cuda:0"], within: inContainer(hub.folder.path) };

@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { DeviceBuffer, type Hub } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
+import { until } from "../support/until.js";
 import { withGpuHub } from "./gpu-hub.js";
 
 const absence = whyNoGpu();
@@ -56,8 +57,8 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
     assert.equal((await again.as("int32").slice(999).read())[0], 2997);
     again.close();
     await hub.remove("gpu-pinned");
-    const freed = hub.device().memoryInfo().freeBytes;
-    assert.ok(before - freed < 64 * 1024 * 1024, `${before - freed} bytes of GPU memory were not given back`);
+    // WHY later: the keeper closes its copy of the descriptor a moment after the hub.
+    await until("the GPU memory is given back", () => before - hub.device().memoryInfo().freeBytes < 64 * 1024 * 1024);
   });
 
   it("gives the memory of a killed producer back", async () => {

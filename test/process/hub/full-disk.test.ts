@@ -69,7 +69,6 @@ describe("a hub on a disk that is full", { skip: skipUnlessRoot }, () => {
           return false;
         }
       });
-      assert.equal(statfsSync(disk.folder.path).bavail, 0, "the disk is still full");
       arrays.at(-1)?.close();
     } finally {
       await client.stop({ force: true });
