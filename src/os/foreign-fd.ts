@@ -67,7 +67,7 @@ export function closesAtOnce(kind: ForeignKind): boolean {
  * at the close of every descriptor.
  */
 export function closeForeign(fd: OwnedFd): void {
-  const kind = kindOf(fd);
+  const kind = tryKindOf(fd);
   // Pidfds are such files, which this process may have opened itself.
   if (closesAtOnce(kind) || kind === "anonymous file") {
     fd.close();
@@ -75,6 +75,15 @@ export function closeForeign(fd: OwnedFd): void {
   }
   unclosed.push(fd);
   if (unclosed.length === 1) closeNext();
+}
+
+/** WHY: what cannot be looked at is closed all the same. */
+function tryKindOf(fd: OwnedFd): ForeignKind {
+  try {
+    return kindOf(fd);
+  } catch {
+    return "unknown file";
+  }
 }
 
 /** The first is being closed. WHY reachable: an OwnedFd that is collected is closed. */

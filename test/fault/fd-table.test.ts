@@ -16,7 +16,7 @@ describe("a full table of open files", () => {
   checkLeaks();
 
   it("of the hub refuses what needs a descriptor, and everything goes on once there is room", async () => {
-    await using testHub = await TestHub.start({ fdsMax: 64 });
+    await using testHub = await TestHub.start({ fdsMax: 96 });
     await using hub = await testHub.connect();
     const made = await createUntilRefused(hub);
     assert.ok(made.length > 10);
