@@ -11,5 +11,7 @@ if (first === undefined || reports.some(({ commit }) => commit !== first.commit)
 const merged = Object.assign({}, ...reports);
 merged.suites = Object.assign({}, ...reports.map(({ suites }) => suites));
 merged.seconds = reports.reduce((sum, { seconds }) => sum + seconds, 0);
-merged.passed = reports.every(({ passed }) => passed);
+merged.passed =
+  Object.values(merged.suites).every(({ passed, failed }) => passed > 0 && failed === 0) &&
+  (merged.commands ?? []).every(({ exitCode }) => exitCode === 0);
 console.log(JSON.stringify(merged, null, 2));

@@ -1,4 +1,4 @@
-// Prints the tables of docs/performance.md from the JSON of a benchmark run or of docs/gpu-report.json, all or those of sections that begin with one of the words:
+// Prints the tables of docs/performance.md from the JSON of a benchmark run or of docs/gpu-benchmarks.json, all or those of sections that begin with one of the words:
 // node scripts/performance-tables.mjs bench.json "A large hub" "A producer"
 import { readFileSync } from "node:fs";
 

@@ -202,7 +202,7 @@ class Soak {
     for (;;) {
       const sample = await this.#sample();
       const isEmpty = sample.objects === 0 && sample.leases === 0 && sample.clients === 1;
-      if ((isEmpty && (begin === undefined || sample.fds === begin.fds)) || monotonicMs() > endMs) return sample;
+      if ((isEmpty && (begin === undefined || sample.fds <= begin.fds)) || monotonicMs() > endMs) return sample;
       await pause(20, this.#options.signal);
     }
   }

@@ -32,7 +32,8 @@ describe("the soak", () => {
     assert.deepEqual([status, report.verdict, report.wrong], [0, "passed", []], stderr);
     assert.deepEqual([report.seed, report.load, report.killHub, report.hubKills], [7, 0.34, false, 0]);
     assert.ok(report.samples.length > 0);
-    for (const what of ["fds", "memoryFiles", "objects", "leases", "memoryFilesOfAll"]) {
+    assert.ok(report.end.fds <= report.begin.fds, `${report.begin.fds} and ${report.end.fds} descriptors`);
+    for (const what of ["memoryFiles", "objects", "leases", "memoryFilesOfAll"]) {
       assert.equal(report.end[what], report.begin[what], what);
     }
     assert.ok(report.operations["open array"] > 0);

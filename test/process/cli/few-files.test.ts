@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { copyFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { packageVersion } from "../../../src/base/version.js";
@@ -57,11 +57,13 @@ const NOT_FOUND = `throw Object.assign(
 /** Runs the launcher with a program that fails to load in this way. */
 function launchWith(script: string): { status: number | null; stderr: string } {
   using folder = new TestFolder();
-  const launcher = folder.file("launch.cjs");
+  for (const name of ["cli", "base"]) mkdirSync(folder.file(name));
+  writeFileSync(folder.file("base/check-runtime.js"), "export function checkRuntime() {}");
+  const launcher = folder.file("cli/launch.cjs");
   copyFileSync(LAUNCH, launcher);
   const openAll = `function openAll() { try { for (;;) openSync("/dev/null", "r"); } catch {} }`;
   writeFileSync(folder.file("package.json"), `{ "type": "module" }`);
-  writeFileSync(folder.file("main.js"), `import { openSync } from "node:fs";\n${openAll}\n${script}\n`);
+  writeFileSync(folder.file("cli/main.js"), `import { openSync } from "node:fs";\n${openAll}\n${script}\n`);
   const limited = `ulimit -n 256 && exec "$0" "$1"`;
   return spawnSync("sh", ["-c", limited, process.execPath, launcher], { encoding: "utf8" });
 }
