@@ -4,6 +4,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
+import { fileURLToPath } from "node:url";
 import { TestFolder } from "./test-folder.js";
 
 const UNSHARE = [
@@ -18,12 +19,20 @@ const UNSHARE = [
   "--kill-child",
 ];
 
+/** The project itself, which may lie among the files for temporary use. */
+const PROJECT = fileURLToPath(new URL("../../..", import.meta.url));
+
 /** $0 is the folder that is shared, $1 how it is mounted, $2 what to do first, and the rest is the command. */
 const SETUP = `set -e
-mount --bind "$0" /mnt
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/shared /mnt/project
+mount --bind "$0" /mnt/shared
+mount --bind "${PROJECT}" /mnt/project
 mount -t tmpfs tmpfs "${tmpdir()}"
-mkdir -p "$0"
-mount --bind /mnt "$0"
+mkdir -p "$0" "${PROJECT}"
+mount --bind /mnt/shared "$0"
+mount --bind /mnt/project "${PROJECT}"
+umount /mnt/shared /mnt/project
 umount /mnt
 mount -o "remount,bind,$1" "$0"
 mount -t tmpfs tmpfs /dev/shm
