@@ -31,33 +31,24 @@ say({ kind: "ready" });
 
 function obey({ bytes: [order], fds: [fd] }: Packet): void {
   if (fd === undefined) return;
-  if (order === gateOrders.receive) {
-    const socket = new SeqpacketSocket(fd);
-    receive(socket);
-    // WHY after all was said: the hub has the socket too, so nothing in it is closed here.
-    socket.close();
-  } else {
-    kept.push(fd);
-    say({ kind: "done", kept: 1 });
-  }
+  const keptBefore = kept.length;
+  const socket = new SeqpacketSocket(fd);
+  if (order === gateOrders.receive) receive(socket);
+  else kept.push(fd);
+  say({ kind: "done", kept: kept.length - keptBefore });
+  // WHY after that: the hub has the socket too, so nothing in it is closed here.
+  if (order === gateOrders.receive) socket.close();
 }
 
 function receive(socket: SeqpacketSocket): void {
-  const keptBefore = kept.length;
-  let hasMore = socket.bringsDescriptors();
-  for (let count = 1; hasMore; count += 1) {
+  for (let count = 0; count < MESSAGES_PER_ORDER && socket.bringsDescriptors(); count += 1) {
     const packet = socket.tryReceive((fd) => kept.push(fd));
-    if (packet === undefined || packet === "end") break;
+    if (packet === undefined || packet === "end") return;
     const { bytes, fds, damage } = packet;
     const refusal = damage ?? judge(fds);
-    hasMore = count < MESSAGES_PER_ORDER && socket.bringsDescriptors();
-    // WHY with the last message: a line of its own costs both sides a call and a look.
-    const last = hasMore ? {} : { kept: kept.length - keptBefore };
-    if (refusal === undefined) pass(bytes, fds, last);
-    else refuse(bytes, refusal, last);
-    if (!hasMore) return;
+    if (refusal === undefined) pass(bytes, fds);
+    else refuse(bytes, refusal);
   }
-  say({ kind: "done", kept: kept.length - keptBefore });
 }
 
 /** Keeps what cannot be closed. Why the message is refused, if it is. */
@@ -73,15 +64,15 @@ function judge(fds: readonly OwnedFd[]): CudaIpcError | undefined {
   return new CudaIpcError("INVALID_DESCRIPTOR", `Cannot take the message: ${found}`);
 }
 
-function pass(bytes: Uint8Array, fds: readonly OwnedFd[], last: { readonly kept?: number }): void {
-  say({ kind: "message", ...last });
+function pass(bytes: Uint8Array, fds: readonly OwnedFd[]): void {
+  say({ kind: "message" });
   // WHY a space: a message of no bytes cannot be sent, and is no request either.
   hub.send(bytes.byteLength === 0 ? Buffer.from(" ") : bytes, fds);
   for (const fd of fds) fd.close();
 }
 
-function refuse(bytes: Uint8Array, { code, message }: CudaIpcError, last: { readonly kept?: number }): void {
-  say({ kind: "refused", code, message, ...last });
+function refuse(bytes: Uint8Array, { code, message }: CudaIpcError): void {
+  say({ kind: "refused", code, message });
   hub.send(bytes.byteLength === 0 ? Buffer.from(" ") : bytes.subarray(0, limits.messageBytesMax));
 }
 
