@@ -184,6 +184,7 @@ export class SeqpacketSocket {
 
   /** What was sent and not received yet, in bytes of the kernel's own memory; 0 where all of it was received. */
   unreadBytes(): number {
+    const unread = new Int32Array(new ArrayBuffer(4));
     if (libc().ioctl(this.fd.number, SIOCOUTQ, unread) < 0) throw systemError("ask what was received", "ioctl");
     return unread[0] ?? 0;
   }
@@ -257,9 +258,6 @@ export class SeqpacketListener {
     this.fd.close();
   }
 }
-
-/** WHY one for all: it is asked for with each reply that carries descriptors. */
-const unread = new Int32Array(new ArrayBuffer(4));
 
 /** The same number as TIOCOUTQ on all architectures that Node runs on. */
 const SIOCOUTQ = 0x5411;
