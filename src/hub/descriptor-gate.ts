@@ -14,6 +14,8 @@ const REPLACE_AFTER_MS = 1_000;
 /** A process with nothing to wait for ends far sooner. */
 const ENDS_WITHIN_MS = 1_000;
 const RETRY_AFTER_MS = 1_000;
+/** Gates that are given a socket to keep, if one after the other fails. */
+const KEEP_TRIES_MAX = 3;
 
 interface Gate {
   readonly process: GateProcess;
@@ -93,8 +95,11 @@ export class DescriptorGate {
       socket.close();
       return;
     }
+    let triesLeft = KEEP_TRIES_MAX;
     const onDone = (_kept: number, failure?: CudaIpcError) => {
+      triesLeft -= 1;
       if (failure === undefined) socket.close();
+      else if (this.#open && triesLeft > 0) this.#give(uid, order);
       else this.#unclosed.push(socket);
     };
     const order: GateOrder = { op: "keep", socket, onPacket: () => {}, onDone, retry: () => this.#give(uid, order) };

@@ -216,7 +216,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
       ],
       users: [{ uid: 1000, clients: 1, objects: 2, leases: 3, waitingOpens: 0, hostBytes: 4096, deviceBytes: 0 }],
       usersLeftOut: 0,
-      troubles: [],
+      troubles: ["the folder of the socket is gone"],
     },
   ],
   stop: [{}],

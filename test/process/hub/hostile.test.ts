@@ -143,6 +143,7 @@ describe("a hostile client", () => {
     assert.equal(libc().fcntl(memory.number, F_ADD_SEALS, SIZE_SEALS), 0);
     assert.ok((await client.ask({ ...CREATE, descriptor: hostArray }, [memory])).ok);
     assert.equal(libc().fcntl(memory.number, F_ADD_SEALS, F_SEAL_WRITE), -1);
+    assert.ok((await client.ask({ op: "bye" })).ok);
   });
 
   it("that sends an index that can still be changed, or of another length, is refused", async () => {
