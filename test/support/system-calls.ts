@@ -80,6 +80,9 @@ const SO_TYPE = 3;
 const SO_ACCEPTCONN = 30;
 const SOCK_SEQPACKET = 5;
 const SHUT_RDWR = 2;
+const ADDRESS_BYTES = 110;
+/** The length of an address without a name. */
+const FAMILY_BYTES = 2;
 
 /** Shuts down every connected SEQPACKET socket of this process: those of this package, since Node makes none. */
 export function cutSockets(fds: readonly number[] = readdirSync("/proc/self/fd").map(Number)): void {
@@ -92,7 +95,15 @@ export function cutSockets(fds: readonly number[] = readdirSync("/proc/self/fd")
     const length = new Uint32Array(new ArrayBuffer(4)).fill(4);
     return getsockopt(fd, SOL_SOCKET, name, value, length) < 0 ? undefined : value[0];
   };
+  const names = ["getsockname", "getpeername"].map((name) => library.func(name, "int", ["int", "void*", "void*"]));
+  // WHY not pairs: they lead to a child, as the hub's gate, and only the end of that one cuts them.
+  const isPair = (fd: number) =>
+    names.every((nameOf) => {
+      const length = new Uint32Array(new ArrayBuffer(4)).fill(ADDRESS_BYTES);
+      return nameOf(fd, new Uint8Array(new ArrayBuffer(ADDRESS_BYTES)), length) < 0 || length[0] === FAMILY_BYTES;
+    });
   for (const fd of fds) {
-    if (option(fd, SO_TYPE) === SOCK_SEQPACKET && option(fd, SO_ACCEPTCONN) === 0) shutdown(fd, SHUT_RDWR);
+    const isConnection = option(fd, SO_TYPE) === SOCK_SEQPACKET && option(fd, SO_ACCEPTCONN) === 0;
+    if (isConnection && !isPair(fd)) shutdown(fd, SHUT_RDWR);
   }
 }
