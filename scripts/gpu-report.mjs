@@ -22,15 +22,11 @@ function tests(name, files, extraEnv = {}) {
   const counts = join(tmpdir(), `cuda-ipc-${process.pid}-${name}.json`);
   const log = openSync(join(out, `${name}.log`), "a");
   const beganMs = Date.now();
-  const { error } = spawnSync(
-    process.execPath,
-    ["scripts/test.mjs", "--prebuilt", `--report=${counts}`, ...files],
-    {
-      env: { ...env, ...extraEnv },
-      stdio: ["ignore", log, log],
-      timeout: 300_000,
-    },
-  );
+  const { error } = spawnSync(process.execPath, ["scripts/test.mjs", "--prebuilt", `--report=${counts}`, ...files], {
+    env: { ...env, ...extraEnv },
+    stdio: ["ignore", log, log],
+    timeout: 300_000,
+  });
   closeSync(log);
   const found = existsSync(counts)
     ? JSON.parse(readFileSync(counts, "utf8"))
