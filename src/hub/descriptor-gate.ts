@@ -17,6 +17,9 @@ const RETRY_AFTER_MS = 1_000;
 /** Gates that are given a socket to keep, if one after the other fails. */
 const KEEP_TRIES_MAX = 3;
 
+/** Sockets that no gate would take. WHY kept reachable: one that is collected is closed, and that could stop the hub. */
+const unclosed: SeqpacketSocket[] = [];
+
 interface Gate {
   readonly process: GateProcess;
   /** Descriptors that it keeps, by user. */
@@ -49,8 +52,6 @@ export class DescriptorGate {
   #open = true;
   /** For the next gate. */
   #waiting: (() => void)[] = [];
-  /** Sockets that no gate would take. WHY kept: to close one could stop the hub; the end of the process cannot wait for them. */
-  readonly #unclosed: SeqpacketSocket[] = [];
 
   constructor(log: (line: string) => void) {
     this.#log = log;
@@ -91,7 +92,7 @@ export class DescriptorGate {
 
   /** As `UserGate.closeSocket`. */
   closeSocket(socket: SeqpacketSocket, uid: number): void {
-    if (socket.hangUp()) {
+    if (this.#hangUp(socket)) {
       socket.close();
       return;
     }
@@ -100,10 +101,21 @@ export class DescriptorGate {
       triesLeft -= 1;
       if (failure === undefined) socket.close();
       else if (this.#open && triesLeft > 0) this.#give(uid, order);
-      else this.#unclosed.push(socket);
+      else if (this.#hangUp(socket)) socket.close();
+      else unclosed.push(socket);
     };
     const order: GateOrder = { op: "keep", socket, onPacket: () => {}, onDone, retry: () => this.#give(uid, order) };
     this.#give(uid, order);
+  }
+
+  /** False if descriptors may lie unread in the socket. */
+  #hangUp(socket: SeqpacketSocket): boolean {
+    try {
+      return socket.hangUp();
+    } catch (error) {
+      this.#log(`cannot empty a socket: ${String(error)}`);
+      return false;
+    }
   }
 
   /** @throws LIMIT_EXCEEDED if descriptors of this user hold up too much */

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { CudaIpcError } from "../base/errors.js";
-import { releaseAll } from "../base/scope.js";
+import { acquireIn, releaseAll, type Scope } from "../base/scope.js";
 import { PacketChannel } from "../os/packet-channel.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { decodeGateLine, type GateLine, gateOrders, refusalIn } from "./gate-messages.js";
@@ -52,15 +52,8 @@ export class GateProcess {
   /** Orders may be given at once. @throws TOO_MANY_FDS, and what Node throws if it cannot start a process */
   constructor(events: GateEvents) {
     this.#events = events;
-    const [own, its] = SeqpacketSocket.pair();
-    try {
-      this.#child = start(its);
-    } catch (error) {
-      own.close();
-      throw error;
-    } finally {
-      its.close();
-    }
+    const { child, own } = acquireIn(start);
+    this.#child = child;
     const onEnd = (error?: Error) => {
       this.#fail(error);
       events.onExit();
@@ -155,7 +148,19 @@ function failureOf(reason: unknown): CudaIpcError {
   return new CudaIpcError("HUB_UNAVAILABLE", `Cannot receive descriptors by the hub's gate: ${found}`);
 }
 
-function start(socket: SeqpacketSocket): ChildProcess {
+/** The process, and the hub's end of the socket to it. */
+function start(scope: Scope): { readonly child: ChildProcess; readonly own: SeqpacketSocket } {
+  const [own, its] = SeqpacketSocket.pair();
+  // WHY the process, too, ends with it: it hears when the hub's end is closed.
+  scope.own(own, () => own.close());
+  try {
+    return { own, child: startProcess(its) };
+  } finally {
+    its.close();
+  }
+}
+
+function startProcess(socket: SeqpacketSocket): ChildProcess {
   const env = { ...process.env };
   // WHY: options meant for this process (a debugger's port, preloaded modules) are not the gate's.
   delete env.NODE_OPTIONS;
