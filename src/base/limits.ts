@@ -33,9 +33,9 @@ export const limits = {
   /** Clients that a hub accepts before the event loop gets its turn, so that those who come do not hold up those who are there. */
   hubAcceptsPerTurn: 64,
   /** Objects that one hub keeps. */
-  hubObjectsMax: 100_000,
+  hubObjectsMax: 50_000,
   /** Leases of all clients of one hub. */
-  hubLeasesMax: 200_000,
+  hubLeasesMax: 100_000,
   /** Opens of all clients of one hub that wait for a name to be published. */
   hubWaitingOpensMax: 32_768,
   /** Replies of one hub that wait for clients that do not read them. */
@@ -45,7 +45,7 @@ export const limits = {
   /** Opens of one client that wait for a name to be published. */
   waitingOpensPerClientMax: 1024,
   /** Leases that one client holds at a time: one for each object that it created, and for each open. */
-  leasesPerClientMax: 100_000,
+  leasesPerClientMax: 50_000,
   /** Replies that wait for one client before the hub hangs up on it. */
   unreadBytesPerClientMax: MiB,
   /** Descriptors that the hub sent to one client and that the client has not read yet; the next reply waits until it has. */
