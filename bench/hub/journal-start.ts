@@ -22,7 +22,12 @@ export interface JournalStartOptions {
 }
 
 /** The limits of a hub. */
-const FULL: JournalStartOptions = { objects: limits.hubObjectsMax, leases: limits.hubLeasesMax, sessions: 1000, starts: 5 };
+const FULL: JournalStartOptions = {
+  objects: limits.hubObjectsMax,
+  leases: limits.hubLeasesMax,
+  sessions: 1000,
+  starts: 5,
+};
 const MiB = 1024 * 1024;
 const START_GOAL_MS = 1000;
 const SLICE_GOAL_MS = 100;

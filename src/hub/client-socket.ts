@@ -129,7 +129,10 @@ export class ClientSocket {
   /** Leaves messages with descriptors to the gate. */
   #tryReceive(): Packet | "end" | undefined {
     if (this.#lent) return undefined;
-    if (!this.#socket.bringsDescriptors()) return this.#socket.tryReceive();
+    // WHY looked at first: to close a descriptor of others can wait for as long as they like, so the hub must not even receive one.
+    const next = this.#socket.look();
+    if (next === "nothing") return undefined;
+    if (next === "message") return this.#socket.tryReceive();
     this.#lent = true;
     this.listen(false);
     this.#gate.receive(this.#socket, {

@@ -7,11 +7,12 @@ import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { closesAtOnce, kindOf } from "../os/foreign-fd.js";
 import { OwnedFd } from "../os/owned-fd.js";
-import { PacketChannel } from "../os/packet-channel.js";
+import { POLLIN, POLLOUT, pollFd } from "../os/poll-fd.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { encodeGateLine, type GateLine, gateOrders } from "./gate-messages.js";
 
 const HUB_FD = 3;
+const FOREVER = -1;
 /** Messages received for one order: others wait meanwhile. */
 const MESSAGES_PER_ORDER = 16;
 
@@ -21,34 +22,45 @@ const kept: OwnedFd[] = [];
 // WHY: the hub decides when this ends. A terminal and a service manager signal both at once.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 
-const hub = new PacketChannel(
-  new SeqpacketSocket(OwnedFd.adopt(HUB_FD)),
-  // WHY not closed before: it is the kernel that closes all when a process ends, and this one has nothing else to do then.
-  { onPacket: (packet) => obey(packet), onEnd: () => process.exit(0) },
-  { queueMessagesMax: limits.gateQueueMessagesMax },
-);
+const hub = new SeqpacketSocket(OwnedFd.adopt(HUB_FD));
 say({ kind: "ready" });
+// WHY a loop that waits, and no event loop: a client waits for each answer, and this is the shortest way to one.
+for (;;) {
+  const order = hub.tryReceive();
+  if (order === undefined) pollFd(hub.fd, POLLIN, FOREVER);
+  else if (order === "end") process.exit();
+  else obey(order);
+}
 
 function obey({ bytes: [order], fds: [fd] }: Packet): void {
   if (fd === undefined) return;
-  const keptBefore = kept.length;
-  const socket = new SeqpacketSocket(fd);
-  if (order === gateOrders.receive) receive(socket);
-  else kept.push(fd);
-  say({ kind: "done", kept: kept.length - keptBefore });
-  // WHY after that: the hub has the socket too, so nothing in it is closed here.
-  if (order === gateOrders.receive) socket.close();
+  if (order === gateOrders.receive) {
+    const socket = new SeqpacketSocket(fd);
+    receive(socket);
+    // WHY after all was said: the hub has the socket too, so nothing in it is closed here.
+    socket.close();
+  } else {
+    kept.push(fd);
+    say({ kind: "done", kept: 1 });
+  }
 }
 
 function receive(socket: SeqpacketSocket): void {
-  for (let count = 0; count < MESSAGES_PER_ORDER && socket.bringsDescriptors(); count += 1) {
+  const keptBefore = kept.length;
+  let hasMore = socket.look() === "descriptors";
+  for (let count = 1; hasMore; count += 1) {
     const packet = socket.tryReceive((fd) => kept.push(fd));
-    if (packet === undefined || packet === "end") return;
+    if (packet === undefined || packet === "end") break;
     const { bytes, fds, damage } = packet;
     const refusal = damage ?? judge(fds);
-    if (refusal === undefined) pass(bytes, fds);
-    else refuse(bytes, refusal);
+    hasMore = count < MESSAGES_PER_ORDER && socket.look() === "descriptors";
+    // WHY with the last message: a line of its own costs both sides a call and a look.
+    const last = hasMore ? {} : { kept: kept.length - keptBefore };
+    if (refusal === undefined) pass(bytes, fds, last);
+    else refuse(bytes, refusal, last);
+    if (!hasMore) return;
   }
+  say({ kind: "done", kept: kept.length - keptBefore });
 }
 
 /** Keeps what cannot be closed. Why the message is refused, if it is. */
@@ -64,18 +76,23 @@ function judge(fds: readonly OwnedFd[]): CudaIpcError | undefined {
   return new CudaIpcError("INVALID_DESCRIPTOR", `Cannot take the message: ${found}`);
 }
 
-function pass(bytes: Uint8Array, fds: readonly OwnedFd[]): void {
-  say({ kind: "message" });
+function pass(bytes: Uint8Array, fds: readonly OwnedFd[], last: { readonly kept?: number }): void {
+  say({ kind: "message", ...last });
   // WHY a space: a message of no bytes cannot be sent, and is no request either.
-  hub.send(bytes.byteLength === 0 ? Buffer.from(" ") : bytes, fds);
+  send(bytes.byteLength === 0 ? Buffer.from(" ") : bytes, fds);
   for (const fd of fds) fd.close();
 }
 
-function refuse(bytes: Uint8Array, { code, message }: CudaIpcError): void {
-  say({ kind: "refused", code, message });
-  hub.send(bytes.byteLength === 0 ? Buffer.from(" ") : bytes.subarray(0, limits.messageBytesMax));
+function refuse(bytes: Uint8Array, { code, message }: CudaIpcError, last: { readonly kept?: number }): void {
+  say({ kind: "refused", code, message, ...last });
+  send(bytes.byteLength === 0 ? Buffer.from(" ") : bytes.subarray(0, limits.messageBytesMax));
 }
 
 function say(line: GateLine): void {
-  hub.send(encodeGateLine(line));
+  send(encodeGateLine(line));
+}
+
+/** WHY it may wait: the hub reads all that its gate says, and there is nobody else to serve. */
+function send(bytes: Uint8Array, fds: readonly OwnedFd[] = []): void {
+  while (!hub.trySend(bytes, fds)) pollFd(hub.fd, POLLOUT, FOREVER);
 }

@@ -17,11 +17,16 @@ export const gateOrders = {
 export type GateLine =
   | { readonly kind: "ready" }
   /** The next packet is a client's message with its descriptors. */
-  | { readonly kind: "message" }
+  | ({ readonly kind: "message" } & PerhapsLast)
   /** The next packet is a client's message without its descriptors, of which not all can be taken. */
-  | { readonly kind: "refused"; readonly code: string; readonly message: string }
+  | ({ readonly kind: "refused"; readonly code: string; readonly message: string } & PerhapsLast)
   /** The order was carried out. `kept` counts the descriptors that the gate has since and cannot close. */
   | { readonly kind: "done"; readonly kept: number };
+
+interface PerhapsLast {
+  /** With the next packet the order is carried out, as by "done". */
+  readonly kept?: number;
+}
 
 export function encodeGateLine(line: GateLine): Uint8Array {
   return Buffer.from(JSON.stringify(line));

@@ -100,6 +100,7 @@ export class GateProcess {
     if (announced !== undefined) {
       const damage = announced.kind === "refused" ? refusalIn(announced) : packet.damage;
       order?.onPacket({ ...packet, damage });
+      if ("kept" in announced) this.#finish(announced.kept ?? 0);
       return;
     }
     const line = decodeGateLine(packet.bytes);

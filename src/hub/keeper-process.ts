@@ -7,10 +7,10 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
-import { datagramPair } from "../os/datagram-pair.js";
 import { openFile } from "../os/open-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { killProcess, openPidfd, ProcessWatch, pidOf } from "../os/process-watch.js";
+import { SeqpacketSocket } from "../os/seqpacket.js";
 import { fromNodeError } from "../os/system-error.js";
 
 /** WHY two places: this file as it is lies in a folder beside the keeper's, and as part of one file for the hub above it. */
@@ -46,7 +46,7 @@ export class KeeperProcess {
   static start(command: readonly string[], socketPath: string, onEnd: () => void): KeeperProcess {
     return acquireIn((scope) => {
       const own = <T extends OwnedFd>(fd: T): T => scope.own(fd, (fd) => fd.close());
-      const [socket, keeperSocket] = datagramPair().map(own) as [OwnedFd, OwnedFd];
+      const [socket, keeperSocket] = SeqpacketSocket.pair().map(({ fd }) => own(fd)) as [OwnedFd, OwnedFd];
       const hub = own(required(openPidfd(process.pid)));
       const log = tryOpenLog(`${socketPath}.log`);
       scope.defer(() => log?.close());

@@ -59,6 +59,7 @@ export class UnreadDescriptors {
 }
 
 const LOOK_MS = 500;
+const FEW = 32;
 
 export class UnreadOfSocket {
   readonly socket: SeqpacketSocket;
@@ -77,7 +78,8 @@ export class UnreadOfSocket {
   /** Counts descriptors that are about to be sent. False where they would be too many. */
   tryAdd(count: number): boolean {
     if (count === 0) return true;
-    this.settle();
+    // WHY not each time: it is a call more for each reply, and few hold up nobody.
+    if (this.#count >= FEW) this.settle();
     if (this.#tryCharge(count)) return true;
     this.#all.settle();
     return this.#tryCharge(count);

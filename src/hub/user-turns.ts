@@ -25,9 +25,13 @@ const SLICE_MS = 1;
 const DEBT_MAX_MS = 3 * SLICE_MS;
 
 export class UserTurns {
+  /** Those who have used some of their time in this turn, or have something to do. */
   readonly #users = new Map<number, User>();
+  readonly #waiting = new Set<User>();
   readonly #nowMs: () => number;
   readonly #log: (error: unknown) => void;
+  /** What the user who has used most has used of this turn. */
+  #usedMost = 0;
   #running = false;
   #nextTurn: NodeJS.Immediate | undefined;
 
@@ -42,11 +46,13 @@ export class UserTurns {
     const user = this.#users.get(uid) ?? { jobs: new Set(), usedMs: 0 };
     this.#users.set(uid, user);
     user.jobs.add(job);
+    this.#waiting.add(user);
     if (!this.#running) this.#run();
   }
 
   close(): void {
     this.#users.clear();
+    this.#waiting.clear();
     clearImmediate(this.#nextTurn);
     this.#nextTurn = undefined;
   }
@@ -57,16 +63,24 @@ export class UserTurns {
       // WHY again and again: a job of one user may have made work for one that had its turn already.
       for (let served = true; served; ) {
         served = false;
-        for (const user of this.#users.values()) if (this.#serve(user)) served = true;
+        for (const user of this.#waiting) if (this.#serve(user)) served = true;
       }
     } finally {
       this.#running = false;
     }
-    if (this.#users.size > 0) this.#nextTurn ??= setImmediate(() => this.#beginTurn());
+    if (this.#isBusy()) this.#nextTurn ??= setImmediate(() => this.#beginTurn());
+  }
+
+  /**
+   * Whether somebody may want more time than is left. WHY not always: to end each turn would cost a hub that has little to do another
+   * round of the event loop for each message. What was used of a turn is kept until then, so nobody gets more.
+   */
+  #isBusy(): boolean {
+    return this.#waiting.size > 0 || this.#usedMost > SLICE_MS / 2;
   }
 
   #serve(user: User): boolean {
-    if (user.usedMs >= SLICE_MS || user.jobs.size === 0) return false;
+    if (user.usedMs >= SLICE_MS) return false;
     let before = this.#nowMs();
     for (const job of user.jobs) {
       user.jobs.delete(job);
@@ -76,6 +90,8 @@ export class UserTurns {
       before = after;
       if (user.usedMs >= SLICE_MS) break;
     }
+    if (user.jobs.size === 0) this.#waiting.delete(user);
+    this.#usedMost = Math.max(this.#usedMost, user.usedMs);
     return true;
   }
 
@@ -90,8 +106,10 @@ export class UserTurns {
 
   #beginTurn(): void {
     this.#nextTurn = undefined;
+    this.#usedMost = 0;
     for (const [uid, user] of this.#users) {
       user.usedMs = Math.min(DEBT_MAX_MS, Math.max(0, user.usedMs - SLICE_MS));
+      this.#usedMost = Math.max(this.#usedMost, user.usedMs);
       if (user.jobs.size === 0 && user.usedMs === 0) this.#users.delete(uid);
     }
     this.#run();

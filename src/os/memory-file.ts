@@ -173,8 +173,10 @@ export function restrictMemoryFile(fd: OwnedFd): boolean {
  * @returns false if it can still be sealed, because the descriptor is for reading alone, and for what is no memory file of sealed size
  */
 export function closeSeals(fd: OwnedFd): boolean {
-  if (!isSizeSealed(sealsOf(fd))) return false;
-  // It fails where this was done before, and by way of a descriptor for reading alone.
+  const seals = sealsOf(fd);
+  if (!isSizeSealed(seals)) return false;
+  if ((seals & F_SEAL_SEAL) !== 0) return true;
+  // It fails by way of a descriptor for reading alone.
   libc().fcntl(fd.number, F_ADD_SEALS, F_SEAL_SEAL);
   return (sealsOf(fd) & F_SEAL_SEAL) !== 0;
 }

@@ -6,12 +6,12 @@ import { readFileSync } from "node:fs";
 import { lastErrno, libc } from "../ffi/libc.js";
 import { FdWatch } from "./fd-watch.js";
 import { OwnedFd } from "./owned-fd.js";
+import { POLLIN, pollFd } from "./poll-fd.js";
 import { errnos, systemError } from "./system-error.js";
 
 const SYS_PIDFD_OPEN = 434;
 const SYS_PIDFD_SEND_SIGNAL = 424;
 const SIGKILL = 9n;
-const POLLIN = 1;
 
 export class ProcessWatch {
   readonly #pidfd: OwnedFd;
@@ -81,9 +81,5 @@ export function pidOf(pidfd: OwnedFd): number | undefined {
 
 /** Whether the process of this pidfd has ended, with all of its threads. */
 export function hasEnded(fd: OwnedFd): boolean {
-  const entry = new Uint8Array(new ArrayBuffer(8));
-  const view = new DataView(entry.buffer);
-  view.setInt32(0, fd.number, true);
-  view.setInt16(4, POLLIN, true);
-  return libc().poll(entry, 1, 0) > 0;
+  return pollFd(fd, POLLIN, 0);
 }

@@ -100,21 +100,18 @@ export class SeqpacketSocket {
     return { bytes, fds: [], damage };
   }
 
-  /**
-   * Whether descriptors come with the next message, asked without receiving any.
-   * WHY it matters: to close a descriptor of others can wait for as long as they like, so some processes must not even receive one.
-   */
-  bringsDescriptors(): boolean {
+  /** What `tryReceive` would find, with whether descriptors come with a message; none is received. */
+  look(): "nothing" | "message" | "descriptors" {
     const memory = messageMemory();
     memory.prepareLook();
     const flags = layout.MSG_PEEK | layout.MSG_DONTWAIT;
     const found = retryInterrupted(() => libc().recvmsg(this.fd.number, memory.header, flags));
     // There is no room for descriptors, and the kernel says that it left some out.
-    if (found >= 0) return (memory.receivedFlags() & layout.MSG_CTRUNC) !== 0;
+    if (found >= 0) return (memory.receivedFlags() & layout.MSG_CTRUNC) !== 0 ? "descriptors" : "message";
     const errno = lastErrno();
-    if (errno === errnos.EAGAIN) return false;
+    if (errno === errnos.EAGAIN) return "nothing";
     // WHY again: as in `tryReceive`.
-    if (errno === errnos.ECONNRESET) return this.bringsDescriptors();
+    if (errno === errnos.ECONNRESET) return this.look();
     throw systemError("look at a message", "recvmsg", errno);
   }
 
@@ -126,7 +123,7 @@ export class SeqpacketSocket {
     // SYNC: nothing more can be sent to this socket once the kernel has shut it down.
     this.shutDown();
     for (;;) {
-      if (this.bringsDescriptors()) return false;
+      if (this.look() === "descriptors") return false;
       const packet = this.tryReceive();
       if (packet === undefined || packet === "end") return true;
     }
@@ -184,7 +181,6 @@ export class SeqpacketSocket {
 
   /** What was sent and not received yet, in bytes of the kernel's own memory; 0 where all of it was received. */
   unreadBytes(): number {
-    const unread = new Int32Array(new ArrayBuffer(4));
     if (libc().ioctl(this.fd.number, SIOCOUTQ, unread) < 0) throw systemError("ask what was received", "ioctl");
     return unread[0] ?? 0;
   }
@@ -258,6 +254,9 @@ export class SeqpacketListener {
     this.fd.close();
   }
 }
+
+/** WHY one for all: it is asked for with each reply that carries descriptors. */
+const unread = new Int32Array(new ArrayBuffer(4));
 
 /** The same number as TIOCOUTQ on all architectures that Node runs on. */
 const SIOCOUTQ = 0x5411;

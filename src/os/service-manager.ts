@@ -43,7 +43,7 @@ export class ServiceManager {
     return new ServiceManager(throughOwnSockets(path), undefined);
   }
 
-  /** The process on the other side of a connected DGRAM socket, which stays the caller's. */
+  /** The process on the other side of a connected socket, which stays the caller's. */
   static over(socket: OwnedFd): ServiceManager {
     return new ServiceManager((text, fds) => trySendMessage(socket, Buffer.from(text, "utf8"), fds), socket);
   }

@@ -3,7 +3,6 @@ import { constants } from "node:os";
 import { describe, it } from "node:test";
 import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
 import { FdStore } from "../../../src/hub/fd-store.js";
-import { datagramPair } from "../../../src/os/datagram-pair.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
 import type { OwnedFd } from "../../../src/os/owned-fd.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
@@ -120,13 +119,12 @@ describe("FdStore", () => {
 
   it("waits for room in the manager's socket, and tells the rest in order", async () => {
     const { store } = new Rig();
-    const [near, far] = datagramPair();
+    const [near, reader] = SeqpacketSocket.pair();
     using memory = createMemoryFile("test", 4096);
-    store.begin(ServiceManager.over(near));
+    store.begin(ServiceManager.over(near.fd));
     const count = 2000;
     for (let id = 1; id <= count; id += 1) store.store(`p${id}`, [memory]);
     assert.ok(store.waits, "a socket takes only so many");
-    const reader = new SeqpacketSocket(far);
     const names: string[] = [];
     await until("all came", () => {
       for (let packet = reader.tryReceive(); packet !== undefined && packet !== "end"; packet = reader.tryReceive()) {
@@ -142,6 +140,6 @@ describe("FdStore", () => {
     assert.equal(store.count, count);
     store.close();
     near.close();
-    far.close();
+    reader.close();
   });
 });
