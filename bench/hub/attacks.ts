@@ -3,73 +3,57 @@
  * the other. Needs root, to be three users.
  */
 import { Actor } from "../../test/support/actor.js";
+import { type AttackKind, attackKinds, attackUsers, startAttacker } from "../../test/support/attack.js";
 import { TestHub } from "../../test/support/test-hub.js";
 import type { Row } from "../measure.js";
 
 export interface AttacksOptions {
-  readonly attackers: number;
+  /** How many attack at a time, once for each of these. */
+  readonly attackers: readonly number[];
   /** How often the other user does all of it, under each attack. */
   readonly cycles: number;
-  readonly kinds: readonly string[];
+  readonly kinds: readonly AttackKind[];
 }
-
-const HUB = { uid: 12_340, gid: 12_340 };
-const VICTIM = { uid: 12_341, gid: 12_341 };
-const ATTACKER = { uid: 12_342, gid: 12_342 };
-const UNSERVED = { uid: 12_343, gid: 12_343 };
 
 const P99_GOAL_MS = 20;
 const PAUSE_GOAL_MS = 100;
-const ACTORS = new URL("../../test/process/hub/actors/", import.meta.url);
+const VICTIM = new URL("../../test/process/hub/actors/victim.js", import.meta.url);
+const FULL_SCALE: AttacksOptions = { attackers: [3, 8], cycles: 500, kinds: attackKinds };
 
-const attackKinds = [
-  "none",
-  "storm",
-  "deaf",
-  "unread",
-  "list",
-  "status",
-  "leases",
-  "endings",
-  "churn",
-  "failing",
-  "waiting",
-  "connects",
-  "unserved",
-  "garbage",
-] as const;
-
-const FULL_SCALE: AttacksOptions = { attackers: 3, cycles: 500, kinds: attackKinds };
-
-export async function attacks(options: AttacksOptions = FULL_SCALE): Promise<Row[]> {
+export async function attacks({ attackers, cycles, kinds }: AttacksOptions = FULL_SCALE): Promise<Row[]> {
   if (process.geteuid?.() !== 0) throw new Error("Only root can be several users");
-  const rows: Row[] = [];
-  for (const kind of options.kinds) rows.push(...(await under(kind, options)));
+  const rows = rowsOf("no attack", await under(undefined, 0, cycles));
+  for (const count of attackers) {
+    for (const kind of kinds) rows.push(...rowsOf(`${count} x ${kind}`, await under(kind, count, cycles)));
+  }
   return rows;
 }
 
-async function under(kind: string, { attackers, cycles }: AttacksOptions): Promise<Row[]> {
-  const users = [VICTIM.uid, ATTACKER.uid];
-  await using hub = await TestHub.start({ user: HUB, config: { users } });
-  const env = { CUDA_IPC_HUB_UID: String(HUB.uid) };
-  const user = kind === "unserved" ? UNSERVED : ATTACKER;
-  const victimArgs = [hub.socket, String(cycles), "victim"];
-  await using victim = new Actor(new URL("victim.js", ACTORS), { args: victimArgs, user: VICTIM, env });
+interface Suffered {
+  readonly milliseconds: readonly number[];
+  readonly errors: readonly string[];
+}
+
+async function under(kind: AttackKind | undefined, count: number, cycles: number): Promise<Suffered> {
+  const { hub: user, victim: victimUser, attacker } = attackUsers;
+  await using hub = await TestHub.start({ user, config: { users: [victimUser.uid, attacker.uid] } });
+  const env = { CUDA_IPC_HUB_UID: String(user.uid) };
+  await using victim = new Actor(VICTIM, { args: [hub.socket, String(cycles), "victim"], user: victimUser, env });
   await victim.says();
-  const all = Array.from({ length: kind === "none" ? 0 : attackers }, (_, index) => {
-    return new Actor(new URL("attacker.js", ACTORS), { args: [hub.socket, kind, `attacker-${index}`], user, env });
-  });
+  const attackers: Actor[] = [];
   try {
-    for (const attacker of all) await attacker.says();
+    for (let index = 0; kind !== undefined && index < count; index += 1) {
+      attackers.push(startAttacker(hub.socket, kind, `attacker-${index}`, user.uid));
+    }
+    for (const attacker of attackers) await attacker.says();
     victim.goOn();
-    const { milliseconds, errors } = (await victim.says()) as { milliseconds: number[]; errors: string[] };
-    return rowsOf(kind === "none" ? "no attack" : `${attackers} x ${kind}`, milliseconds, errors);
+    return (await victim.says()) as Suffered;
   } finally {
-    for (const attacker of all) await attacker[Symbol.asyncDispose]();
+    for (const attacker of attackers) await attacker[Symbol.asyncDispose]();
   }
 }
 
-function rowsOf(what: string, milliseconds: readonly number[], errors: readonly string[]): Row[] {
+function rowsOf(what: string, { milliseconds, errors }: Suffered): Row[] {
   const sorted = Float64Array.from(milliseconds).sort();
   const at = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN;
   const [p50, p99, longest] = [at(0.5), at(0.99), at(1)];

@@ -1,13 +1,14 @@
 /**
  * A long run with clients that come, share, leave and are killed: `npm run soak -- --minutes 60 --seed 1 --out report.json`.
- * `--load 0.5` runs half as many clients beside other work; `--kill-hub` kills the hub or its keeper now and then. Exits 1 where anything is off.
+ * `--load 0.5` runs half as many clients beside other work; `--kill-hub` kills the hub or its keeper now and then; with `--attack` another
+ * user attacks the hub meanwhile (as root). Exits 1 where anything is off.
  */
 import { writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { parseArgs } from "node:util";
 import { soak } from "./soak.js";
 import { OPERATION_LIMIT_MS } from "./tally.js";
-import { judge, RSS_GROWTH_MIB_MAX } from "./verdict.js";
+import { judge, RSS_GROWTH_ATTACKED_MIB_MAX, RSS_GROWTH_MIB_MAX } from "./verdict.js";
 
 const { values } = parseArgs({
   options: {
@@ -16,6 +17,7 @@ const { values } = parseArgs({
     load: { type: "string", default: "1" },
     out: { type: "string" },
     "kill-hub": { type: "boolean", default: false },
+    attack: { type: "boolean", default: false },
     "sample-seconds": { type: "string", default: "60" },
   },
 });
@@ -37,15 +39,23 @@ if (!Number.isSafeInteger(seed) || seed < 0) {
 // WHY: a short run has some samples too.
 const sampleSeconds = Math.min(positive("sample-seconds"), (minutes * 60) / 4);
 const killHub = values["kill-hub"];
+const { attack } = values;
+if (attack && process.geteuid?.() !== 0) {
+  console.error("--attack needs root, to be several users");
+  process.exit(2);
+}
 const stopping = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stopping.abort());
 
-console.log(`${minutes} min, seed ${seed}, load ${load}${killHub ? ", the hub and its keeper are killed too" : ""}`);
+console.log(
+  `${minutes} min, seed ${seed}, load ${load}${killHub ? ", the hub and its keeper are killed too" : ""}${attack ? ", another user attacks" : ""}`,
+);
 const run = await soak({
   minutes,
   seed,
   load,
   killHub,
+  attack,
   sampleSeconds,
   signal: stopping.signal,
   onSample: (sample) => console.log(JSON.stringify(sample)),
@@ -61,7 +71,8 @@ const report = {
   seed,
   load,
   killHub,
-  limits: { operationMs: OPERATION_LIMIT_MS, rssGrowthMiB: RSS_GROWTH_MIB_MAX },
+  attacks: run.attacks,
+  limits: { operationMs: OPERATION_LIMIT_MS, rssGrowthMiB: attack ? RSS_GROWTH_ATTACKED_MIB_MAX : RSS_GROWTH_MIB_MAX },
   clients: run.clients,
   hubKills: run.hubKills,
   keeperKills: run.keeperKills,
@@ -72,6 +83,7 @@ const report = {
 };
 if (values.out !== undefined) writeFileSync(values.out, `${JSON.stringify(report, null, 2)}\n`);
 console.log(`clients: ${JSON.stringify(run.clients)}; hubs killed: ${run.hubKills}, keepers: ${run.keeperKills}`);
+if (attack) console.log(`attacks: ${JSON.stringify(run.attacks)}`);
 console.log(`operations: ${JSON.stringify(report.operations)}`);
 console.log(`begin: ${JSON.stringify(run.begin)}\nend:   ${JSON.stringify(run.end)}`);
 for (const line of wrong) console.error(`wrong: ${line}`);

@@ -8,8 +8,10 @@ import { join } from "node:path";
 import { monotonicMs } from "../hub/monotonic.js";
 import { memoryFileCount } from "../hub/process-facts.js";
 import { Random } from "../random.js";
+import { attackUntil, letAttackersIn } from "./attackers.js";
 import { ClientProcess } from "./client-process.js";
 import { HubObserver } from "./hub-observer.js";
+import { pause } from "./pause.js";
 import { addCounts, type ClientLine, type Counts } from "./tally.js";
 import type { SoakFindings, SoakSample } from "./verdict.js";
 
@@ -19,6 +21,8 @@ export interface SoakOptions {
   /** 1 is six client processes; 0.5 half of that. */
   readonly load: number;
   readonly killHub: boolean;
+  /** Another user attacks the hub meanwhile. Needs root. */
+  readonly attack: boolean;
   /** Between two samples. */
   readonly sampleSeconds: number;
   /** Ends the run early. */
@@ -46,6 +50,7 @@ export async function soak(options: SoakOptions): Promise<SoakRun> {
   const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-soak-"));
   const socket = join(folder, "hub.sock");
   try {
+    if (options.attack) letAttackersIn(folder);
     await using observer = await HubObserver.join(socket, HUB_IDLE_MS);
     return await new Soak(options, socket, observer).run();
   } finally {
@@ -61,6 +66,7 @@ class Soak {
   readonly #alive = new Set<ClientProcess>();
   readonly #counts: Counts = {};
   readonly #clients: Counts = {};
+  #attacks: Counts | undefined;
   readonly #faults: string[] = [];
   readonly #startMs = monotonicMs();
 
@@ -72,7 +78,7 @@ class Soak {
   }
 
   async run(): Promise<SoakRun> {
-    const { minutes, load, killHub, signal } = this.#options;
+    const { minutes, load, killHub, attack, signal } = this.#options;
     try {
       // WHY: what the hub opens at its first client and keeps, and the size that its heap has at work, are no growth.
       await this.#oneClient("left", WARM_UP_MS, signal);
@@ -80,11 +86,26 @@ class Soak {
       const over = this.#untilOver(minutes * 60_000, signal);
       const samples: SoakSample[] = [];
       const places = Array.from({ length: Math.max(1, Math.round(load * CLIENTS_AT_LOAD_1)) }, () => this.#place(over));
-      await Promise.all([...places, this.#takeSamples(samples, over), ...(killHub ? [this.#killHubs(over)] : [])]);
+      await Promise.all([
+        ...places,
+        this.#takeSamples(samples, over),
+        ...(killHub ? [this.#killHubs(over)] : []),
+        ...(attack ? [this.#attack(over)] : []),
+      ]);
       const end = await this.#settled(begin);
       const faults = [...this.#faults, ...this.#observer.unexpectedEnds];
       const { kills: hubKills, keeperKills } = this.#observer;
-      return { hubKills, keeperKills, counts: this.#counts, clients: this.#clients, begin, end, faults, samples };
+      return {
+        hubKills,
+        keeperKills,
+        counts: this.#counts,
+        clients: this.#clients,
+        attacks: this.#attacks,
+        begin,
+        end,
+        faults,
+        samples,
+      };
     } finally {
       await this.#killAll();
     }
@@ -177,14 +198,20 @@ class Soak {
   }
 
   async #killHubs(over: AbortSignal): Promise<void> {
+    // WHY: a short run has some deaths too.
+    const lifeMsMax = Math.min(30_000, this.#options.minutes * 20_000);
     for (;;) {
-      await pause(this.#random.between(3000, 30_000), over);
+      await pause(this.#random.between(Math.min(3000, lifeMsMax / 2), lifeMsMax), over);
       if (over.aborted) return;
       await this.#observer.killHub();
       await pause(this.#random.between(500, 5000), over);
       if (over.aborted) return;
       await this.#observer.killKeeper();
     }
+  }
+
+  async #attack(over: AbortSignal): Promise<void> {
+    this.#attacks = await attackUntil(over, this.#socket, this.#random);
   }
 
   async #sample(): Promise<SoakSample> {
@@ -221,18 +248,4 @@ function memoryFilesOf(pid: number): number {
   } catch {
     return 0;
   }
-}
-
-/** Ends early where the signal comes. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const finish = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", finish);
-      resolve();
-    };
-    const timer = setTimeout(finish, ms);
-    signal.addEventListener("abort", finish);
-  });
 }

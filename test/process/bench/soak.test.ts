@@ -11,6 +11,7 @@ import { judge, RSS_GROWTH_MIB_MAX, type SoakFindings, type SoakSample } from ".
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { connect } from "../../../src/index.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { soon } from "../../support/until.js";
 
@@ -37,6 +38,13 @@ describe("the soak", () => {
       assert.equal(report.end[what], report.begin[what], what);
     }
     assert.ok(report.operations["open array"] > 0);
+  });
+
+  it("kills the hub and its keeper, and lets another user attack", { skip: skipUnlessRoot }, () => {
+    const { status, stderr, report } = runSoak("--kill-hub", "--attack", "--minutes", "0.3");
+    assert.deepEqual([status, report.verdict, report.wrong], [0, "passed", []], stderr);
+    assert.ok(report.hubKills > 0, "no hub was killed");
+    assert.ok(Object.keys(report.attacks).length > 0, "nobody attacked");
   });
 
   it("refuses what is no number", () => {
@@ -129,6 +137,7 @@ describe("the verdict of the soak", () => {
   const good: SoakFindings = {
     hubKills: 0,
     keeperKills: 0,
+    attacks: undefined,
     counts,
     begin,
     end: { ...begin, atSeconds: 9 },
@@ -161,5 +170,6 @@ describe("the verdict of the soak", () => {
     assert.match(judge({ ...good, end: grown }).join(), /^rssMiB: grown by 65\.0 MiB, wanted at most 64 MiB$/);
     assert.deepEqual(judge({ ...good, faults: ["data"] }), ["data"]);
     assert.equal(judge({ ...good, counts: {} }).length, 4);
+    assert.deepEqual(judge({ ...good, attacks: {} }), ["nothing was shown: nobody attacked"]);
   });
 });

@@ -2,52 +2,34 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Actor } from "../../support/actor.js";
+import { attackKinds, attackUsers, startAttacker } from "../../support/attack.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { skipUnlessRoot } from "../../support/other-user.js";
 import { TestHub } from "../../support/test-hub.js";
 
-const HUB = { uid: 12_340, gid: 12_340 };
-const VICTIM = { uid: 12_341, gid: 12_341 };
-const ATTACKER = { uid: 12_342, gid: 12_342 };
-const UNSERVED = { uid: 12_343, gid: 12_343 };
 const ATTACKERS = 2;
 const CYCLES = 25;
 /** So few that what attackers leave unread would be all that the kernel lets the hub's user have under way. */
 const FDS_MAX = 1024;
 
-const kinds = [
-  "storm",
-  "deaf",
-  "unread",
-  "list",
-  "status",
-  "leases",
-  "endings",
-  "churn",
-  "failing",
-  "waiting",
-  "connects",
-  "unserved",
-  "garbage",
-];
-
 describe("a user goes on without an error while another attacks the hub", { skip: skipUnlessRoot }, () => {
   checkLeaks();
 
-  for (const kind of kinds) {
+  for (const kind of attackKinds) {
     it(`by ${kind}`, async () => {
-      const users = [VICTIM.uid, ATTACKER.uid];
-      await using hub = await TestHub.start({ user: HUB, fdsMax: FDS_MAX, config: { users } });
-      const env = { CUDA_IPC_HUB_UID: String(HUB.uid) };
-      const actor = (name: string, user: typeof HUB, ...args: string[]) => {
-        return new Actor(new URL(`./actors/${name}.js`, import.meta.url), { args: [hub.socket, ...args], user, env });
-      };
-      await using victim = actor("victim", VICTIM, String(CYCLES), "victim");
+      const { hub: user, victim: victimUser, attacker } = attackUsers;
+      const config = { users: [victimUser.uid, attacker.uid] };
+      await using hub = await TestHub.start({ user, fdsMax: FDS_MAX, config });
+      await using victim = new Actor(new URL("./actors/victim.js", import.meta.url), {
+        args: [hub.socket, String(CYCLES), "victim"],
+        user: victimUser,
+        env: { CUDA_IPC_HUB_UID: String(user.uid) },
+      });
       assert.equal(await victim.says(), "here");
       const attackers: Actor[] = [];
       try {
         for (let index = 0; index < ATTACKERS; index += 1) {
-          attackers.push(actor("attacker", kind === "unserved" ? UNSERVED : ATTACKER, kind, `attacker-${index}`));
+          attackers.push(startAttacker(hub.socket, kind, `attacker-${index}`, user.uid));
         }
         for (const attacker of attackers) assert.equal(await attacker.says(), "here");
         victim.goOn();

@@ -1,0 +1,58 @@
+/** Another user who attacks the hub while the soak's clients work: some processes, each in one way for a while, one after the other. */
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type AttackKind, attackKinds, attackUsers, startAttacker } from "../../test/support/attack.js";
+import type { Random } from "../random.js";
+import { pause } from "./pause.js";
+import { addCounts, type Counts } from "./tally.js";
+
+const AT_A_TIME = 2;
+const LIFE_MS = [2000, 15_000] as const;
+/** WHY a pause: what an attacker held is given back, and the next one begins with nothing. */
+const REST_MS = 500;
+
+/** Lets other users into the folder, and has the hubs that are started from here serve the attacker. */
+export function letAttackersIn(folder: string): void {
+  if (process.geteuid?.() !== 0) throw new Error("Only root can be several users");
+  chmodSync(folder, 0o755);
+  const config = join(folder, "config");
+  mkdirSync(join(config, "cuda-ipc"), { recursive: true });
+  writeFileSync(join(config, "cuda-ipc", "hub.json"), JSON.stringify({ users: [attackUsers.attacker.uid] }));
+  process.env.XDG_CONFIG_HOME = config;
+}
+
+/** @returns how many attacks of each kind there were; the hub may have ended some of them */
+export async function attackUntil(over: AbortSignal, socket: string, random: Random): Promise<Counts> {
+  const counts: Counts = {};
+  let begun = 0;
+  const place = async () => {
+    while (!over.aborted) {
+      const kind = attackKinds[random.below(attackKinds.length)] as AttackKind;
+      begun += 1;
+      if (await attackOnce(socket, kind, `attacker-${begun}`, random.between(...LIFE_MS), over)) {
+        addCounts(counts, { [kind]: 1 });
+      }
+      await pause(REST_MS, over);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_A_TIME }, place));
+  return counts;
+}
+
+/** Whether it came to attack: a hub that is killed meanwhile may end it before. */
+async function attackOnce(
+  socket: string,
+  kind: AttackKind,
+  own: string,
+  lifeMs: number,
+  over: AbortSignal,
+): Promise<boolean> {
+  await using attacker = startAttacker(socket, kind, own, 0);
+  try {
+    await attacker.says();
+  } catch {
+    return false;
+  }
+  await pause(lifeMs, over);
+  return true;
+}

@@ -1,0 +1,37 @@
+/** One user attacks a hub in one of several ways (test/process/hub/actors/attacker.ts) while others use it. Needs root, to be several users. */
+import { Actor } from "./actor.js";
+
+export const attackUsers = {
+  hub: { uid: 12_340, gid: 12_340 },
+  victim: { uid: 12_341, gid: 12_341 },
+  attacker: { uid: 12_342, gid: 12_342 },
+  /** Whom the hub does not serve. */
+  unserved: { uid: 12_343, gid: 12_343 },
+} as const;
+
+export const attackKinds = [
+  "storm",
+  "deaf",
+  "unread",
+  "list",
+  "status",
+  "leases",
+  "endings",
+  "churn",
+  "failing",
+  "waiting",
+  "connects",
+  "unserved",
+  "garbage",
+] as const;
+
+export type AttackKind = (typeof attackKinds)[number];
+
+/** @param own a name that no other attacker has. Says "here" once the attack goes on */
+export function startAttacker(socket: string, kind: AttackKind, own: string, hubUid: number): Actor {
+  return new Actor(new URL("../process/hub/actors/attacker.js", import.meta.url), {
+    args: [socket, kind, own],
+    user: kind === "unserved" ? attackUsers.unserved : attackUsers.attacker,
+    env: { CUDA_IPC_HUB_UID: String(hubUid) },
+  });
+}
