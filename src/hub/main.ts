@@ -1,6 +1,6 @@
 /**
  * The hub as a process of its own, as `connect()` starts it. Says on standard output, in one line of JSON, whether it
- * listens or why not; what happens later goes to standard error.
+ * listens or why not; standard error says the latter too, and what happens later.
  */
 import { parseArgs } from "node:util";
 import { CudaIpcError } from "../base/errors.js";
@@ -33,5 +33,7 @@ try {
   const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
   const message = error instanceof Error ? error.message : String(error);
   process.stdout.write(`${JSON.stringify({ ready: false, code, message })}\n`);
+  // WHY there too: a keeper that starts a hub reads nothing. WHY not that: several clients may start a hub at once, and one is enough.
+  if (code !== "HUB_RUNNING") logToStderr(`the hub could not start: ${message}`);
   process.exitCode = 1;
 }

@@ -165,7 +165,7 @@ export class Keeper {
     return spawn(program, args, {
       detached: true,
       env: { ...process.env, ...keptEnvironment(passed.map(({ name }) => name)) },
-      stdio: ["ignore", STANDARD_ERROR, STANDARD_ERROR, ...passed.map(({ fd }) => fd.number)],
+      stdio: ["ignore", "ignore", STANDARD_ERROR, ...passed.map(({ fd }) => fd.number)],
     });
   }
 }
