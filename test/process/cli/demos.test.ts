@@ -98,7 +98,7 @@ describe("cuda-ipc demo of a program in examples/", () => {
 
 describe("a demo that is ended in the middle", () => {
   const long = {
-    events: { elements: "8000000", at: /^imported the event/ },
+    events: { elements: "1000000", at: /^imported the event/ },
     ring: { elements: "1000000", at: /^joins as the producer/ },
     "simple-ipc": { elements: "50000000", at: /^starts 3 processes/ },
   } as const;
