@@ -14,6 +14,8 @@ const REPLACE_AFTER_MS = 1_000;
 /** A process with nothing to wait for ends far sooner. */
 const ENDS_WITHIN_MS = 1_000;
 const RETRY_AFTER_MS = 1_000;
+/** Orders of one user that the gate has at a time. WHY few: the others' orders stand behind them. */
+const ORDERS_PER_USER = 2;
 /** Gates that are given a socket to keep, if one after the other fails. */
 const KEEP_TRIES_MAX = 3;
 
@@ -26,6 +28,12 @@ interface Gate {
   readonly kept: Map<number, number>;
   /** When it was told to end. */
   retiredAtMs?: number;
+}
+
+/** What one user's connections want of the gate. */
+interface UserOrders {
+  underWay: number;
+  readonly waiting: GateOrder[];
 }
 
 export interface GateSink {
@@ -48,6 +56,7 @@ export class DescriptorGate {
   #active: Gate | undefined;
   #successor: Gate | undefined;
   readonly #ending = new Set<Gate>();
+  readonly #users = new Map<number, UserOrders>();
   #timer: NodeJS.Timeout | undefined;
   #open = true;
   /** For the next gate. */
@@ -140,7 +149,35 @@ export class DescriptorGate {
     releaseAll([...gates.map((gate) => () => gate?.process.close()), ...waiting]);
   }
 
+  /** Gives the order now, or when those that this user gave before are done. */
   #give(uid: number, order: GateOrder): void {
+    const user = this.#users.get(uid) ?? { underWay: 0, waiting: [] };
+    this.#users.set(uid, user);
+    if (user.underWay >= ORDERS_PER_USER) {
+      user.waiting.push(order);
+      return;
+    }
+    user.underWay += 1;
+    const giveNext = () => {
+      user.underWay -= 1;
+      const next = user.waiting.shift();
+      if (next !== undefined) this.#give(uid, next);
+      else if (user.underWay === 0) this.#users.delete(uid);
+    };
+    this.#giveNow(uid, {
+      ...order,
+      onDone: (kept, failure) => {
+        giveNext();
+        order.onDone(kept, failure);
+      },
+      retry: () => {
+        giveNext();
+        order.retry();
+      },
+    });
+  }
+
+  #giveNow(uid: number, order: GateOrder): void {
     let gate: Gate;
     if (!this.#open) {
       order.onDone(0, new CudaIpcError("CLOSED", "Cannot receive descriptors: the hub ends"));
@@ -162,7 +199,7 @@ export class DescriptorGate {
     };
     const isFull = (gate.kept.get(uid) ?? 0) >= limits.gateFdsPerUserMax;
     // WHY: a gate whose table of open files is full would have the kernel close what comes, and wait for it.
-    if (order.op === "receive" && isFull) this.#waiting.push(() => this.#give(uid, order));
+    if (order.op === "receive" && isFull) this.#waiting.push(() => this.#giveNow(uid, order));
     else gate.process.give({ ...order, onDone });
   }
 

@@ -13,8 +13,9 @@ import { encodeGateLine, type GateLine, gateOrders } from "./gate-messages.js";
 
 const HUB_FD = 3;
 const FOREVER = -1;
-/** Messages received for one order: others wait meanwhile. */
+/** Received for one order: others wait meanwhile. */
 const MESSAGES_PER_ORDER = 16;
+const DESCRIPTORS_PER_ORDER = 64;
 
 /** WHY kept reachable: an OwnedFd that is collected is closed. */
 const kept: OwnedFd[] = [];
@@ -48,12 +49,14 @@ function obey({ bytes: [order], fds: [fd] }: Packet): void {
 function receive(socket: SeqpacketSocket): void {
   const keptBefore = kept.length;
   let hasMore = socket.look() === "descriptors";
+  let seen = 0;
   for (let count = 1; hasMore; count += 1) {
     const packet = socket.tryReceive((fd) => kept.push(fd));
     if (packet === undefined || packet === "end") break;
     const { bytes, fds, damage } = packet;
     const refusal = damage ?? judge(fds);
-    hasMore = count < MESSAGES_PER_ORDER && socket.look() === "descriptors";
+    seen += fds.length;
+    hasMore = count < MESSAGES_PER_ORDER && seen < DESCRIPTORS_PER_ORDER && socket.look() === "descriptors";
     // WHY with the last message: a line of its own costs both sides a call and a look.
     const last = hasMore ? {} : { kept: kept.length - keptBefore };
     if (refusal === undefined) pass(bytes, fds, last);

@@ -19,6 +19,7 @@ export const attackKinds = [
   "endings",
   "churn",
   "failing",
+  "crowded",
   "waiting",
   "connects",
   "unserved",

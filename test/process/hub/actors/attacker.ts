@@ -1,6 +1,8 @@
 // Attacks a hub in one way until it is killed, as fast as the hub answers. Says "here" when it has begun.
 // Arguments: socket, kind of attack, a name of its own.
+
 import { SystemError } from "../../../../src/base/errors.js";
+import { limits } from "../../../../src/base/limits.js";
 import { connect } from "../../../../src/client/connect.js";
 import { libc } from "../../../../src/ffi/libc.js";
 import { createMemoryFile } from "../../../../src/os/memory-file.js";
@@ -11,6 +13,7 @@ import { hostArray } from "../../../support/messages.js";
 
 const [socketPath, kind, own] = [argument(0), argument(1), argument(2)];
 const CONNECTIONS = 8;
+const CROWD = 64;
 const WAITS = 1000;
 const LEASES = 20_000;
 const POLLIN = 1;
@@ -162,6 +165,15 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
     const wires = several();
     return () => {
       for (const wire of wires) wire.send({ op: "create", name: own, lifetime: "held", descriptor }, [memory]);
+      for (const wire of wires) wire.reply();
+    };
+  },
+  /** Messages with as many descriptors as the kernel carries, on many connections. */
+  crowded: () => {
+    const wires = Array.from({ length: CROWD }, () => new Wire().greet());
+    const fds = Array.from({ length: limits.scmRightsFdsMax }, () => memory);
+    return () => {
+      for (const wire of wires) wire.send({ op: "create", name: own, lifetime: "held", descriptor: hostArray }, fds);
       for (const wire of wires) wire.reply();
     };
   },

@@ -1,0 +1,72 @@
+/** The gate receives for every user: one who sends much does not stand in the way of the others. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { limits } from "../../../src/base/limits.js";
+import { DescriptorGate } from "../../../src/hub/descriptor-gate.js";
+import { createMemoryFile } from "../../../src/os/memory-file.js";
+import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { until } from "../../support/until.js";
+
+const SENDERS = 40;
+const MESSAGES_EACH = 4;
+const [CROWD, OTHER] = [1, 2];
+
+/** A socket in which messages wait, each with descriptors. */
+function sent(
+  messages: number,
+  fdsEach: number,
+): { readonly sender: SeqpacketSocket; readonly socket: SeqpacketSocket } {
+  const [sender, socket] = SeqpacketSocket.pair();
+  using memory = createMemoryFile("test", 4096);
+  const fds = Array.from({ length: fdsEach }, () => memory);
+  for (let count = 0; count < messages; count += 1) assert.ok(sender.trySend(Buffer.from("x"), fds));
+  return { sender, socket };
+}
+
+describe("the orders of a gate", () => {
+  checkLeaks();
+
+  it("of a user with many come behind one of another", async () => {
+    const gate = new DescriptorGate(() => {});
+    const pairs = Array.from({ length: SENDERS }, () => sent(MESSAGES_EACH, limits.scmRightsFdsMax));
+    const other = sent(1, 1);
+    const done: number[] = [];
+    let received = 0;
+    const receive = (uid: number, socket: SeqpacketSocket) => {
+      gate.of(uid).receive(socket, {
+        onPacket: ({ fds }) => {
+          received += 1;
+          for (const fd of fds) fd.close();
+        },
+        onDone: (failure) => {
+          assert.equal(failure, undefined);
+          done.push(uid);
+          if (socket.look() === "descriptors") receive(uid, socket);
+        },
+      });
+    };
+    for (const { socket } of pairs) receive(CROWD, socket);
+    receive(OTHER, other.socket);
+    await until("all was received", () => received === SENDERS * MESSAGES_EACH + 1 && done.includes(OTHER));
+    assert.ok(done.indexOf(OTHER) <= 2, `${done.indexOf(OTHER)} orders came first`);
+    assert.equal(done.length, SENDERS * MESSAGES_EACH + 1, "one message for each order, since it is so large");
+    gate.close();
+    for (const { sender, socket } of [...pairs, other]) for (const one of [sender, socket]) one.close();
+  });
+
+  it("that wait when the hub ends are told so", async () => {
+    const gate = new DescriptorGate(() => {});
+    const pairs = Array.from({ length: 5 }, () => sent(1, 1));
+    const codes: unknown[] = [];
+    for (const { socket } of pairs) {
+      gate.of(CROWD).receive(socket, {
+        onPacket: () => assert.fail("nothing is received"),
+        onDone: (failure) => codes.push(failure?.code),
+      });
+    }
+    gate.close();
+    assert.deepEqual(codes, Array(5).fill("CLOSED"));
+    for (const { sender, socket } of pairs) for (const one of [sender, socket]) one.close();
+  });
+});
