@@ -12,7 +12,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { GrowingPause } from "../base/growing-pause.js";
 import { releaseAll } from "../base/scope.js";
 import { FdWatch } from "../os/fd-watch.js";
-import type { OwnedFd } from "../os/owned-fd.js";
+import { OwnedFd } from "../os/owned-fd.js";
 import { openPidfd, ProcessWatch } from "../os/process-watch.js";
 import { keptEnvironment } from "../os/received-fds.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
@@ -44,7 +44,8 @@ export class Keeper {
   readonly #own: OwnedFd;
   readonly #watch: FdWatch;
   readonly #pause = new GrowingPause(PAUSE_MS_MAX);
-  readonly #stored = new Map<string, OwnedFd[]>();
+  /** WHY numbers, which nobody closes but this: a third of the memory that objects would take. */
+  readonly #stored = new Map<string, readonly number[]>();
   #hub: ProcessWatch | undefined;
   /** Since when the hub serves. */
   #readyMs: number | undefined;
@@ -73,7 +74,7 @@ export class Keeper {
     this.#open = false;
     clearTimeout(this.#timer);
     clearTimeout(this.#restTimer);
-    const fds = [...this.#stored.values()].flat();
+    const fds = owned([...this.#stored.values()].flat());
     this.#stored.clear();
     releaseAll([
       () => this.#watch.close(),
@@ -105,12 +106,12 @@ export class Keeper {
     const lines = Buffer.from(bytes).toString("utf8").split("\n");
     const name = lines.find((line) => line.startsWith("FDNAME="))?.slice("FDNAME=".length);
     if (lines.includes("FDSTORE=1") && name !== undefined && fds.length > 0) {
-      this.#stored.set(name, [...(this.#stored.get(name) ?? []), ...fds]);
+      this.#stored.set(name, [...(this.#stored.get(name) ?? []), ...fds.map((fd) => fd.take())]);
       return;
     }
     this.#drop(fds);
     if (lines.includes("FDSTOREREMOVE=1") && name !== undefined) {
-      const removed = this.#stored.get(name) ?? [];
+      const removed = owned(this.#stored.get(name) ?? []);
       this.#stored.delete(name);
       this.#drop(removed);
     } else if (lines.includes("READY=1")) this.#readyMs = performance.now();
@@ -158,14 +159,22 @@ export class Keeper {
   #spawn(): ChildProcess {
     const { command, hubSocket } = this.#options;
     const kept = [...this.#stored].flatMap(([name, fds]) => fds.map((fd) => ({ name, fd })));
-    const passed = [...kept, { name: KEEPER_SOCKET, fd: hubSocket }, { name: KEEPER_PROCESS, fd: this.#own }];
+    const itsOwn = [
+      { name: KEEPER_SOCKET, fd: hubSocket.number },
+      { name: KEEPER_PROCESS, fd: this.#own.number },
+    ];
+    const passed = [...kept, ...itsOwn];
     // WHY in this order: each then goes to a number that is not over its own, and the child needs no others in between.
-    passed.sort((one, other) => one.fd.number - other.fd.number);
+    passed.sort((one, other) => one.fd - other.fd);
     const [program = process.execPath, ...args] = command;
     return spawn(program, args, {
       detached: true,
       env: { ...process.env, ...keptEnvironment(passed.map(({ name }) => name)) },
-      stdio: ["ignore", "ignore", STANDARD_ERROR, ...passed.map(({ fd }) => fd.number)],
+      stdio: ["ignore", "ignore", STANDARD_ERROR, ...passed.map(({ fd }) => fd)],
     });
   }
+}
+
+function owned(numbers: readonly number[]): OwnedFd[] {
+  return numbers.map((number) => new OwnedFd(number));
 }
