@@ -87,7 +87,7 @@ export const skipFuse =
  */
 const FUSE_SENDER = `
 import ctypes, json, os, socket, struct, sys, threading, time
-folder, hub, moment, copies = sys.argv[1:]
+folder, hub, moment, copies, user = sys.argv[1:]
 libc = ctypes.CDLL(None, use_errno=True)
 device = os.open("/dev/fuse", os.O_RDWR)
 options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
@@ -101,6 +101,19 @@ if moment != "file" and os.fork() == 0:
     file = os.open(folder + "/file", os.O_RDWR)
     os.write(opened[1], b"x")
     os.read(ready[0], 1)
+    if moment == "unserved":
+        os.setgid(int(user))
+        os.setuid(int(user))
+        for _ in range(int(copies)):
+            link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            link.connect(hub)
+            try:
+                socket.send_fds(link, [message(1, op="hello", client={"version": "0", "program": "waits"})], [file])
+            except (PermissionError, BrokenPipeError, ConnectionResetError):
+                # The kernel refuses them before the hub knows who sends, and after it has hung up.
+                pass
+        print("sent", flush=True)
+        os._exit(0)
     link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     link.connect(hub)
     array = {"dtype": "uint8", "shape": [4], "strides": [1], "byteOffset": 0}
@@ -162,8 +175,9 @@ export class FuseSender {
     this.#server = server;
   }
 
-  static async start(folder: string, hubSocket: string, moment: string, copies = 1): Promise<FuseSender> {
-    const args = ["-c", FUSE_SENDER, folder, hubSocket, moment, String(copies)];
+  /** @param uid the user that sends it, if the moment is "unserved": with each of `copies` connections */
+  static async start(folder: string, hubSocket: string, moment: string, copies = 1, uid = 0): Promise<FuseSender> {
+    const args = ["-c", FUSE_SENDER, folder, hubSocket, moment, String(copies), String(uid)];
     const server = spawn("python3", args, { stdio: ["ignore", "pipe", "pipe"] });
     const sender = new FuseSender(server);
     let complaint = "";
@@ -197,7 +211,7 @@ export class WaitingFile {
   }
 
   static async open(folder: string): Promise<WaitingFile> {
-    const args = ["-c", FUSE_SENDER, folder, "", "file", "0"];
+    const args = ["-c", FUSE_SENDER, folder, "", "file", "0", "0"];
     const server = spawn("python3", args, { stdio: ["pipe", "pipe", "inherit"] });
     const lines = createInterface({ input: server.stdout })[Symbol.asyncIterator]();
     assert.equal((await soon("the file system is mounted", lines.next())).value, "mounted");
