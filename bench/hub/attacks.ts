@@ -2,8 +2,15 @@
  * One user of a hub shares, opens, checks and gives back arrays while several processes of another user attack the hub, in one way after
  * the other. Needs root, to be three users.
  */
-import { Actor } from "../../test/support/actor.js";
-import { type AttackKind, attackKinds, attackUsers, startAttacker } from "../../test/support/attack.js";
+import type { Actor } from "../../test/support/actor.js";
+import {
+  type AttackKind,
+  attackKinds,
+  attackUsers,
+  type Suffered,
+  startAttacker,
+  startVictim,
+} from "../../test/support/attack.js";
 import { TestHub } from "../../test/support/test-hub.js";
 import type { Row } from "../measure.js";
 
@@ -17,7 +24,6 @@ export interface AttacksOptions {
 
 const P99_GOAL_MS = 20;
 const PAUSE_GOAL_MS = 100;
-const VICTIM = new URL("../../test/process/hub/actors/victim.js", import.meta.url);
 const FULL_SCALE: AttacksOptions = { attackers: [3, 8], cycles: 500, kinds: attackKinds };
 
 export async function attacks({ attackers, cycles, kinds }: AttacksOptions = FULL_SCALE): Promise<Row[]> {
@@ -29,16 +35,10 @@ export async function attacks({ attackers, cycles, kinds }: AttacksOptions = FUL
   return rows;
 }
 
-interface Suffered {
-  readonly milliseconds: readonly number[];
-  readonly errors: readonly string[];
-}
-
 async function under(kind: AttackKind | undefined, count: number, cycles: number): Promise<Suffered> {
   const { hub: user, victim: victimUser, attacker } = attackUsers;
   await using hub = await TestHub.start({ user, config: { users: [victimUser.uid, attacker.uid] } });
-  const env = { CUDA_IPC_HUB_UID: String(user.uid) };
-  await using victim = new Actor(VICTIM, { args: [hub.socket, String(cycles), "victim"], user: victimUser, env });
+  await using victim = startVictim(hub.socket, cycles, user.uid);
   await victim.says();
   const attackers: Actor[] = [];
   try {

@@ -70,11 +70,12 @@ export class ClientConnections {
    * @param kept a pidfd of it, which is taken over; without one the process is looked for by its number
    */
   watch(id: ConnectionId, { peer, session }: EarlierConnection, kept: OwnedFd | undefined): void {
+    // WHY in any case: what a process held that has ended is given back step by step, and its number is taken meanwhile.
+    this.#lastId = Math.max(this.#lastId, id);
     const { thread } = session;
     const pidfd = kept ?? findClientProcess(peer);
     if (pidfd === "gone") this.#requireCore().processEnded(id);
     else {
-      this.#lastId = Math.max(this.#lastId, id);
       const connection =
         pidfd === "unseen"
           ? ClientConnection.expect(peer, defaults.unseenClientMs, this.#events(id), this.#shared)

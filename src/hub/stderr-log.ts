@@ -15,14 +15,23 @@ export function logToStderr(line: string): void {
   }
 }
 
-/** Keeps the last lines of a file that has become too long, which must be open for reading and appending. */
+/** Keeps the last lines of a file that has become too long and is open for appending; none if it cannot be read. */
 export function dropOldLines(fd: number): void {
   const stats = fstatSync(fd);
   if (!stats.isFile() || stats.size <= BYTES_MAX) return;
   const kept = Buffer.alloc(KEPT_BYTES);
-  const length = readSync(fd, kept, 0, KEPT_BYTES, stats.size - KEPT_BYTES);
+  const length = tryRead(fd, kept, stats.size - KEPT_BYTES);
   const begin = kept.indexOf("\n") + 1;
   ftruncateSync(fd, 0);
   writeSync(fd, "(earlier lines were dropped)\n");
   writeSync(fd, kept.subarray(begin, length));
+}
+
+/** WHY no error: a log that somebody opened for writing alone would be written to no more. */
+function tryRead(fd: number, into: Uint8Array, byteOffset: number): number {
+  try {
+    return readSync(fd, into, 0, into.byteLength, byteOffset);
+  } catch {
+    return 0;
+  }
 }

@@ -34,6 +34,8 @@ export class FdWatch {
   #paused = false;
   #awaited = false;
   #scheduled = false;
+  /** Whether libuv has stopped the handle. */
+  #stopped = false;
   #readable = true;
   #writable = false;
 
@@ -112,6 +114,7 @@ export class FdWatch {
   }
 
   #start(): void {
+    this.#stopped = false;
     this.#handle.stop();
     if (!this.#wanted) return;
     this.#handle.start({ readable: this.#readable, writable: this.#writable, disconnect: this.#readable }, this.#hop);
@@ -119,7 +122,9 @@ export class FdWatch {
 
   // WHY: koffi's callback does not run promise continuations by itself (with `await` code directly in it Node 26
   // never continued); one hop through an immediate, in the same turn of the loop, makes it ordinary code.
-  readonly #hop = (): void => {
+  readonly #hop = (status?: unknown): void => {
+    // WHY: libuv stops a handle for good if its descriptor has an error (EPOLLERR). A full eventfd that is rung once more has one.
+    if (typeof status === "number" && status < 0) this.#stopped = true;
     if (this.#scheduled) return;
     this.#scheduled = true;
     afterPoll(this.#call);
@@ -127,6 +132,8 @@ export class FdWatch {
 
   readonly #call = (): void => {
     this.#scheduled = false;
-    if (this.#open && !this.#paused && this.#wanted) this.#onReady();
+    if (!this.#open || this.#paused || !this.#wanted) return;
+    this.#onReady();
+    if (this.#stopped && this.#open && !this.#paused) this.#start();
   };
 }

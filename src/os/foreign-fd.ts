@@ -30,6 +30,8 @@ const STATX_TYPE = 1n;
 const STATX_BYTES = 256;
 const MODE_AT = 28;
 const DEVICE_MAJOR_AT = 128;
+const F_GETFL = 3;
+const O_PATH = 0o10000000;
 const S_IFMT = 0o170000;
 const S_IFCHR = 0o020000;
 const kinds = new Map<number, OtherKind>([
@@ -49,7 +51,8 @@ export function kindOf(fd: OwnedFd): ForeignKind {
   if (hasSeals(fd)) return "memory file";
   const link = linkOf(fd);
   // A path begins with a slash, so no file in any file system can have such a name.
-  if (link === "anon_inode:[eventfd]") return "bell";
+  // WHY: one that was opened as a path alone (O_PATH) can be neither rung nor watched.
+  if (link === "anon_inode:[eventfd]" && !isPathAlone(fd)) return "bell";
   if (link.startsWith("anon_inode:")) return "anonymous file";
   const { type, major } = typeOf(fd);
   if (type === S_IFCHR && nvidiaMajors().has(major)) return "GPU memory";
@@ -102,6 +105,10 @@ function closeNext(): void {
 export function isDeviceMemory(fd: OwnedFd): boolean {
   const kind = kindOf(fd);
   return kind === "GPU memory" || kind === "memory file";
+}
+
+function isPathAlone(fd: OwnedFd): boolean {
+  return (libc().fcntl(fd.number, F_GETFL, 0) & O_PATH) !== 0;
 }
 
 function linkOf(fd: OwnedFd): string {

@@ -11,7 +11,8 @@ const FLAGS = {
   read: constants.O_RDONLY,
   "read-write": constants.O_RDWR,
   // WHY these: opening a FIFO must not wait, and a link must not lead to another file.
-  log: constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOFOLLOW,
+  // WHY for reading too: the hub keeps the last lines of a log that has become long.
+  log: constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOFOLLOW,
   own: constants.O_RDWR | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOFOLLOW,
   "own-append": constants.O_RDWR | constants.O_CREAT | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOFOLLOW,
   "own-read": constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW,

@@ -22,7 +22,9 @@ export const attackKinds = [
   "crowded",
   "waiting",
   "connects",
+  "lingering",
   "unserved",
+  "unserved, lingering",
   "garbage",
 ] as const;
 
@@ -32,7 +34,21 @@ export type AttackKind = (typeof attackKinds)[number];
 export function startAttacker(socket: string, kind: AttackKind, own: string, hubUid: number): Actor {
   return new Actor(new URL("../process/hub/actors/attacker.js", import.meta.url), {
     args: [socket, kind, own],
-    user: kind === "unserved" ? attackUsers.unserved : attackUsers.attacker,
+    user: kind.startsWith("unserved") ? attackUsers.unserved : attackUsers.attacker,
     env: { CUDA_IPC_HUB_UID: String(hubUid) },
   });
+}
+
+/** Says "here", and once it is told to go on, how long each of its rounds took and what failed. */
+export function startVictim(socket: string, rounds: number, hubUid: number): Actor {
+  return new Actor(new URL("../process/hub/actors/victim.js", import.meta.url), {
+    args: [socket, String(rounds), "victim"],
+    user: attackUsers.victim,
+    env: { CUDA_IPC_HUB_UID: String(hubUid) },
+  });
+}
+
+export interface Suffered {
+  readonly milliseconds: readonly number[];
+  readonly errors: readonly string[];
 }

@@ -63,8 +63,11 @@ export function endHub(folder: string): void {
 /** Of hubs in this folder: each names the socket of its hub in its arguments. */
 export function keepersIn(folder: string): number[] {
   return readdirSync("/proc").flatMap((name) => {
-    const [, program, , socket = ""] = /^\d+$/.test(name) ? argumentsOf(name) : [];
-    return program?.endsWith("/keeper/main.js") && dirname(socket) === folder ? [Number(name)] : [];
+    // WHY searched for: options of Node stand before it.
+    const args = /^\d+$/.test(name) ? argumentsOf(name) : [];
+    const program = args.findIndex((argument) => argument.endsWith("/keeper/main.js"));
+    const socket = args[program + 2] ?? "";
+    return program > 0 && dirname(socket) === folder ? [Number(name)] : [];
   });
 }
 

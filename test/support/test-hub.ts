@@ -1,8 +1,9 @@
 /** A hub as a process of its own in a folder of its own, ended whatever the test does. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, closeSync, mkdirSync, openSync, readdirSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { type ConnectOptions, connect } from "../../src/client/connect.js";
 import type { Hub } from "../../src/client/hub.js";
@@ -22,6 +23,8 @@ export interface TestHubOptions {
   readonly user?: { readonly uid: number; readonly gid: number };
   /** What its configuration file says. */
   readonly config?: object;
+  /** Whether its log goes to the file `log` of the folder; it goes nowhere otherwise. */
+  readonly log?: boolean;
 }
 
 export class TestHub {
@@ -44,13 +47,15 @@ export class TestHub {
     const command = [...limit, ...within, process.execPath, HUB_MAIN, "--socket", folder.socket, "--idle-ms", idle];
     prepareFolder(folder, options);
     const env = { ...process.env, XDG_CONFIG_HOME: folder.file("config") };
+    const log = options.log === true ? openSync(folder.file("log"), "a+") : undefined;
     const child = spawn(command[0] as string, command.slice(1), {
       env,
       ...options.user,
-      stdio: ["ignore", "pipe", "ignore"],
+      stdio: ["ignore", "pipe", log ?? "ignore"],
     });
+    if (log !== undefined) closeSync(log);
     const hub = new TestHub(folder, child);
-    const lines = createInterface({ input: child.stdout });
+    const lines = createInterface({ input: child.stdout as Readable });
     const [line] = (await soon("the hub says that it is ready", once(lines, "line"))) as [string];
     if (JSON.parse(line).ready !== true) throw new Error(`The hub did not start: ${line}`);
     lines.close();

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, writeSync } from "node:fs";
+import { existsSync, openSync, writeSync } from "node:fs";
 import { createServer, type Server, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { lastErrno, libc } from "../../src/ffi/libc.js";
@@ -81,10 +81,13 @@ export const skipFuse =
         ? "there is no Python with send_fds"
         : false;
 
-/** Answers what opens a file, and nothing from then on. Its child opens the file and sends it as it is told. */
+/**
+ * Answers what opens a file, and nothing from then on. Its child opens the file and sends it as it is told. With "file" it has no child:
+ * the process that started it opens the file and says so.
+ */
 const FUSE_SENDER = `
 import ctypes, json, os, socket, struct, sys, threading, time
-folder, hub, moment, copies = sys.argv[1:]
+folder, hub, moment, copies, user = sys.argv[1:]
 libc = ctypes.CDLL(None, use_errno=True)
 device = os.open("/dev/fuse", os.O_RDWR)
 options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
@@ -92,12 +95,25 @@ assert libc.mount(b"waits", folder.encode(), b"fuse", 6, options) == 0, os.strer
 ready, opened = os.pipe(), os.pipe()
 def message(number, **fields):
     return json.dumps({"v": 1, "id": number, **fields}).encode()
-if os.fork() == 0:
+if moment != "file" and os.fork() == 0:
     os.close(device)
     os.read(ready[0], 1)
     file = os.open(folder + "/file", os.O_RDWR)
     os.write(opened[1], b"x")
     os.read(ready[0], 1)
+    if moment == "unserved":
+        os.setgid(int(user))
+        os.setuid(int(user))
+        for _ in range(int(copies)):
+            link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            link.connect(hub)
+            try:
+                socket.send_fds(link, [message(1, op="hello", client={"version": "0", "program": "waits"})], [file])
+            except (PermissionError, BrokenPipeError, ConnectionResetError):
+                # The kernel refuses them before the hub knows who sends, and after it has hung up.
+                pass
+        print("sent", flush=True)
+        os._exit(0)
     link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     link.connect(hub)
     array = {"dtype": "uint8", "shape": [4], "strides": [1], "byteOffset": 0}
@@ -137,10 +153,16 @@ def serve():
         elif op == 14: reply(struct.pack("<QII", 1, 0, 0))
         else: reply(b"", 38)
 threading.Thread(target=serve, daemon=True).start()
-os.write(ready[1], b"x")
-os.read(opened[0], 1)
+if moment == "file":
+    print("mounted", flush=True)
+    sys.stdin.readline()
+else:
+    os.write(ready[1], b"x")
+    os.read(opened[0], 1)
 armed = True
 libc.umount2(folder.encode(), 2)
+if moment == "file":
+    print("silent", flush=True)
 os.write(ready[1], b"x")
 time.sleep(1000)
 `;
@@ -153,8 +175,9 @@ export class FuseSender {
     this.#server = server;
   }
 
-  static async start(folder: string, hubSocket: string, moment: string, copies = 1): Promise<FuseSender> {
-    const args = ["-c", FUSE_SENDER, folder, hubSocket, moment, String(copies)];
+  /** @param uid the user that sends it, if the moment is "unserved": with each of `copies` connections */
+  static async start(folder: string, hubSocket: string, moment: string, copies = 1, uid = 0): Promise<FuseSender> {
+    const args = ["-c", FUSE_SENDER, folder, hubSocket, moment, String(copies), String(uid)];
     const server = spawn("python3", args, { stdio: ["ignore", "pipe", "pipe"] });
     const sender = new FuseSender(server);
     let complaint = "";
@@ -173,5 +196,35 @@ export class FuseSender {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server.kill("SIGKILL");
     await once(this.#server, "exit");
+  }
+}
+
+/** A file of FUSE that is open here and whose server answers nothing any more, until it is disposed of. */
+export class WaitingFile {
+  /** Nobody may close it or a copy of it meanwhile: each close waits. */
+  readonly fd: OwnedFd;
+  readonly #server: ChildProcess;
+
+  private constructor(fd: OwnedFd, server: ChildProcess) {
+    this.fd = fd;
+    this.#server = server;
+  }
+
+  static async open(folder: string): Promise<WaitingFile> {
+    const args = ["-c", FUSE_SENDER, folder, "", "file", "0", "0"];
+    const server = spawn("python3", args, { stdio: ["pipe", "pipe", "inherit"] });
+    const lines = createInterface({ input: server.stdout })[Symbol.asyncIterator]();
+    assert.equal((await soon("the file system is mounted", lines.next())).value, "mounted");
+    const fd = new OwnedFd(openSync(`${folder}/file`, "r+"));
+    server.stdin.end("\n");
+    assert.equal((await soon("its server is silent", lines.next())).value, "silent");
+    return new WaitingFile(fd, server);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.kill("SIGKILL");
+    await once(this.#server, "exit");
+    // WHY not OwnedFd.close: it fails, because the server is gone.
+    libc().close(this.fd.take());
   }
 }

@@ -1,16 +1,23 @@
 /** While one user attacks the hub, another goes on without an error. bench/hub/attacks.ts says how fast. Needs root, to be several users. */
 import assert from "node:assert/strict";
+import { mkdirSync, statSync } from "node:fs";
 import { describe, it } from "node:test";
-import { Actor } from "../../support/actor.js";
-import { attackKinds, attackUsers, startAttacker } from "../../support/attack.js";
+import type { Actor } from "../../support/actor.js";
+import { attackKinds, attackUsers, type Suffered, startAttacker, startVictim } from "../../support/attack.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { skipUnlessRoot } from "../../support/other-user.js";
 import { TestHub } from "../../support/test-hub.js";
+import { FuseSender, skipFuse } from "../../support/waiting-fds.js";
 
 const ATTACKERS = 2;
 const CYCLES = 25;
+/** Of a user who sends a file with each. */
+const CONNECTIONS = 200;
 /** So few that what attackers leave unread would be all that the kernel lets the hub's user have under way. */
 const FDS_MAX = 1024;
+
+/** A log that grows with each refusal has far more than that. */
+const LOG_BYTES_MAX = 64 * 1024;
 
 describe("a user goes on without an error while another attacks the hub", { skip: skipUnlessRoot }, () => {
   checkLeaks();
@@ -19,12 +26,8 @@ describe("a user goes on without an error while another attacks the hub", { skip
     it(`by ${kind}`, async () => {
       const { hub: user, victim: victimUser, attacker } = attackUsers;
       const config = { users: [victimUser.uid, attacker.uid] };
-      await using hub = await TestHub.start({ user, fdsMax: FDS_MAX, config });
-      await using victim = new Actor(new URL("./actors/victim.js", import.meta.url), {
-        args: [hub.socket, String(CYCLES), "victim"],
-        user: victimUser,
-        env: { CUDA_IPC_HUB_UID: String(user.uid) },
-      });
+      await using hub = await TestHub.start({ user, fdsMax: FDS_MAX, config, log: true });
+      await using victim = startVictim(hub.socket, CYCLES, user.uid);
       assert.equal(await victim.says(), "here");
       const attackers: Actor[] = [];
       try {
@@ -33,11 +36,31 @@ describe("a user goes on without an error while another attacks the hub", { skip
         }
         for (const attacker of attackers) assert.equal(await attacker.says(), "here");
         victim.goOn();
-        const { milliseconds, errors } = (await victim.says()) as { milliseconds: number[]; errors: string[] };
+        const { milliseconds, errors } = (await victim.says()) as Suffered;
         assert.deepEqual([milliseconds.length, errors], [CYCLES, []]);
+        checkLog(hub);
       } finally {
         for (const attacker of attackers) await attacker[Symbol.asyncDispose]();
       }
     });
   }
+
+  it("by files of FUSE whose server does not answer, of a user who is not served", { skip: skipFuse }, async () => {
+    const { hub: user, victim: victimUser, unserved } = attackUsers;
+    await using hub = await TestHub.start({ user, config: { users: [victimUser.uid] }, log: true });
+    await using victim = startVictim(hub.socket, CYCLES, user.uid);
+    assert.equal(await victim.says(), "here");
+    const folder = hub.folder.file("fuse");
+    mkdirSync(folder);
+    await using _sender = await FuseSender.start(folder, hub.socket, "unserved", CONNECTIONS, unserved.uid);
+    victim.goOn();
+    const { milliseconds, errors } = (await victim.says()) as Suffered;
+    assert.deepEqual([milliseconds.length, errors], [CYCLES, []]);
+    checkLog(hub);
+  });
 });
+
+function checkLog(hub: TestHub): void {
+  const { size } = statSync(hub.folder.file("log"));
+  assert.ok(size <= LOG_BYTES_MAX, `the log has ${size} bytes`);
+}

@@ -22,6 +22,13 @@ function secondHub(socket: string): unknown {
   }
 }
 
+async function keeperOf(testHub: TestHub): Promise<number> {
+  await using client = await testHub.connect({ reconnect: false });
+  const { keeper } = await client.status();
+  assert.ok(keeper !== null);
+  return keeper.pid;
+}
+
 const suffixes = { socket: "", lock: ".lock", journal: ".journal", reserve: ".journal.new" } as const;
 type Suffix = keyof typeof suffixes;
 
@@ -93,14 +100,18 @@ describe("a hub whose files are removed", () => {
     });
     using more = await client.create("more", { dtype: "uint8", shape: [1] });
     await more.publish();
+    // WHY not only whether they are there: the other hub makes again what is removed.
+    const files = ["socket", "lock", "journal"] as const;
+    const identities = () => {
+      const stats = files.map((name) => statSync(`${first.socket}${suffixes[name]}`));
+      return stats.map(({ ino, birthtimeMs }) => [ino, birthtimeMs]);
+    };
+    const before = identities();
     await client.stop({ force: true });
     await first.exited();
     await using other = await second.connect();
     const { pid, objects } = await other.status();
-    assert.deepEqual([pid, objects], [second.pid, 0]);
-    for (const name of ["socket", "lock", "journal"] as const) {
-      assert.ok(existsSync(`${first.socket}${suffixes[name]}`), name);
-    }
+    assert.deepEqual([pid, objects, identities()], [second.pid, 0, before]);
   });
 
   it("takes its place again when the other hub has ended", async () => {
@@ -113,6 +124,25 @@ describe("a hub whose files are removed", () => {
     await until("it knows", async () => (await client.status()).troubles.length > 0);
     await using ruler = await second.connect({ reconnect: false });
     await ruler.stop({ force: true });
+    await second.exited();
+    await until("it is well", async () => (await client.status()).troubles.length === 0);
+    await using other = await first.connect();
+    assert.equal((await other.status()).pid, first.pid);
+  });
+
+  it("takes its place again when the other hub was killed, of which no file tells", async () => {
+    await using first = await TestHub.start();
+    await using client = await first.connect({ reconnect: false });
+    first.kill("SIGSTOP");
+    for (const suffix of Object.values(suffixes)) rmSync(`${first.socket}${suffix}`, { force: true });
+    const second = await TestHub.start({ folder: first.folder });
+    const keeper = await keeperOf(second);
+    first.kill("SIGCONT");
+    await until("it knows", async () => (await client.status()).troubles.length > 0);
+    // WHY stopped first: each of the two would start the other again.
+    second.kill("SIGSTOP");
+    process.kill(keeper, "SIGKILL");
+    second.kill("SIGKILL");
     await second.exited();
     await until("it is well", async () => (await client.status()).troubles.length === 0);
     await using other = await first.connect();

@@ -1,6 +1,6 @@
 /** A hub and its keeper: whichever of the two is killed, at any moment, nothing that was published is lost. */
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, rmSync, statSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import type { Hub } from "../../../src/client/hub.js";
@@ -164,6 +164,21 @@ describe("a hub with a keeper", () => {
     fs.renameSync(`${journal}.away`, journal);
     await next(hub, pid);
     assert.deepEqual(await read(hub, "model"), [1, 2, 3]);
+  });
+
+  it("goes on with the log after a crash, and keeps its last lines if it has become long", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    await killCurrent(hub);
+    const path = `${testHub.socket}.log`;
+    appendFileSync(path, "an earlier line\n".repeat(300_000));
+    // The hub says so in its log.
+    rmSync(`${testHub.socket}.lock`);
+    await until("it is said behind the last lines", () => {
+      return /an earlier line\n.*Z {2}the lock .* is made again/.test(logOf(testHub));
+    });
+    assert.match(logOf(testHub), /^\(earlier lines were dropped\)\nan earlier line\n/);
+    assert.ok(statSync(path).size < 2 ** 21);
   });
 
   it("ends for good with its keeper if its folder is removed", async () => {

@@ -368,6 +368,24 @@ describe("Journal", () => {
     assert.equal(readFileSync(path, "utf8"), "of another");
   });
 
+  it("of another hub stays as it is while this one is held, and is written anew once it goes on", () => {
+    const journal = open();
+    for (const record of all) journal.append([record]);
+    const next = slices(journal, () => all);
+    journal.rewrite();
+    writeFileSync(`${path}.other`, "of another");
+    renameSync(`${path}.other`, path);
+    journal.hold();
+    journal.rewrite();
+    journal.append([{ t: "released", lease: 3 }]);
+    while (next());
+    assert.equal(readFileSync(path, "utf8"), "of another");
+    journal.goOn();
+    while (next());
+    journal.close();
+    assert.deepEqual(found(), replay(all));
+  });
+
   it("says the same again after it was read and written", () => {
     written();
     const state = found();

@@ -23,4 +23,18 @@ describe("the log of a hub", () => {
     assert.equal(lines.at(-1), `line ${String(199_999).padStart(40, "0")}`);
     assert.ok(lines.slice(1).every((line) => /^line \d{40}$/.test(line)));
   });
+
+  it("goes on without its earlier lines if it is open for writing alone", () => {
+    using folder = new TestFolder();
+    const path = folder.file("log");
+    const fd = openSync(path, "a");
+    try {
+      writeSync(fd, new Uint8Array(5 * 1024 * 1024));
+      dropOldLines(fd);
+      writeSync(fd, "next\n");
+    } finally {
+      closeSync(fd);
+    }
+    assert.equal(readFileSync(path, "utf8"), "(earlier lines were dropped)\nnext\n");
+  });
 });

@@ -7,6 +7,7 @@ import { libc } from "../../../src/ffi/libc.js";
 import { createBell, isBell, ringBell, silenceBell } from "../../../src/os/bell.js";
 import { FdWatch } from "../../../src/os/fd-watch.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
+import { until } from "../../support/until.js";
 
 const F_SETFL = 4;
 
@@ -68,6 +69,24 @@ describe("a bell", () => {
       undo();
       bell.close();
     }
+  });
+
+  it("is heard again after it was rung although its counter was full", async () => {
+    const bell = createBell();
+    let heard = 0;
+    const watch = new FdWatch(bell, () => {
+      heard += 1;
+      silenceBell(bell);
+    });
+    for (let round = 1; round <= 3; round += 1) {
+      writeSync(bell.number, new Uint8Array(BigUint64Array.of(2n ** 64n - 2n).buffer));
+      ringBell(bell);
+      await until("it is heard", () => heard === round);
+    }
+    ringBell(bell);
+    await until("it is heard", () => heard === 4);
+    watch.close();
+    bell.close();
   });
 
   it("is told from other descriptors", () => {

@@ -1,13 +1,17 @@
 import assert from "node:assert/strict";
+import { openSync } from "node:fs";
 import { describe, it } from "node:test";
 import { createBell } from "../../../src/os/bell.js";
 import { closeForeign, closesAtOnce, isDeviceMemory, kindOf } from "../../../src/os/foreign-fd.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
+import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { openPidfd } from "../../../src/os/process-watch.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { OddFds } from "../../support/odd-fds.js";
 import { until } from "../../support/until.js";
 import { LingeringSockets } from "../../support/waiting-fds.js";
+
+const O_PATH = 0o10000000;
 
 describe("kindOf", () => {
   checkLeaks();
@@ -24,6 +28,12 @@ describe("kindOf", () => {
     assert.equal(kindOf(pidfd), "anonymous file");
     const atOnce = [...kinds].filter(closesAtOnce).sort();
     assert.deepEqual(atOnce, ["bell", "memory file"]);
+  });
+
+  it("takes no eventfd that was opened as a path for a bell", () => {
+    using bell = createBell();
+    using path = new OwnedFd(openSync(`/proc/self/fd/${bell.number}`, O_PATH));
+    assert.deepEqual([kindOf(bell), kindOf(path)], ["bell", "anonymous file"]);
   });
 
   it("takes memory files for memory of a GPU, and nothing else that is here", () => {

@@ -10,6 +10,7 @@ import type { OwnedFd } from "../../../../src/os/owned-fd.js";
 import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
 import { argument, say } from "../../../support/actor-side.js";
 import { hostArray } from "../../../support/messages.js";
+import { LingeringSockets } from "../../../support/waiting-fds.js";
 
 const [socketPath, kind, own] = [argument(0), argument(1), argument(2)];
 const CONNECTIONS = 8;
@@ -193,6 +194,21 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
   connects: () => () => {
     for (let count = 0; count < 64; count += 1) new Wire().socket.close();
   },
+  /** Sockets whose close waits, sent before the hub knows who comes. */
+  lingering: async () => {
+    const sockets = await LingeringSockets.open();
+    const hello = { op: "hello", client: { version: "0", program: "attacker" } };
+    let fd = sockets.make();
+    return () => {
+      const wire = new Wire();
+      // WHY only then: the hub's is the last. To close one that was refused would wait here.
+      if (wire.send(hello, [fd]) !== undefined) {
+        fd.close();
+        fd = sockets.make();
+      }
+      wire.socket.close();
+    };
+  },
   garbage: () => {
     const bytes = Buffer.alloc(65_536, '{"v":1,"id":1,"op":"create","name":[[[[[[[[[');
     const valid = Buffer.from(JSON.stringify({ v: 1, id: 1, op: "status", more: "x".repeat(65_000) }));
@@ -208,7 +224,7 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
 const kept: unknown[] = [];
 const keeper = new Wire().greet();
 keeper.publish(own);
-const attack = attacks[kind === "unserved" ? "connects" : kind];
+const attack = attacks[kind === "unserved" ? "connects" : kind.replace("unserved, ", "")];
 if (attack === undefined) throw new TypeError(`No attack ${kind}; there are ${Object.keys(attacks).join(", ")}`);
 const again = await attack();
 say("here");

@@ -1,0 +1,63 @@
+// Makes the bells that it has of a channel wait (no O_NONBLOCK) and fills them, again and again until it is killed.
+// As a reader it takes no part in the channel and claims to be asleep anew for each message; as the writer it creates
+// the channel and writes nothing. Arguments: socket, name, "reader" or "writer".
+import { readdirSync, readlinkSync } from "node:fs";
+import { connect } from "../../../../src/client/connect.js";
+import { libc } from "../../../../src/ffi/libc.js";
+import { page, readerModes, readerStates } from "../../../../src/ring/channel-layout.js";
+import { argument, say } from "../../../support/actor-side.js";
+import { ChannelClient, smallWord, writeSmallWord } from "../../../support/channel-client.js";
+
+const F_SETFL = 4;
+const O_NONBLOCK = 0x800;
+const FULL = 2n ** 64n - 2n;
+const SMALL = { dtype: "uint32", shape: [64], slots: 2, readersMax: 3 } as const;
+
+const [socket, name, role] = [0, 1, 2].map(argument) as [string, string, string];
+const kept: unknown[] = [];
+const [bells, again] = role === "reader" ? await asReader() : await asWriter();
+for (const bell of bells) fill(bell);
+say({ bells: bells.length });
+setInterval(() => {
+  again();
+  for (const bell of bells) fill(bell);
+}, 1);
+
+async function asReader(): Promise<[number[], () => void]> {
+  const client = await ChannelClient.connect(socket);
+  const channel = await client.open(name, "reader", true);
+  kept.push(client, channel);
+  const file = channel.page();
+  writeSmallWord(file, page.mode, readerModes.mayBeOvertaken);
+  writeSmallWord(file, page.state, readerStates.attached);
+  const sleep = () => writeSmallWord(file, page.asleep, (smallWord(file, page.asleep) + 2) | 1);
+  sleep();
+  return [[channel.roomBell.number, channel.bell().number], sleep];
+}
+
+async function asWriter(): Promise<[number[], () => void]> {
+  const hub = await connect({ socket, start: false, device: "host" });
+  // WHY first: what the library opens once is not a bell of the channel.
+  kept.push(hub, await hub.createChannel(`${name}-first`, SMALL));
+  const before = new Set(eventFds());
+  kept.push(await hub.createChannel(name, SMALL));
+  return [eventFds().filter((fd) => !before.has(fd)), () => {}];
+}
+
+function eventFds(): number[] {
+  return readdirSync("/proc/self/fd").flatMap((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`) === "anon_inode:[eventfd]" ? [Number(fd)] : [];
+    } catch {
+      // The descriptor of the folder itself, closed again by now.
+      return [];
+    }
+  });
+}
+
+/** Adds to its counter what there is room for. It waits for its holders all the time but the moments of these calls. */
+function fill(bell: number): void {
+  libc().fcntl(bell, F_SETFL, O_NONBLOCK);
+  for (let amount = FULL; amount > 0n; amount /= 2n) libc().eventfd_write(bell, amount as unknown as number);
+  libc().fcntl(bell, F_SETFL, 0);
+}

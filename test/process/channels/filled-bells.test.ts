@@ -1,0 +1,71 @@
+/** A holder of a channel's bells makes them wait and fills them: whoever rings or hears them goes on, and so does the hub. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Hub } from "../../../src/client/hub.js";
+import { Actor } from "../../support/actor.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { TestHub } from "../../support/test-hub.js";
+import { until } from "../../support/until.js";
+import { kill, resultOf, startReader, startWriter, tell } from "./channel-rig.js";
+
+const FILLS = new URL("./actors/fills-bells.js", import.meta.url);
+const MESSAGES = 1000;
+/** WHY no spinning: both ends are to sleep, and to be woken by their bells. */
+const SLEEPY = { spinMs: 0 };
+
+async function filling(testHub: TestHub, role: "reader" | "writer"): Promise<Actor> {
+  const actor = new Actor(FILLS, { args: [testHub.socket, "channel", role] });
+  const { bells } = (await actor.says()) as { readonly bells: number };
+  assert.equal(bells, role === "reader" ? 2 : 4);
+  return actor;
+}
+
+/** Fails with TIMEOUT if the hub stands still. */
+async function checkServed(hub: Hub): Promise<void> {
+  const options = { timeoutMs: 10_000 };
+  using made = await hub.create("bystander", { dtype: "int32", shape: [4], ...options });
+  await made.publish(options);
+  using opened = await hub.open("bystander", options);
+  assert.equal(opened.elementCount, 4);
+}
+
+describe("bells that a holder has made to wait and filled", () => {
+  checkLeaks();
+
+  it("hold up neither the writer nor another reader nor the hub if a reader does it", {
+    timeout: 100_000,
+  }, async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    await using writer = await startWriter(testHub.socket, { slots: 2, readersMax: 3, whenFull: "wait", ...SLEEPY });
+    await using reader = await startReader(testHub.socket, SLEEPY);
+    await using attacker = await filling(testHub, "reader");
+    assert.deepEqual(await tell(writer, `send ${MESSAGES}`), { committed: MESSAGES, dropped: 0 });
+    await checkServed(hub);
+    // The hub rings the room bell, which is full and waits.
+    await kill(attacker);
+    await until("the hub knows of its end", async () => (await hub.inspect("channel")).holders.length === 2);
+    await checkServed(hub);
+    assert.deepEqual(await tell(writer, `send ${MESSAGES}`), { committed: 2 * MESSAGES, dropped: 0 });
+    assert.equal(await tell(writer, "end"), "ended");
+    const { end, received, missed, wrong } = await resultOf(reader);
+    assert.deepEqual([end, received, missed, wrong], ["end", 2 * MESSAGES, 0, 0]);
+  });
+
+  it("hold up neither the readers nor the hub if the writer does it", { timeout: 100_000 }, async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    await using attacker = await filling(testHub, "writer");
+    await using one = await startReader(testHub.socket, SLEEPY);
+    await using other = await startReader(testHub.socket);
+    await checkServed(hub);
+    // The hub rings all bells, which are full and wait.
+    await kill(attacker);
+    for (const reader of [one, other]) {
+      const { end, received } = await resultOf(reader);
+      assert.deepEqual([end, received], ["PEER_GONE", 0]);
+    }
+    await checkServed(hub);
+    assert.equal((await hub.status()).pid, testHub.pid);
+  });
+});
