@@ -2,7 +2,7 @@
  * Loaded into a hub and its keeper before their own code, by the program of `seam.ts`. Has them die or stop at a
  * system call of their own. What they start is started by the same program.
  */
-import { readFileSync, rmSync } from "node:fs";
+import { readFileSync, renameSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 import type { SeamOrder, SeamRole } from "./orders.js";
@@ -22,20 +22,23 @@ async function listen(role: SeamRole): Promise<void> {
     else arm(order.action, order.at);
     return true;
   };
-  const path = seamFile(folder, role);
-  const first = tryRead(path);
-  if (first !== undefined) {
-    rmSync(path);
-    obey(JSON.parse(first) as SeamOrder);
-  }
   const server = createServer((socket) => {
     socket.unref().on("error", () => {});
     createInterface({ input: socket }).on("line", (line) => {
       socket.write(`${JSON.stringify(obey(JSON.parse(line) as SeamOrder))}\n`);
     });
   });
-  await new Promise<void>((resolve) => server.listen(seamSocket(folder, process.pid), resolve));
+  const address = seamSocket(folder, process.pid);
+  await new Promise<void>((resolve) => server.listen(`${address}.new`, resolve));
+  // WHY renamed: whoever finds it can connect.
+  renameSync(`${address}.new`, address);
   server.unref();
+  const path = seamFile(folder, role);
+  const first = tryRead(path);
+  if (first !== undefined) {
+    rmSync(path);
+    obey(JSON.parse(first) as SeamOrder);
+  }
 }
 
 function tryRead(path: string): string | undefined {

@@ -70,7 +70,8 @@ export class Seam {
   /** What came of an order; undefined if the process ends before it says so. */
   async tell(order: SeamOrder): Promise<unknown> {
     this.#socket.write(`${JSON.stringify(order)}\n`);
-    const { done, value } = await soon(`the order to ${order.do} is carried out`, this.#lines.next());
+    const line = this.#lines.next().catch(() => ({ done: true, value: undefined }) as const);
+    const { done, value } = await soon(`the order to ${order.do} is carried out`, line);
     return done === true ? undefined : JSON.parse(value);
   }
 
