@@ -153,7 +153,8 @@ export class World {
     } finally {
       for (const party of [this.#hub, ...Object.values(this.#parties)]) await party[Symbol.asyncDispose]();
       await this.bystander.close().catch(() => {});
-      await this.folder[Symbol.asyncDispose]();
+      // WHY not after a hub with its keeper: its end removes the folder.
+      if (!(this.#hub instanceof KeptHub)) await this.folder[Symbol.asyncDispose]();
     }
   }
 
