@@ -7,6 +7,7 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { type ConnectOptions, connect } from "../../src/client/connect.js";
 import type { Hub } from "../../src/client/hub.js";
+import { seamProgram } from "./seam/seam.js";
 import { killHub, TestFolder } from "./test-folder.js";
 import { soon } from "./until.js";
 
@@ -16,6 +17,8 @@ export interface TestHubOptions {
   readonly idleMs?: number;
   /** The most descriptors that the hub may have open. */
   readonly fdsMax?: number;
+  /** Whether it and its keeper can be told to die at a system call; see `Seam`. */
+  readonly withSeam?: boolean;
   /** A command that runs it, as `inContainer` gives one. */
   readonly within?: (folder: string) => readonly string[];
   readonly folder?: TestFolder;
@@ -44,7 +47,8 @@ export class TestHub {
     const idle = options.idleMs === undefined ? "Infinity" : String(options.idleMs);
     const limit = options.fdsMax === undefined ? [] : ["prlimit", `--nofile=${options.fdsMax}:${options.fdsMax}`];
     const within = options.within?.(folder.path) ?? [];
-    const command = [...limit, ...within, process.execPath, HUB_MAIN, "--socket", folder.socket, "--idle-ms", idle];
+    const program = options.withSeam === true ? seamProgram(folder.path) : process.execPath;
+    const command = [...limit, ...within, program, HUB_MAIN, "--socket", folder.socket, "--idle-ms", idle];
     prepareFolder(folder, options);
     const env = { ...process.env, XDG_CONFIG_HOME: folder.file("config") };
     const log = options.log === true ? openSync(folder.file("log"), "a+") : undefined;

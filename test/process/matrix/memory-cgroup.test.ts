@@ -1,7 +1,7 @@
 /** The limit of a real memory cgroup, once for each who may be hit by it; the cells of the matrix have the system calls fail instead. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Role } from "../../support/matrix/cells.js";
+import type { PartyRole } from "../../support/matrix/cells.js";
 import { MemoryCgroup } from "../../support/matrix/memory-cgroup.js";
 import { World } from "../../support/matrix/world.js";
 
@@ -10,7 +10,7 @@ const LIMIT_BYTES = 64 * MiB;
 /** Of four bytes: four times what the limit allows. */
 const ELEMENTS = LIMIT_BYTES;
 
-async function within(role: Role, run: (world: World) => Promise<void>): Promise<boolean> {
+async function within(role: PartyRole, run: (world: World) => Promise<void>): Promise<boolean> {
   const cgroup = MemoryCgroup.tryCreate(LIMIT_BYTES);
   if (cgroup === undefined) return false;
   await using _ = cgroup;

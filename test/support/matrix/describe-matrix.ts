@@ -35,7 +35,7 @@ export function describeMatrix(role: Role, faults: readonly Fault[], url: string
         const { sentence } = expectationOf(cell);
         it(`by ${fault} while ${step} is under way: ${sentence}`, async () => {
           try {
-            world ??= await World.start();
+            world ??= await World.start(role === "keeper");
             const { systemCalls, codes } = await experiment(world, cell, expectationOf(cell));
             record(cell, url, { outcome: "passed", systemCalls, codes });
           } catch (error) {

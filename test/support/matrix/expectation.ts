@@ -1,7 +1,8 @@
 /** What is to come of a cell: in words, which docs/reliability.md shows, and as the codes that the calls of those who are left may give. */
-import type { Cell, Fault, Step } from "./cells.js";
+import type { Cell, KeeperFault, PartyFault, Step } from "./cells.js";
 import { consumerExpectations } from "./expectations-consumer.js";
 import { hubExpectations } from "./expectations-hub.js";
+import { keeperExpectations } from "./expectations-keeper.js";
 import { producerExpectations } from "./expectations-producer.js";
 
 export interface Expectation {
@@ -15,12 +16,20 @@ export interface Expectation {
 /** A sentence; after it what the calls may give where that is not `ok` alone. */
 export type Declared = string | readonly [sentence: string, allowed: readonly string[], waiter?: readonly string[]];
 
-export type RoleExpectations = Readonly<Record<Fault, Readonly<Record<Step, Declared>>>>;
+type Expectations<Fault extends string> = Readonly<Record<Fault, Readonly<Record<Step, Declared>>>>;
+export type RoleExpectations = Expectations<PartyFault>;
+export type KeeperExpectations = Expectations<KeeperFault>;
 
-const byRole = { producer: producerExpectations, consumer: consumerExpectations, hub: hubExpectations };
+const byRole: Readonly<Record<Cell["role"], Partial<Expectations<string>>>> = {
+  producer: producerExpectations,
+  consumer: consumerExpectations,
+  hub: hubExpectations,
+  keeper: keeperExpectations,
+};
 
 export function expectationOf({ role, fault, step }: Cell): Expectation {
-  const declared = byRole[role][fault][step];
+  const declared = byRole[role][fault]?.[step];
+  if (declared === undefined) throw new TypeError(`Nothing is declared of ${role}, ${fault}, ${step}`);
   const [sentence, allowed = ["ok"], waiter = []] = typeof declared === "string" ? [declared] : declared;
   return { sentence, allowed, waiter };
 }

@@ -6,9 +6,10 @@ import assert from "node:assert/strict";
 import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import type { SharedArray } from "../../../src/client/shared-array.js";
 import { soon, until } from "../until.js";
-import { type Cell, cellName, doersOf, takesPart } from "./cells.js";
+import { type Cell, cellName, doersOf, type PartyFault, type PartyRole, takesPart } from "./cells.js";
 import type { Expectation } from "./expectation.js";
 import { arm, hitNow, isLimit, undo } from "./hits.js";
+import { hitKeeper } from "./keeper-hits.js";
 import type { Party } from "./party.js";
 import { assertStamp, stampOf } from "./stamped.js";
 import { type CallOutcome, complete, NAME, perform, prepare } from "./steps.js";
@@ -18,6 +19,9 @@ import type { World } from "./world.js";
 const LONG_MS = 20_000;
 /** For calls that may have to give up. */
 const PATIENCE_MS = 2_000;
+/** More than the keeper or the hub makes in any step. */
+const KEEPER_CALLS_MAX = 100;
+const KEEPER_STRIDE = 4;
 /** How long the bystander waits for a hub that is stopped. */
 const GLANCE_MS = 100;
 
@@ -34,7 +38,7 @@ interface Waiting {
   readonly array: Promise<SharedArray>;
 }
 
-interface RunResult {
+export interface RunResult {
   readonly hit: boolean;
   readonly outcomes: readonly CallOutcome[];
 }
@@ -52,8 +56,7 @@ let lastStamp = 100;
 export async function experiment(world: World, cell: Cell, { allowed, waiter }: Expectation): Promise<CellResult> {
   const codes = new Set<string>();
   let hits = 0;
-  const calls = await countCalls(world, cell);
-  for (const at of callsToTry(cell, calls)) {
+  for (const at of await callsOf(world, cell)) {
     const { hit, outcomes } = await runOnce(world, { cell, at, waiter });
     if (hit) hits += 1;
     for (const { role, code, message } of outcomes) {
@@ -71,13 +74,33 @@ export async function experiment(world: World, cell: Cell, { allowed, waiter }: 
   return { systemCalls: hits, codes: [...codes].sort() };
 }
 
+/** A cell in which no keeper is hit. */
+interface PartyCell extends Cell {
+  readonly role: PartyRole;
+  readonly fault: PartyFault;
+}
+
+function isOfParty(cell: Cell): cell is PartyCell {
+  return cell.role !== "keeper";
+}
+
+async function callsOf(world: World, cell: Cell): Promise<Iterable<number>> {
+  return isOfParty(cell) ? callsToTry(cell, await countCalls(world, cell)) : keeperCallsToTry(cell);
+}
+
+/** WHY not each: every hub or keeper that ends takes one or two new processes. */
+function* keeperCallsToTry({ step }: Cell): Iterable<number> {
+  const hasNoPart = step === "read" || step === "write";
+  for (let at = 1; at <= (hasNoPart ? 1 : KEEPER_CALLS_MAX); at += KEEPER_STRIDE) yield at;
+}
+
 /** In whose calls it happens. */
-function whoseCalls({ role, step }: Cell, part: boolean): Cell["role"] {
-  return part ? role : (doersOf[step][0] as Cell["role"]);
+function whoseCalls({ role, step }: PartyCell, part: boolean): PartyRole {
+  return part ? role : (doersOf[step][0] as PartyRole);
 }
 
 /** A run in which nothing happens. */
-async function countCalls(world: World, cell: Cell): Promise<number> {
+async function countCalls(world: World, cell: PartyCell): Promise<number> {
   const stamp = nextStamp();
   await prepare(world, cell.step, stamp);
   const counted = world.party(whoseCalls(cell, takesPart(cell)));
@@ -89,7 +112,7 @@ async function countCalls(world: World, cell: Cell): Promise<number> {
   return calls;
 }
 
-function* callsToTry({ role, fault, step }: Cell, calls: number): Iterable<number> {
+function* callsToTry({ role, fault, step }: PartyCell, calls: number): Iterable<number> {
   const part = takesPart({ role, fault, step });
   if (isLimit(fault)) yield 1;
   else if (part && (fault === "SIGKILL" || fault === "socket cut")) {
@@ -104,12 +127,12 @@ async function runOnce(world: World, run: Run): Promise<RunResult> {
   const reconnects = world.reconnects;
   await prepare(world, cell.step, stamp);
   const waiting = await waitFor(world, cell);
-  const victim = world.party(cell.role);
-  const result = takesPart(cell) ? await hitWithin(world, run, stamp) : await hitMeanwhile(world, run, stamp);
-  await undo(victim);
+  const result = isOfParty(cell)
+    ? await hitParty(world, cell, run.at, stamp)
+    : await hitKeeper(world, cell, run.at, () => perform(world, cell.step, stamp, LONG_MS));
   await world.replaceEnded();
   await world.checkBystander();
-  if (cell.role !== "hub" && cell.step !== "reconnect") {
+  if (cell.role !== "hub" && cell.role !== "keeper" && cell.step !== "reconnect") {
     assert.equal(world.reconnects, reconnects, "the bystander has noticed nothing");
   }
   await checkVisible(world, cell, stamp);
@@ -125,8 +148,16 @@ function patience({ role, fault, step }: Cell): number {
   return isLimit(fault) || (role === "producer" && fault === "SIGKILL" && step === "open") ? PATIENCE_MS : LONG_MS;
 }
 
+async function hitParty(world: World, cell: PartyCell, at: number, stamp: number): Promise<RunResult> {
+  const victim = world.party(cell.role);
+  const hit = takesPart(cell) ? hitWithin : hitMeanwhile;
+  const result = await hit(world, cell, at, stamp);
+  await undo(victim);
+  return result;
+}
+
 /** The one that is hit takes part in the step: it happens at a call of its own. */
-async function hitWithin(world: World, { cell, at }: Run, stamp: number): Promise<RunResult> {
+async function hitWithin(world: World, cell: PartyCell, at: number, stamp: number): Promise<RunResult> {
   const { fault, step } = cell;
   const victim = world.party(cell.role);
   await arm(victim, fault, at);
@@ -153,7 +184,7 @@ async function hitWithin(world: World, { cell, at }: Run, stamp: number): Promis
 }
 
 /** The one that is hit has no part in it: it is hit while another is held up in the middle of it. */
-async function hitMeanwhile(world: World, { cell, at }: Run, stamp: number): Promise<RunResult> {
+async function hitMeanwhile(world: World, cell: PartyCell, at: number, stamp: number): Promise<RunResult> {
   const victim = world.party(cell.role);
   const doer = world.party(whoseCalls(cell, false));
   await doer.arm("SIGSTOP", at);

@@ -1,10 +1,10 @@
 /** How each fault comes about: within the system calls of the one that is hit, or from outside while another is held up in the middle. */
-import type { Fault } from "./cells.js";
+import type { Fault, PartyFault } from "./cells.js";
 import type { SeamAction } from "./fault-seam.js";
 import type { Party } from "./party.js";
 
 /** What the process does to itself at a call; undefined for what is done to it from outside. */
-const actionOf: Readonly<Record<Fault, SeamAction | undefined>> = {
+const actionOf: Readonly<Record<PartyFault, SeamAction | undefined>> = {
   SIGKILL: "SIGKILL",
   SIGSTOP: "SIGSTOP",
   "socket cut": "cut",
@@ -20,14 +20,14 @@ export function isLimit(fault: Fault): boolean {
 }
 
 /** Has it happen at this call of the process's own. */
-export async function arm(party: Party, fault: Fault, at: number): Promise<void> {
+export async function arm(party: Party, fault: PartyFault, at: number): Promise<void> {
   const action = actionOf[fault];
   if (action === undefined) party.fillFdTable();
   else await party.arm(action, at);
 }
 
 /** Has it happen now. */
-export async function hitNow(party: Party, fault: Fault): Promise<void> {
+export async function hitNow(party: Party, fault: PartyFault): Promise<void> {
   if (fault === "SIGKILL" || fault === "SIGSTOP") {
     party.signal(fault);
     await (fault === "SIGKILL" ? party.exited() : party.untilStopped());

@@ -122,14 +122,7 @@ export class Party {
 
   /** Its descriptors of memory, processes and sockets, and how many of each. */
   fds(): Readonly<Record<string, number>> {
-    const counts: Record<string, number> = { memory: 0, process: 0, socket: 0, all: 0 };
-    for (const fd of readdirSync(`/proc/${this.pid}/fd`)) {
-      const kind = kindOf(`/proc/${this.pid}/fd/${fd}`);
-      if (kind === undefined) continue;
-      counts[kind] = (counts[kind] ?? 0) + 1;
-      counts.all = (counts.all ?? 0) + 1;
-    }
-    return counts;
+    return fdsOf(this.pid);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -141,6 +134,23 @@ export class Party {
     const format = ["--noheadings", "--output=SOFT"];
     return execFileSync("prlimit", [`--pid=${this.pid}`, "--nofile", ...format], { encoding: "utf8" }).trim();
   }
+}
+
+/** The descriptors of a process, by their kinds. */
+export function fdsOf(pid: number): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = { memory: 0, process: 0, socket: 0, all: 0 };
+  for (const fd of readdirSync(`/proc/${pid}/fd`)) {
+    const kind = kindOf(`/proc/${pid}/fd/${fd}`);
+    if (kind === undefined) continue;
+    counts[kind] = (counts[kind] ?? 0) + 1;
+    counts.all = (counts.all ?? 0) + 1;
+  }
+  return counts;
+}
+
+export function isRunning(pid: number): boolean {
+  const state = stateOf(pid);
+  return state !== undefined && state !== "Z" && state !== "X";
 }
 
 function stateOf(pid: number): string | undefined {

@@ -96,4 +96,14 @@ export const protections: readonly Protection[] = [
     removed: "a lack of memory has no code of its own",
     seenFailing: ["producer, memory limit, create", "consumer, memory limit, open"],
   },
+  {
+    of: "SIGKILL, then hub restart",
+    removed: "a hub gives nothing to the next keeper",
+    seenFailing: ["keeper, SIGKILL, then hub restart, create", "keeper, SIGKILL, then hub restart, publish"],
+  },
+  {
+    of: "SIGKILL of its hub",
+    removed: "a keeper keeps no memory",
+    seenFailing: ["keeper, SIGKILL of its hub, create", "keeper, SIGKILL of its hub, publish"],
+  },
 ];

@@ -1,5 +1,5 @@
 /** What docs/fault-matrix.json holds, and the tables of docs/reliability.md made of it. */
-import { type Cell, cellName, cells, type Fault, faults, type Role, roles, type Step, steps } from "./cells.js";
+import { type Cell, cellName, cells, type Fault, faultsOfRole, type Role, roles, type Step, steps } from "./cells.js";
 import type { Protection } from "./protections.js";
 
 export interface CellRecord extends Cell {
@@ -70,6 +70,7 @@ function table(role: Role, records: readonly CellRecord[]): string {
     if (found === undefined) return "not run";
     return found.outcome === "passed" ? found.sentence : `**failed**: ${found.sentence}`;
   };
+  const faults = faultsOfRole(role);
   return [
     `| while | ${faults.join(" | ")} |`,
     `| --- | ${faults.map(() => "---").join(" | ")} |`,

@@ -1,6 +1,6 @@
 /** The steps of the matrix: what has to be there before, and who does what. */
 import assert from "node:assert/strict";
-import { doersOf, type Role, type Step } from "./cells.js";
+import { doersOf, type PartyRole, type Step } from "./cells.js";
 import type { Order } from "./orders.js";
 import type { World } from "./world.js";
 
@@ -9,7 +9,7 @@ export const NAME = "frame";
 
 /** How a call turned out: `ok`, `ended` where its process did, or the code of its error. */
 export interface CallOutcome {
-  readonly role: Role;
+  readonly role: PartyRole;
   readonly code: string;
   readonly message: string;
 }
@@ -46,7 +46,7 @@ export async function complete(world: World, step: Step, stamp: number): Promise
 /** Does the step; the calls of those that take part, as they turned out. */
 export async function perform(world: World, step: Step, stamp: number, timeoutMs: number): Promise<CallOutcome[]> {
   if (step === "reconnect") {
-    await world.party("hub").tell({ do: "cut" });
+    await world.cutAll();
     return Promise.all(doersOf.reconnect.map((role) => call(world, role, { do: "ask" }, timeoutMs)));
   }
   const order: Order = step === "read" || step === "write" ? { do: step, name: NAME, stamp } : { do: step, name: NAME };
@@ -55,7 +55,7 @@ export async function perform(world: World, step: Step, stamp: number, timeoutMs
   return outcomes;
 }
 
-async function call(world: World, role: Role, order: Order, timeoutMs: number): Promise<CallOutcome> {
+async function call(world: World, role: PartyRole, order: Order, timeoutMs: number): Promise<CallOutcome> {
   const { code, message = "" } = await world.party(role).tell(order, timeoutMs);
   return { role, code: code ?? "ok", message };
 }

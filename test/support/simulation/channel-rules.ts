@@ -28,6 +28,16 @@ export function isAwaited(object: ModelObject): boolean {
   return waits && published && named && memory !== undefined && !files[CONTROL]?.closed;
 }
 
+/**
+ * Whether its writer closed it and gave it back as the last holder. The next hub ends it without a
+ * bell: nobody is left to hear it.
+ */
+export function isClosedAndUnheld(object: ModelObject): boolean {
+  const { published, named, memory, pinned, files, leases } = object;
+  const waits = channelOfObject(object)?.whenWriterGone === "wait" && files[CONTROL]?.closed === true;
+  return waits && published && named && memory !== undefined && !pinned && leases.size === 0;
+}
+
 export function freePlaces(object: ModelObject): number[] {
   const taken = [...object.leases.values()].map(({ place }) => place);
   const { readersMax } = channelOfObject(object) as Content;

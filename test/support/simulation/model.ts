@@ -13,6 +13,7 @@ import {
   checkEndedByParts,
   freePlaces,
   isAwaited,
+  isClosedAndUnheld,
   isOrphan,
   roomBellOf,
   writerOf,
@@ -272,7 +273,7 @@ export class Model {
     for (const object of [...this.objects.values()]) {
       this.touched.add(object);
       this.#charge(object);
-      if (isOrphan(object) && !isAwaited(object)) this.#ownerLeft(object);
+      if (isOrphan(object) && !isAwaited(object) && !isClosedAndUnheld(object)) this.#ownerLeft(object);
       else this.#endIfUnused(object);
       if (this.objects.has(object.id)) this.#settleFiles(object);
     }

@@ -44,6 +44,7 @@ export function crash(sim: Simulation, death: Death = {}): void {
   judge.lastId = Math.max(judge.lastId, state.lastId) + 1000;
   const files = filesOf(sim.model, death.packet);
   const keeperLives = world.hasKeeper && random.chance(0.8);
+  if (world.hasKeeper && !keeperLives) count(sim, "keeper dies with its hub");
   const kept = new Map([...world.store].filter(([id]) => keeperLives && world.kept.has(id) && state.objects.has(id)));
   cutAll(sim);
   sim.core = sim.newCore(judge.lastId);
@@ -105,6 +106,7 @@ function cutAll(sim: Simulation): void {
   world.rebirth();
   world.store.clear();
   world.kept.clear();
+  world.hasKeeper = sim.plan.keepsFds;
   world.keeperIsBusy = false;
   world.beginEvent();
   sim.judge.beginEvent();

@@ -73,6 +73,7 @@ export class Simulation {
     const process = population.any();
     if (random.chance(1 / plan.stepsPerCrash)) crash(this);
     else if (random.chance(0.02)) this.#keeperTakes();
+    else if (this.world.hasKeeper && random.chance(0.002)) this.#keeperDies();
     else if (pending.length > 0 && random.chance(pending.length > 20 ? 0.8 : 0.2)) this.#happen();
     else if (process === undefined || (population.size < plan.processes && random.chance(0.3))) population.spawn();
     else if (random.chance(1 / Math.max(1, plan.stepsPerLife / population.size))) this.kill(process);
@@ -133,9 +134,24 @@ export class Simulation {
     model.checkFiles(checkChannelFiles);
   }
 
-  /** The keeper becomes busy, or takes all that waits for it: publications are answered. */
+  /**
+   * Until the next keeper is there, publications are answered at once. Those that waited for the
+   * dead one wait for the next.
+   */
+  #keeperDies() {
+    this.#begin("keeper dies", 0);
+    this.world.hasKeeper = false;
+    this.world.kept.clear();
+    this.check();
+  }
+
+  /**
+   * The keeper becomes busy, or takes all that waits for it: publications are answered. In the
+   * place of a dead keeper comes another, in either state.
+   */
   #keeperTakes() {
     const { world, model, judge, core } = this;
+    world.hasKeeper = this.plan.keepsFds;
     world.keeperIsBusy = !world.keeperIsBusy;
     if (world.keeperIsBusy) return;
     for (const object of world.store.keys()) world.kept.add(object);

@@ -182,7 +182,7 @@ export class World implements HubPorts<number> {
     const held = fds.map((fd) => this.#look(fd, "kept"));
     if (this.dead) return;
     this.store.set(object, held);
-    if (this.keeperIsBusy) this.kept.delete(object);
+    if (!this.hasKeeper || this.keeperIsBusy) this.kept.delete(object);
     else this.kept.add(object);
   }
 

@@ -1,0 +1,293 @@
+/**
+ * A hub or keeper that dies before its n-th system call: while one tells the other what to keep, and
+ * while one starts the other. Every object whose publication was answered is there afterwards.
+ */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { describe, it } from "node:test";
+import { hasCode } from "../../src/base/errors.js";
+import type { Hub } from "../../src/client/hub.js";
+import { checkLeaks } from "../support/leak-check.js";
+import type { SeamCounts } from "../support/matrix/fault-seam.js";
+import { armNext, Seam } from "../support/seam/seam.js";
+import { TestHub } from "../support/test-hub.js";
+import { until } from "../support/until.js";
+
+/** Each death takes a process or two, most of a second: the first calls are tried, and then one in so many. */
+const FIRST = 3;
+const STRIDE_PUBLISHING = 9;
+const STRIDE_OF_HUB = 20;
+const STRIDE_OF_KEEPER = 6;
+const STRIDE_WITHOUT_KEEPER = 10;
+/** Of as many as it makes by its own start and a few publications. */
+const CALLS_OF_KEEPER = 21;
+
+const PINNED = { dtype: "int32", shape: [3], lifetime: "pinned" } as const;
+
+interface Pair {
+  readonly hub: number;
+  readonly keeper: number;
+}
+
+/** The hub and keeper of a test, and what was published there. */
+class Rig {
+  readonly testHub: TestHub;
+  /** By name, the first element of each array whose publication was answered. */
+  readonly published = new Map<string, number>();
+  asked = 0;
+  #hub: Hub;
+
+  private constructor(testHub: TestHub, hub: Hub) {
+    this.testHub = testHub;
+    this.#hub = hub;
+  }
+
+  static async start(): Promise<Rig> {
+    const testHub = await TestHub.start({ withSeam: true });
+    const rig = new Rig(testHub, await testHub.connect());
+    for (let count = 0; count < 3; count += 1) await rig.publish();
+    return rig;
+  }
+
+  get folder(): string {
+    return this.testHub.folder.path;
+  }
+
+  /** Leaves a pinned array that no process holds. Its producer does not come back if its hub dies. */
+  async publish(): Promise<void> {
+    this.asked += 1;
+    const [name, value] = [`model-${this.asked}`, this.asked];
+    try {
+      await using producer = await this.testHub.connect({ reconnect: false, program: "producer" });
+      using made = (await producer.create(name, PINNED)).as("int32");
+      await made.write([value, 0, 0]);
+      await made.publish();
+      this.published.set(name, value);
+    } catch (error) {
+      if (!isDeathOfHub(error)) throw error;
+    }
+  }
+
+  /** Publishes until this has come about. */
+  publishUntil(what: string, condition: () => boolean): Promise<void> {
+    return until(what, async () => {
+      if (!condition()) await this.publish();
+      return condition();
+    });
+  }
+
+  /** Resolves once a hub serves and has a keeper, and neither is one of these. */
+  async pair(...earlier: readonly number[]): Promise<Pair> {
+    let now: Pair | undefined;
+    await until("a hub serves that has a keeper", async () => {
+      const { pid, keeper } = await this.#hub.status();
+      if (keeper !== null) now = { hub: pid, keeper: keeper.pid };
+      return now !== undefined && !earlier.includes(now.hub) && !earlier.includes(now.keeper);
+    });
+    return now as Pair;
+  }
+
+  /** Kills this one, and resolves once another is in its place. */
+  kill(pid: number): Promise<Pair> {
+    process.kill(pid, "SIGKILL");
+    return this.pair(pid);
+  }
+
+  /** WHY: a keeper waits longer with each hub that ends soon. Another one has not seen the earlier ones. */
+  async replaceKeeper(): Promise<Pair> {
+    const { keeper } = await this.pair();
+    return this.kill(keeper);
+  }
+
+  /** From here on this client is asked, which starts a hub if none is there. */
+  async askStarter(): Promise<void> {
+    await this.#hub.close();
+    this.#hub = await this.testHub.connect({ start: true, hubIdleMs: 60_000 });
+  }
+
+  seam(pid: number): Promise<Seam> {
+    return Seam.of(this.folder, pid);
+  }
+
+  /** All is there with its content, or is named as lost if it may be. Leases are given and taken back. */
+  async check(what: string, options: { readonly mayBeLost?: boolean } = {}): Promise<void> {
+    const { leases, lost } = await this.#hub.status();
+    if (options.mayBeLost !== true) assert.deepEqual(lost, [], what);
+    const lostNames = new Set(lost.map(({ name }) => name));
+    for (const [name, value] of this.published) {
+      if (lostNames.has(name)) continue;
+      using opened = (await this.#hub.open(name, { wait: false })).as("int32");
+      assert.deepEqual([...(await opened.read())], [value, 0, 0], `${what}: ${name}`);
+    }
+    await until(`${what}: leases are given back`, async () => (await this.#hub.status()).leases === leases);
+  }
+
+  async hasLost(): Promise<boolean> {
+    return (await this.#hub.status()).lost.length > 0;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#hub.close().catch(() => {});
+    await this.testHub[Symbol.asyncDispose]();
+  }
+}
+
+function isDeathOfHub(error: unknown): boolean {
+  return (["HUB_GONE", "HUB_UNAVAILABLE", "CLOSED"] as const).some((code) => hasCode(error, code));
+}
+
+function* callsToTry(calls: number, stride: number): Iterable<number> {
+  assert.ok(calls > FIRST, "there are calls to die at");
+  for (let at = 1; at <= calls; at += at < FIRST ? 1 : stride) yield at;
+}
+
+/** What this process has made of its own calls since it was armed; undefined if it has ended. */
+async function disarm(rig: Rig, pid: number): Promise<SeamCounts | undefined> {
+  using seam = await rig.seam(pid);
+  return await seam.disarm();
+}
+
+/** One letter, as `ps` shows it; undefined if the process has ended. */
+function stateOf(pid: number): string | undefined {
+  try {
+    const state = readFileSync(`/proc/${pid}/stat`, "utf8").match(/\) (\S)/)?.[1];
+    return state === "Z" || state === "X" ? undefined : state;
+  } catch {
+    return undefined;
+  }
+}
+
+const isThere = (pid: number): boolean => stateOf(pid) !== undefined;
+const isStopped = (pid: number): boolean => stateOf(pid) === "T";
+
+function hasStartedHub(keeper: number): boolean {
+  return readFileSync(`/proc/${keeper}/task/${keeper}/children`, "utf8").trim() !== "";
+}
+
+function endsOfHubs({ testHub }: Rig): number {
+  return (readFileSync(`${testHub.socket}.log`, "utf8").match(/the hub has ended/g) ?? []).length;
+}
+
+describe("a hub or keeper that ends before its n-th system call", () => {
+  checkLeaks();
+
+  it("loses nothing if it is a hub that publishes to its keeper", async () => {
+    await using rig = await Rig.start();
+    let { hub } = await rig.pair();
+    let calls = 0;
+    {
+      using seam = await rig.seam(hub);
+      await seam.arm("count", 1);
+      await rig.publish();
+      calls = (await seam.disarm())?.calls ?? 0;
+    }
+    for (const at of callsToTry(calls, STRIDE_PUBLISHING)) {
+      {
+        using seam = await rig.seam(hub);
+        await seam.arm("SIGKILL", at);
+      }
+      await rig.publishUntil("the hub dies", () => !isThere(hub));
+      await rig.pair(hub);
+      await rig.check(`call ${at} of ${calls}`);
+      ({ hub } = await rig.replaceKeeper());
+    }
+    assert.ok(rig.published.size > 4 && rig.published.size < rig.asked, "some publications were answered");
+  });
+
+  it("loses nothing if it is a keeper that takes words", async () => {
+    await using rig = await Rig.start();
+    let { hub, keeper } = await rig.pair();
+    for (const at of callsToTry(CALLS_OF_KEEPER, STRIDE_OF_KEEPER)) {
+      {
+        using seam = await rig.seam(keeper);
+        await seam.arm("SIGKILL", at);
+      }
+      await rig.publishUntil("the keeper dies", () => !isThere(keeper));
+      await rig.pair(keeper);
+      ({ hub, keeper } = await rig.kill(hub));
+      await rig.check(`call ${at}`);
+      ({ hub, keeper } = await rig.replaceKeeper());
+    }
+    assert.equal(rig.published.size, rig.asked, "every publication was answered");
+  });
+
+  for (const action of ["SIGKILL", "SIGSTOP"] as const) {
+    const end = action === "SIGKILL" ? "it is a keeper that starts" : "the hub dies while its next keeper starts";
+    it(`loses nothing if ${end}`, async () => {
+      await using rig = await Rig.start();
+      let { hub, keeper } = await rig.pair();
+      for (const at of callsToTry(CALLS_OF_KEEPER, STRIDE_OF_KEEPER)) {
+        armNext(rig.folder, "keeper", action, at);
+        ({ hub, keeper } = await rig.kill(keeper));
+        await rig.publishUntil("the next keeper has ended", () => !isThere(keeper) || isStopped(keeper));
+        if (action === "SIGKILL") await rig.pair(keeper);
+        process.kill(hub, "SIGKILL");
+        await until("the hub has died", () => !isThere(hub));
+        // WHY only now: what the hub had said to it is in the socket, and nowhere else.
+        if (action === "SIGSTOP") process.kill(keeper, "SIGCONT");
+        await rig.pair(hub);
+        await rig.check(`call ${at}`);
+        ({ hub, keeper } = await rig.replaceKeeper());
+      }
+      assert.equal(rig.published.size, rig.asked, "every publication was answered");
+    });
+  }
+
+  it("loses nothing if it is a hub that a keeper has started", async () => {
+    await using rig = await Rig.start();
+    let { hub } = await rig.pair();
+    armNext(rig.folder, "hub", "count", 1);
+    ({ hub } = await rig.kill(hub));
+    const { calls = 0 } = (await disarm(rig, hub)) ?? {};
+    for (const at of callsToTry(calls, STRIDE_OF_HUB)) {
+      ({ hub } = await rig.replaceKeeper());
+      const ends = endsOfHubs(rig);
+      armNext(rig.folder, "hub", "SIGKILL", at);
+      process.kill(hub, "SIGKILL");
+      await until("the next hub dies too", () => endsOfHubs(rig) === ends + 2);
+      ({ hub } = await rig.pair(hub));
+      await rig.check(`call ${at} of ${calls}`);
+    }
+  });
+
+  it("loses nothing if it is a keeper that has started a hub, and names what is lost if it has not", async () => {
+    const seen = { lost: 0, kept: 0 };
+    for (let at = 1; seen.kept < 2; at += 1) {
+      await using rig = await Rig.start();
+      const { hub, keeper } = await rig.pair();
+      {
+        using seam = await rig.seam(keeper);
+        await seam.arm("SIGSTOP", at);
+      }
+      process.kill(hub, "SIGKILL");
+      await until("the keeper stops", () => isStopped(keeper));
+      const isKept = hasStartedHub(keeper);
+      process.kill(keeper, "SIGKILL");
+      await until("the keeper has died", () => !isThere(keeper));
+      await rig.askStarter();
+      await rig.pair(hub, keeper);
+      await rig.check(`call ${at}`, { mayBeLost: !isKept });
+      seen[isKept ? "kept" : "lost"] += 1;
+    }
+    assert.ok(seen.lost > 0, "there was a call before the hub was started");
+  });
+
+  it("names what is lost if it is a hub whose keeper has just died", async () => {
+    const seen = { lost: 0, kept: 0 };
+    for (let at = 1; seen.kept === 0; at += STRIDE_WITHOUT_KEEPER) {
+      await using rig = await Rig.start();
+      const { hub, keeper } = await rig.pair();
+      {
+        using seam = await rig.seam(hub);
+        await seam.arm("SIGKILL", at);
+      }
+      process.kill(keeper, "SIGKILL");
+      await rig.publishUntil("the hub dies", () => !isThere(hub));
+      await rig.askStarter();
+      await rig.pair(hub, keeper);
+      await rig.check(`call ${at}`, { mayBeLost: true });
+      seen[(await rig.hasLost()) ? "lost" : "kept"] += 1;
+    }
+    assert.ok(seen.lost > 0, "there was a call before the next keeper had all");
+  });
+});

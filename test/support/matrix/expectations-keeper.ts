@@ -1,0 +1,36 @@
+/** What is to come of the cells in which the keeper of a hub is hit, or the hub that it keeps for. */
+import type { KeeperExpectations } from "./expectation.js";
+
+const WORKS = "works; the next keeper has everything";
+const RESTARTED = "works; the hub after the restart has everything from the next keeper";
+const ANSWERED = "the call waits, and is answered by the hub that the keeper starts";
+
+export const keeperExpectations: KeeperExpectations = {
+  SIGKILL: {
+    create: WORKS,
+    publish: WORKS,
+    open: WORKS,
+    read: WORKS,
+    write: WORKS,
+    close: `${WORKS} but what was closed`,
+    reconnect: "all come back; the next keeper has everything",
+  },
+  "SIGKILL, then hub restart": {
+    create: RESTARTED,
+    publish: RESTARTED,
+    open: RESTARTED,
+    read: RESTARTED,
+    write: RESTARTED,
+    close: `${RESTARTED} but what was closed`,
+    reconnect: "all come back twice; the hub after the restart has everything",
+  },
+  "SIGKILL of its hub": {
+    create: ANSWERED,
+    publish: `${ANSWERED}; published once`,
+    open: ANSWERED,
+    read: "the read needs no hub; the keeper starts the next one",
+    write: "the writing needs no hub; the keeper starts the next one",
+    close: "what was closed is not held at the next hub",
+    reconnect: "all come back to the next hub, with names, leases and memory as before",
+  },
+};

@@ -1,0 +1,36 @@
+/** How a keeper, or the hub that it keeps for, dies within a step; what comes of it is there when this is done. */
+import type { Cell } from "./cells.js";
+import type { RunResult } from "./experiment.js";
+import { isRunning } from "./party.js";
+import type { CallOutcome } from "./steps.js";
+import type { World } from "./world.js";
+
+/**
+ * It dies at the call of this number. The first time it dies in any case: if the step needs no call
+ * of it, after the step.
+ */
+export async function hitKeeper(
+  world: World,
+  { fault }: Cell,
+  at: number,
+  perform: () => Promise<CallOutcome[]>,
+): Promise<RunResult> {
+  const kept = await world.keptHub();
+  const victim = fault === "SIGKILL of its hub" ? kept.pid : kept.keeperPid;
+  using seam = await kept.seam(victim);
+  await seam.arm("SIGKILL", at);
+  const outcomes = await perform();
+  await seam.disarm();
+  if (isRunning(victim) && at > 1) return { hit: false, outcomes };
+  if (isRunning(victim)) process.kill(victim, "SIGKILL");
+  const next = await world.keptHub(victim);
+  if (fault === "SIGKILL, then hub restart") {
+    await world.bystander.restart();
+    await world.keptHub(next.pid);
+  } else if (fault === "SIGKILL of its hub") {
+    // WHY: a keeper waits longer with each hub that ends soon. Another one has not seen the earlier ones.
+    process.kill(next.keeperPid, "SIGKILL");
+    await world.keptHub(next.keeperPid);
+  }
+  return { hit: true, outcomes };
+}
