@@ -66,15 +66,13 @@ function receive(socket: SeqpacketSocket): void {
   say({ kind: "done", kept: kept.length - keptBefore });
 }
 
-/** Keeps what cannot be closed. Why the message is refused, if it is. */
+/** Why the message is refused, if it is. Its descriptors are kept then. */
 function judge(fds: readonly OwnedFd[]): CudaIpcError | undefined {
   const kinds = fds.map(kindOf);
   const refused = kinds.findIndex((kind) => !closesAtOnce(kind));
   if (refused < 0) return undefined;
-  for (const [index, fd] of fds.entries()) {
-    if (closesAtOnce(kinds[index] ?? "unknown file")) fd.close();
-    else kept.push(fd);
-  }
+  // WHY memory too: to close the last descriptor of large memory takes as long as to free it.
+  kept.push(...fds);
   const found = `descriptor ${refused} is of a kind that no hub takes: ${kinds[refused]}`;
   return new CudaIpcError("INVALID_DESCRIPTOR", `Cannot take the message: ${found}`);
 }

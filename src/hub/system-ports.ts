@@ -1,7 +1,7 @@
 /** The ports of the hub's core that are calls of the system and nothing else. */
 import { isBell, ringBell } from "../os/bell.js";
 import { wordsFrom } from "../os/file-calls.js";
-import { isDeviceMemory } from "../os/foreign-fd.js";
+import { closeMemory, isDeviceMemory } from "../os/foreign-fd.js";
 import {
   closeSeals,
   inspectMemoryFile,
@@ -64,7 +64,7 @@ export function systemPorts(log: (line: string) => void): SystemPorts {
 /** WHY nothing is thrown: it is closed all the same, and what the core is in the middle of concerns others too. */
 function closeFd(fd: OwnedFd, log: (line: string) => void): void {
   try {
-    fd.close();
+    closeMemory(fd);
   } catch (error) {
     log(describeError(error));
   }

@@ -1,6 +1,7 @@
 /**
  * Keeps the descriptors that a hub gives it, and starts the next hub with all of them when that one ends. Speaks the protocol
- * of systemd's descriptor store. WHY it never looks at a descriptor, and only closes it: it must not wait for anything.
+ * of systemd's descriptor store. WHY it looks at memory alone, and closes large memory on the thread
+ * pool: it must not wait for anything.
  *
  *   hub --- FDSTORE=1, FDSTOREREMOVE=1 ---> keeper
  *    |                                        |
@@ -12,6 +13,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { GrowingPause } from "../base/growing-pause.js";
 import { releaseAll } from "../base/scope.js";
 import { FdWatch } from "../os/fd-watch.js";
+import { closeMemory } from "../os/foreign-fd.js";
 import { OwnedFd } from "../os/owned-fd.js";
 import { openPidfd, ProcessWatch } from "../os/process-watch.js";
 import { keptEnvironment } from "../os/received-fds.js";
@@ -120,7 +122,7 @@ export class Keeper {
 
   #drop(fds: readonly OwnedFd[]): void {
     try {
-      releaseAll(fds.map((fd) => () => fd.close()));
+      releaseAll(fds.map((fd) => () => closeMemory(fd)));
     } catch (error) {
       this.#options.log(`the keeper could not close a descriptor: ${String(error)}`);
     }

@@ -45,7 +45,9 @@ export function openExporterFile(file: ExporterFile, access: Access, what: strin
   // WHY before it is opened: opening other things than files can have effects.
   refuseOtherFile(path, file, what);
   return acquireIn((scope) => {
-    const fd = scope.own(openFile(path, access, `import ${what} of process ${file.pid}`), (fd) => fd.close());
+    const fd = scope.own(openFile(path, `memory-${access}`, `import ${what} of process ${file.pid}`), (fd) =>
+      fd.close(),
+    );
     refuseOtherFile(`/proc/self/fd/${fd.number}`, file, what);
     const { byteLength, sizeSealed } = inspectMemoryFile(fd);
     if (byteLength !== file.byteLength || !sizeSealed) {

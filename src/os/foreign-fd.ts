@@ -5,6 +5,7 @@
  */
 import { readFileSync, readlinkSync } from "node:fs";
 import { libc } from "../ffi/libc.js";
+import { statFile } from "./file-calls.js";
 import { addressOf } from "./host-memory.js";
 import { hasSeals } from "./memory-file.js";
 import type { OwnedFd } from "./owned-fd.js";
@@ -73,6 +74,22 @@ export function closeForeign(fd: OwnedFd): void {
   const kind = tryKindOf(fd);
   // Pidfds are such files, which this process may have opened itself.
   if (closesAtOnce(kind) || kind === "anonymous file") {
+    fd.close();
+    return;
+  }
+  unclosed.push(fd);
+  if (unclosed.length === 1) closeNext();
+}
+
+/** Less is freed in some milliseconds. */
+const FREED_AT_ONCE_BYTES = 16 * 1024 * 1024;
+
+/**
+ * Closes memory or a bell that another process sent. The last close of memory frees it, which takes
+ * some 100 ms for each GiB: large memory is closed on the thread pool, one file at a time.
+ */
+export function closeMemory(fd: OwnedFd): void {
+  if (!hasSeals(fd) || statFile(fd).size <= FREED_AT_ONCE_BYTES) {
     fd.close();
     return;
   }

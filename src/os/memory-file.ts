@@ -131,7 +131,7 @@ function fileSystemOf(fd: OwnedFd): number {
 
 /** A descriptor of the same memory through which nobody can map it writable. The caller owns it. */
 export function reopenReadOnly(fd: OwnedFd): OwnedFd {
-  return openFile(`/proc/self/fd/${fd.number}`, "read", "reopen a memory file for reading");
+  return openFile(`/proc/self/fd/${fd.number}`, "memory-read", "reopen a memory file for reading");
 }
 
 /**
@@ -194,7 +194,7 @@ function openWithMode(fd: OwnedFd, mode: number): OwnedFd | undefined {
 
 function tryOpenWritable(fd: OwnedFd): OwnedFd | undefined {
   try {
-    return openFile(`/proc/self/fd/${fd.number}`, "read-write", "reopen a memory file for writing");
+    return openFile(`/proc/self/fd/${fd.number}`, "memory-read-write", "reopen a memory file for writing");
   } catch (error) {
     if (hasCode(error, "PERMISSION_DENIED")) return undefined;
     throw error;

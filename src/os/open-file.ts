@@ -10,6 +10,9 @@ import { systemError } from "./system-error.js";
 const FLAGS = {
   read: constants.O_RDONLY,
   "read-write": constants.O_RDWR,
+  // WHY O_NONBLOCK: an owner who holds a lease on the file (F_SETLEASE) would otherwise make this wait for 45 s.
+  "memory-read": constants.O_RDONLY | constants.O_NONBLOCK,
+  "memory-read-write": constants.O_RDWR | constants.O_NONBLOCK,
   // WHY these: opening a FIFO must not wait, and a link must not lead to another file.
   // WHY for reading too: the hub keeps the last lines of a log that has become long.
   log: constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK | constants.O_NOFOLLOW,

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { openSync } from "node:fs";
+import { existsSync, openSync } from "node:fs";
 import { describe, it } from "node:test";
+import { libc } from "../../../src/ffi/libc.js";
 import { createBell } from "../../../src/os/bell.js";
-import { closeForeign, closesAtOnce, isDeviceMemory, kindOf } from "../../../src/os/foreign-fd.js";
+import { closeForeign, closeMemory, closesAtOnce, isDeviceMemory, kindOf } from "../../../src/os/foreign-fd.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { openPidfd } from "../../../src/os/process-watch.js";
@@ -41,6 +42,24 @@ describe("kindOf", () => {
     using memory = createMemoryFile("test", 4096);
     assert.ok(isDeviceMemory(memory));
     assert.ok(odd.all.every((fd) => isDeviceMemory(fd) === (kindOf(fd) === "memory file")));
+  });
+});
+
+describe("closeMemory", () => {
+  checkLeaks();
+
+  it("frees large memory on the thread pool, and closes all else at once", async (t) => {
+    const { mock } = t.mock.method(libc().close, "async");
+    const small = createMemoryFile("test", 4096);
+    const bell = createBell();
+    for (const fd of [small, bell]) closeMemory(fd);
+    assert.equal(mock.callCount(), 0);
+    const large = createMemoryFile("test", 64 * 1024 * 1024);
+    const { number } = large;
+    closeMemory(large);
+    assert.equal(mock.callCount(), 1);
+    await until("it is closed", () => !existsSync(`/proc/self/fd/${number}`));
+    assert.ok([small, bell, large].every(({ closed }) => closed));
   });
 });
 

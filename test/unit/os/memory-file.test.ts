@@ -22,6 +22,42 @@ import { TestFolder } from "../../support/test-folder.js";
 const F_ADD_SEALS = 1033;
 const F_SEAL_FUTURE_WRITE = 16;
 
+const F_SETSIG = 10;
+const SIGURG = 23;
+const F_SETLEASE = 1024;
+const [F_RDLCK, F_WRLCK] = [0, 1];
+
+/** Holds a lease on the file, which has the next one who opens it wait until it ends. */
+function leased(file: OwnedFd, lease: number): OwnedFd {
+  const fd = new OwnedFd(openSync(`/proc/self/fd/${file.number}`, "r"));
+  // WHY: the signal that tells of who comes ends a process that does not expect it (SIGIO).
+  libc().fcntl(fd.number, F_SETSIG, SIGURG);
+  assert.equal(libc().fcntl(fd.number, F_SETLEASE, lease), 0);
+  return fd;
+}
+
+describe("a memory file on which somebody holds a lease", () => {
+  checkLeaks();
+
+  it("is not waited for to be opened for reading", () => {
+    using file = createMemoryFile("test", 4096);
+    using _ = leased(file, F_WRLCK);
+    assert.throws(
+      () => reopenReadOnly(file),
+      (error) => hasCode(error, "SYSTEM_ERROR") && /EWOULDBLOCK/.test(String(error)),
+    );
+  });
+
+  it("is not waited for to be opened for writing", () => {
+    using file = createMemoryFile("test", 4096, { mode: 0o600 });
+    using _ = leased(file, F_RDLCK);
+    assert.throws(
+      () => reopenWritable(file),
+      (error) => hasCode(error, "SYSTEM_ERROR") && /EWOULDBLOCK/.test(String(error)),
+    );
+  });
+});
+
 describe("createMemoryFile", () => {
   checkLeaks();
 
