@@ -89,12 +89,21 @@ const FREED_AT_ONCE_BYTES = 16 * 1024 * 1024;
  * some 100 ms for each GiB: large memory is closed on the thread pool, one file at a time.
  */
 export function closeMemory(fd: OwnedFd): void {
-  if (!hasSeals(fd) || statFile(fd).size <= FREED_AT_ONCE_BYTES) {
+  if (!isLargeMemory(fd)) {
     fd.close();
     return;
   }
   unclosed.push(fd);
   if (unclosed.length === 1) closeNext();
+}
+
+/** True for what cannot be looked at: it is closed all the same, and nobody waits for that. */
+function isLargeMemory(fd: OwnedFd): boolean {
+  try {
+    return hasSeals(fd) && statFile(fd).size > FREED_AT_ONCE_BYTES;
+  } catch {
+    return true;
+  }
 }
 
 /** WHY: what cannot be looked at is closed all the same. */
