@@ -33,7 +33,7 @@ export interface SweepOptions {
   readonly check: (result: RoundResult) => void | Promise<void>;
 }
 
-/** WHY several: messages that arrive together take fewer calls than the same messages one after the other. */
+/** WHY the same call again: messages that arrive together take fewer calls than the same messages one after the other. */
 const MISSED_ROUNDS = 3;
 
 /** @returns the calls that failed, each once */
@@ -52,6 +52,7 @@ export async function sweepSystemCalls(
         if (result.error !== undefined) throw result.error;
         missed += 1;
         if (missed === MISSED_ROUNDS) return failed;
+        n -= 1;
         break;
       }
       missed = 0;
