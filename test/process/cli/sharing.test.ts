@@ -37,7 +37,7 @@ describe("cuda-ipc hub serve", () => {
       /over its limit of 2 \(limits\.user\.objects\)/,
     );
     const status = await rig.ok("hub", "status");
-    assert.match(status, /the hub: objects 2 of 100000\n +the hub: descriptors 2 of \d+\n/);
+    assert.match(status, /the hub: objects 2 of 50000\n +the hub: descriptors 2 of \d+\n/);
     assert.match(status, / +you: objects 2 of 2\n +you: hostBytes 8 KiB of 1 MiB\n +each client: leases 9\n/);
     served.child.kill("SIGTERM");
     const { stdout } = await served.outcome;
