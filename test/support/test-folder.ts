@@ -24,7 +24,8 @@ export class TestFolder {
   }
 
   [Symbol.dispose](): void {
-    rmSync(this.path, { recursive: true, force: true });
+    // WHY again: a process that was killed may have made a file in it meanwhile.
+    rmSync(this.path, { recursive: true, force: true, maxRetries: 10 });
   }
 
   /** Ends the hub that listens in this folder, whoever started it, with its keeper, and removes the folder. */

@@ -1,0 +1,48 @@
+/** Each system call of a hub fails in turn while a client asks for something. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { HubSite } from "./hub-site.js";
+import { checkLeaks } from "./leak-check.js";
+import { sweepSystemCalls } from "./system-call-sweep.js";
+
+export interface HubRequest {
+  readonly deed: string;
+  /** What the client has done before. */
+  readonly before: readonly string[];
+  /** Calls that have to be among those that failed. */
+  readonly calls: readonly string[];
+}
+
+/** What a client whose request met the failure may be told. */
+const TOLD: ReadonlySet<string | null> = new Set([
+  null,
+  "HUB_GONE",
+  "DISK_FULL",
+  "HUB_UNAVAILABLE",
+  "TOO_MANY_FDS",
+  "OUT_OF_MEMORY",
+  "SYSTEM_ERROR",
+  "PERMISSION_DENIED",
+]);
+
+/** WHY in several files: each sweep takes some seconds, and a file has its time limit. */
+export function describeSweeps(title: string, requests: readonly HubRequest[]): void {
+  describe(title, () => {
+    const site = new HubSite();
+    checkLeaks(() => site.close());
+
+    for (const { deed, before, calls } of requests) {
+      it(`is told to who asked for ${deed}, and to nobody else`, async () => {
+        const failed = await sweepSystemCalls(
+          async ({ failing }) => {
+            await site.prepare(before);
+            const { code, message } = await failing(() => site.tell(deed));
+            assert.ok(TOLD.has(code), `${code}: ${message}`);
+          },
+          { check: (result) => site.check(result) },
+        );
+        for (const call of calls) assert.ok(failed.has(call), `${call} is not among ${[...failed].join(", ")}`);
+      });
+    }
+  });
+}
