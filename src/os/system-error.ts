@@ -22,7 +22,11 @@ const codes = new Map<number, ErrorCode>([
   [errnos.ECONNRESET, "PEER_GONE"],
 ]);
 
-const names = new Map<number, string>(Object.entries(errnos).map(([name, value]) => [value, name]));
+/** WHY one more: two names have the same number, and this is the one that the manual pages use. */
+const names = new Map<number, string>([
+  ...Object.entries(errnos).map(([name, value]) => [value, name] as const),
+  [errnos.EAGAIN, "EAGAIN"],
+]);
 
 /** @param attempt the attempt in words: `map 4096 bytes of "frame"` */
 export function systemError(attempt: string, call: string, errno: number = lastErrno()): SystemError {

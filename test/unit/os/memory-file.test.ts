@@ -44,7 +44,7 @@ describe("a memory file on which somebody holds a lease", () => {
     using _ = leased(file, F_WRLCK);
     assert.throws(
       () => reopenReadOnly(file),
-      (error) => hasCode(error, "SYSTEM_ERROR") && /EWOULDBLOCK/.test(String(error)),
+      (error) => hasCode(error, "SYSTEM_ERROR") && /EAGAIN/.test(String(error)),
     );
   });
 
@@ -53,7 +53,7 @@ describe("a memory file on which somebody holds a lease", () => {
     using _ = leased(file, F_RDLCK);
     assert.throws(
       () => reopenWritable(file),
-      (error) => hasCode(error, "SYSTEM_ERROR") && /EWOULDBLOCK/.test(String(error)),
+      (error) => hasCode(error, "SYSTEM_ERROR") && /EAGAIN/.test(String(error)),
     );
   });
 });
