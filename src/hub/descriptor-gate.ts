@@ -30,7 +30,7 @@ interface Gate {
   retiredAtMs?: number;
 }
 
-/** What one user's connections want of the gate. */
+/** One user's orders: how many the gate has, and those that wait. */
 interface UserOrders {
   underWay: number;
   readonly waiting: GateOrder[];

@@ -30,7 +30,7 @@ export class UserTurns {
   readonly #waiting = new Set<User>();
   readonly #nowMs: () => number;
   readonly #log: (error: unknown) => void;
-  /** What the user who has used most has used of this turn. */
+  /** The largest `usedMs` of all users. */
   #usedMost = 0;
   #running = false;
   #nextTurn: NodeJS.Immediate | undefined;
@@ -72,8 +72,8 @@ export class UserTurns {
   }
 
   /**
-   * Whether somebody may want more time than is left. WHY not always: to end each turn would cost a hub that has little to do another
-   * round of the event loop for each message. What was used of a turn is kept until then, so nobody gets more.
+   * Whether this turn has to end: a user waits, or has used half of the time. WHY not after each message: the end of a turn is another
+   * round of the event loop. Until then `usedMs` stays as it is, so nobody gets more time by it.
    */
   #isBusy(): boolean {
     return this.#waiting.size > 0 || this.#usedMost > SLICE_MS / 2;
