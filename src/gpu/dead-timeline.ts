@@ -1,9 +1,10 @@
 /** Ends a timeline on behalf of its owner, who died: everybody who waits for it, streams of GPUs included, is released by the write of a word. */
 import { CudaIpcError } from "../base/errors.js";
-import { wordsFrom } from "../os/file-calls.js";
 import { inspectMemoryFile } from "../os/memory-file.js";
+import { OwnMemory } from "../os/own-memory.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { poisonFile } from "../wire/timeline-line.js";
+import { SharedWords } from "../os/shared-words.js";
+import { LINE_BYTES, poisonFile } from "../wire/timeline-line.js";
 import { checkPlace, type TimelinePlace } from "./timeline.js";
 
 /**
@@ -17,5 +18,7 @@ export function endTimelineOfDead(fd: OwnedFd, place: TimelinePlace): void {
   if (flaw !== undefined) throw new CudaIpcError("INVALID_DESCRIPTOR", `${attempt}: ${flaw}`);
   checkPlace("of a dead process", place, byteLength);
   if (!writable) throw new CudaIpcError("PERMISSION_DENIED", `${attempt}: its descriptor is for reading alone`);
-  poisonFile(wordsFrom(fd, place.byteOffset));
+  using ownMemory = new OwnMemory();
+  using line = new SharedWords({ fd, ...place, byteLength: LINE_BYTES }, ownMemory);
+  poisonFile(line);
 }

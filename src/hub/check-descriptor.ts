@@ -74,7 +74,7 @@ export function checkUse<Fd>(
   attempt: string,
   { descriptor, sharing, writable }: { readonly descriptor: Descriptor; readonly sharing: Sharing; writable: boolean },
   fds: readonly Fd[],
-  ports: Pick<HubPorts<Fd>, "restrictMemoryFile" | "closeSeals" | "inspectMemoryFile">,
+  ports: Pick<HubPorts<Fd>, "inspectMemoryFile">,
 ): void {
   const refuse: Refuse = (found) => new CudaIpcError("INVALID_DESCRIPTOR", `Cannot ${attempt}: ${found}`);
   const { content, mechanism } = descriptor;
@@ -82,18 +82,16 @@ export function checkUse<Fd>(
   // WHY: the hub ends the timeline when its owner dies.
   if (isTimeline && !writable) throw refuse("its descriptor is for reading alone");
   const words = content.kind === "channel" ? fds.filter((_, index) => isWordsFile(index)) : [];
-  const sealed = [...(isHostMemory(descriptor) ? fds.slice(0, 1) : []), ...words];
-  // WHY: whoever may write to a file can seal it against writing, for its owner and the hub too.
-  if (!sealed.every((fd) => ports.closeSeals(fd)))
-    throw refuse("others could seal its memory (F_SEAL_SEAL is missing)");
-  // WHY again: it may have been sealed since it was looked at.
-  const mustTake = isTimeline ? sealed : words;
-  if (!mustTake.every((fd) => ports.inspectMemoryFile(fd).writable)) throw refuse("it was sealed against writing");
+  const hostMemory = isHostMemory(descriptor) ? fds.slice(0, 1) : [];
+  // WHY the hub does not add the seal, nor change the mode below: both wait for whoever writes to the file, as long as that one likes.
+  // WHY the seal: whoever may write to a file could seal it against writing, for its owner and the hub too.
+  if (![...hostMemory, ...words].every((fd) => ports.inspectMemoryFile(fd).sealsClosed))
+    throw refuse("others could seal its memory: it lacks F_SEAL_SEAL");
   if (sharing.with === "private") return;
   const isGuarded = mechanism === "memfd" && (isTimeline || sharing.access === "read");
-  const guarded = [...(isGuarded ? fds.slice(0, 1) : []), ...words];
-  if (guarded.every((fd) => ports.restrictMemoryFile(fd))) return;
-  throw refuse("other users could write to its memory file, and the hub may not change its mode (fchmod 0444)");
+  const guarded = [...(isGuarded ? hostMemory : []), ...words];
+  if (!guarded.some((fd) => ports.inspectMemoryFile(fd).othersMayWrite)) return;
+  throw refuse("other users could write to its memory file: its mode must be 0644 or less (fchmod)");
 }
 
 /**

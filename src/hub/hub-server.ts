@@ -15,6 +15,7 @@ import type { SeqpacketSocket } from "../os/seqpacket.js";
 import { ClientConnections, describeError } from "./client-connections.js";
 import { DescriptorGate } from "./descriptor-gate.js";
 import { Entrance } from "./entrance.js";
+import type { FileWords } from "./file-words.js";
 import { HubCore } from "./hub-core.js";
 import { HubFiles } from "./hub-files.js";
 import type { HubService } from "./hub-service.js";
@@ -40,6 +41,7 @@ export class HubServer {
   readonly #files: HubFiles;
   readonly #entrance: Entrance;
   readonly #journal: Journal;
+  readonly #words: FileWords;
   readonly #service: HubService | undefined;
   readonly #idleMs: number;
   readonly #limitedLog: LimitedLog;
@@ -54,6 +56,7 @@ export class HubServer {
     const { socketPath } = acquired;
     this.socketPath = socketPath;
     this.#journal = acquired.journal;
+    this.#words = acquired.words;
     this.#service = options.service;
     this.#idleMs = options.idleMs ?? defaults.hubIdleMs;
     this.#limitedLog = new LimitedLog(options.log ?? (() => {}));
@@ -162,6 +165,7 @@ export class HubServer {
         () => releaseAll(this.#connections.releases()),
         () => this.#gate.close(),
         () => this.#core.close(),
+        () => this.#words.close(),
         () => this.#service?.close(),
         () => this.#entrance.close(),
         () => this.#journal.close(),
@@ -185,7 +189,7 @@ export class HubServer {
   #ports(): HubPorts<OwnedFd> {
     const connections = this.#connections;
     return {
-      ...systemPorts(this.#log),
+      ...systemPorts(this.#words, this.#log),
       reply: (connection, reply, fds, again) => connections.reply(connection, reply, fds, again),
       hangUp: (connection) => connections.hangUp(connection),
       forget: (connection) => connections.forget(connection),

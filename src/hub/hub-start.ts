@@ -9,6 +9,7 @@ import { ownIdentity } from "../os/process-identity.js";
 import { hubSocketPath, prepareCommonFolder, prepareRuntimeFolder } from "../os/runtime-folder.js";
 import { SeqpacketListener, SeqpacketSocket } from "../os/seqpacket.js";
 import { removeStaleSocket } from "../os/socket-file.js";
+import { FileWords } from "./file-words.js";
 import type { HubService } from "./hub-service.js";
 import type { Inheritance } from "./inheritance.js";
 import { inheritanceAfterCrash } from "./inheritance-after-crash.js";
@@ -40,6 +41,7 @@ export interface Acquired {
   /** Whether the listener was made by another process. */
   readonly isPassed: boolean;
   readonly journal: Journal;
+  readonly words: FileWords;
   readonly inheritance: Inheritance<OwnedFd>;
 }
 
@@ -60,6 +62,7 @@ export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
   // WHY: the lock can have been removed under a hub that lives.
   if (passed === undefined) refuseSecondHub(socketPath);
   else scope.own(passed, (passed) => passed.close());
+  const words = scope.own(new FileWords(), (words) => words.close());
   const { bootId } = ownIdentity();
   const journalPath = journalPathOf(socketPath);
   const { journal, state } = Journal.open(journalPath, bootId, log);
@@ -70,7 +73,7 @@ export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
   const memory = service?.takeMemory(state.objects) ?? new Map<number, ObjectMemory<OwnedFd>>();
   for (const { fds } of memory.values()) scope.defer(() => releaseAll(fds.map((fd) => () => fd.close())));
   const isPassed = passed !== undefined;
-  return { socketPath, lock, listener, isPassed, journal, inheritance: inheritanceAfterCrash(state, memory) };
+  return { socketPath, lock, listener, isPassed, journal, words, inheritance: inheritanceAfterCrash(state, memory) };
 }
 
 /** The lock of the earlier hub, if the file that is there now is the one that is locked. */

@@ -85,8 +85,6 @@ export interface HubPorts<Fd> {
   objectLost(words: string): void;
   closeFd(fd: Fd): void;
   inspectMemoryFile(fd: Fd): MemoryFileFacts;
-  /** Sees to it that other users cannot open this host memory anew for writing; false where that cannot be done. */
-  restrictMemoryFile(fd: Fd): boolean;
   /** A descriptor of the same host memory that cannot be mapped writable; the core owns it. */
   reopenReadOnly(fd: Fd): Fd;
   /** A writable descriptor of host memory, of which one for reading is here; undefined where the system does not allow that. */
@@ -97,8 +95,6 @@ export interface HubPorts<Fd> {
   isDeviceMemory(fd: Fd): boolean;
   /** Whether a descriptor is a bell (eventfd). */
   isBell(fd: Fd): boolean;
-  /** Sees to it that nobody can seal this memory file any further, and so keep it from being written; false where that cannot be done. */
-  closeSeals(fd: Fd): boolean;
   /** A reader's page is given to the holder of this lease. @throws where it cannot be written */
   beginPlace(page: Fd, lease: number): void;
   /** A reader is gone, and its GPU work has ended: what it held of the channel is free. */

@@ -1,32 +1,21 @@
 /** The ports of the hub's core that are calls of the system and nothing else. */
 import { isBell, ringBell } from "../os/bell.js";
-import { wordsFrom } from "../os/file-calls.js";
 import { closeMemory, isDeviceMemory } from "../os/foreign-fd.js";
-import {
-  closeSeals,
-  inspectMemoryFile,
-  reopenReadOnly,
-  reopenWritable,
-  restrictMemoryFile,
-} from "../os/memory-file.js";
+import { inspectMemoryFile, reopenReadOnly, reopenWritable } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { beginPlace, endPlace } from "../ring/channel-end.js";
-import { poisonFile } from "../wire/timeline-line.js";
 import { describeError } from "./client-connections.js";
-import { endWriterBy, wordsOf } from "./end-channel.js";
+import type { FileWords } from "./file-words.js";
 import type { HubPorts } from "./ports.js";
 
 export type SystemPorts = Pick<
   HubPorts<OwnedFd>,
   | "closeFd"
   | "inspectMemoryFile"
-  | "restrictMemoryFile"
   | "reopenReadOnly"
   | "reopenWritable"
   | "endTimeline"
   | "isDeviceMemory"
   | "isBell"
-  | "closeSeals"
   | "beginPlace"
   | "endPlace"
   | "endWriter"
@@ -35,24 +24,22 @@ export type SystemPorts = Pick<
   | "monotonicMs"
 >;
 
-export function systemPorts(log: (line: string) => void): SystemPorts {
+export function systemPorts(words: FileWords, log: (line: string) => void): SystemPorts {
   return {
     closeFd: (fd) => closeFd(fd, log),
     inspectMemoryFile,
-    restrictMemoryFile,
     reopenReadOnly,
     reopenWritable,
     endTimeline: (memory, byteOffset) => {
-      attempt("end a timeline", () => poisonFile(wordsFrom(memory, byteOffset)), log);
+      attempt("end a timeline", () => words.endTimeline(memory, byteOffset), log);
     },
     isDeviceMemory,
     isBell,
-    closeSeals,
-    beginPlace: (page, lease) => beginPlace(wordsOf(page), lease),
+    beginPlace: (page, lease) => words.beginPlace(page, lease),
     endPlace: (page) => {
-      attempt("end the place of a reader", () => endPlace(wordsOf(page)), log);
+      attempt("end the place of a reader", () => words.endPlace(page), log);
     },
-    endWriter: (control, next) => attempt("end a channel", () => endWriterBy(control, next), log) ?? true,
+    endWriter: (control, next) => attempt("end a channel", () => words.endWriter(control, next), log) ?? true,
     ringBell: (bell) => {
       attempt("ring a bell", () => ringBell(bell), log);
     },

@@ -35,21 +35,6 @@ export function writeFilePart(fd: OwnedFd, bytes: Uint8Array, byteOffset: number
   }
 }
 
-/** 64-bit words of a file from a byte on. WHY not by a mapping: a store can end this process, a write to the file only fails. */
-export function wordsFrom(
-  fd: OwnedFd,
-  start: number,
-): { read(byteOffset: number): bigint; write(byteOffset: number, word: bigint): void } {
-  return {
-    read: (byteOffset) => {
-      const word = new BigInt64Array(1);
-      readFilePart(fd, new Uint8Array(word.buffer), start + byteOffset);
-      return word[0] as bigint;
-    },
-    write: (byteOffset, word) => writeFilePart(fd, new Uint8Array(BigInt64Array.of(word).buffer), start + byteOffset),
-  };
-}
-
 /** From here on nobody but its owner can use the file (0600). */
 export function restrictToOwner(path: string): void {
   setMode(path, 0o600, `restrict ${path} to its owner`);

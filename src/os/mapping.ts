@@ -17,6 +17,9 @@ const MAP_ANONYMOUS = 0x20;
 const MAP_NORESERVE = 0x4000;
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 
+/** A multiple of every page size of Linux. */
+export const PAGE_BYTES_MAX = 64 * 1024;
+
 export type Access = "read" | "read-write";
 
 let openBytes = 0;
@@ -32,9 +35,12 @@ export class Mapping {
     openBytes += byteLength;
   }
 
-  /** Maps the first `byteLength` bytes of a file that other processes map too. The descriptor may be closed afterwards. */
-  static shared(fd: OwnedFd, byteLength: number, access: Access): Mapping {
-    return Mapping.#map(byteLength, protectionOf(access), MAP_SHARED, fd.number);
+  /**
+   * Maps `byteLength` bytes of a file that other processes map too, from `byteOffset` on, a multiple of `PAGE_BYTES_MAX`.
+   * The descriptor may be closed afterwards.
+   */
+  static shared(fd: OwnedFd, byteLength: number, access: Access, byteOffset = 0): Mapping {
+    return Mapping.#map(byteLength, protectionOf(access), MAP_SHARED, fd.number, byteOffset);
   }
 
   /** Maps fresh zeroed memory of this process alone. */
@@ -47,8 +53,8 @@ export class Mapping {
     return Mapping.#map(byteLength, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
   }
 
-  static #map(byteLength: number, protection: number, flags: number, fd: number): Mapping {
-    const address = libc().mmap(null, byteLength, protection, flags, fd, 0);
+  static #map(byteLength: number, protection: number, flags: number, fd: number, byteOffset = 0): Mapping {
+    const address = libc().mmap(null, byteLength, protection, flags, fd, byteOffset);
     if (address === MAP_FAILED) throw systemError(`map ${byteLength} bytes`, "mmap");
     return new Mapping(address, byteLength);
   }

@@ -3,7 +3,7 @@
  * can be ended by a shrink under its feet (SIGBUS), and of a mode by which other users who got a descriptor for reading
  * cannot open it anew for writing. https://man7.org/linux/man-pages/man2/memfd_create.2.html
  */
-import { type BigIntStats, fchmodSync, writeSync } from "node:fs";
+import { fchmodSync, writeSync } from "node:fs";
 import { hasCode } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
 import { lastErrno, libc } from "../ffi/libc.js";
@@ -31,17 +31,14 @@ const HUGETLBFS_MAGIC = 0x9584_58f6;
 const STATFS_BYTES = 256;
 const WRITE_SEALS = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
 /**
- * Nobody opens it for writing by its name in /proc; who was sent a writable descriptor has one.
+ * No other user opens it for writing by its name in /proc; who was sent a writable descriptor has one.
  * WHY: memory files are made with mode 0777, whatever the umask, and a descriptor for reading leads to that name.
  */
-const READ_ONLY_MODE = 0o444;
-const OWNER_WRITE = 0o200;
+const OWNER_WRITES_MODE = 0o644;
 const OTHERS_WRITE = 0o022;
-/** Far more often than other processes of the owner can come between two steps of `reopenWritable`. */
-const REOPEN_ATTEMPTS = 100;
 
 export interface MemoryFileOptions {
-  /** Its permissions: 0444 unless given. With 0600 other processes of the same user, and nobody else, may open it by its name in /proc. */
+  /** Its permissions: 0644 unless given. With 0600 other processes of the same user, and nobody else, may open it by its name in /proc. */
   readonly mode?: number;
 }
 
@@ -54,7 +51,7 @@ export function createMemoryFile(name: string, byteLength: number, options: Memo
     }
     // WHY F_SEAL_SEAL: whoever may write could otherwise keep everybody from writing, for good (F_SEAL_WRITE).
     seal(fd, SIZE_SEALS | F_SEAL_SEAL);
-    setMode(fd, options.mode ?? READ_ONLY_MODE);
+    setMode(fd, options.mode ?? OWNER_WRITES_MODE);
     return fd;
   });
 }
@@ -71,7 +68,7 @@ export function createConstantFile(name: string, content: Uint8Array): OwnedFd {
       throw fromNodeError(`fill memory file "${name}" with ${content.byteLength} bytes`, error);
     }
     seal(fd, SIZE_SEALS | F_SEAL_WRITE | F_SEAL_SEAL);
-    setMode(fd, READ_ONLY_MODE);
+    setMode(fd, OWNER_WRITES_MODE);
     return fd;
   });
 }
@@ -86,9 +83,10 @@ export interface MemoryFileFacts {
   readonly writable: boolean;
   /** Which file it is, as `device:inode`: the same for all descriptors of one file, and of no other for as long as one of them is open. */
   readonly inode: string;
-  /** Its permissions: `0o444`. */
-  readonly mode: number;
-  readonly ownerUid: number;
+  /** Nobody can seal it any further, and so keep it from being written. */
+  readonly sealsClosed: boolean;
+  /** Other users than its owner can open it anew for writing, by way of a descriptor for reading. */
+  readonly othersMayWrite: boolean;
   /** Why it cannot be used at all, as the end of a sentence; absent if it can. Nothing is sealed then. */
   readonly flaw?: string;
 }
@@ -112,14 +110,14 @@ export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
     contentSealed: sizeSealed && (seals & F_SEAL_WRITE) !== 0,
     writable: writable && (seals & WRITE_SEALS) === 0,
     inode: `${stats.dev}:${stats.ino}`,
-    mode: permissions(stats),
-    ownerUid: Number(stats.uid),
+    sealsClosed: (seals & F_SEAL_SEAL) !== 0,
+    othersMayWrite: (Number(stats.mode) & OTHERS_WRITE) !== 0,
   };
 }
 
 function unusable(flaw: string): MemoryFileFacts {
-  const nothing = { byteLength: 0, sizeSealed: false, contentSealed: false, writable: false };
-  return { ...nothing, inode: "", mode: 0, ownerUid: -1, flaw };
+  const nothing = { byteLength: 0, sizeSealed: false, contentSealed: false, sealsClosed: false, writable: false };
+  return { ...nothing, inode: "", othersMayWrite: true, flaw };
 }
 
 /** Only for descriptors with seals. */
@@ -140,69 +138,13 @@ export function reopenReadOnly(fd: OwnedFd): OwnedFd {
  */
 export function reopenWritable(fd: OwnedFd): OwnedFd | undefined {
   const seals = sealsOf(fd);
-  // WHY: the mode of other files is not for this process to change, and it may get any descriptor from others.
   if (!isSizeSealed(seals) || (seals & WRITE_SEALS) !== 0) return undefined;
-  const mode = permissions(statFile(fd));
-  for (let attempt = 0; attempt < REOPEN_ATTEMPTS; attempt += 1) {
-    const opened = tryOpenWritable(fd);
-    if (opened !== undefined) return opened;
-    // WHY not 0600: only the owner's bit is set, so that nobody else gets in meanwhile and others can go on opening it for reading.
-    if (!trySetMode(fd, mode | OWNER_WRITE)) return undefined;
-    const reopened = openWithMode(fd, mode & ~OWNER_WRITE);
-    // Another process of the owner that does the same has taken the bit away again.
-    if (reopened !== undefined) return reopened;
-  }
-  return undefined;
-}
-
-/**
- * Makes a memory file that somebody else made one that nobody else can open for writing; true if it is so in the end.
- * False where it is another user's, who let others write, and for what is no memory file of sealed size, which is left alone.
- */
-export function restrictMemoryFile(fd: OwnedFd): boolean {
-  // WHY: the descriptor may be of anything that its sender could open, /dev/null or a folder, and this process be root.
-  if (!isSizeSealed(sealsOf(fd))) return false;
-  const mode = permissions(statFile(fd));
-  if (mode === READ_ONLY_MODE || trySetMode(fd, READ_ONLY_MODE)) return true;
-  // WHY again: F_SEAL_EXEC keeps the bits for execution as they are.
-  return trySetMode(fd, (mode & 0o111) | READ_ONLY_MODE) || (mode & OTHERS_WRITE) === 0;
-}
-
-/**
- * From here on nobody can add a seal to this memory file.
- * @returns false if it can still be sealed, because the descriptor is for reading alone, and for what is no memory file of sealed size
- */
-export function closeSeals(fd: OwnedFd): boolean {
-  const seals = sealsOf(fd);
-  if (!isSizeSealed(seals)) return false;
-  if ((seals & F_SEAL_SEAL) !== 0) return true;
-  // It fails by way of a descriptor for reading alone.
-  libc().fcntl(fd.number, F_ADD_SEALS, F_SEAL_SEAL);
-  return (sealsOf(fd) & F_SEAL_SEAL) !== 0;
-}
-
-/** Opens it for writing, and sets the mode again whatever comes of that. */
-function openWithMode(fd: OwnedFd, mode: number): OwnedFd | undefined {
-  return acquireIn((scope) => {
-    scope.defer(() => setMode(fd, mode));
-    const opened = tryOpenWritable(fd);
-    scope.defer(() => opened?.close());
-    setMode(fd, mode);
-    return opened;
-  });
-}
-
-function tryOpenWritable(fd: OwnedFd): OwnedFd | undefined {
   try {
     return openFile(`/proc/self/fd/${fd.number}`, "memory-read-write", "reopen a memory file for writing");
   } catch (error) {
     if (hasCode(error, "PERMISSION_DENIED")) return undefined;
     throw error;
   }
-}
-
-function permissions(stats: BigIntStats): number {
-  return Number(stats.mode & 0o7777n);
 }
 
 /** Whether the kernel keeps the file in memory: a memory file, or another file of tmpfs. */
@@ -225,17 +167,6 @@ function setMode(fd: OwnedFd, mode: number): void {
     fchmodSync(fd.number, mode);
   } catch (error) {
     throw fromNodeError(`set the mode of a memory file to 0${mode.toString(8)}`, error);
-  }
-}
-
-/** False where the system does not allow it. */
-function trySetMode(fd: OwnedFd, mode: number): boolean {
-  try {
-    setMode(fd, mode);
-    return true;
-  } catch (error) {
-    if (hasCode(error, "PERMISSION_DENIED")) return false;
-    throw error;
   }
 }
 

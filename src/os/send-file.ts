@@ -3,9 +3,8 @@
  * Measured faster than read and write, and than reading into a mapping, whose page faults cost more than the copy.
  */
 import type { Deadline } from "../base/deadline.js";
-import { CudaIpcError, hasCode } from "../base/errors.js";
+import { CudaIpcError } from "../base/errors.js";
 import { libc } from "../ffi/libc.js";
-import { reopenWritable } from "./memory-file.js";
 import { openFile } from "./open-file.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { systemError } from "./system-error.js";
@@ -42,7 +41,7 @@ export async function sendFile(
   options: SendFileOptions,
 ): Promise<void> {
   // WHY: sendfile works at the file position, which duplicates of a descriptor share with everybody; a reopened one has its own.
-  using target = seek(reopenTarget(to.fd), to.byteOffset);
+  using target = seek(reopen(to.fd.number, "read-write"), to.byteOffset);
   using source = seek(reopen(from.fd, "read"), from.byteOffset);
   for (let done = 0; done < byteLength; ) {
     options.deadline.check();
@@ -58,17 +57,6 @@ export async function sendFile(
 
 function reopen(fd: number, use: "read" | "read-write"): OwnedFd {
   return openFile(`/proc/self/fd/${fd}`, use, "open a file a second time");
-}
-
-function reopenTarget(fd: OwnedFd): OwnedFd {
-  try {
-    return reopen(fd.number, "read-write");
-  } catch (error) {
-    // A memory file, which its owner too may open for reading alone.
-    const opened = hasCode(error, "PERMISSION_DENIED") ? reopenWritable(fd) : undefined;
-    if (opened !== undefined) return opened;
-    throw error;
-  }
 }
 
 /** Goes to the byte; a descriptor that cannot is closed. */

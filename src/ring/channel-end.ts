@@ -1,6 +1,6 @@
 /**
- * What the hub does to the words of a channel when somebody joins, leaves or dies, by way of their files: it maps nothing. Each write is
- * of aligned words, which the kernel copies at once. The caller rings the bells afterwards.
+ * What the hub does to the words of a channel when somebody joins, leaves or dies, by way of their files. Each write is of an aligned word,
+ * which is copied at once. The caller rings the bells afterwards.
  */
 import { CLAIMS, control, LINE_BYTES, page, READY_LINES, readerStates, writerStates } from "./channel-layout.js";
 

@@ -76,21 +76,19 @@ export function poison(line: Line): void {
   Atomics.store(line.words, line.index + VALUE, POISON);
 }
 
-/**
- * As `poison`, where the words can only be read and written as a file. WHY it is as good: each write is of one aligned word, which the
- * kernel copies at once.
- */
-export function poisonFile(file: WordFile): void {
-  const value = file.read(VALUE * 8);
-  if (value === POISON) return;
-  file.write(FINAL * 8, value);
-  file.write(VALUE * 8, POISON);
+/** As `poison`, for words that are not mapped for JavaScript. */
+export function poisonFile(line: LineBytes): void {
+  const value = new BigInt64Array(1);
+  line.read(VALUE * 8, new Uint8Array(value.buffer));
+  if (value[0] === POISON) return;
+  line.write(FINAL * 8, new Uint8Array(value.buffer));
+  line.write(VALUE * 8, new Uint8Array(BigInt64Array.of(POISON).buffer));
 }
 
-/** The words of one line, by their place in bytes. */
-export interface WordFile {
-  read(byteOffset: number): bigint;
-  write(byteOffset: number, word: bigint): void;
+/** The bytes of one line, of which an aligned word is copied at once. */
+export interface LineBytes {
+  read(byteOffset: number, into: Uint8Array): void;
+  write(byteOffset: number, bytes: Uint8Array): void;
 }
 
 /** A value to signal or to wait for. WHY a number stays one: drivers take it in less time than its bigint. */

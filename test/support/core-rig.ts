@@ -78,10 +78,8 @@ export class CoreRig implements HubPorts<number> {
   monotonic = 0;
   /** What `record` throws, once, for a gain. */
   recordFailure: CudaIpcError | undefined;
-  /** Whether memory files can be kept from other users, and be opened anew for writing. */
-  restricts = true;
+  /** Whether memory files can be opened anew for writing. */
   reopensWritable = true;
-  closesSeals = true;
   /** What `beginPlace` throws, once. */
   placeFailure: CudaIpcError | undefined;
   /** What `reopenReadOnly` throws, once. */
@@ -299,11 +297,6 @@ export class CoreRig implements HubPorts<number> {
     return this.reopensWritable ? this.fd({ ...this.facts.get(fd), writable: true }) : undefined;
   }
 
-  restrictMemoryFile(fd: number): boolean {
-    assert.ok(this.open.has(fd), `descriptor ${fd} is restricted after it was closed`);
-    return this.restricts;
-  }
-
   endTimeline(fd: number, byteOffset: number): void {
     assert.ok(this.open.has(fd), `a timeline in descriptor ${fd} is ended after it was closed`);
     this.ended.push({ fd, byteOffset });
@@ -317,11 +310,6 @@ export class CoreRig implements HubPorts<number> {
   isBell(fd: number): boolean {
     assert.ok(this.open.has(fd), `descriptor ${fd} is looked at after it was closed`);
     return this.bells.has(fd);
-  }
-
-  closeSeals(fd: number): boolean {
-    assert.ok(this.open.has(fd), `descriptor ${fd} is sealed after it was closed`);
-    return this.closesSeals;
   }
 
   beginPlace(page: number, lease: number): void {
@@ -364,6 +352,6 @@ export class CoreRig implements HubPorts<number> {
   }
 }
 
-function theFile(number: number): Pick<MemoryFileFacts, "inode" | "mode" | "ownerUid"> {
-  return { inode: `1:${number}`, mode: 0o444, ownerUid: HUB_UID };
+function theFile(number: number): Pick<MemoryFileFacts, "inode" | "sealsClosed" | "othersMayWrite"> {
+  return { inode: `1:${number}`, sealsClosed: true, othersMayWrite: false };
 }

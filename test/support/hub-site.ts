@@ -111,8 +111,8 @@ export class HubSite {
   }
 }
 
-/** The hub's lock, its listening socket, its journal, the watch of its folder and the socket of its gate. */
-const HUB_FDS = 5;
+/** The hub's lock, its listening socket, its journal, its own memory, the watch of its folder and the socket of its gate. */
+const HUB_FDS = 6;
 
 function counts(): Counts {
   return { fds: readdirSync("/proc/self/fd").length, ownedFds: openFdCount(), mappedBytes: mappedBytes() };

@@ -1,4 +1,4 @@
-/** Descriptors whose close or fstat waits for somebody else, and the processes that send them. */
+/** Descriptors of which a call waits for somebody else (close, fstat, write), and the processes behind them. */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -82,11 +82,11 @@ export const skipFuse =
         : false;
 
 /**
- * Answers what opens a file, and nothing from then on. Its child opens the file and sends it as it is told. With "file" it has no child:
- * the process that started it opens the file and says so.
+ * Answers what opens a file, and nothing from then on. Its child opens the file and sends it as it is told, or, with "write", writes what
+ * is in the file to descriptor 3. With "file" it has no child: the process that started it opens the file and says so.
  */
 const FUSE_SENDER = `
-import ctypes, json, os, socket, struct, sys, threading, time
+import ctypes, json, mmap, os, socket, struct, sys, threading, time
 folder, hub, moment, copies, user = sys.argv[1:]
 libc = ctypes.CDLL(None, use_errno=True)
 device = os.open("/dev/fuse", os.O_RDWR)
@@ -99,8 +99,26 @@ if moment != "file" and os.fork() == 0:
     os.close(device)
     os.read(ready[0], 1)
     file = os.open(folder + "/file", os.O_RDWR)
+    if moment == "write":
+        unread = mmap.mmap(file, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
     os.write(opened[1], b"x")
     os.read(ready[0], 1)
+    if moment == "write":
+        def write():
+            try:
+                os.write(3, unread)
+            except OSError:
+                # The server is gone.
+                os._exit(0)
+        threading.Thread(target=write).start()
+        time.sleep(0.2)
+        changer = os.fork()
+        if changer == 0:
+            os.fchmod(3, 0o644)
+            os._exit(0)
+        time.sleep(0.2)
+        print("waits" if os.waitpid(changer, os.WNOHANG)[0] == 0 else "free", flush=True)
+        threading.Event().wait()
     if moment == "unserved":
         os.setgid(int(user))
         os.setuid(int(user))
@@ -193,6 +211,33 @@ export class FuseSender {
   }
 
   /** WHY the server alone: its end ends the file system, and with it every wait for it. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.kill("SIGKILL");
+    await once(this.#server, "exit");
+  }
+}
+
+/**
+ * A process that writes to a memory file what it reads from a file of FUSE whose server does not answer. The kernel has everybody wait who
+ * writes to the memory, seals it or changes its mode, until this is disposed of.
+ */
+export class EndlessWrite {
+  readonly #server: ChildProcess;
+
+  private constructor(server: ChildProcess) {
+    this.#server = server;
+  }
+
+  static async start(folder: string, memory: OwnedFd): Promise<EndlessWrite> {
+    const args = ["-c", FUSE_SENDER, folder, "", "write", "0", "0"];
+    const server = spawn("python3", args, { stdio: ["ignore", "pipe", "inherit", memory.number] });
+    assert.ok(server.stdout !== null);
+    const lines = createInterface({ input: server.stdout });
+    const [line] = (await soon("it writes", Promise.race([once(lines, "line"), once(server, "exit")]))) as [string];
+    assert.equal(line, "waits");
+    return new EndlessWrite(server);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server.kill("SIGKILL");
     await once(this.#server, "exit");

@@ -1,18 +1,37 @@
-/** Descriptors whose close waits for somebody else: whatever a client sends, the hub goes on for all others. */
+/** Descriptors of which a call waits for somebody else: whatever a client sends, the hub goes on for all others. */
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
 import type { Hub } from "../../../src/client/hub.js";
+import { libc } from "../../../src/ffi/libc.js";
+import { createBell } from "../../../src/os/bell.js";
+import { Mapping } from "../../../src/os/mapping.js";
+import { createMemoryFile } from "../../../src/os/memory-file.js";
+import { OwnedFd } from "../../../src/os/owned-fd.js";
+import {
+  controlByteLength,
+  control as controlWords,
+  PAGE_BYTES,
+  page as pageWords,
+  writerStates,
+} from "../../../src/ring/channel-layout.js";
+import { lineAt, stateOf } from "../../../src/wire/timeline-line.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { channelOf, hostArray, timelineDescriptor } from "../../support/messages.js";
+import { RawClient } from "../../support/raw-client.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
-import { FuseSender, skipFuse } from "../../support/waiting-fds.js";
+import { EndlessWrite, FuseSender, skipFuse } from "../../support/waiting-fds.js";
 
 const LINGERS = new URL("./actors/sends-lingering-sockets.js", import.meta.url);
 const ROUNDS = 20;
+const MFD_ALLOW_SEALING = 2;
+const F_ADD_SEALS = 1033;
+/** F_SEAL_SHRINK and F_SEAL_GROW. */
+const SIZE_SEALS = 6;
 
 /** Fails with TIMEOUT if the hub stands still. */
 async function bystander(hub: Hub): Promise<void> {
@@ -55,6 +74,80 @@ for (const moment of ["hello", "create", "unread"] as const) {
       }
     });
   });
+}
+
+describe("memory to which somebody writes without an end", { skip: skipFuse }, () => {
+  checkLeaks();
+
+  const held = { op: "create", name: "held", lifetime: "held" } as const;
+
+  it("holds up nobody when it is created, also if the hub does not take it", async () => {
+    await using testHub = await TestHub.start();
+    using client = await RawClient.connect(testHub.socket);
+    await using hub = await testHub.connect();
+    using memory = createMemoryFile("ours", 4096);
+    using unsealed = new OwnedFd(libc().memfd_create("open to seals", MFD_ALLOW_SEALING));
+    assert.equal(libc().ftruncate(unsealed.number, 4096), 0);
+    assert.equal(libc().fcntl(unsealed.number, F_ADD_SEALS, SIZE_SEALS), 0);
+    for (const fd of [memory, unsealed]) {
+      await using _writer = await EndlessWrite.start(writerFolder(testHub), fd);
+      for (const access of ["read", "read-write"]) {
+        const sharing = { with: "all", access };
+        const { ok, error } = await client.ask({ ...held, name: access, descriptor: hostArray, sharing }, [fd]);
+        assert.equal(ok ? "taken" : error?.code, fd === memory ? "taken" : "INVALID_DESCRIPTOR");
+      }
+      await bystander(hub);
+    }
+  });
+
+  it("holds up nobody when the owner of a timeline in it leaves, and who waits for the timeline is told", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    using memory = createMemoryFile("ours", 4096);
+    using mapping = Mapping.shared(memory, 4096, "read");
+    using client = await RawClient.connect(testHub.socket);
+    assert.ok((await client.ask({ ...held, descriptor: timelineDescriptor }, [memory])).ok);
+    await using _writer = await EndlessWrite.start(writerFolder(testHub), memory);
+    assert.ok((await client.ask({ op: "bye" })).ok);
+    const words = new BigInt64Array(mapping.view(0, 4096).buffer);
+    await until("the timeline has ended", () => stateOf(lineAt(words, 128)).ended);
+    await bystander(hub);
+  });
+
+  it("holds up nobody when a reader of a channel comes and leaves, nor when its writer does", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    const descriptor = channelOf({ readersMax: 1 });
+    using data = createMemoryFile("data", descriptor.allocationByteLength);
+    using control = createMemoryFile("control", controlByteLength(descriptor.content));
+    using page = createMemoryFile("page", PAGE_BYTES);
+    using roomBell = createBell();
+    using bell = createBell();
+    using owner = await RawClient.connect(testHub.socket);
+    const { result } = await owner.ask({ ...held, descriptor }, [data, control, roomBell, page, bell]);
+    assert.ok((await owner.ask({ op: "publish", object: result?.object })).ok);
+    await using _controlWriter = await EndlessWrite.start(writerFolder(testHub), control);
+    await using _pageWriter = await EndlessWrite.start(writerFolder(testHub), page);
+    using reader = await RawClient.connect(testHub.socket);
+    const opened = await reader.ask({ op: "open", name: "held", access: "read", wait: false, role: "reader" });
+    const leaseOf = () => readFileSync(`/proc/self/fd/${page.number}`).readBigInt64LE(pageWords.lease);
+    assert.equal(leaseOf(), BigInt(opened.result?.lease as number));
+    await bystander(hub);
+    assert.ok((await reader.ask({ op: "bye" })).ok);
+    await until("the reader's place is free", () => leaseOf() === 0n);
+    assert.ok((await owner.ask({ op: "bye" })).ok);
+    const stateOfWriter = () => readFileSync(`/proc/self/fd/${control.number}`).readInt32LE(controlWords.state);
+    await until("the channel has no writer", () => stateOfWriter() === writerStates.gone);
+    await bystander(hub);
+  });
+});
+
+let writerFolders = 0;
+
+function writerFolder(testHub: TestHub): string {
+  const folder = testHub.folder.file(`writer-${writerFolders++}`);
+  mkdirSync(folder);
+  return folder;
 }
 
 describe("the gate of a hub", () => {

@@ -54,10 +54,12 @@ export function checkCreated(descriptor: Descriptor, sharing: Sharing, held: rea
   const [memory] = held;
   const isTimeline = descriptor.content.kind === "timeline";
   if (memory === undefined || !isAsClaimed(descriptor, held) || (isTimeline && !memory.writable)) return false;
-  const guarded = sharing.with !== "private" && (isTimeline || sharing.access === "read");
   const words = descriptor.content.kind === "channel" ? held.filter(({ file }, i) => i > 0 && !file.isBell) : [];
-  if (sharing.with !== "private" && words.some(({ file }) => !file.restrictable)) return false;
-  return !guarded || descriptor.mechanism !== "memfd" || memory.file.restrictable;
+  const isHost = descriptor.mechanism === "memfd" || descriptor.device.kind === "host";
+  if (![...(isHost ? [memory] : []), ...words].every(({ file }) => file.facts.sealsClosed)) return false;
+  if (sharing.with === "private") return true;
+  const isGuarded = descriptor.mechanism === "memfd" && (isTimeline || sharing.access === "read");
+  return ![...(isGuarded ? [memory] : []), ...words].some(({ file }) => file.facts.othersMayWrite);
 }
 
 /** The memory that an object has from here on, undefined where it keeps what it has, or the code of the error. */

@@ -113,9 +113,10 @@ function create(id: number, around: Surroundings): Packet {
 
 function memoryFor({ content }: Descriptor, { random, world }: Surroundings): Held[] {
   const spoiled = random.chance(0.02);
-  const facts = { sizeSealed: !(spoiled && random.chance(0.5)), byteLength: spoiled ? 100 : 4096 };
-  const powers = { restrictable: random.chance(0.9), reopenable: random.chance(0.8) };
-  const memory: Held = { file: world.file({ ...facts, ...powers }), writable: random.chance(0.95) };
+  const size = { sizeSealed: !(spoiled && random.chance(0.5)), byteLength: spoiled ? 100 : 4096 };
+  const facts = { ...size, sealsClosed: random.chance(0.98), othersMayWrite: random.chance(0.1) };
+  const reopenable = random.chance(0.8);
+  const memory: Held = { file: world.file({ ...facts, reopenable }), writable: random.chance(0.95) };
   if (content.kind === "channel") return [memory, ...wordsFor(content, { random, world } as Surroundings)];
   if (content.kind !== "bundle") return [memory];
   return [memory, { file: world.file({ byteLength: random.chance(0.98) ? 200 : 199 }), writable: false }];
@@ -124,9 +125,10 @@ function memoryFor({ content }: Descriptor, { random, world }: Surroundings): He
 function wordsFor(content: ChannelContent, { random, world }: Surroundings): Held[] {
   const file = (byteLength: number): Held => {
     const spoiled = random.chance(0.003);
-    const powers = { restrictable: random.chance(0.99), reopenable: random.chance(0.8) };
+    const facts = { sealsClosed: random.chance(0.997), othersMayWrite: random.chance(0.01) };
+    const reopenable = random.chance(0.8);
     return {
-      file: world.file({ byteLength: byteLength + (spoiled ? 1 : 0), ...powers }),
+      file: world.file({ byteLength: byteLength + (spoiled ? 1 : 0), ...facts, reopenable }),
       writable: random.chance(0.995),
     };
   };

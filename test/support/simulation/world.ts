@@ -13,8 +13,6 @@ import type { Reply } from "../../../src/wire/messages.js";
 export interface File {
   readonly number: number;
   readonly facts: Omit<MemoryFileFacts, "writable">;
-  /** Whether the hub may keep other users from writing to it. */
-  readonly restrictable: boolean;
   /** Whether a descriptor for writing can be made of one for reading. */
   readonly reopenable: boolean;
   /** Whether the timeline in it has been ended. */
@@ -106,14 +104,13 @@ export class World implements HubPorts<number> {
     this.dead = false;
   }
 
-  file(
-    changes: Partial<File["facts"]> & { restrictable?: boolean; reopenable?: boolean; isBell?: boolean } = {},
-  ): File {
+  file(changes: Partial<File["facts"]> & { reopenable?: boolean; isBell?: boolean } = {}): File {
     this.#lastFile += 1;
-    const { restrictable = true, reopenable = true, isBell = false, ...facts } = changes;
-    const whole = { byteLength: 4096, sizeSealed: true, contentSealed: true, mode: 0o444, ownerUid: 0, ...facts };
+    const { reopenable = true, isBell = false, ...facts } = changes;
+    const seals = { sizeSealed: true, contentSealed: true, sealsClosed: true };
+    const whole = { byteLength: 4096, ...seals, othersMayWrite: false, ...facts };
     const inode = `1:${this.#lastFile}`;
-    const powers = { restrictable, reopenable, isBell };
+    const powers = { reopenable, isBell };
     const untouched = { ended: false, lease: 0, next: undefined, closed: false };
     return { number: this.#lastFile, facts: { ...whole, inode }, ...powers, ...untouched };
   }
@@ -217,10 +214,6 @@ export class World implements HubPorts<number> {
     return { ...file.facts, writable };
   }
 
-  restrictMemoryFile(fd: number): boolean {
-    return this.#look(fd, "restricted").file.restrictable;
-  }
-
   reopenReadOnly(fd: number): number {
     const { file } = this.#look(fd, "reopened");
     this.#checkFdTable();
@@ -247,11 +240,6 @@ export class World implements HubPorts<number> {
 
   isBell(fd: number): boolean {
     return this.#look(fd, "looked at").file.isBell;
-  }
-
-  closeSeals(fd: number): boolean {
-    this.#look(fd, "sealed");
-    return true;
   }
 
   beginPlace(fd: number, lease: number): void {

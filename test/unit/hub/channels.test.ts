@@ -4,6 +4,7 @@ import { beforeEach, describe, it } from "node:test";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { recordsOf, replay } from "../../../src/hub/hub-records.js";
 import { privatePolicy } from "../../../src/hub/policy.js";
+import type { MemoryFileFacts } from "../../../src/os/memory-file.js";
 import { type ChannelContent, channelFdsAt, wordsByteLength } from "../../../src/wire/channel-content.js";
 import type { Sharing } from "../../../src/wire/messages.js";
 import { CoreRig, HUB_UID, peerOf } from "../../support/core-rig.js";
@@ -116,12 +117,18 @@ describe("a channel that is created", () => {
   it("is refused where its files could be sealed against the hub, or be written by others", () => {
     const descriptor = channelOf();
     const fields = { name: "c", lifetime: "held", descriptor } as const;
-    rig.closesSeals = false;
-    assert.equal(rig.failure(1, "create", fields, rig.channelFds(descriptor.content)), "INVALID_DESCRIPTOR");
-    [rig.closesSeals, rig.restricts] = [true, false];
     const sharing = { with: "all", access: "read-write" } as const;
-    const shared = rig.channelFds(descriptor.content);
-    assert.equal(rig.failure(1, "create", { ...fields, sharing }, shared), "INVALID_DESCRIPTOR");
+    for (const index of [channelFdsAt.control, channelFdsAt.page(0)]) {
+      const withFacts = (facts: Partial<MemoryFileFacts>) => {
+        const fds = rig.channelFds(descriptor.content);
+        const fd = fds[index] as number;
+        rig.facts.set(fd, { ...rig.inspectMemoryFile(fd), ...facts });
+        return fds;
+      };
+      assert.equal(rig.failure(1, "create", fields, withFacts({ sealsClosed: false })), "INVALID_DESCRIPTOR");
+      const shared = withFacts({ othersMayWrite: true });
+      assert.equal(rig.failure(1, "create", { ...fields, sharing }, shared), "INVALID_DESCRIPTOR");
+    }
     rig.result(1, "create", fields, rig.channelFds(descriptor.content));
   });
 });

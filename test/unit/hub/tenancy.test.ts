@@ -119,17 +119,19 @@ describe("access to an object", () => {
 
   it("is not promised for reading alone where the kernel would let others write", () => {
     const rig = new CoreRig(open);
-    rig.restricts = false;
+    let othersMayWrite = true;
     rig.greeted(1, "owner", peerOf(99, ALICE));
     const create = (sharing: Sharing, descriptor = hostArray) =>
-      rig.ask(1, "create", { name: `n${rig.open.size}`, lifetime: "pinned", descriptor, sharing }, [rig.fd()]).reply.ok;
+      rig.ask(1, "create", { name: `n${rig.open.size}`, lifetime: "pinned", descriptor, sharing }, [
+        rig.fd({ othersMayWrite }),
+      ]).reply.ok;
     assert.equal(create({ with: "all", access: "read" }), false);
     assert.equal(create({ with: "group", access: "read" }), false);
     assert.equal(create({ with: "all", access: "read-write" }, timelineDescriptor), false);
     assert.equal(create({ with: "private", access: "read" }), true);
     assert.equal(create({ with: "all", access: "read-write" }), true);
     assert.equal(create({ with: "all", access: "read" }, gpuArray), true);
-    rig.restricts = true;
+    othersMayWrite = false;
     assert.equal(create({ with: "all", access: "read" }), true);
   });
 });

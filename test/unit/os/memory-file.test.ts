@@ -5,13 +5,11 @@ import { hasCode } from "../../../src/base/errors.js";
 import { libc } from "../../../src/ffi/libc.js";
 import { Mapping, mappedBytes } from "../../../src/os/mapping.js";
 import {
-  closeSeals,
   createConstantFile,
   createMemoryFile,
   inspectMemoryFile,
   reopenReadOnly,
   reopenWritable,
-  restrictMemoryFile,
 } from "../../../src/os/memory-file.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -21,6 +19,7 @@ import { TestFolder } from "../../support/test-folder.js";
 
 const F_ADD_SEALS = 1033;
 const F_SEAL_FUTURE_WRITE = 16;
+const SIZE_SEALS = 6;
 
 const F_SETSIG = 10;
 const SIGURG = 23;
@@ -71,8 +70,8 @@ describe("createMemoryFile", () => {
       contentSealed: false,
       writable: true,
       inode: `${dev}:${ino}`,
-      mode: 0o444,
-      ownerUid: process.geteuid?.(),
+      sealsClosed: true,
+      othersMayWrite: false,
     });
     assert.ok(mapping.view(0, 5000).every((byte) => byte === 0));
   });
@@ -105,8 +104,9 @@ describe("createConstantFile", () => {
   it("holds the bytes, and nobody can change them, its creator included", () => {
     const content = Buffer.from("constant");
     using fd = createConstantFile("test", content);
-    const { byteLength, sizeSealed, contentSealed, writable, mode } = inspectMemoryFile(fd);
-    assert.deepEqual([byteLength, sizeSealed, contentSealed, writable, mode], [8, true, true, false, 0o444]);
+    const { inode, ...facts } = inspectMemoryFile(fd);
+    const seals = { sizeSealed: true, contentSealed: true, sealsClosed: true };
+    assert.deepEqual(facts, { byteLength: 8, ...seals, writable: false, othersMayWrite: false });
     assert.equal(readFileSync(`/proc/self/fd/${fd.number}`, "utf8"), "constant");
     assert.throws(() => writeSync(fd.number, content, 0, 1, 0), /EPERM/);
     assert.throws(() => ftruncateSync(fd.number, 0), /EPERM/);
@@ -124,6 +124,14 @@ describe("inspectMemoryFile", () => {
     using fd = new OwnedFd(openSync("/dev/null", "r"));
     const { byteLength, sizeSealed, contentSealed, writable } = inspectMemoryFile(fd);
     assert.deepEqual([byteLength, sizeSealed, contentSealed, writable], [0, false, false, false]);
+  });
+
+  it("tells whether more seals can be added, which no file made here allows", () => {
+    using strange = strangeFile();
+    using own = createMemoryFile("test", 4096);
+    assert.deepEqual([inspectMemoryFile(strange).sealsClosed, inspectMemoryFile(own).sealsClosed], [false, true]);
+    assert.equal(libc().fcntl(own.number, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
+    assert.equal(libc().fcntl(strange.number, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
   });
 
   it("tells descriptors of one file from those of another", () => {
@@ -156,11 +164,10 @@ describe("reopenReadOnly", () => {
 });
 
 /** As a library that knows nothing of modes makes it. */
-function strangeFile(sealed: boolean): OwnedFd {
+function strangeFile(): OwnedFd {
   const fd = new OwnedFd(libc().memfd_create("test", 3));
   ftruncateSync(fd.number, 4096);
-  fchmodSync(fd.number, 0o777);
-  if (sealed) libc().fcntl(fd.number, 1033, 6);
+  libc().fcntl(fd.number, F_ADD_SEALS, SIZE_SEALS);
   return fd;
 }
 
@@ -192,7 +199,7 @@ describe("memory files and another user", { skip: skipUnlessRoot }, () => {
     }
   });
 
-  it("are reopened for writing by their owner who is not root, and keep their mode", () => {
+  it("are reopened for writing by their owner who is not root", () => {
     using fd = asOtherUser(() => createMemoryFile("test", 4096));
     using readable = reopenReadOnly(fd);
     const opened = asOtherUser(() => reopenWritable(readable));
@@ -200,41 +207,31 @@ describe("memory files and another user", { skip: skipUnlessRoot }, () => {
     writeSync(opened.number, Buffer.of(7), 0, 1, 0);
     opened.close();
     assert.equal(readFileSync(`/proc/self/fd/${fd.number}`)[0], 7);
-    assert.equal(inspectMemoryFile(fd).mode, 0o444);
   });
 
-  it("of others are restricted by root, and left to their owners by anybody else", () => {
-    using fd = strangeFile(true);
+  it("that a library made which knows nothing of modes can be, and that is seen", () => {
+    using fd = strangeFile();
     using readable = reopenReadOnly(fd);
-    assert.equal(
-      asOtherUser(() => restrictMemoryFile(readable)),
-      false,
-    );
     const writable = stolen(readable);
     assert.ok(writable instanceof OwnedFd, String(writable));
     writable.close();
-    assert.equal(restrictMemoryFile(readable), true);
-    assert.equal(stolen(readable), "EACCES");
-    assert.equal(
-      asOtherUser(() => restrictMemoryFile(readable)),
-      true,
-    );
-  });
-
-  it("that only their owner may write are as restricted as they can be", () => {
-    using fd = createMemoryFile("test", 4096, { mode: 0o600 });
-    assert.equal(
-      asOtherUser(() => restrictMemoryFile(fd)),
-      true,
-    );
-    assert.equal(inspectMemoryFile(fd).mode, 0o600);
+    for (const [mode, expected] of [
+      [0o777, true],
+      [0o664, true],
+      [0o602, true],
+      [0o755, false],
+      [0o444, false],
+    ] as const) {
+      fchmodSync(fd.number, mode);
+      assert.equal(inspectMemoryFile(readable).othersMayWrite, expected, mode.toString(8));
+    }
   });
 });
 
 describe("reopenWritable", () => {
   checkLeaks();
 
-  it("gives a descriptor for writing, where there was one for reading, and leaves the mode as it was", () => {
+  it("gives a descriptor for writing, where there was one for reading", () => {
     using fd = createMemoryFile("test", 4096);
     using readable = reopenReadOnly(fd);
     using writable = reopenWritable(readable);
@@ -242,7 +239,7 @@ describe("reopenWritable", () => {
     using mapping = Mapping.shared(writable, 4096, "read-write");
     mapping.view(0, 1)[0] = 5;
     assert.equal(readFileSync(`/proc/self/fd/${fd.number}`)[0], 5);
-    assert.deepEqual([inspectMemoryFile(writable).writable, inspectMemoryFile(writable).mode], [true, 0o444]);
+    assert.equal(inspectMemoryFile(writable).writable, true);
   });
 
   it("gives none of what can be written by nobody, and of what is no memory file", () => {
@@ -251,49 +248,6 @@ describe("reopenWritable", () => {
     using file = new OwnedFd(openSync(folder.file("file"), "w+", 0o600));
     assert.equal(reopenWritable(constant), undefined);
     assert.equal(reopenWritable(file), undefined);
-  });
-});
-
-describe("restrictMemoryFile", () => {
-  checkLeaks();
-
-  it("takes from everybody what they may write, in all that is made elsewhere", () => {
-    using fd = strangeFile(true);
-    assert.equal(restrictMemoryFile(fd), true);
-    assert.equal(inspectMemoryFile(fd).mode, 0o444);
-  });
-
-  it("does not touch what is no memory file of sealed size", () => {
-    using folder = new TestFolder();
-    using file = new OwnedFd(openSync(folder.file("file"), "w+", 0o666));
-    fchmodSync(file.number, 0o666);
-    using open = strangeFile(false);
-    assert.deepEqual([restrictMemoryFile(file), restrictMemoryFile(open)], [false, false]);
-    assert.deepEqual([fstatSync(file.number).mode & 0o777, inspectMemoryFile(open).mode], [0o666, 0o777]);
-  });
-});
-
-describe("closeSeals", () => {
-  checkLeaks();
-
-  it("keeps everybody from sealing memory against writing, and is no error twice", () => {
-    using fd = strangeFile(true);
-    assert.equal(closeSeals(fd), true);
-    assert.equal(libc().fcntl(fd.number, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
-    assert.equal(closeSeals(fd), true);
-    assert.equal(inspectMemoryFile(fd).writable, true);
-  });
-
-  it("cannot be done by a descriptor for reading, nor for other files, and is done for all that is made here", () => {
-    using folder = new TestFolder();
-    using strange = strangeFile(true);
-    using readable = reopenReadOnly(strange);
-    using file = new OwnedFd(openSync(folder.file("file"), "w+", 0o600));
-    assert.deepEqual([closeSeals(readable), closeSeals(file)], [false, false]);
-    using own = createMemoryFile("test", 4096);
-    using ownReadable = reopenReadOnly(own);
-    assert.equal(libc().fcntl(own.number, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
-    assert.deepEqual([closeSeals(own), closeSeals(ownReadable)], [true, true]);
   });
 });
 
