@@ -81,7 +81,7 @@ export class HubObserver {
     process.kill(keeper.pid, "SIGKILL");
     for (;;) {
       const status = await this.#asked((hub) => this.#status(hub));
-      if (status.keeper !== null && status.keeper.pid !== keeper.pid) return;
+      if (status.keeper !== null && status.keeper.pid !== keeper.pid && status.keeper.pending === 0) return;
     }
   }
 

@@ -72,7 +72,8 @@ function withoutMemoryRows({ withoutMemory }: HubStatus): string[][] {
 
 function keeperWords({ keeper }: HubStatus): string {
   if (keeper === null) return "none: a service manager or nobody starts the next hub";
-  return `process ${keeper.pid}, has ${plural(keeper.descriptors, "descriptor")} for the next hub`;
+  const pending = keeper.pending === 0 ? "" : `; ${plural(keeper.pending, "change")} still to be told`;
+  return `process ${keeper.pid}, has ${plural(keeper.descriptors, "descriptor")} for the next hub${pending}`;
 }
 
 function lostRows({ lost }: HubStatus): string[][] {

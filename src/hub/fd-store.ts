@@ -64,9 +64,9 @@ export class FdStore {
     return this.#count;
   }
 
-  /** Whether something waits to be told. */
-  get waits(): boolean {
-    return this.#words.size > 0;
+  /** Of how many descriptors the manager is still to be told that they are stored, or removed. */
+  get pending(): number {
+    return this.#words.size;
   }
 
   /** Whether the manager has all of it. */

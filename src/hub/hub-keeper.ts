@@ -59,7 +59,7 @@ export class HubKeeper {
   checkProgress(): void {
     clearTimeout(this.#stuckTimer);
     this.#stuckTimer = undefined;
-    if (this.#process === undefined || !this.#options.store.waits) return;
+    if (this.#process === undefined || this.#options.store.pending === 0) return;
     this.#stuckTimer = setTimeout(() => {
       this.#options.log(`keeper ${this.pid} took nothing for ${defaults.keeperStuckMs} ms: it is killed`);
       this.#process?.kill();

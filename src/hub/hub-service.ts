@@ -83,9 +83,9 @@ export class HubService {
   }
 
   /** Undefined without a keeper. */
-  get keeper(): { readonly pid: number; readonly descriptors: number } | undefined {
+  get keeper(): { readonly pid: number; readonly descriptors: number; readonly pending: number } | undefined {
     const pid = this.#keeper?.pid;
-    return pid === undefined ? undefined : { pid, descriptors: this.#store.count };
+    return pid === undefined ? undefined : { pid, descriptors: this.#store.count, pending: this.#store.pending };
   }
 
   get ownsSocket(): boolean {

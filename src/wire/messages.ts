@@ -166,7 +166,7 @@ const hubStatus = v.strictObject({
   /** How long the hub stays without clients and pinned objects; null for ever. */
   idleMs: v.nullable(count),
   /** The process that has the descriptors for the next hub, and how many; null without one. */
-  keeper: v.nullable(v.strictObject({ pid: count, descriptors: count })),
+  keeper: v.nullable(v.strictObject({ pid: count, descriptors: count, pending: count })),
   /** The latest of those that this client could have opened. */
   lost: v.array(lostObject),
   limits: v.array(limitStatus),

@@ -198,7 +198,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
       hostBytes: 4096,
       deviceBytes: 0,
       idleMs: 30_000,
-      keeper: { pid: 4243, descriptors: 3 },
+      keeper: { pid: 4243, descriptors: 3, pending: 1 },
       lost: [
         {
           name: "frame",
