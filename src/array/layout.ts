@@ -2,7 +2,7 @@
  * Where the elements of an array lie in memory: shape, strides and offset, and the check of a layout from outside.
  * Shapes are in elements, outermost axis first; strides are in elements and may be negative; offsets are in bytes.
  */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { type DType, dtypeFacts, parseDType } from "./dtype.js";
 
@@ -155,7 +155,7 @@ function checkReach(layout: ArrayLayout, availableBytes: number): void {
     byteLength = arrayByteLength(layout.dtype, layout.shape);
     span = byteSpan(layout);
   } catch (error) {
-    throw invalid(error instanceof Error ? error.message : String(error), error);
+    throw invalid(messageOf(error), error);
   }
   if (span.low < 0 || span.high > availableBytes) {
     throw invalid(`it touches bytes ${span.low} to ${span.high}, memory has ${availableBytes} bytes`);

@@ -73,6 +73,11 @@ export class SystemError extends CudaIpcError {
   }
 }
 
+/** What was thrown, in words. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
 /** True for an error of this project with the given code. */
 export function hasCode(error: unknown, code: ErrorCode): error is CudaIpcError {
   return error instanceof CudaIpcError && error.code === code;

@@ -1,3 +1,4 @@
+import { messageOf } from "./errors.js";
 /**
  * Acquire in a scope, hand over last: releases what was acquired, newest first, unless it was handed over.
  * Also the one way in which several releases are all tried before the first failure is thrown.
@@ -78,6 +79,6 @@ function withUndoFailure(error: unknown, undo: () => void): unknown {
     undo();
     return error;
   } catch (undoFailure) {
-    return new AggregateError([error, undoFailure], error instanceof Error ? error.message : String(error));
+    return new AggregateError([error, undoFailure], messageOf(error));
   }
 }

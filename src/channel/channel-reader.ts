@@ -8,6 +8,7 @@ import { checkNotAborted, Deadline, type WaitOptions } from "../base/deadline.js
 import { CudaIpcError } from "../base/errors.js";
 import { checkOneOf } from "../base/one-of.js";
 import { releaseAll } from "../base/scope.js";
+import { lineAt, stateOf } from "../base/timeline-line.js";
 import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
 import type { Device } from "../gpu/device.js";
 import type { Stream } from "../gpu/stream.js";
@@ -18,7 +19,6 @@ import type { ControlWords } from "../ring/control-words.js";
 import type { TakenMessage } from "../ring/held-slots.js";
 import { PageWords } from "../ring/page-words.js";
 import { type ReadFrom, RingReader } from "../ring/ring-reader.js";
-import { lineAt, stateOf } from "../wire/timeline-line.js";
 import { AdaptiveSpin } from "./adaptive-spin.js";
 import { BellWatch } from "./bell-watch.js";
 import type { ReaderParts } from "./channel-parts.js";

@@ -3,6 +3,7 @@ import { type DType, parseDType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, acquireInAsync } from "../base/scope.js";
+import { lineAt, stateOf, storeValue } from "../base/timeline-line.js";
 import { ChannelObserver } from "../channel/channel-observer.js";
 import { type ChannelOptions, channelShape } from "../channel/channel-options.js";
 import {
@@ -22,7 +23,6 @@ import type { OwnedFd } from "../os/owned-fd.js";
 import { memorySlots } from "../ring/channel-layout.js";
 import { succeed } from "../ring/ring-succession.js";
 import type { ChannelContent } from "../wire/channel-content.js";
-import { lineAt, stateOf, storeValue } from "../wire/timeline-line.js";
 import type { HubObjects } from "./hub-objects.js";
 import type { CreateOptions } from "./hub-options.js";
 import type { OpenedChannel } from "./opened-channel.js";

@@ -4,7 +4,7 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
 import { koffi } from "./koffi.js";
 import type { LoadLibrary, SharedLibrary } from "./libcuda.js";
 
@@ -89,7 +89,7 @@ function loadFirst(load: LoadLibrary): SharedLibrary {
       return load(path);
     } catch (error) {
       failures.push(error);
-      tried.push(`${path} (${error instanceof Error ? error.message : String(error)})`);
+      tried.push(`${path} (${messageOf(error)})`);
       return undefined;
     }
   };

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { type FileHandle, link, open, readlink, realpath, rename, stat, unlink } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
-import { SystemError } from "../base/errors.js";
+import { messageOf, SystemError } from "../base/errors.js";
 import { fileSystemError } from "./file-errors.js";
 
 export interface AtomicWriteOptions {
@@ -121,7 +121,7 @@ async function thenAlways<T>(work: () => Promise<T>, cleanUp: () => Promise<void
     try {
       await cleanUp();
     } catch (cleanUpError) {
-      throw new AggregateError([error, cleanUpError], error instanceof Error ? error.message : String(error));
+      throw new AggregateError([error, cleanUpError], messageOf(error));
     }
     throw error;
   }

@@ -8,9 +8,11 @@
  *     then        the text: a Python dict of descr, fortran_order and shape, spaces, a line break; latin-1, UTF-8 in 3.0
  *     then        the elements, in C or Fortran order
  */
+
 import type { FileHandle } from "node:fs/promises";
 import { type DType, dtypeFacts } from "../array/dtype.js";
 import { arrayByteLength, contiguousStrides, fortranStrides } from "../array/layout.js";
+import { messageOf } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { invalidFile, unsupportedDType } from "./file-errors.js";
 import { type FileFacts, fileByteLength, readPiece } from "./file-piece.js";
@@ -83,7 +85,7 @@ export function parseNpyStart(start: Uint8Array, fileName: string): NpyHeader {
   try {
     dataByteLength = arrayByteLength(dtype, shape);
   } catch (error) {
-    throw invalidFile(fileName, error instanceof Error ? error.message : String(error), error);
+    throw invalidFile(fileName, messageOf(error), error);
   }
   const strides = fortranOrder ? fortranStrides(shape) : contiguousStrides(shape);
   return { dtype, shape, strides, fortranOrder, dataByteOffset, dataByteLength };

@@ -6,9 +6,11 @@
  *     then        N bytes of JSON: name -> { dtype, shape, data_offsets: [begin, end] }, perhaps "__metadata__"; spaces
  *     then        the data; offsets count from here and cover all of it without gap or overlap
  */
+
 import type { FileHandle } from "node:fs/promises";
 import type { DType } from "../array/dtype.js";
 import { arrayByteLength } from "../array/layout.js";
+import { messageOf } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { invalidFile, unsupportedDType } from "./file-errors.js";
 import { type FileFacts, fileByteLength, readPiece } from "./file-piece.js";
@@ -134,7 +136,7 @@ function headerArray(name: string, entry: StrictJson, fileName: string): Safeten
   try {
     wanted = arrayByteLength(dtype, shape);
   } catch (error) {
-    throw fail(error instanceof Error ? error.message : String(error), error);
+    throw fail(messageOf(error), error);
   }
   if (end - begin !== wanted) {
     throw fail(`shape [${shape.join(", ")}] of ${dtype} is ${wanted} bytes, data_offsets span ${end - begin}`);

@@ -1,10 +1,10 @@
 /** Ends a timeline on behalf of its owner, who died: everybody who waits for it, streams of GPUs included, is released by the write of a word. */
 import { CudaIpcError } from "../base/errors.js";
+import { LINE_BYTES, poisonFile } from "../base/timeline-line.js";
 import { inspectMemoryFile } from "../os/memory-file.js";
 import { OwnMemory } from "../os/own-memory.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { SharedWords } from "../os/shared-words.js";
-import { LINE_BYTES, poisonFile } from "../wire/timeline-line.js";
 import { checkPlace, type TimelinePlace } from "./timeline.js";
 
 /**

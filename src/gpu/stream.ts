@@ -2,8 +2,8 @@
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
+import { checkValue } from "../base/timeline-line.js";
 import type { DriverStream, WordOperation } from "../driver/gpu-driver.js";
-import { checkValue } from "../wire/timeline-line.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
 import { Event } from "./event.js";

@@ -7,9 +7,9 @@
  */
 import { limits } from "../base/limits.js";
 import { acquireIn } from "../base/scope.js";
+import { LINE_BYTES } from "../base/timeline-line.js";
 import { inspectMemoryFile } from "../os/memory-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { LINE_BYTES } from "../wire/timeline-line.js";
 import type { Device } from "./device.js";
 import { SharedWords } from "./shared-words.js";
 import { checkPlace, ImportedTimeline, Timeline, type TimelinePlace } from "./timeline.js";

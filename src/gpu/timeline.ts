@@ -10,9 +10,6 @@
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
-import type { DevicePointer } from "../driver/gpu-driver.js";
-import { reopenReadOnly } from "../os/memory-file.js";
-import type { OwnedFd } from "../os/owned-fd.js";
 import {
   checkReached,
   checkValue,
@@ -24,7 +21,10 @@ import {
   poison,
   stateOf,
   storeValue,
-} from "../wire/timeline-line.js";
+} from "../base/timeline-line.js";
+import type { DevicePointer } from "../driver/gpu-driver.js";
+import { reopenReadOnly } from "../os/memory-file.js";
+import type { OwnedFd } from "../os/owned-fd.js";
 import { waitUntil } from "./adaptive-wait.js";
 import type { Device } from "./device.js";
 import type { SharedWords } from "./shared-words.js";

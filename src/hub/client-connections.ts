@@ -1,5 +1,5 @@
 /** The connections of a hub by their numbers: admits clients, feeds what they send and how they end to the core, and forgets them when it has. */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { acquireIn } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -212,5 +212,5 @@ export class ClientConnections {
 
 export function describeError(error: unknown): string {
   if (error instanceof CudaIpcError) return `${error.code}: ${error.message}`;
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }

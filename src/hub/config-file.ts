@@ -5,7 +5,7 @@
 import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { groupIds, userIds } from "../os/account-names.js";
 import { openFilesMax } from "../os/open-files-max.js";
@@ -68,7 +68,7 @@ export function readHubConfig(path: string, names: AccountNames = accountNames()
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw refuse(`it is not JSON (${error instanceof Error ? error.message : String(error)})`, error);
+    throw refuse(`it is not JSON (${messageOf(error)})`, error);
   }
   return checkHubConfig(source, value, names);
 }

@@ -3,7 +3,7 @@
  * closed without waiting. What it keeps ends with it, so a gate that has kept something is replaced and ends; if something holds it up
  * meanwhile, nobody waits for it.
  */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import type { Packet, SeqpacketSocket } from "../os/seqpacket.js";
@@ -186,7 +186,7 @@ export class DescriptorGate {
     try {
       gate = this.#requireActive();
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       order.onDone(
         0,
         new CudaIpcError("HUB_UNAVAILABLE", `Cannot start a process that receives descriptors: ${message}`),

@@ -37,6 +37,8 @@ export interface FdStoreEvents {
   onSettled(key: StoredKey): void;
   /** The manager took a word after it had been busy, or has nothing left to take. */
   onProgress(): void;
+  /** The manager cannot be told any more, and is told nothing until `begin` is called anew. */
+  onFailure(): void;
 }
 
 export class FdStore {
@@ -194,6 +196,7 @@ export class FdStore {
       // WHY all: a manager that is not there will not be there for the next either. The next one is told everything.
       this.#events.log(`what is shared is not kept for the next hub: ${describeError(error)}`);
       this.manageless();
+      this.#events.onFailure();
       return;
     }
     if (told > 0 || this.#words.size === 0) this.#events.onProgress();
@@ -207,6 +210,8 @@ export class FdStore {
       this.#count -= 1;
       return true;
     }
+    // WHY dropped: the process of a client has ended, and what it held is still being given back.
+    if (fd.closed) return true;
     if (!manager.store(name, [fd])) return false;
     if (isTwin) fd.close();
     this.#count += 1;

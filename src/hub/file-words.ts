@@ -2,13 +2,14 @@
  * What the hub writes into the files of timelines and channels, by way of descriptors that may have come from anybody. Their sizes were
  * checked, and sealed, when they were created.
  */
+
+import { LINE_BYTES, poisonFile } from "../base/timeline-line.js";
 import { inspectMemoryFile, reopenWritable } from "../os/memory-file.js";
 import { OwnMemory } from "../os/own-memory.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { SharedWords } from "../os/shared-words.js";
 import { beginPlace, endPlace, endWriter, type WithoutWriter } from "../ring/channel-end.js";
 import { HEADERS_AT, PAGE_BYTES } from "../ring/channel-layout.js";
-import { LINE_BYTES, poisonFile } from "../wire/timeline-line.js";
 
 export class FileWords {
   // WHY for good: at the limit of open files others must still be told that somebody is gone.

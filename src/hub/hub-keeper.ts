@@ -10,6 +10,9 @@ import { describeError } from "./client-connections.js";
 import type { FdStore } from "./fd-store.js";
 import { KeeperProcess } from "./keeper-process.js";
 
+/** A keeper that lived for less is taken for one that cannot run: the next one has to wait longer. */
+const GOOD_LIFE_MS = 1000;
+
 export interface HubKeeperOptions {
   /** How it starts the next hub. */
   readonly command: readonly string[];
@@ -23,6 +26,7 @@ export class HubKeeper {
   #process: KeeperProcess | undefined;
   #manager: ServiceManager | undefined;
   #socketPath = "";
+  #startedMs = 0;
   #restartTimer: NodeJS.Timeout | undefined;
   #stuckTimer: NodeJS.Timeout | undefined;
 
@@ -55,16 +59,29 @@ export class HubKeeper {
     return this.#manager?.notify(state) ?? false;
   }
 
-  /** What is stored has changed, or the keeper took some of it. */
-  checkProgress(): void {
-    clearTimeout(this.#stuckTimer);
-    this.#stuckTimer = undefined;
-    if (this.#process === undefined || this.#options.store.pending === 0) return;
+  /** The keeper took some of what is stored, or has nothing left to take. */
+  onProgress(): void {
+    this.#stopExpecting();
+    this.expectProgress();
+  }
+
+  /**
+   * Something may have been stored: where the keeper takes nothing for a while, another one takes its place.
+   * WHY the time does not begin anew: something new may be stored all the time.
+   */
+  expectProgress(): void {
+    if (this.#stuckTimer !== undefined || this.#process === undefined || this.#options.store.pending === 0) return;
     this.#stuckTimer = setTimeout(() => {
       this.#options.log(`keeper ${this.pid} took nothing for ${defaults.keeperStuckMs} ms: it is killed`);
-      this.#process?.kill();
+      this.replace();
     }, defaults.keeperStuckMs);
     this.#stuckTimer.unref();
+  }
+
+  /** Ends the keeper by force: another one takes its place. */
+  replace(): void {
+    this.#stopExpecting();
+    this.#process?.kill();
   }
 
   /** Ends it together with the hub. */
@@ -76,7 +93,7 @@ export class HubKeeper {
   /** Lets go of it. */
   close(): void {
     clearTimeout(this.#restartTimer);
-    clearTimeout(this.#stuckTimer);
+    this.#stopExpecting();
     const process = this.#process;
     this.#process = undefined;
     this.#manager = undefined;
@@ -92,16 +109,23 @@ export class HubKeeper {
       this.#startLater();
       return;
     }
+    this.#startedMs = performance.now();
     this.#useProcess(this.#process);
   }
 
   #useProcess(process: KeeperProcess): void {
     this.#manager = ServiceManager.over(process.socket);
     this.#options.store.begin(this.#manager);
-    this.checkProgress();
+    this.expectProgress();
+  }
+
+  #stopExpecting(): void {
+    clearTimeout(this.#stuckTimer);
+    this.#stuckTimer = undefined;
   }
 
   #onEnd(): void {
+    if (performance.now() - this.#startedMs > GOOD_LIFE_MS) this.#pause.reset();
     this.#options.log(`keeper ${this.pid} has ended: another one takes its place`);
     this.#options.store.manageless();
     this.close();

@@ -19,6 +19,7 @@ import type { ObjectMemory } from "./shared-object.js";
 import { LISTENER, LOCK, PASSED_LISTENER, type StoredKey } from "./stored-names.js";
 
 const STATUS_PAUSE_MS = 1000;
+const RETRY_MS = 1000;
 
 type Log = (line: string) => void;
 
@@ -36,6 +37,7 @@ export class HubService {
   readonly #log: Log;
   readonly #received: Received;
   #statusTimer: NodeJS.Timeout | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
   #onSettled: (key: StoredKey) => void = () => {};
 
   private constructor(received: Received, manager: ServiceManager | undefined, options: HubServiceOptions) {
@@ -46,7 +48,8 @@ export class HubService {
     this.#store = new FdStore({
       log,
       onSettled: (key) => this.#onSettled(key),
-      onProgress: () => this.#keeper?.checkProgress(),
+      onProgress: () => this.#keeper?.onProgress(),
+      onFailure: () => this.#onFailure(),
     });
     if (manager === undefined && command !== undefined)
       this.#keeper = new HubKeeper({ command, store: this.#store, log });
@@ -152,7 +155,7 @@ export class HubService {
   /** These descriptors are kept for the next hub until `remove`; they stay the caller's. */
   store(key: StoredKey, fds: readonly OwnedFd[]): void {
     this.#store.store(key, fds);
-    this.#keeper?.checkProgress();
+    this.#keeper?.expectProgress();
   }
 
   remove(key: StoredKey): void {
@@ -174,7 +177,17 @@ export class HubService {
   /** Closes what was not taken. What the manager or keeper has, it keeps. */
   close(): void {
     clearInterval(this.#statusTimer);
+    clearTimeout(this.#retryTimer);
     releaseAll([() => this.#store.close(), () => this.#keeper?.close(), () => this.#received.close()]);
+  }
+
+  /** A keeper that cannot be told is replaced; a service manager comes back. */
+  #onFailure(): void {
+    this.#keeper?.replace();
+    const manager = this.#manager;
+    if (manager === undefined) return;
+    this.#retryTimer = setTimeout(() => this.#store.begin(manager), RETRY_MS);
+    this.#retryTimer.unref();
   }
 
   #inherit(): void {

@@ -4,7 +4,7 @@
  * WHY never synchronised: the pages of a file outlast the process that wrote them; only the end of the machine loses them, and then all.
  */
 import { ftruncateSync } from "node:fs";
-import { CudaIpcError, hasCode } from "../base/errors.js";
+import { CudaIpcError, hasCode, messageOf } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { readFilePart } from "../os/file-calls.js";
 import { tryLock } from "../os/file-lock.js";
@@ -237,7 +237,7 @@ function attemptRead<T>(path: string, act: () => T): T {
     if (hasCode(error, "TOO_MANY_FDS")) throw error;
     const remedy =
       "An earlier hub kept its names there: make it readable, or move it away to start without those names.";
-    const found = error instanceof Error ? error.message : String(error);
+    const found = messageOf(error);
     throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot read "${path}": ${found}. ${remedy}`, { cause: error });
   }
 }

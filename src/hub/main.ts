@@ -3,7 +3,7 @@
  * listens or why not; standard error says the latter too, and what happens later.
  */
 import { parseArgs } from "node:util";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
 import { hubSettings } from "./config-file.js";
 import { HubServer } from "./hub-server.js";
 import { HubService } from "./hub-service.js";
@@ -31,7 +31,7 @@ try {
   process.stdout.write(`${JSON.stringify({ ready: true })}\n`);
 } catch (error) {
   const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   process.stdout.write(`${JSON.stringify({ ready: false, code, message })}\n`);
   // WHY there too: a keeper that starts a hub reads nothing. WHY not that: several clients may start a hub at once, and one is enough.
   if (code !== "HUB_RUNNING") logToStderr(`the hub could not start: ${message}`);

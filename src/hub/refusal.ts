@@ -1,5 +1,5 @@
 /** What a request that fails is answered with. */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
 import { PROTOCOL_VERSION, type Reply } from "../wire/messages.js";
 
 const MESSAGE_CHARACTERS_MAX = 4096;
@@ -13,5 +13,5 @@ export function refusal(request: number, error: unknown): Reply {
 
 function codeAndMessage(error: unknown): { readonly code: string; readonly message: string } {
   if (error instanceof CudaIpcError) return { code: error.code, message: error.message };
-  return { code: "SYSTEM_ERROR", message: `The hub failed: ${error instanceof Error ? error.message : String(error)}` };
+  return { code: "SYSTEM_ERROR", message: `The hub failed: ${messageOf(error)}` };
 }

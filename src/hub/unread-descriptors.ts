@@ -58,7 +58,7 @@ export class UnreadDescriptors {
   }
 }
 
-const LOOK_MS = 500;
+const LOOK_MS = 50;
 const FEW = 32;
 
 export class UnreadOfSocket {

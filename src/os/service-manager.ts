@@ -13,6 +13,9 @@ import { errnos, systemError } from "./system-error.js";
 
 const FD_NAME = /^[\x20-\x39\x3b-\x7e]{1,255}$/;
 
+/** What is over after a while. */
+const PASSING_ERRNOS: readonly number[] = [errnos.ETOOMANYREFS, errnos.ENOMEM, errnos.ENOBUFS];
+
 /** Sends one word; false if the manager has too much to read already. */
 type Send = (text: string, fds: readonly OwnedFd[]) => boolean;
 
@@ -62,7 +65,7 @@ export class ServiceManager {
    * Gives descriptors to be kept, and to be passed under this name to the next process of the service; they stay the caller's too.
    * WHY FDPOLL=0: a manager that polls what it keeps drops a socket whose other side has hung up.
    * Taken silently: a manager whose unit has no room (FileDescriptorStoreMax) drops them.
-   * @returns false if the manager has too much to read, or this user too many descriptors under way
+   * @returns false if the manager has too much to read, this user too many descriptors under way, or the system too little memory
    */
   store(name: string, fds: readonly OwnedFd[]): boolean {
     if (fds.length === 0) throw new RangeError("Nothing to store: no file descriptor was given");
@@ -78,7 +81,7 @@ export class ServiceManager {
     try {
       return this.#send(text, fds);
     } catch (error) {
-      if (error instanceof SystemError && error.errno === errnos.ETOOMANYREFS) return false;
+      if (error instanceof SystemError && PASSING_ERRNOS.includes(error.errno)) return false;
       throw error;
     }
   }

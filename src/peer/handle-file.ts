@@ -7,7 +7,7 @@ import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, rename, unlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
-import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
+import { CudaIpcError, hasCode, messageOf, SystemError } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { checkOneOf } from "../base/one-of.js";
 import { ownUid } from "../os/runtime-folder.js";
@@ -71,7 +71,7 @@ export async function readHandleFile(path: string, options: ReadHandleFileOption
       await watch.next(deadline);
     } catch (error) {
       if (!hasCode(error, "TIMEOUT")) throw error;
-      const why = found instanceof Error ? found.message : String(found);
+      const why = messageOf(found);
       throw new CudaIpcError("TIMEOUT", `${error.message}; at last: ${why}`, { cause: found });
     }
   }

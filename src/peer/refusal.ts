@@ -1,13 +1,13 @@
 /** Errors as they travel between processes: by code and message. */
 import { isErrorCode } from "../base/error-codes.js";
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
 import { PEER_VERSION, type Refusal } from "../wire/peer-messages.js";
 
 const MESSAGE_LENGTH_MAX = 1024;
 
 export function refusalOf(error: unknown): Refusal {
   const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   return { v: PEER_VERSION, ok: false, error: { code, message: message.slice(0, MESSAGE_LENGTH_MAX) } };
 }
 

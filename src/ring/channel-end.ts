@@ -2,7 +2,8 @@
  * What the hub does to the words of a channel when somebody joins, leaves or dies, by way of their files. Each write is of an aligned word,
  * which is copied at once. The caller rings the bells afterwards.
  */
-import { CLAIMS, control, LINE_BYTES, page, READY_LINES, readerStates, writerStates } from "./channel-layout.js";
+import { LINE_BYTES, poisonFile } from "../base/timeline-line.js";
+import { CLAIMS, control, page, READY_LINES, readerStates, writerStates } from "./channel-layout.js";
 
 /** A memory file, by its bytes. */
 export interface WordsFile {
@@ -12,9 +13,6 @@ export interface WordsFile {
 
 /** What is left of a channel without a writer: another may come, nobody can come since its name was taken away, or nobody will. */
 export type WithoutWriter = "awaited" | "removed" | "gone";
-
-/** As in wire/timeline-line: satisfies every wait. */
-const POISON = 2n ** 63n - 1n;
 
 /**
  * A place is given to a reader: nothing of an earlier reader is left but the end of its timeline, and the count of its sleeps, by which
@@ -57,16 +55,10 @@ function stateAfter(before: number, next: WithoutWriter): "awaited" | "closed" |
 }
 
 function endTimelineAt(file: WordsFile, byteOffset: number): void {
-  const value = readWord(file, byteOffset);
-  if (value === POISON) return;
-  writeWord(file, byteOffset + 8, value);
-  writeWord(file, byteOffset, POISON);
-}
-
-function readWord(file: WordsFile, byteOffset: number): bigint {
-  const word = new BigInt64Array(1);
-  file.read(byteOffset, new Uint8Array(word.buffer));
-  return word[0] as bigint;
+  poisonFile({
+    read: (at, into) => file.read(byteOffset + at, into),
+    write: (at, bytes) => file.write(byteOffset + at, bytes),
+  });
 }
 
 function writeWord(file: WordsFile, byteOffset: number, word: bigint): void {

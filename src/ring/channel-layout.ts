@@ -16,7 +16,7 @@
  *   320                                     832
  *   | expelled: a lease for each place       |     a reader whose words made no sense, which is no longer looked at
  *   1024                                    5120
- *   | 64 timelines, the one of `epoch % 64` is the writer's "ready": what its streams have finished; see wire/timeline-line |
+ *   | 64 timelines, the one of `epoch % 64` is the writer's "ready": what its streams have finished; see base/timeline-line |
  *   headersAt
  *   | the header of slot 0 | of slot 1 | ... |     `headerStride` bytes each
  *
@@ -44,11 +44,12 @@
  *   | received | missed                                |   for those who look on
  */
 
+import { LINE_BYTES } from "../base/timeline-line.js";
+
 /** "CIPC" and "CHAN" as bytes of a file. */
 export const MAGIC = [0x43_50_49_43, 0x4e_41_48_43] as const;
 export const CHANNEL_VERSION = 1;
 
-export const LINE_BYTES = 64;
 export const PAGE_BYTES = 4096;
 /** Timelines of successive writers, so that what waits for an earlier one is not woken by a later one. */
 export const READY_LINES = 64;

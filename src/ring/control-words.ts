@@ -2,7 +2,9 @@
  * The control file of a channel: what never changes, written once and checked by whoever opens it, and the writer's words. Who may
  * change them is the writer alone; here is what they are, in writer and reader what they mean.
  */
+
 import { CudaIpcError } from "../base/errors.js";
+import { LINE_BYTES } from "../base/timeline-line.js";
 import {
   CHANNEL_VERSION,
   type ChannelFacts,
@@ -11,7 +13,6 @@ import {
   HEADERS_AT,
   header,
   headerStrideOf,
-  LINE_BYTES,
   MAGIC,
   POSITIONS_MAX,
   RANK_MAX,

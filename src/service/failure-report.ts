@@ -1,5 +1,5 @@
 /** What a client is told of an error that a handler threw: its words and its code, within a limit. */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import type { JsonValue } from "../channel/message-meta.js";
 
@@ -7,7 +7,7 @@ const encoder = new TextEncoder();
 const CODE_LENGTH_MAX = 64;
 
 export function failureReport(error: unknown): JsonValue {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   const code = error instanceof CudaIpcError ? error.code : error instanceof Error ? error.name : "Error";
   const report = { code: code.slice(0, CODE_LENGTH_MAX), message };
   // WHY by halves: a letter takes one to six bytes as JSON.

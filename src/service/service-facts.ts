@@ -5,15 +5,15 @@ import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import type { JsonValue } from "../channel/message-meta.js";
 import { RANK_MAX } from "../ring/channel-layout.js";
+import { count, positive } from "../wire/numbers.js";
 import { ENVELOPE_BYTES } from "./envelope.js";
 import type { ServicePlan } from "./service-options.js";
 
 const VERSION = 1;
-const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 
 const factsSchema = v.strictObject({
   v: v.literal(VERSION),
-  depth: v.pipe(count, v.minValue(1), v.maxValue(limits.serviceDepthMax)),
+  depth: v.pipe(positive, v.maxValue(limits.serviceDepthMax)),
   request: v.strictObject({
     dtype: v.picklist(dtypeNames),
     shape: v.pipe(v.array(count), v.maxLength(RANK_MAX)),

@@ -3,7 +3,7 @@
  * ends when the client closes its side or dies, or says what makes no sense.
  */
 import type { DType } from "../array/dtype.js";
-import { CudaIpcError, hasCode } from "../base/errors.js";
+import { CudaIpcError, hasCode, messageOf } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
@@ -63,7 +63,7 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
       // WHY it stays open: a link that this side closes says that nothing was begun.
       if (hasCode(error, "DEVICE_LOST")) return this.#events.onLost();
       // WHY not told further: whatever it is, the client and its requests are gone, and each of those is told.
-      found = error instanceof Error ? error.message : String(error);
+      found = messageOf(error);
     }
     this.close(found);
   }
@@ -93,8 +93,7 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
       await reply.commit({ kind, number: request.number }, { meta });
     } catch (error) {
       if (hasCode(error, "DEVICE_LOST")) this.#events.onLost();
-      else if (this.open)
-        this.close(`an answer could not be sent: ${error instanceof Error ? error.message : String(error)}`);
+      else if (this.open) this.close(`an answer could not be sent: ${messageOf(error)}`);
     } finally {
       reply.close();
     }

@@ -20,9 +20,7 @@ import {
   whenFullPolicies,
   whenWriterGonePolicies,
 } from "../ring/channel-layout.js";
-
-const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
-const positive = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
+import { count, positive } from "./numbers.js";
 
 export const channelRoleSchema = v.picklist(["reader", "writer", "observer"]);
 /** Of a reader, from 0. */

@@ -4,12 +4,12 @@
  */
 import * as v from "valibot";
 import { limits } from "../base/limits.js";
+import { isPlace, LINE_BYTES } from "../base/timeline-line.js";
 import { channelContent, channelContradiction, channelFds, wordsByteLength } from "./channel-content.js";
-import { isPlace, LINE_BYTES } from "./timeline-line.js";
+import { count, positive } from "./numbers.js";
 
 export const DESCRIPTOR_VERSION = 1;
 
-const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const integer = v.pipe(v.number(), v.safeInteger());
 
 /** Device memory travels as `vmm` (CUDA virtual memory management, POSIX descriptor), host memory as `memfd`. */
@@ -50,14 +50,14 @@ export const descriptorSchema = v.strictObject({
   pooled: v.optional(
     v.strictObject({
       pool: v.pipe(v.string(), v.uuid()),
-      maxBytes: v.pipe(count, v.minValue(1)),
+      maxBytes: positive,
       data: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]{86}==$/)),
     }),
   ),
   /** Bytes that belong to the content. */
   byteLength: count,
   /** Bytes of the memory behind the descriptor, which is mapped as a whole: a multiple of the device's granularity. */
-  allocationByteLength: v.pipe(count, v.minValue(1)),
+  allocationByteLength: positive,
   content,
 });
 

@@ -7,18 +7,18 @@ import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { checked } from "./codec.js";
 import { deviceSchema } from "./descriptor.js";
+import { count, positive } from "./numbers.js";
 
 export const GROWING_DESCRIPTOR_VERSION = 1;
 
-const bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
-const pieces = v.pipe(v.array(v.pipe(bytes, v.minValue(1))), v.maxLength(limits.growingPiecesMax));
+const pieces = v.pipe(v.array(positive), v.maxLength(limits.growingPiecesMax));
 
 /** Pieces from number `from` on, in order; with them come as many file descriptors. */
 export const growthSchema = v.strictObject({
-  from: v.pipe(bytes, v.maxValue(limits.growingPiecesMax)),
+  from: v.pipe(count, v.maxValue(limits.growingPiecesMax)),
   byteLengths: pieces,
   /** Bytes of the content, once these pieces are mapped. */
-  byteLength: bytes,
+  byteLength: count,
 });
 
 export type Growth = v.InferOutput<typeof growthSchema>;
@@ -28,7 +28,7 @@ export const growingDescriptorSchema = v.strictObject({
   kind: v.literal("growing"),
   device: deviceSchema,
   /** What every process reserves addresses for. */
-  maxByteLength: v.pipe(bytes, v.minValue(1), v.maxValue(limits.reservationBytesMax)),
+  maxByteLength: v.pipe(positive, v.maxValue(limits.reservationBytesMax)),
   growth: growthSchema,
 });
 

@@ -7,15 +7,13 @@ import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { checked } from "./codec.js";
 import { arrayLayout, deviceSchema } from "./descriptor.js";
+import { count, positive } from "./numbers.js";
 
 export const IPC_DOCUMENT_VERSION = 1;
 const HANDLE_BYTES = 64;
 /** So much and no more is decoded; a longer text is no handle of anything. */
 const HANDLE_TEXT_MAX = 1024;
 const FD_MAX = 2 ** 31 - 1;
-
-const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
-const positive = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 
 /** Which process it is: see os/process-identity.ts. */
 export const exporterSchema = v.strictObject({

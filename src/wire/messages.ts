@@ -7,16 +7,15 @@ import * as v from "valibot";
 import { channelRoleSchema, placeSchema } from "./channel-content.js";
 import { descriptorSchema } from "./descriptor.js";
 import { isValidName } from "./names.js";
+import { count, positive } from "./numbers.js";
 
 export const PROTOCOL_VERSION = 1;
 
-const id = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
-const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const word = v.pipe(v.string(), v.maxLength(128));
 // WHY: any string here, judged by the hub, so that a bad name is answered with INVALID_NAME and not as a broken message.
 const anyName = v.pipe(v.string(), v.maxLength(16 * 1024));
 const goodName = v.pipe(v.string(), v.check(isValidName, "not a valid name"));
-const head = { v: v.literal(PROTOCOL_VERSION), id };
+const head = { v: v.literal(PROTOCOL_VERSION), id: positive };
 
 const access = v.picklist(["read", "read-write"]);
 export const lifetimeSchema = v.picklist(["held", "pinned"]);
@@ -31,7 +30,7 @@ export type Sharing = v.InferOutput<typeof sharingSchema>;
 export const PRIVATE: Sharing = { with: "private", access: "read" };
 
 /** A thread of the client's process, as the thread itself sees its number; `startTicks` as in /proc/PID/task/TID/stat. */
-const threadSchema = v.strictObject({ tid: id, startTicks: count });
+const threadSchema = v.strictObject({ tid: positive, startTicks: count });
 
 export const requestSchema = v.variant("op", [
   /**
@@ -42,11 +41,11 @@ export const requestSchema = v.variant("op", [
     ...head,
     op: v.literal("hello"),
     client: v.strictObject({ version: word, program: word }),
-    resume: v.optional(v.strictObject({ session: id })),
+    resume: v.optional(v.strictObject({ session: positive })),
     thread: v.optional(threadSchema),
   }),
   /** After `resume`: this lease is still held. With it come the object's descriptors, for a hub that has lost them, or none. */
-  v.strictObject({ ...head, op: v.literal("restore"), lease: id }),
+  v.strictObject({ ...head, op: v.literal("restore"), lease: positive }),
   /** After all `restore`: leases of this session that were not named are given back. */
   v.strictObject({ ...head, op: v.literal("restored") }),
   /** Registers memory under a name; with it come its descriptors, as many as `fdsOf` says. Not yet visible to `open`. */
@@ -58,7 +57,7 @@ export const requestSchema = v.variant("op", [
     descriptor: descriptorSchema,
     sharing: v.optional(sharingSchema),
   }),
-  v.strictObject({ ...head, op: v.literal("publish"), object: id }),
+  v.strictObject({ ...head, op: v.literal("publish"), object: positive }),
   /** Answered when the name is published; at once where `wait` is false. With a role for channels, and for nothing else. */
   v.strictObject({
     ...head,
@@ -69,8 +68,8 @@ export const requestSchema = v.variant("op", [
     role: v.optional(channelRoleSchema),
   }),
   /** Ends the wait of an earlier `open`, which is then answered with ABORTED unless it was answered already. */
-  v.strictObject({ ...head, op: v.literal("cancel"), request: id }),
-  v.strictObject({ ...head, op: v.literal("release"), lease: id }),
+  v.strictObject({ ...head, op: v.literal("cancel"), request: positive }),
+  v.strictObject({ ...head, op: v.literal("release"), lease: positive }),
   v.strictObject({ ...head, op: v.literal("remove"), name: anyName }),
   v.strictObject({ ...head, op: v.literal("list"), after: v.optional(anyName) }),
   v.strictObject({ ...head, op: v.literal("inspect"), name: anyName }),
@@ -87,7 +86,7 @@ export type RequestOf<Op extends Request["op"]> = Extract<Request, { op: Op }>;
 
 const objectSummary = v.strictObject({
   name: goodName,
-  object: id,
+  object: positive,
   published: v.boolean(),
   lifetime: lifetimeSchema,
   sharing: sharingSchema,
@@ -185,13 +184,18 @@ const none = v.strictObject({});
 /** What a successful reply to each request carries as `result`. */
 export const resultSchemas = {
   /** `session` is what a later connection can resume; `resumed` says whether this one did. */
-  hello: v.strictObject({ version: word, instance: word, pid: count, session: id, resumed: v.boolean() }),
+  hello: v.strictObject({ version: word, instance: word, pid: count, session: positive, resumed: v.boolean() }),
   restore: none,
   restored: none,
-  create: v.strictObject({ object: id, lease: id }),
+  create: v.strictObject({ object: positive, lease: positive }),
   publish: none,
   /** With it come the memory's descriptor and, for a bundle, its index; of a channel what its role has, and a reader's place. */
-  open: v.strictObject({ object: id, lease: id, descriptor: descriptorSchema, place: v.optional(placeSchema) }),
+  open: v.strictObject({
+    object: positive,
+    lease: positive,
+    descriptor: descriptorSchema,
+    place: v.optional(placeSchema),
+  }),
   cancel: none,
   release: none,
   remove: none,

@@ -6,11 +6,11 @@ import * as v from "valibot";
 import { limits } from "../base/limits.js";
 import { descriptorSchema } from "./descriptor.js";
 import { growthSchema } from "./growing-descriptor.js";
+import { count, positive } from "./numbers.js";
 
 export const PEER_VERSION = 1;
 
 const head = { v: v.literal(PEER_VERSION) };
-const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 
 export const refusalSchema = v.strictObject({
   ...head,
@@ -52,7 +52,7 @@ export const offeredSchema = v.variant("ok", [
 export const acknowledgeSchema = v.strictObject({ ...head, op: v.literal("acknowledge") });
 
 /** A member of a group, as it knows itself. */
-const memberSchema = v.strictObject({ pid: v.pipe(count, v.minValue(1)), startTicks: count, pidNamespace: count });
+const memberSchema = v.strictObject({ pid: positive, startTicks: count, pidNamespace: count });
 
 /**
  * To rank 0 of a group. Answered, once all have come, with the members in order of ranks, the group's memory, and pidfds: one of each

@@ -5,10 +5,10 @@
 import * as v from "valibot";
 import { checked } from "./codec.js";
 import { deviceSchema } from "./descriptor.js";
+import { count, positive } from "./numbers.js";
 
 export const POOL_DESCRIPTOR_VERSION = 1;
 
-const bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const poolId = v.pipe(v.string(), v.uuid());
 const version = v.literal(POOL_DESCRIPTOR_VERSION);
 
@@ -18,7 +18,7 @@ export const poolDescriptorSchema = v.strictObject({
   device: deviceSchema,
   /** Names the pool to every process that imports it. */
   pool: poolId,
-  maxBytes: v.pipe(bytes, v.minValue(1)),
+  maxBytes: positive,
 });
 
 export type PoolDescriptor = v.InferOutput<typeof poolDescriptorSchema>;
@@ -30,9 +30,9 @@ export const pooledDescriptorSchema = v.strictObject({
   /** The driver's 64 bytes in base64. */
   data: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]{86}==$/)),
   /** Bytes that belong to the content. */
-  byteLength: bytes,
+  byteLength: count,
   /** Bytes of the allocation. */
-  allocationByteLength: v.pipe(bytes, v.minValue(1)),
+  allocationByteLength: positive,
 });
 
 export type PooledDescriptor = v.InferOutput<typeof pooledDescriptorSchema>;

@@ -9,6 +9,7 @@ import { checked } from "./codec.js";
 import { descriptorContradiction, descriptorSchema } from "./descriptor.js";
 import { growingDescriptorSchema } from "./growing-descriptor.js";
 import { arrayHandleSchema, eventSchema, exporterSchema } from "./ipc-documents.js";
+import { count } from "./numbers.js";
 
 export const SHARED_DOCUMENT_VERSION = 1;
 
@@ -41,7 +42,7 @@ export const sharedDocumentSchema = v.variant("kind", [
   v.strictObject({
     ...head,
     kind: v.literal("timeline"),
-    byteOffset: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
+    byteOffset: count,
     fds,
   }),
   /** Memory that grows; the descriptors that are fetched are of the pieces, and later ones are asked for by their number. */

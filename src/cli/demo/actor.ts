@@ -1,5 +1,5 @@
 /** The inside of an actor: a process of a demo that does one part and tells the demo about it. */
-import { CudaIpcError } from "../../base/errors.js";
+import { CudaIpcError, messageOf } from "../../base/errors.js";
 import { connect } from "../../client/connect.js";
 import type { Hub } from "../../client/hub.js";
 import type { ActorPart, FromActor, ToActor } from "./actor-messages.js";
@@ -34,7 +34,7 @@ async function run(part: (given: ActorPart, told: (word: string) => Promise<void
     await part(JSON.parse(process.argv[2] ?? "{}") as ActorPart, told);
   } catch (error) {
     const code = error instanceof CudaIpcError ? error.code : "INTERNAL";
-    send({ kind: "failed", code, message: error instanceof Error ? error.message : String(error) });
+    send({ kind: "failed", code, message: messageOf(error) });
     process.exitCode = 1;
   }
   process.disconnect();

@@ -8,6 +8,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { CPrograms } from "../../../bench/c-programs.js";
 import type { Program } from "../../../bench/processes.js";
+import { LINE_BYTES } from "../../../src/base/timeline-line.js";
 import {
   type ChannelShape,
   createParts,
@@ -95,7 +96,7 @@ describe("the programs in C", { skip: noCompiler }, () => {
       spawnSync(program.command, program.args, { encoding: "utf8" }).stdout,
     );
     const { control, header, page, writerStates, readerStates, readerModes, ...rest } = layout;
-    const { MAGIC, CHANNEL_VERSION, LINE_BYTES, PAGE_BYTES, READY_LINES, CLAIMS, RANK_MAX, HEADERS_AT } = rest;
+    const { MAGIC, CHANNEL_VERSION, PAGE_BYTES, READY_LINES, CLAIMS, RANK_MAX, HEADERS_AT } = rest;
     const numbers = { CHANNEL_VERSION, LINE_BYTES, PAGE_BYTES, READY_LINES, CLAIMS, RANK_MAX, HEADERS_AT };
     const tables = { control, header, page, writerStates, readerStates, readerModes };
     assert.deepEqual(found, { ...tables, ...numbers, MAGIC: [...MAGIC] });

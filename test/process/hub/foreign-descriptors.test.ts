@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
+import { lineAt, stateOf } from "../../../src/base/timeline-line.js";
 import type { Hub } from "../../../src/client/hub.js";
 import { libc } from "../../../src/ffi/libc.js";
 import { createBell } from "../../../src/os/bell.js";
@@ -17,7 +18,6 @@ import {
   page as pageWords,
   writerStates,
 } from "../../../src/ring/channel-layout.js";
-import { lineAt, stateOf } from "../../../src/wire/timeline-line.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { channelOf, hostArray, timelineDescriptor } from "../../support/messages.js";

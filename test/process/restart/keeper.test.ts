@@ -101,7 +101,14 @@ describe("a hub with a keeper", () => {
     const arrays = [];
     for (let index = 0; index < 600; index += 1) arrays.push(await hub.create(`a${index}`, PINNED));
     for (const array of arrays) await array.publish();
+    // WHY: what is stored meanwhile is no sign of life of the keeper.
+    let isReplaced = false;
+    const storing = (async () => {
+      while (!isReplaced) (await hub.create("more", { dtype: "int32", shape: [3] })).close();
+    })();
     const other = await newKeeper(hub, keeper);
+    isReplaced = true;
+    await storing;
     assert.notEqual(other, keeper);
     await until("the other has all of them", async () => ((await hub.status()).keeper?.descriptors ?? 0) > 600);
     for (const array of arrays) array.close();

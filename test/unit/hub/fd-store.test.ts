@@ -33,10 +33,14 @@ class Rig {
   readonly told = new Told();
   readonly lines: string[] = [];
   readonly settled: string[] = [];
+  failures = 0;
   readonly store = new FdStore({
     log: (line) => this.lines.push(line),
     onSettled: (key) => this.settled.push(key),
     onProgress: () => {},
+    onFailure: () => {
+      this.failures += 1;
+    },
   });
 }
 
@@ -76,7 +80,7 @@ describe("FdStore", () => {
     told.busy = true;
     store.store("o1", [memory, other]);
     store.store("o2", [memory]);
-    assert.deepEqual([store.has("o1"), store.count, store.pending], [false, 0, 2]);
+    assert.deepEqual([store.has("o1"), store.count, store.pending], [false, 0, 3]);
     store.remove("o2");
     told.busy = false;
     await until("o1 is settled", () => settled.includes("o1"));
@@ -100,6 +104,40 @@ describe("FdStore", () => {
     store.begin(next);
     assert.deepEqual(next.words, ["store o2"]);
     assert.deepEqual(told.words, ["store o1"]);
+    store.close();
+  });
+
+  it("keeps the rest where a client's process has ended, and what it held is still being given back", () => {
+    const { told, lines, store } = new Rig();
+    const pidfd = createMemoryFile("a pidfd", 4096);
+    using memory = createMemoryFile("test", 4096);
+    store.begin(told);
+    store.store("p1", [pidfd]);
+    store.store("o1", [memory]);
+    pidfd.close();
+    store.manageless();
+    const next = new Told();
+    store.begin(next);
+    store.remove("p1");
+    assert.deepEqual([next.words, store.has("o1"), lines], [["store o1"], true, []]);
+    store.close();
+  });
+
+  it("asks for another manager where one cannot be told, and tells that one everything", () => {
+    const rig = new Rig();
+    const { told, store } = rig;
+    using memory = createMemoryFile("test", 4096);
+    using other = createMemoryFile("other", 4096);
+    store.begin(told);
+    store.store("o1", [memory]);
+    told.store = () => {
+      throw new Error("broken");
+    };
+    store.store("o2", [other]);
+    assert.deepEqual([rig.failures, store.count, rig.lines.length], [1, 0, 1]);
+    const next = new Told();
+    store.begin(next);
+    assert.deepEqual([next.words, rig.failures], [["store o1", "store o2"], 1]);
     store.close();
   });
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { lineAt, stateOf, storeValue } from "../../../src/base/timeline-line.js";
 import { beginPlace, endPlace, endWriter, type WordsFile } from "../../../src/ring/channel-end.js";
 import { control, PAGE_BYTES, page, readerStates, writerStates } from "../../../src/ring/channel-layout.js";
-import { lineAt, stateOf, storeValue } from "../../../src/wire/timeline-line.js";
 
 interface Words extends WordsFile {
   readonly small: Uint32Array;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { LINE_BYTES, lineAt, poisonFile, stateOf, storeValue } from "../../../src/base/timeline-line.js";
 import { Mapping } from "../../../src/os/mapping.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
 import { OwnMemory } from "../../../src/os/own-memory.js";
 import { SharedWords } from "../../../src/os/shared-words.js";
-import { LINE_BYTES, lineAt, poisonFile, stateOf, storeValue } from "../../../src/wire/timeline-line.js";
 import { checkLeaks } from "../../support/leak-check.js";
 
 const LINE = 128;

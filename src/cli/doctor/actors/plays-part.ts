@@ -1,5 +1,5 @@
 /** The second process of the doctor's probes: plays the part that it is started for, and says what it failed with. */
-import { CudaIpcError } from "../../../base/errors.js";
+import { CudaIpcError, messageOf } from "../../../base/errors.js";
 import { Device } from "../../../gpu/device.js";
 import { DeviceArray } from "../../../gpu/device-array.js";
 import { IpcArrayHandle } from "../../../gpu/ipc-array-handle.js";
@@ -73,7 +73,7 @@ try {
   await parts[part as ProbePart](device);
 } catch (error) {
   const code = error instanceof CudaIpcError ? error.code : "INTERNAL";
-  say({ kind: "failed", code, message: error instanceof Error ? error.message : String(error) });
+  say({ kind: "failed", code, message: messageOf(error) });
   process.exitCode = 1;
 }
 process.removeAllListeners("disconnect");

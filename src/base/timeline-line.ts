@@ -9,7 +9,7 @@
  * the value reached in `final` and then POISON in `value`: every wait for any value is over then, on GPUs too, and `final` tells
  * those that were reached from those that never will be.
  */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError } from "./errors.js";
 
 export const LINE_BYTES = 64;
 const WORDS_PER_LINE = LINE_BYTES / 8;
