@@ -10,7 +10,7 @@ import type { Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { type GateOrder, GateProcess } from "./gate-process.js";
 
 /** What comes in meanwhile ends with the same gate: to start one takes some 50 ms of a processor. */
-const REPLACE_AFTER_MS = 1_000;
+const REPLACE_AFTER_MS = 4_000;
 /** A process with nothing to wait for ends far sooner. */
 const ENDS_WITHIN_MS = 1_000;
 const RETRY_AFTER_MS = 1_000;

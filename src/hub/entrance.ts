@@ -10,7 +10,7 @@ import { describeError } from "./client-connections.js";
 
 const PAUSE_MS = 100;
 /** Those who come do not hold up those who are there. */
-const SLICE_MS = 1;
+const SLICE_MS = 0.5;
 
 export class Entrance {
   readonly #admit: (socket: SeqpacketSocket) => void;

@@ -62,8 +62,8 @@ export function acquireAll(scope: Scope, options: HubServerOptions): Acquired {
   // WHY: the lock can have been removed under a hub that lives.
   if (passed === undefined) refuseSecondHub(socketPath);
   else scope.own(passed, (passed) => passed.close());
-  const words = scope.own(new FileWords(), (words) => words.close());
   const { bootId } = ownIdentity();
+  const words = scope.own(new FileWords(), (words) => words.close());
   const journalPath = journalPathOf(socketPath);
   const { journal, state } = Journal.open(journalPath, bootId, log);
   scope.own(journal, (journal) => journal.close());

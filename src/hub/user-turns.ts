@@ -17,12 +17,12 @@ interface User {
 /**
  * WHY so long: the most that one user costs another in a turn. Much shorter turns would spend their time on polling.
  */
-const SLICE_MS = 1;
+const SLICE_MS = 0.5;
 /**
  * What is carried over of a message that took longer. WHY so little: time is measured on the wall, and a process that did not run for a
  * while is not the user's fault.
  */
-const DEBT_MAX_MS = 3 * SLICE_MS;
+const DEBT_MAX_MS = 6 * SLICE_MS;
 
 export class UserTurns {
   /** Those who have used some of their time in this turn, or have something to do. */
