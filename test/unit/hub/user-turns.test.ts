@@ -34,9 +34,9 @@ describe("turns of users", () => {
     turns.close();
   });
 
-  it("end after a millisecond; another user has its own in the same turn of the loop", async () => {
+  it("end after half a millisecond; another user has its own in the same turn of the loop", async () => {
     const { turns, ran, job } = rig();
-    turns.ready(1, job("flood", 1000, 0.25));
+    turns.ready(1, job("flood", 1000, 0.125));
     assert.equal(ran.length, 4);
     turns.ready(2, job("other", 2, 0.1));
     assert.deepEqual(ran.slice(4), ["other", "other"]);
