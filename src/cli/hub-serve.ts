@@ -2,6 +2,7 @@
 import { type Command, Option } from "commander";
 import { defaults } from "../base/limits.js";
 import { hubSettings } from "../hub/config-file.js";
+import { prepareHubProcess } from "../hub/hub-process.js";
 import { HubServer } from "../hub/hub-server.js";
 import { HubService } from "../hub/hub-service.js";
 import { servesOthers } from "../hub/policy.js";
@@ -48,8 +49,7 @@ async function serve(options: ServeOptions, context: CommandContext): Promise<vo
   const settings = hubSettings(options.config, policyFields(options));
   const { policy, file } = settings;
   const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? settings.idleMs);
-  // WHY: the socket and its lock are made for this user alone.
-  process.umask(0o077);
+  prepareHubProcess();
   const service = HubService.ofProcess({ log, command: [process.execPath, ...process.argv.slice(1)] });
   const hub = HubServer.start({ socket: options.socket ?? settings.socket, idleMs, policy, service, log });
   log(`hub ${process.pid} listens at ${hub.socketPath}`);

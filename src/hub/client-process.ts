@@ -22,11 +22,13 @@ export function peerOf(socket: SeqpacketSocket, pidfd: OwnedFd | undefined): Pee
       `Cannot serve this client: ${found}. Run the hub outside of that namespace.`,
     );
   }
+  const inode = pidfd === undefined ? null : pidfdInode(pidfd);
   return {
     pid,
     pidNamespace: ownIdentity().pidNamespace,
-    pidfdInode: pidfd === undefined ? null : pidfdInode(pidfd),
-    startTicks: identityOf(pid)?.startTicks ?? null,
+    pidfdInode: inode,
+    // WHY not both: the inode tells more, and to look for the start takes a tenth of the time that a client costs who comes.
+    startTicks: inode === null ? (identityOf(pid)?.startTicks ?? null) : null,
     uid,
     gid,
     groups: socket.peerGroups().filter(isMappedGroup),

@@ -5,11 +5,12 @@
 import { parseArgs } from "node:util";
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import { hubSettings } from "./config-file.js";
+import { prepareHubProcess } from "./hub-process.js";
 import { HubServer } from "./hub-server.js";
 import { HubService } from "./hub-service.js";
 import { logToStderr } from "./stderr-log.js";
 
-process.umask(0o077);
+prepareHubProcess();
 
 try {
   const { values } = parseArgs({ options: { socket: { type: "string" }, "idle-ms": { type: "string" } } });

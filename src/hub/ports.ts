@@ -21,7 +21,7 @@ export interface Peer {
   readonly pidNamespace: number;
   /** The inode of its pidfds, which is the proof of its identity; null before Linux 6.9. */
   readonly pidfdInode: string | null;
-  /** Clock ticks from the boot to the start of the process; null where that cannot be found. */
+  /** Clock ticks from the boot to the start of the process; null where the inode is there to know it by, or it cannot be found. */
   readonly startTicks: number | null;
   readonly uid: number;
   readonly gid: number;
