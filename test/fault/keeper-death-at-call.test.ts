@@ -260,7 +260,11 @@ describe("a hub or keeper that ends before its n-th system call", () => {
         await seam.arm("SIGSTOP", at);
       }
       process.kill(hub, "SIGKILL");
-      await until("the keeper stops", () => isStopped(keeper));
+      await until("the keeper stops", async () => {
+        // WHY: words that arrive together take it fewer calls, and so it may be short of some.
+        if (!isStopped(keeper) && hasStartedHub(keeper)) await rig.publish();
+        return isStopped(keeper);
+      });
       const isKept = hasStartedHub(keeper);
       process.kill(keeper, "SIGKILL");
       await until("the keeper has died", () => !isThere(keeper));
