@@ -1,6 +1,7 @@
 /**
- * One user of a hub shares, opens, checks and gives back arrays while several processes of another user attack the hub, in one way after
- * the other. Needs root, to be three users.
+ * One user shares, opens, checks and closes arrays while several processes of another user attack
+ * the hub, one kind of attack after the other. "computing" is the control: processes that send
+ * nothing and keep the processors busy. Needs root, to act as three users.
  */
 import type { Actor } from "../../test/support/actor.js";
 import {
@@ -24,7 +25,7 @@ export interface AttacksOptions {
 
 const P99_GOAL_MS = 20;
 const PAUSE_GOAL_MS = 100;
-const FULL_SCALE: AttacksOptions = { attackers: [3, 8], cycles: 500, kinds: attackKinds };
+const FULL_SCALE: AttacksOptions = { attackers: [3, 8], cycles: 500, kinds: ["computing", ...attackKinds] };
 
 export async function attacks({ attackers, cycles, kinds }: AttacksOptions = FULL_SCALE): Promise<Row[]> {
   if (process.geteuid?.() !== 0) throw new Error("Only root can be several users");

@@ -28,7 +28,8 @@ export const attackKinds = [
   "garbage",
 ] as const;
 
-export type AttackKind = (typeof attackKinds)[number];
+/** "computing" is none: it is what the attacks are compared with. */
+export type AttackKind = (typeof attackKinds)[number] | "computing";
 
 /** @param own a name that no other attacker has. Says "here" once the attack goes on */
 export function startAttacker(socket: string, kind: AttackKind, own: string, hubUid: number): Actor {

@@ -104,6 +104,11 @@ const open = { op: "open", name: own, access: "read", wait: false };
 /** What each attack prepares, and then does over and over. */
 const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>> = {
   none: () => () => waitFor(keeper.socket, 100),
+  /** Sends nothing and computes all the time: what the processors' time alone costs others. */
+  computing: () => () => {
+    const end = performance.now() + 1;
+    while (performance.now() < end);
+  },
   /** Sessions that hold something and whose connections are gone. */
   storm: () => () => {
     const wire = new Wire().greet();
