@@ -39,8 +39,7 @@ export async function putThroughput(deviceName: string, byteLength: number): Pro
       unit: "ms",
     };
     const put: Row = { what: `file of ${gib} GiB into ${device.name}, best of ${RUNS} more`, value: putMs, unit: "ms" };
-    const compared =
-      device.driver.kind === "host" ? againstCat(put, path) : await againstPinned(put, device, byteLength);
+    const compared = device.cpuVisible ? againstCat(put, path) : await againstPinned(put, device, byteLength);
     return [first, ...compared, memory];
   } finally {
     rmSync(folder, { recursive: true, force: true });

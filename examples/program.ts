@@ -81,7 +81,7 @@ function codeOf(error: unknown): string {
 export function openDevice({ device: name }: Options, rank = 0): Device {
   const first = Device.open(name);
   const named = (name ?? process.env.CUDA_IPC_DEVICE ?? "auto") !== "auto";
-  const ordinal = named || first.driver.kind === "host" ? 0 : rank % first.driver.deviceCount();
+  const ordinal = named || first.cpuVisible ? 0 : rank % first.driver.deviceCount();
   if (ordinal === 0) return first;
   first.close();
   return Device.open(`cuda:${ordinal}`);

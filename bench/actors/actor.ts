@@ -56,7 +56,7 @@ export function spinUntil(timeline: AnyTimeline, value: number, pump?: Stream): 
 
 /** The stream itself where it has no GPU that does its work. */
 export function pumpOf(stream: Stream): Stream | undefined {
-  return stream.device.driver.kind === "host" ? stream : undefined;
+  return stream.device.cpuVisible ? stream : undefined;
 }
 
 export function finish(stream: Stream): void {

@@ -4,7 +4,6 @@ import { arrayByteLength } from "../array/layout.js";
 import { checkInteger, roundUp } from "../base/bytes.js";
 import { limits } from "../base/limits.js";
 import { checkOneOf } from "../base/one-of.js";
-import type { Device } from "../gpu/device.js";
 import {
   controlByteLength,
   RANK_MAX,
@@ -37,14 +36,13 @@ export interface ChannelOptions<D extends DType = DType> {
   readonly whenWriterGone?: WhenWriterGone | undefined;
 }
 
-type DriverKind = Device["driver"]["kind"];
-
 const DEFAULTS = { slots: 8, readersMax: 8, metaBytesMax: 256 } as const;
-/** Where slots begin: GPUs load and store whole vectors, CPUs whole cache lines. */
-const ALIGNMENT: Readonly<Record<DriverKind, number>> = { cuda: 256, host: 64 };
 
-/** @throws TypeError, RangeError */
-export function channelShape<D extends DType>(options: ChannelOptions<D>, device: DriverKind): ChannelShape<D> {
+/**
+ * @param alignmentBytes of the device: slots begin at multiples of it
+ * @throws TypeError, RangeError
+ */
+export function channelShape<D extends DType>(options: ChannelOptions<D>, alignmentBytes: number): ChannelShape<D> {
   const { dtype, shape } = elementsOf(options);
   const slotBytes = arrayByteLength(dtype, shape);
   checkInteger("bytes of a slot", slotBytes, 1);
@@ -57,7 +55,7 @@ export function channelShape<D extends DType>(options: ChannelOptions<D>, device
     const found = `${slots} slots with metaBytesMax ${metaBytesMax} need ${controlBytes} bytes of control file`;
     throw new RangeError(`${found}, at most ${limits.channelControlBytesMax} (channelControlBytesMax)`);
   }
-  const slotStride = roundUp(slotBytes, ALIGNMENT[device]);
+  const slotStride = roundUp(slotBytes, alignmentBytes);
   checkInteger("bytes of all slots", slotStride * (slots + 1), 1);
   return {
     dtype,

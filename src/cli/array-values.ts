@@ -24,7 +24,7 @@ export async function readValues(
 ): Promise<ArrayValues> {
   const { signal } = context;
   const firstValues = valueTexts(array.dtype, await readFirst(array, FIRST_VALUES, { signal }));
-  const isForGpu = array.device.driver.kind === "cuda" && array.byteLength >= onGpuBytesMin;
+  const isForGpu = !array.device.cpuVisible && array.byteLength >= onGpuBytesMin;
   const onGpu = isForGpu && array.isContiguous && isArithmetic(array.dtype);
   const statistics = onGpu ? await array.statistics({ signal }) : await readStatistics(array, context);
   return { statistics, firstValues };

@@ -1,7 +1,9 @@
 /** What `inspect` found, as text. */
+
 import type { DType } from "../array/dtype.js";
 import { contiguousStrides } from "../array/layout.js";
 import type { Statistics } from "../array/statistics.js";
+import { uuidOf } from "../base/device-reference.js";
 import type { ChannelStatistics } from "../channel/channel-observer.js";
 import type { Inspection } from "../client/hub.js";
 import type { Placement } from "../client/placement.js";
@@ -101,7 +103,7 @@ function objectRows({ object }: Inspection): Row[] {
 function memoryRows(descriptor: Descriptor, { device, metadata }: OpenedFacts): Row[] {
   const { byteLength, allocationByteLength, mechanism, content } = descriptor;
   const size = `${sizeWords(byteLength)} of content in ${sizeWords(allocationByteLength)} of memory`;
-  const uuid = descriptor.device.kind === "host" ? "host" : descriptor.device.uuid;
+  const uuid = uuidOf(descriptor.device);
   const rows: Row[] = [
     ["size", size],
     ["device", uuid],

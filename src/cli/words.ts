@@ -1,5 +1,7 @@
 /** Facts in words for people, the same in all commands. */
+
 import { formatBytes } from "../base/bytes.js";
+import { uuidOf } from "../base/device-reference.js";
 import { userName } from "../client/hub-trust.js";
 import type { Device } from "../gpu/device.js";
 import type { Descriptor, ObjectSummary } from "./hub-facts.js";
@@ -28,7 +30,7 @@ export function sharingWords({ with: whom, access }: ObjectSummary["sharing"]): 
 
 /** `host`, or the beginning of the GPU's UUID, which is the same in every process. */
 export function deviceWords({ device }: Descriptor): string {
-  return device.kind === "host" ? "host" : device.uuid.slice(0, 12);
+  return uuidOf(device).slice(0, 12);
 }
 
 /** Which device was taken and why: `host (auto: no GPU)`. */

@@ -1,4 +1,5 @@
 /** The devices that one connection uses, each opened once and found again by name or UUID. */
+import { type DeviceReference, uuidOf } from "../base/device-reference.js";
 import { hasCode } from "../base/errors.js";
 import { Scope } from "../base/scope.js";
 import { Device } from "../gpu/device.js";
@@ -22,14 +23,14 @@ export class Devices {
     return device;
   }
 
-  openByUuid(uuid: string): Device {
-    return this.#byUuid.get(uuid) ?? this.#unique(Device.openByUuid(uuid));
+  openByReference(reference: DeviceReference): Device {
+    return this.#byUuid.get(uuidOf(reference)) ?? this.#unique(Device.openByReference(reference));
   }
 
-  /** As `openByUuid`; undefined where this process does not see the device. */
-  findByUuid(uuid: string): Device | undefined {
+  /** As `openByReference`. Undefined if this process does not see the device. */
+  findByReference(reference: DeviceReference): Device | undefined {
     try {
-      return this.openByUuid(uuid);
+      return this.openByReference(reference);
     } catch (error) {
       if (hasCode(error, "DEVICE_NOT_FOUND")) return undefined;
       throw error;

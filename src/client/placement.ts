@@ -2,13 +2,15 @@
  * On which device of this process an object's memory is used: its own by default, which is found by UUID whatever its number here; or
  * another one that was asked for, directly where that reaches the memory, and as a copy only where that was asked for too.
  */
+
 import { Deadline, type WaitOptions } from "../base/deadline.js";
+import { type DeviceReference, uuidOf } from "../base/device-reference.js";
 import { CudaError, CudaIpcError, hasCode } from "../base/errors.js";
 import { copyBuffer } from "../gpu/array-copy.js";
 import type { Device } from "../gpu/device.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
 import type { ImportCache } from "../gpu/import-cache.js";
-import { deviceUuidOf, importBuffer } from "../gpu/sharing.js";
+import { importBuffer } from "../gpu/sharing.js";
 import type { Devices } from "./devices.js";
 import type { OpenedObject } from "./hub-objects.js";
 
@@ -39,23 +41,23 @@ export async function placeBuffer(
   opened: OpenedObject,
   options: PlaceOptions,
 ): Promise<Placed> {
-  const uuid = deviceUuidOf(opened.descriptor);
-  const device = chosenDevice(devices, opened, options, uuid);
-  if (device.uuid === uuid) return { buffer: importOn(device, imports, opened), placement: "own" };
+  const own = opened.descriptor.device;
+  const device = chosenDevice(devices, opened, options, own);
+  if (device.uuid === uuidOf(own)) return { buffer: importOn(device, imports, opened), placement: "own" };
   checkKinds(device, opened);
   try {
-    checkReachable(devices, device, opened, uuid);
+    checkReachable(devices, device, opened, own);
     return { buffer: importOn(device, imports, opened), placement: "peer" };
   } catch (error) {
     if (!hasCode(error, "PEER_ACCESS_UNSUPPORTED") || options.whenUnreachable !== "copy") throw error;
   }
-  return { buffer: await copyTo(device, devices.openByUuid(uuid), imports, opened, options), placement: "copy" };
+  return { buffer: await copyTo(device, devices.openByReference(own), imports, opened, options), placement: "copy" };
 }
 
-function chosenDevice(devices: Devices, { name }: OpenedObject, options: PlaceOptions, uuid: string): Device {
+function chosenDevice(devices: Devices, { name }: OpenedObject, options: PlaceOptions, own: DeviceReference): Device {
   if (options.device !== undefined) return devices.open(options.device);
   try {
-    return devices.openByUuid(uuid);
+    return devices.openByReference(own);
   } catch (error) {
     if (!hasCode(error, "DEVICE_NOT_FOUND")) throw error;
     const message = `Cannot open "${name}" on its own device: ${error.message}; to use it on another GPU, pass { device: "cuda:N" }`;
@@ -65,7 +67,7 @@ function chosenDevice(devices: Devices, { name }: OpenedObject, options: PlaceOp
 
 /** @throws DEVICE_NOT_FOUND where a GPU is asked for host memory or the other way round */
 function checkKinds(device: Device, { name, descriptor }: OpenedObject): void {
-  if (device.driver.kind === descriptor.device.kind) return;
+  if (device.isSameKindAs(descriptor.device)) return;
   const found = `its memory is of kind ${descriptor.device.kind}`;
   throw new CudaIpcError(
     "UNSUPPORTED",
@@ -74,15 +76,15 @@ function checkKinds(device: Device, { name, descriptor }: OpenedObject): void {
 }
 
 /** Asked beforehand where this process sees both devices; otherwise mapping it shows. */
-function checkReachable(devices: Devices, device: Device, { name }: OpenedObject, uuid: string): void {
-  const home = devices.findByUuid(uuid);
+function checkReachable(devices: Devices, device: Device, { name }: OpenedObject, own: DeviceReference): void {
+  const home = devices.findByReference(own);
   if (home === undefined || device.driver.canAccessPeer(device.ordinal, home.ordinal)) return;
   throw unreachable(name, device, `${device.name} does not reach ${home.name}, where its memory is`);
 }
 
 function importOn(device: Device, imports: ImportCache, opened: OpenedObject): DeviceBuffer {
   const { name, object, access, descriptor, fds } = opened;
-  const own = device.uuid === deviceUuidOf(descriptor);
+  const own = device.uuid === uuidOf(descriptor.device);
   try {
     return imports.open(`${object} ${access} ${device.uuid}`, () =>
       importBuffer(device, name, descriptor, fds[0], access),

@@ -45,7 +45,7 @@ export async function createChannel<D extends DType>(
   device: Device,
   options: CreateChannelOptions<D>,
 ): Promise<ChannelWriter<D>> {
-  const shape = channelShape(options, device.driver.kind);
+  const shape = channelShape(options, device.facts.alignmentBytes);
   for (;;) {
     const writer = await createOnce(objects, name, device, shape, options);
     if (writer !== undefined) return writer;

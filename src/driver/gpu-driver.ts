@@ -7,6 +7,7 @@
  * For every function: a driver, handle or stream that was closed, released or destroyed gives CLOSED, one of another driver TypeError,
  * an ordinal that this process does not see DEVICE_NOT_FOUND, and unmapping or unregistering what is not there RangeError.
  */
+import type { DeviceReference } from "../base/device-reference.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { EventCalls } from "./event-calls.js";
@@ -16,8 +17,6 @@ import type { OperationCalls } from "./operation-calls.js";
 import type { PeerCalls } from "./peer-calls.js";
 import type { PoolCalls } from "./pool-calls.js";
 import type { ReservationCalls } from "./reservation-calls.js";
-
-export type DriverKind = "cuda" | "host";
 
 /** How memory of this driver travels between processes; a field of every descriptor. */
 export type Mechanism = "vmm" | "memfd" | "pool" | "legacy";
@@ -48,15 +47,20 @@ export interface DriverStream {
 
 export interface DeviceFacts {
   readonly ordinal: number;
-  /** The name of the device in everything that travels: `GPU-xxxxxxxx-...` or `host`. */
-  readonly uuid: string;
+  /** The name by which this process opens the device: `cuda:0` or `host`. */
+  readonly id: string;
+  /** What names the device to other processes. */
+  readonly reference: DeviceReference;
+  /** The model. */
   readonly name: string;
   readonly totalBytes: number;
   /** Sizes of exportable memory are multiples of this. */
   readonly granularityBytes: number;
+  /** Arrays that begin at a multiple of this are the fastest to use. */
+  readonly alignmentBytes: number;
   /** Driver's version in words, `CUDA 13.0` or `Linux 6.8`. */
   readonly driverVersion: string;
-  /** `9.0` on CUDA; undefined on the host device. */
+  /** `9.0`; undefined if the device runs no CUDA kernels. */
   readonly computeCapability: string | undefined;
   /** What was asked of the device, by the driver's own attribute names; for `doctor` and people. */
   readonly attributes: Readonly<Record<string, number>>;
@@ -84,9 +88,14 @@ export interface GpuDriver
     OperationCalls,
     ReservationCalls,
     PeerCalls {
-  readonly kind: DriverKind;
   /** How memory of `createMemory` travels. */
   readonly mechanism: Mechanism;
+  /** Whether the CPU can use the memory of `createMemory` directly: then `cpuAddress` has its address. */
+  readonly cpuVisible: boolean;
+  /** Whether the descriptors of `exportMemory` are memory files, which the kernel can fill and reopen for reading. */
+  readonly memoryFiles: boolean;
+  /** Whether this process can lose its context on a device while the process goes on. */
+  readonly losesContext: boolean;
 
   deviceCount(): number;
   /** @throws DEVICE_NOT_FOUND for an ordinal that this process does not see */
@@ -170,7 +179,7 @@ export interface GpuDriver
   /** Enqueues several waits and writes in their order, with one call of the driver where it takes them all. At most 255. */
   batchWords(stream: DriverStream, operations: readonly WordOperation[]): void;
 
-  /** Device memory as seen by the CPU without a copy: an address on `host` and of `host-numa` memory, undefined otherwise. */
+  /** Device memory as seen by the CPU without a copy: an address if the driver is `cpuVisible` and for `host-numa` memory, else undefined. */
   cpuAddress(pointer: DevicePointer): HostPointer | undefined;
 
   /** Gives back everything that the driver itself holds (contexts). Handles of the caller are the caller's. */

@@ -5,7 +5,6 @@
 import { isContiguous } from "../array/layout.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
-import type { Device } from "./device.js";
 import type { DeviceArray } from "./device-array.js";
 import type { DeviceBuffer } from "./device-buffer.js";
 import type { Stream } from "./stream.js";
@@ -38,7 +37,7 @@ function endOf({ buffer, layout }: DeviceArray): End {
 
 function enqueueBytes(stream: Stream, to: End, from: End, byteLength: number): void {
   const [toDevice, fromDevice] = [to.buffer.device, from.buffer.device];
-  if (toDevice.driver.kind !== fromDevice.driver.kind) {
+  if (!toDevice.isSameKindAs(fromDevice.reference)) {
     const found = `${fromDevice.name} and ${toDevice.name} are not devices of one driver`;
     throw new CudaIpcError("UNSUPPORTED", `Cannot enqueue a copy to "${to.buffer.label}": ${found}; use copyFrom`);
   }
@@ -66,21 +65,17 @@ export async function copyArray(to: DeviceArray, from: DeviceArray, options: Wai
   const [toOffset, fromOffset] = [to.layout.byteOffset, from.layout.byteOffset];
   await from.buffer.use("read", options, (source, deadline) =>
     to.buffer.use("write", options, async (target) => {
-      if (isOnGpu(to.device) && isOnGpu(from.device)) {
+      if (from.device.cpuVisible) {
+        await upload(target, toOffset, source.window(from.buffer.label, fromOffset, from.byteLength), deadline);
+      } else if (to.device.cpuVisible) {
+        await download(source, fromOffset, target.window(to.buffer.label, toOffset, to.byteLength), deadline);
+      } else {
         using stream = to.device.createStream();
         enqueueCopy(stream, to, from);
         await stream.synchronize();
-      } else if (isOnGpu(from.device)) {
-        await download(source, fromOffset, target.window(to.buffer.label, toOffset, to.byteLength), deadline);
-      } else {
-        await upload(target, toOffset, source.window(from.buffer.label, fromOffset, from.byteLength), deadline);
       }
     }),
   );
-}
-
-function isOnGpu(device: Device): boolean {
-  return device.driver.kind === "cuda";
 }
 
 function checkMatch(to: DeviceArray, from: DeviceArray): void {

@@ -40,8 +40,7 @@ export class ContextWatch {
    * @throws DEVICE_LOST
    */
   check(): void {
-    // The host device has no context.
-    if (this.#driver.kind === "host" || !this.#isUsed()) return;
+    if (!this.#driver.losesContext || !this.#isUsed()) return;
     this.#pulse ??= this.#begin();
     const { event, stream } = this.#pulse;
     if (this.#driver.isEventDone(event)) this.#driver.recordEvent(event, stream);

@@ -2,8 +2,10 @@
  * A device by name: `host`, `cuda:N`, or `auto` for the first GPU and the host where there is none.
  * Owns its driver and what transfers to it need; the driver lives until everything made on the device is gone.
  */
+import { type DeviceReference, uuidOf } from "../base/device-reference.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
+import { automaticKinds, parseDeviceName } from "../driver/device-names.js";
 import type { DeviceFacts, GpuDriver } from "../driver/gpu-driver.js";
 import { type DriverOpener, openDriver } from "../driver/open-driver.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -51,7 +53,7 @@ export class Device {
   private constructor(driver: GpuDriver, ordinal: number, reason: string) {
     this.driver = driver;
     this.facts = driver.describeDevice(ordinal);
-    this.name = driver.kind === "host" ? "host" : `cuda:${ordinal}`;
+    this.name = this.facts.id;
     this.reason = reason;
     this.lanes = new Lanes(driver, ordinal);
     this.events = new EventPool(driver, ordinal);
@@ -64,10 +66,9 @@ export class Device {
    */
   static open(name?: string, openDriverOf: DriverOpener = openDriver): Device {
     const wanted = name ?? (process.env.CUDA_IPC_DEVICE || "auto");
-    const cuda = /^cuda(?::(\d{1,4}))?$/.exec(wanted);
-    if (cuda !== null) return Device.#on(openDriverOf("cuda"), Number(cuda[1] ?? 0), "asked for by name");
-    if (wanted === "host") return Device.#on(openDriverOf("host"), 0, "asked for by name");
     if (wanted === "auto") return Device.#auto(openDriverOf);
+    const named = parseDeviceName(wanted);
+    if (named !== undefined) return Device.#on(openDriverOf(named.kind), named.ordinal, "asked for by name");
     throw new CudaIpcError(
       "INVALID_DEVICE",
       `Cannot open device ${JSON.stringify(wanted)}: wanted "host", "cuda:N" or "auto"`,
@@ -75,16 +76,17 @@ export class Device {
   }
 
   /**
-   * Opens the device of this UUID, whatever its number here.
-   * @throws DEVICE_NOT_FOUND where this process does not see it
+   * Opens the device that a descriptor names. Its ordinal may differ from process to process.
+   * @throws DEVICE_NOT_FOUND if this process does not see the device
+   * @internal
    */
-  static openByUuid(uuid: string, openDriverOf: DriverOpener = openDriver): Device {
-    if (uuid === "host") return Device.#on(openDriverOf("host"), 0, "asked for by UUID");
+  static openByReference(reference: DeviceReference, openDriverOf: DriverOpener = openDriver): Device {
+    const uuid = uuidOf(reference);
     return acquireIn((scope) => {
-      const driver = scope.own(openDriverOf("cuda"), (driver) => driver.close());
+      const driver = scope.own(openDriverOf(reference.kind), (driver) => driver.close());
       const seen: string[] = [];
       for (let ordinal = 0; ordinal < driver.deviceCount(); ordinal += 1) {
-        const found = driver.describeDevice(ordinal).uuid;
+        const found = uuidOf(driver.describeDevice(ordinal).reference);
         if (found === uuid) return new Device(driver, ordinal, "asked for by UUID");
         seen.push(found);
       }
@@ -96,15 +98,17 @@ export class Device {
   }
 
   static #auto(openDriverOf: DriverOpener): Device {
-    let driver: GpuDriver;
-    try {
-      driver = openDriverOf("cuda");
-    } catch (error) {
-      // WHY only these two: they say that there is no GPU. A driver that is broken or too old is not passed over in silence.
-      if (!hasCode(error, "DRIVER_NOT_FOUND") && !hasCode(error, "DEVICE_NOT_FOUND")) throw error;
-      return Device.#on(openDriverOf("host"), 0, `auto: no GPU (${error.message})`);
+    let reason = "auto: the first GPU";
+    for (const kind of automaticKinds) {
+      try {
+        return Device.#on(openDriverOf(kind), 0, reason);
+      } catch (error) {
+        // WHY only these two: they say that there is no GPU. A driver that is broken or too old is reported.
+        if (!hasCode(error, "DRIVER_NOT_FOUND") && !hasCode(error, "DEVICE_NOT_FOUND")) throw error;
+        reason = `auto: no GPU (${error.message})`;
+      }
     }
-    return Device.#on(driver, 0, "auto: the first GPU");
+    throw new CudaIpcError("DEVICE_NOT_FOUND", `Cannot open a device (${reason})`);
   }
 
   static #on(driver: GpuDriver, ordinal: number, reason: string): Device {
@@ -118,8 +122,23 @@ export class Device {
     return this.facts.ordinal;
   }
 
+  /** Names this device to other processes. */
+  get reference(): DeviceReference {
+    return this.facts.reference;
+  }
+
   get uuid(): string {
-    return this.facts.uuid;
+    return uuidOf(this.reference);
+  }
+
+  /** Whether the CPU sees the memory of this device, so that `view()` works. */
+  get cpuVisible(): boolean {
+    return this.driver.cpuVisible;
+  }
+
+  /** Whether memory of the other device can be mapped here, if the hardware lets it. */
+  isSameKindAs(other: DeviceReference): boolean {
+    return this.reference.kind === other.kind;
   }
 
   get open(): boolean {

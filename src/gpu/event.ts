@@ -20,7 +20,7 @@ import type { Device } from "./device.js";
 import type { ExportMark } from "./export-marks.js";
 import { exporterKey } from "./exporters.js";
 import { ImportedEvent } from "./imported-event.js";
-import { checkDeviceKind, refuseOwnProcess, wireDevice } from "./ipc-origin.js";
+import { checkDeviceKind, refuseOwnProcess } from "./ipc-origin.js";
 import type { Stream } from "./stream.js";
 
 export class Event {
@@ -146,7 +146,7 @@ export class Event {
       version: IPC_DOCUMENT_VERSION,
       kind: "event",
       exporter: { ...ownIdentity() },
-      device: wireDevice(this.device),
+      device: this.device.reference,
       handle: encodeHandle(handle),
       generation,
       mark: place,

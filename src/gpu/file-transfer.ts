@@ -35,7 +35,7 @@ export async function readFileInto(
 ): Promise<void> {
   checkRange(`Write to "${buffer.label}"`, byteOffset, section.byteLength, buffer.byteLength);
   await buffer.use("write", options, async (mapped, deadline) => {
-    if (buffer.device.driver.kind === "host" && buffer.exportable) {
+    if (buffer.device.driver.memoryFiles && buffer.exportable) {
       await sendIntoMemoryFile(buffer, byteOffset, section, deadline, options.onProgress);
       return;
     }

@@ -97,7 +97,7 @@ export class GrowingBuffer {
     { access = "read", label = "growing" }: GrowingImportOptions = {},
   ): GrowingBuffer {
     const { maxByteLength, growth, device: from } = checkGrowingDescriptor(descriptor);
-    if (from.kind !== device.driver.kind) {
+    if (!device.isSameKindAs(from)) {
       const message = `Cannot import "${label}" on ${device.name}: it is memory of device ${from.kind}`;
       throw new CudaIpcError("INVALID_DESCRIPTOR", message);
     }
@@ -179,8 +179,7 @@ export class GrowingBuffer {
   /** Everything that there is, for a process that begins to follow. @throws UNSUPPORTED where this follows another */
   export(): ExportedGrowing {
     const { fds, growth } = this.exportGrowth(0);
-    const { kind } = this.device.driver;
-    const device = kind === "host" ? ({ kind } as const) : ({ kind, uuid: this.device.uuid } as const);
+    const device = this.device.reference;
     const version = GROWING_DESCRIPTOR_VERSION;
     return { fds, descriptor: { version, kind: "growing", device, maxByteLength: this.maxByteLength, growth } };
   }

@@ -16,7 +16,7 @@ import {
 import type { Device } from "./device.js";
 import { DeviceArray } from "./device-array.js";
 import { exporterKey } from "./exporters.js";
-import { checkDeviceKind, refuseOwnProcess, wireDevice } from "./ipc-origin.js";
+import { checkDeviceKind, refuseOwnProcess } from "./ipc-origin.js";
 import type { WantedBlock } from "./legacy-imports.js";
 
 export interface OpenHandleOptions {
@@ -52,7 +52,7 @@ export class IpcArrayHandle {
       version: IPC_DOCUMENT_VERSION,
       kind: "array-handle",
       exporter: { ...ownIdentity() },
-      device: wireDevice(array.device),
+      device: array.device.reference,
       handle: encodeHandle(handle),
       generation: mark.generation,
       mark: mark.place,

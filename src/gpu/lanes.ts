@@ -1,7 +1,7 @@
 /**
  * How bytes get between this process and a device: through lanes that work side by side, so that the copying of one piece
- * by the CPU overlaps with the transfer of another. A lane of the host device copies directly; a lane of a GPU has a stream
- * and a piece of pinned staging memory of its own. Lanes are made when needed and kept.
+ * by the CPU overlaps with the transfer of another. A lane of a device whose memory the CPU sees copies
+ * directly; any other lane has a stream and a piece of pinned staging memory of its own. Lanes are made when needed and kept.
  */
 import { Deadline } from "../base/deadline.js";
 import { limits } from "../base/limits.js";
@@ -118,7 +118,7 @@ function laneCountMax(): number {
 }
 
 function makeLane(driver: GpuDriver, ordinal: number): Lane {
-  return driver.kind === "host" ? new DirectLane(driver) : StagedLane.create(driver, ordinal);
+  return driver.cpuVisible ? new DirectLane(driver) : StagedLane.create(driver, ordinal);
 }
 
 /** The device's memory is this process's own: one copy, by the thread pool where it is long. */
@@ -155,7 +155,7 @@ class DirectLane implements Lane {
 
   #address(pointer: DevicePointer): bigint {
     const address = this.#driver.cpuAddress(pointer);
-    if (address === undefined) throw new TypeError("a direct lane works on the host device alone");
+    if (address === undefined) throw new TypeError("a direct lane needs memory that the CPU sees");
     return address;
   }
 }

@@ -113,7 +113,7 @@ export class MemoryPool {
   ): MemoryPool {
     const checked = checkPoolDescriptor(descriptor);
     const { driver, ordinal } = device;
-    if (checked.device.kind !== driver.kind) {
+    if (!device.isSameKindAs(checked.device)) {
       const message = `Cannot import pool "${label}" on ${device.name}: it is a pool of device ${checked.device.kind}`;
       throw new CudaIpcError("INVALID_DESCRIPTOR", message);
     }
@@ -214,9 +214,8 @@ export class MemoryPool {
   /** What another process imports the pool by. @throws UNSUPPORTED for a pool that was not created to be shared, or was imported */
   export(): ExportedPool {
     this.#checkOpen();
-    const { kind } = this.device.driver;
     const fd = this.#core.exportFd();
-    const device = kind === "host" ? ({ kind } as const) : ({ kind, uuid: this.device.uuid } as const);
+    const device = this.device.reference;
     const { id, maxBytes } = this;
     return { fd, descriptor: { version: POOL_DESCRIPTOR_VERSION, kind: "pool", device, pool: id, maxBytes } };
   }

@@ -67,8 +67,8 @@ export class Program {
     checkSource(name, source);
     const given = givenOptions(options);
     const { device } = options;
-    if (device?.driver.kind === "host") {
-      throw new CudaIpcError("UNSUPPORTED", `Cannot compile ${name} for the host device: it runs no code for GPUs`);
+    if (device !== undefined && device.facts.computeCapability === undefined) {
+      throw new CudaIpcError("UNSUPPORTED", `Cannot compile ${name} for ${device.name}: it runs no code for GPUs`);
     }
     const compiler = openCompiler();
     const arch = chooseArchitecture(compiler, {

@@ -26,18 +26,13 @@ export function describeBuffer(buffer: DeviceBuffer, content: DescriptorContent)
   }
   return {
     version: DESCRIPTOR_VERSION,
-    device: device.driver.kind === "host" ? { kind: "host" } : { kind: "cuda", uuid: device.uuid },
+    device: device.reference,
     mechanism,
     ...(pooledName === undefined ? {} : { pooled: pooledName }),
     byteLength: buffer.byteLength,
     allocationByteLength: buffer.allocationByteLength,
     content,
   };
-}
-
-/** The UUID by which this process finds the device of a descriptor. */
-export function deviceUuidOf(descriptor: Descriptor): string {
-  return descriptor.device.kind === "host" ? "host" : descriptor.device.uuid;
 }
 
 /**

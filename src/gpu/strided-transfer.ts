@@ -22,12 +22,12 @@ export async function readStrided(
   target: Uint8Array,
   options: WaitOptions,
 ): Promise<void> {
-  const onHost = buffer.device.driver.kind === "host";
+  const { cpuVisible } = buffer.device;
   await buffer.use("read", options, async (mapped, deadline) => {
     for (const part of boundedParts(layout, limits.stagingBytes)) {
       deadline.check();
       const { low, high } = byteSpan(part.memory);
-      if (onHost) {
+      if (cpuVisible) {
         pickOut(part, mapped.window(buffer.label, low, high - low), low, target);
         await nextTurn();
       } else {
@@ -46,12 +46,12 @@ export async function writeStrided(
   source: Uint8Array,
   options: WaitOptions,
 ): Promise<void> {
-  const onHost = buffer.device.driver.kind === "host";
+  const { cpuVisible } = buffer.device;
   await buffer.use("write", options, async (mapped, deadline) => {
     for (const part of boundedParts(layout, limits.stagingBytes)) {
       deadline.check();
       const bytes = inMemoryOrder(part, source);
-      if (onHost) {
+      if (cpuVisible) {
         const { low, high } = byteSpan(part.memory);
         scatterElements(moved(part.memory, low), {
           memory: mapped.window(buffer.label, low, high - low),

@@ -2,6 +2,7 @@
 import { CudaIpcError } from "../base/errors.js";
 import type { Access } from "../os/mapping.js";
 import { type Descriptor, descriptorContradiction } from "../wire/descriptor.js";
+import { factsOf } from "../wire/devices.js";
 import type { Sharing } from "../wire/messages.js";
 import { checkChannel, isWordsFile, type Refuse } from "./check-channel.js";
 import type { ObjectRecord } from "./hub-records.js";
@@ -33,7 +34,7 @@ export function checkMemory<Fd>(
   const inodes: (string | null)[] = [];
   let writable = false;
   if (memory !== undefined) {
-    const facts = isHostMemory(descriptor) ? ports.inspectMemoryFile(memory) : undefined;
+    const facts = factsOf(descriptor.device).memoryFiles ? ports.inspectMemoryFile(memory) : undefined;
     if (facts === undefined && !ports.isDeviceMemory(memory)) throw refuse("the descriptor is not memory of a GPU");
     inodes.push(descriptor.mechanism === "memfd" ? (facts?.inode ?? null) : null);
     if (facts !== undefined) {
@@ -61,11 +62,6 @@ export function checkMemory<Fd>(
   return { inodes, writable };
 }
 
-/** Whether the descriptor of its memory is a file that the hub can look into: GPU memory is known to the driver alone. */
-function isHostMemory({ device, mechanism }: Descriptor): boolean {
-  return mechanism === "memfd" || device.kind === "host";
-}
-
 /**
  * What a new object's memory must allow beyond its size.
  * @throws INVALID_DESCRIPTOR
@@ -82,7 +78,7 @@ export function checkUse<Fd>(
   // WHY: the hub ends the timeline when its owner dies.
   if (isTimeline && !writable) throw refuse("its descriptor is for reading alone");
   const words = content.kind === "channel" ? fds.filter((_, index) => isWordsFile(index)) : [];
-  const hostMemory = isHostMemory(descriptor) ? fds.slice(0, 1) : [];
+  const hostMemory = factsOf(descriptor.device).memoryFiles ? fds.slice(0, 1) : [];
   // WHY the hub does not add the seal, nor change the mode below: both wait for whoever writes to the file, as long as that one likes.
   // WHY the seal: whoever may write to a file could seal it against writing, for its owner and the hub too.
   if (![...hostMemory, ...words].every((fd) => ports.inspectMemoryFile(fd).sealsClosed))

@@ -1,5 +1,7 @@
 /** Pinned objects whose memory went with an earlier hub and its keeper, and nobody is left to bring it back. The latest ones. */
+
 import { formatBytes } from "../base/bytes.js";
+import { uuidOf } from "../base/device-reference.js";
 import { limits } from "../base/limits.js";
 import { chargedBytes } from "../wire/descriptor.js";
 import type { LostObject } from "../wire/messages.js";
@@ -23,7 +25,7 @@ export class LostObjects {
     const lost: Lost = {
       name,
       byteLength: hostBytes + deviceBytes,
-      device: device.kind === "host" ? "host" : device.uuid,
+      device: uuidOf(device),
       ownerPid: owner.pid,
       ownerUid: owner.uid,
       lostAtMs: this.#ports.now(),

@@ -10,7 +10,7 @@ import type { Descriptor } from "../wire/descriptor.js";
 /** The descriptor of the memory and, where only reading is granted and the kernel can see to it, one for reading only. The caller owns it. */
 export function exportFor(buffer: DeviceBuffer, access: Access): OwnedFd {
   const fd = buffer.exportFd();
-  if (access === "read-write" || buffer.device.driver.kind !== "host") return fd;
+  if (access === "read-write" || !buffer.device.driver.memoryFiles) return fd;
   try {
     return reopenReadOnly(fd);
   } finally {

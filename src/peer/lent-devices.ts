@@ -1,4 +1,5 @@
 /** Devices for memory that is opened without one being given: opened once, shared by all that is open on them, closed after the last. */
+import { type DeviceReference, uuidOf } from "../base/device-reference.js";
 import { Device } from "../gpu/device.js";
 
 export interface LentDevice {
@@ -14,12 +15,12 @@ interface Lent {
 
 const lent = new Map<string, Lent>();
 
-/** By name where one is given, else the device of this UUID. */
-export function lendDevice(name: string | undefined, uuid: string): LentDevice {
-  const key = name === undefined ? `uuid ${uuid}` : `name ${name}`;
+/** The device of this name, or without a name the one that the memory is of. */
+export function lendDevice(name: string | undefined, own: DeviceReference): LentDevice {
+  const key = name === undefined ? `uuid ${uuidOf(own)}` : `name ${name}`;
   let entry = lent.get(key);
   if (entry === undefined) {
-    entry = { device: name === undefined ? Device.openByUuid(uuid) : Device.open(name), users: 0 };
+    entry = { device: name === undefined ? Device.openByReference(own) : Device.open(name), users: 0 };
     lent.set(key, entry);
   }
   const { device } = entry;

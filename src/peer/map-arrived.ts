@@ -6,7 +6,7 @@ import { acquireIn } from "../base/scope.js";
 import { Device } from "../gpu/device.js";
 import { DeviceArray } from "../gpu/device-array.js";
 import type { DeviceBuffer } from "../gpu/device-buffer.js";
-import { checkArrived, deviceUuidOf, importBuffer } from "../gpu/sharing.js";
+import { checkArrived, importBuffer } from "../gpu/sharing.js";
 import type { Access } from "../os/mapping.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { Descriptor } from "../wire/descriptor.js";
@@ -36,7 +36,7 @@ export function mapArrived(
   if (memory === undefined) throw new TypeError("memory without a descriptor");
   return acquireIn((scope) => {
     if (wanted instanceof Device) return importOn(wanted, label, descriptor, memory, access);
-    const lent = scope.own(lendDevice(wanted, deviceUuidOf(descriptor)), (lent) => lent.giveBack());
+    const lent = scope.own(lendDevice(wanted, descriptor.device), (lent) => lent.giveBack());
     const buffer = importOn(lent.device, label, descriptor, memory, access);
     buffer.onUnmapped(() => lent.giveBack());
     return buffer;
@@ -56,7 +56,7 @@ function importOn(
   access: Access,
 ): DeviceBuffer {
   const { kind } = descriptor.device;
-  if (device.driver.kind !== kind) {
+  if (!device.isSameKindAs(descriptor.device)) {
     throw new CudaIpcError("UNSUPPORTED", `Cannot open ${label} on ${device.name}: it is memory of a ${kind} device`);
   }
   return importBuffer(device, label, descriptor, memory, access);

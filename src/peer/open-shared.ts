@@ -73,8 +73,8 @@ function openHandle(document: SharedDocumentOf<"array-handle">, options: OpenSha
   const handle = IpcArrayHandle.from(document);
   if (options.device instanceof Device) return handle.open(options.device, { access });
   return acquireIn((scope) => {
-    const uuid = document.device.kind === "host" ? "host" : document.device.uuid;
-    const lent = scope.own(lendDevice(options.device as string | undefined, uuid), (lent) => lent.giveBack());
+    const wanted = options.device as string | undefined;
+    const lent = scope.own(lendDevice(wanted, document.device), (lent) => lent.giveBack());
     const array = handle.open(lent.device, { access });
     array.buffer.onUnmapped(() => lent.giveBack());
     return array;

@@ -73,7 +73,7 @@ export interface ClientPlan {
 /** @throws TypeError, RangeError */
 export function servicePlan<Q extends DType, R extends DType>(
   options: ServeOptions<Q, R>,
-  { driver: { kind } }: Device,
+  { facts: { alignmentBytes } }: Device,
 ): ServicePlan<Q, R> {
   const { clientsMax = 16, concurrency = 1, metaBytesMax = 256 } = options;
   checkInteger("clientsMax", clientsMax, 1, limits.serviceLinksMax);
@@ -89,9 +89,12 @@ export function servicePlan<Q extends DType, R extends DType>(
   return {
     request: channelShape(
       { ...messageOf(options.request), ...channel, metaBytesMax: ENVELOPE_BYTES + metaBytesMax },
-      kind,
+      alignmentBytes,
     ),
-    reply: channelShape({ ...messageOf(options.reply), ...channel, metaBytesMax: ENVELOPE_BYTES + replyMeta }, kind),
+    reply: channelShape(
+      { ...messageOf(options.reply), ...channel, metaBytesMax: ENVELOPE_BYTES + replyMeta },
+      alignmentBytes,
+    ),
     depth,
     clientsMax,
     concurrency,

@@ -6,17 +6,12 @@ import * as v from "valibot";
 import { limits } from "../base/limits.js";
 import { isPlace, LINE_BYTES } from "../base/timeline-line.js";
 import { channelContent, channelContradiction, channelFds, wordsByteLength } from "./channel-content.js";
+import { deviceSchema, factsOf } from "./devices.js";
 import { count, positive } from "./numbers.js";
 
 export const DESCRIPTOR_VERSION = 1;
 
 const integer = v.pipe(v.number(), v.safeInteger());
-
-/** Device memory travels as `vmm` (CUDA virtual memory management, POSIX descriptor), host memory as `memfd`. */
-export const deviceSchema = v.variant("kind", [
-  v.strictObject({ kind: v.literal("cuda"), uuid: v.pipe(v.string(), v.regex(/^(GPU|MIG)-[0-9a-f-]{36}$/)) }),
-  v.strictObject({ kind: v.literal("host") }),
-]);
 
 /** One array in memory: strides in elements, as DLPack and numpy count them; offset in bytes from the start of the memory. */
 export const arrayLayout = v.strictObject({
@@ -42,6 +37,7 @@ const content = v.variant("kind", [
 export const descriptorSchema = v.strictObject({
   version: v.literal(DESCRIPTOR_VERSION),
   device: deviceSchema,
+  /** GPU memory travels as `vmm` (CUDA virtual memory management), host memory as `memfd`, memory of pools of both as `pool`. */
   mechanism: v.picklist(["vmm", "memfd", "pool"]),
   /**
    * Of memory of a pool: which pool, whose descriptor then comes in the place of the memory's, and the driver's 64 bytes (in base64) that
@@ -92,8 +88,7 @@ export function descriptorContradiction(descriptor: Descriptor): string | undefi
   if (byteLength > allocationByteLength) {
     return `content of ${byteLength} bytes in memory of ${allocationByteLength}`;
   }
-  const elsewhere = mechanism === "memfd" ? "cuda" : mechanism === "vmm" ? "host" : undefined;
-  if (device.kind === elsewhere) return `mechanism ${mechanism} on device ${device.kind}`;
+  if (!factsOf(device).mechanisms.includes(mechanism)) return `mechanism ${mechanism} on device ${device.kind}`;
   if ((mechanism === "pool") !== (descriptor.pooled !== undefined)) {
     return `mechanism ${mechanism} ${mechanism === "pool" ? "without" : "with"} the name of an allocation in a pool`;
   }
@@ -134,7 +129,7 @@ export function chargedBytes({
   const bytes = mechanism === "pool" ? byteLength : allocationByteLength;
   // WHY also of a channel on a GPU: what orders it is host memory.
   const beside = content.kind === "channel" ? wordsByteLength(content) : 0;
-  return device.kind === "host"
+  return factsOf(device).memoryFiles
     ? { hostBytes: bytes + beside, deviceBytes: 0 }
     : { hostBytes: beside, deviceBytes: bytes };
 }

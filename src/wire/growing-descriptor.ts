@@ -6,7 +6,7 @@ import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { checked } from "./codec.js";
-import { deviceSchema } from "./descriptor.js";
+import { deviceSchema } from "./devices.js";
 import { count, positive } from "./numbers.js";
 
 export const GROWING_DESCRIPTOR_VERSION = 1;

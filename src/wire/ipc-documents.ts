@@ -6,7 +6,8 @@ import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { checked } from "./codec.js";
-import { arrayLayout, deviceSchema } from "./descriptor.js";
+import { arrayLayout } from "./descriptor.js";
+import { deviceSchema } from "./devices.js";
 import { count, positive } from "./numbers.js";
 
 export const IPC_DOCUMENT_VERSION = 1;

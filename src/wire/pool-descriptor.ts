@@ -4,7 +4,7 @@
  */
 import * as v from "valibot";
 import { checked } from "./codec.js";
-import { deviceSchema } from "./descriptor.js";
+import { deviceSchema } from "./devices.js";
 import { count, positive } from "./numbers.js";
 
 export const POOL_DESCRIPTOR_VERSION = 1;

@@ -58,7 +58,7 @@ export class ConformanceRig {
   }
 
   get kind(): string {
-    return this.driver.kind;
+    return this.driver.describeDevice(0).reference.kind;
   }
 
   get granularity(): number {

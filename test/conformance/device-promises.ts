@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { uuidOf } from "../../src/base/device-reference.js";
 import { hasCode } from "../../src/base/errors.js";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { noise } from "./conformance-rig.js";
@@ -13,12 +14,15 @@ export function devicePromises({ rig, createDriver }: Subject): void {
     for (let ordinal = 0; ordinal < driver.deviceCount(); ordinal += 1) {
       const facts = driver.describeDevice(ordinal);
       assert.equal(facts.ordinal, ordinal);
-      assert.match(facts.uuid, /^(host|GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/);
+      assert.match(
+        uuidOf(facts.reference),
+        /^(host|GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/,
+      );
       assert.notEqual(facts.name, "");
       assert.ok(facts.totalBytes > 0);
       assert.ok(facts.granularityBytes >= 4096 && Number.isInteger(Math.log2(facts.granularityBytes)));
       assert.match(facts.driverVersion, /^(CUDA|Linux) \d+\.\d+$/);
-      uuids.add(facts.uuid);
+      uuids.add(uuidOf(facts.reference));
     }
     assert.equal(uuids.size, driver.deviceCount());
   });

@@ -22,7 +22,7 @@ const CALLS_MAX = 2000;
 
 /** Everything that the layer does, with everything closed at its end. */
 async function useEverything(driver: GpuDriver): Promise<void> {
-  using device = Device.open(driver.kind === "host" ? "host" : "cuda:0", () => driver);
+  using device = Device.open(driver.describeDevice(0).id, () => driver);
   device.memoryInfo();
   using stream = device.createStream();
   using array = DeviceArray.allocate(device, { dtype: "float32", shape: [3, 1024, 1024] });
@@ -49,7 +49,7 @@ async function useEverything(driver: GpuDriver): Promise<void> {
 
 /** The same for pools and for memory that grows. */
 async function usePoolsAndGrowth(driver: GpuDriver): Promise<void> {
-  using device = Device.open(driver.kind === "host" ? "host" : "cuda:0", () => driver);
+  using device = Device.open(driver.describeDevice(0).id, () => driver);
   using stream = device.createStream();
   using pool = MemoryPool.create(device, { maxBytes: 1024 * 1024, shared: true });
   using array = pool.allocateArray({ dtype: "float32", shape: [64, 64] }, { stream });
@@ -88,9 +88,9 @@ async function importPool(driver: GpuDriver): Promise<void> {
     const pointer = scope.own(driver.allocateFromPool(pool, 4096, stream), (it) => driver.freeToPool(it, stream));
     const fd = scope.own(driver.exportPool(pool), (it) => it.close());
     const data = driver.exportPoolPointer(pointer);
-    using device = Device.open(driver.kind === "host" ? "host" : "cuda:0", () => interceptClose(driver));
+    using device = Device.open(driver.describeDevice(0).id, () => interceptClose(driver));
     const named = { version: 1, pool: randomUUID() } as const;
-    const from = driver.kind === "host" ? ({ kind: "host" } as const) : ({ kind: "cuda", uuid: device.uuid } as const);
+    const from = device.reference;
     using imported = MemoryPool.import(device, fd, { ...named, kind: "pool", device: from, maxBytes: 65_536 });
     const sizes = { byteLength: 4096, allocationByteLength: 4096 };
     const descriptor = { ...named, kind: "pooled", data: Buffer.from(data).toString("base64"), ...sizes } as const;

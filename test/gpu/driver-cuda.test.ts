@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, openSync } from "node:fs";
 import { after, afterEach, before, beforeEach, describe, it, type TestContext } from "node:test";
+import { uuidOf } from "../../src/base/device-reference.js";
 import { CudaIpcError } from "../../src/base/errors.js";
 import { createCudaDriver } from "../../src/driver/cuda/cuda-driver.js";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
@@ -30,7 +31,7 @@ function cudaTests(): void {
     const listed = spawnSync("nvidia-smi", ["-L"], { encoding: "utf8" });
     if (listed.status !== 0) return t.skip("no nvidia-smi");
     if (listed.stdout.includes("MIG")) return t.skip("nvidia-smi names MIG instances in another way");
-    assert.ok(listed.stdout.includes(rig.driver.describeDevice(0).uuid), listed.stdout);
+    assert.ok(listed.stdout.includes(uuidOf(rig.driver.describeDevice(0).reference)), listed.stdout);
   });
 
   it("reports every attribute that it asks for", (t) => {

@@ -16,14 +16,16 @@ export interface FakeGpuOptions {
 }
 
 export function createFakeGpu({ uuid = FAKE_UUID, reachesPeers = true, host }: FakeGpuOptions = {}): GpuDriver {
+  const facts = { id: "cuda:0", reference: { kind: "cuda", uuid }, alignmentBytes: 256 } as const;
   return new Proxy(host ?? createHostDriver(), {
     get(target, name) {
-      if (name === "kind") return "cuda";
       if (name === "mechanism") return "vmm";
+      if (name === "cpuVisible" || name === "memoryFiles") return false;
+      if (name === "losesContext") return true;
       if (name === "close" && host !== undefined) return () => {};
       if (name === "canAccessPeer") return () => reachesPeers;
       if (name === "cpuAddress") return () => undefined;
-      if (name === "describeDevice") return (ordinal: number) => ({ ...target.describeDevice(ordinal), uuid });
+      if (name === "describeDevice") return (ordinal: number) => ({ ...target.describeDevice(ordinal), ...facts });
       const member: unknown = Reflect.get(target, name, target);
       return typeof member === "function" ? (...values: unknown[]) => Reflect.apply(member, target, values) : member;
     },

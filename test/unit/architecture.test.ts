@@ -64,6 +64,13 @@ export function breaches(files: readonly SourceFile[], layers: ReadonlyMap<strin
     });
 }
 
+/** Whether code depends on the kind of a device. The driver says what a device can do. */
+function asksKind(source: string): boolean {
+  const code = source.replace(/\/\*[\s\S]*?\*\//g, "").replace(/\/\/.*$/gm, "");
+  const kind = '"(?:host|cuda)"';
+  return new RegExp(`kind\\s*[!=]==\\s*${kind}|${kind}\\s*[!=]==\\s*[\\w.]*kind|case ${kind}|driver\\.kind`).test(code);
+}
+
 /** Resolving its place, as `doctor` does, loads nothing. */
 function loadsKoffi(source: string): boolean {
   return importsOf(source).includes("koffi") || /(?<!\.resolve)\("koffi"\)/.test(source);
@@ -99,6 +106,21 @@ describe("architecture", () => {
       assert.deepEqual(breaches([{ path: "os/x.ts", folder: "os", text }], layers), ["os/x.ts -> hub"]);
     const comment = { path: "os/x.ts", folder: "os", text: '// import "../hub/a.js";\n/* from "../hub/a.js" */' };
     assert.deepEqual(breaches([comment], layers), []);
+  });
+
+  it("asks no device what kind it is, but for the driver's own folder", () => {
+    const found = files.filter(({ folder }) => folder !== "driver").filter(({ text }) => asksKind(text));
+    assert.deepEqual(
+      found.map(({ path }) => path),
+      [],
+    );
+  });
+
+  it("notices who asks", () => {
+    for (const text of ['device.kind === "host"', 'kind !== "cuda"', '"host" === reference.kind', 'case "cuda":'])
+      assert.ok(asksKind(text), text);
+    for (const text of ['uuid === "host"', '{ kind: "host" }', 'kind === "array"', '// kind === "host"'])
+      assert.ok(!asksKind(text), text);
   });
 
   it("has one importer of koffi", () => {

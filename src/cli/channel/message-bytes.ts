@@ -22,7 +22,7 @@ export async function* messageBytes(
   if (format === "npy") yield encodeNpyHeader(slot.array.dtype, slot.array.shape);
   if (slot.byteLength === 0) {
     // Nothing to be read.
-  } else if (slot.array.device.driver.kind === "host") yield slot.bytes;
+  } else if (slot.array.device.cpuVisible) yield slot.bytes;
   else yield* readPieces(slot.array, { signal });
   if (format === "lines") yield LINE_BREAK;
 }

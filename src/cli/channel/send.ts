@@ -217,7 +217,7 @@ async function fill(
   signal: AbortSignal,
 ): Promise<void> {
   if (byteLength === 0) return;
-  if (data instanceof Uint8Array && device.driver.kind === "host") {
+  if (data instanceof Uint8Array && device.cpuVisible) {
     slot.bytes.set(data);
     return;
   }

@@ -1,4 +1,5 @@
 /** What a device can do, tried on the device itself. */
+import { uuidOf } from "../../base/device-reference.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { connect } from "../../client/connect.js";
 import { Device } from "../../gpu/device.js";
@@ -89,9 +90,9 @@ export function listGpus(): string[] {
 }
 
 function deviceFacts({ facts }: Device): Check[] {
-  const { uuid, driverVersion, computeCapability, granularityBytes } = facts;
+  const { reference, driverVersion, computeCapability, granularityBytes } = facts;
   if (computeCapability === undefined) return [];
-  const detail = `${uuid}, compute capability ${computeCapability}, ${driverVersion}, pages of ${sizeWords(granularityBytes)}`;
+  const detail = `${uuidOf(reference)}, compute capability ${computeCapability}, ${driverVersion}, pages of ${sizeWords(granularityBytes)}`;
   return [fact("device", detail)];
 }
 

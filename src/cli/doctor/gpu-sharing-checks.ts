@@ -1,10 +1,11 @@
 /** How GPUs are divided among processes: MPS, MIG, compute mode, memory of their own. From attributes and environment, not tried. */
+import { uuidOf } from "../../base/device-reference.js";
 import type { Device } from "../../gpu/device.js";
 import { type Check, fact } from "./check.js";
 import { tegraModel } from "./platform-checks.js";
 import type { Surroundings } from "./surroundings.js";
 
-type GpuFacts = Pick<Device["facts"], "name" | "uuid" | "attributes">;
+type GpuFacts = Pick<Device["facts"], "name" | "reference" | "attributes">;
 
 const DEFAULT_MPS_FOLDER = "/tmp/nvidia-mps";
 const migRules = "CUDA IPC works between compute instances of one GPU instance, not between GPU instances (not tried)";
@@ -62,7 +63,8 @@ function migNames(list: string): string[] {
     .filter((name) => name.startsWith("MIG-"));
 }
 
-function migChecks({ name, uuid }: GpuFacts, surroundings: Surroundings): Check[] {
+function migChecks({ name, reference }: GpuFacts, surroundings: Surroundings): Check[] {
+  const uuid = uuidOf(reference);
   const digits = uuid.replace(/^\w+?-/, "");
   const visible = migNames(surroundings.variable("CUDA_VISIBLE_DEVICES") ?? "");
   // WHY three signs: the driver gives a UUID without its prefix, and MIG instances show in the name of the model.

@@ -7,6 +7,8 @@ import type { CudaSession } from "./cuda-session.js";
 
 const ATTRIBUTE_PREFIX = "CU_DEVICE_ATTRIBUTE_";
 const NAME_BYTES_MAX = 256;
+/** Longer than every vector that kernels load and store at once. */
+const ALIGNMENT_BYTES = 256;
 /** What every discrete GPU has had so far; stands in where the driver cannot say because it has no VMM on the device. */
 const USUAL_GRANULARITY_BYTES = 2 * 1024 * 1024;
 
@@ -23,10 +25,12 @@ export function describeDevice(session: CudaSession, ordinal: number): DeviceFac
   const major = attributes.COMPUTE_CAPABILITY_MAJOR;
   return {
     ordinal,
-    uuid: readUuid(session, ordinal),
+    id: `cuda:${ordinal}`,
+    reference: { kind: "cuda", uuid: readUuid(session, ordinal) },
     name: readName(session, ordinal),
     totalBytes: readTotalBytes(session, ordinal),
     granularityBytes: granularity(session, ordinal),
+    alignmentBytes: ALIGNMENT_BYTES,
     driverVersion: `CUDA ${readVersion(session)}`,
     computeCapability: major === undefined ? undefined : `${major}.${attributes.COMPUTE_CAPABILITY_MINOR ?? 0}`,
     attributes,

@@ -36,8 +36,10 @@ export function createCudaDriver(options: CudaDriverOptions = {}): GpuDriver {
   const modules = new CudaModules(parts);
   const operations = createCudaElementOperations(parts, modules);
   return {
-    kind: "cuda",
     mechanism: "vmm",
+    cpuVisible: false,
+    memoryFiles: false,
+    losesContext: true,
 
     deviceCount: () => deviceCount(session),
     describeDevice: (ordinal) => describeDevice(session, ordinal),

@@ -16,6 +16,8 @@ import { createHostReservations } from "./host-reservations.js";
 import { HostSession } from "./host-session.js";
 import { HostStreams } from "./host-streams.js";
 
+const CACHE_LINE_BYTES = 64;
+
 /**
  * The host device, ordinal 0. Its memory is allocated by the first touch of each page.
  * After `close()` every call throws CLOSED, and streams that were not destroyed have stopped.
@@ -26,8 +28,10 @@ export function createHostDriver(): GpuDriver {
   const streams = new HostStreams(session, memories);
   const parts = { session, memories, streams };
   return {
-    kind: "host",
     mechanism: "memfd",
+    cpuVisible: true,
+    memoryFiles: true,
+    losesContext: false,
 
     deviceCount() {
       session.use();
@@ -89,10 +93,12 @@ function describe(ordinal: number): DeviceFacts {
   const version = /^\d+\.\d+/.exec(release())?.[0] ?? release();
   return {
     ordinal,
-    uuid: "host",
+    id: "host",
+    reference: { kind: "host" },
     name: cpus()[0]?.model ?? "host",
     totalBytes: totalmem(),
     granularityBytes: HOST_GRANULARITY_BYTES,
+    alignmentBytes: CACHE_LINE_BYTES,
     driverVersion: `Linux ${version}`,
     computeCapability: undefined,
     attributes: {},

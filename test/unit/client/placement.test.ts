@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { type DeviceReference, uuidOf } from "../../../src/base/device-reference.js";
 import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import type { Devices } from "../../../src/client/devices.js";
 import type { OpenedObject } from "../../../src/client/hub-objects.js";
@@ -52,14 +53,14 @@ class TwoGpus {
   }
 
   #devices(): Devices {
-    const byUuid = (uuid: string): Device => {
-      if (uuid === HOME && this.#seesHome) return this.home;
-      throw new CudaIpcError("DEVICE_NOT_FOUND", `no ${uuid}`);
+    const byReference = (reference: DeviceReference): Device => {
+      if (uuidOf(reference) === HOME && this.#seesHome) return this.home;
+      throw new CudaIpcError("DEVICE_NOT_FOUND", `no ${uuidOf(reference)}`);
     };
     return {
       open: () => this.other,
-      openByUuid: byUuid,
-      findByUuid: (uuid: string) => (this.#seesHome ? byUuid(uuid) : undefined),
+      openByReference: byReference,
+      findByReference: (reference: DeviceReference) => (this.#seesHome ? byReference(reference) : undefined),
     } as unknown as Devices;
   }
 }

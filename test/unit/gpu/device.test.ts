@@ -54,11 +54,11 @@ describe("Device.open", () => {
         },
       });
     assert.throws(
-      () => Device.openByUuid("GPU-0", () => counting(false)),
+      () => Device.openByReference({ kind: "cuda", uuid: "GPU-0" }, () => counting(false)),
       (error) => hasCode(error, "DEVICE_NOT_FOUND"),
     );
     assert.throws(
-      () => Device.openByUuid("GPU-0", () => counting(true)),
+      () => Device.openByReference({ kind: "cuda", uuid: "GPU-0" }, () => counting(true)),
       (error) => hasCode(error, "CUDA_ERROR"),
     );
     assert.throws(

@@ -8,7 +8,7 @@ import { surroundingsOf, wordsOf } from "./made-surroundings.js";
 const UUID = "GPU-0a1b2c3d-1111-2222-3333-444455556666";
 const gpu = (attributes: Readonly<Record<string, number>>, name = "NVIDIA H200", uuid = UUID) => ({
   name,
-  uuid,
+  reference: { kind: "cuda", uuid } as const,
   attributes,
 });
 

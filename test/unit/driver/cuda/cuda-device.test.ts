@@ -12,7 +12,7 @@ function describeFake(options: FakeOptions) {
 describe("describeDevice", () => {
   it("formats what the driver tells", () => {
     const { facts } = describeFake({ version: 12_080 });
-    assert.equal(facts.uuid, "GPU-00112233-4455-6677-8899-aabbccddeeff");
+    assert.deepEqual(facts.reference, { kind: "cuda", uuid: "GPU-00112233-4455-6677-8899-aabbccddeeff" });
     assert.equal(facts.name, "Fake GPU");
     assert.equal(facts.driverVersion, "CUDA 12.8");
     assert.equal(facts.computeCapability, "9.1");
