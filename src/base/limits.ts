@@ -32,6 +32,8 @@ export const limits = {
   hubClientsMax: 1024,
   /** Clients that a hub accepts before the event loop gets its turn, so that those who come do not hold up those who are there. */
   hubAcceptsPerTurn: 64,
+  /** Connections that a hub has accepted and not admitted yet. Beyond it hangs up on the user who has most. */
+  newClientsMax: 256,
   /** Objects that one hub keeps. */
   hubObjectsMax: 50_000,
   /** Leases of all clients of one hub. */

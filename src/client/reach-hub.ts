@@ -5,6 +5,7 @@
 import { existsSync } from "node:fs";
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
+import { GrowingPause } from "../base/growing-pause.js";
 import { lockHolder, tryLockFile } from "../os/file-lock.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { checkCommonFolder, folderOwner, ownUid, prepareRuntimeFolder } from "../os/runtime-folder.js";
@@ -31,24 +32,55 @@ export interface Greeting {
 }
 
 /**
- * Undefined where no hub listens, or one that was just about to end.
- * @throws Farewell where it was being stopped; UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED
+ * Undefined if no hub listens. Tries again while a hub listens that cannot take this client yet.
+ * @throws Farewell if the hub is being stopped; UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED,
+ * TIMEOUT, ABORTED
  */
 export async function tryConnect(place: HubPlace, greeting: Greeting): Promise<HubConnection | undefined> {
   const { socketPath, program, trusted } = place;
-  if (!checkCommonFolder(socketPath, trusted)) return undefined;
-  try {
-    const { deadline, session, referenced } = greeting;
-    return await HubConnection.open(socketPath, program, deadline, trusted, session, referenced);
-  } catch (error) {
-    if (error instanceof SystemError && ABSENT.has(error.errnoName)) return undefined;
-    if (hasCode(error, "HUB_GONE") && !(error instanceof Farewell)) return undefined;
-    throw error;
+  const { deadline, session, referenced = true } = greeting;
+  const pause = new GrowingPause(CROWDED_PAUSE_MS_MAX);
+  for (;;) {
+    if (!checkCommonFolder(socketPath, trusted)) return undefined;
+    try {
+      return await HubConnection.open(socketPath, program, deadline, trusted, session, referenced);
+    } catch (error) {
+      if (error instanceof SystemError && ABSENT.has(error.errnoName)) return undefined;
+      if (!isCrowded(error)) throw error;
+    }
+    await waitInCrowd(pause.nextMs(), deadline, referenced);
   }
 }
 
-/** No file, nobody behind it, or a queue of connections that is full for the moment. */
-const ABSENT = new Set(["ENOENT", "ECONNREFUSED", "EAGAIN"]);
+/** No file, or nobody behind it. */
+const ABSENT = new Set(["ENOENT", "ECONNREFUSED"]);
+
+/** WHY short: others may try all the time, and the next free place in the queue goes to whoever comes first. */
+const CROWDED_PAUSE_MS_MAX = 10;
+
+/**
+ * Whether a hub listened: its queue of connections was full, or it hung up before it said anything.
+ * A hub that has ended hangs up as well, and is absent at the next attempt.
+ */
+function isCrowded(error: unknown): boolean {
+  if (error instanceof SystemError) return error.errnoName === "EAGAIN";
+  return hasCode(error, "HUB_GONE") && !(error instanceof Farewell);
+}
+
+async function waitInCrowd(milliseconds: number, deadline: Deadline, referenced: boolean): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, milliseconds);
+    if (!referenced) timer.unref();
+  });
+  try {
+    await deadline.race(over, () => clearTimeout(timer));
+  } catch (error) {
+    if (!hasCode(error, "TIMEOUT")) throw error;
+    const found = "a hub listens there, and more clients connect to it than it can admit";
+    throw new CudaIpcError("TIMEOUT", `${error.message}: ${found}`, { cause: error });
+  }
+}
 
 /**
  * Starts a hub where none listens and connects to it. Undefined where another process is starting one, or none can be reached yet all

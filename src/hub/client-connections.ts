@@ -2,6 +2,7 @@
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { acquireIn } from "../base/scope.js";
+import { openFilesMax } from "../os/open-files-max.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { passDescriptors } from "../os/pass-descriptors.js";
 import type { Packet, SeqpacketSocket } from "../os/seqpacket.js";
@@ -13,6 +14,7 @@ import { findClientProcess, peerOf } from "./client-process.js";
 import type { DescriptorGate } from "./descriptor-gate.js";
 import type { HubCore } from "./hub-core.js";
 import type { EarlierConnection } from "./inheritance.js";
+import { NewClients } from "./new-clients.js";
 import type { ConnectionId, Outgoing } from "./ports.js";
 import { refusal } from "./refusal.js";
 import { UnreadDescriptors } from "./unread-descriptors.js";
@@ -21,19 +23,26 @@ import { UserTurns } from "./user-turns.js";
 export class ClientConnections {
   readonly #connections = new Map<ConnectionId, ClientConnection>();
   readonly #log: (line: string) => void;
-  readonly #onForgotten: () => void;
+  readonly #onChange: (change: "admitted" | "forgotten") => void;
+  /** Those who are not admitted yet. */
+  readonly newClients: NewClients;
   readonly #gate: DescriptorGate;
   readonly #shared: Shared;
   #lastId: ConnectionId = 0;
   #core: HubCore<OwnedFd> | undefined;
 
-  /** @param onForgotten called after a connection and all that it held has ended */
-  constructor(gate: DescriptorGate, log: (line: string) => void, onForgotten: () => void) {
+  /** @param onChange called after a client was admitted, and after a connection and all that it held has ended */
+  constructor(gate: DescriptorGate, log: (line: string) => void, onChange: (change: "admitted" | "forgotten") => void) {
     this.#gate = gate;
     this.#log = log;
-    this.#onForgotten = onForgotten;
+    this.#onChange = onChange;
     const turns = new UserTurns((error) => log(`cannot go on with a client: ${describeError(error)}`));
     this.#shared = { turns, unread: new UnreadDescriptors() };
+    this.newClients = new NewClients(turns, openFilesMax(), {
+      admit: (socket) => this.#admitOrRefuse(socket),
+      hangUp: (socket, uid) => gate.closeSocket(socket, uid),
+      onCrowd: (uid) => log(`user ${uid} connects faster than the hub admits: hung up on some of these clients`),
+    });
   }
 
   /** WHY later: the core needs these to answer by. */
@@ -47,10 +56,10 @@ export class ClientConnections {
   }
 
   /** Begins a connection, or says why not and hangs up. */
-  admit(socket: SeqpacketSocket): boolean {
+  #admitOrRefuse(socket: SeqpacketSocket): void {
     try {
       this.#admit(socket);
-      return true;
+      this.#onChange("admitted");
     } catch (error) {
       this.#log(`refused a client: ${describeError(error)}`);
       try {
@@ -60,7 +69,6 @@ export class ClientConnections {
       } finally {
         this.#gate.closeSocket(socket, socket.peerCredentials().uid);
       }
-      return false;
     }
   }
 
@@ -157,7 +165,12 @@ export class ClientConnections {
     const all = [...this.#connections.values()];
     this.#connections.clear();
     const { turns, unread } = this.#shared;
-    return [...all.map((connection) => () => connection.forget()), () => turns.close(), () => unread.close()];
+    return [
+      () => this.newClients.close(),
+      ...all.map((connection) => () => connection.forget()),
+      () => turns.close(),
+      () => unread.close(),
+    ];
   }
 
   /** @throws UNTRUSTED_PEER, LIMIT_EXCEEDED, TOO_MANY_FDS */
@@ -201,7 +214,7 @@ export class ClientConnections {
   #forgetIfEnded(id: ConnectionId): void {
     if (!this.#connections.has(id) || this.#requireCore().hasConnection(id)) return;
     this.forget(id);
-    this.#onForgotten();
+    this.#onChange("forgotten");
   }
 
   #requireCore(): HubCore<OwnedFd> {

@@ -1,28 +1,26 @@
 /**
  * Where clients come in: the listening socket, and earlier ones whose file was removed, as long as clients still wait at them.
  */
-import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import { FdWatch } from "../os/fd-watch.js";
 import { passDescriptors } from "../os/pass-descriptors.js";
-import type { SeqpacketListener, SeqpacketSocket } from "../os/seqpacket.js";
+import type { SeqpacketListener } from "../os/seqpacket.js";
 import { describeError } from "./client-connections.js";
+import type { NewClients } from "./new-clients.js";
 
 const PAUSE_MS = 100;
-/** Those who come do not hold up those who are there. */
-const SLICE_MS = 0.5;
 
 export class Entrance {
-  readonly #admit: (socket: SeqpacketSocket) => void;
+  readonly #newClients: NewClients;
   readonly #log: (line: string) => void;
   readonly #doors = new Set<Door>();
   #listener: SeqpacketListener;
   #timer: NodeJS.Timeout | undefined;
 
   /** Takes over the listener, and lets nobody in before `open`. */
-  constructor(listener: SeqpacketListener, admit: (socket: SeqpacketSocket) => void, log: (line: string) => void) {
+  constructor(listener: SeqpacketListener, newClients: NewClients, log: (line: string) => void) {
     this.#listener = listener;
-    this.#admit = admit;
+    this.#newClients = newClients;
     this.#log = log;
   }
 
@@ -59,15 +57,7 @@ export class Entrance {
 
   #acceptAll(door: Door): void {
     try {
-      const endMs = performance.now() + SLICE_MS;
-      for (let count = 0; count < limits.hubAcceptsPerTurn && performance.now() < endMs; count += 1) {
-        const socket = door.listener.tryAccept();
-        if (socket !== undefined) this.#admit(socket);
-        else {
-          this.#closeIfLeft(door);
-          return;
-        }
-      }
+      if (!this.#newClients.acceptFrom(door.listener)) this.#closeIfLeft(door);
     } catch (error) {
       this.#log(`cannot accept a client: ${describeError(error)}`);
       // WHY a pause: with the table of open files full, the listener stays readable and would spin.

@@ -11,7 +11,6 @@ import { prepareBellSignals } from "../os/bell-signal.js";
 import { openFilesMax } from "../os/open-files-max.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { ownUid } from "../os/runtime-folder.js";
-import type { SeqpacketSocket } from "../os/seqpacket.js";
 import { ClientConnections, describeError } from "./client-connections.js";
 import { DescriptorGate } from "./descriptor-gate.js";
 import { Entrance } from "./entrance.js";
@@ -68,11 +67,14 @@ export class HubServer {
     const identity = { version: packageVersion(), instance: randomUUID(), pid: process.pid, startedAtMs: Date.now() };
     const policy = options.policy ?? privatePolicy(ownUid(), defaultQuotasOf(openFilesMax()));
     this.#gate = new DescriptorGate(this.#log);
-    this.#connections = new ClientConnections(this.#gate, this.#log, () => this.#scheduleIdleEnd());
+    this.#connections = new ClientConnections(this.#gate, this.#log, (change) => {
+      if (change === "admitted") clearTimeout(this.#idleTimer);
+      else this.#scheduleIdleEnd();
+    });
     this.#core = new HubCore({ ...identity, socket: socketPath, idleMs }, policy, this.#ports(), firstId());
     this.#connections.serve(this.#core);
     this.#journal.keepShort(() => this.#core.records());
-    this.#entrance = new Entrance(acquired.listener, (socket) => this.#admit(socket), this.#log);
+    this.#entrance = new Entrance(acquired.listener, this.#connections.newClients, this.#log);
     const { lock, journal } = acquired;
     this.#files = new HubFiles({
       socketPath,
@@ -247,10 +249,6 @@ export class HubServer {
   #stopTimers(): void {
     for (const timer of this.#waitingForKeeper.values()) clearTimeout(timer);
     clearTimeout(this.#idleTimer);
-  }
-
-  #admit(socket: SeqpacketSocket): void {
-    if (this.#connections.admit(socket)) clearTimeout(this.#idleTimer);
   }
 
   #scheduleIdleEnd(): void {

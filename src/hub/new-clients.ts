@@ -1,0 +1,110 @@
+/**
+ * Connections that were accepted and not admitted yet. Each user's wait in a line of their own, and
+ * are admitted in that user's turns. A user who connects very often holds up nobody else.
+ */
+import { limits } from "../base/limits.js";
+import { releaseAll } from "../base/scope.js";
+import type { SeqpacketListener, SeqpacketSocket } from "../os/seqpacket.js";
+import type { Job, UserTurns } from "./user-turns.js";
+
+/** How long connections are accepted in one turn of the event loop. */
+const SLICE_MS = 0.5;
+
+export interface NewClientsHandler {
+  /** Admits the client or refuses it. Owns the socket. */
+  admit(socket: SeqpacketSocket): void;
+  /** Hangs up without a word. Owns the socket. */
+  hangUp(socket: SeqpacketSocket, uid: number): void;
+  /** This user has more clients that wait than the hub keeps. */
+  onCrowd(uid: number): void;
+}
+
+interface Line extends Job {
+  readonly uid: number;
+  readonly sockets: SeqpacketSocket[];
+}
+
+export class NewClients {
+  readonly #turns: UserTurns;
+  readonly #handler: NewClientsHandler;
+  readonly #max: number;
+  readonly #lines = new Map<number, Line>();
+  #count = 0;
+
+  /** @param openFilesMax of this process: few of them are for those who wait */
+  constructor(turns: UserTurns, openFilesMax: number, handler: NewClientsHandler) {
+    this.#max = Math.min(limits.newClientsMax, Math.max(1, Math.floor(openFilesMax / 32)));
+    this.#turns = turns;
+    this.#handler = handler;
+  }
+
+  /**
+   * Accepts some of those who wait at the listener.
+   * @returns false if nobody waits there any more
+   */
+  acceptFrom(listener: SeqpacketListener): boolean {
+    const endMs = performance.now() + SLICE_MS;
+    const begun = new Set<Line>();
+    let count = 0;
+    let socket: SeqpacketSocket | undefined;
+    try {
+      do {
+        socket = listener.tryAccept();
+        if (socket !== undefined) begun.add(this.#add(socket));
+        count += 1;
+      } while (socket !== undefined && count < limits.hubAcceptsPerTurn && performance.now() < endMs);
+    } finally {
+      // WHY last: a turn takes time that belongs to its user, and those behind it are to be accepted.
+      for (const line of begun) this.#turns.ready(line.uid, line);
+    }
+    return socket !== undefined;
+  }
+
+  /** Hangs up on all who still wait. */
+  close(): void {
+    const lines = [...this.#lines.values()];
+    this.#lines.clear();
+    const releases = lines.flatMap(({ uid, sockets }) =>
+      sockets.splice(0).map((socket) => () => this.#handler.hangUp(socket, uid)),
+    );
+    releaseAll(releases);
+  }
+
+  #add(socket: SeqpacketSocket): Line {
+    const { uid } = socket.peerCredentials();
+    const line = this.#lines.get(uid) ?? this.#begin(uid);
+    line.sockets.push(socket);
+    this.#count += 1;
+    if (this.#count > this.#max) this.#shortenLongest();
+    return line;
+  }
+
+  #begin(uid: number): Line {
+    const sockets: SeqpacketSocket[] = [];
+    const line: Line = { uid, sockets, step: () => this.#admitFirst(line) };
+    this.#lines.set(uid, line);
+    return line;
+  }
+
+  #admitFirst({ uid, sockets }: Line): boolean {
+    const socket = sockets.shift();
+    if (sockets.length === 0) this.#lines.delete(uid);
+    if (socket === undefined) return false;
+    this.#count -= 1;
+    this.#handler.admit(socket);
+    return sockets.length > 0;
+  }
+
+  /** WHY the last of the longest line: whoever connects most waits longest or not at all. */
+  #shortenLongest(): void {
+    let longest: Line | undefined;
+    for (const line of this.#lines.values()) {
+      if (longest === undefined || line.sockets.length > longest.sockets.length) longest = line;
+    }
+    const socket = longest?.sockets.pop();
+    if (longest === undefined || socket === undefined) return;
+    this.#count -= 1;
+    this.#handler.onCrowd(longest.uid);
+    this.#handler.hangUp(socket, longest.uid);
+  }
+}
