@@ -3,6 +3,7 @@
  * the hub, one kind of attack after the other. "computing" is the control: processes that send
  * nothing and keep the processors busy. Needs root, to act as three users.
  */
+import { connect } from "../../src/client/connect.js";
 import type { Actor } from "../../test/support/actor.js";
 import {
   type AttackKind,
@@ -23,6 +24,9 @@ export interface AttacksOptions {
   readonly kinds: readonly AttackKind[];
 }
 
+/** The attacks that are aimed at the entrance, where new clients wait. */
+const atEntrance: ReadonlySet<AttackKind> = new Set(["connects", "lingering", "unserved", "unserved, lingering"]);
+const NEWCOMERS = 100;
 const P99_GOAL_MS = 20;
 const PAUSE_GOAL_MS = 100;
 const FULL_SCALE: AttacksOptions = { attackers: [3, 8], cycles: 500, kinds: ["computing", ...attackKinds] };
@@ -31,7 +35,10 @@ export async function attacks({ attackers, cycles, kinds }: AttacksOptions = FUL
   if (process.geteuid?.() !== 0) throw new Error("Only root can be several users");
   const rows = rowsOf("no attack", await under(undefined, 0, cycles));
   for (const count of attackers) {
-    for (const kind of kinds) rows.push(...rowsOf(`${count} x ${kind}`, await under(kind, count, cycles)));
+    for (const kind of kinds) {
+      rows.push(...rowsOf(`${count} x ${kind}`, await under(kind, count, cycles)));
+      if (atEntrance.has(kind)) rows.push(...(await newcomersUnder(kind, count)));
+    }
   }
   return rows;
 }
@@ -41,14 +48,45 @@ async function under(kind: AttackKind | undefined, count: number, cycles: number
   await using hub = await TestHub.start({ user, config: { users: [victimUser.uid, attacker.uid] } });
   await using victim = startVictim(hub.socket, cycles, user.uid);
   await victim.says();
+  return whileAttacked(hub.socket, kind, count, async () => {
+    victim.goOn();
+    return (await victim.says()) as Suffered;
+  });
+}
+
+/** How long a client of another user takes to connect. */
+async function newcomersUnder(kind: AttackKind, count: number): Promise<Row[]> {
+  const { hub: user, attacker } = attackUsers;
+  await using hub = await TestHub.start({ user, config: { users: [0, attacker.uid] } });
+  const milliseconds = await whileAttacked(hub.socket, kind, count, async () => {
+    const found: number[] = [];
+    while (found.length < NEWCOMERS) {
+      const startMs = performance.now();
+      await using _client = await connect({ socket: hub.socket, hubUid: user.uid, start: false });
+      found.push(performance.now() - startMs);
+    }
+    return found.sort((a, b) => a - b);
+  });
+  const at = (share: number) => milliseconds[Math.floor((NEWCOMERS - 1) * share)] ?? Number.NaN;
+  return [
+    { what: `${count} x ${kind}: another user connects, p50`, value: at(0.5), unit: "ms" },
+    { what: `${count} x ${kind}: longest`, value: at(1), unit: "ms" },
+  ];
+}
+
+async function whileAttacked<T>(
+  socket: string,
+  kind: AttackKind | undefined,
+  count: number,
+  work: () => Promise<T>,
+): Promise<T> {
   const attackers: Actor[] = [];
   try {
     for (let index = 0; kind !== undefined && index < count; index += 1) {
-      attackers.push(startAttacker(hub.socket, kind, `attacker-${index}`, user.uid));
+      attackers.push(startAttacker(socket, kind, `attacker-${index}`, attackUsers.hub.uid));
     }
     for (const attacker of attackers) await attacker.says();
-    victim.goOn();
-    return (await victim.says()) as Suffered;
+    return await work();
   } finally {
     for (const attacker of attackers) await attacker[Symbol.asyncDispose]();
   }

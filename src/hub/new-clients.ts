@@ -42,7 +42,7 @@ export class NewClients {
    * Accepts some of those who wait at the listener.
    * @returns false if nobody waits there any more
    */
-  acceptFrom(listener: SeqpacketListener): boolean {
+  acceptFrom(listener: Pick<SeqpacketListener, "tryAccept">): boolean {
     const endMs = performance.now() + SLICE_MS;
     const begun = new Set<Line>();
     let count = 0;

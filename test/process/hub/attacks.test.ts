@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync, statSync } from "node:fs";
 import { describe, it } from "node:test";
+import { connect } from "../../../src/client/connect.js";
 import type { Actor } from "../../support/actor.js";
 import { attackKinds, attackUsers, type Suffered, startAttacker, startVictim } from "../../support/attack.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -11,6 +12,7 @@ import { FuseSender, skipFuse } from "../../support/waiting-fds.js";
 
 const ATTACKERS = 2;
 const CYCLES = 25;
+const NEWCOMERS = 10;
 /** Of a user who sends a file with each. */
 const CONNECTIONS = 200;
 /** So few that what attackers leave unread would be all that the kernel lets the hub's user have under way. */
@@ -39,6 +41,26 @@ describe("a user goes on without an error while another attacks the hub", { skip
         const { milliseconds, errors } = (await victim.says()) as Suffered;
         assert.deepEqual([milliseconds.length, errors], [CYCLES, []]);
         checkLog(hub);
+      } finally {
+        for (const attacker of attackers) await attacker[Symbol.asyncDispose]();
+      }
+    });
+  }
+
+  for (const kind of ["connects", "lingering", "unserved"] as const) {
+    it(`connects while another user's clients crowd the entrance, by ${kind}`, async () => {
+      const { hub: user, attacker } = attackUsers;
+      await using hub = await TestHub.start({ user, config: { users: [0, attacker.uid] } });
+      const attackers: Actor[] = [];
+      try {
+        for (let index = 0; index < ATTACKERS; index += 1) {
+          attackers.push(startAttacker(hub.socket, kind, `attacker-${index}`, user.uid));
+        }
+        for (const attacker of attackers) assert.equal(await attacker.says(), "here");
+        for (let index = 0; index < NEWCOMERS; index += 1) {
+          await using client = await connect({ socket: hub.socket, hubUid: user.uid, start: false });
+          await client.status();
+        }
       } finally {
         for (const attacker of attackers) await attacker[Symbol.asyncDispose]();
       }

@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { limits } from "../../../src/base/limits.js";
+import { NewClients } from "../../../src/hub/new-clients.js";
+import { UserTurns } from "../../../src/hub/user-turns.js";
+import type { SeqpacketListener, SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { until } from "../../support/until.js";
+
+const FEW_FILES = 32 * 4;
+
+/** New clients of which only the number of the user matters, on a clock that stands still unless told. */
+function rig({ openFilesMax = Number.POSITIVE_INFINITY, admitMs = 0 } = {}) {
+  let nowMs = 0;
+  const turns = new UserTurns(
+    (error) => assert.fail(String(error)),
+    () => nowMs,
+  );
+  const uids = new Map<SeqpacketSocket, number>();
+  const queue: SeqpacketSocket[] = [];
+  const admitted: number[] = [];
+  const hungUp: number[] = [];
+  const crowds: number[] = [];
+  const newClients = new NewClients(turns, openFilesMax, {
+    admit(socket) {
+      nowMs += admitMs;
+      admitted.push(uids.get(socket) as number);
+    },
+    hangUp: (_socket, uid) => hungUp.push(uid),
+    onCrowd: (uid) => crowds.push(uid),
+  });
+  const listener = { tryAccept: () => queue.shift() } as Pick<SeqpacketListener, "tryAccept">;
+  return {
+    newClients,
+    admitted,
+    hungUp,
+    crowds,
+    turns,
+    /** So many connect as this user. */
+    connect(uid: number, count: number) {
+      for (let index = 0; index < count; index += 1) {
+        const socket = { peerCredentials: () => ({ pid: 1, uid, gid: 1 }) } as SeqpacketSocket;
+        uids.set(socket, uid);
+        queue.push(socket);
+      }
+    },
+    acceptAll() {
+      while (newClients.acceptFrom(listener));
+    },
+    accept: () => newClients.acceptFrom(listener),
+  };
+}
+
+describe("new clients", () => {
+  it("are admitted in the order in which they came", () => {
+    const { connect, acceptAll, admitted } = rig();
+    connect(1, 2);
+    connect(2, 1);
+    acceptAll();
+    assert.deepEqual(admitted, [1, 1, 2]);
+  });
+
+  it("of one user do not wait for those of another who connected before", async () => {
+    const { connect, acceptAll, admitted, turns } = rig({ admitMs: 0.5 });
+    connect(1, 50);
+    connect(2, 1);
+    acceptAll();
+    await until("user 2 is admitted", () => admitted.includes(2));
+    assert.ok(admitted.indexOf(2) <= 2, `after ${admitted.indexOf(2)} others`);
+    turns.close();
+  });
+
+  it("are accepted in parts, so that the event loop goes on", () => {
+    const { connect, accept, admitted } = rig();
+    connect(1, 2 * limits.hubAcceptsPerTurn);
+    assert.equal(accept(), true);
+    assert.ok(admitted.length <= limits.hubAcceptsPerTurn);
+  });
+
+  it("are hung up on if too many wait, and then those of the user who has most", async () => {
+    const { connect, acceptAll, admitted, hungUp, crowds, turns } = rig({ openFilesMax: FEW_FILES, admitMs: 0.5 });
+    connect(1, 30);
+    connect(2, 2);
+    acceptAll();
+    await until("nobody waits", () => admitted.length + hungUp.length === 32);
+    assert.ok(hungUp.length > 0);
+    assert.deepEqual(new Set([...hungUp, ...crowds]), new Set([1]));
+    assert.equal(admitted.filter((uid) => uid === 2).length, 2);
+    turns.close();
+  });
+
+  it("that still wait at the end are hung up on, and nobody is said to be a crowd", () => {
+    const { newClients, connect, acceptAll, admitted, hungUp, crowds, turns } = rig({ admitMs: 0.5 });
+    connect(1, 5);
+    acceptAll();
+    newClients.close();
+    assert.equal(admitted.length + hungUp.length, 5);
+    assert.ok(hungUp.length > 0);
+    assert.deepEqual(crowds, []);
+    turns.close();
+  });
+});
