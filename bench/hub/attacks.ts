@@ -48,7 +48,7 @@ async function under(kind: AttackKind | undefined, count: number, cycles: number
   await using hub = await TestHub.start({ user, config: { users: [victimUser.uid, attacker.uid] } });
   await using victim = startVictim(hub.socket, cycles, user.uid);
   await victim.says();
-  return whileAttacked(hub.socket, kind, count, async () => {
+  return await whileAttacked(hub.socket, kind, count, async () => {
     victim.goOn();
     return (await victim.says()) as Suffered;
   });
