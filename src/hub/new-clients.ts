@@ -1,6 +1,6 @@
 /**
- * Connections that were accepted and not admitted yet. Each user's wait in a line of their own, and
- * are admitted in that user's turns. A user who connects very often holds up nobody else.
+ * Connections that were accepted and not admitted yet. Each user's connections wait in a line of
+ * their own and are admitted in that user's turns. To accept them counts for the user as well.
  */
 import { limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
@@ -28,11 +28,13 @@ export class NewClients {
   readonly #turns: UserTurns;
   readonly #handler: NewClientsHandler;
   readonly #max: number;
+  readonly #nowMs: () => number;
   readonly #lines = new Map<number, Line>();
   #count = 0;
 
   /** @param openFilesMax of this process: few of them are for those who wait */
-  constructor(turns: UserTurns, openFilesMax: number, handler: NewClientsHandler) {
+  constructor(turns: UserTurns, openFilesMax: number, handler: NewClientsHandler, nowMs = () => performance.now()) {
+    this.#nowMs = nowMs;
     this.#max = Math.min(limits.newClientsMax, Math.max(1, Math.floor(openFilesMax / 32)));
     this.#turns = turns;
     this.#handler = handler;
@@ -43,21 +45,24 @@ export class NewClients {
    * @returns false if nobody waits there any more
    */
   acceptFrom(listener: Pick<SeqpacketListener, "tryAccept">): boolean {
-    const endMs = performance.now() + SLICE_MS;
     const begun = new Set<Line>();
-    let count = 0;
-    let socket: SeqpacketSocket | undefined;
+    let nowMs = this.#nowMs();
+    const endMs = nowMs + SLICE_MS;
     try {
-      do {
-        socket = listener.tryAccept();
-        if (socket !== undefined) begun.add(this.#add(socket));
-        count += 1;
-      } while (socket !== undefined && count < limits.hubAcceptsPerTurn && performance.now() < endMs);
+      for (let count = 0; count < limits.hubAcceptsPerTurn && nowMs < endMs; count += 1) {
+        const socket = listener.tryAccept();
+        if (socket === undefined) return false;
+        const line = this.#add(socket);
+        begun.add(line);
+        const thenMs = nowMs;
+        nowMs = this.#nowMs();
+        this.#turns.charge(line.uid, nowMs - thenMs);
+      }
+      return true;
     } finally {
       // WHY last: a turn takes time that belongs to its user, and those behind it are to be accepted.
       for (const line of begun) this.#turns.ready(line.uid, line);
     }
-    return socket !== undefined;
   }
 
   /** Hangs up on all who still wait. */

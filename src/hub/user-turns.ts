@@ -14,9 +14,7 @@ interface User {
   usedMs: number;
 }
 
-/**
- * WHY so long: the most that one user costs another in a turn. Much shorter turns would spend their time on polling.
- */
+/** The most that one user costs another in a turn. WHY no less: shorter turns would spend their time on polling. */
 const SLICE_MS = 0.5;
 /**
  * What is carried over of a message that took longer. WHY so little: time is measured on the wall, and a process that did not run for a
@@ -43,11 +41,18 @@ export class UserTurns {
 
   /** The job has something to do: at once where its user has time left in this turn. */
   ready(uid: number, job: Job): void {
-    const user = this.#users.get(uid) ?? { jobs: new Set(), usedMs: 0 };
-    this.#users.set(uid, user);
+    const user = this.#userOf(uid);
     user.jobs.add(job);
     this.#waiting.add(user);
     if (!this.#running) this.#run();
+  }
+
+  /** The user has used so much time outside of its turns, which it does not get in them. */
+  charge(uid: number, milliseconds: number): void {
+    const user = this.#userOf(uid);
+    user.usedMs += milliseconds;
+    this.#usedMost = Math.max(this.#usedMost, user.usedMs);
+    this.#planTurn();
   }
 
   close(): void {
@@ -68,7 +73,20 @@ export class UserTurns {
     } finally {
       this.#running = false;
     }
+    this.#planTurn();
+  }
+
+  #planTurn(): void {
     if (this.#isBusy()) this.#nextTurn ??= setImmediate(() => this.#beginTurn());
+  }
+
+  #userOf(uid: number): User {
+    let user = this.#users.get(uid);
+    if (user === undefined) {
+      user = { jobs: new Set(), usedMs: 0 };
+      this.#users.set(uid, user);
+    }
+    return user;
   }
 
   /**

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { limits } from "../../../src/base/limits.js";
-import { NewClients } from "../../../src/hub/new-clients.js";
+import { NewClients, type NewClientsHandler } from "../../../src/hub/new-clients.js";
 import { UserTurns } from "../../../src/hub/user-turns.js";
 import type { SeqpacketListener, SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { until } from "../../support/until.js";
@@ -9,7 +9,7 @@ import { until } from "../../support/until.js";
 const FEW_FILES = 32 * 4;
 
 /** New clients of which only the number of the user matters, on a clock that stands still unless told. */
-function rig({ openFilesMax = Number.POSITIVE_INFINITY, admitMs = 0 } = {}) {
+function rig({ openFilesMax = Number.POSITIVE_INFINITY, admitMs = 0, acceptMs = 0 } = {}) {
   let nowMs = 0;
   const turns = new UserTurns(
     (error) => assert.fail(String(error)),
@@ -20,15 +20,21 @@ function rig({ openFilesMax = Number.POSITIVE_INFINITY, admitMs = 0 } = {}) {
   const admitted: number[] = [];
   const hungUp: number[] = [];
   const crowds: number[] = [];
-  const newClients = new NewClients(turns, openFilesMax, {
+  const handler: NewClientsHandler = {
     admit(socket) {
       nowMs += admitMs;
       admitted.push(uids.get(socket) as number);
     },
     hangUp: (_socket, uid) => hungUp.push(uid),
     onCrowd: (uid) => crowds.push(uid),
-  });
-  const listener = { tryAccept: () => queue.shift() } as Pick<SeqpacketListener, "tryAccept">;
+  };
+  const newClients = new NewClients(turns, openFilesMax, handler, () => nowMs);
+  const listener: Pick<SeqpacketListener, "tryAccept"> = {
+    tryAccept() {
+      nowMs += acceptMs;
+      return queue.shift();
+    },
+  };
   return {
     newClients,
     admitted,
@@ -85,6 +91,18 @@ describe("new clients", () => {
     assert.ok(hungUp.length > 0);
     assert.deepEqual(new Set([...hungUp, ...crowds]), new Set([1]));
     assert.equal(admitted.filter((uid) => uid === 2).length, 2);
+    turns.close();
+  });
+
+  it("of a user take that user's time already when they are accepted", async () => {
+    const { connect, accept, admitted, turns } = rig({ acceptMs: 0.125 });
+    connect(1, 8);
+    connect(2, 1);
+    accept();
+    assert.deepEqual(admitted, []);
+    while (accept());
+    assert.deepEqual(admitted, [2]);
+    await until("all are admitted", () => admitted.length === 9);
     turns.close();
   });
 
