@@ -73,7 +73,7 @@ export class SystemError extends CudaIpcError {
   }
 }
 
-/** What was thrown, in words. */
+/** The message of a caught error, which need not be an `Error`. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }

@@ -1,6 +1,6 @@
 /**
- * What the hub writes into the files of timelines and channels, by way of descriptors that may have come from anybody. Their sizes were
- * checked, and sealed, when they were created.
+ * The hub's writes to the memory files of timelines and channels. Any client may have made these
+ * files. Their sizes were checked and are sealed, so the writes stay within them.
  */
 
 import { LINE_BYTES, poisonFile } from "../base/timeline-line.js";
@@ -12,7 +12,7 @@ import { beginPlace, endPlace, endWriter, type WithoutWriter } from "../ring/cha
 import { HEADERS_AT, PAGE_BYTES } from "../ring/channel-layout.js";
 
 export class FileWords {
-  // WHY for good: at the limit of open files others must still be told that somebody is gone.
+  // WHY opened at the start: at the limit of open files the hub must still end what a dead client owned.
   readonly #ownMemory = new OwnMemory();
 
   endTimeline(memory: OwnedFd, byteOffset: number): void {

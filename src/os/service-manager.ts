@@ -13,7 +13,7 @@ import { errnos, systemError } from "./system-error.js";
 
 const FD_NAME = /^[\x20-\x39\x3b-\x7e]{1,255}$/;
 
-/** What is over after a while. */
+/** Shortages that pass: the word is sent again later. */
 const PASSING_ERRNOS: readonly number[] = [errnos.ETOOMANYREFS, errnos.ENOMEM, errnos.ENOBUFS];
 
 /** Sends one word; false if the manager has too much to read already. */

@@ -1,6 +1,6 @@
 /**
- * What the hub does to the words of a channel when somebody joins, leaves or dies, by way of their files. Each write is of an aligned word,
- * which is copied at once. The caller rings the bells afterwards.
+ * The hub's changes to a channel's files when a reader or writer joins, leaves or dies. Each write is
+ * of one aligned word, which the kernel copies at once. The caller rings the bells afterwards.
  */
 import { LINE_BYTES, poisonFile } from "../base/timeline-line.js";
 import { CLAIMS, control, page, READY_LINES, readerStates, writerStates } from "./channel-layout.js";
