@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { compile } from "./compile.mjs";
 
-compile();
+await compile();
 // The package as it is published, whose import is measured.
 await import("./build.mjs");
 // WHY: as the command does it (src/cli/launch.cts): the thread pool reads files, and its size is fixed at its first use.

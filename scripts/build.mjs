@@ -1,27 +1,17 @@
-// Compiles src to dist (what is published) and the examples, which `cuda-ipc demo` runs, to dist/examples; makes one file of what
-// each door of the package imports, and the command executable.
+// Makes dist/, which is published: bundles of the package's doors and programs, their types, and the examples that
+// `cuda-ipc demo` runs.
 import { spawnSync } from "node:child_process";
 import { chmodSync, rmSync } from "node:fs";
 import { build } from "esbuild";
+import { BUNDLE, bundlePrograms } from "./programs.mjs";
 
 rmSync("dist", { recursive: true, force: true });
+// tsc writes the types of src. Examples come after them: they import the package by its name.
 for (const project of ["tsconfig.build.json", "tsconfig.examples.json"]) {
   const tsc = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", project], { stdio: "inherit" });
   if (tsc.status !== 0) process.exit(tsc.status ?? 1);
 }
-// WHY bundled: importing some 200 files takes three times as long as one. What both doors use is in chunks that they share, so that an
-// error of one is an instance of the other's class. A hub and its keeper start sooner for the same reason.
-await build({
-  entryPoints: ["dist/index.js", "dist/testing/index.js", "dist/hub/main.js", "dist/keeper/main.js"],
-  outdir: "dist",
-  outbase: "dist",
-  allowOverwrite: true,
-  bundle: true,
-  splitting: true,
-  format: "esm",
-  platform: "node",
-  target: "node20.19",
-  packages: "external",
-  logLevel: "warning",
-});
+// WHY together: what both doors use is in chunks that they share, so that an error of one is an instance of the other's class.
+await build({ ...BUNDLE, outdir: "dist", entryPoints: ["src/index.ts", "src/testing/index.ts"] });
+await bundlePrograms("dist");
 chmodSync("dist/cli/launch.cjs", 0o755);

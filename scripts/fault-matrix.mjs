@@ -8,7 +8,7 @@ import { compile } from "./compile.mjs";
 
 // WHY: what was compiled of a test that is gone since would be run as well.
 rmSync("build/test/process/matrix", { recursive: true, force: true });
-compile();
+await compile();
 const matrix = (name) => import(`../build/test/support/matrix/${name}.js`);
 const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-matrix-"));
 try {

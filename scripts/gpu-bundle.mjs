@@ -51,7 +51,7 @@ function productionPackages() {
     .filter((path) => existsSync(path));
 }
 
-compile();
+await compile();
 run(process.execPath, ["scripts/build.mjs"]);
 rmSync(BUNDLE, { recursive: true, force: true });
 mkdirSync(join(BUNDLE, "scripts"), { recursive: true });

@@ -5,7 +5,7 @@ import { compile } from "./compile.mjs";
 const VERSIONS = ["22", "24", "26"];
 const TESTS = ["process/threads/threads", "process/exit"];
 
-compile();
+await compile();
 for (const version of VERSIONS) {
   console.log(`Node.js ${version}:`);
   const node = ["--yes", "--package", `node@${version}`, "--", "node"];

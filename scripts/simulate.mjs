@@ -13,7 +13,7 @@ const { values } = parseArgs({
     prebuilt: { type: "boolean", default: false },
   },
 });
-if (!values.prebuilt) compile();
+if (!values.prebuilt) await compile();
 const { simulate } = await import("../build/test/support/simulation/runs.js");
 
 const commit = execFileSync("git", ["describe", "--always", "--dirty", "--abbrev=40"], { encoding: "utf8" }).trim();

@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { compile } from "./compile.mjs";
 
-compile();
+await compile();
 const soak = spawn(process.execPath, ["build/bench/soak/main.js", ...process.argv.slice(2)], { stdio: "inherit" });
 // WHY: the terminal sends its signals to both, and the soak still has its report to write.
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => {});

@@ -11,7 +11,7 @@ const prebuilt = argv.includes("--prebuilt");
 const wanted = argv.filter((argument) => !argument.startsWith("--"));
 const concurrency = Number(process.env.TEST_CONCURRENCY ?? 2);
 
-if (!prebuilt) (await import("./compile.mjs")).compile();
+if (!prebuilt) await (await import("./compile.mjs")).compile();
 
 const root = "build/test";
 const files = readdirSync(root, { recursive: true })

@@ -1,29 +1,22 @@
 /** Starts a hub as a process of its own that outlives this one, and waits until it listens. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { fileURLToPath } from "node:url";
 import { leaveOutOfBundle } from "../base/bundled.js";
 import type { Deadline } from "../base/deadline.js";
 import { isErrorCode } from "../base/error-codes.js";
 import { CudaIpcError } from "../base/errors.js";
+import { ownProgram } from "../base/own-program.js";
 import { packageVersion } from "../base/version.js";
 import { openOwnFile } from "../os/own-file.js";
 import { fromNodeError } from "../os/system-error.js";
 
 /**
  * The hub's program.
- * WHY two places: this file as it is lies in a folder beside the hub's, and as part of the package's one door above it.
  * @throws UNSUPPORTED where a bundler put this file elsewhere: what is at those places is not of this package
  */
 function hubMain(): string {
-  const found =
-    packageVersion() === "unknown"
-      ? undefined
-      : ["../hub/main.js", "./hub/main.js"]
-          .map((place) => fileURLToPath(new URL(place, import.meta.url)))
-          .find((place) => existsSync(place));
+  const found = packageVersion() === "unknown" ? undefined : ownProgram("hub/main.js");
   if (found !== undefined) return found;
   const message = `Cannot start a hub: cuda-ipc was bundled without the hub's program. ${leaveOutOfBundle}`;
   throw new CudaIpcError("UNSUPPORTED", message);

@@ -1,8 +1,7 @@
 /** One gate of a hub (gate-main.ts): a child process that receives messages with descriptors, one order after another. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { CudaIpcError } from "../base/errors.js";
+import { ownProgram } from "../base/own-program.js";
 import { acquireIn, releaseAll, type Scope } from "../base/scope.js";
 import { PacketChannel } from "../os/packet-channel.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
@@ -29,14 +28,6 @@ export interface GateEvents {
   onFailure(reason: CudaIpcError): void;
   /** The process has ended, with all that it kept. */
   onExit(): void;
-}
-
-/** WHY two places: this file as it is lies beside it, and as part of the package's one door above it. */
-function gateMain(): string {
-  const places = ["./gate-main.js", "./hub/gate-main.js"].map((place) =>
-    fileURLToPath(new URL(place, import.meta.url)),
-  );
-  return places.find((place) => existsSync(place)) ?? (places[0] as string);
 }
 
 export class GateProcess {
@@ -167,7 +158,11 @@ function startProcess(socket: SeqpacketSocket): ChildProcess {
   delete env.NODE_OPTIONS;
   // WHY nothing but the socket: what it inherits stays open for as long as it is held up.
   const stdio = ["ignore", "ignore", "ignore", socket.fd.number] as const;
-  const child = spawn(process.execPath, [gateMain()], { cwd: "/", env, stdio: [...stdio] });
+  const child = spawn(process.execPath, [ownProgram("hub/gate-main.js") ?? "hub/gate-main.js"], {
+    cwd: "/",
+    env,
+    stdio: [...stdio],
+  });
   child.unref();
   return child;
 }

@@ -3,23 +3,14 @@
  * The hub has its own end of the socket, and a pidfd, by which it sees the keeper's end and can end it.
  */
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { CudaIpcError } from "../base/errors.js";
+import { ownProgram } from "../base/own-program.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { openFile } from "../os/open-file.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { killProcess, openPidfd, ProcessWatch, pidOf } from "../os/process-watch.js";
 import { SeqpacketSocket } from "../os/seqpacket.js";
 import { fromNodeError } from "../os/system-error.js";
-
-/** WHY two places: this file as it is lies in a folder beside the keeper's, and as part of one file for the hub above it. */
-function keeperMain(): string {
-  const places = ["../keeper/main.js", "./keeper/main.js"].map((place) =>
-    fileURLToPath(new URL(place, import.meta.url)),
-  );
-  return places.find((place) => existsSync(place)) ?? (places[0] as string);
-}
 
 export class KeeperProcess {
   readonly pid: number;
@@ -77,7 +68,7 @@ function spawnKeeper(args: readonly string[], log: OwnedFd | undefined, fds: rea
   // WHY: options meant for this process (a debugger's port, preloaded modules) are neither the keeper's nor the next hub's.
   delete env.NODE_OPTIONS;
   try {
-    const child = spawn(process.execPath, [...SMALL, keeperMain(), ...args], {
+    const child = spawn(process.execPath, [...SMALL, ownProgram("keeper/main.js") ?? "keeper/main.js", ...args], {
       detached: true,
       env,
       stdio: ["ignore", "ignore", log?.number ?? "ignore", ...fds.map((fd) => fd.number)],

@@ -1,8 +1,8 @@
 /** The outside of an actor: the process that plays a part, as the demo starts, directs and ends it. */
 import { type ChildProcess, fork } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { ownProgram } from "../../base/own-program.js";
 import type { ActorPart, FromActor, ToActor } from "./actor-messages.js";
 
 export type ActorRole = "producer" | "consumer" | "reader";
@@ -32,7 +32,8 @@ export class ActorProcess {
       readonly onSay: (actor: ActorProcess, text: string) => void;
     },
   ): ActorProcess {
-    const file = fileURLToPath(new URL(`./actors/${role}.js`, import.meta.url));
+    const program = `cli/demo/actors/${role}.js`;
+    const file = ownProgram(program) ?? program;
     // WHY no execArgv: a debugger's port, say, is meant for this process alone.
     const child = fork(file, [JSON.stringify(part)], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
     return new ActorProcess(child, options.title, options.signal, options.onSay);

@@ -4,12 +4,11 @@
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { ownProgram } from "../../base/own-program.js";
 import type { CommandContext } from "../command-context.js";
 import { UsageError } from "../error-report.js";
 import { withTemporarySocket } from "../temporary-folder.js";
@@ -45,10 +44,8 @@ export async function runExample(
 
 /** WHY two places: compiled for the package they lie in dist/examples, for tests in build/examples. */
 function fileOf(name: string): string {
-  const places = ["../../examples/", "../../../examples/"].map((place) =>
-    fileURLToPath(new URL(`${place}${name}.js`, import.meta.url)),
-  );
-  const file = places.find((place) => existsSync(place));
+  const places = [`examples/${name}.js`, `../examples/${name}.js`];
+  const file = places.map(ownProgram).find((path) => path !== undefined);
   if (file === undefined) {
     throw new CudaIpcError("INVALID_FILE", `Cannot run example "${name}": looked for ${places.join(" and ")}`);
   }

@@ -1,8 +1,8 @@
 /** The second process of a probe: started for one part, spoken with by messages, and ended with the probe whatever comes of that. */
 import { type ChildProcess, fork } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { ownProgram } from "../../base/own-program.js";
 
 export type ProbePart = "legacy" | "event" | "pool";
 
@@ -13,7 +13,7 @@ export interface ProbePeerOptions {
   readonly timeoutMs: number;
 }
 
-const FILE = fileURLToPath(new URL("./actors/plays-part.js", import.meta.url));
+const PROGRAM = "cli/doctor/actors/plays-part.js";
 
 export class ProbePeer {
   readonly pid: number;
@@ -32,7 +32,10 @@ export class ProbePeer {
   /** @param device the name by which both processes open it */
   static start(part: ProbePart, device: string, options: ProbePeerOptions): ProbePeer {
     // WHY no execArgv: a debugger's port, say, is meant for this process alone.
-    const child = fork(FILE, [part, device], { execArgv: [], stdio: ["ignore", "ignore", "ignore", "ipc"] });
+    const child = fork(ownProgram(PROGRAM) ?? PROGRAM, [part, device], {
+      execArgv: [],
+      stdio: ["ignore", "ignore", "ignore", "ipc"],
+    });
     return new ProbePeer(child, part, options);
   }
 
