@@ -1,5 +1,6 @@
 // Bundles the processes that the package starts: the command line, the hub, its keeper and its gates. Importing 200 files
 // takes three times as long as importing one. The package (dist/) and the tests (build/src/) get the same bundles.
+import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 
 /** What every bundle of the package has in common. */
@@ -26,16 +27,20 @@ const COMMAND_LINE = [
 
 /**
  * WHY two bundles: with more programs in one, esbuild cuts what they share into more and smaller files.
- * WHY splitting: chunks lie in the root of outdir, where `src/base/own-program.ts` expects them.
+ * WHY splitting: chunks lie in the root of the sources, where `src/base/own-program.ts` expects them.
+ * @param root where the root of the sources is compiled to
+ * @param hubPreload loaded into hubs and keepers before their own code: it must share their modules
  */
-export async function bundlePrograms(outdir) {
+export async function bundlePrograms(root, hubPreload = []) {
+  const where = hubPreload.length > 0 ? { outbase: ".", outdir: dirname(root) } : { outdir: root };
+  const chunks = relative(where.outdir, root);
   await Promise.all([
-    build({ ...BUNDLE, outdir, entryPoints: HUB, chunkNames: "hub-[hash]" }),
-    build({ ...BUNDLE, outdir, entryPoints: COMMAND_LINE, chunkNames: "cli-[hash]" }),
+    build({ ...BUNDLE, ...where, entryPoints: [...HUB, ...hubPreload], chunkNames: join(chunks, "hub-[hash]") }),
+    build({ ...BUNDLE, outdir: root, entryPoints: COMMAND_LINE, chunkNames: "cli-[hash]" }),
     // WHY by itself: the launcher is CommonJS, and imports ./main.js when it runs.
     build({
       entryPoints: ["src/cli/launch.cts"],
-      outfile: `${outdir}/cli/launch.cjs`,
+      outfile: join(root, "cli/launch.cjs"),
       bundle: true,
       external: ["./main.js"],
       format: "cjs",
