@@ -1,27 +1,30 @@
 // Compiles src and test into build/ and runs test files there: `npm test`, or `npm test -- unit process/hub` for some.
-// --report=FILE writes the counts, failures and skips as JSON.
+// --quick and --all choose other sets of files (test-sets.mjs).
+// --report=FILE writes the counts, failures, skips and what each file took as JSON; --slowest prints the slowest files.
 // Ends with the line `N passed, N failed, N skipped`. The GPU bundle runs the same script with --prebuilt.
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
+import { chosenFiles, programsOf } from "./test-sets.mjs";
 
 const argv = process.argv.slice(2);
 const prebuilt = argv.includes("--prebuilt");
-const wanted = argv.filter((argument) => !argument.startsWith("--"));
-const concurrency = Number(process.env.TEST_CONCURRENCY ?? 2);
+const set = ["quick", "all"].find((name) => argv.includes(`--${name}`)) ?? "usual";
+const prefixes = argv.filter((argument) => !argument.startsWith("--"));
+// WHY three, for two cores: tests with processes of their own mostly wait for them.
+const concurrency = Number(process.env.TEST_CONCURRENCY ?? 3);
 
-if (!prebuilt) await (await import("./compile.mjs")).compile();
+if (!prebuilt) await compileAll();
 
 const root = "build/test";
-const files = readdirSync(root, { recursive: true })
+const compiled = readdirSync(root, { recursive: true })
   .filter((file) => file.endsWith(".test.js"))
-  .filter((file) => existsSync(join(prebuilt ? root : "test", prebuilt ? file : file.replace(/\.js$/, ".ts"))))
-  .filter((file) => wanted.length === 0 || wanted.some((prefix) => file.startsWith(prefix)))
-  .sort()
-  .map((file) => join(root, file));
+  .filter((file) => prebuilt || existsSync(join("test", file.replace(/\.js$/, ".ts"))))
+  .sort();
+const files = programsOf(chosenFiles(compiled, set, prefixes), root, "build/groups");
 if (files.length === 0) {
-  console.error(`No test file matches: ${wanted.join(" ")}`);
+  console.error(`No test file matches: ${prefixes.join(" ")}`);
   process.exit(1);
 }
 
@@ -31,14 +34,21 @@ const failures = [];
 const skips = [];
 /** Of each file by itself. */
 const byFile = {};
-const count = (kind, file) => {
+const entryOf = (file) => {
   const name = relative(root, file ?? "");
-  byFile[name] ??= { passed: 0, failed: 0, skipped: 0 };
-  byFile[name][kind] += 1;
+  byFile[name] ??= { passed: 0, failed: 0, skipped: 0, ms: 0 };
+  return byFile[name];
+};
+const count = (kind, file) => {
+  entryOf(file)[kind] += 1;
   counts[kind] += 1;
+};
+const took = (event) => {
+  if (event.nesting === 0) entryOf(event.file).ms += Math.round(event.details?.duration_ms ?? 0);
 };
 const stream = run({ files, concurrency, timeout: 300_000 });
 stream.on("test:fail", (event) => {
+  took(event);
   // WHY not every suite: one that failed for its tests alone is counted with them. One whose hook failed is counted here.
   if (event.details?.type === "suite" && event.details?.error?.failureType === "subtestsFailed") return;
   count("failed", event.file);
@@ -46,6 +56,7 @@ stream.on("test:fail", (event) => {
   failures.push({ file: relative(root, event.file ?? ""), name: event.name, message: String(cause?.message ?? cause) });
 });
 stream.on("test:pass", (event) => {
+  took(event);
   // WHY not every suite: its tests are counted by themselves. One that is skipped has none.
   if (event.details?.type === "suite" && event.skip === undefined) return;
   if (event.skip === undefined && event.todo === undefined) {
@@ -60,8 +71,21 @@ stream.on("end", () => {
   setImmediate(() => {
     if (reportPath !== undefined)
       writeFileSync(reportPath, JSON.stringify({ ...counts, files: byFile, failures, skips }));
+    if (argv.includes("--slowest")) printSlowest();
     console.log(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
     process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
   });
 });
 stream.compose(new spec()).pipe(process.stdout);
+
+async function compileAll() {
+  const [{ compile }, { bundleActors }] = await Promise.all([import("./compile.mjs"), import("./bundle-actors.mjs")]);
+  await compile();
+  // WHY not for the quick tests: few of them have actors, and bundling all takes longer.
+  if (set !== "quick" || prefixes.length > 0) await bundleActors();
+}
+
+function printSlowest() {
+  const slowest = Object.entries(byFile).sort(([, a], [, b]) => b.ms - a.ms);
+  for (const [file, { ms }] of slowest.slice(0, 40)) console.log(`${(ms / 1000).toFixed(1).padStart(7)} s  ${file}`);
+}

@@ -1,0 +1,33 @@
+// Bundles the actors of the tests, each into one file in its place in build/: they then start in half the time.
+import { readdirSync, readFileSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { build } from "esbuild";
+
+/** Not for the GPU bundle: the files know where in this folder they lie, and take 50 MB. */
+export async function bundleActors() {
+  await build({
+    entryPoints: readdirSync("test", { recursive: true })
+      .filter((name) => /\/actors\/[^/]+\.ts$/.test(name))
+      .map((name) => join("test", name)),
+    outdir: "build",
+    outbase: ".",
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "node20.19",
+    packages: "external",
+    sourcemap: true,
+    sourcesContent: false,
+    logLevel: "warning",
+    plugins: [{ name: "own-place", setup: (bundling) => bundling.onLoad({ filter: /\.ts$/ }, load) }],
+  });
+}
+
+/** WHY: a file that finds another by its own place has to find it from within a bundle, too. */
+function load({ path }) {
+  if (path.includes("/node_modules/")) return undefined;
+  const compiled = resolve("build", relative(".", path)).replace(/\.ts$/, ".js");
+  const contents = readFileSync(path, "utf8");
+  return { contents: contents.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(compiled))), loader: "ts" };
+}
