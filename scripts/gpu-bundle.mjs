@@ -63,7 +63,8 @@ cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.
 cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
 cpSync("bench/python", join(BUNDLE, "bench/python"), { recursive: true });
 cpSync("examples/python", join(BUNDLE, "examples/python"), { recursive: true });
-for (const file of ["package.json", "scripts/test.mjs", "scripts/test-sets.mjs", "scripts/gpu-report.mjs"]) cpSync(file, join(BUNDLE, file));
+for (const file of ["package.json", "scripts/test.mjs", "scripts/test-sets.mjs", "scripts/gpu-report.mjs"])
+  cpSync(file, join(BUNDLE, file));
 // WHY: koffi carries its manual, headers of Node and a binary for musl, which this bundle has no use for.
 const unneeded = /node_modules\/(koffi\/(doc|vendor)|@koromix\/[^/]+\/musl_x64)(\/|$)/;
 for (const path of productionPackages()) {

@@ -17,6 +17,8 @@ const concurrency = Number(process.env.TEST_CONCURRENCY ?? 3);
 
 if (!prebuilt) await compileAll();
 
+// Tests at random do less where this does not say "all"; see test/support/random.ts.
+process.env.TEST_SET = set;
 const root = "build/test";
 const compiled = readdirSync(root, { recursive: true })
   .filter((file) => file.endsWith(".test.js"))

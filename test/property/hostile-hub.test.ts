@@ -12,11 +12,11 @@ import { SharedArray } from "../../src/client/shared-array.js";
 import { resultSchemas } from "../../src/wire/messages.js";
 import { HostileHub } from "../support/hostile-hub.js";
 import { checkLeaks } from "../support/leak-check.js";
-import { nightly, Random, seedOfRun } from "../support/random.js";
+import { nightly, Random, seedOfRun, thorough } from "../support/random.js";
 import { TestFolder } from "../support/test-folder.js";
 import { soon, until } from "../support/until.js";
 
-const CLIENTS = nightly ? 2000 : 300;
+const CLIENTS = nightly ? 2000 : thorough ? 300 : 100;
 const CALLS = 12;
 const MALICE = [0, 0.05, 0.2, 0.6];
 /** Time for an answer that never comes; one that comes takes a small part of it. */

@@ -7,9 +7,9 @@ import { describe, it } from "node:test";
 import { HostileWorld } from "../support/hostile-world.js";
 import { MessageMutations } from "../support/message-mutations.js";
 import { fdCountOf, requests } from "../support/messages.js";
-import { nightly, Random, seedOfRun } from "../support/random.js";
+import { nightly, Random, seedOfRun, thorough } from "../support/random.js";
 
-const MESSAGES = nightly ? 1_000_000 : 100_000;
+const MESSAGES = nightly ? 1_000_000 : thorough ? 100_000 : 20_000;
 /** The full comparison costs as much as some fifty messages. */
 const COMPARED_EVERY = 500;
 /** How many of its messages a session spoils: one that spoils all gets nowhere, one that spoils few comes to hold things. */

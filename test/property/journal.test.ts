@@ -11,12 +11,12 @@ import { JournalLines } from "../../src/hub/journal-lines.js";
 import { JournalRewrite } from "../../src/hub/journal-rewrite.js";
 import { CoreRig, peerOf } from "../support/core-rig.js";
 import { hostArray } from "../support/messages.js";
-import { nightly, Random, seedOfRun } from "../support/random.js";
+import { nightly, Random, seedOfRun, thorough } from "../support/random.js";
 import { TestFolder } from "../support/test-folder.js";
 
 const BOOT = "boot";
-const CORRUPTIONS = nightly ? 10_000 : 500;
-const REWRITES = nightly ? 300 : 30;
+const CORRUPTIONS = nightly ? 10_000 : thorough ? 500 : 100;
+const REWRITES = nightly ? 300 : thorough ? 30 : 10;
 
 interface Client {
   readonly id: number;

@@ -10,3 +10,6 @@ export function seedOfRun(): number {
 
 /** Whether this is the long run: `NIGHTLY=1`. */
 export const nightly = process.env.NIGHTLY === "1";
+
+/** Whether this run leaves nothing out: `npm run test:all`, which CI runs, and the long run. */
+export const thorough = nightly || process.env.TEST_SET === "all";
