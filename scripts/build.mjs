@@ -6,7 +6,8 @@ import { build } from "esbuild";
 import { BUNDLE, bundlePrograms } from "./programs.mjs";
 
 rmSync("dist", { recursive: true, force: true });
-// tsc writes the types of src. Examples come after them: they import the package by its name.
+// tsc writes the types of src, which `npm run typecheck` checks, and then the examples, which import those types by the
+// name of the package.
 for (const project of ["tsconfig.build.json", "tsconfig.examples.json"]) {
   const tsc = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", "-p", project], { stdio: "inherit" });
   if (tsc.status !== 0) process.exit(tsc.status ?? 1);

@@ -7,16 +7,16 @@ import { bundlePrograms } from "./programs.mjs";
 
 const FOLDERS = ["src", "test", "bench", "examples"];
 
-/** Ends the process where the compiler finds fault. */
+/** Ends the process if the compiler finds fault, which it has printed. */
 export async function compile() {
+  await tryCompile().catch(() => process.exit(1));
+}
+
+/** @throws if the compiler finds fault, which it has printed */
+export async function tryCompile() {
   for (const folder of FOLDERS) rmSync(join("build", folder), { recursive: true, force: true });
-  try {
-    await transpile(FOLDERS.flatMap(sourcesIn));
-    await bundlePrograms("build/src", ["test/support/seam/inside.ts"]);
-  } catch {
-    // esbuild has printed what is wrong.
-    process.exit(1);
-  }
+  await transpile(FOLDERS.flatMap(sourcesIn));
+  await bundlePrograms("build/src", ["test/support/seam/inside.ts"]);
   for (const file of readdirSync("build/examples", { recursive: true }).filter((name) => name.endsWith(".js"))) {
     asTested(join("build/examples", file));
   }

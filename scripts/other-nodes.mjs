@@ -1,14 +1,22 @@
 // Runs the tests of threads and of how processes end under the other versions of Node.js that are supported; npm brings them.
 import { spawnSync } from "node:child_process";
-import { compile } from "./compile.mjs";
+import { pathToFileURL } from "node:url";
 
-const VERSIONS = ["22", "24", "26"];
+export const NODES = ["22", "24", "26"];
 const TESTS = ["process/threads/threads", "process/exit"];
 
-await compile();
-for (const version of VERSIONS) {
+/** Of what is compiled already. @returns the exit status of the tests */
+export function runUnder(version, words = []) {
   console.log(`Node.js ${version}:`);
   const node = ["--yes", "--package", `node@${version}`, "--", "node"];
-  const { status } = spawnSync("npx", [...node, "scripts/test.mjs", "--prebuilt", ...TESTS], { stdio: "inherit" });
-  if (status !== 0) process.exit(status ?? 1);
+  return spawnSync("npx", [...node, "scripts/test.mjs", "--prebuilt", ...words, ...TESTS], { stdio: "inherit" }).status;
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const { compile } = await import("./compile.mjs");
+  await compile();
+  for (const version of NODES) {
+    const status = runUnder(version);
+    if (status !== 0) process.exit(status ?? 1);
+  }
 }

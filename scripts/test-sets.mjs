@@ -1,5 +1,5 @@
 // Which test files `npm test`, `npm run test:quick` and `npm run test:all` run, and which of them share a process.
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 
 /** Without other processes: 60 s on two cores. */
@@ -45,7 +45,6 @@ export function programsOf(files, root, folder) {
     if (isShared) groups.set(name, [...(groups.get(name) ?? []), file]);
     else alone.push(file);
   }
-  rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const shared = [...groups].map(([name, members]) => {
     const program = join(folder, `${name}.js`);

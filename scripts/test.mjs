@@ -2,7 +2,7 @@
 // --quick and --all choose other sets of files (test-sets.mjs).
 // --report=FILE writes the counts, failures, skips and what each file took as JSON; --slowest prints the slowest files.
 // Ends with the line `N passed, N failed, N skipped`. The GPU bundle runs the same script with --prebuilt.
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
@@ -24,7 +24,10 @@ const compiled = readdirSync(root, { recursive: true })
   .filter((file) => file.endsWith(".test.js"))
   .filter((file) => prebuilt || existsSync(join("test", file.replace(/\.js$/, ".ts"))))
   .sort();
-const files = programsOf(chosenFiles(compiled, set, prefixes), root, "build/groups");
+// WHY of its own: tests may run twice at a time.
+const groups = `build/groups/${process.pid}`;
+process.on("exit", () => rmSync(groups, { recursive: true, force: true }));
+const files = programsOf(chosenFiles(compiled, set, prefixes), root, groups);
 if (files.length === 0) {
   console.error(`No test file matches: ${prefixes.join(" ")}`);
   process.exit(1);

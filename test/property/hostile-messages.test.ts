@@ -1,6 +1,6 @@
 /**
- * The hub's core under random and spoiled messages of one session, 100,000 of them (`NIGHTLY=1`: 1,000,000), with good sessions beside it.
- * `SEED=number` repeats a run.
+ * The hub's core under 20,000 random and spoiled messages of one session, with good sessions beside it. `npm run test:all`
+ * sends 100,000, `NIGHTLY=1` a million. `SEED=number` repeats a run.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,6 +1,6 @@
 /**
  * A journal that is damaged at random, and one that is written anew while its hub goes on. `SEED=7` repeats one run,
- * `NIGHTLY=1` makes it ten times as long.
+ * `npm run test:all` makes it three to five times as long, `NIGHTLY=1` thirty times and more.
  */
 import assert from "node:assert/strict";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
