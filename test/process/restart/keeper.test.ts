@@ -141,7 +141,7 @@ describe("a hub with a keeper", () => {
 
   it("ends with its keeper when it is stopped, and as soon as it is idle", async () => {
     for (const end of ["stop", "idle"] as const) {
-      await using testHub = await TestHub.start(end === "idle" ? { idleMs: 200 } : {});
+      await using testHub = await TestHub.start(end === "idle" ? { idleMs: 1500 } : {});
       const hub = await testHub.connect({ reconnect: false });
       const keeper = await keeperOf(hub);
       if (end === "stop") await hub.stop({ force: true });
