@@ -58,7 +58,7 @@ mkdirSync(join(BUNDLE, "scripts"), { recursive: true });
 cpSync(compressedNode(), join(BUNDLE, "node.xz"));
 const withoutMaps = { recursive: true, filter: (path) => !path.endsWith(".map") };
 cpSync("build", join(BUNDLE, "build"), withoutMaps);
-cpSync("dist", join(BUNDLE, "dist"), { recursive: true, filter: (path) => !path.endsWith(".d.ts") });
+cpSync("dist", join(BUNDLE, "dist"), { recursive: true, filter: (path) => !/\.(d\.ts|map)$/.test(path) });
 cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
 cpSync("bench/python", join(BUNDLE, "bench/python"), { recursive: true });

@@ -6,16 +6,23 @@ import { type ErrorCode, errorCodes } from "./error-codes.js";
 
 export class CudaIpcError extends Error {
   readonly code: ErrorCode;
+  /**
+   * What to do about it, in one sentence.
+   * WHY a property and no getter: Node prints it with the code when nobody catches the error.
+   */
+  readonly remedy: string;
 
-  constructor(code: ErrorCode, message: string, options?: { readonly cause?: unknown }) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    {
+      remedy = errorCodes[code].remedy,
+      ...options
+    }: { readonly cause?: unknown; readonly remedy?: string | undefined } = {},
+  ) {
     super(message, options);
-    this.name = "CudaIpcError";
     this.code = code;
-  }
-
-  /** What to do about an error of this code, in one sentence. */
-  get remedy(): string {
-    return errorCodes[this.code].remedy;
+    this.remedy = remedy;
   }
 
   get retryable(): boolean {
@@ -37,19 +44,12 @@ export class CudaError extends CudaIpcError {
   readonly status: number;
   readonly statusName: string;
   readonly call: string;
-  readonly #remedy: string | undefined;
 
   constructor(code: ErrorCode, message: string, { status, statusName, call, remedy }: DriverFailure) {
-    super(code, message);
-    this.name = "CudaError";
+    super(code, message, { remedy });
     this.status = status;
     this.statusName = statusName;
     this.call = call;
-    this.#remedy = remedy;
-  }
-
-  override get remedy(): string {
-    return this.#remedy ?? super.remedy;
   }
 }
 
@@ -66,11 +66,15 @@ export class SystemError extends CudaIpcError {
     options?: { readonly cause?: unknown },
   ) {
     super(code, message, options);
-    this.name = "SystemError";
     this.errno = system.errno;
     this.errnoName = system.errnoName;
     this.call = system.call;
   }
+}
+
+// WHY on the prototypes: the first line of a stack has the name that the error had when it was made.
+for (const [name, type] of Object.entries({ CudaIpcError, CudaError, SystemError })) {
+  Object.defineProperty(type.prototype, "name", { value: name, configurable: true, writable: true });
 }
 
 /** The message of a caught error, which need not be an `Error`. */

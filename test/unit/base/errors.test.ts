@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { constants } from "node:os";
 import { describe, it } from "node:test";
+import { inspect } from "node:util";
 import { errorCodes, isErrorCode } from "../../../src/base/error-codes.js";
 import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { fromNodeError, systemError } from "../../../src/os/system-error.js";
@@ -24,6 +25,20 @@ describe("error codes", () => {
     assert.deepEqual([error.remedy, error.retryable, error.cause], [errorCodes.TOO_MANY_FDS.remedy, true, "why"]);
     assert.ok(hasCode(error, "TOO_MANY_FDS"));
     assert.equal(hasCode(new Error("TOO_MANY_FDS"), "TOO_MANY_FDS"), false);
+  });
+});
+
+describe("an error that nobody catches", () => {
+  const error = new CudaIpcError("NAME_TAKEN", 'Cannot create "frame": another object has this name');
+
+  it("shows code and remedy once, as Node prints it", () => {
+    const printed = inspect(error);
+    assert.match(printed, /^CudaIpcError: Cannot create "frame": another object has this name\n {4}at /);
+    assert.equal(printed.split(errorCodes.NAME_TAKEN.remedy).length, 2);
+    assert.equal(printed.split("NAME_TAKEN").length, 2);
+    assert.match(error.stack ?? "", /^CudaIpcError: Cannot create/);
+    const failed = systemError("map memory", "mmap", constants.errno.ENOMEM);
+    assert.match(inspect(failed), /^SystemError: [\s\S]*remedy: 'Free memory or ask for less\.'/);
   });
 });
 
