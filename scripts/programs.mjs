@@ -12,7 +12,9 @@ export const BUNDLE = {
   platform: "node",
   target: "node20.19",
   packages: "external",
+  // WHY without the texts: the package has its sources, at the place that the maps name.
   sourcemap: true,
+  sourcesContent: false,
   logLevel: "warning",
 };
 

@@ -4,9 +4,10 @@
  */
 
 import type { DType } from "../../src/array/dtype.js";
-import type { ChannelReader, ReaderOptions } from "../../src/channel/channel-reader.js";
+import type { ChannelReader } from "../../src/channel/channel-reader.js";
 import type { ChannelWriter } from "../../src/channel/channel-writer.js";
 import type { LoanedSlot } from "../../src/channel/loaned-slot.js";
+import type { ReaderOptions } from "../../src/channel/reader-options.js";
 import type { ReceivedSlot } from "../../src/channel/received-slot.js";
 import { connect } from "../../src/client/connect.js";
 import type { Hub } from "../../src/client/hub.js";

@@ -3,6 +3,8 @@
  * How their values look in JavaScript is in host-values.ts; the names of file formats are with the formats.
  */
 import { CudaIpcError } from "../base/errors.js";
+import { didYouMean } from "../base/near-words.js";
+import { shownValue } from "../base/shown-value.js";
 
 export type DTypeKind = "bool" | "uint" | "int" | "float" | "complex";
 
@@ -50,7 +52,8 @@ export function isDType(value: unknown): value is DType {
 export function dtypeFacts(dtype: DType): DTypeFacts {
   const facts = factsByName.get(dtype);
   if (facts !== undefined) return facts;
-  throw new TypeError(`dtype must be one of ${dtypeNames.join(", ")}, not ${String(dtype)}`);
+  const found = `${shownValue(dtype)}${meantBy(dtype)}`;
+  throw new TypeError(`dtype must be one of ${dtypeNames.join(", ")}, not ${found}`);
 }
 
 /**
@@ -59,6 +62,11 @@ export function dtypeFacts(dtype: DType): DTypeFacts {
  */
 export function parseDType(text: string): DType {
   if (isDType(text)) return text;
-  const shown = JSON.stringify(String(text).slice(0, 64));
-  throw new CudaIpcError("UNSUPPORTED_DTYPE", `Unknown dtype ${shown}: known are ${dtypeNames.join(", ")}`);
+  const known = `known are ${dtypeNames.join(", ")}${meantBy(text)}`;
+  throw new CudaIpcError("UNSUPPORTED_DTYPE", `Unknown dtype ${shownValue(text)}: ${known}`);
+}
+
+function meantBy(text: unknown): string {
+  const meant = typeof text === "string" ? didYouMean(text, dtypeNames) : "";
+  return meant === "" ? "" : `.${meant}`;
 }

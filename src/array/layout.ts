@@ -4,6 +4,7 @@
  */
 import { CudaIpcError, messageOf } from "../base/errors.js";
 import { limits } from "../base/limits.js";
+import { shownValue } from "../base/shown-value.js";
 import { type DType, dtypeFacts, parseDType } from "./dtype.js";
 
 export interface ArrayLayout {
@@ -29,15 +30,17 @@ export function elementCount(shape: readonly number[]): number {
   // WHY: an axis of 0 counts as 1 for the limit, so that strides, which are products of axes, are exact too.
   let count = 1;
   let empty = false;
+  if (!Array.isArray(shape)) {
+    throw new TypeError(`shape must be an array of integers such as [2, 3], not ${shownValue(shape)}`);
+  }
   if (shape.length > limits.dimensionsMax) {
     throw new RangeError(`shape has ${shape.length} dimensions, the limit is ${limits.dimensionsMax}`);
   }
   for (let axis = 0; axis < shape.length; axis += 1) {
     const size = shape[axis] as number;
     if (!Number.isSafeInteger(size) || size < 0) {
-      throw new RangeError(
-        `shape[${axis}] must be an integer from 0 to 2^53 - 1, not ${typeof size === "number" ? size : `a ${typeof size}`}`,
-      );
+      const message = `shape[${axis}] must be an integer from 0 to 2^53 - 1, not ${shownValue(size)}`;
+      throw typeof size === "number" ? new RangeError(message) : new TypeError(message);
     }
     if (size === 0) empty = true;
     else count *= size;

@@ -1,4 +1,5 @@
 /** Checked sizes and their words for people. */
+import { shownValue } from "./shown-value.js";
 
 /** `1536` becomes `1.5 KiB`; for messages and tables, never for parsing. */
 export function formatBytes(byteLength: number): string {
@@ -34,11 +35,15 @@ export function roundUp(byteLength: number, granularity: number): number {
   return Math.ceil(byteLength / granularity) * granularity;
 }
 
-/** Throws RangeError unless the value is an integer from `min` to `max`. */
+/**
+ * Throws RangeError unless the value is an integer from `min` to `max`; TypeError if it is no
+ * number.
+ */
 export function checkInteger(what: string, value: number, min: number, max: number = Number.MAX_SAFE_INTEGER): number {
   if (!Number.isSafeInteger(value) || value < min || value > max) {
     const range = max === Number.MAX_SAFE_INTEGER ? `at least ${min}` : `from ${min} to ${max}`;
-    throw new RangeError(`${what} must be an integer ${range}, not ${String(value)}`);
+    const message = `${what} must be an integer ${range}, not ${shownValue(value)}`;
+    throw typeof value === "number" ? new RangeError(message) : new TypeError(message);
   }
   return value;
 }

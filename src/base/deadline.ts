@@ -3,6 +3,7 @@
  * Everything that is awaited takes these options.
  */
 import { CudaIpcError } from "./errors.js";
+import { checkMilliseconds, checkSignal } from "./option-checks.js";
 
 export interface WaitOptions {
   /** Ends the wait with `ABORTED`. */
@@ -15,21 +16,23 @@ export class Deadline {
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
   readonly #what: string;
+  readonly #why: (() => string | undefined) | undefined;
   readonly #endMs: number;
 
-  /** @param what the attempt in words, for the message: `open "frame"` */
-  constructor(what: string, options: WaitOptions, defaultTimeoutMs: number) {
+  /**
+   * @param what the attempt in words, for the message: `open "frame"`
+   * @param why asked once the time is up: who or what it is that keeps this waiting, in words
+   */
+  constructor(what: string, options: WaitOptions, defaultTimeoutMs: number, why?: () => string | undefined) {
     const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
-    if (typeof timeoutMs !== "number" || Number.isNaN(timeoutMs) || timeoutMs < 0) {
-      throw new RangeError(`timeoutMs must be a number from 0 to Infinity, not ${String(timeoutMs)}`);
-    }
-    // WHY checked before anything is begun: a wait that cannot be listened to could not be cleaned up after either.
-    if (options.signal !== undefined && !(options.signal instanceof AbortSignal)) {
-      throw new TypeError(`signal must be an AbortSignal, not ${typeof options.signal}`);
-    }
+    checkMilliseconds("timeoutMs", timeoutMs);
+    // WHY before anything is begun: a wait that cannot be listened to could not be cleaned up
+    // after.
+    if (options.signal !== undefined) checkSignal("signal", options.signal);
     this.timeoutMs = timeoutMs;
     this.signal = options.signal;
     this.#what = what;
+    this.#why = why;
     this.#endMs = performance.now() + timeoutMs;
   }
 
@@ -48,8 +51,10 @@ export class Deadline {
     return new Deadline(this.#what, {}, Number.POSITIVE_INFINITY);
   }
 
-  timedOut(): CudaIpcError {
-    return new CudaIpcError("TIMEOUT", `Cannot ${this.#what}: not done within ${this.timeoutMs} ms`);
+  /** @param found who or what it was that kept this waiting, in words */
+  timedOut(found = this.#why?.()): CudaIpcError {
+    const why = found === undefined || found === "" ? "" : `; ${found}`;
+    return new CudaIpcError("TIMEOUT", `Cannot ${this.#what}: not done within ${this.timeoutMs} ms${why}`);
   }
 
   aborted(): CudaIpcError {

@@ -72,7 +72,8 @@ export class SystemError extends CudaIpcError {
   }
 }
 
-// WHY on the prototypes: the first line of a stack has the name that the error had when it was made.
+// WHY on the prototypes: the first line of a stack has the name that the error had when it was
+// made.
 for (const [name, type] of Object.entries({ CudaIpcError, CudaError, SystemError })) {
   Object.defineProperty(type.prototype, "name", { value: name, configurable: true, writable: true });
 }

@@ -127,6 +127,8 @@ export const limits = {
 export const defaults = {
   /** How long a request to the hub may take before the caller is told. */
   requestTimeoutMs: 30_000,
+  /** How long a call that is out of time waits to be told by the hub what kept it waiting. */
+  explanationMs: 250,
   /** How long connect() waits for a hub that it started. */
   hubStartTimeoutMs: 10_000,
   /** How long a client whose hub is gone looks for the next one before it gives up. */

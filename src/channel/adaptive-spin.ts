@@ -14,9 +14,6 @@ export class AdaptiveSpin {
 
   /** @param limitMs 0 never asks twice */
   constructor(limitMs: number) {
-    if (typeof limitMs !== "number" || !(limitMs >= 0)) {
-      throw new RangeError(`spinMs must be a number from 0, not ${String(limitMs)}`);
-    }
     this.#limitMs = Math.min(limitMs, SPIN_MS_MAX);
     this.#spinMs = this.#limitMs;
   }

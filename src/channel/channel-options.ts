@@ -3,7 +3,8 @@ import { type DType, parseDType } from "../array/dtype.js";
 import { arrayByteLength } from "../array/layout.js";
 import { checkInteger, roundUp } from "../base/bytes.js";
 import { limits } from "../base/limits.js";
-import { checkOneOf } from "../base/one-of.js";
+import { type Checks, checkShape, integer, oneOf, optionsOf } from "../base/option-checks.js";
+import { aDType } from "../gpu/option-checks.js";
 import {
   controlByteLength,
   RANK_MAX,
@@ -36,6 +37,21 @@ export interface ChannelOptions<D extends DType = DType> {
   readonly whenWriterGone?: WhenWriterGone | undefined;
 }
 
+export const channelChecks: Checks<ChannelOptions> = {
+  dtype: aDType,
+  shape: checkShape,
+  byteLength: integer(1),
+  slots: integer(1, limits.channelSlotsMax),
+  readersMax: integer(1, limits.channelReadersMax),
+  whenFull: oneOf(...whenFullPolicies),
+  metaBytesMax: integer(0, limits.channelMetaBytesMax),
+  whenWriterGone: oneOf(...whenWriterGonePolicies),
+};
+
+const checkChannelOptions = optionsOf<ChannelOptions>("a channel", channelChecks, {
+  such: '{ dtype: "uint8", shape: [1080, 1920, 3], slots: 4 }',
+});
+
 const DEFAULTS = { slots: 8, readersMax: 8, metaBytesMax: 256 } as const;
 
 /**
@@ -43,13 +59,11 @@ const DEFAULTS = { slots: 8, readersMax: 8, metaBytesMax: 256 } as const;
  * @throws TypeError, RangeError
  */
 export function channelShape<D extends DType>(options: ChannelOptions<D>, alignmentBytes: number): ChannelShape<D> {
+  checkChannelOptions(options);
   const { dtype, shape } = elementsOf(options);
   const slotBytes = arrayByteLength(dtype, shape);
   checkInteger("bytes of a slot", slotBytes, 1);
   const { slots = DEFAULTS.slots, readersMax = DEFAULTS.readersMax, metaBytesMax = DEFAULTS.metaBytesMax } = options;
-  checkInteger("slots", slots, 1, limits.channelSlotsMax);
-  checkInteger("readersMax", readersMax, 1, limits.channelReadersMax);
-  checkInteger("metaBytesMax", metaBytesMax, 0, limits.channelMetaBytesMax);
   const controlBytes = controlByteLength({ slots, metaBytesMax });
   if (controlBytes > limits.channelControlBytesMax) {
     const found = `${slots} slots with metaBytesMax ${metaBytesMax} need ${controlBytes} bytes of control file`;
@@ -65,8 +79,8 @@ export function channelShape<D extends DType>(options: ChannelOptions<D>, alignm
     slots,
     readersMax,
     metaBytesMax,
-    whenFull: checkOneOf("whenFull", options.whenFull ?? "wait", whenFullPolicies),
-    whenWriterGone: checkOneOf("whenWriterGone", options.whenWriterGone ?? "end", whenWriterGonePolicies),
+    whenFull: options.whenFull ?? "wait",
+    whenWriterGone: options.whenWriterGone ?? "end",
   };
 }
 

@@ -6,7 +6,6 @@ import type { ReadableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
 import { checkNotAborted, Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
-import { checkOneOf } from "../base/one-of.js";
 import { releaseAll } from "../base/scope.js";
 import { lineAt, stateOf } from "../base/timeline-line.js";
 import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
@@ -18,29 +17,19 @@ import { CLAIMS, page as pageLayout } from "../ring/channel-layout.js";
 import type { ControlWords } from "../ring/control-words.js";
 import type { TakenMessage } from "../ring/held-slots.js";
 import { PageWords } from "../ring/page-words.js";
-import { type ReadFrom, RingReader } from "../ring/ring-reader.js";
+import { RingReader } from "../ring/ring-reader.js";
 import { AdaptiveSpin } from "./adaptive-spin.js";
 import { BellWatch } from "./bell-watch.js";
 import type { ReaderParts } from "./channel-parts.js";
 import { FairTurns } from "./fair-turns.js";
-import { checkStream, OrderedTimeline } from "./ordered-timeline.js";
+import { OrderedTimeline } from "./ordered-timeline.js";
+import { checkReaderOptions, type ReaderOptions } from "./reader-options.js";
 import { ReceivedSlot } from "./received-slot.js";
 import { SleeperLoss } from "./sleeper-loss.js";
 import { SlotReturns } from "./slot-returns.js";
 import { readableOf, type StreamedMessage } from "./web-streams.js";
 
 const SPIN_MS = 0.02;
-
-export interface ReaderOptions {
-  /** The message committed last ("latest"), the oldest that is still there, or the next to come (default). */
-  readonly from?: ReadFrom | undefined;
-  /** The writer does not wait for this reader, which then loses messages where it is too slow; as all do with "drop-oldest". */
-  readonly mayBeOvertaken?: boolean | undefined;
-  /** Work on messages is done by this stream: it waits for their data and gives their slots back. */
-  readonly stream?: Stream | undefined;
-  /** How long `next` asks without giving the event loop a turn, at most: 0.02 by default; 0 for a process that has others to serve. */
-  readonly spinMs?: number | undefined;
-}
 
 export class ChannelReader<D extends DType = DType> {
   readonly label: string;
@@ -59,6 +48,8 @@ export class ChannelReader<D extends DType = DType> {
   #ready: { readonly epoch: number; readonly timeline: ImportedTimeline } | undefined;
   /** Taken, and its data are not there yet. */
   #pending: TakenMessage | undefined;
+  /** What a `next` waits for, for its TIMEOUT. */
+  readonly #why = () => (this.#open ? this.#whyEmpty() : undefined);
   /** Whether a `next` is under way. */
   #isAwaited = false;
   #open = true;
@@ -69,10 +60,11 @@ export class ChannelReader<D extends DType = DType> {
    * @throws TypeError, RangeError, CHANNEL_CORRUPT
    */
   constructor(parts: ReaderParts<D>, options: ReaderOptions, onClose: () => void) {
+    checkReaderOptions(options);
     const { label, words, page, place, lease, roomBell } = parts;
     this.label = label;
     this.#control = words;
-    this.stream = checkStream(options.stream);
+    this.stream = options.stream;
     this.#parts = parts;
     this.#onClose = onClose;
     this.#spin = new AdaptiveSpin(options.spinMs ?? SPIN_MS);
@@ -80,7 +72,7 @@ export class ChannelReader<D extends DType = DType> {
       label,
       place,
       lease,
-      from: checkOneOf("from", options.from ?? "next", ["latest", "oldest", "next"]),
+      from: options.from ?? "next",
       mayBeOvertaken: options.mayBeOvertaken ?? false,
       ring: () => ringBell(roomBell),
     });
@@ -177,7 +169,7 @@ export class ChannelReader<D extends DType = DType> {
       const slot = this.tryNext() ?? this.#spin.until(() => this.tryNext(), options.timeoutMs);
       if (slot !== undefined) return slot;
       // WHY here and not in a function of its own: every further one to come back to takes its time when this one wakes.
-      const deadline = new Deadline(`read channel "${this.label}"`, options, Number.POSITIVE_INFINITY);
+      const deadline = new Deadline(`read channel "${this.label}"`, options, Number.POSITIVE_INFINITY, this.#why);
       for (;;) {
         if (this.#hasEnded()) return undefined;
         deadline.check();
@@ -290,6 +282,14 @@ export class ChannelReader<D extends DType = DType> {
 
   #isInterrupted(): boolean {
     return !this.#open || this.#returns.isRefused;
+  }
+
+  #whyEmpty(): string {
+    const { state, sequence } = this.#control;
+    if (this.#isHeldUpByStreams()) return `streams hold ${this.#ring.heldCount} slots, as many as this reader can have`;
+    if (this.#pending !== undefined) return "a stream of the writer is still at work on the next message";
+    if (state === "awaited") return "its writer is gone, and no other one has come yet";
+    return `its writer has committed nothing more, ${sequence} ${sequence === 1 ? "message" : "messages"} in all`;
   }
 
   #hasNews(): boolean {

@@ -4,8 +4,11 @@
  */
 import type { WritableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
-import { checkNotAborted, Deadline } from "../base/deadline.js";
-import { CudaIpcError } from "../base/errors.js";
+import { checkInteger } from "../base/bytes.js";
+import { checkNotAborted, Deadline, type WaitOptions } from "../base/deadline.js";
+import { CudaIpcError, hasCode } from "../base/errors.js";
+import { optionsOf, waitChecks } from "../base/option-checks.js";
+import { retryPause } from "../base/retry-pause.js";
 import { releaseAll } from "../base/scope.js";
 import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
 import type { Device } from "../gpu/device.js";
@@ -20,9 +23,12 @@ import { FairTurns } from "./fair-turns.js";
 import { FilledSlots } from "./filled-slots.js";
 import type { LoanedSlot, LoanOptions } from "./loaned-slot.js";
 import { checkStream, enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
+import { ReaderWords, type WhoReads } from "./reader-words.js";
 import { SleeperLoss } from "./sleeper-loss.js";
 import { SlotLoans } from "./slot-loans.js";
 import { type StreamableMessage, writableOf } from "./web-streams.js";
+
+const checkWaitOptions = optionsOf<WaitOptions>("waitForReaders()", waitChecks);
 
 export class ChannelWriter<D extends DType = DType> {
   readonly label: string;
@@ -34,6 +40,7 @@ export class ChannelWriter<D extends DType = DType> {
   readonly #loss: SleeperLoss;
   readonly #filled: FilledSlots;
   readonly #loans: SlotLoans<D>;
+  readonly #readerWords: ReaderWords;
   readonly #turns = new FairTurns();
   /** Whether a loan is under way. */
   #isAwaited = false;
@@ -45,12 +52,14 @@ export class ChannelWriter<D extends DType = DType> {
   /**
    * Takes over the parts, of a new channel or of one that this writer goes on with.
    * @param onClose called once when it is closed and its streams are done
+   * @param whoReads for the words of errors
    */
-  constructor(parts: WriterParts<D>, onClose: () => void) {
+  constructor(parts: WriterParts<D>, onClose: () => void, whoReads: WhoReads = async () => new Map()) {
     const { label, words, control, places, roomBell } = parts;
     this.label = label;
     this.#parts = parts;
     this.#onClose = onClose;
+    this.#readerWords = new ReaderWords(whoReads);
     const pages = places.map(({ page }) => new PageWords(page.cpu.buffer));
     this.#ring = new RingWriter(words, pages, (place) => this.#ringFor(place));
     this.#room = new BellWatch(roomBell);
@@ -77,9 +86,9 @@ export class ChannelWriter<D extends DType = DType> {
     return this.#parts.words.facts.whenFull;
   }
 
-  /** Readers that this writer saw when it last looked. */
+  /** Readers that are there now: those that closed, died or were expelled do not count. */
   get readers(): number {
-    return this.#ring.readerCount;
+    return this.#open ? this.#ring.liveReaders().length : 0;
   }
 
   /** Messages that were not written since no slot was free. */
@@ -125,6 +134,34 @@ export class ChannelWriter<D extends DType = DType> {
       return this.#reserve(stream) ?? (await this.#whenFull(options));
     } finally {
       this.#isAwaited = false;
+    }
+  }
+
+  /**
+   * Resolves once the channel has this many readers, such as before the first message. Without a
+   * time limit it waits for as long as that takes.
+   * @throws TIMEOUT, which names the readers that came; ABORTED, CLOSED; RangeError for more than
+   * can come
+   */
+  async waitForReaders(count: number, options: WaitOptions = {}): Promise<void> {
+    checkWaitOptions(options);
+    const { readersMax } = this.#parts.words.facts;
+    checkInteger("count", count, 0, readersMax);
+    const attempt = `wait for ${count} ${count === 1 ? "reader" : "readers"} of channel "${this.label}"`;
+    checkNotAborted(attempt, options);
+    const deadline = new Deadline(attempt, options, Number.POSITIVE_INFINITY);
+    for (;;) {
+      this.#checkOpen();
+      if (this.readers >= count) return;
+      try {
+        // WHY: nothing rings when a reader comes.
+        await retryPause(deadline);
+      } catch (error) {
+        if (!hasCode(error, "TIMEOUT") || !this.#open) throw error;
+        const readers = this.#ring.liveReaders();
+        const came = readers.length === 0 ? "" : `: ${await this.#readerWords.present(readers)}`;
+        throw deadline.timedOut(`${readers.length} of ${count} came${came}`);
+      }
     }
   }
 
@@ -196,15 +233,24 @@ export class ChannelWriter<D extends DType = DType> {
     const deadline = new Deadline(`write to channel "${this.label}"`, options, Number.POSITIVE_INFINITY);
     const streamsAreDone = () => !this.#open || !this.#ring.reserve() || this.#orderAfterOthers(options.stream);
     for (;;) {
-      deadline.check();
-      // WHY two ways: readers ring, streams cannot.
-      if (this.#ring.reserve()) await waitUntil(streamsAreDone, deadline, undefined, this.device);
-      else await this.#readersMadeRoom(deadline);
+      try {
+        deadline.check();
+        // WHY two ways: readers ring, streams cannot.
+        if (this.#ring.reserve()) await waitUntil(streamsAreDone, deadline, undefined, this.device);
+        else await this.#readersMadeRoom(deadline);
+      } catch (error) {
+        throw hasCode(error, "TIMEOUT") && this.#open ? deadline.timedOut(await this.#whyFull()) : error;
+      }
       this.#checkOpen();
       this.#loss.check();
       const slot = this.#reserve(options.stream);
       if (slot !== undefined) return slot;
     }
+  }
+
+  async #whyFull(): Promise<string> {
+    if (this.#ring.reserve()) return "streams that use the next slot have not finished with it";
+    return await this.#readerWords.late(this.#ring.liveReaders(), this.slots);
   }
 
   async #readersMadeRoom(deadline: Deadline): Promise<void> {

@@ -3,8 +3,9 @@
  * says that all before it were reached.
  */
 import { hasCode } from "../base/errors.js";
+import { aStream } from "../gpu/option-checks.js";
 import type { SharedWords } from "../gpu/shared-words.js";
-import { Stream } from "../gpu/stream.js";
+import type { Stream } from "../gpu/stream.js";
 import { Timeline } from "../gpu/timeline.js";
 
 /** How often to look whether streams are done, once nobody else asks them. */
@@ -98,8 +99,8 @@ export class OrderedTimeline {
 
 /** @throws TypeError for what is no stream */
 export function checkStream(stream: Stream | undefined): Stream | undefined {
-  if (stream === undefined || stream instanceof Stream) return stream;
-  throw new TypeError("stream must be a Stream of this package");
+  if (stream !== undefined) aStream("stream", stream);
+  return stream;
 }
 
 /**

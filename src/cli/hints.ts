@@ -60,8 +60,7 @@ const hints: readonly Hint[] = [
   },
   {
     code: "TIMEOUT",
-    // WHY so many words: other limits, as that of the demo, say nothing about the hub.
-    message: /^Cannot (connect to|ask|stop|leave) the hub|^Cannot (list|inspect|remove|open|create|publish) /,
+    message: /; the hub( \(process \d+\))? does not answer/,
     hint: "The hub does not answer; if that lasts, end its process with kill -9 (`pgrep -af cuda-ipc` finds it).",
   },
 ];

@@ -1,12 +1,11 @@
 /** Joins the hub of this user, starting one where none runs, or one for several users, where it is told to. */
-import { basename } from "node:path";
-import { checkInteger } from "../base/bytes.js";
+import { basename, dirname } from "node:path";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { GrowingPause } from "../base/growing-pause.js";
 import { defaults } from "../base/limits.js";
-import { checkOneOf } from "../base/one-of.js";
-import { hubSocketPath } from "../os/runtime-folder.js";
+import { folderOwner, hubSocketPath } from "../os/runtime-folder.js";
+import { checks } from "./call-checks.js";
 import { Hub } from "./hub.js";
 import { Farewell, type HubConnection } from "./hub-connection.js";
 import { HubLink } from "./hub-link.js";
@@ -53,25 +52,29 @@ export { hubSocketPath } from "../os/runtime-folder.js";
  * await using hub = await connect();
  */
 export async function connect(options: ConnectOptions = {}): Promise<Hub> {
+  checks.connect(options);
   const { hubIdleMs, start = true, reconnect = true, reconnectTimeoutMs = defaults.reconnectTimeoutMs } = options;
-  if (hubIdleMs !== undefined) checkInteger("hubIdleMs", hubIdleMs, 0, 2 ** 31 - 1);
-  checkOneOf("reconnect", reconnect, [true, false]);
-  if (typeof reconnectTimeoutMs !== "number" || !(reconnectTimeoutMs >= 0)) {
-    throw new RangeError(`reconnectTimeoutMs must be a number from 0 to Infinity, not ${String(reconnectTimeoutMs)}`);
-  }
   const socketPath = hubSocketPath(options.socket);
-  const deadline = new Deadline(`connect to the hub at ${socketPath}`, options, defaults.hubStartTimeoutMs);
+  let absences = 0;
+  const whyLate = () =>
+    absences === 0
+      ? `no hub listened there; ${socketPath}.log may say why`
+      : `${absences} times a hub ended there before it answered; ${socketPath}.log may say why`;
+  const attempt = `connect to the hub at ${socketPath}`;
+  const deadline = new Deadline(attempt, options, defaults.hubStartTimeoutMs, whyLate);
   const trusted = trustedUids(options.hubUid);
   const program = (options.program ?? basename(process.argv[1] ?? "node")).slice(0, 128);
   const place = { socketPath, program, trusted, start, hubIdleMs };
-  const connection = await reachOrSayWhy(place, deadline);
+  const connection = await reachOrSayWhy(place, deadline, () => {
+    absences += 1;
+  });
   return new Hub(new HubLink(connection, place, { reconnect, reconnectTimeoutMs }), options.device);
 }
 
 /** WHY the lock is looked at: a hub that has it without a socket would otherwise be a bare TIMEOUT. */
-async function reachOrSayWhy(place: HubPlace, deadline: Deadline): Promise<HubConnection> {
+async function reachOrSayWhy(place: HubPlace, deadline: Deadline, onAbsent: () => void): Promise<HubConnection> {
   try {
-    return await reach(place, deadline);
+    return await reach(place, deadline, onAbsent);
   } catch (error) {
     const found = hasCode(error, "TIMEOUT") ? hubWithoutSocket(place.socketPath) : undefined;
     if (found === undefined) throw error;
@@ -79,7 +82,7 @@ async function reachOrSayWhy(place: HubPlace, deadline: Deadline): Promise<HubCo
   }
 }
 
-async function reach(place: HubPlace, deadline: Deadline): Promise<HubConnection> {
+async function reach(place: HubPlace, deadline: Deadline, onAbsent: () => void): Promise<HubConnection> {
   const startedMs = performance.now();
   const pause = new GrowingPause();
   for (;;) {
@@ -87,6 +90,7 @@ async function reach(place: HubPlace, deadline: Deadline): Promise<HubConnection
     const isImpatient = performance.now() - startedMs > START_PATIENCE_MS;
     const connection = await tryReach(place, { deadline }, isImpatient);
     if (connection !== undefined) return connection;
+    onAbsent();
     // Another hub was just starting or ending: it is there, or gone, in a moment.
     await sleep(pause.nextMs(), deadline);
   }
@@ -115,6 +119,8 @@ async function tryReach(place: HubPlace, greeting: Greeting, isImpatient: boolea
     if (error instanceof Farewell) return undefined;
     throw error;
   }
-  const found = hubWithoutSocket(socketPath) ?? `Cannot connect to a hub at ${socketPath}: none listens there`;
+  const missing = folderOwner(socketPath) === undefined ? `, and ${dirname(socketPath)} does not exist` : "";
+  const found =
+    hubWithoutSocket(socketPath) ?? `Cannot connect to a hub at ${socketPath}: none listens there${missing}`;
   throw new CudaIpcError("HUB_UNAVAILABLE", found);
 }

@@ -2,10 +2,10 @@
  * One connection to the hub: requests out, each with a number; replies in, each to the request of its number.
  * What a caller has given up on is still cleaned up when its reply comes.
  */
-import type { Deadline } from "../base/deadline.js";
+import { Deadline } from "../base/deadline.js";
 import { type ErrorCode, isErrorCode } from "../base/error-codes.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { limits } from "../base/limits.js";
+import { defaults, limits } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import { packageVersion } from "../base/version.js";
 import { closeForeign } from "../os/foreign-fd.js";
@@ -15,6 +15,7 @@ import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { ownThread } from "../os/thread-identity.js";
 import { decodeReply, decodeResult, encodeMessage } from "../wire/codec.js";
 import { PROTOCOL_VERSION, type Request, type RequestOf, type ResultOf } from "../wire/messages.js";
+import { hubSilence } from "./hub-silence.js";
 import { checkHubUser } from "./hub-trust.js";
 
 export type Fields<Op extends Request["op"]> = Omit<RequestOf<Op>, "v" | "id" | "op">;
@@ -32,10 +33,7 @@ interface Pending {
 }
 
 /** What a request that is posted does with its answer: nothing. */
-const UNAWAITED: Pending = {
-  settle: (packet) => closeFds(packet.fds),
-  fail: () => {},
-};
+const UNAWAITED: Pending = { settle: (packet) => closeFds(packet.fds), fail: () => {} };
 
 /** What a hub says that was stopped: it does not want to be started again. */
 export class Farewell extends CudaIpcError {
@@ -158,12 +156,17 @@ export class HubConnection {
         throw error;
       }
     }
+    let isGivenUp = false;
     try {
-      return await deadline.race(answer, () => this.#giveUp(op, id, answer));
+      return await deadline.race(answer, () => {
+        isGivenUp = true;
+        this.#giveBackLate(answer);
+      });
     } catch (error) {
+      const told = isGivenUp ? await this.#givenUp(op, id, deadline, error) : error;
       // WHY: the error was made when a packet came, and its stack shows the socket; here it shows who asked.
-      if (error instanceof Error) Error.captureStackTrace(error);
-      throw error;
+      if (told instanceof Error) Error.captureStackTrace(told);
+      throw told;
     }
   }
 
@@ -238,8 +241,8 @@ export class HubConnection {
     pending.fail(error);
   }
 
-  // WHY the answer is still awaited: a lease or descriptors that come too late must go back, or the hub keeps them for us.
-  #giveUp<Op extends Request["op"]>(op: Op, id: number, answer: Promise<Answer<Op>>): void {
+  // WHY still awaited: a lease that comes too late must go back, or the hub keeps it for us.
+  #giveBackLate<Op extends Request["op"]>(answer: Promise<Answer<Op>>): void {
     answer.then(
       ({ result, fds }) => {
         closeFds(fds);
@@ -249,7 +252,24 @@ export class HubConnection {
         // Refused or cut off: there is nothing to give back, and the caller was told already.
       },
     );
-    if (op === "open") this.#post((cancelId) => ({ v: PROTOCOL_VERSION, id: cancelId, op: "cancel", request: id }));
+  }
+
+  /**
+   * What the caller is told who has given up; of an open that waits too long, whom it waits for.
+   */
+  async #givenUp(op: Request["op"], id: number, deadline: Deadline, error: unknown): Promise<unknown> {
+    const isLate = hasCode(error, "TIMEOUT");
+    if (!isLate && op === "open")
+      this.#post((cancel) => ({ v: PROTOCOL_VERSION, id: cancel, op: "cancel", request: id }));
+    if (!isLate) return error;
+    if (op !== "open" || this.#ended !== undefined) return deadline.timedOut(hubSilence(this.hubPid));
+    const explanation = new Deadline(`ask why request ${id} waits`, {}, defaults.explanationMs);
+    try {
+      const { found } = await this.request("cancel", { request: id, explain: true }, explanation);
+      return deadline.timedOut(found);
+    } catch (failure) {
+      return deadline.timedOut(hasCode(failure, "TIMEOUT") ? hubSilence(this.hubPid) : undefined);
+    }
   }
 
   #giveBack(result: object): void {

@@ -9,6 +9,7 @@
 import { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
+import { Listeners } from "../base/listeners.js";
 import { releaseAll } from "../base/scope.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import type { Request, ResultOf } from "../wire/messages.js";
@@ -54,8 +55,8 @@ export class HubLink {
   readonly #leases = new HeldLeases();
   readonly #reconnection: Reconnection;
   readonly #waiters = new Waiters<HubConnection>();
-  readonly #onEnd = new Set<(reason: CudaIpcError) => void>();
-  readonly #onReconnect = new Set<(event: Reconnected) => void>();
+  readonly #onEnd = new Listeners<CudaIpcError>();
+  readonly #onReconnect = new Listeners<Reconnected>();
   /** The latest one. */
   #connection: HubConnection;
   #ready = true;
@@ -80,13 +81,13 @@ export class HubLink {
   }
 
   /** Called once when the link ends other than by `close`: no hub is looked for any more. */
-  onEnd(listener: (reason: CudaIpcError) => void): void {
-    this.#onEnd.add(listener);
+  onEnd(listener: (reason: CudaIpcError) => void): () => void {
+    return this.#onEnd.add(listener);
   }
 
   /** Called after each return to a hub. */
-  onReconnect(listener: (event: Reconnected) => void): void {
-    this.#onReconnect.add(listener);
+  onReconnect(listener: (event: Reconnected) => void): () => void {
+    return this.#onReconnect.add(listener);
   }
 
   /**
@@ -177,7 +178,11 @@ export class HubLink {
     if (this.#ended !== undefined) throw this.#ended;
     if (this.#ready) return this.#connection;
     deadline.check();
-    return this.#waiters.wait(deadline);
+    return this.#waiters.wait(deadline).catch((error: unknown) => {
+      if (!hasCode(error, "TIMEOUT")) throw error;
+      const found = `the connection to the hub at ${this.socketPath} ended, and no other was made`;
+      throw deadline.timedOut(`${found}: ${this.#reconnection.found}`);
+    });
   }
 
   #begin(connection: HubConnection): void {

@@ -42,13 +42,9 @@ export interface OpenedObject extends HandleFacts {
   readonly fds: readonly [OwnedFd, ...OwnedFd[]];
 }
 
-function checkSharing(options: SharingOptions | undefined, kind: DescriptorContent["kind"]): Sharing | undefined {
+function sharingOf(options: SharingOptions | undefined, kind: DescriptorContent["kind"]): Sharing | undefined {
   if (options === undefined) return undefined;
-  if (typeof options !== "object" || options === null) {
-    throw new TypeError(`sharing must be an object such as { with: "group" }, not ${JSON.stringify(options)}`);
-  }
-  const whom = checkOneOf("sharing.with", options.with, ["private", "group", "all"]);
-  const access = checkOneOf("sharing.access", options.access ?? "read", ["read", "read-write"]);
+  const { with: whom, access = "read" } = options;
   if (kind === "timeline" && access === "read-write") {
     throw new TypeError('sharing.access of a timeline must be "read": its owner alone signals it');
   }
@@ -116,9 +112,13 @@ export class HubObjects {
       checkName(name);
       this.#checkOpen(attempt);
       const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
-      const lifetime = checkOneOf("lifetime", options.lifetime ?? "held", ["held", "pinned"]);
-      const sharing = checkSharing(options.sharing, descriptor.content.kind);
-      const fields = { name, lifetime, descriptor, ...(sharing === undefined ? {} : { sharing }) };
+      const sharing = sharingOf(options.sharing, descriptor.content.kind);
+      const fields = {
+        name,
+        lifetime: options.lifetime ?? "held",
+        descriptor,
+        ...(sharing === undefined ? {} : { sharing }),
+      };
       const fds = memory.bring();
       try {
         const { object, lease } = await this.#link.request("create", fields, deadline, { fds });
@@ -138,8 +138,7 @@ export class HubObjects {
     options: OpenOptions,
     importIt: (opened: OpenedObject) => T | Promise<T>,
   ): Promise<T> {
-    const access = checkOneOf("access", options.access ?? "read", ["read", "read-write"]);
-    return this.#open(name, { access }, options, (opened) => {
+    return this.#open(name, { access: options.access ?? "read" }, options, (opened) => {
       checkArrived(name, opened.descriptor, opened.fds);
       return importIt(opened);
     });
@@ -170,7 +169,7 @@ export class HubObjects {
     checkName(name);
     this.#checkOpen(`open "${name}"`);
     const { access, role } = asked;
-    const wait = checkOneOf("wait", options.wait ?? true, [true, false]);
+    const { wait = true } = options;
     const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
     const { result, fds } = await this.#link.ask("open", { name, wait, ...asked }, deadline);
     const { object, lease } = result;
@@ -242,6 +241,20 @@ export class HubObjects {
       this.#checkOpen(`open "${opened.name}"`);
       return buffer;
     });
+  }
+
+  /** The processes that read a channel, by place; empty if the hub does not say so at once. */
+  async whoReads(name: string, object: number | undefined): Promise<ReadonlyMap<number, string>> {
+    const deadline = new Deadline(`ask who reads "${name}"`, {}, defaults.explanationMs);
+    try {
+      const found = await this.#link.request("inspect", { name }, deadline);
+      // WHY: the name may be another channel's by now.
+      if (found.object.object !== object) return new Map();
+      return new Map(found.holders.map(({ place = -1, pid, program }) => [place, `process ${pid}, ${program}`]));
+    } catch {
+      // It is only said in addition to an error.
+      return new Map();
+    }
   }
 
   /** A handle that gives the lease back when it is closed, and what `memory` releases. */

@@ -8,7 +8,6 @@ import { type ArrayLayout, arrayByteLength, checkLayout, contiguousLayout } from
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { acquireInAsync } from "../base/scope.js";
 import type { ChannelObserver } from "../channel/channel-observer.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
@@ -18,12 +17,14 @@ import type { DeviceBuffer } from "../gpu/device-buffer.js";
 import type { ImportedTimeline, Timeline } from "../gpu/timeline.js";
 import type { HubStatus, ObjectSummary } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
-import { type BundleContent, writeBundleIndex } from "./bundle-index.js";
 import { packBundle } from "./bundle-packing.js";
+import { checks } from "./call-checks.js";
+import { createBundle } from "./create-bundle.js";
 import { Devices } from "./devices.js";
 import type { HubLink, Reconnected } from "./hub-link.js";
 import { HubObjects } from "./hub-objects.js";
 import type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
+import { leaveHub } from "./leave-hub.js";
 import { listObjects } from "./list-objects.js";
 import { restartHub } from "./restart-hub.js";
 import { SharedArray } from "./shared-array.js";
@@ -64,24 +65,33 @@ export class Hub {
   }
 
   /**
-   * Called once with the reason when no hub is looked for any more: it was stopped on purpose, or none was found in time. What is mapped
-   * stays usable.
+   * Calls the listener once, with the reason, when no hub is looked for any more: it was stopped on
+   * purpose, or none was found in time. What is mapped stays usable. Returns what takes it off
+   * again.
    */
-  onEnd(listener: (reason: CudaIpcError) => void): void {
-    this.#link.onEnd(listener);
+  onEnd(listener: (reason: CudaIpcError) => void): () => void {
+    return this.#link.onEnd(listener);
   }
 
   /**
-   * Called each time after this client has come back to a hub, the same or the next. Names, leases and requests under way are as before
-   * where `resumed` is true; otherwise the hub has lost what was held here, which stays mapped and usable and has no name any more.
+   * Calls the listener each time this client has come back to a hub. With `resumed` all is as
+   * before. Without it the hub has lost what is held here, which stays usable and has no name any
+   * more. Returns what takes the listener off again.
    */
-  onReconnect(listener: (event: Reconnected) => void): void {
-    this.#link.onReconnect(listener);
+  onReconnect(listener: (event: Reconnected) => void): () => void {
+    return this.#link.onReconnect(listener);
   }
 
-  /** Whether this connection keeps the process from ending; it does unless told otherwise. */
-  setReferenced(referenced: boolean): void {
-    this.#link.setReferenced(referenced);
+  /** Lets the process end although this connection is open, as `unref()` of a socket does. */
+  unref(): this {
+    this.#link.setReferenced(false);
+    return this;
+  }
+
+  /** Undoes `unref()`: the process runs for as long as this connection is open. */
+  ref(): this {
+    this.#link.setReferenced(true);
+    return this;
   }
 
   /** The device of this name, opened at first use and closed with the hub. */
@@ -99,6 +109,7 @@ export class Hub {
    * await frame.publish();
    */
   async create<D extends DType>(name: string, options: ArrayOptions<D> & CreateOptions): Promise<SharedArray<D>> {
+    checks.create(options);
     const { dtype, shape } = options;
     const layout = { ...contiguousLayout(parseDType(dtype), [...shape]), dtype };
     return this.createOf(name, layout, arrayByteLength(dtype, shape), options);
@@ -114,6 +125,7 @@ export class Hub {
     memory: number | DeviceBuffer,
     options: CreateOptions = {},
   ): Promise<SharedArray<D>> {
+    checks.createOf(options);
     const { dtype, shape, strides, byteOffset } = layout;
     checkLayout(layout, typeof memory === "number" ? memory : memory.byteLength);
     const array = { dtype, shape: [...shape], strides: [...strides], byteOffset };
@@ -130,6 +142,7 @@ export class Hub {
     arrays: Readonly<Record<string, ArrayOptions<DType>>>,
     options: CreateBundleOptions = {},
   ): Promise<SharedBundle> {
+    checks.bundledArrays(arrays);
     const { layouts, byteLength } = packBundle(new Map(Object.entries(arrays)));
     return this.createBundleOf(name, layouts, byteLength, options);
   }
@@ -144,19 +157,8 @@ export class Hub {
     memory: number | DeviceBuffer,
     options: CreateBundleOptions = {},
   ): Promise<SharedBundle> {
-    const byteLength = typeof memory === "number" ? memory : memory.byteLength;
-    for (const layout of layouts.values()) checkLayout(layout, byteLength);
-    const bundle: BundleContent = { layouts, metadata: options.metadata ?? {} };
-    const index = writeBundleIndex(bundle);
-    return acquireInAsync(async (scope) => {
-      try {
-        const content = { kind: "bundle", arrayCount: layouts.size, indexByteLength: index.byteLength } as const;
-        const { buffer, handle } = await this.#objects.create(name, memory, options, content, index.fd);
-        return scope.own(new SharedBundle(buffer, bundle, handle), (it) => it.close());
-      } finally {
-        index.fd.close();
-      }
-    });
+    checks.createBundle(options);
+    return createBundle(this.#objects, name, layouts, memory, options);
   }
 
   /**
@@ -186,6 +188,7 @@ export class Hub {
 
   /** What has this name, whatever it is. */
   async openAny(name: string, options: OpenOptions = {}): Promise<SharedArray | SharedBundle> {
+    checks.open(options);
     return this.#objects.open(name, options, (opened) => this.#objects.importArrays(opened, options));
   }
 
@@ -195,6 +198,7 @@ export class Hub {
    * @throws NAME_TAKEN, INVALID_NAME
    */
   async createTimeline(name: string, options: CreateTimelineOptions = {}): Promise<Timeline> {
+    checks.createTimeline(options);
     return createTimeline(this.#objects, name, this.device(options.device), options);
   }
 
@@ -203,6 +207,7 @@ export class Hub {
    * @throws TIMEOUT, NOT_FOUND where `wait` is false, WRONG_KIND for an array or a bundle
    */
   async openTimeline(name: string, options: OpenTimelineOptions = {}): Promise<ImportedTimeline> {
+    checks.openTimeline(options);
     return openTimeline(this.#objects, name, this.device(options.device), options);
   }
 
@@ -215,6 +220,7 @@ export class Hub {
    * slot.commit({ meta: { camera: 1 } });
    */
   async createChannel<D extends DType>(name: string, options: CreateChannelOptions<D>): Promise<ChannelWriter<D>> {
+    checks.createChannel(options);
     return createChannel(this.#objects, name, this.device(options.device), options);
   }
 
@@ -226,6 +232,7 @@ export class Hub {
    * for await (using slot of reader) console.log(slot.sequence, slot.json, await slot.array.read());
    */
   async openChannel(name: string, options: OpenChannelOptions = {}): Promise<ChannelReader> {
+    checks.openChannel(options);
     return openChannel(this.#objects, name, options);
   }
 
@@ -234,6 +241,7 @@ export class Hub {
    * @throws IN_USE where it has a writer, as `openChannel`
    */
   async resumeChannel(name: string, options: ResumeChannelOptions = {}): Promise<ChannelWriter> {
+    checks.resumeChannel(options);
     return resumeChannel(this.#objects, name, options);
   }
 
@@ -242,11 +250,13 @@ export class Hub {
     name: string,
     options: Pick<OpenChannelOptions, "wait" | "timeoutMs" | "signal"> = {},
   ): Promise<ChannelObserver> {
+    checks.resumeChannel(options);
     return observeChannel(this.#objects, name, options);
   }
 
   /** Everything that is shared, in order of names; with `prefix` what has a name that begins so. */
   async list(options: WaitOptions & { readonly prefix?: string | undefined } = {}): Promise<ObjectSummary[]> {
+    checks.list(options);
     const prefix = options.prefix === undefined ? "" : checkName(options.prefix);
     return listObjects(this.#link, this.#begin("list what is shared", options), prefix);
   }
@@ -273,6 +283,7 @@ export class Hub {
    * @throws HUB_IN_USE
    */
   async stop(options: WaitOptions & { readonly force?: boolean } = {}): Promise<void> {
+    checks.stop(options);
     await this.#link.request("stop", { force: options.force ?? false }, this.#begin("stop the hub", options));
   }
 
@@ -286,7 +297,7 @@ export class Hub {
    * finish, or timelines to signal, are waited for as well, for two seconds; what takes longer is kept until this process ends.
    */
   async close(): Promise<void> {
-    this.#closing ??= this.#close();
+    this.#closing ??= leaveHub(this.#link, this.#objects, this.#devices);
     await this.#closing;
   }
 
@@ -294,23 +305,9 @@ export class Hub {
     return this.close();
   }
 
-  async #close(): Promise<void> {
-    // WHY without a word where streams go on, or a device has failed: what they still use must stay theirs until this process ends.
-    let goodbye = false;
-    try {
-      try {
-        this.#objects.close();
-      } finally {
-        await this.#devices.idle();
-        goodbye = await this.#objects.settled(defaults.goodbyeTimeoutMs);
-      }
-    } finally {
-      await this.#link.close({ goodbye }).finally(() => this.#devices.close());
-    }
-  }
-
   #begin(attempt: string, options: WaitOptions): Deadline {
     this.#checkOpen(attempt);
+    checks.wait(options);
     return new Deadline(attempt, options, defaults.requestTimeoutMs);
   }
 

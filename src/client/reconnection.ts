@@ -32,6 +32,8 @@ export class Reconnection {
   readonly #pause = new GrowingPause();
   /** When the search began; undefined while nothing is searched for. */
   #sinceMs: number | undefined;
+  /** The last one that says why there is no hub. */
+  #failure: unknown;
   #stopped = false;
   /** Of the attempt that is under way. */
   #controller: AbortController | undefined;
@@ -49,22 +51,28 @@ export class Reconnection {
    * @throws HUB_GONE once the time is up, and at once what ends the search for good
    */
   async next(session: number): Promise<HubConnection | undefined> {
-    let failure: unknown;
+    this.#failure = undefined;
     for (;;) {
       const isFirst = this.#sinceMs === undefined;
       this.#sinceMs ??= performance.now();
       if (!isFirst) await this.#sleep(Math.min(this.#pause.nextMs(), this.#remainingMs));
       if (this.#stopped) return undefined;
-      if (!isFirst && this.#remainingMs === 0) throw this.#gaveUp(failure);
+      if (!isFirst && this.#remainingMs === 0) throw this.#gaveUp();
       try {
         const connection = await this.#attempt(session);
         if (connection !== undefined) return connection;
       } catch (error) {
         if (isFinal(error)) throw error;
         // WHY: the search's own end says nothing about why it found no hub.
-        if (failure === undefined || !hasCode(error, "ABORTED")) failure = error;
+        if (this.#failure === undefined || !hasCode(error, "ABORTED")) this.#failure = error;
       }
     }
+  }
+
+  /** What the search has come upon instead of a hub, in words. */
+  get found(): string {
+    const isSilent = hasCode(this.#failure, "ABORTED");
+    return isSilent ? "what listens there does not answer" : wordsOf(this.#failure);
   }
 
   /** The connection was of use: the next search has all of its time again. */
@@ -141,10 +149,9 @@ export class Reconnection {
     this.#timers.delete(timer);
   }
 
-  #gaveUp(cause: unknown): CudaIpcError {
-    const found = hasCode(cause, "ABORTED") ? "what listens there does not answer" : wordsOf(cause);
-    const message = `Cannot reconnect to the hub at ${this.#place.socketPath} within ${this.#timeoutMs} ms: ${found}`;
-    return new CudaIpcError("HUB_GONE", message, { cause });
+  #gaveUp(): CudaIpcError {
+    const attempt = `reconnect to the hub at ${this.#place.socketPath} within ${this.#timeoutMs} ms`;
+    return new CudaIpcError("HUB_GONE", `Cannot ${attempt}: ${this.found}`, { cause: this.#failure });
   }
 }
 

@@ -14,8 +14,9 @@ import {
   openWriterParts,
   type WriterParts,
 } from "../channel/channel-parts.js";
-import { ChannelReader, type ReaderOptions } from "../channel/channel-reader.js";
+import { ChannelReader } from "../channel/channel-reader.js";
 import { ChannelWriter } from "../channel/channel-writer.js";
+import type { ReaderOptions } from "../channel/reader-options.js";
 import type { Device } from "../gpu/device.js";
 import { DeviceBuffer } from "../gpu/device-buffer.js";
 import { describeBuffer } from "../gpu/sharing.js";
@@ -65,7 +66,8 @@ async function createOnce<D extends DType>(
     const buffer = scope.own(DeviceBuffer.allocate(device, byteLength, { label: name }), (buffer) => buffer.close());
     const parts = scope.own(createParts(name, buffer, shape), (parts) => parts.close());
     let handle: SharedHandle | undefined;
-    const writer = new ChannelWriter(parts, () => handle?.close());
+    const whoReads = () => objects.whoReads(name, handle?.object);
+    const writer = new ChannelWriter(parts, () => handle?.close(), whoReads);
     // WHY in its place: it closes its parts itself, once they are not in use any more.
     scope.handOver();
     scope.own(writer, (writer) => writer.end());
@@ -112,7 +114,8 @@ export function resumeChannel(
       scope.own(parts, (parts) => parts.close());
       follow(parts);
       let handle: SharedHandle | undefined;
-      const writer = new ChannelWriter(parts, () => handle?.close());
+      const whoReads = () => objects.whoReads(name, opened.object);
+      const writer = new ChannelWriter(parts, () => handle?.close(), whoReads);
       handle = objects.track(opened, writer);
       parts.words.setState("open");
       return writer;

@@ -65,14 +65,9 @@ export class Device {
    * @throws INVALID_DEVICE, DEVICE_NOT_FOUND, DRIVER_NOT_FOUND, DRIVER_TOO_OLD
    */
   static open(name?: string, openDriverOf: DriverOpener = openDriver): Device {
-    const wanted = name ?? (process.env.CUDA_IPC_DEVICE || "auto");
+    const wanted = parseDeviceName(name ?? (process.env.CUDA_IPC_DEVICE || "auto"));
     if (wanted === "auto") return Device.#auto(openDriverOf);
-    const named = parseDeviceName(wanted);
-    if (named !== undefined) return Device.#on(openDriverOf(named.kind), named.ordinal, "asked for by name");
-    throw new CudaIpcError(
-      "INVALID_DEVICE",
-      `Cannot open device ${JSON.stringify(wanted)}: wanted "host", "cuda:N" or "auto"`,
-    );
+    return Device.#on(openDriverOf(wanted.kind), wanted.ordinal, "asked for by name");
   }
 
   /**

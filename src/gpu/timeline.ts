@@ -107,7 +107,9 @@ export abstract class AnyTimeline {
   async wait(value: number | bigint, options: TimelineWaitOptions = {}): Promise<void> {
     this.checkOpen();
     const wanted = checkValue("Value of a timeline", value);
-    const deadline = new Deadline(`wait for ${wanted} of timeline "${this.label}"`, options, Number.POSITIVE_INFINITY);
+    const attempt = `wait for ${wanted} of timeline "${this.label}"`;
+    const why = () => `it has reached ${stateOf(this.line).value}`;
+    const deadline = new Deadline(attempt, options, Number.POSITIVE_INFINITY, why);
     const words = this.words.retain();
     try {
       const isReached = () => {

@@ -18,6 +18,7 @@ import type { HubPorts, Outgoing } from "./ports.js";
 import { refusal } from "./refusal.js";
 import type { Session } from "./sessions.js";
 import type { Lease, ObjectMemory, SharedObject } from "./shared-object.js";
+import { isReady, unready } from "./unready.js";
 import type { WaitingOpens } from "./waiting-opens.js";
 
 export class ObjectRequests<Fd> {
@@ -63,7 +64,7 @@ export class ObjectRequests<Fd> {
    * WHY later, in the turn of each who waits: thousands may, and it is their time that it takes, not the publisher's.
    */
   grantWaiting(object: SharedObject<Fd> | undefined): void {
-    if (object === undefined || !object.named || unready(object) !== undefined) return;
+    if (object === undefined || !object.named || !isReady(object)) return;
     const { name } = object;
     for (const session of this.#waiting.sessionsFor(name)) {
       this.#ports.later(session.connection.id, session.peer.uid, () => this.#grantFirst(session, name));
@@ -73,7 +74,7 @@ export class ObjectRequests<Fd> {
   /** Whether there may be more for this session. */
   #grantFirst(session: Session<Fd>, name: string): boolean {
     const object = this.#objects.find(name);
-    if (object === undefined || unready(object) !== undefined) return false;
+    if (object === undefined || !isReady(object)) return false;
     const request = this.#waiting.takeFirst(session, name);
     if (request === undefined) return false;
     this.#tryGrant(session, request, object);
@@ -85,7 +86,7 @@ export class ObjectRequests<Fd> {
     const name = checkName(request.name);
     checkRole(request);
     const object = this.#objects.find(name);
-    const found = object === undefined ? this.#absence(name, session) : unready(object);
+    const found = object === undefined ? this.#absence(name, session) : unready(object, session.peer);
     if (object !== undefined && found === undefined) this.#tryGrant(session, request, object);
     else if (request.wait) this.#waiting.add({ session, request });
     else throw new CudaIpcError("NOT_FOUND", `Cannot open "${name}": ${found}`);
@@ -93,11 +94,13 @@ export class ObjectRequests<Fd> {
 
   cancel(session: Session<Fd>, request: RequestOf<"cancel">): ResultOf<"cancel"> {
     const waiting = this.#waiting.take(session.id, request.request);
-    if (waiting !== undefined) {
-      const error = new CudaIpcError("ABORTED", `Cannot open "${waiting.request.name}": the wait was cancelled`);
-      this.#refuse(session, request.request, error);
-    }
-    return {};
+    if (waiting === undefined) return {};
+    const { name } = waiting.request;
+    const error = new CudaIpcError("ABORTED", `Cannot open "${name}": the wait was cancelled`);
+    this.#refuse(session, request.request, error);
+    if (request.explain !== true) return {};
+    const found = this.#whyNotYet(name, session);
+    return found === undefined ? {} : { found };
   }
 
   release(session: Session<Fd>, request: RequestOf<"release">): ResultOf<"release"> {
@@ -216,16 +219,16 @@ export class ObjectRequests<Fd> {
     return this.#objects.lost.wordsFor(name, peer) ?? "no object of this name is shared";
   }
 
+  /** For who has waited for this name in vain. */
+  #whyNotYet(name: string, { peer }: Session<Fd>): string | undefined {
+    const object = this.#objects.find(name);
+    if (object !== undefined) return unready(object, peer);
+    return this.#objects.lost.wordsFor(name, peer) ?? `no process has created "${name}"`;
+  }
+
   #refuse(session: Session<Fd>, request: number, error: unknown): void {
     this.#ports.reply(session.connection.id, refusal(request, error), []);
   }
-}
-
-/** Why it cannot be opened yet; undefined where it can. */
-function unready<Fd>(object: SharedObject<Fd>): string | undefined {
-  if (!object.published) return "it is not published yet";
-  if (object.memory !== undefined) return undefined;
-  return "its memory went with an earlier hub, and no process that holds it has brought it back yet";
 }
 
 /** @throws NOT_FOUND */

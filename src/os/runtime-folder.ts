@@ -57,7 +57,7 @@ function ownPath(env: NodeJS.ProcessEnv): string {
 export function prepareRuntimeFolder(socketPath: string, makes = true): boolean {
   if (checkRuntimeFolder(socketPath)) return true;
   if (!makes) return false;
-  makeFolder(dirname(socketPath), true);
+  makeFolder(dirname(socketPath), socketPath, true);
   return checkRuntimeFolder(socketPath);
 }
 
@@ -71,7 +71,7 @@ export function prepareCommonFolder(socketPath: string, makes = true): boolean {
   if (!makes) return false;
   const folder = dirname(socketPath);
   // WHY only the last: a folder above it that this process made would let nobody in.
-  makeFolder(folder, false);
+  makeFolder(folder, socketPath, false);
   try {
     // WHY not by mkdir: the umask would take from it.
     chmodSync(folder, 0o755);
@@ -138,13 +138,16 @@ function modeWords(stats: Stats): string {
   return `its mode is 0${(stats.mode & 0o777).toString(8)}`;
 }
 
-function makeFolder(folder: string, recursive: boolean): void {
+// WHY one by one: in /proc Node's own recursive call never ends, and on a read-only file system it
+// says ENOENT where the plain one says EROFS.
+function makeFolder(folder: string, socketPath: string, recursive: boolean): void {
+  if (recursive && !existsSync(dirname(folder))) makeFolder(dirname(folder), socketPath, true);
   try {
-    mkdirSync(folder, { recursive, mode: 0o700 });
+    mkdirSync(folder, { mode: 0o700 });
   } catch (error) {
-    // WHY again: on a file system that is read-only the recursive call says ENOENT, and the plain one EROFS.
-    if (recursive && error instanceof Error && "code" in error && error.code === "ENOENT") makeFolder(folder, false);
-    else throw fromNodeError(`make the folder ${folder}`, error);
+    // Another process may have made it meanwhile; whether it suits is looked at next.
+    if (recursive && error instanceof Error && "code" in error && error.code === "EEXIST") return;
+    throw fromNodeError(`make the folder ${folder} for the socket ${socketPath}`, error);
   }
 }
 

@@ -19,6 +19,20 @@ export function ranksWithPidfd(members: readonly Member[], receiver: number): re
   return others.filter((rank) => !isLocal(rank) || !isLocal(receiver));
 }
 
+/** Ranks that a message names; the others are counted. */
+const NAMED_MAX = 3;
+
+/** Who has not come to the barrier that this member waits at, in words. */
+export function missingWords(words: GroupWords, members: readonly Member[]): string {
+  const own = words.arrived(words.rank);
+  const missing = members.flatMap(({ pid }, rank) =>
+    words.arrived(rank) < own ? [`rank ${rank} (process ${pid})`] : [],
+  );
+  const named = missing.slice(0, NAMED_MAX);
+  if (missing.length > NAMED_MAX) named.push(`and ${missing.length - NAMED_MAX} more`);
+  return `${named.join(", ")} ${missing.length === 1 ? "has" : "have"} not come`;
+}
+
 /** What the words of a group say about a barrier that this member has entered. */
 export type Verdict =
   | "waiting"

@@ -91,6 +91,15 @@ export class GroupHost {
     return { members, pidfds };
   }
 
+  /** The ranks that have not joined yet, in words; undefined once all have. */
+  missing(): string | undefined {
+    const { size } = this.#place;
+    const missing = Array.from({ length: size }, (_, rank) => rank).filter(
+      (rank) => rank > 0 && !this.#admitted.has(rank),
+    );
+    return missing.length === 0 ? undefined : `of its ${size} members, these have not joined: ${rankWords(missing)}`;
+  }
+
   /** Called when a process hangs up after it was told that the group is formed, and not because all have met. */
   onHangUp(listener: (rank: number) => void): void {
     this.#onHangUp = listener;
@@ -154,4 +163,13 @@ export class GroupHost {
       else if (this.#admitted.delete(rank)) pidfd.close();
     }
   }
+}
+
+/** Ranks that a message names; the others are counted. */
+const NAMED_MAX = 8;
+
+function rankWords(ranks: readonly number[]): string {
+  const named = ranks.slice(0, NAMED_MAX).map((rank) => `rank ${rank}`);
+  if (ranks.length > NAMED_MAX) named.push(`and ${ranks.length - NAMED_MAX} more`);
+  return named.join(", ");
 }

@@ -12,7 +12,7 @@ import { waitUntil } from "../gpu/adaptive-wait.js";
 import { prepareRuntimeFolder, runtimeSocketPath } from "../os/runtime-folder.js";
 import { checkSocketPath } from "../os/seqpacket.js";
 import { checkName } from "../wire/names.js";
-import { judgeBarrier, type Member } from "./group-barrier.js";
+import { judgeBarrier, type Member, missingWords } from "./group-barrier.js";
 import { GroupHost, type GroupPlace } from "./group-host.js";
 import { type Joined, joinHost } from "./group-join.js";
 import { GroupWords } from "./group-words.js";
@@ -72,12 +72,15 @@ export class Group {
   static async join(options: GroupOptions): Promise<Group> {
     const place = placeOf(options);
     const rank = checkInteger("rank", options.rank, 0, place.size - 1);
-    const deadline = new Deadline(`join ${place.label}`, options, defaults.peerTimeoutMs);
+    let joined: Group | undefined;
+    let host: GroupHost | undefined;
+    const why = () => (joined === undefined ? host?.missing() : joined.#whoIsMissing());
+    const deadline = new Deadline(`join ${place.label}`, options, defaults.peerTimeoutMs, why);
     deadline.check();
     return acquireInAsync(async (scope) => {
       const link =
         rank === 0 ? undefined : scope.own(await joinHost(place, rank, deadline), ({ link }) => link.close());
-      const host = rank === 0 ? scope.own(GroupHost.start(place), (host) => host.close()) : undefined;
+      host = rank === 0 ? scope.own(GroupHost.start(place), (host) => host.close()) : undefined;
       const { words, members, pidfds } = link ?? (await assemble(host as GroupHost, place.size, deadline));
       // WHY nothing is awaited from here to the barrier: from the moment in which rank 0 tells all that the group is formed,
       // whoever does not come to the first barrier must be seen to have died or given up.
@@ -85,6 +88,7 @@ export class Group {
       scope.defer(() => closeFds([...pidfds.values()]));
       const watches = scope.own(MemberWatches.open(members, rank, pidfds), (watches) => watches.close());
       const group = new Group(place.label, { words, members, watches, host });
+      joined = group;
       scope.defer(() => group.#leave());
       group.#watchHangUps();
       await group.#meet(`join ${place.label}`, deadline);
@@ -101,7 +105,7 @@ export class Group {
    */
   async barrier(options: WaitOptions = {}): Promise<void> {
     const attempt = `meet at a barrier of ${this.#label}`;
-    await this.#meet(attempt, new Deadline(attempt, options, defaults.peerTimeoutMs));
+    await this.#meet(attempt, this.#deadline(attempt, options));
   }
 
   /**
@@ -111,7 +115,7 @@ export class Group {
    */
   async allGather(value: unknown, options: WaitOptions = {}): Promise<unknown[]> {
     const attempt = `gather from ${this.#label}`;
-    const deadline = new Deadline(attempt, options, defaults.peerTimeoutMs);
+    const deadline = this.#deadline(attempt, options);
     const bytes = encodeValue(attempt, value);
     await this.#meet(attempt, deadline, (barrier) => this.#held.words.give(barrier, bytes));
     const values: unknown[] = [];
@@ -133,6 +137,14 @@ export class Group {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.close();
+  }
+
+  #deadline(attempt: string, options: WaitOptions): Deadline {
+    return new Deadline(attempt, options, defaults.peerTimeoutMs, () => this.#whoIsMissing());
+  }
+
+  #whoIsMissing(): string | undefined {
+    return this.#open && this.#waiting ? missingWords(this.#held.words, this.#held.members) : undefined;
   }
 
   async #meet(attempt: string, deadline: Deadline, before: (barrier: number) => void = () => {}): Promise<void> {

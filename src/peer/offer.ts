@@ -48,7 +48,8 @@ export class Offer {
   async acknowledged(count = 1, options: WaitOptions = {}): Promise<void> {
     checkInteger("count", count, 1);
     const what = `be acknowledged by ${count} at ${this.path}`;
-    await this.#acknowledgements.reach(count, new Deadline(what, options, defaults.peerTimeoutMs));
+    const why = () => `${this.acknowledgedCount} have done so`;
+    await this.#acknowledgements.reach(count, new Deadline(what, options, defaults.peerTimeoutMs, why));
   }
 
   /** Offers it no longer. Who has it keeps it; who is connected still finds that this side has hung up. */

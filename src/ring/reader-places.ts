@@ -23,6 +23,15 @@ interface Place {
   rung: number;
 }
 
+/** A reader as its page says it is. */
+export interface LiveReader {
+  readonly place: number;
+  readonly lease: number;
+  /** Messages that were committed and that it has not given back. */
+  readonly behind: number;
+  readonly isWaitedFor: boolean;
+}
+
 export interface PlacesOptions {
   /** None of them is waited for, whatever it says. */
   readonly allMayBeOvertaken: boolean;
@@ -55,9 +64,14 @@ export class ReaderPlaces {
     }));
   }
 
-  /** Readers as they were at the last look. */
-  get attachedCount(): number {
-    return this.#places.filter(({ attached }) => attached).length;
+  /** The readers that are there now. Asking changes nothing of what the writer goes by. */
+  live(published: number): LiveReader[] {
+    return this.#places.flatMap(({ index, page }) => {
+      const { state, lease } = page;
+      if (state !== readerStates.attached || lease === 0 || lease === this.#control.expelled(index)) return [];
+      const behind = Math.max(0, published - page.released);
+      return [{ place: index, lease, behind, isWaitedFor: !this.#allMayBeOvertaken && !page.mayBeOvertaken }];
+    });
   }
 
   /** Whether a reader that may be overtaken held anything at the last look. */

@@ -6,7 +6,7 @@ import { CudaIpcError } from "../base/errors.js";
 import { POSITIONS_MAX, windowOf } from "./channel-layout.js";
 import type { ControlWords, MessageHeader } from "./control-words.js";
 import type { PageWords } from "./page-words.js";
-import { ReaderPlaces } from "./reader-places.js";
+import { type LiveReader, ReaderPlaces } from "./reader-places.js";
 
 export class RingWriter {
   readonly #control: ControlWords;
@@ -56,8 +56,9 @@ export class RingWriter {
     return this.#sequence;
   }
 
-  get readerCount(): number {
-    return this.#places.attachedCount;
+  /** The readers that are there now. */
+  liveReaders(): LiveReader[] {
+    return this.#places.live(this.#position);
   }
 
   /**

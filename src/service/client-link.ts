@@ -9,6 +9,7 @@ import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { LoanedSlot } from "../channel/loaned-slot.js";
 import type { ReceivedSlot } from "../channel/received-slot.js";
+import type { Hub } from "../client/hub.js";
 import type { Stream } from "../gpu/stream.js";
 import { type Ask, Call, type Outcome } from "./client-call.js";
 import { Arrived, encodeEnvelope, monotonicMicros } from "./envelope.js";
@@ -16,6 +17,7 @@ import { LinkWindow } from "./link-window.js";
 import type { ServiceFacts } from "./service-facts.js";
 import { ServiceMessage, SlotToFill } from "./service-message.js";
 import { Turns } from "./turns.js";
+import { processOf } from "./worker-process.js";
 
 export interface ClientChannels {
   readonly worker: string;
@@ -46,6 +48,7 @@ export class ClientLink {
   /** Being filled: one at a time. */
   #filling: Call | undefined;
   #lastNumber = 0;
+  #process: string | undefined;
   /** The worker takes nothing any more. */
   #isLeaving = false;
 
@@ -64,6 +67,12 @@ export class ClientLink {
   /** What its worker has to do for this client. */
   get load(): number {
     return this.#window.underWay + (this.#turns.areFree ? 0 : 1);
+  }
+
+  /** Its worker for errors: the process if the hub says so at once, or else what it is called. */
+  async workerWords(hub: Hub): Promise<string> {
+    this.#process ??= await processOf(hub, this.#channels.replies.label);
+    return this.#process ?? this.worker;
   }
 
   get hasRoom(): boolean {

@@ -19,6 +19,8 @@ export interface ReplySlots<D extends DType = DType> {
   readonly turns: Turns;
   readonly stream: Stream | undefined;
   readonly metaBytesMax: number;
+  /** False for a service that answers with meta alone. */
+  readonly hasData: boolean;
   /** Aborted when the link ends. */
   readonly signal: AbortSignal;
 }
@@ -37,9 +39,12 @@ export class ReplySlot<D extends DType = DType> {
   /**
    * The slot to be filled, which is sent when the handler is done; others of the same client wait for theirs until then. A reply for which
    * none is asked for has no data, and meta alone.
-   * @throws CLOSED, ABORTED where the client is gone
+   * @throws CLOSED, ABORTED where the client is gone; TypeError where the service has no `reply`
    */
   async loan(): Promise<SlotToFill<D>> {
+    if (!this.#from.hasData) {
+      throw new TypeError("this service answers with meta alone: give serve() the option reply to send an array");
+    }
     const slot = await this.#loan();
     this.#toFill ??= new SlotToFill(slot);
     return this.#toFill;

@@ -5,6 +5,7 @@
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
+import { checkFunction, checkShape, integer, optionsOf, waitChecks } from "../base/option-checks.js";
 import { releaseAll } from "../base/scope.js";
 import type { Meta } from "../channel/message-meta.js";
 import type { Hub } from "../client/hub.js";
@@ -25,6 +26,13 @@ export interface RequestOptions extends WaitOptions {
   readonly byteLength?: number | undefined;
 }
 
+const checkRequest = optionsOf<RequestOptions>("request()", {
+  ...waitChecks,
+  meta: () => {},
+  shape: checkShape,
+  byteLength: integer(0),
+});
+
 interface Waiter {
   readonly resolve: (link: ClientLink) => void;
   readonly reject: (error: CudaIpcError) => void;
@@ -34,6 +42,7 @@ interface Waiter {
 
 export class ServiceClient {
   readonly name: string;
+  readonly #hub: Hub;
   readonly #plan: ClientPlan;
   readonly #search: WorkerSearch;
   readonly #links = new Set<ClientLink>();
@@ -46,6 +55,7 @@ export class ServiceClient {
   /** Use `connectService()`. */
   constructor(hub: Hub, name: string, options: ConnectServiceOptions) {
     this.name = checkServiceName(name);
+    this.#hub = hub;
     this.#plan = clientPlan(options);
     this.#search = new WorkerSearch(hub, name, options, {
       isNeeded: () => this.#waiting.size > 0 && this.#links.size < this.#plan.workersMax,
@@ -82,17 +92,19 @@ export class ServiceClient {
    * console.log(reply.json, await reply.array.read());
    */
   async request(fill: FillRequest | undefined, options: RequestOptions = {}): Promise<ServiceMessage> {
+    checkRequest(options);
+    if (fill !== undefined) checkFunction("fill", fill);
     const attempt = `request from service "${this.name}"`;
     const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
     const ask: Ask = { fill, meta: options.meta, shape: options.shape, byteLength: options.byteLength };
     for (let lost = 0; ; ) {
       const link = await this.#linkFor(deadline);
-      const outcome = await link.send(ask, deadline);
+      const outcome = await link.send(ask, deadline).catch((error) => this.#fail(link, deadline, error));
       if (outcome.kind === "reply") return outcome.reply;
       if (outcome.kind === "failed") {
         throw new CudaIpcError("REQUEST_FAILED", `Cannot ${attempt}: the handler threw ${failureText(outcome.report)}`);
       }
-      if (outcome.kind === "dropped") throw deadline.timedOut();
+      if (outcome.kind === "dropped") throw deadline.timedOut(await this.#whyUnanswered(link));
       if (outcome.kind === "elsewhere") continue;
       lost += 1;
       this.#checkMayRetry(attempt, lost, outcome);
@@ -177,9 +189,28 @@ export class ServiceClient {
         waiter.link?.giveBack();
       });
     } catch (error) {
-      if (!hasCode(error, "TIMEOUT") || this.#links.size > 0) throw error;
+      if (!hasCode(error, "TIMEOUT")) throw error;
+      if (this.#links.size > 0) throw deadline.timedOut(this.#whyNoRoom());
       throw this.#search.timedOut(`request from service "${this.name}"`, deadline.timeoutMs);
     }
+  }
+
+  async #fail(link: ClientLink, deadline: Deadline, error: unknown): Promise<never> {
+    // WHY the time as well: what fills a request may have time limits of its own.
+    if (!hasCode(error, "TIMEOUT") || deadline.remainingMs > 0) throw error;
+    throw deadline.timedOut(await this.#whyUnanswered(link));
+  }
+
+  async #whyUnanswered(link: ClientLink): Promise<string> {
+    const name = await link.workerWords(this.#hub);
+    const others = link.load - 1;
+    const behind = others > 0 ? `; ${others} more requests of this client wait for it` : "";
+    return `its worker (${name}) has not answered${behind}`;
+  }
+
+  #whyNoRoom(): string {
+    const workers = this.#links.size === 1 ? "its worker has" : `each of its ${this.#links.size} workers has`;
+    return `${workers} as many requests of this client as it takes, or the replies are not released`;
   }
 
   #leastLoaded(): ClientLink | undefined {

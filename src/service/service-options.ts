@@ -1,13 +1,14 @@
 /** What a service is to be like, and how a client uses it, as the callers say it and checked. */
 import type { DType } from "../array/dtype.js";
-import { checkInteger } from "../base/bytes.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { defaults, limits } from "../base/limits.js";
-import { checkOneOf } from "../base/one-of.js";
-import { type ChannelOptions, channelShape } from "../channel/channel-options.js";
+import { integer, nested, oneOf, optionsOf, waitChecks } from "../base/option-checks.js";
+import { type ChannelOptions, channelChecks, channelShape } from "../channel/channel-options.js";
 import type { ChannelShape } from "../channel/channel-parts.js";
+import { sharingCheck } from "../client/call-checks.js";
 import type { SharingOptions } from "../client/hub-options.js";
 import type { Device } from "../gpu/device.js";
+import { aDeviceName, aStream } from "../gpu/option-checks.js";
 import type { Stream } from "../gpu/stream.js";
 import { ENVELOPE_BYTES } from "./envelope.js";
 import { slotsOf } from "./link-window.js";
@@ -17,7 +18,8 @@ export type MessageOptions<D extends DType = DType> = Pick<ChannelOptions<D>, "d
 
 export interface ServeOptions<Q extends DType = DType, R extends DType = DType> extends WaitOptions {
   readonly request: MessageOptions<Q>;
-  readonly reply: MessageOptions<R>;
+  /** Left out for a service that answers with meta alone. */
+  readonly reply?: MessageOptions<R> | undefined;
   /** Requests of one client that are under way with this worker at a time; one more than `concurrency` by default. */
   readonly depth?: number | undefined;
   /** Clients that this worker takes at a time; 16 by default. */
@@ -54,10 +56,46 @@ export interface ConnectServiceOptions {
   readonly sharing?: SharingOptions | undefined;
 }
 
+const { dtype, shape, byteLength } = channelChecks;
+
+const messageCheck = nested<MessageOptions>(
+  { dtype, shape, byteLength },
+  { such: '{ dtype: "float32", shape: [2, 3] }' },
+);
+
+export const checkServe = optionsOf<ServeOptions>(
+  "serve()",
+  {
+    ...waitChecks,
+    request: messageCheck,
+    reply: messageCheck,
+    depth: integer(1, limits.serviceDepthMax),
+    clientsMax: integer(1, limits.serviceLinksMax),
+    concurrency: integer(1, limits.serviceConcurrencyMax),
+    metaBytesMax: integer(0, limits.channelMetaBytesMax - ENVELOPE_BYTES),
+    device: aDeviceName,
+    stream: aStream,
+    sharing: sharingCheck,
+    claimTimeoutMs: integer(1, 2 ** 31 - 1),
+  },
+  { needs: ["request"], such: "{ request: { dtype, shape }, reply: { dtype, shape } }" },
+);
+
+const checkConnectService = optionsOf<ConnectServiceOptions>("connectService()", {
+  policy: oneOf("retry", "fail"),
+  retriesMax: integer(0),
+  workersMax: integer(1, limits.serviceLinksMax),
+  device: aDeviceName,
+  stream: aStream,
+  sharing: sharingCheck,
+});
+
 /** What both channels of each link of a worker are made of. */
 export interface ServicePlan<Q extends DType = DType, R extends DType = DType> {
   readonly request: ChannelShape<Q>;
   readonly reply: ChannelShape<R>;
+  /** Whether replies have data beside their meta. */
+  readonly hasReplyData: boolean;
   readonly depth: number;
   readonly clientsMax: number;
   readonly concurrency: number;
@@ -70,19 +108,17 @@ export interface ClientPlan {
   readonly workersMax: number;
 }
 
+/** WHY a byte: a channel has memory, also one whose messages are meta alone. */
+const NO_DATA = { byteLength: 1 } as const;
+
 /** @throws TypeError, RangeError */
 export function servicePlan<Q extends DType, R extends DType>(
   options: ServeOptions<Q, R>,
   { facts: { alignmentBytes } }: Device,
 ): ServicePlan<Q, R> {
   const { clientsMax = 16, concurrency = 1, metaBytesMax = 256 } = options;
-  checkInteger("clientsMax", clientsMax, 1, limits.serviceLinksMax);
-  checkInteger("concurrency", concurrency, 1, limits.serviceConcurrencyMax);
   const depth = options.depth ?? Math.min(concurrency + 1, limits.serviceDepthMax);
-  checkInteger("depth", depth, 1, limits.serviceDepthMax);
-  checkInteger("metaBytesMax", metaBytesMax, 0, limits.channelMetaBytesMax - ENVELOPE_BYTES);
   const claimTimeoutMs = options.claimTimeoutMs ?? defaults.serviceClaimTimeoutMs;
-  checkInteger("claimTimeoutMs", claimTimeoutMs, 1, 2 ** 31 - 1);
   const channel = { slots: slotsOf(depth), readersMax: 1 } as const;
   // WHY more for replies: what the worker says of itself and of errors is in their meta.
   const replyMeta = Math.max(metaBytesMax, limits.serviceReportBytesMax);
@@ -91,8 +127,9 @@ export function servicePlan<Q extends DType, R extends DType>(
       { ...messageOf(options.request), ...channel, metaBytesMax: ENVELOPE_BYTES + metaBytesMax },
       alignmentBytes,
     ),
+    hasReplyData: options.reply !== undefined,
     reply: channelShape(
-      { ...messageOf(options.reply), ...channel, metaBytesMax: ENVELOPE_BYTES + replyMeta },
+      { ...messageOf(options.reply ?? NO_DATA), ...channel, metaBytesMax: ENVELOPE_BYTES + replyMeta },
       alignmentBytes,
     ),
     depth,
@@ -104,12 +141,9 @@ export function servicePlan<Q extends DType, R extends DType>(
 
 /** @throws TypeError, RangeError */
 export function clientPlan(options: ConnectServiceOptions): ClientPlan {
+  checkConnectService(options);
   const { policy = "retry", retriesMax = 3, workersMax = 64 } = options;
-  return {
-    policy: checkOneOf("policy", policy, ["retry", "fail"]),
-    retriesMax: checkInteger("retriesMax", retriesMax, 0),
-    workersMax: checkInteger("workersMax", workersMax, 1, limits.serviceLinksMax),
-  };
+  return { policy, retriesMax, workersMax };
 }
 
 function messageOf<D extends DType>({ dtype, shape, byteLength }: MessageOptions<D>): MessageOptions<D> {

@@ -6,6 +6,7 @@ import type { DType } from "../array/dtype.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { hasCode } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
+import { checkFunction } from "../base/option-checks.js";
 import type { Hub } from "../client/hub.js";
 import { monotonicMicros } from "./envelope.js";
 import { failureReport } from "./failure-report.js";
@@ -15,7 +16,7 @@ import { Offers } from "./offers.js";
 import type { ReplyOptions, ReplySlot } from "./reply-slot.js";
 import type { ServiceRequest } from "./service-message.js";
 import { checkServiceName, newWorkerId, replyName } from "./service-names.js";
-import { type ServeOptions, type ServicePlan, servicePlan } from "./service-options.js";
+import { checkServe, type ServeOptions, type ServicePlan, servicePlan } from "./service-options.js";
 import { WorkerLink } from "./worker-link.js";
 
 /** Works on one request. What it returns goes with the reply; what it throws reaches the client as REQUEST_FAILED. */
@@ -66,11 +67,12 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     this.name = name;
     this.#plan = plan;
     this.#handler = handler;
+    const { hasReplyData } = plan;
     const { metaBytesMax } = plan.reply;
     this.#offers = new Offers(first, {
       make,
       onTaken: (requests, replies) =>
-        this.#onTaken(new WorkerLink({ requests, replies, metaBytesMax, stream: requests.stream }, this)),
+        this.#onTaken(new WorkerLink({ requests, replies, metaBytesMax, hasReplyData, stream: requests.stream }, this)),
       hasRoom: () => this.#links.size < plan.clientsMax,
       hasHub,
     });
@@ -243,7 +245,8 @@ export async function serve<Q extends DType, R extends DType>(
   handler: ServiceHandler<Q, R>,
 ): Promise<Service<Q, R>> {
   checkServiceName(name);
-  if (typeof handler !== "function") throw new TypeError(`the handler must be a function, not ${typeof handler}`);
+  checkServe(options);
+  checkFunction("handler", handler);
   const plan = servicePlan(options, hub.device(options.device));
   const worker = newWorkerId();
   let offers = 0;

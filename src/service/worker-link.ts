@@ -20,6 +20,7 @@ export interface LinkChannels<Q extends DType = DType, R extends DType = DType> 
   readonly replies: ChannelWriter<R>;
   /** Of the replies. */
   readonly metaBytesMax: number;
+  readonly hasReplyData: boolean;
   readonly stream: Stream | undefined;
 }
 
@@ -40,9 +41,12 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
   readonly #underWay = new Map<number, ServiceRequest<Q>>();
 
   /** Takes over both channels. */
-  constructor({ requests, replies, metaBytesMax, stream }: LinkChannels<Q, R>, events: LinkEvents<Q, R>) {
+  constructor(
+    { requests, replies, metaBytesMax, hasReplyData: hasData, stream }: LinkChannels<Q, R>,
+    events: LinkEvents<Q, R>,
+  ) {
     this.#requests = requests;
-    this.#replies = { writer: replies, turns: this.#turns, stream, metaBytesMax, signal: this.#ended.signal };
+    this.#replies = { writer: replies, turns: this.#turns, stream, metaBytesMax, hasData, signal: this.#ended.signal };
     this.#events = events;
   }
 

@@ -67,8 +67,11 @@ export const requestSchema = v.variant("op", [
     wait: v.boolean(),
     role: v.optional(channelRoleSchema),
   }),
-  /** Ends the wait of an earlier `open`, which is then answered with ABORTED unless it was answered already. */
-  v.strictObject({ ...head, op: v.literal("cancel"), request: positive }),
+  /**
+   * Ends the wait of an earlier `open`, which is then answered with ABORTED unless it was answered
+   * already. With `explain` the answer says why the open had to wait.
+   */
+  v.strictObject({ ...head, op: v.literal("cancel"), request: positive, explain: v.optional(v.boolean()) }),
   v.strictObject({ ...head, op: v.literal("release"), lease: positive }),
   v.strictObject({ ...head, op: v.literal("remove"), name: anyName }),
   v.strictObject({ ...head, op: v.literal("list"), after: v.optional(anyName) }),
@@ -196,7 +199,11 @@ export const resultSchemas = {
     descriptor: descriptorSchema,
     place: v.optional(placeSchema),
   }),
-  cancel: none,
+  /**
+   * `found`: what kept the open waiting, in words; left out where it waited no more, or nobody
+   * asked.
+   */
+  cancel: v.strictObject({ found: v.optional(v.pipe(v.string(), v.maxLength(1024))) }),
   release: none,
   remove: none,
   /** In order of names; `next` is what to pass as `after` for the following page. */

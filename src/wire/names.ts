@@ -1,6 +1,7 @@
 /** Which names objects may have: they appear in messages, file names, terminals and shells, and need quoting in none of them. */
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
+import { shownValue } from "../base/shown-value.js";
 
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9._:-]*$/;
 
@@ -11,7 +12,7 @@ export function isValidName(name: string): boolean {
 /** @throws INVALID_NAME */
 export function checkName(name: string): string {
   if (isValidName(name)) return name;
-  if (typeof name !== "string") throw new TypeError(`A name is a string, not ${name === null ? "null" : typeof name}`);
+  if (typeof name !== "string") throw new TypeError(`name must be a string, not ${shownValue(name)}`);
   const shown = JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}...` : name);
   throw new CudaIpcError(
     "INVALID_NAME",

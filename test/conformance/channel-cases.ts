@@ -1,7 +1,8 @@
 /** Channels on the driver under test: sites that end with the test, messages that are one number again and again, gates for streams. */
 import assert from "node:assert/strict";
-import type { ChannelReader, ReaderOptions } from "../../src/channel/channel-reader.js";
+import type { ChannelReader } from "../../src/channel/channel-reader.js";
 import type { ChannelWriter } from "../../src/channel/channel-writer.js";
+import type { ReaderOptions } from "../../src/channel/reader-options.js";
 import type { ReceivedSlot } from "../../src/channel/received-slot.js";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { DeviceArray } from "../../src/gpu/device-array.js";

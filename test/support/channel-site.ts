@@ -9,8 +9,9 @@ import {
   openReaderParts,
   type WriterParts,
 } from "../../src/channel/channel-parts.js";
-import { ChannelReader, type ReaderOptions } from "../../src/channel/channel-reader.js";
+import { ChannelReader } from "../../src/channel/channel-reader.js";
 import { ChannelWriter } from "../../src/channel/channel-writer.js";
+import type { ReaderOptions } from "../../src/channel/reader-options.js";
 import type { DriverOpener } from "../../src/driver/open-driver.js";
 import { Device } from "../../src/gpu/device.js";
 import { DeviceBuffer } from "../../src/gpu/device-buffer.js";

@@ -105,6 +105,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "open", name: "frame", access: "read", wait: true, role: "reader" },
   { ...head, op: "open", name: "frame", access: "read", wait: true, role: "observer" },
   { ...head, op: "cancel", request: 3 },
+  { ...head, op: "cancel", request: 3, explain: true },
   { ...head, op: "release", lease: 2 },
   { ...head, op: "remove", name: "frame" },
   { ...head, op: "list" },
@@ -155,7 +156,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
     })),
     { ...opened, descriptor: channelOf(), place: 1 },
   ],
-  cancel: [{}],
+  cancel: [{}, { found: 'no process has created "frame"' }],
   release: [{}],
   remove: [{}],
   list: [

@@ -12,7 +12,7 @@ const members: Readonly<Record<string, string>> = {
     "label stream constructor device open dtype shape slots metaBytesMax mayBeOvertaken received missed tryNext next " +
     "[Symbol.asyncIterator] toWeb close [Symbol.dispose]",
   "channel/channel-writer.d.ts ChannelWriter":
-    "label constructor device open slots whenFull readers dropped committed tryLoan loan close end [Symbol.dispose] toWeb",
+    "label constructor device open slots whenFull readers dropped committed tryLoan loan waitForReaders close end [Symbol.dispose] toWeb",
   "channel/received-slot.d.ts ReceivedSlot":
     "sequence timestampMs missed byteLength constructor open array bytes meta json release [Symbol.dispose]",
   "channel/loaned-slot.d.ts LoanedSlot": "constructor open willBeDropped array bytes commit close [Symbol.dispose]",

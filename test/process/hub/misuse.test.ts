@@ -21,7 +21,7 @@ describe("a mistaken option", () => {
     await assert.rejects(hub.create("x", { ...shape, lifetime: wrong("foo") }), /TypeError: lifetime must be "held"/);
     await assert.rejects(hub.open("known", { access: wrong("rw") }), /TypeError: access must be "read"/);
     await assert.rejects(hub.open("known", { wait: wrong("no") }), /TypeError: wait must be true or false/);
-    await assert.rejects(hub.open(wrong(null)), /TypeError: A name is a string, not null/);
+    await assert.rejects(hub.open(wrong(null)), /TypeError: name must be a string, not null/);
     const metadata = { answer: wrong(42) };
     await assert.rejects(
       hub.createBundle("b", { x: shape }, { metadata }),

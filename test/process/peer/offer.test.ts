@@ -102,7 +102,10 @@ describe("offer and receiveOffer", () => {
     one.acknowledge();
     await soon("one has acknowledged", offered.acknowledged());
     const two = offered.acknowledged(2);
-    await assert.rejects(offered.acknowledged(2, { timeoutMs: 5 }), code("TIMEOUT"));
+    await assert.rejects(offered.acknowledged(2, { timeoutMs: 5 }), {
+      code: "TIMEOUT",
+      message: /^Cannot be acknowledged by 2 at .+: not done within 5 ms; 1 have done so$/,
+    });
     await assert.rejects(offered.acknowledged(2, { signal: AbortSignal.abort() }), code("ABORTED"));
     await assert.rejects(offered.acknowledged(0), RangeError);
     assert.equal(offered.acknowledgedCount, 1);

@@ -2,9 +2,11 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { type CudaIpcError, hasCode } from "../../../src/base/errors.js";
+import { serve } from "../../../src/service/service.js";
+import { connectService } from "../../../src/service/service-client.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { until } from "../../support/until.js";
-import { ask, asked, SERVICE, ServiceRig } from "./service-rig.js";
+import { ask, asked, MESSAGE, SERVICE, ServiceRig } from "./service-rig.js";
 
 describe("a service", () => {
   let rig: ServiceRig;
@@ -39,14 +41,11 @@ describe("a service", () => {
 
   it("says of workers that it could not use why not", async () => {
     const worker = await rig.worker({ clientsMax: 1 });
-    const wrong = await rig.client({ device: "nonsense" });
+    const wrong = await rig.client({ device: "cuda:99" });
     await assert.rejects(asked(wrong, { timeoutMs: 1000 }), (error: CudaIpcError) => {
       assert.equal(error.code, "TIMEOUT");
-      assert.match(
-        error.message,
-        /no worker that was found could be used within 1000 ms, of 1: INVALID_DEVICE: .*nonsense/,
-      );
-      assert.ok(hasCode(error.cause, "INVALID_DEVICE"));
+      assert.match(error.message, /no worker that was found could be used within 1000 ms, of 1: D[A-Z]+_NOT_FOUND: /);
+      assert.ok(hasCode(error.cause, "DRIVER_NOT_FOUND") || hasCode(error.cause, "DEVICE_NOT_FOUND"));
       return true;
     });
     assert.equal((await ask(await rig.client())).pid, worker.pid);
@@ -62,6 +61,39 @@ describe("a service", () => {
       assert.deepEqual(codes.sort(), ["NOT_FOUND", "READERS_FULL"]);
       return true;
     });
+  });
+
+  it("names the worker that has not answered in time, and says if none has room", async () => {
+    const worker = await rig.worker({ depth: 1 });
+    const client = await rig.client();
+    const timeout = (words: string) => ({
+      code: "TIMEOUT",
+      message: new RegExp(`^Cannot request from service "double": not done within 50 ms; ${words}$`),
+    });
+    await ask(client, { id: 1 });
+    await assert.rejects(
+      asked(client, { op: "stubborn", id: 2, timeoutMs: 50 }),
+      timeout(`its worker \\(process ${worker.pid}, worker\\.js\\) has not answered`),
+    );
+    await assert.rejects(
+      asked(client, { id: 3, timeoutMs: 50 }),
+      timeout("its worker has as many requests of this client as it takes, or the replies are not released"),
+    );
+    worker.goOn("release");
+  });
+
+  it("answers with meta alone where the service has no reply array", async () => {
+    const [serving, asking] = [await rig.connect(), await rig.connect()];
+    let failure: unknown;
+    await using _service = await serve(serving, "length", { request: MESSAGE }, async (request, reply) => {
+      failure ??= await reply.loan().catch((error: unknown) => error);
+      return { meta: { length: (await request.array.read()).length } };
+    });
+    await using client = connectService(asking, "length");
+    using answer = await client.request((slot) => slot.array.write(new Float64Array(8)), { timeoutMs: 25_000 });
+    assert.deepEqual(answer.json, { length: 8 });
+    assert.equal(answer.byteLength, 0);
+    assert.match(String(failure), /^TypeError: this service answers with meta alone: give serve\(\) the option reply/);
   });
 
   it("uses a worker that joins late", async () => {

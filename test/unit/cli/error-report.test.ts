@@ -46,8 +46,16 @@ describe("printErrors", () => {
 
   const hints: readonly (readonly [ErrorCode, string, RegExp])[] = [
     ["HUB_GONE", "The connection to the hub at /x has ended", /^Run the command again\.$/],
-    ["TIMEOUT", "Cannot connect to the hub at /x: not done within 10000 ms", /^The hub does not answer; .+kill -9/],
-    ["TIMEOUT", 'Cannot inspect "x": not done within 30000 ms', /^The hub does not answer; /],
+    [
+      "TIMEOUT",
+      "Cannot connect to the hub at /x: not done within 10000 ms; the hub does not answer",
+      /^The hub does not answer; .+kill -9/,
+    ],
+    [
+      "TIMEOUT",
+      'Cannot inspect "x": not done within 30000 ms; the hub (process 7) does not answer: it runs',
+      /^The hub does not answer; /,
+    ],
     ["TIMEOUT", "The demo was not done within 60 s", /^Raise timeoutMs/],
     ["FILE_EXISTS", 'Cannot write "x": the file is there already', /--force/],
     ["FILE_EXISTS", 'Cannot write "a\nb": something other than a file is there', /^Use another path\.$/],

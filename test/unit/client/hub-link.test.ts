@@ -39,6 +39,40 @@ function reconnected(hub: Hub): Promise<{ resumed: boolean }> {
   return soon("it comes back", new Promise((resolve) => hub.onReconnect(resolve)));
 }
 
+describe("a listener", () => {
+  checkLeaks();
+
+  it("is told until it is taken off", async () => {
+    using r = rig();
+    await using hub = await join(r, { reconnect: true });
+    const told: string[] = [];
+    const offReconnect = hub.onReconnect(() => told.push("once"));
+    hub.onReconnect(() => told.push("always"));
+    const offEnd = hub.onEnd(() => told.push("end"));
+    const first = reconnected(hub);
+    r.scripted.latest.hangUp();
+    await first;
+    offReconnect();
+    offEnd();
+    const second = reconnected(hub);
+    r.scripted.latest.hangUp();
+    await second;
+    assert.deepEqual(told, ["once", "always", "always"]);
+  });
+
+  it("of the end is not told once it was taken off", async () => {
+    using r = rig();
+    await using hub = await join(r, { reconnect: false });
+    const told: string[] = [];
+    const off = hub.onEnd(() => told.push("off"));
+    const ended = soon("it ends", new Promise((resolve) => hub.onEnd(resolve)));
+    off();
+    r.scripted.latest.hangUp();
+    await ended;
+    assert.deepEqual(told, []);
+  });
+});
+
 describe("a link whose connection is cut", () => {
   checkLeaks();
 

@@ -15,7 +15,6 @@ describe("whose hub is trusted", () => {
     for (const text of ["alice", "-1", "1.5", "4294967295"]) {
       assert.throws(() => trustedUids(undefined, { CUDA_IPC_HUB_UID: text }), RangeError);
     }
-    assert.throws(() => trustedUids(-1), RangeError);
   });
 
   it("is nobody else", () => {

@@ -53,7 +53,10 @@ describe("Timeline", () => {
     timeline.signal(2);
     await waiting;
     await theirs.wait(1);
-    await assert.rejects(theirs.wait(3, { timeoutMs: 0 }), (error) => hasCode(error, "TIMEOUT"));
+    await assert.rejects(theirs.wait(3, { timeoutMs: 0 }), {
+      code: "TIMEOUT",
+      message: /^Cannot wait for 3 of timeline .+: not done within 0 ms; it has reached 2$/,
+    });
     await assert.rejects(theirs.wait(3, { signal: AbortSignal.abort() }), (error) => hasCode(error, "ABORTED"));
   });
 

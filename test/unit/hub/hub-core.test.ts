@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
+import { privatePolicy } from "../../../src/hub/policy.js";
 import { encodeMessage } from "../../../src/wire/codec.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Lifetime } from "../../../src/wire/messages.js";
-import { CoreRig, peerOf } from "../../support/core-rig.js";
+import { CoreRig, HUB_UID, peerOf } from "../../support/core-rig.js";
 import { gpuArray, hostArray, hostBundle, requests, timelineDescriptor } from "../../support/messages.js";
 
 function create(rig: CoreRig, session: number, name: string, lifetime: Lifetime = "held", descriptor = hostArray) {
@@ -306,6 +307,22 @@ describe("cancel", () => {
     assert.deepEqual(rig.codes(1, wait), ["ABORTED"]);
     published(rig, 1, "frame");
     assert.deepEqual(rig.codes(1, wait), ["ABORTED"]);
+  });
+
+  it("says what kept the open waiting if it is asked, and to nobody more than may see it", () => {
+    const rig = new CoreRig({ ...privatePolicy(HUB_UID), users: "all" });
+    for (const connection of [1, 2]) rig.greeted(connection);
+    rig.greeted(3, "test", peerOf(3, { uid: HUB_UID + 1, gid: HUB_UID + 1 }));
+    const why = (connection: number, name: string, explain = true) => {
+      const request = rig.send(connection, "open", { name, ...READ });
+      return rig.result(connection, "cancel", { request, explain });
+    };
+    create(rig, 1, "frame");
+    assert.deepEqual(why(2, "other"), { found: 'no process has created "other"' });
+    assert.match(String(why(2, "frame").found), /^process \d+ \(.+\) created it and has not published it yet$/);
+    assert.deepEqual(why(3, "frame"), { found: "it is not published yet" });
+    assert.deepEqual(why(2, "other", false), {});
+    assert.deepEqual(rig.result(2, "cancel", { request: 4711, explain: true }), {});
   });
 
   it("changes nothing for an open that was answered, nor for somebody else's", () => {

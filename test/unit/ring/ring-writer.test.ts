@@ -18,7 +18,7 @@ describe("room", () => {
   it("is everywhere where nobody reads", () => {
     const rig = new RingRig({ slots: 1 });
     rig.puts(5);
-    assert.equal(rig.writer.readerCount, 0);
+    assert.deepEqual(rig.writer.liveReaders(), []);
   });
 
   it("comes back as far as readers give back, in whatever order", () => {
@@ -42,7 +42,24 @@ describe("room", () => {
     assert.equal(rig.put(), undefined);
     rig.drain(readers[1]);
     assert.equal(rig.put(), 2);
-    assert.equal(rig.writer.readerCount, 2);
+    assert.equal(rig.writer.liveReaders().length, 2);
+  });
+
+  it("tells readers that are attached, how far they are behind, and who is waited for", () => {
+    const rig = new RingRig({ slots: 4 });
+    const [slow, lossy] = [rig.attach({ place: 0 }), rig.attach({ place: 2, mayBeOvertaken: true })];
+    rig.beginPlace(1);
+    rig.puts(3);
+    rig.drain(lossy);
+    assert.deepEqual(rig.writer.liveReaders(), [
+      { place: 0, lease: rig.leases[0], behind: 3, isWaitedFor: true },
+      { place: 2, lease: rig.leases[2], behind: 0, isWaitedFor: false },
+    ]);
+    slow.detach();
+    assert.deepEqual(
+      rig.writer.liveReaders().map(({ place }) => place),
+      [2],
+    );
   });
 
   it("stays reserved, though a reader that comes too late claims the slot for a moment", () => {

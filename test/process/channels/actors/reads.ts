@@ -1,7 +1,7 @@
 // Reads a channel to its end, checks every word of every message and that no number is left out that is not counted, and says what it came
 // to. Says "here" once it is open, and "at N" once it has read message N where it is asked to.
 // Arguments: socket, name, options in JSON, with `hold`: how many slots to keep, and `sayAt`: after which message to say so.
-import type { ReaderOptions } from "../../../../src/channel/channel-reader.js";
+import type { ReaderOptions } from "../../../../src/channel/reader-options.js";
 import type { ReceivedSlot } from "../../../../src/channel/received-slot.js";
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say } from "../../../support/actor-side.js";

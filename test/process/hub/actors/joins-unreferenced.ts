@@ -5,6 +5,6 @@ import { argument, say, told } from "../../../support/actor-side.js";
 
 const hub = await connect({ socket: argument(0), start: false, device: "host", reconnectTimeoutMs: 1_000_000 });
 const array = await hub.create("frame", { dtype: "uint8", shape: [1] });
-hub.setReferenced(false);
+hub.unref();
 say({ object: array.object });
 await told();

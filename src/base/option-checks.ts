@@ -1,0 +1,135 @@
+/**
+ * Checks the options of a public call, from one table a call: each option has a check, and an
+ * unknown name that is almost a known one is refused. Errors name the option and show what was
+ * found.
+ *
+ * @example
+ * const checkOptions = optionsOf<OpenOptions>("open()", { ...waitChecks, access: oneOf("read", "read-write") });
+ */
+import { checkInteger } from "./bytes.js";
+import { didYouMean } from "./near-words.js";
+import { checkOneOf } from "./one-of.js";
+import { shownValue } from "./shown-value.js";
+
+/** Throws if the value of this option is none. It is not asked about `undefined`. */
+export type Check = (option: string, value: unknown) => void;
+
+/** A check for each option: a new option without one does not compile. */
+export type Checks<T extends object> = { readonly [Option in keyof Required<T>]: Check };
+
+export interface NeededOptions<T extends object> {
+  readonly needs?: readonly (keyof T & string)[];
+  /** Options that would do, for the message. */
+  readonly such?: string;
+}
+
+/** @param call as it stands in the message: `create()` */
+export function optionsOf<T extends object>(
+  call: string,
+  checks: Checks<T>,
+  { needs = [], such = "" }: NeededOptions<T> = {},
+): (options: unknown) => void {
+  const check = tableCheck(call, "", checks, { needs, such });
+  return (options) => {
+    if (options !== undefined) check(`The options of ${call}`, options);
+    else if (such !== "") throw new TypeError(`${call} needs options${exampleOf(such)}`);
+  };
+}
+
+/** Checks an option that is itself an object of options; errors name `option.name`. */
+export function nested<T extends object>(checks: Checks<T>, needed: NeededOptions<T> = {}): Check {
+  return (option, value) => tableCheck(option, `${option}.`, checks, needed)(option, value);
+}
+
+function tableCheck<T extends object>(
+  owner: string,
+  prefix: string,
+  checks: Checks<T>,
+  { needs = [], such = "" }: NeededOptions<T>,
+): Check {
+  const known = Object.keys(checks);
+  return (what, options) => {
+    checkObject(what, options, exampleOf(such));
+    for (const [option, value] of Object.entries(options)) {
+      if (!Object.hasOwn(checks, option)) checkSpelling(owner, option, known, options);
+      else if (value !== undefined) checks[option as keyof T](`${prefix}${option}`, value);
+    }
+    for (const option of needs) {
+      if ((options as T)[option] !== undefined) continue;
+      throw new TypeError(`${owner} needs the option ${option}${exampleOf(such)}`);
+    }
+  };
+}
+
+function exampleOf(such: string): string {
+  return such === "" ? "" : `, such as ${such}`;
+}
+
+// WHY others pass: one object of options often serves several calls, and each knows only some of
+// them.
+function checkSpelling(owner: string, option: string, known: readonly string[], given: object): void {
+  const meant = didYouMean(
+    option,
+    known.filter((name) => !Object.hasOwn(given, name)),
+  );
+  if (meant !== "") throw new TypeError(`${owner} has no option ${JSON.stringify(option)}.${meant}`);
+}
+
+/** @throws TypeError */
+export function checkObject(what: string, value: unknown, such = ""): asserts value is object {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
+  throw new TypeError(`${what} must be an object${such}, not ${shownValue(value)}`);
+}
+
+/** @throws TypeError */
+export function checkFunction(what: string, value: unknown): void {
+  if (typeof value !== "function") throw new TypeError(`${what} must be a function, not ${shownValue(value)}`);
+}
+
+/** @throws TypeError, RangeError */
+export function checkMilliseconds(what: string, value: unknown): void {
+  const wanted = `${what} must be a number of milliseconds from 0 to Infinity, not ${shownValue(value)}`;
+  if (typeof value !== "number") throw new TypeError(wanted);
+  if (!(value >= 0)) throw new RangeError(wanted);
+}
+
+/** @throws TypeError */
+export function checkSignal(what: string, value: unknown): void {
+  if (value instanceof AbortSignal) return;
+  throw new TypeError(`${what} must be an AbortSignal, not ${shownValue(value)}`);
+}
+
+/**
+ * @throws TypeError if it is no array of numbers; what numbers these may be is said where they are
+ * used
+ */
+export function checkShape(what: string, value: unknown): void {
+  if (!Array.isArray(value)) {
+    throw new TypeError(`${what} must be an array of integers such as [2, 3], not ${shownValue(value)}`);
+  }
+  for (const [axis, length] of value.entries()) {
+    if (typeof length === "number") continue;
+    throw new TypeError(`${what}[${axis}] must be an integer, not ${shownValue(length)}`);
+  }
+}
+
+export const aString: Check = (option, value) => {
+  if (typeof value !== "string") throw new TypeError(`${option} must be a string, not ${shownValue(value)}`);
+};
+
+export const aBoolean: Check = (option, value) => {
+  checkOneOf(option, value as boolean, [true, false]);
+};
+
+export const anObject: Check = (option, value) => checkObject(option, value);
+
+export function oneOf(...choices: readonly string[]): Check {
+  return (option, value) => void checkOneOf(option, value as string, choices);
+}
+
+export function integer(min: number, max?: number): Check {
+  return (option, value) => void checkInteger(option, value as number, min, max);
+}
+
+/** Of `WaitOptions`. */
+export const waitChecks = { timeoutMs: checkMilliseconds, signal: checkSignal } as const;

@@ -1,0 +1,36 @@
+/** A value of the caller's in the words of an error message: what it is, on one short line. */
+
+const SHOWN_MAX = 60;
+
+export function shownValue(value: unknown): string {
+  switch (typeof value) {
+    case "string":
+      return clip(JSON.stringify(value));
+    case "bigint":
+      return `${value}n`;
+    case "function":
+      return "a function";
+    case "symbol":
+      return "a symbol";
+    case "object":
+      return value === null ? "null" : clip(shownObject(value));
+    default:
+      return String(value);
+  }
+}
+
+function shownObject(value: object): string {
+  const type: unknown = Object.getPrototypeOf(value)?.constructor?.name ?? "Object";
+  if (type !== "Object" && type !== "Array") return `an object of class ${String(type)}`;
+  try {
+    return JSON.stringify(value) ?? "an object";
+  } catch {
+    // It has a cycle, or a bigint in it: its words do not matter as much as the sentence around
+    // them.
+    return type === "Array" ? "an array" : "an object";
+  }
+}
+
+function clip(text: string): string {
+  return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}...` : text;
+}

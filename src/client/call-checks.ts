@@ -1,0 +1,143 @@
+/** What each call of a hub takes, as its options are checked before anything is done. */
+import type { DType } from "../array/dtype.js";
+import type { WaitOptions } from "../base/deadline.js";
+import {
+  aBoolean,
+  anObject,
+  aString,
+  type Check,
+  checkMilliseconds,
+  checkObject,
+  checkShape,
+  integer,
+  nested,
+  oneOf,
+  optionsOf,
+  waitChecks,
+} from "../base/option-checks.js";
+import { shownValue } from "../base/shown-value.js";
+import { channelChecks } from "../channel/channel-options.js";
+import { readerChecks } from "../channel/reader-options.js";
+import type { ArrayOptions } from "../gpu/device-array.js";
+import { MemoryPool } from "../gpu/memory-pool.js";
+import { aDeviceName, aDType } from "../gpu/option-checks.js";
+import type { ConnectOptions } from "./connect.js";
+import type { CreateBundleOptions, CreateOptions, OpenOptions, SharingOptions } from "./hub-options.js";
+import { UID_MAX } from "./hub-trust.js";
+import type { CreateChannelOptions, OpenChannelOptions, ResumeChannelOptions } from "./shared-channel.js";
+import type { CreateTimelineOptions, OpenTimelineOptions } from "./shared-timeline.js";
+
+/** setTimeout fires at once for anything larger. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
+
+const ARRAY = { needs: ["dtype", "shape"], such: '{ dtype: "float32", shape: [2, 3] }' } as const;
+
+const aPool: Check = (option, value) => {
+  if (value instanceof MemoryPool) return;
+  throw new TypeError(`${option} must be a MemoryPool of this package, not ${shownValue(value)}`);
+};
+
+export const sharingCheck = nested<SharingOptions>(
+  { with: oneOf("private", "group", "all"), access: oneOf("read", "read-write") },
+  { needs: ["with"], such: '{ with: "group" }' },
+);
+
+const arrayChecks = { dtype: aDType, shape: checkShape, mechanism: aString } as const;
+
+const createChecks = {
+  ...waitChecks,
+  device: aDeviceName,
+  lifetime: oneOf("held", "pinned"),
+  sharing: sharingCheck,
+  pool: aPool,
+} as const;
+
+const findChecks = { ...waitChecks, wait: aBoolean, device: aDeviceName } as const;
+
+const connect = optionsOf<ConnectOptions>("connect()", {
+  ...waitChecks,
+  socket: aString,
+  hubUid: integer(0, UID_MAX),
+  start: aBoolean,
+  hubIdleMs: integer(0, TIMER_MS_MAX),
+  reconnect: aBoolean,
+  reconnectTimeoutMs: checkMilliseconds,
+  device: aDeviceName,
+  program: aString,
+});
+
+const create = optionsOf<ArrayOptions<DType> & CreateOptions>(
+  "create()",
+  { ...arrayChecks, ...createChecks },
+  { ...ARRAY, such: 'create("frame", { dtype: "float32", shape: [2, 3] })' },
+);
+
+const createOf = optionsOf<CreateOptions>("createOf()", createChecks);
+
+const createBundle = optionsOf<CreateBundleOptions>("createBundle()", {
+  ...createChecks,
+  metadata: anObject,
+});
+
+const bundledArray = nested<ArrayOptions<DType>>(arrayChecks, ARRAY);
+
+function bundledArrays(arrays: unknown): void {
+  checkObject("arrays", arrays, ', such as { weights: { dtype: "float32", shape: [2, 3] } }');
+  for (const [name, options] of Object.entries(arrays)) bundledArray(`arrays.${name}`, options);
+}
+
+const open = optionsOf<OpenOptions>("open()", {
+  ...findChecks,
+  access: oneOf("read", "read-write"),
+  whenUnreachable: oneOf("error", "copy"),
+});
+
+const createTimeline = optionsOf<CreateTimelineOptions>("createTimeline()", {
+  ...waitChecks,
+  device: aDeviceName,
+  sharing: sharingCheck,
+});
+
+const openTimeline = optionsOf<OpenTimelineOptions>("openTimeline()", findChecks);
+
+const { pool: _, ...createChannelChecks } = createChecks;
+
+const createChannel = optionsOf<CreateChannelOptions<DType>>(
+  "createChannel()",
+  { ...createChannelChecks, ...channelChecks },
+  { such: 'createChannel("frames", { dtype: "uint8", shape: [1080, 1920, 3] })' },
+);
+
+const openChannel = optionsOf<OpenChannelOptions>("openChannel()", { ...findChecks, ...readerChecks });
+
+const resumeChannel = optionsOf<ResumeChannelOptions>("resumeChannel()", findChecks);
+
+const wait = optionsOf<WaitOptions>("this call", waitChecks);
+
+const list = optionsOf<WaitOptions & { readonly prefix?: string }>("list()", {
+  ...waitChecks,
+  prefix: aString,
+});
+
+const stop = optionsOf<WaitOptions & { readonly force?: boolean }>("stop()", {
+  ...waitChecks,
+  force: aBoolean,
+});
+
+/** Each throws a TypeError, a RangeError, INVALID_DEVICE or UNSUPPORTED_DTYPE. */
+export const checks = {
+  connect,
+  create,
+  createOf,
+  createBundle,
+  bundledArrays,
+  open,
+  createTimeline,
+  openTimeline,
+  createChannel,
+  openChannel,
+  resumeChannel,
+  wait,
+  list,
+  stop,
+} as const;

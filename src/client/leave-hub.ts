@@ -1,0 +1,21 @@
+/** Closes everything that was made through a hub, in order, and leaves it. */
+import { defaults } from "../base/limits.js";
+import type { Devices } from "./devices.js";
+import type { HubLink } from "./hub-link.js";
+import type { HubObjects } from "./hub-objects.js";
+
+export async function leaveHub(link: HubLink, objects: HubObjects, devices: Devices): Promise<void> {
+  // WHY no goodbye if streams go on, or a device has failed: what they still use must stay theirs
+  // until this process ends.
+  let goodbye = false;
+  try {
+    try {
+      objects.close();
+    } finally {
+      await devices.idle();
+      goodbye = await objects.settled(defaults.goodbyeTimeoutMs);
+    }
+  } finally {
+    await link.close({ goodbye }).finally(() => devices.close());
+  }
+}

@@ -1,0 +1,20 @@
+/** Checks of options that are about devices, arrays and streams; see base/option-checks. */
+import { parseDType } from "../array/dtype.js";
+import type { Check } from "../base/option-checks.js";
+import { shownValue } from "../base/shown-value.js";
+import { parseDeviceName } from "../driver/device-names.js";
+import { Stream } from "./stream.js";
+
+/** @throws INVALID_DEVICE */
+export const aDeviceName: Check = (_option, value) => void parseDeviceName(value as string);
+
+/** @throws UNSUPPORTED_DTYPE */
+export const aDType: Check = (option, value) => {
+  if (typeof value === "string") parseDType(value);
+  else throw new TypeError(`${option} must be a string such as "float32", not ${shownValue(value)}`);
+};
+
+export const aStream: Check = (option, value) => {
+  if (value instanceof Stream) return;
+  throw new TypeError(`${option} must be a Stream of this package, not ${shownValue(value)}`);
+};

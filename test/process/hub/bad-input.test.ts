@@ -1,0 +1,198 @@
+/** Mistakes of plain JavaScript: each call names the argument and what was found. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { CudaIpcError } from "../../../src/base/errors.js";
+import { connect } from "../../../src/client/connect.js";
+import type { Hub } from "../../../src/client/hub.js";
+import { serve } from "../../../src/service/service.js";
+import { connectService } from "../../../src/service/service-client.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { TestFolder } from "../../support/test-folder.js";
+import { TestHub } from "../../support/test-hub.js";
+
+const any = (value: unknown) => value as never;
+const ITEM = { dtype: "int8", shape: [1] } as const;
+const SLOT = { byteLength: 8 } as const;
+
+const ARRAY = '{ dtype: "float32", shape: [2, 3] }';
+
+const cases: Readonly<Record<string, readonly [(hub: Hub) => unknown, RegExp]>> = {
+  "a shape that is a number": [
+    (hub) => hub.create("x", { ...ITEM, shape: any(6) }),
+    /^TypeError: shape must be an array of integers such as \[2, 3\], not 6$/,
+  ],
+  "a shape of strings": [
+    (hub) => hub.create("x", { ...ITEM, shape: any(["2"]) }),
+    /^TypeError: shape\[0\] must be an integer, not "2"$/,
+  ],
+  "create() without options": [
+    (hub) => hub.create("x", any(undefined)),
+    /^TypeError: create\(\) needs options, such as create\("frame", \{ dtype: "float32", shape: \[2, 3\] \}\)$/,
+  ],
+  "create() with nothing": [
+    (hub) => hub.create(any(undefined), any(undefined)),
+    /^TypeError: create\(\) needs options/,
+  ],
+  "create() without a shape": [
+    (hub) => hub.create("x", any({ dtype: "int8" })),
+    /^TypeError: create\(\) needs the option shape, such as /,
+  ],
+  "a dtype that does not exist": [
+    (hub) => hub.create("x", { ...ITEM, dtype: any("flaot32") }),
+    /^UNSUPPORTED_DTYPE: Unknown dtype "flaot32": known are bool, .*\. Did you mean "float32"\?$/,
+  ],
+  "a dtype that is no string": [
+    (hub) => hub.create("x", { ...ITEM, dtype: any(6) }),
+    /^TypeError: dtype must be a string such as "float32", not 6$/,
+  ],
+  "a lifetime that does not exist": [
+    (hub) => hub.create("x", { ...ITEM, lifetime: any("pined") }),
+    /^TypeError: lifetime must be "held" or "pinned", not "pined". Did you mean "pinned"\?$/,
+  ],
+  "a device that does not exist": [
+    (hub) => hub.create("x", { ...ITEM, device: "gpu" }),
+    /^INVALID_DEVICE: Cannot open device "gpu": wanted .* Did you mean "cuda:0"\?$/,
+  ],
+  "a pool that is none": [
+    (hub) => hub.create("x", { ...ITEM, pool: any({}) }),
+    /^TypeError: pool must be a MemoryPool of this package, not \{\}$/,
+  ],
+  "an array of a bundle": [
+    (hub) => hub.createBundle("x", { weights: any(5) }),
+    new RegExp(`^TypeError: arrays.weights must be an object, such as ${ARRAY.replace(/[[\]{}]/g, "\\$&")}, not 5$`),
+  ],
+  "no arrays of a bundle": [(hub) => hub.createBundle("x", any(undefined)), /^TypeError: arrays must be an object/],
+  "a time limit that is a string": [
+    (hub) => hub.open("x", { timeoutMs: any("5") }),
+    /^TypeError: timeoutMs must be a number of milliseconds from 0 to Infinity, not "5"$/,
+  ],
+  "a signal that is none": [(hub) => hub.list({ signal: any(5) }), /^TypeError: signal must be an AbortSignal, not 5$/],
+  "an option that is misspelt": [
+    (hub) => hub.open("x", any({ timeout: 5 })),
+    /^TypeError: open\(\) has no option "timeout". Did you mean "timeoutMs"\?$/,
+  ],
+  "options that are none": [
+    (hub) => hub.open("x", any(5)),
+    /^TypeError: The options of open\(\) must be an object, not 5$/,
+  ],
+  "a listener that is none": [
+    (hub) => hub.onReconnect(any(undefined)),
+    /^TypeError: listener must be a function, not undefined$/,
+  ],
+  "a channel without options": [
+    (hub) => hub.createChannel("x", any(undefined)),
+    /^TypeError: createChannel\(\) needs options, such as createChannel\("frames", /,
+  ],
+  "slots that are a string": [
+    (hub) => hub.createChannel("x", { ...SLOT, slots: any("4") }),
+    /^TypeError: slots must be an integer from 1 to 65536, not "4"$/,
+  ],
+  "no slots": [
+    (hub) => hub.createChannel("x", { ...SLOT, slots: 0 }),
+    /^RangeError: slots must be an integer from 1 to 65536, not 0$/,
+  ],
+  "a policy that does not exist": [
+    (hub) => hub.createChannel("x", { ...SLOT, whenFull: any("drop") }),
+    /^TypeError: whenFull must be .*, not "drop". Did you mean "drop-oldest" or "drop-newest"\?$/,
+  ],
+  "a stream that is none": [
+    (hub) => hub.openChannel("x", { stream: any(5) }),
+    /^TypeError: stream must be a Stream of this package, not 5$/,
+  ],
+  "spinMs that is a string": [
+    (hub) => hub.openChannel("x", { spinMs: any("1") }),
+    /^TypeError: spinMs must be a number from 0, not "1"$/,
+  ],
+  "a service without options": [
+    (hub) => serve(hub, "x", any(undefined), any(undefined)),
+    /^TypeError: serve\(\) needs options/,
+  ],
+  "a service without a handler": [
+    (hub) => serve(hub, "x", { request: SLOT, reply: SLOT }, any(undefined)),
+    /^TypeError: handler must be a function, not undefined$/,
+  ],
+  "a service's request that is none": [
+    (hub) =>
+      serve(
+        hub,
+        "x",
+        { request: any(5) },
+        any(() => {}),
+      ),
+    /^TypeError: request must be an object, such as .*, not 5$/,
+  ],
+  "a service's depth": [
+    (hub) =>
+      serve(
+        hub,
+        "x",
+        { request: SLOT, depth: 0 },
+        any(() => {}),
+      ),
+    /^RangeError: depth must be an integer from 1 to 256, not 0$/,
+  ],
+  "a policy of a service's client": [
+    (hub) => connectService(hub, "x", { policy: any("retri") }),
+    /^TypeError: policy must be "retry" or "fail", not "retri". Did you mean "retry"\?$/,
+  ],
+};
+
+const connections: Readonly<Record<string, readonly [object, RegExp]>> = {
+  "a device of no form": [{ device: "cuda:x" }, /^INVALID_DEVICE: Cannot open device "cuda:x": wanted .*/],
+  "a device that is no string": [{ device: 5 }, /^TypeError: device must be a string, not 5$/],
+  "a socket that is no string": [{ socket: 6 }, /^TypeError: socket must be a string, not 6$/],
+  "a user that is none": [{ hubUid: -1 }, /^RangeError: hubUid must be an integer from 0 to 4294967294, not -1$/],
+  "a program that is no string": [{ program: 5 }, /^TypeError: program must be a string, not 5$/],
+  "start that is no boolean": [{ start: "no" }, /^TypeError: start must be true or false, not "no"$/],
+  "a misspelt option": [{ deivce: "host" }, /^TypeError: connect\(\) has no option "deivce". Did you mean "device"\?$/],
+};
+
+function wordsOf(error: unknown): string {
+  return error instanceof CudaIpcError ? `${error.code}: ${error.message}` : String(error);
+}
+
+async function refusal(call: () => unknown): Promise<string> {
+  try {
+    await call();
+  } catch (error) {
+    return wordsOf(error);
+  }
+  return "no error";
+}
+
+describe("a mistake in an argument", () => {
+  checkLeaks();
+
+  it("is named with what was found, and nothing is left on the hub", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    for (const [what, [call, wanted]] of Object.entries(cases)) {
+      assert.match(await refusal(() => call(hub)), wanted, what);
+    }
+    const { objects, leases, waitingOpens } = await hub.status();
+    assert.deepEqual({ objects, leases, waitingOpens }, { objects: 0, leases: 0, waitingOpens: 0 });
+  });
+
+  it("is refused by connect() before a hub is looked for", async () => {
+    await using folder = new TestFolder();
+    for (const [what, [options, wanted]] of Object.entries(connections)) {
+      const call = () => connect({ socket: folder.socket, start: false, ...options });
+      assert.match(await refusal(call), wanted, what);
+    }
+  });
+
+  it("names the folder of a socket that does not exist", async () => {
+    await using folder = new TestFolder();
+    const socket = join(folder.path, "none", "hub.sock");
+    assert.equal(
+      await refusal(() => connect({ socket, start: false })),
+      `HUB_UNAVAILABLE: Cannot connect to a hub at ${socket}: none listens there, and ${join(folder.path, "none")} ` +
+        "does not exist",
+    );
+    assert.match(
+      await refusal(() => connect({ socket: "/proc/none/hub.sock" })),
+      /: Cannot make the folder \/proc\/none for the socket \/proc\/none\/hub.sock: mkdir failed with E[A-Z]+$/,
+    );
+  });
+});

@@ -1,0 +1,85 @@
+/** A time limit that runs out names whom or what was waited for. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { connect } from "../../../src/client/connect.js";
+import { checkLeaks } from "../../support/leak-check.js";
+import { ScriptedHub } from "../../support/scripted-hub.js";
+import { TestFolder } from "../../support/test-folder.js";
+import { TestHub } from "../../support/test-hub.js";
+
+const ITEM = { dtype: "int8", shape: [1] } as const;
+const LATE = { timeoutMs: 30 } as const;
+
+const timeout = (words: RegExp) => ({ code: "TIMEOUT", message: words });
+
+describe("an open whose time is up", () => {
+  checkLeaks();
+
+  it("says that nobody created the name", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    const words = /^Cannot open "frame": not done within 30 ms; no process has created "frame"$/;
+    await assert.rejects(hub.open("frame", LATE), timeout(words));
+    await assert.rejects(hub.openChannel("frame", LATE), timeout(words));
+    assert.equal((await hub.status()).waitingOpens, 0);
+  });
+
+  it("names the process that created it and has not published it, as does NOT_FOUND", async () => {
+    await using testHub = await TestHub.start();
+    await using producer = await testHub.connect({ program: "producer.js" });
+    await using hub = await testHub.connect();
+    using _made = await producer.create("frame", ITEM);
+    const found = `process ${process.pid} \\(producer\\.js\\) created it and has not published it yet$`;
+    await assert.rejects(hub.open("frame", LATE), timeout(new RegExp(`not done within 30 ms; ${found}`)));
+    await assert.rejects(hub.open("frame", { wait: false }), {
+      code: "NOT_FOUND",
+      message: new RegExp(`^Cannot open "frame": ${found}`),
+    });
+  });
+
+  it("is ABORTED at once by its signal", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    const controller = new AbortController();
+    const opening = assert.rejects(hub.open("frame", { signal: controller.signal }), { code: "ABORTED" });
+    controller.abort();
+    await opening;
+  });
+});
+
+describe("a hub that does not answer", () => {
+  checkLeaks();
+
+  it("is named with what it does instead", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect();
+    const stopped = new RegExp(`; the hub \\(process ${testHub.pid}\\) does not answer: it is stopped`);
+    testHub.kill("SIGSTOP");
+    try {
+      await assert.rejects(hub.list(LATE), timeout(stopped));
+      await assert.rejects(hub.open("frame", LATE), timeout(stopped));
+      await assert.rejects(testHub.connect(LATE), timeout(stopped));
+    } finally {
+      testHub.kill("SIGCONT");
+    }
+  });
+
+  it("is said to be gone while none has taken its place", async () => {
+    await using testHub = await TestHub.start();
+    await using hub = await testHub.connect({ reconnectTimeoutMs: 60_000 });
+    await testHub.killWithKeeper();
+    const words = /; the connection to the hub at .+ ended, and no other was made: none listens there$/;
+    await assert.rejects(hub.list({ timeoutMs: 200 }), timeout(words));
+  });
+
+  it("is counted each time that it ends before it answers", async () => {
+    using folder = new TestFolder();
+    using _hub = new ScriptedHub(folder.socket, (_request, connection) => {
+      const error = { code: "HUB_GONE", message: "Stopped" };
+      connection.sendText(JSON.stringify({ v: 1, id: 0, ok: false, error }));
+      return undefined;
+    });
+    const words = /; \d+ times a hub ended there before it answered; .+\.log may say why$/;
+    await assert.rejects(connect({ socket: folder.socket, start: false, timeoutMs: 100 }), timeout(words));
+  });
+});
