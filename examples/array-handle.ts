@@ -49,12 +49,12 @@ async function child(options: Options): Promise<void> {
   const { whole, part, raw } = await heard<Sent>();
   using device = openDevice(options);
   {
-    using array = IpcArrayHandle.from(whole).open(device).as("int32");
+    using array = IpcArrayHandle.from(whole).open(device).expectDType("int32");
     verify("the whole", await array.read(), (i) => i);
     say(`opened ${inWords(array)} by its handle: verified`);
   }
   {
-    using array = IpcArrayHandle.from(part).open(device).as("int32");
+    using array = IpcArrayHandle.from(part).open(device).expectDType("int32");
     verify("the slice", await array.read(), (i) => 2 * COLUMNS * Math.floor(i / 2) + 1 + (i % 2));
     say(`opened a slice, ${inWords(array)}, by its own: verified`);
   }

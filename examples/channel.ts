@@ -113,7 +113,7 @@ async function verifyEach(
     }
     // It holds the first message for as long as a hundred others take; nobody writes over it.
     if (role === "slow" && sequence === 0) await heard();
-    await copy.copyFrom(slot.array.as("int32"), { stream });
+    await copy.copyFrom(slot.array.expectDType("int32"), { stream });
     // The slot goes back once the stream has copied it; the copy is looked at in peace.
     slot.release();
     await stream.synchronize(LIMIT);

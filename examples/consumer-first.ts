@@ -49,7 +49,7 @@ async function consumer(options: Options): Promise<void> {
   say("consumer: was started first, and waits");
   tellParent("waiting");
   const document = await readHandleFile(path, LIMIT);
-  using array = (await openShared(document, { device, ...LIMIT })).as("float32");
+  using array = (await openShared(document, { device, ...LIMIT })).expectDType("float32");
   verify("the array", await array.read(), Math.fround);
   say("consumer: opened it: every element verified");
   tellParent("verified");

@@ -72,7 +72,7 @@ async function lookAndChange(options: Options): Promise<void> {
   say(`sees step ${before.step}: every element is ${before.value}`);
 
   const wanted = 2.5;
-  await rate.as("float32").write([wanted]);
+  await rate.expectDType("float32").write([wanted]);
   say(`set the rate to ${wanted}`);
   // The step that is under way may have read the rate before; the next but one has not.
   await steps.wait(steps.value + 4n, LIMIT);
@@ -91,7 +91,7 @@ async function look(field: SharedArray, steps: ImportedTimeline): Promise<{ step
     const { value: at } = steps;
     if (at % 2n === 1n) await steps.wait(at + 1n, LIMIT);
     else {
-      const values = await field.as("float32").read();
+      const values = await field.expectDType("float32").read();
       if (steps.value !== at) continue;
       const [value = 0] = values;
       verify(`step ${at / 2n}`, values, () => value);

@@ -80,7 +80,7 @@ async function child(options: Options): Promise<void> {
   using event = Event.import(device, sent.event);
   using stream = device.createStream();
   stream.wait(event);
-  await result.affine(2, 0, { from: array.as("float32"), stream });
+  await result.affine(2, 0, { from: array.expectDType("float32"), stream });
   say(`imported the event (recorded: ${event.recorded}) and gave its own stream work behind it`);
   tellParent("waiting");
 

@@ -48,7 +48,7 @@ async function member(options: Options): Promise<void> {
 
   using theirs = await openShared(documents[partner], { device, ...LIMIT });
   using received = DeviceArray.allocate(device, { dtype: "float32", shape: [elements] });
-  await received.copyFrom(theirs.as("float32"));
+  await received.copyFrom(theirs.expectDType("float32"));
   // Only when all have taken what they want may it be overwritten.
   await group.barrier(LIMIT);
   await mine.copyFrom(received);

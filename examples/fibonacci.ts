@@ -51,7 +51,7 @@ async function rank(options: Options): Promise<void> {
   const mine = Number(text);
   await using hub = await join(options);
   using sequence = await hub.open(name, { access: "read-write", ...LIMIT });
-  const numbers = sequence.as("uint64");
+  const numbers = sequence.expectDType("uint64");
   using turn = await hub.createTimeline(`${name}-${mine}`);
   using before = await hub.openTimeline(`${name}-${(mine + processes - 1) % processes}`, LIMIT);
   let written = 0;

@@ -50,7 +50,7 @@ async function consumer(options: Options): Promise<void> {
   // Waits until it is there. A handle whose process has ended is refused with PEER_GONE, not opened on whatever is there now.
   const document = await readHandleFile(path, LIMIT);
   {
-    using array = (await openShared(document, { device, ...LIMIT })).as("float32");
+    using array = (await openShared(document, { device, ...LIMIT })).expectDType("float32");
     using expected = DeviceArray.allocate(device, { dtype: "float32", shape: array.shape });
     await expected.write(content(options));
     const { differences, first } = await array.compare(expected, LIMIT);

@@ -42,7 +42,7 @@ async function parent(options: Options): Promise<void> {
 async function child(options: Options): Promise<void> {
   using device = openDevice(options);
   {
-    using array = (await openShared(await heard(), { device, access: "read-write", ...LIMIT })).as("float32");
+    using array = (await openShared(await heard(), { device, access: "read-write", ...LIMIT })).expectDType("float32");
     // On the host device this is the memory itself; a GPU's memory is not the CPU's to see, so it is read.
     const values = device.name === "host" ? array.view() : await array.read();
     verify("the buffer in the child", values, (i) => Math.fround(i + 100));

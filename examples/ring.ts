@@ -64,7 +64,7 @@ async function producer(options: Options): Promise<void> {
   const [name = ""] = options.args;
   await using hub = await join(options);
   using ring = await hub.open(name, { access: "read-write", ...LIMIT });
-  const slots = ring.as("int32");
+  const slots = ring.expectDType("int32");
   const { device } = ring;
   using consumed = await hub.openTimeline(`${name}-consumed`, LIMIT);
   using produced = await hub.createTimeline(`${name}-produced`);

@@ -48,7 +48,7 @@ async function sendAll(client: ServiceClient, supervisor: Supervisor, largest: n
       next += 1;
       const factor = next;
       using reply = await client.request((slot) => slot.array.write([factor, 0]), LIMIT);
-      verify(`reply ${factor}`, await reply.array.as("float32").read(), (i) => i * largest * factor + PASSES);
+      verify(`reply ${factor}`, await reply.array.expectDType("float32").read(), (i) => i * largest * factor + PASSES);
       const { worker } = reply.json as { readonly worker: number };
       by.set(worker, (by.get(worker) ?? 0) + 1);
       answered += 1;
@@ -78,12 +78,12 @@ async function worker(options: Options): Promise<void> {
     say(`worker: ${error instanceof CudaIpcError ? error.code : error.name}: ends, to be started again`);
     process.exit(1);
   });
-  using model = (await hub.open(MODEL, LIMIT)).as("float32");
+  using model = (await hub.open(MODEL, LIMIT)).expectDType("float32");
   using scratch = DeviceArray.allocate(device, { dtype: "float32", shape: model.shape });
   using stream = device.createStream();
   const shapes = { request: NUMBERS, reply: NUMBERS, device: "host" } as const;
   await using _service = await serve(hub, SERVICE, shapes, async (request, reply) => {
-    const [factor = 0] = await request.array.as("float32").read();
+    const [factor = 0] = await request.array.expectDType("float32").read();
     await scratch.affine(factor, 0, { from: model, stream });
     for (let pass = 0; pass < PASSES; pass += 1) await scratch.affine(1, 1, { stream });
     const { min, max } = await scratch.statistics({ stream });

@@ -55,19 +55,19 @@ async function consumer(options: Options): Promise<void> {
   const [path = "", halfPath = ""] = options.args;
   using device = openDevice(options);
   using whole = await receiveOffer(path, { device, access: "read-write", ...LIMIT });
-  const array = whole.array.as("int32");
+  const array = whole.array.expectDType("int32");
   verify("the memory", await array.read(), content);
   const { allocationByteLength } = array.buffer;
   say(`received ${array.elementCount} elements in an allocation of ${allocationByteLength} bytes: verified`);
   using half = await receiveOffer(halfPath, { device, ...LIMIT });
   const start = Math.floor(elements / 2);
-  verify("the half", await half.array.as("int32").read(), (i) => content(start + i));
+  verify("the half", await half.array.expectDType("int32").read(), (i) => content(start + i));
   say(`received the half, ${half.array.elementCount} elements: verified`);
 
   using again = await receiveOffer(path, { device, ...LIMIT });
   await array.affine(-1, -1);
-  verify("the second mapping", await again.array.as("int32").read(), (i) => ~content(i));
-  verify("the half's mapping", await half.array.as("int32").read(), (i) => ~content(start + i));
+  verify("the second mapping", await again.array.expectDType("int32").read(), (i) => ~content(i));
+  verify("the half's mapping", await half.array.expectDType("int32").read(), (i) => ~content(start + i));
   say("what is written through one mapping is there in another of the same memory: verified");
   for (const received of [whole, half]) received.acknowledge();
 }

@@ -71,7 +71,7 @@ async function openArray(visit: Visit): Promise<void> {
   const name = nameOf("array", visit);
   const wait = random.chance(0.3);
   const options = { wait, timeoutMs: wait ? OPEN_WAIT_MS : undefined };
-  const opening = async () => (await hub.open(name, options)).as("uint32");
+  const opening = async () => (await hub.open(name, options)).expectDType("uint32");
   const array = await tally.attempt("open array", ["NOT_FOUND", "TIMEOUT"], opening, OPEN_WAIT_MS);
   if (array === undefined) return;
   const held = { name, look: async () => faultOf(await array.read()), close: () => array.close() };
@@ -91,7 +91,7 @@ async function shareBundle(visit: Visit): Promise<void> {
   const bundle = await tally.attempt("create bundle", ["NAME_TAKEN"], create);
   if (bundle === undefined) return;
   for (const [index, part] of parts.entries()) {
-    await tally.attempt("write", [], async () => bundle.array(`part-${index}`).as("uint32").write(part));
+    await tally.attempt("write", [], async () => bundle.array(`part-${index}`).expectDType("uint32").write(part));
   }
   await tally.attempt("publish", [], () => bundle.publish());
   await visit.keep({ name, look: () => bundleFault(bundle), close: () => bundle.close() });
@@ -114,7 +114,7 @@ type Bundle = Awaited<ReturnType<Visit["hub"]["openBundle"]>>;
 async function bundleFault(bundle: Bundle): Promise<string | undefined> {
   const generation = Number(bundle.metadata.generation);
   for (let index = 0; index < bundle.size; index += 1) {
-    const content = await bundle.array(`part-${index}`).as("uint32").read();
+    const content = await bundle.array(`part-${index}`).expectDType("uint32").read();
     const fault = faultOf(content, generation + index);
     if (fault !== undefined) return `part ${index}: ${fault}`;
   }

@@ -46,7 +46,7 @@ export async function stream(visit: Visit): Promise<void> {
 export async function follow(visit: Visit): Promise<void> {
   const { hub, random, tally } = visit;
   const name = `stream-${random.below(NAMES)}`;
-  const opening = async () => (await hub.open(name, { wait: false })).as("uint32");
+  const opening = async () => (await hub.open(name, { wait: false })).expectDType("uint32");
   const slots = await tally.attempt("open stream", ["NOT_FOUND"], opening);
   if (slots === undefined) return;
   try {

@@ -34,8 +34,8 @@ export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
     return this.#handle.object;
   }
 
-  override as<Wanted extends DType>(dtype: Wanted): SharedArray<Wanted> {
-    return super.as(dtype) as SharedArray<Wanted>;
+  override expectDType<Wanted extends DType>(dtype: Wanted): SharedArray<Wanted> {
+    return super.expectDType(dtype) as SharedArray<Wanted>;
   }
 
   /**

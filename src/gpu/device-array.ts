@@ -112,10 +112,14 @@ export class DeviceArray<D extends DType = DType> {
     return this.#known.isContiguous;
   }
 
-  /** This array with its element type known to the compiler. TypeError where it has another. */
-  as<Wanted extends DType>(dtype: Wanted): DeviceArray<Wanted> {
+  /**
+   * Returns this array, with its element type known to the compiler.
+   * @throws TypeError if the array has another dtype
+   */
+  expectDType<Wanted extends DType>(dtype: Wanted): DeviceArray<Wanted> {
     if (!isDType(dtype) || this.layout.dtype !== (dtype as DType)) {
-      throw new TypeError(`"${this.buffer.label}" is an array of ${this.layout.dtype}, not ${String(dtype)}`);
+      const found = `it is an array of ${this.layout.dtype}`;
+      throw new TypeError(`Cannot use "${this.buffer.label}" as ${String(dtype)}: ${found}`);
     }
     return this as unknown as DeviceArray<Wanted>;
   }

@@ -18,7 +18,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     })();
     for (let value = 0; value < MESSAGES; value += 1) {
       using slot = await nextOf(reader);
-      await out.slice(value).copyFrom(slot.array.as("int32"), { stream: to });
+      await out.slice(value).copyFrom(slot.array.expectDType("int32"), { stream: to });
     }
     await sending;
     await to.synchronize(LATE);
@@ -33,7 +33,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     const gate = channel.gate(from);
     await channel.send(from, 7);
     using slot = await nextOf(reader);
-    await out.slice(0).copyFrom(slot.array.as("int32"), { stream: to });
+    await out.slice(0).copyFrom(slot.array.expectDType("int32"), { stream: to });
     await turns();
     assert.equal(to.isIdle(), false);
     gate.open();
@@ -71,7 +71,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     const gate = channel.gate(to);
     for (const index of [0, 1]) {
       using slot = await nextOf(reader);
-      await out.slice(index).copyFrom(slot.array.as("int32"), { stream: to });
+      await out.slice(index).copyFrom(slot.array.expectDType("int32"), { stream: to });
     }
     assert.equal(channel.writer.tryLoan(), undefined);
     await assert.rejects(channel.writer.loan({ timeoutMs: 10 }), { code: "TIMEOUT" });
@@ -93,7 +93,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     for (let value = 0; value < 6; value += 1) {
       await channel.send(from, value);
       using slot = await nextOf(reader);
-      await out.slice(value).copyFrom(slot.array.as("int32"), { stream: to });
+      await out.slice(value).copyFrom(slot.array.expectDType("int32"), { stream: to });
     }
     await turns();
     assert.equal(from.isIdle(), false);
@@ -130,7 +130,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     const slots = [await nextOf(reader), await nextOf(reader), await nextOf(reader)] as const;
     const gates = streams.map((stream) => channel.gate(stream));
     for (const index of [2, 0, 1] as const) {
-      await out.slice(index).copyFrom(slots[index].array.as("int32"), { stream: streams[index] });
+      await out.slice(index).copyFrom(slots[index].array.expectDType("int32"), { stream: streams[index] });
       slots[index].release({ stream: streams[index] });
     }
     for (const index of [2, 1, 0] as const) {
@@ -155,7 +155,7 @@ export function channelStreamPromises({ rig }: Subject): void {
       if (values.length === 8) continue;
       using slot = await nextOf(reader);
       values.push(slot.sequence);
-      await out.slice(values.length - 1).copyFrom(slot.array.as("int32"), { stream: to });
+      await out.slice(values.length - 1).copyFrom(slot.array.expectDType("int32"), { stream: to });
     }
     // All that it may hold is held by its stream: it is a matter of waiting.
     assert.equal(reader.tryNext(), undefined);
@@ -220,7 +220,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     const gate = channel.gate(to);
     const slots = [await nextOf(reader), await nextOf(reader)];
     for (const [index, slot] of slots.entries()) {
-      await out.slice(index).copyFrom(slot.array.as("int32"), { stream: to });
+      await out.slice(index).copyFrom(slot.array.expectDType("int32"), { stream: to });
     }
     reader.close();
     for (const slot of slots) {

@@ -59,7 +59,7 @@ class Rig {
     const [name, value] = [`model-${this.asked}`, this.asked];
     try {
       await using producer = await this.testHub.connect({ reconnect: false, program: "producer" });
-      using made = (await producer.create(name, PINNED)).as("int32");
+      using made = (await producer.create(name, PINNED)).expectDType("int32");
       await made.write([value, 0, 0]);
       await made.publish();
       this.published.set(name, value);
@@ -116,7 +116,7 @@ class Rig {
     const lostNames = new Set(lost.map(({ name }) => name));
     for (const [name, value] of this.published) {
       if (lostNames.has(name)) continue;
-      using opened = (await this.#hub.open(name, { wait: false })).as("int32");
+      using opened = (await this.#hub.open(name, { wait: false })).expectDType("int32");
       assert.deepEqual([...(await opened.read())], [value, 0, 0], `${what}: ${name}`);
     }
     await until(`${what}: leases are given back`, async () => (await this.#hub.status()).leases === leases);

@@ -46,7 +46,7 @@ describe("channels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
       for (let index = 0; index < BATCH; index += 1) {
         using slot = await reader.next(LATE);
         assert.equal(slot?.sequence, first + index);
-        await out.slice(index).copyFrom(slot.array.as("uint32"), { stream });
+        await out.slice(index).copyFrom(slot.array.expectDType("uint32"), { stream });
       }
       await stream.synchronize(LATE);
       const values = await out.read();
@@ -70,7 +70,7 @@ describe("channels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     writer.goOn();
     let next = 0;
     for await (const slot of reader) {
-      const values = await slot.array.as("uint32").read();
+      const values = await slot.array.expectDType("uint32").read();
       assert.ok(values.length === ELEMENTS && values.every((value) => value === next), `message ${next}`);
       next += 1;
     }
@@ -107,7 +107,7 @@ describe("channels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     await assert.rejects(stream.synchronize(LATE), { code: "PEER_GONE" });
     for (let read = 0; read < 5; read += 1) {
       using slot = await byCpu.next(LATE);
-      const values = await slot?.array.as("uint32").read();
+      const values = await slot?.array.expectDType("uint32").read();
       assert.ok(values?.every((value) => value === read));
     }
     await assert.rejects(byCpu.next(LATE), { code: "PEER_GONE" });

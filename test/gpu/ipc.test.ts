@@ -101,7 +101,7 @@ describe("arrays by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
     const { actor, shared } = await sharer();
     await using _ = actor;
     const handle = IpcArrayHandle.from(shared.whole);
-    using whole = handle.open(device, { access: "read-write" }).as("int32");
+    using whole = handle.open(device, { access: "read-write" }).expectDType("int32");
     {
       using part = open(shared.part);
       assert.deepEqual([...(await part.read())], [11, 9, 7, 17, 15, 13]);

@@ -33,7 +33,7 @@ describe("a producer with a full queue of kernels on cuda:0", { skip: whyNoGpu()
       args: [folder.socket, String(unsharedBytes)],
     });
     const pid = Number(await actor.says());
-    using counter = (await hub.open("counter", LATE)).as("uint64");
+    using counter = (await hub.open("counter", LATE)).expectDType("uint64");
     using done = await hub.openTimeline("done", LATE);
     const usedThen = usedByNvidiaSmi(uuid);
     assert.ok(usedThen - usedBefore >= unsharedBytes / 2, `nvidia-smi shows ${usedThen - usedBefore} bytes of it`);

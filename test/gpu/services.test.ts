@@ -31,10 +31,10 @@ describe("services on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     for (let first = 0; first < REQUESTS; first += 4) {
       const requests = Array.from({ length: Math.min(4, REQUESTS - first) }, async (_, index) => {
         const fill = async (slot: { array: DeviceArray }) => {
-          await slot.array.as("float32").iota(first + index, 1, { stream });
+          await slot.array.expectDType("float32").iota(first + index, 1, { stream });
         };
         using reply = await client.request(fill, LATE);
-        await sums.slice(first + index).copyFrom(reply.array.as("float32"), { stream });
+        await sums.slice(first + index).copyFrom(reply.array.expectDType("float32"), { stream });
       });
       await Promise.all(requests);
     }
@@ -51,7 +51,7 @@ describe("services on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     using stream = hub.device().createStream();
     await using client = connectService(hub, "affine", { stream, policy: "fail" });
     const fill = async (slot: { array: DeviceArray }) => {
-      await slot.array.as("float32").iota(7, 1, { stream });
+      await slot.array.expectDType("float32").iota(7, 1, { stream });
     };
     {
       using reply = await client.request(fill, LATE);
@@ -63,7 +63,7 @@ describe("services on cuda:0", { skip: whyNoGpu() ?? false }, () => {
       using reply = await client.request(fill, LATE);
       // The stream waits for the reply; the CPU does not.
       await stream.synchronize(LATE);
-      const values = await reply.array.as("float32").read();
+      const values = await reply.array.expectDType("float32").read();
       assert.equal(
         values.findIndex((value, at) => value !== (7 + at) * 2 + 1),
         -1,

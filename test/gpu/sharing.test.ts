@@ -54,7 +54,7 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
       await array.publish();
     }
     using again = await hub.open("gpu-pinned");
-    assert.equal((await again.as("int32").slice(999).read())[0], 2997);
+    assert.equal((await again.expectDType("int32").slice(999).read())[0], 2997);
     again.close();
     await hub.remove("gpu-pinned");
     // WHY later: the keeper closes its copy of the descriptor a moment after the hub.
@@ -71,7 +71,7 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
     const exit = once(child, "exit");
     child.kill("SIGKILL");
     await exit;
-    assert.equal((await reader.as("uint8").slice({ start: -5 }).read()).length, 5);
+    assert.equal((await reader.expectDType("uint8").slice({ start: -5 }).read()).length, 5);
     reader.close();
     // The hub learns of the end from a pidfd: soon, but not at once.
     const deadline = Date.now() + 30_000;
@@ -108,7 +108,7 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
     await array.clear();
     await array.publish();
     using reader = await hub.open("gpu-readonly");
-    await assert.rejects(reader.as("float32").write(new Float32Array(1000)), { code: "READ_ONLY" });
+    await assert.rejects(reader.expectDType("float32").write(new Float32Array(1000)), { code: "READ_ONLY" });
     assert.deepEqual(await reader.read(), new Float32Array(1000));
   });
 

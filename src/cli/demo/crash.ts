@@ -58,7 +58,7 @@ async function openByName(stage: Stage): Promise<void> {
   const startMs = performance.now();
   using array = await stage.hub.open(ARRAY_NAME, { signal: stage.signal });
   const took = since(startMs);
-  await verifyArray(array.as("float32"), producedValue);
+  await verifyArray(array.expectDType("float32"), producedValue);
   stage.say(
     "demo",
     process.pid,

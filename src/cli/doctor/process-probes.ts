@@ -35,7 +35,7 @@ async function probeLegacy(device: Device, options: ProbePeerOptions): Promise<s
   await using peer = ProbePeer.start("legacy", device.name, options);
   const document = await peer.says();
   {
-    using array = (await openShared(document, { device, access: "read-write" })).as("uint8");
+    using array = (await openShared(document, { device, access: "read-write" })).expectDType("uint8");
     verifyPattern(await array.read(), "memory that was opened by its handle");
     await array.write(probePattern(PROBE_BYTES, 100));
   }

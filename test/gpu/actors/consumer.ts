@@ -3,9 +3,9 @@ import { connect } from "../../../src/index.js";
 
 const [socket = "", name = "", seed = "0", access = "read"] = process.argv.slice(2);
 await using hub = await connect({ socket, start: false });
-using array = (await hub.open(name, { access: access === "read" ? "read" : "read-write", timeoutMs: 30_000 })).as(
-  "int32",
-);
+using array = (
+  await hub.open(name, { access: access === "read" ? "read" : "read-write", timeoutMs: 30_000 })
+).expectDType("int32");
 const values = await array.read();
 const wrong = values.findIndex((value, index) => value !== index * 3 + Number(seed));
 if (access !== "read") await array.write(values.map((value) => -value));

@@ -3,7 +3,7 @@ import { connect } from "../../../src/index.js";
 import { argument, say } from "../../support/actor-side.js";
 
 await using hub = await connect({ socket: argument(0), start: false, device: "cuda:0" });
-using array = (await hub.open(argument(1), { timeoutMs: 30_000 })).as("int32");
+using array = (await hub.open(argument(1), { timeoutMs: 30_000 })).expectDType("int32");
 const values = await array.read();
 const seed = Number(argument(2));
 say({ wrong: values.findIndex((value, i) => value !== i * 3 + seed), count: values.length });

@@ -42,7 +42,7 @@ async function front(options: Options): Promise<void> {
         next += 1;
         const numbers = [next, next === 1 ? LONG_MS : 1];
         using reply = await client.request((slot) => slot.array.write(numbers), LIMIT);
-        verify(`reply ${numbers[0]}`, await reply.array.as("float32").read(), (i) => numbers[i] as number);
+        verify(`reply ${numbers[0]}`, await reply.array.expectDType("float32").read(), (i) => numbers[i] as number);
       }
     };
     await Promise.all(Array.from({ length: AT_A_TIME }, sendOn));
@@ -65,7 +65,7 @@ async function worker({ device: name }: Options): Promise<void> {
   const count = Module.load(device, COUNT_KERNEL).kernel("count");
   const shapes = { request: NUMBERS, reply: NUMBERS, device: "host" } as const;
   await using _service = await serve(hub, SERVICE, shapes, async (request, reply) => {
-    const [number = 0, ms = 0] = await request.array.as("float32").read();
+    const [number = 0, ms = 0] = await request.array.expectDType("float32").read();
     count.launch({ grid: 1, block: 1, args: [counter, arg.u64(BigInt(ms) * 1_000_000n)], stream });
     if (ms === LONG_MS) tellParent("launched");
     await stream.synchronize(LIMIT);

@@ -6,7 +6,9 @@ import { connect, DeviceArray } from "../../../src/index.js";
 
 const [socket = "", name = "", seed = "0"] = process.argv.slice(2);
 await using hub = await connect({ socket, start: false, device: "cuda:0" });
-using array = (await hub.open(name, { access: "read-write", device: "cuda:0", timeoutMs: 30_000 })).as("int32");
+using array = (await hub.open(name, { access: "read-write", device: "cuda:0", timeoutMs: 30_000 })).expectDType(
+  "int32",
+);
 using local = DeviceArray.allocate(hub.device(), { dtype: "int32", shape: array.shape });
 await local.copyFrom(array);
 const values = await local.read();

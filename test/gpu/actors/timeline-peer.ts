@@ -9,7 +9,7 @@ const [socket = "", steps = "0", end = "finish"] = process.argv.slice(2);
 const hub = await connect({ socket, start: false, device: "cuda:0" });
 const mine = await hub.createTimeline("peer-steps");
 const theirs = await hub.openTimeline("steps", { timeoutMs: 30_000 });
-const ring = (await hub.open("ring", { access: "read-write", timeoutMs: 30_000 })).as("int32");
+const ring = (await hub.open("ring", { access: "read-write", timeoutMs: 30_000 })).expectDType("int32");
 const stream = hub.device().createStream();
 theirs.prepare(hub.device());
 const last = end === "stop" ? Number(steps) / 2 : Number(steps);

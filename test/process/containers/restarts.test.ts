@@ -35,7 +35,7 @@ describe("a hub that is killed, with clients in containers", { skip: skipWithout
     for (const actor of [first, second]) assert.deepEqual(await actor.says(), { resumed: true });
     await using reader = await hub.connect();
     for (const name of ["first", "second"]) {
-      using array = (await reader.open(name)).as("float32");
+      using array = (await reader.open(name)).expectDType("float32");
       assert.equal((await array.read())[255], 355);
     }
     first.kill("SIGKILL");

@@ -46,11 +46,11 @@ describe("a producer that is killed", () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using actor = await producer(testHub, "frame", "held", "publish");
-    using array = (await hub.open("frame")).as("float32");
+    using array = (await hub.open("frame")).expectDType("float32");
     await kill(actor);
     await until("the owner's lease has ended", async () => (await hub.status()).leases === 1);
     assert.equal((await array.read())[999], 1099);
-    using again = (await hub.open("frame", { wait: false })).as("float32");
+    using again = (await hub.open("frame", { wait: false })).expectDType("float32");
     assert.equal((await again.read())[0], 100);
     again.close();
     array.close();
@@ -63,7 +63,7 @@ describe("a producer that is killed", () => {
     await kill(actor);
     await using hub = await testHub.connect();
     await until("its lease has ended", async () => (await hub.status()).leases === 0);
-    using array = (await hub.open("frame")).as("float32");
+    using array = (await hub.open("frame")).expectDType("float32");
     assert.equal((await array.read())[999], 1099);
     array.close();
     assert.equal((await hub.list()).length, 1);
@@ -107,7 +107,7 @@ describe("a client that is stopped", () => {
     await using hub = await testHub.connect();
     await using actor = await producer(testHub, "frame", "held", "publish");
     actor.kill("SIGSTOP");
-    using array = (await hub.open("frame")).as("float32");
+    using array = (await hub.open("frame")).expectDType("float32");
     assert.equal((await array.read())[0], 100);
     using other = await hub.create("other", { dtype: "int32", shape: [1] });
     await other.publish();
@@ -124,10 +124,10 @@ describe("a hub that is killed, to clients that do not look for the next one", (
   it("leaves its clients what they have mapped, tells them, and is followed by another at the same place", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect({ reconnect: false });
-    using made = (await hub.create("frame", { dtype: "int32", shape: [3] })).as("int32");
+    using made = (await hub.create("frame", { dtype: "int32", shape: [3] })).expectDType("int32");
     await made.write([1, 2, 3]);
     await made.publish();
-    using array = (await hub.open("frame", { access: "read-write" })).as("int32");
+    using array = (await hub.open("frame", { access: "read-write" })).expectDType("int32");
     const told = new Promise((resolve) => hub.onEnd(resolve));
     const waiting = hub.open("never");
     testHub.kill("SIGKILL");

@@ -55,7 +55,7 @@ describe("a hub that is killed", () => {
     await bundle.publish();
     using timeline = await owner.createTimeline("steps");
     using unpublished = await owner.create("unpublished", ITEM);
-    using read = (await reader.open("held", { access: "read-write" })).as("int32");
+    using read = (await reader.open("held", { access: "read-write" })).expectDType("int32");
     using steps = await reader.openTimeline("steps");
     const [objects, { leases }] = [await reader.list(), await reader.status()];
     await restart(testHub, owner, reader);
@@ -66,12 +66,15 @@ describe("a hub that is killed", () => {
     assert.deepEqual([status.leases, status.withoutMemory, status.clients, status.detached], [leases, 0, 2, 0]);
     await read.write([10, 11, 12]);
     await using third = await testHub.connect();
-    using again = (await third.open("held", { access: "read-write" })).as("int32");
+    using again = (await third.open("held", { access: "read-write" })).expectDType("int32");
     assert.deepEqual([...(await again.read())], [10, 11, 12]);
-    using other = (await third.open("pinned")).as("int32");
+    using other = (await third.open("pinned")).expectDType("int32");
     assert.deepEqual([...(await other.read())], [4, 5, 6]);
     using whole = await third.openBundle("bundle");
-    assert.deepEqual([whole.metadata, [...(await whole.array("b").as("int32").read())]], [{ unit: "m" }, [7, 8, 9]]);
+    assert.deepEqual(
+      [whole.metadata, [...(await whole.array("b").expectDType("int32").read())]],
+      [{ unit: "m" }, [7, 8, 9]],
+    );
     using theirs = await third.openTimeline("steps");
     timeline.signal(5);
     await Promise.all([theirs.wait(5), steps.wait(5)]);
@@ -114,14 +117,14 @@ describe("a hub that is killed", () => {
     await using reader = await testHub.connect(STARTS);
     await using actor = new Actor(PRODUCES, { args: [testHub.socket, "frame", "held", "publish", "1000"] });
     await actor.says();
-    using array = (await reader.open("frame")).as("float32");
+    using array = (await reader.open("frame")).expectDType("float32");
     await kill(actor);
     await until("the owner's lease has ended", async () => (await reader.status()).leases === 1);
     await restart(testHub, reader);
     await using third = await testHub.connect();
-    using read = (await third.open("frame")).as("float32");
+    using read = (await third.open("frame")).expectDType("float32");
     assert.equal((await read.read())[999], 1099);
-    using written = (await third.open("frame", { access: "read-write" })).as("float32");
+    using written = (await third.open("frame", { access: "read-write" })).expectDType("float32");
     await written.write(new Float32Array(1000).fill(7));
     assert.equal((await array.read())[999], 7);
   });

@@ -34,7 +34,7 @@ describe("arrays of a pool", () => {
     const { bits } = (await actor.says()) as { bits: string };
     const values = await one.read();
     assert.equal(bits, Buffer.from(values.buffer).toString("base64"));
-    using opened = (await hub.open("other")).as("float32");
+    using opened = (await hub.open("other")).expectDType("float32");
     assert.deepEqual([opened.buffer.mechanism, (await opened.read())[999]], ["pool", 7]);
     const [summary] = await hub.list();
     assert.deepEqual([summary?.descriptor.mechanism, summary?.descriptor.pooled?.pool], ["pool", pool.id]);
@@ -63,7 +63,7 @@ describe("an array shared through the hub", () => {
     const { bits } = (await consumer.says()) as { bits: string };
     assert.ok(Buffer.from(wanted.buffer).equals(Buffer.from(bits, "base64")));
     await using hub = await testHub.connect();
-    using array = (await hub.open("frame")).as("float32");
+    using array = (await hub.open("frame")).expectDType("float32");
     assert.deepEqual(await array.read(), wanted);
     consumer.goOn();
     await consumer.says();
@@ -91,7 +91,7 @@ describe("an array shared through the hub", () => {
     await roundTrips(hub);
     assert.equal(opened, false);
     await made.publish();
-    using array = (await opening).as("int32");
+    using array = (await opening).expectDType("int32");
     assert.deepEqual([...(await array.read())], [1, 2, 3]);
     assert.equal(array.object, made.object);
   });
@@ -144,8 +144,8 @@ describe("an array shared through the hub", () => {
     using made = await hub.create("frame", { dtype: "int32", shape: [2, 2] });
     await made.write([1, 2, 3, 4]);
     await made.publish();
-    using one = (await hub.open("frame")).as("int32");
-    using other = (await hub.open("frame")).as("int32");
+    using one = (await hub.open("frame")).expectDType("int32");
+    using other = (await hub.open("frame")).expectDType("int32");
     const row = one.slice(1);
     assert.deepEqual([...(await row.read())], [3, 4]);
     one.close();
@@ -163,7 +163,7 @@ describe("an array shared through the hub", () => {
     await using hub = await testHub.connect();
     using made = await hub.create("frame", { dtype: "int32", shape: [2] });
     await made.publish();
-    using reader = (await hub.open("frame")).as("int32");
+    using reader = (await hub.open("frame")).expectDType("int32");
     await assert.rejects(reader.write([1, 2]), (error) => hasCode(error, "READ_ONLY"));
     await assert.rejects(reader.clear(), (error) => hasCode(error, "READ_ONLY"));
     assert.throws(
@@ -198,14 +198,14 @@ describe("a bundle shared through the hub", () => {
       none: { dtype: "bool", shape: [0] },
     } as const;
     using made = await hub.createBundle("model", arrays, { metadata });
-    await made.array("w").as("float32").write([1, 2, 3, 4]);
-    await made.array("b").as("int64").write([5n, -6n, 7n]);
+    await made.array("w").expectDType("float32").write([1, 2, 3, 4]);
+    await made.array("b").expectDType("int64").write([5n, -6n, 7n]);
     await made.publish();
     using model = await reader.openBundle("model");
     assert.deepEqual(model.names(), ["w", "b", "none"]);
     assert.deepEqual({ ...model.metadata }, metadata);
-    assert.deepEqual([...(await model.array("w").as("float32").read())], [1, 2, 3, 4]);
-    assert.deepEqual([...(await model.array("b").as("int64").read())], [5n, -6n, 7n]);
+    assert.deepEqual([...(await model.array("w").expectDType("float32").read())], [1, 2, 3, 4]);
+    assert.deepEqual([...(await model.array("b").expectDType("int64").read())], [5n, -6n, 7n]);
     assert.equal((await model.array("none").read()).length, 0);
     assert.throws(
       () => model.array("other"),

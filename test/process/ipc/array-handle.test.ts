@@ -48,13 +48,15 @@ describe("the handle of an array", () => {
   it("opens it in another process, and a slice with its shape, strides and offset", async () => {
     const { actor, shared } = await sharer();
     await using _ = actor;
-    using whole = IpcArrayHandle.from(shared.whole).open(device, { access: "read-write", label: "whole" }).as("int32");
+    using whole = IpcArrayHandle.from(shared.whole)
+      .open(device, { access: "read-write", label: "whole" })
+      .expectDType("int32");
     assert.deepEqual([whole.shape, whole.strides, whole.buffer.mechanism], [[4, 6], [6, 1], "legacy"]);
     assert.deepEqual(
       await whole.read(),
       Int32Array.from({ length: 24 }, (_, i) => i),
     );
-    using part = open(shared.part).as("int32");
+    using part = open(shared.part).expectDType("int32");
     assert.deepEqual(
       [part.shape, part.strides],
       [
@@ -104,7 +106,7 @@ describe("the handle of an array", () => {
   it("opens for reading unless told otherwise", async () => {
     const { actor, shared } = await sharer();
     await using _ = actor;
-    using array = open(shared.whole).as("int32");
+    using array = open(shared.whole).expectDType("int32");
     await assert.rejects(array.write(new Int32Array(24)), (error) => hasCode(error, "READ_ONLY"));
     refused("READ_ONLY", () =>
       device.driver.fill(device.driver.createStream(0), array.buffer.pointer, { elementBytes: 1, value: 1 }, 1),
@@ -115,7 +117,7 @@ describe("the handle of an array", () => {
 
   it("outlives its exporter where it is open, and is opened no more", async () => {
     const { actor, shared } = await sharer();
-    using array = open(shared.whole).as("int32");
+    using array = open(shared.whole).expectDType("int32");
     actor.kill("SIGKILL");
     await actor.exited();
     await actor[Symbol.asyncDispose]();

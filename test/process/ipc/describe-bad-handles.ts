@@ -125,7 +125,7 @@ export function describeBadHandles(subject: BadHandlesSubject): void {
     it("for writing, where they were opened for reading", async () => {
       const { actor, whole } = await sharer();
       await using _ = actor;
-      using array = open(whole).as("int32");
+      using array = open(whole).expectDType("int32");
       before = counting.counts();
       await refused("READ_ONLY", () => array.write(new Int32Array(24)));
       await refused("READ_ONLY", () => array.slice(0).write(new Int32Array(6)));

@@ -80,11 +80,11 @@ describe("offer and receiveOffer", () => {
   it("map one memory, which stays when the offer ends", async () => {
     await using offered = offer(path, array);
     using received = await receiveOffer(path, { access: "read-write" });
-    await received.array.as("int32").write([4, 5, 6]);
+    await received.array.expectDType("int32").write([4, 5, 6]);
     assert.deepEqual([...(await array.read())], [4, 5, 6]);
     offered.close();
     offered.close();
-    assert.deepEqual([...(await received.array.as("int32").read())], [4, 5, 6]);
+    assert.deepEqual([...(await received.array.expectDType("int32").read())], [4, 5, 6]);
     await until("the producer is seen to be gone", () => {
       try {
         received.acknowledge();
@@ -138,7 +138,7 @@ describe("offer and receiveOffer", () => {
     await using _offered = offer(path, array, { access: "read" });
     await assert.rejects(receiveOffer(path, { access: "read-write" }), code("READ_ONLY"));
     using received = await receiveOffer(path);
-    assert.deepEqual([...(await received.array.as("int32").read())], [1, 2, 3]);
+    assert.deepEqual([...(await received.array.expectDType("int32").read())], [1, 2, 3]);
   });
 
   it("refuse a place that is taken, by another offer or a file", async () => {

@@ -37,8 +37,8 @@ describe("shared without a hub", () => {
     const { actor, documents } = await sharer();
     await using _ = actor;
     using device = Device.open("host");
-    using one = (await openShared(documents.pooled, { device, access: "read-write" })).as("float32");
-    using other = (await openShared(documents.pooled, { device })).as("float32");
+    using one = (await openShared(documents.pooled, { device, access: "read-write" })).expectDType("float32");
+    using other = (await openShared(documents.pooled, { device })).expectDType("float32");
     assert.equal(one.buffer.mechanism, "pool");
     assert.equal((await one.read())[999], 1099);
     await one.slice(0).write([-1]);
@@ -75,7 +75,7 @@ describe("shared without a hub", () => {
     using _runtime = new TestRuntime();
     const { actor, documents } = await sharer();
     await using _ = actor;
-    using opened = (await openShared(documents.legacy)).as("int16");
+    using opened = (await openShared(documents.legacy)).expectDType("int16");
     assert.deepEqual([...(await opened.read())], [3, 4, 5]);
   });
 

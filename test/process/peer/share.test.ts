@@ -51,7 +51,7 @@ describe("messages of child_process.fork", () => {
         child.send(shared.document);
         const answer = await answerOf(child);
         const document = serialization === "json" ? answer : (answer as { document: unknown }).document;
-        using opened = (await openShared(document)).as("float32");
+        using opened = (await openShared(document)).expectDType("float32");
         child.send("opened");
         assert.deepEqual(await soon("the child ends", exited), [0, null]);
         assert.deepEqual([(await array.read())[0], (await array.read())[1023]], [-100, -1123]);

@@ -16,13 +16,13 @@ const PINNED = { dtype: "int32", shape: [3], lifetime: "pinned" } as const;
 /** Leaves a pinned array that no process holds. */
 async function leavePinned(testHub: TestHub, name: string, values: readonly number[]): Promise<void> {
   await using hub = await testHub.connect();
-  using made = (await hub.create(name, PINNED)).as("int32");
+  using made = (await hub.create(name, PINNED)).expectDType("int32");
   await made.write(values);
   await made.publish();
 }
 
 async function read(hub: Hub, name: string): Promise<number[]> {
-  using opened = (await hub.open(name, { wait: false })).as("int32");
+  using opened = (await hub.open(name, { wait: false })).expectDType("int32");
   return [...(await opened.read())];
 }
 
@@ -66,7 +66,7 @@ describe("a hub with a keeper", () => {
     await using testHub = await TestHub.start();
     await leavePinned(testHub, "model", [1, 2, 3]);
     await using hub = await testHub.connect();
-    using held = (await hub.create("held", { dtype: "int32", shape: [1] })).as("int32");
+    using held = (await hub.create("held", { dtype: "int32", shape: [1] })).expectDType("int32");
     await held.publish();
     const keeper = await keeperOf(hub);
     const before = await hub.status();
@@ -224,7 +224,7 @@ describe("a hub with a keeper", () => {
     await leavePinned(testHub, "model", [1, 2, 3]);
     await using hub = await testHub.connect();
     await using other = await testHub.connect();
-    using held = (await hub.create("held", { dtype: "int32", shape: [1] })).as("int32");
+    using held = (await hub.create("held", { dtype: "int32", shape: [1] })).expectDType("int32");
     await held.publish();
     using _open = await other.open("held");
     const before = await hub.status();

@@ -38,7 +38,9 @@ class ServiceRig {
 /** Leaves a pinned array that nobody holds. */
 async function leavePinned(rig: ServiceRig, name: string, values: readonly number[]): Promise<void> {
   const hub = await rig.connect();
-  const made = (await hub.create(name, { dtype: "int32", shape: [values.length], lifetime: "pinned" })).as("int32");
+  const made = (await hub.create(name, { dtype: "int32", shape: [values.length], lifetime: "pinned" })).expectDType(
+    "int32",
+  );
   await made.write(values);
   await made.publish();
   await hub.close();
@@ -46,7 +48,7 @@ async function leavePinned(rig: ServiceRig, name: string, values: readonly numbe
 
 async function read(rig: ServiceRig, name: string): Promise<number[]> {
   const hub = await rig.connect();
-  const opened = (await hub.open(name, { wait: false, access: "read-write" })).as("int32");
+  const opened = (await hub.open(name, { wait: false, access: "read-write" })).expectDType("int32");
   const values = [...(await opened.read())];
   opened.close();
   await hub.close();

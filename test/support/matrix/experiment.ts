@@ -243,7 +243,7 @@ async function checkVisible(world: World, { step }: Cell, stamp: number): Promis
     assert.ok(hasCode(error, "NOT_FOUND"), String(error));
     return;
   }
-  const found = stampOf((await array.as("int32").read()) as Int32Array);
+  const found = stampOf((await array.expectDType("int32").read()) as Int32Array);
   array.close();
   assert.ok(step !== "create" && step !== "write", "nobody sees what was not published");
   assert.equal(found, stamp);
@@ -274,7 +274,7 @@ async function grantIfPublished(
     if (error instanceof CudaIpcError && mayFailWith.includes(error.code)) return true;
     throw error;
   }
-  assertStamp((await array.as("int32").read()) as Int32Array, stamp, "what the bystander waited for");
+  assertStamp((await array.expectDType("int32").read()) as Int32Array, stamp, "what the bystander waited for");
   array.close();
   return true;
 }

@@ -118,15 +118,19 @@ export class World {
       ...(this.#hub instanceof KeptHub ? ([["unheld", UNHELD_STAMP]] as const) : []),
     ] as const) {
       const again = await this.bystander.open(name, { wait: false });
-      assertStamp((await again.as("int32").read()) as Int32Array, stamp, `"${name}", opened anew`);
+      assertStamp((await again.expectDType("int32").read()) as Int32Array, stamp, `"${name}", opened anew`);
       again.close();
     }
   }
 
   /** What needs no hub. */
   async checkMapped(): Promise<void> {
-    assertStamp((await this.#own.as("int32").read()) as Int32Array, OWN_STAMP, "the bystander's own array");
-    assertStamp((await this.#pinned.as("int32").read()) as Int32Array, PINNED_STAMP, "what the bystander holds");
+    assertStamp((await this.#own.expectDType("int32").read()) as Int32Array, OWN_STAMP, "the bystander's own array");
+    assertStamp(
+      (await this.#pinned.expectDType("int32").read()) as Int32Array,
+      PINNED_STAMP,
+      "what the bystander holds",
+    );
   }
 
   /** All leave; the processes and the hub hold what they held at the start, but for opens that the bystander still waits for. */

@@ -127,7 +127,7 @@ describe("DeviceArray on the host device", () => {
     const it = array("float32", 4);
     await assert.rejects(it.write([1, 2, 3]), RangeError);
     await assert.rejects(it.write(new Int32Array(4) as never), TypeError);
-    assert.throws(() => it.as("int32"), TypeError);
+    assert.throws(() => it.expectDType("int32"), TypeError);
   });
 
   it("throws CLOSED from everything once it is closed, its slices included", async () => {

@@ -41,9 +41,9 @@ describe("sharing without a hub", () => {
     using shared = share(array);
     using opened = await openShared(JSON.parse(JSON.stringify(shared)));
     assert.deepEqual([opened.dtype, opened.shape, opened.strides], ["int32", [2, 3], [3, 1]]);
-    assert.deepEqual([...(await opened.as("int32").read())], [1, 2, 3, 4, 5, 6]);
+    assert.deepEqual([...(await opened.expectDType("int32").read())], [1, 2, 3, 4, 5, 6]);
     await assert.rejects(opened.write([0, 0, 0, 0, 0, 0]), code("READ_ONLY"));
-    using writable = (await openShared(shared.document, { access: "read-write" })).as("int32");
+    using writable = (await openShared(shared.document, { access: "read-write" })).expectDType("int32");
     await writable.write([6, 5, 4, 3, 2, 1]);
     assert.deepEqual([...(await array.read())], [6, 5, 4, 3, 2, 1]);
   });
@@ -53,7 +53,7 @@ describe("sharing without a hub", () => {
     await array.write([1, 2, 3, 4, 5, 6]);
     using shared = share(array.slice({}, { start: 2, step: -1 }).transpose());
     using opened = await openShared(shared.document);
-    assert.deepEqual([...(await opened.as("int32").read())], [3, 6, 2, 5, 1, 4]);
+    assert.deepEqual([...(await opened.expectDType("int32").read())], [3, 6, 2, 5, 1, 4]);
   });
 
   it("opens a buffer as a buffer and as bytes, and an array as the buffer that it lies in", async () => {
@@ -63,7 +63,7 @@ describe("sharing without a hub", () => {
     assert.equal(shared.document.kind, "buffer");
     using opened = await openSharedBuffer(shared.document);
     assert.deepEqual([opened.byteLength, ...opened.view()], [5, 1, 2, 3, 4, 5]);
-    using bytes = (await openShared(shared.document)).as("uint8");
+    using bytes = (await openShared(shared.document)).expectDType("uint8");
     assert.deepEqual([...(await bytes.read())], [1, 2, 3, 4, 5]);
     using sharedArray = share(newArray());
     using whole = await openSharedBuffer(sharedArray.document);
@@ -75,7 +75,7 @@ describe("sharing without a hub", () => {
     await array.write([1, 2, 3, 4, 5, 6]);
     const shared = share(array);
     array.close();
-    using opened = (await openShared(shared.document)).as("int32");
+    using opened = (await openShared(shared.document)).expectDType("int32");
     shared.close();
     shared.close();
     assert.deepEqual([...(await opened.read())], [1, 2, 3, 4, 5, 6]);
@@ -253,7 +253,7 @@ describe("sharing without a hub", () => {
       { sum: number; document: unknown },
     ];
     assert.equal(message.sum, 21);
-    using opened = (await openShared(message.document)).as("int32");
+    using opened = (await openShared(message.document)).expectDType("int32");
     assert.deepEqual([...(await opened.read())], [2, 4, 6, 8, 10, 12]);
     worker.postMessage("done");
     await soon("the thread ends", exited);

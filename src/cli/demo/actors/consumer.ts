@@ -10,7 +10,7 @@ await play(async ({ hub, say, reached, told }) => {
   const startMs = performance.now();
   using opened = await hub.open(ARRAY_NAME, { access: "read-write", wait: false });
   say(`opened "${ARRAY_NAME}" by its name, without a copy, in ${durationWords(performance.now() - startMs)}`);
-  const array = opened.as("float32");
+  const array = opened.expectDType("float32");
   await verifyArray(array, producedValue);
   say(`read every element: ${sizeWords(array.byteLength)} verified`);
   await fillArray(array, consumedValue);

@@ -14,7 +14,7 @@ await play(async ({ hub, say, reached, told }) => {
   for (const time of ["first", "second"]) {
     await told(`read, ${time} time`);
     const startMs = performance.now();
-    await verifyArray(opened.as("float32"), producedValue);
+    await verifyArray(opened.expectDType("float32"), producedValue);
     say(
       `read every element: ${sizeWords(opened.byteLength)} verified in ${durationWords(performance.now() - startMs)}`,
     );

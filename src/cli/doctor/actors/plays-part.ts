@@ -35,7 +35,7 @@ async function event(device: Device): Promise<void> {
 
 /** Opens memory of a pool of the other process, and writes to it. */
 async function pool(device: Device): Promise<void> {
-  using array = (await openShared(await told(), { device, access: "read-write", ...WAIT })).as("uint8");
+  using array = (await openShared(await told(), { device, access: "read-write", ...WAIT })).expectDType("uint8");
   verifyPattern(await array.read(), "memory of a pool");
   await array.write(probePattern(PROBE_BYTES, 100));
 }

@@ -6,13 +6,13 @@ import { connect } from "../../../../src/client/connect.js";
 import { argument, say } from "../../../support/actor-side.js";
 
 await using hub = await connect({ socket: argument(0), start: false, device: argument(1) });
-using pooled = (await hub.open("pooled", { access: "read-write" })).as("int32");
+using pooled = (await hub.open("pooled", { access: "read-write" })).expectDType("int32");
 using bundle = await hub.openBundle("bundle");
-using pinned = (await hub.open("pinned")).as("uint8");
+using pinned = (await hub.open("pinned")).expectDType("uint8");
 using timeline = await hub.openTimeline("steps");
 say({
   pooled: [(await pooled.read())[999], pooled.buffer.mechanism],
-  bundle: [...(await bundle.array("b").as("int64").read())].map(Number),
+  bundle: [...(await bundle.array("b").expectDType("int64").read())].map(Number),
   metadata: bundle.metadata,
   pinned: [...(await pinned.read())],
   holders: (await hub.inspect("pooled")).holders.length,

@@ -16,7 +16,7 @@ async function attempt(open: () => unknown): Promise<unknown> {
   }
 }
 
-using pooled = (await openShared(documents.pooled, { device, access: "read-write" })).as("float32");
+using pooled = (await openShared(documents.pooled, { device, access: "read-write" })).expectDType("float32");
 using followed = await FollowedMemory.open(device, documents.growing);
 using timeline = await openSharedTimeline(device, documents.timeline);
 say({

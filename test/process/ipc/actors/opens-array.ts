@@ -6,7 +6,7 @@ const device = Device.open(argument(0));
 {
   using array = IpcArrayHandle.from(JSON.parse(argument(1)))
     .open(device, { access: "read-write" })
-    .as("int32");
+    .expectDType("int32");
   const values = await array.read();
   await array.write(values.map((value) => value * 2));
   say([...values]);

@@ -18,7 +18,7 @@ function held(name: string): SharedArray {
 }
 
 async function read(array: SharedArray): Promise<number> {
-  return stampOf((await array.as("int32").read()) as Int32Array);
+  return stampOf((await array.expectDType("int32").read()) as Int32Array);
 }
 
 async function carryOut(order: OrderMessage): Promise<unknown> {
@@ -30,7 +30,7 @@ async function carryOut(order: OrderMessage): Promise<unknown> {
       return undefined;
     }
     case "write":
-      await held(order.name).as("int32").write(stampedValues(order.stamp));
+      await held(order.name).expectDType("int32").write(stampedValues(order.stamp));
       return undefined;
     case "publish":
       await held(order.name).publish({ timeoutMs });

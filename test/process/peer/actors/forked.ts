@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { Device, DeviceArray, openShared, share } from "../../../../src/index.js";
 
 const [document] = await once(process, "message");
-using array = (await openShared(document, { access: "read-write" })).as("float32");
+using array = (await openShared(document, { access: "read-write" })).expectDType("float32");
 const values = await array.read();
 await array.write(values.map((value) => value * -1));
 using device = Device.open("host");

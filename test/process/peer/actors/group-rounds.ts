@@ -10,7 +10,7 @@ using own = DeviceArray.allocate(device, { dtype: "int32", shape: [size] });
 using shared = share(own);
 const documents = await group.allGather(shared.document);
 const opened = await Promise.all(documents.map((document) => openShared(document, { access: "read-write" })));
-const views = opened.map((array) => array.as("int32").view());
+const views = opened.map((array) => array.expectDType("int32").view());
 let wrong = 0;
 for (let round = 1; round <= rounds; round += 1) {
   for (const view of views) view[rank] = round * 1000 + rank;

@@ -6,7 +6,7 @@ import { argument, say, told } from "../../../support/actor-side.js";
 say("here");
 try {
   const document = await readHandleFile(argument(0), { stale: argument(1) as "refuse" | "wait" });
-  using array = (await openShared(document)).as("int32");
+  using array = (await openShared(document)).expectDType("int32");
   say((await array.read())[0]);
   await told();
   say((await array.read())[999]);

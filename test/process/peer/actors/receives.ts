@@ -5,7 +5,7 @@ import { argument, say } from "../../../support/actor-side.js";
 say("here");
 try {
   using received = await receiveOffer(argument(0));
-  const values = await received.array.as("int32").read();
+  const values = await received.array.expectDType("int32").read();
   const wrong = values.filter((value, i) => value !== ((i * 2 + 1337) ^ 0xdeadbeef)).length;
   if (argument(1) === "acknowledge") received.acknowledge();
   say({ elements: values.length, wrong });

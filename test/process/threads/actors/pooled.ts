@@ -6,6 +6,6 @@ export default async function share({ socket, index }: { socket: string; index: 
   const array = await hub.create(`task-${index}`, { dtype: "int32", shape: [4] });
   await array.write(new Int32Array(4).fill(index));
   await array.publish();
-  const opened = (await hub.open(`task-${index}`)).as("int32");
+  const opened = (await hub.open(`task-${index}`)).expectDType("int32");
   return (await opened.read())[3] as number;
 }

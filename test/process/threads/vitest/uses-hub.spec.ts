@@ -8,6 +8,6 @@ it("shares an array", async () => {
   const array = await hub.create("of-vitest", { dtype: "int32", shape: [4] });
   await array.write(Int32Array.of(1, 2, 3, 4));
   await array.publish();
-  const opened = (await hub.open("of-vitest")).as("int32");
+  const opened = (await hub.open("of-vitest")).expectDType("int32");
   if ((await opened.read())[3] !== 4) throw new Error("the array has other values");
 });

@@ -2,7 +2,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { Device, DeviceArray, openShared, share } from "../../../../src/index.js";
 
-using opened = (await openShared(workerData)).as("int32");
+using opened = (await openShared(workerData)).expectDType("int32");
 const values = await opened.read();
 using device = Device.open("host");
 using doubled = DeviceArray.allocate(device, { dtype: "int32", shape: [values.length] });
