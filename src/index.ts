@@ -20,8 +20,22 @@ export type { JsonValue, Meta } from "./channel/message-meta.js";
 export type { ReceivedSlot } from "./channel/received-slot.js";
 export type { StreamableMessage, StreamedMessage } from "./channel/web-streams.js";
 export { type ConnectOptions, connect } from "./client/connect.js";
-export type { CreateBundleOptions, CreateOptions, Hub, Inspection, OpenOptions, SharingOptions } from "./client/hub.js";
+export type { Hub } from "./client/hub.js";
 export type { Reconnected } from "./client/hub-link.js";
+export type {
+  CreateBundleOptions,
+  CreateOptions,
+  FileProgress,
+  Inspection,
+  Loaded,
+  LoadOptions,
+  OpenArrayOptions,
+  OpenOptions,
+  PutOptions,
+  Saved,
+  SaveOptions,
+  SharingOptions,
+} from "./client/hub-options.js";
 export type { Placement } from "./client/placement.js";
 export type { SharedArray } from "./client/shared-array.js";
 export type { SharedBundle } from "./client/shared-bundle.js";
@@ -30,6 +44,7 @@ export type { DeviceFacts, Mechanism } from "./driver/gpu-driver.js";
 export type { KernelParameter } from "./driver/kernel-calls.js";
 export type { Comparison } from "./driver/operation-calls.js";
 export type { PoolStatistics } from "./driver/pool-calls.js";
+export type { FileFormat } from "./files/file-format.js";
 export type { OperationOptions } from "./gpu/array-operations.js";
 export type { AllocateOptions, CloseOptions, ImportOptions } from "./gpu/buffer-options.js";
 export { endTimelineOfDead } from "./gpu/dead-timeline.js";

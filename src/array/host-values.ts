@@ -118,6 +118,11 @@ export function fromHostBytes<D extends DType>(dtype: D, bytes: Uint8Array): Hos
   return new arrayType(aligned.buffer, aligned.byteOffset, aligned.byteLength / entryBytes);
 }
 
+/** `Float32Array`, or undefined for what is no typed array. */
+export function typedArrayNameOf(value: unknown): string | undefined {
+  return isTypedArray(value) ? typedArrayName(value) : undefined;
+}
+
 function checkCount(dtype: DType, entries: number, elementCount: number): void {
   const wanted = elementCount * hostEntriesPerElement(dtype);
   if (entries === wanted) return;

@@ -48,13 +48,32 @@ export class Deadline {
 
   /** The same attempt without an end, for what must be finished once it was begun. */
   unlimited(): Deadline {
-    return new Deadline(this.#what, {}, Number.POSITIVE_INFINITY);
+    return this.another(Number.POSITIVE_INFINITY);
+  }
+
+  /** The same attempt with another limit and without the signal, for what undoes it. */
+  another(timeoutMs: number): Deadline {
+    return new Deadline(this.#what, {}, timeoutMs);
+  }
+
+  /** What is left of it, for a step of the attempt. Without an end the step's own default holds. */
+  rest(): WaitOptions {
+    const isEndless = this.#endMs === Number.POSITIVE_INFINITY;
+    return { signal: this.signal, timeoutMs: isEndless ? undefined : this.remainingMs };
+  }
+
+  /** The error of a step, in the words of the whole attempt if it was this deadline that ended the step. */
+  named(error: unknown): unknown {
+    const code = error instanceof CudaIpcError ? error.code : undefined;
+    if (code === "TIMEOUT" && this.remainingMs === 0) return this.timedOut(undefined, error);
+    if (code === "ABORTED" && this.signal?.aborted) return this.aborted();
+    return error;
   }
 
   /** @param found who or what it was that kept this waiting, in words */
-  timedOut(found = this.#why?.()): CudaIpcError {
+  timedOut(found = this.#why?.(), cause?: unknown): CudaIpcError {
     const why = found === undefined || found === "" ? "" : `; ${found}`;
-    return new CudaIpcError("TIMEOUT", `Cannot ${this.#what}: not done within ${this.timeoutMs} ms${why}`);
+    return new CudaIpcError("TIMEOUT", `Cannot ${this.#what}: not done within ${this.timeoutMs} ms${why}`, { cause });
   }
 
   aborted(): CudaIpcError {

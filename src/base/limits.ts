@@ -64,8 +64,12 @@ export const limits = {
   bundleArraysMax: 1_000_000,
   /** Header of an .npy file; numpy itself refuses more than 10,000 bytes unless told otherwise. */
   npyHeaderBytesMax: 64 * KiB,
-  /** Header of a .safetensors file; the limit of the reference implementation. */
+  /** Header of a .safetensors file, and of all shards of a model together; the limit of the reference implementation. */
   safetensorsHeaderBytesMax: 100_000_000,
+  /** The index of a folder of .safetensors files. */
+  shardIndexBytesMax: 64 * MiB,
+  /** Files of one folder that are loaded as one bundle: all of them are open at a time. */
+  shardsMax: 4096,
   /** The piece of a transfer that one lane works on at a time, and so the pinned memory of a lane. */
   stagingBytes: 4 * MiB,
   /** Lanes of one device: pieces of transfers that are under way at a time, and with `stagingBytes` its pinned memory. */

@@ -1,8 +1,8 @@
 /** What an array holds, in a few numbers and its first values, found without ever holding all of it. */
 import { isArithmetic } from "../array/arithmetic.js";
 import { type Statistics, StatisticsAccumulator } from "../array/statistics.js";
+import { readFirst, readPiecesInAnyOrder } from "../files/array-pieces.js";
 import type { DeviceArray } from "../gpu/device-array.js";
-import { readFirst, readPiecesInAnyOrder } from "./array-pieces.js";
 import type { CommandContext } from "./command-context.js";
 import { startProgress } from "./progress.js";
 import { valueTexts } from "./value-text.js";

@@ -22,6 +22,16 @@ const hints: readonly Hint[] = [
     message: /: it has \d+ bytes, (no whole number of )?\w+(\[.*\] has \d+)?$/s,
     hint: "Correct --dtype or --shape.",
   },
+  {
+    code: "INVALID_FILE",
+    message: /: the folder has /,
+    hint: "Name a file, or a folder of .safetensors files with their index.",
+  },
+  {
+    code: "WRONG_KIND",
+    message: /^Cannot save .* to /s,
+    hint: "Name a .safetensors file, or one of its arrays with --array.",
+  },
   { code: "NOT_FOUND", message: /^Cannot take array /, hint: "See its arrays with: cuda-ipc inspect NAME --all" },
   {
     code: "PEER_GONE",

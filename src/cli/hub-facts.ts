@@ -1,5 +1,6 @@
 /** The types of what the hub tells, by the names that the commands use for them. */
-import type { Hub, Inspection } from "../client/hub.js";
+import type { Hub } from "../client/hub.js";
+import type { Inspection } from "../client/hub-options.js";
 import type { DeviceBuffer } from "../gpu/device-buffer.js";
 
 export type ObjectSummary = Inspection["object"];

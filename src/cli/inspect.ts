@@ -1,7 +1,8 @@
 /** `cuda-ipc inspect NAME`: everything about one shared object, its values included. */
 import type { Command } from "commander";
 import { CudaIpcError } from "../base/errors.js";
-import type { Hub, Inspection } from "../client/hub.js";
+import type { Hub } from "../client/hub.js";
+import type { Inspection } from "../client/hub-options.js";
 import { SharedArray } from "../client/shared-array.js";
 import type { SharedBundle } from "../client/shared-bundle.js";
 import type { DeviceArray } from "../gpu/device-array.js";

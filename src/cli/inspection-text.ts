@@ -5,7 +5,7 @@ import { contiguousStrides } from "../array/layout.js";
 import type { Statistics } from "../array/statistics.js";
 import { uuidOf } from "../base/device-reference.js";
 import type { ChannelStatistics } from "../channel/channel-observer.js";
-import type { Inspection } from "../client/hub.js";
+import type { Inspection } from "../client/hub-options.js";
 import type { Placement } from "../client/placement.js";
 import type { ArrayValues } from "./array-values.js";
 import { channelRows, readerLines } from "./channel/channel-text.js";

@@ -1,11 +1,29 @@
 /** A progress bar on standard error, where a person watches it. */
 import { Presets, SingleBar } from "cli-progress";
+import type { FileProgress } from "../client/hub-options.js";
 import type { Terminal } from "./terminal.js";
 import { sizeWords } from "./words.js";
 
-export interface Progress {
+interface FileProgressBar {
+  onProgress(progress: FileProgress): void;
+  stop(): void;
+}
+
+interface Progress {
   update(doneBytes: number): void;
   stop(): void;
+}
+
+/** A bar for what a call of the library tells of its progress: it appears once the size is known. */
+export function fileProgress(terminal: Terminal, verb: string): FileProgressBar {
+  let bar: Progress | undefined;
+  return {
+    onProgress: ({ doneBytes, totalBytes }) => {
+      bar ??= startProgress(terminal, verb, totalBytes);
+      bar.update(doneBytes);
+    },
+    stop: () => bar?.stop(),
+  };
 }
 
 /** Takes the bar away again when it is stopped: what was done is said in a line of its own. */

@@ -1,21 +1,17 @@
-/** `cuda-ipc put NAME FILE`: a file into shared memory, where it stays until it is removed. */
-import type { FileHandle } from "node:fs/promises";
+/** `cuda-ipc put NAME FILE`: a file or folder into shared memory, where it stays until it is removed. */
 import { type Command, Option } from "commander";
 import type { DType } from "../array/dtype.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import type { CreateOptions, Hub } from "../client/hub.js";
-import type { SharedArray } from "../client/shared-array.js";
-import type { SharedBundle } from "../client/shared-bundle.js";
-import { detectFileFormat, type FileFormat } from "../files/file-format.js";
-import { DeviceBuffer } from "../gpu/device-buffer.js";
-import { readFileInto } from "../gpu/file-transfer.js";
+import type { Hub } from "../client/hub.js";
+import type { CreateOptions, Loaded } from "../client/hub-options.js";
+import type { FileFormat } from "../files/file-format.js";
+import { detectSourceFormat } from "../files/load-source.js";
 import { parseDTypeName, parseShape } from "./arguments.js";
 import type { CommandContext } from "./command-context.js";
 import { UsageError } from "./error-report.js";
-import { openInputFile } from "./input-file.js";
+import { checkInputPath } from "./input-file.js";
 import { joinOrStartHub } from "./join-hub.js";
-import { type LoadPlan, planLoad } from "./load-plan.js";
-import { startProgress } from "./progress.js";
+import { fileProgress } from "./progress.js";
 import { arrayWords, chosenDeviceWords, plural, transferWords } from "./words.js";
 
 interface PutOptions {
@@ -33,7 +29,7 @@ export function addPut(program: Command, context: CommandContext): void {
     .command("put")
     .description("put a file into shared memory, where it stays until `cuda-ipc rm`")
     .argument("<name>", "the name under which others open it")
-    .argument("<file>", ".npy (an array), .safetensors (a bundle of arrays), or any bytes")
+    .argument("<file>", ".npy (an array), .safetensors or a folder of them (a bundle of arrays), or any bytes")
     .option("-d, --device <device>", "auto, host or cuda:N (default: CUDA_IPC_DEVICE, else auto)")
     .option("-r, --replace", "take the place of what has this name, once the file was read")
     .addOption(
@@ -54,41 +50,37 @@ export function addPut(program: Command, context: CommandContext): void {
     .option("--shape <shape>", "shape of raw bytes, as 1080,1920,3 (default: one axis)", parseShape)
     .addHelpText(
       "after",
-      "\nExamples:\n  $ cuda-ipc put weights model.safetensors\n  $ cuda-ipc put frame frame.bin --dtype uint8 --shape 1080,1920,3",
+      "\nExamples:\n  $ cuda-ipc put weights model.safetensors\n  $ cuda-ipc put llama ./llama-3-8b --device cuda:0\n  $ cuda-ipc put frame frame.bin --dtype uint8 --shape 1080,1920,3",
     )
     .action((name: string, file: string, options: PutOptions) => put(name, file, options, context));
 }
 
 async function put(name: string, path: string, options: PutOptions, context: CommandContext): Promise<void> {
-  const file = await openInputFile(path);
+  await checkInputPath(path);
+  const { dtype, shape, replace } = options;
+  const format = options.format ?? (await detectSourceFormat(path));
+  if (format !== "raw" && (dtype !== undefined || shape !== undefined)) {
+    const found = `${path} says itself what it is (${format})`;
+    throw new UsageError(`--dtype and --shape are for raw bytes, and ${found}; see --format`);
+  }
+  const given = createOptions(options);
+  await using hub = await joinOrStartHub(context, "put", options);
+  // WHY opened before the name is looked at: a device that is not there is refused whatever the name.
+  hub.device();
+  const replaced = await nameIsTaken(hub, name, replace ?? false);
+  const { signal, terminal } = context;
+  const { onProgress, stop } = fileProgress(terminal, "Reading");
+  const startMs = performance.now();
   try {
-    const format = options.format ?? (await detectFileFormat(path));
-    if (format !== "raw" && (options.dtype !== undefined || options.shape !== undefined)) {
-      throw new UsageError(
-        `--dtype and --shape are for raw bytes, and ${path} says itself what it is (${format}); see --format`,
-      );
-    }
-    const plan = await planLoad(file, path, format, options);
-    const given = createOptions(options);
-    await using hub = await joinOrStartHub(context, "put", options);
-    // WHY opened before the name is looked at: a device that is not there is refused whatever the name.
-    hub.device();
-    const replaced = await nameIsTaken(hub, name, options.replace ?? false);
-    const startMs = performance.now();
-    const load = (buffer: DeviceBuffer) => fill(buffer, file, path, plan, context);
-    using shared = await (options.replace
-      ? createFilled(hub, name, plan, load, replaced, given)
-      : createAndFill(hub, name, plan, load, given));
-    context.signal.throwIfAborted();
-    // WHY without the signal: once this was sent it counts, and the command must not claim otherwise.
-    await shared.publish();
-    report(name, plan, shared, performance.now() - startMs, replaced, context);
+    using shared = await hub.load(name, path, { ...given, format, dtype, shape, replace, signal, onProgress });
+    stop();
+    const words = transferWords(shared.buffer.byteLength, performance.now() - startMs);
+    const where = chosenDeviceWords(shared.buffer.device);
+    terminal.line(`${replaced ? "Replaced" : "Shared"} "${name}": ${contentWords(shared)}, ${words}, on ${where}.`);
   } finally {
-    await file.close();
+    stop();
   }
 }
-
-type Load = (buffer: DeviceBuffer) => Promise<void>;
 
 /** WHY asked before anything is read: to fail at once. It is the hub that decides, when the name is created. */
 async function nameIsTaken(hub: Hub, name: string, replace: boolean): Promise<boolean> {
@@ -105,50 +97,6 @@ async function nameIsTaken(hub: Hub, name: string, replace: boolean): Promise<bo
   );
 }
 
-/** The name is ours from the start, visible to others only when it is published. */
-async function createAndFill(
-  hub: Hub,
-  name: string,
-  plan: LoadPlan,
-  load: Load,
-  given: CreateOptions,
-): Promise<SharedArray | SharedBundle> {
-  const shared = await create(hub, name, plan, plan.byteLength, given);
-  await load(shared.buffer);
-  return shared;
-}
-
-/** The old object keeps the name until the new one is complete. */
-async function createFilled(
-  hub: Hub,
-  name: string,
-  plan: LoadPlan,
-  load: Load,
-  replaced: boolean,
-  given: CreateOptions,
-): Promise<SharedArray | SharedBundle> {
-  const buffer = DeviceBuffer.allocate(hub.device(), plan.byteLength, { label: name });
-  try {
-    await load(buffer);
-    if (replaced) await removeIfThere(hub, name);
-    return await create(hub, name, plan, buffer, given);
-  } catch (error) {
-    buffer.close();
-    throw error;
-  }
-}
-
-function create(
-  hub: Hub,
-  name: string,
-  { content }: LoadPlan,
-  memory: number | DeviceBuffer,
-  given: CreateOptions,
-): Promise<SharedArray | SharedBundle> {
-  if (content.kind === "array") return hub.createOf(name, content.layout, memory, given);
-  return hub.createBundleOf(name, content.layouts, memory, { ...given, metadata: content.metadata });
-}
-
 function createOptions({ share, shareAccess }: PutOptions): CreateOptions {
   if (share !== undefined) return { lifetime: "pinned", sharing: { with: share, access: shareAccess } };
   if (shareAccess !== undefined)
@@ -156,50 +104,6 @@ function createOptions({ share, shareAccess }: PutOptions): CreateOptions {
   return { lifetime: "pinned" };
 }
 
-async function removeIfThere(hub: Hub, name: string): Promise<void> {
-  try {
-    await hub.remove(name);
-  } catch (error) {
-    if (!hasCode(error, "NOT_FOUND")) throw error;
-  }
-}
-
-async function fill(
-  buffer: DeviceBuffer,
-  file: FileHandle,
-  path: string,
-  { moves }: LoadPlan,
-  { terminal, signal }: CommandContext,
-): Promise<void> {
-  const progress = startProgress(
-    terminal,
-    "Reading",
-    moves.reduce((sum, move) => sum + move.byteLength, 0),
-  );
-  try {
-    let before = 0;
-    for (const { fileByteOffset, memoryByteOffset, byteLength } of moves) {
-      const section = { file, fileName: path, byteOffset: fileByteOffset, byteLength };
-      const onProgress = (done: number) => progress.update(before + done);
-      await readFileInto(buffer, memoryByteOffset, section, { signal, onProgress });
-      before += byteLength;
-    }
-  } finally {
-    progress.stop();
-  }
-}
-
-function report(
-  name: string,
-  { content, byteLength }: LoadPlan,
-  shared: SharedArray | SharedBundle,
-  ms: number,
-  replaced: boolean,
-  { terminal }: CommandContext,
-): void {
-  const what =
-    content.kind === "array" ? arrayWords(content.layout) : `a bundle of ${plural(content.layouts.size, "array")}`;
-  const where = chosenDeviceWords(shared.buffer.device);
-  const verb = replaced ? "Replaced" : "Shared";
-  terminal.line(`${verb} "${name}": ${what}, ${transferWords(byteLength, ms)}, on ${where}.`);
+function contentWords(shared: Loaded): string {
+  return shared.kind === "array" ? arrayWords(shared) : `a bundle of ${plural(shared.size, "array")}`;
 }

@@ -22,7 +22,13 @@ import type { ArrayOptions } from "../gpu/device-array.js";
 import { MemoryPool } from "../gpu/memory-pool.js";
 import { aDeviceName, aDType } from "../gpu/option-checks.js";
 import type { ConnectOptions } from "./connect.js";
-import type { CreateBundleOptions, CreateOptions, OpenOptions, SharingOptions } from "./hub-options.js";
+import type {
+  CreateBundleOptions,
+  CreateOptions,
+  OpenArrayOptions,
+  OpenOptions,
+  SharingOptions,
+} from "./hub-options.js";
 import { UID_MAX } from "./hub-trust.js";
 import type { CreateChannelOptions, OpenChannelOptions, ResumeChannelOptions } from "./shared-channel.js";
 import type { CreateTimelineOptions, OpenTimelineOptions } from "./shared-timeline.js";
@@ -72,8 +78,6 @@ const create = optionsOf<ArrayOptions<DType> & CreateOptions>(
   { ...ARRAY, such: 'create("frame", { dtype: "float32", shape: [2, 3] })' },
 );
 
-const createOf = optionsOf<CreateOptions>("createOf()", createChecks);
-
 const createBundle = optionsOf<CreateBundleOptions>("createBundle()", {
   ...createChecks,
   metadata: anObject,
@@ -86,11 +90,15 @@ function bundledArrays(arrays: unknown): void {
   for (const [name, options] of Object.entries(arrays)) bundledArray(`arrays.${name}`, options);
 }
 
-const open = optionsOf<OpenOptions>("open()", {
+const openChecks = {
   ...findChecks,
   access: oneOf("read", "read-write"),
   whenUnreachable: oneOf("error", "copy"),
-});
+} as const;
+
+const open = optionsOf<OpenArrayOptions>("open()", { ...openChecks, dtype: aDType });
+
+const openAny = optionsOf<OpenOptions>("openAny()", openChecks);
 
 const createTimeline = optionsOf<CreateTimelineOptions>("createTimeline()", {
   ...waitChecks,
@@ -108,7 +116,11 @@ const createChannel = optionsOf<CreateChannelOptions<DType>>(
   { such: 'createChannel("frames", { dtype: "uint8", shape: [1080, 1920, 3] })' },
 );
 
-const openChannel = optionsOf<OpenChannelOptions>("openChannel()", { ...findChecks, ...readerChecks });
+const openChannel = optionsOf<OpenChannelOptions>("openChannel()", {
+  ...findChecks,
+  ...readerChecks,
+  dtype: aDType,
+});
 
 const resumeChannel = optionsOf<ResumeChannelOptions>("resumeChannel()", findChecks);
 
@@ -128,10 +140,10 @@ const stop = optionsOf<WaitOptions & { readonly force?: boolean }>("stop()", {
 export const checks = {
   connect,
   create,
-  createOf,
   createBundle,
   bundledArrays,
   open,
+  openAny,
   createTimeline,
   openTimeline,
   createChannel,

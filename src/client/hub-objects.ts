@@ -77,7 +77,7 @@ export class HubObjects {
     checkName(name);
     this.#checkOpen(`create "${name}"`);
     const ownBuffer = typeof memory === "number";
-    const buffer = ownBuffer ? this.#allocate(name, memory, options) : memory;
+    const buffer = ownBuffer ? this.allocate(name, memory, options) : memory;
     let facts: HandleFacts | undefined;
     try {
       await buffer.ready(options);
@@ -90,7 +90,8 @@ export class HubObjects {
     }
   }
 
-  #allocate(name: string, byteLength: number, { device, pool }: CreateOptions): DeviceBuffer {
+  /** Memory for a new object, on the chosen device or in the chosen pool. */
+  allocate(name: string, byteLength: number, { device, pool }: CreateOptions): DeviceBuffer {
     if (pool === undefined) return DeviceBuffer.allocate(this.#devices.open(device), byteLength, { label: name });
     if (device !== undefined && this.#devices.open(device).uuid !== pool.device.uuid) {
       throw new TypeError(`Cannot create "${name}" on ${device}: its pool is on ${pool.device.name}`);

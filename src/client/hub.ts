@@ -3,8 +3,9 @@
  * and everything made through it, and closes them all.
  */
 
+import { packBundle } from "../array/bundle-packing.js";
 import { type DType, parseDType } from "../array/dtype.js";
-import { type ArrayLayout, arrayByteLength, checkLayout, contiguousLayout } from "../array/layout.js";
+import { arrayByteLength, contiguousLayout } from "../array/layout.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
@@ -13,22 +14,22 @@ import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { Device } from "../gpu/device.js";
 import type { ArrayOptions } from "../gpu/device-array.js";
-import type { DeviceBuffer } from "../gpu/device-buffer.js";
 import type { ImportedTimeline, Timeline } from "../gpu/timeline.js";
 import type { HubStatus, ObjectSummary } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
-import { packBundle } from "./bundle-packing.js";
 import { checks } from "./call-checks.js";
-import { createBundle } from "./create-bundle.js";
+import { createArray, createBundle } from "./create-arrays.js";
 import { Devices } from "./devices.js";
 import type { HubLink, Reconnected } from "./hub-link.js";
 import { HubObjects } from "./hub-objects.js";
-import type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions } from "./hub-options.js";
+import type { CreateBundleOptions, CreateOptions, Inspection, OpenArrayOptions, OpenOptions } from "./hub-options.js";
+import { HubTransfers } from "./hub-transfers.js";
 import { leaveHub } from "./leave-hub.js";
 import { listObjects } from "./list-objects.js";
+import { openAny, openArray, openBundle } from "./open-arrays.js";
 import { restartHub } from "./restart-hub.js";
-import { SharedArray } from "./shared-array.js";
-import { SharedBundle } from "./shared-bundle.js";
+import type { SharedArray } from "./shared-array.js";
+import type { SharedBundle } from "./shared-bundle.js";
 import {
   type CreateChannelOptions,
   createChannel,
@@ -45,9 +46,7 @@ import {
   openTimeline,
 } from "./shared-timeline.js";
 
-export type { CreateBundleOptions, CreateOptions, Inspection, OpenOptions, SharingOptions } from "./hub-options.js";
-
-export class Hub {
+export class Hub extends HubTransfers {
   readonly #link: HubLink;
   readonly #devices: Devices;
   readonly #objects: HubObjects;
@@ -55,9 +54,12 @@ export class Hub {
 
   /** Use `connect()`. */
   constructor(link: HubLink, defaultDevice: string | undefined) {
+    const devices = new Devices(defaultDevice);
+    const objects = new HubObjects(link, devices, (attempt) => this.#checkOpen(attempt));
+    super({ objects, link });
     this.#link = link;
-    this.#devices = new Devices(defaultDevice);
-    this.#objects = new HubObjects(link, this.#devices, (attempt) => this.#checkOpen(attempt));
+    this.#devices = devices;
+    this.#objects = objects;
   }
 
   get socketPath(): string {
@@ -112,25 +114,7 @@ export class Hub {
     checks.create(options);
     const { dtype, shape } = options;
     const layout = { ...contiguousLayout(parseDType(dtype), [...shape]), dtype };
-    return this.createOf(name, layout, arrayByteLength(dtype, shape), options);
-  }
-
-  /**
-   * As `create`, with a layout of the caller's own in `memory`: so many bytes to be allocated, or a buffer made on this hub's
-   * device, which the array owns once this resolves.
-   */
-  async createOf<D extends DType>(
-    name: string,
-    layout: ArrayLayout & { readonly dtype: D },
-    memory: number | DeviceBuffer,
-    options: CreateOptions = {},
-  ): Promise<SharedArray<D>> {
-    checks.createOf(options);
-    const { dtype, shape, strides, byteOffset } = layout;
-    checkLayout(layout, typeof memory === "number" ? memory : memory.byteLength);
-    const array = { dtype, shape: [...shape], strides: [...strides], byteOffset };
-    const { buffer, handle } = await this.#objects.create(name, memory, options, { kind: "array", array }, undefined);
-    return new SharedArray(buffer, layout, handle);
+    return createArray(this.#objects, name, layout, arrayByteLength(dtype, shape), options);
   }
 
   /**
@@ -143,36 +127,22 @@ export class Hub {
     options: CreateBundleOptions = {},
   ): Promise<SharedBundle> {
     checks.bundledArrays(arrays);
-    const { layouts, byteLength } = packBundle(new Map(Object.entries(arrays)));
-    return this.createBundleOf(name, layouts, byteLength, options);
-  }
-
-  /**
-   * As `createBundle`, with layouts of the caller's own in `memory`, as `createOf` takes it.
-   * @throws as `create`, INVALID_DESCRIPTOR where a layout leaves the memory
-   */
-  async createBundleOf(
-    name: string,
-    layouts: ReadonlyMap<string, ArrayLayout>,
-    memory: number | DeviceBuffer,
-    options: CreateBundleOptions = {},
-  ): Promise<SharedBundle> {
     checks.createBundle(options);
-    return createBundle(this.#objects, name, layouts, memory, options);
+    const { layouts, byteLength } = packBundle(new Map(Object.entries(arrays)));
+    return createBundle(this.#objects, name, layouts, byteLength, options);
   }
 
   /**
-   * The array of this name, mapped without a copy; waits until it is published.
-   * @throws TIMEOUT, NOT_FOUND where `wait` is false, WRONG_KIND for a bundle, INVALID_DESCRIPTOR, DEVICE_NOT_FOUND
+   * Opens the array of this name, mapped without a copy. Waits until it is published.
+   * @throws TIMEOUT, INVALID_DESCRIPTOR, DEVICE_NOT_FOUND; NOT_FOUND if `wait` is false;
+   * WRONG_KIND for a bundle, and for an array of another dtype than `dtype`
    * @example
-   * using frame = await hub.open("frame", { timeoutMs: 5_000 });
-   * const pixels = await frame.read();
+   * using frame = await hub.open("frame", { dtype: "float32", timeoutMs: 5_000 });
+   * const pixels = await frame.read(); // a Float32Array
    */
-  async open(name: string, options: OpenOptions = {}): Promise<SharedArray> {
-    const opened = await this.openAny(name, options);
-    if (opened instanceof SharedArray) return opened;
-    opened.close();
-    throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as an array: it is a bundle of ${opened.size} arrays`);
+  async open<D extends DType = DType>(name: string, options: OpenArrayOptions<D> = {}): Promise<SharedArray<D>> {
+    checks.open(options);
+    return openArray(this.#objects, name, options);
   }
 
   /**
@@ -180,16 +150,14 @@ export class Hub {
    * @throws as `open`, WRONG_KIND for an array
    */
   async openBundle(name: string, options: OpenOptions = {}): Promise<SharedBundle> {
-    const opened = await this.openAny(name, options);
-    if (opened instanceof SharedBundle) return opened;
-    opened.close();
-    throw new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as a bundle: it is an array of ${opened.dtype}`);
+    checks.openAny(options);
+    return openBundle(this.#objects, name, options);
   }
 
-  /** What has this name, whatever it is. */
+  /** What has this name, whatever it is: its `kind` says whether it is an array or a bundle. */
   async openAny(name: string, options: OpenOptions = {}): Promise<SharedArray | SharedBundle> {
-    checks.open(options);
-    return this.#objects.open(name, options, (opened) => this.#objects.importArrays(opened, options));
+    checks.openAny(options);
+    return openAny(this.#objects, name, options);
   }
 
   /**
@@ -226,12 +194,16 @@ export class Hub {
 
   /**
    * A reader of the channel of this name; waits until there is one.
+   * With `dtype` its arrays have that element type, or it is refused with WRONG_KIND.
    * @throws READERS_FULL, TIMEOUT, NOT_FOUND where `wait` is false, WRONG_KIND, INVALID_DESCRIPTOR, PEER_ACCESS_UNSUPPORTED
    * @example
    * using reader = await hub.openChannel("frames", { from: "latest" });
    * for await (using slot of reader) console.log(slot.sequence, slot.json, await slot.array.read());
    */
-  async openChannel(name: string, options: OpenChannelOptions = {}): Promise<ChannelReader> {
+  async openChannel<D extends DType = DType>(
+    name: string,
+    options: OpenChannelOptions<D> = {},
+  ): Promise<ChannelReader<D>> {
     checks.openChannel(options);
     return openChannel(this.#objects, name, options);
   }

@@ -9,6 +9,8 @@ import type { Placement } from "./placement.js";
 import type { SharedHandle } from "./shared-object.js";
 
 export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
+  /** Tells what `openAny` and `load` return apart. */
+  readonly kind = "array";
   /** On which device the memory is used here, and how. */
   readonly placement: Placement;
   readonly #handle: SharedHandle;

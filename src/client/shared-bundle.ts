@@ -11,6 +11,8 @@ export class SharedBundle {
   readonly buffer: DeviceBuffer;
   /** Free text by name, as in a safetensors file. */
   readonly metadata: Readonly<Record<string, string>>;
+  /** Tells what `openAny` and `load` return apart. */
+  readonly kind = "bundle";
   /** On which device the memory is used here, and how. */
   readonly placement: Placement;
   readonly #content: BundleContent;

@@ -1,5 +1,5 @@
 /** Channels that have a name on the hub, which gives readers their places and ends the parts of those who die. */
-import { type DType, parseDType } from "../array/dtype.js";
+import { type DType, dtypeFacts, parseDType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, acquireInAsync } from "../base/scope.js";
@@ -26,12 +26,15 @@ import { succeed } from "../ring/ring-succession.js";
 import type { ChannelContent } from "../wire/channel-content.js";
 import type { HubObjects } from "./hub-objects.js";
 import type { CreateOptions } from "./hub-options.js";
+import { wrongDType } from "./open-arrays.js";
 import type { OpenedChannel } from "./opened-channel.js";
 import type { SharedHandle } from "./shared-object.js";
 
 export interface CreateChannelOptions<D extends DType = DType> extends ChannelOptions<D>, Omit<CreateOptions, "pool"> {}
 
-export interface OpenChannelOptions extends ReaderOptions, WaitOptions {
+export interface OpenChannelOptions<D extends DType = DType> extends ReaderOptions, WaitOptions {
+  /** The element type that the channel's arrays must have; the reader is typed by it. */
+  readonly dtype?: D | undefined;
   /** Use the memory on this device instead of its own: `cuda:N`, which must reach it. */
   readonly device?: string | undefined;
   /** Wait until there is a channel of this name (default); false fails at once with NOT_FOUND. */
@@ -84,13 +87,26 @@ async function createOnce<D extends DType>(
 }
 
 /** A reader of the channel of this name. */
-export function openChannel(objects: HubObjects, name: string, options: OpenChannelOptions): Promise<ChannelReader> {
+export async function openChannel<D extends DType>(
+  objects: HubObjects,
+  name: string,
+  options: OpenChannelOptions<D>,
+): Promise<ChannelReader<D>> {
+  const { dtype } = options;
+  if (dtype !== undefined) dtypeFacts(dtype);
   return objects.openChannel(name, "reader", options, async (opened) => {
     const { place, lease, content, fds } = opened;
+    if (dtype !== undefined && content.dtype !== dtype) {
+      throw wrongDType(name, dtype, `a channel of ${content.dtype}`);
+    }
     const buffer = await objects.placeMemory(opened, "read", options);
     return acquireInAsync(async (scope) => {
       scope.own(buffer, (buffer) => buffer.close());
-      const parts = openReaderParts(name, buffer, shapeOf(content), { fds, place: place ?? 0, lease });
+      const parts = openReaderParts(name, buffer, shapeOf(content) as ChannelShape<D>, {
+        fds,
+        place: place ?? 0,
+        lease,
+      });
       scope.own(parts, (parts) => parts.close());
       let handle: SharedHandle | undefined;
       const reader = new ChannelReader(parts, options, () => handle?.close());

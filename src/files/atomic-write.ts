@@ -92,7 +92,7 @@ async function behindLinks(path: string): Promise<string> {
 }
 
 /** Makes the new name survive a power cut; file systems that cannot sync a folder keep names in their own way. */
-async function syncFolder(folder: string): Promise<void> {
+export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, "r");
   const sync = async () => {
     try {
@@ -113,7 +113,7 @@ async function removeIfThere(path: string): Promise<void> {
 }
 
 /** Does the work, then the clean-up whatever came of it. The first failure is thrown, with the other one attached. */
-async function thenAlways<T>(work: () => Promise<T>, cleanUp: () => Promise<void>): Promise<T> {
+export async function thenAlways<T>(work: () => Promise<T>, cleanUp: () => Promise<void>): Promise<T> {
   let result: T;
   try {
     result = await work();
@@ -129,6 +129,6 @@ async function thenAlways<T>(work: () => Promise<T>, cleanUp: () => Promise<void
   return result;
 }
 
-function hasErrno(error: unknown, errnoName: string): boolean {
+export function hasErrno(error: unknown, errnoName: string): boolean {
   return error instanceof Error && "code" in error && error.code === errnoName;
 }

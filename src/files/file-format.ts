@@ -1,14 +1,16 @@
 /**
  * Which format a file has, by what it begins with, else by the end of its name.
  */
-import { type FileHandle, open } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { limits } from "../base/limits.js";
-import { fileSystemError } from "./file-errors.js";
 import { fileByteLength, readPiece } from "./file-piece.js";
 import { npyMagic } from "./npy-header.js";
 import { safetensorsPrefixBytes } from "./safetensors-header.js";
+import { openSourceFile } from "./source-file.js";
 
-export type FileFormat = "npy" | "safetensors" | "raw";
+export const fileFormats = ["npy", "safetensors", "raw"] as const;
+
+export type FileFormat = (typeof fileFormats)[number];
 
 /**
  * The format of the file at the path; "raw" is bytes of no known format. The content is believed before the name;
@@ -16,19 +18,19 @@ export type FileFormat = "npy" | "safetensors" | "raw";
  * @throws SystemError `INVALID_FILE` when there is no such file, `PERMISSION_DENIED`, `SYSTEM_ERROR`
  */
 export async function detectFileFormat(path: string): Promise<FileFormat> {
-  let file: FileHandle;
+  const file = await openSourceFile(path);
   try {
-    file = await open(path, "r");
-  } catch (error) {
-    throw fileSystemError(`read ${JSON.stringify(path)}`, error);
-  }
-  try {
-    const byteLength = await fileByteLength(file, path);
-    const start = await readPiece(file, { fileName: path, byteOffset: 0, byteLength: safetensorsPrefixBytes + 2 });
-    return formatByContent(start, byteLength) ?? formatByName(path);
+    return await formatOfFile(file, path);
   } finally {
     await file.close();
   }
+}
+
+/** As `detectFileFormat`, of a file that is open. The handle stays with the caller. */
+export async function formatOfFile(file: FileHandle, path: string): Promise<FileFormat> {
+  const byteLength = await fileByteLength(file, path);
+  const start = await readPiece(file, { fileName: path, byteOffset: 0, byteLength: safetensorsPrefixBytes + 2 });
+  return formatByContent(start, byteLength) ?? formatByName(path);
 }
 
 /** The format that a name promises: for a file that is to be written. */

@@ -3,8 +3,9 @@ import { CudaIpcError } from "../../base/errors.js";
 import { detectFileFormat } from "../../files/file-format.js";
 import { fileByteLength } from "../../files/file-piece.js";
 import { type NpyHeader, readNpyHeader } from "../../files/npy-header.js";
+import { openSourceFile } from "../../files/source-file.js";
 import { UsageError } from "../error-report.js";
-import { openInputFile } from "../input-file.js";
+import { checkInputPath } from "../input-file.js";
 import {
   type AskedSlot,
   bytesAs,
@@ -42,7 +43,7 @@ async function* all(files: readonly PlannedFile[], repeat: number): AsyncGenerat
   for (let round = 0; round < repeat; round += 1) {
     for (const planned of files) {
       const { path, byteOffset, byteLength, array } = planned;
-      const file = await openInputFile(path);
+      const file = await openSourceFile(path);
       try {
         const data = { file, fileName: JSON.stringify(path), byteOffset, byteLength };
         yield { origin: JSON.stringify(path), byteLength, array, data };
@@ -54,7 +55,8 @@ async function* all(files: readonly PlannedFile[], repeat: number): AsyncGenerat
 }
 
 async function plan(path: string): Promise<PlannedFile> {
-  const file = await openInputFile(path);
+  await checkInputPath(path);
+  const file = await openSourceFile(path);
   try {
     const format = await detectFileFormat(path);
     if (format === "safetensors") {

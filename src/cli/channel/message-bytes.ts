@@ -1,7 +1,7 @@
 /** A message as it is written: its bytes, a line, an .npy, or a line of JSON about it. */
 import type { ReceivedSlot } from "../../channel/received-slot.js";
+import { readPieces } from "../../files/array-pieces.js";
 import { encodeNpyHeader } from "../../files/npy-header.js";
-import { readPieces } from "../array-pieces.js";
 import { printable } from "../printable.js";
 
 export type MessageFormat = "raw" | "lines" | "npy" | "json";

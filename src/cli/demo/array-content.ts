@@ -1,7 +1,7 @@
 /** Filling and verifying the arrays of demos, every element of them, a piece at a time. */
 import { CudaIpcError } from "../../base/errors.js";
+import { readPieces } from "../../files/array-pieces.js";
 import type { DeviceArray } from "../../gpu/device-array.js";
-import { readPieces } from "../array-pieces.js";
 
 const PIECE_ELEMENTS = 1024 * 1024;
 

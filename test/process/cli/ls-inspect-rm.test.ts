@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import type { Inspection } from "../../../src/client/hub.js";
+import type { Inspection } from "../../../src/client/hub-options.js";
 import { CliRig } from "./cli-rig.js";
 
 const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));

@@ -4,7 +4,7 @@ import { openSync, readSync, writeSync } from "node:fs";
 import type { ErrorCode } from "../../../../src/base/error-codes.js";
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { connect } from "../../../../src/client/connect.js";
-import type { SharingOptions } from "../../../../src/client/hub.js";
+import type { SharingOptions } from "../../../../src/client/hub-options.js";
 import { Mapping } from "../../../../src/os/mapping.js";
 import type { OwnedFd } from "../../../../src/os/owned-fd.js";
 import { argument, say, told } from "../../../support/actor-side.js";

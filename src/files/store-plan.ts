@@ -4,10 +4,10 @@
  */
 import { dtypeFacts } from "../array/dtype.js";
 import { fortranStrides } from "../array/layout.js";
-import { encodeNpyHeader } from "../files/npy-header.js";
-import { encodeSafetensorsHeader, planSafetensors } from "../files/safetensors-encoding.js";
-import type { SafetensorsArray } from "../files/safetensors-header.js";
 import type { DeviceArray } from "../gpu/device-array.js";
+import { encodeNpyHeader } from "./npy-header.js";
+import { encodeSafetensorsHeader, planSafetensors } from "./safetensors-encoding.js";
+import type { SafetensorsArray } from "./safetensors-header.js";
 
 export interface StorePlan {
   readonly header: Uint8Array;

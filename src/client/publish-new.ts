@@ -1,0 +1,115 @@
+/**
+ * One new object from nothing to published: memory, content, name. If a step fails, nothing stays behind.
+ */
+import { Deadline } from "../base/deadline.js";
+import { hasCode } from "../base/errors.js";
+import { defaults } from "../base/limits.js";
+import type { DeviceBuffer } from "../gpu/device-buffer.js";
+import type { HubLink } from "./hub-link.js";
+import type { HubObjects } from "./hub-objects.js";
+import type { CreateOptions, ReplaceOptions } from "./hub-options.js";
+import type { SharedArray } from "./shared-array.js";
+import type { SharedBundle } from "./shared-bundle.js";
+
+/** Where names are taken and given back. */
+export interface PublishingHub {
+  readonly objects: HubObjects;
+  readonly link: HubLink;
+}
+
+interface NewObject<T> {
+  readonly byteLength: number;
+  /** Gives it its name. Takes `memory` over once it resolves. */
+  create(memory: number | DeviceBuffer, options: CreateOptions): Promise<T>;
+  fill(buffer: DeviceBuffer): Promise<void>;
+}
+
+export async function publishNew<T extends SharedArray | SharedBundle>(
+  hub: PublishingHub,
+  name: string,
+  made: NewObject<T>,
+  given: CreateOptions & ReplaceOptions,
+  deadline: Deadline,
+): Promise<T> {
+  const shared = given.replace
+    ? await createFilled(hub, name, made, given, deadline)
+    : await createAndFill(made, given, deadline);
+  try {
+    deadline.check();
+    await publish(hub, shared, deadline);
+    return shared;
+  } catch (error) {
+    shared.close();
+    throw error;
+  }
+}
+
+/** The name is taken from the start, so a name that is taken already is told before anything is copied. */
+async function createAndFill<T extends SharedArray | SharedBundle>(
+  { byteLength, create, fill }: NewObject<T>,
+  given: CreateOptions,
+  deadline: Deadline,
+): Promise<T> {
+  const shared = await create(byteLength, { ...given, ...deadline.rest() });
+  try {
+    await fill(shared.buffer);
+    return shared;
+  } catch (error) {
+    shared.close();
+    throw error;
+  }
+}
+
+/** The older object keeps the name until the memory of the new one is filled. */
+async function createFilled<T>(
+  { objects, link }: PublishingHub,
+  name: string,
+  { byteLength, create, fill }: NewObject<T>,
+  given: CreateOptions,
+  deadline: Deadline,
+): Promise<T> {
+  const buffer = objects.allocate(name, byteLength, given);
+  try {
+    await fill(buffer);
+    deadline.check();
+    await removeIfThere(link, name, deadline);
+    return await create(buffer, { ...given, ...deadline.rest() });
+  } catch (error) {
+    buffer.close();
+    throw error;
+  }
+}
+
+async function removeIfThere(link: HubLink, name: string, whole: Deadline): Promise<void> {
+  const deadline = new Deadline(`remove "${name}"`, whole.rest(), defaults.requestTimeoutMs);
+  try {
+    await link.request("remove", { name }, deadline);
+  } catch (error) {
+    if (!hasCode(error, "NOT_FOUND")) throw error;
+  }
+}
+
+/** How long a hub may take to give a name back whose publishing was given up. */
+const TAKE_BACK_MS = 1000;
+
+async function publish({ link }: PublishingHub, shared: SharedArray | SharedBundle, deadline: Deadline): Promise<void> {
+  try {
+    await shared.publish(deadline.rest());
+  } catch (error) {
+    // WHY: the hub may carry the request out all the same, and a pinned object would stay for ever.
+    if (hasCode(error, "TIMEOUT") || hasCode(error, "ABORTED")) {
+      await takeBack(link, shared, deadline).catch(() => {});
+    }
+    throw error;
+  }
+}
+
+async function takeBack(
+  link: HubLink,
+  { name, object }: SharedArray | SharedBundle,
+  deadline: Deadline,
+): Promise<void> {
+  const limit = deadline.another(TAKE_BACK_MS);
+  const found = await link.request("inspect", { name }, limit);
+  if (found.object.object === object) await link.request("remove", { name }, limit);
+}

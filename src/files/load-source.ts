@@ -1,0 +1,173 @@
+/** What is to be loaded: one file, or all files of a folder, open until the memory is filled. */
+import { type FileHandle, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import type { Deadline } from "../base/deadline.js";
+import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+import type { DeviceBuffer } from "../gpu/device-buffer.js";
+import { readFileInto } from "../gpu/file-transfer.js";
+import { fileSystemError, invalidFile } from "./file-errors.js";
+import { detectFileFormat, type FileFormat, formatOfFile } from "./file-format.js";
+import { fileByteLength } from "./file-piece.js";
+import { type LoadPlan, planBundle, planNpy, planRaw, type RawOptions, type ReadShard } from "./load-plan.js";
+import { readNpyHeader } from "./npy-header.js";
+import { readSafetensorsHeader } from "./safetensors-header.js";
+import { findContent, openInFolder, openShardFolder, readShardIndex, type ShardFolder } from "./shard-folder.js";
+import { shardIndexEnd } from "./shard-index.js";
+import { openSourceFile } from "./source-file.js";
+
+interface SourceOptions extends RawOptions {
+  readonly format?: FileFormat | undefined;
+}
+
+export type OnFileProgress = (progress: { readonly doneBytes: number; readonly totalBytes: number }) => void;
+
+interface OpenFile {
+  readonly file: FileHandle;
+  readonly fileName: string;
+}
+
+/** What `LoadSource.open` takes a path for: a folder, and the index of one, are safetensors. */
+export async function detectSourceFormat(path: string): Promise<FileFormat> {
+  if (path.endsWith(shardIndexEnd) || (await isFolder(path))) return "safetensors";
+  return detectFileFormat(path);
+}
+
+export class LoadSource {
+  readonly plan: LoadPlan;
+  readonly #files: readonly OpenFile[];
+
+  private constructor(plan: LoadPlan, files: readonly OpenFile[]) {
+    this.plan = plan;
+    this.#files = files;
+  }
+
+  /**
+   * Opens a file, a folder or the index of one, and reads the headers.
+   * @throws INVALID_FILE, UNSUPPORTED_DTYPE, PERMISSION_DENIED, LIMIT_EXCEEDED;
+   * TypeError for `dtype` and `shape` of a file that tells its own
+   */
+  static async open(path: string, options: SourceOptions): Promise<LoadSource> {
+    const files: OpenFile[] = [];
+    try {
+      const plan = (await planFolder(path, options, files)) ?? (await planFile(path, options, files));
+      return new LoadSource(plan, files);
+    } catch (error) {
+      await closeAll(files);
+      throw error;
+    }
+  }
+
+  /** Moves the elements into memory of `plan.byteLength` bytes. */
+  async fill(buffer: DeviceBuffer, deadline: Deadline, onProgress: OnFileProgress = () => {}): Promise<void> {
+    const { moves } = this.plan;
+    const totalBytes = moves.reduce((sum, move) => sum + move.byteLength, 0);
+    onProgress({ doneBytes: 0, totalBytes });
+    let before = 0;
+    for (const { file, fileByteOffset, memoryByteOffset, byteLength } of moves) {
+      const source = this.#files[file];
+      if (source === undefined) throw new TypeError(`no file ${file}`);
+      const section = { ...source, byteOffset: fileByteOffset, byteLength };
+      const onPiece = (done: number) => onProgress({ doneBytes: before + done, totalBytes });
+      await readFileInto(buffer, memoryByteOffset, section, { ...deadline.rest(), onProgress: onPiece });
+      before += byteLength;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await closeAll(this.#files);
+  }
+}
+
+/**
+ * Undefined if the path is neither a folder nor the index of one. Every file that is opened is put into `files`,
+ * whatever happens afterwards.
+ */
+async function planFolder(path: string, options: SourceOptions, files: OpenFile[]): Promise<LoadPlan | undefined> {
+  const isIndex = path.endsWith(shardIndexEnd);
+  if (!(await isFolder(path)) && !(isIndex && (options.format ?? "safetensors") === "safetensors")) return undefined;
+  if (options.format !== undefined && options.format !== "safetensors") {
+    throw invalidFile(path, `it is a folder, which holds no ${options.format} file`);
+  }
+  checkRawOptions(path, "safetensors", options);
+  if (isIndex) return planIndexed(await openShardFolder(dirname(path)), basename(path), files);
+  const folder = await openShardFolder(path);
+  const { index, file } = await findContent(folder);
+  if (index !== undefined) return planIndexed(folder, index, files);
+  return planBundle([await openShard(folder, file ?? "", files)]);
+}
+
+async function planFile(path: string, options: SourceOptions, files: OpenFile[]): Promise<LoadPlan> {
+  const file = await openSourceFile(path);
+  files.push({ file, fileName: path });
+  const format = options.format ?? (await formatOfFile(file, path));
+  checkRawOptions(path, format, options);
+  if (format === "npy") return planNpy(await readNpyHeader(file, path));
+  if (format === "safetensors")
+    return planBundle([{ fileName: path, header: await readSafetensorsHeader(file, path) }]);
+  return planRaw({ fileName: path, byteLength: await fileByteLength(file, path) }, options);
+}
+
+function checkRawOptions(path: string, format: FileFormat, { dtype, shape }: RawOptions): void {
+  if (format === "raw" || (dtype === undefined && shape === undefined)) return;
+  throw new TypeError(`dtype and shape are for raw bytes, and ${JSON.stringify(path)} tells its own (${format})`);
+}
+
+async function planIndexed(folder: ShardFolder, indexName: string, files: OpenFile[]): Promise<LoadPlan> {
+  const index = await readShardIndex(folder, indexName);
+  const shards: ReadShard[] = [];
+  let headerBytes = 0;
+  let arrayCount = 0;
+  for (const [name, wanted] of index) {
+    const shard = await openShard(folder, name, files);
+    checkHas(shard, wanted, join(folder.path, indexName));
+    headerBytes += shard.header.dataByteOffset;
+    arrayCount += shard.header.arrays.length;
+    checkLimit(folder, "arrays", arrayCount, "bundleArraysMax");
+    checkLimit(folder, "bytes of headers", headerBytes, "safetensorsHeaderBytesMax");
+    shards.push(shard);
+  }
+  return planBundle(shards);
+}
+
+async function openShard(folder: ShardFolder, name: string, files: OpenFile[]): Promise<ReadShard> {
+  const fileName = join(folder.path, name);
+  const file = await openInFolder(folder, name);
+  files.push({ file, fileName });
+  return { fileName, header: await readSafetensorsHeader(file, fileName) };
+}
+
+/** WHY nothing is said of further arrays: the Hugging Face libraries load all that is in a file, too. */
+function checkHas({ fileName, header }: ReadShard, wanted: readonly string[], indexName: string): void {
+  const found = new Set(header.arrays.map(({ name }) => name));
+  const missing = wanted.find((name) => !found.has(name));
+  if (missing === undefined) return;
+  const text = JSON.stringify(missing.length > 200 ? `${missing.slice(0, 200)}...` : missing);
+  throw invalidFile(fileName, `it has no array ${text}, which ${JSON.stringify(indexName)} says is there`);
+}
+
+/** WHY while they are read: many large headers would take the memory before the bundle itself is refused. */
+function checkLimit(
+  { path }: ShardFolder,
+  what: string,
+  count: number,
+  limit: "bundleArraysMax" | "safetensorsHeaderBytesMax",
+): void {
+  if (count <= limits[limit]) return;
+  throw new CudaIpcError(
+    "LIMIT_EXCEEDED",
+    `Cannot read ${JSON.stringify(path)}: its files have ${count} ${what}, the limit (${limit}) is ${limits[limit]}`,
+  );
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory();
+  } catch (error) {
+    throw fileSystemError(`read ${JSON.stringify(path)}`, error);
+  }
+}
+
+async function closeAll(files: readonly OpenFile[]): Promise<void> {
+  await Promise.all(files.map(({ file }) => file.close()));
+}

@@ -1,0 +1,89 @@
+/**
+ * The index of a model that is cut into several safetensors files, in the form of the Hugging Face libraries:
+ *
+ *     { "metadata": { "total_size": 123 }, "weight_map": { "layer.0.weight": "model-00001-of-00002.safetensors" } }
+ *
+ * Pure: it says which names the index has, and refuses those that could lead out of its folder.
+ */
+import { CudaIpcError } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+import { invalidFile } from "./file-errors.js";
+import { JsonError, parseStrictJson, type StrictJson } from "./strict-json.js";
+
+/** Names of arrays by the path of the file that has them, below the folder of the index; sorted by path. */
+export type ShardIndex = ReadonlyMap<string, readonly string[]>;
+
+export const shardIndexEnd = ".safetensors.index.json";
+
+/** The index's name unless a model has another. */
+export const shardIndexName = `model${shardIndexEnd}`;
+
+/**
+ * @param fileName for messages
+ * @throws INVALID_FILE; LIMIT_EXCEEDED for more than `limits.shardsMax` files
+ */
+export function parseShardIndex(text: Uint8Array, fileName: string): ShardIndex {
+  const weightMap = weightMapOf(parsed(text, fileName), fileName);
+  const shards = new Map<string, string[]>();
+  for (const [arrayName, file] of weightMap) {
+    if (typeof file !== "string")
+      throw invalidFile(fileName, `weight_map has ${shown(arrayName)} that is no file name`);
+    const names = shards.get(file);
+    if (names !== undefined) {
+      names.push(arrayName);
+      continue;
+    }
+    const flaw = flawOf(file);
+    if (flaw !== undefined) throw invalidFile(fileName, `weight_map names the file ${shown(file)}, which ${flaw}`);
+    shards.set(file, [arrayName]);
+    if (shards.size > limits.shardsMax) {
+      throw new CudaIpcError(
+        "LIMIT_EXCEEDED",
+        `Cannot read ${JSON.stringify(fileName)}: it names more than ${limits.shardsMax} files (shardsMax)`,
+      );
+    }
+  }
+  if (shards.size === 0) throw invalidFile(fileName, "weight_map names no array");
+  return new Map([...shards].sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** The text of an index, as the Hugging Face libraries write it. */
+export function encodeShardIndex(files: ReadonlyMap<string, readonly string[]>, totalBytes: number): string {
+  const pairs = [...files].flatMap(([file, names]) => names.map((name) => [name, file] as const));
+  pairs.sort(([a], [b]) => (a < b ? -1 : 1));
+  const entries = pairs.map(([name, file]) => `    ${JSON.stringify(name)}: ${JSON.stringify(file)}`);
+  // WHY by hand: an object would move a name such as "10" to the front, and would lose "__proto__".
+  const weightMap = `{\n${entries.join(",\n")}\n  }`;
+  return `{\n  "metadata": {\n    "total_size": ${totalBytes}\n  },\n  "weight_map": ${weightMap}\n}\n`;
+}
+
+function parsed(text: Uint8Array, fileName: string): StrictJson {
+  try {
+    return parseStrictJson(new TextDecoder("utf-8", { fatal: true }).decode(text));
+  } catch (error) {
+    if (error instanceof JsonError) throw invalidFile(fileName, `it is not valid JSON: ${error.message}`, error);
+    if (error instanceof TypeError) throw invalidFile(fileName, "it is not valid UTF-8", error);
+    throw error;
+  }
+}
+
+function weightMapOf(index: StrictJson, fileName: string): ReadonlyMap<string, StrictJson> {
+  const weightMap = index instanceof Map ? (index as ReadonlyMap<string, StrictJson>).get("weight_map") : undefined;
+  if (weightMap instanceof Map) return weightMap as ReadonlyMap<string, StrictJson>;
+  throw invalidFile(fileName, "it has no weight_map that gives each array its file");
+}
+
+/** What is wrong with a path that must stay below the folder. */
+function flawOf(file: string): string | undefined {
+  if (file === "") return "is empty";
+  if (file.includes("\0")) return "holds a NUL character";
+  if (file.startsWith("/")) return "is an absolute path";
+  const parts = file.split("/");
+  if (parts.includes("..")) return "leads out of the folder";
+  if (parts.includes("") || parts.includes(".")) return "is no plain path";
+  return undefined;
+}
+
+function shown(text: string): string {
+  return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}...` : text);
+}
