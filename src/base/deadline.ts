@@ -48,12 +48,7 @@ export class Deadline {
 
   /** The same attempt without an end, for what must be finished once it was begun. */
   unlimited(): Deadline {
-    return this.another(Number.POSITIVE_INFINITY);
-  }
-
-  /** The same attempt with another limit and without the signal, for what undoes it. */
-  another(timeoutMs: number): Deadline {
-    return new Deadline(this.#what, {}, timeoutMs);
+    return new Deadline(this.#what, {}, Number.POSITIVE_INFINITY);
   }
 
   /** What is left of it, for a step of the attempt. Without an end the step's own default holds. */

@@ -89,27 +89,26 @@ async function removeIfThere(link: HubLink, name: string, whole: Deadline): Prom
   }
 }
 
-/** How long a hub may take to give a name back whose publishing was given up. */
+/** How long `put` and `load` wait for a hub to give a name back whose publishing was given up. */
 const TAKE_BACK_MS = 1000;
 
 async function publish({ link }: PublishingHub, shared: SharedArray | SharedBundle, deadline: Deadline): Promise<void> {
   try {
     await shared.publish(deadline.rest());
   } catch (error) {
-    // WHY: the hub may carry the request out all the same, and a pinned object would stay for ever.
     if (hasCode(error, "TIMEOUT") || hasCode(error, "ABORTED")) {
-      await takeBack(link, shared, deadline).catch(() => {});
+      // WHY: the hub may carry the request out all the same, and a pinned object would stay for ever. A hub that does
+      // not answer in time is still told.
+      const isTakenBack = takeBack(link, shared).catch(() => {});
+      await new Deadline("take a name back", {}, TAKE_BACK_MS).race(isTakenBack, () => {}).catch(() => {});
     }
     throw error;
   }
 }
 
-async function takeBack(
-  link: HubLink,
-  { name, object }: SharedArray | SharedBundle,
-  deadline: Deadline,
-): Promise<void> {
-  const limit = deadline.another(TAKE_BACK_MS);
-  const found = await link.request("inspect", { name }, limit);
-  if (found.object.object === object) await link.request("remove", { name }, limit);
+async function takeBack(link: HubLink, { name, object }: SharedArray | SharedBundle): Promise<void> {
+  const deadline = new Deadline(`take back "${name}"`, {}, defaults.requestTimeoutMs);
+  const found = await link.request("inspect", { name }, deadline);
+  // WHY compared: a hub that has ended meanwhile may have given the name to somebody else.
+  if (found.object.object === object) await link.request("remove", { name }, deadline);
 }

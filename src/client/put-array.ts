@@ -55,6 +55,6 @@ function chosenShape(dtype: DType, values: unknown, given: readonly number[] | u
     if (Array.isArray(given)) return [...given];
     throw new TypeError(`shape must be an array of sizes such as [1080, 1920], not ${typeof given}`);
   }
-  const { length } = values as ArrayLike<unknown>;
+  const length = (values as { readonly length?: unknown } | null | undefined)?.length;
   return [typeof length === "number" ? Math.floor(length / hostEntriesPerElement(dtype)) : 0];
 }

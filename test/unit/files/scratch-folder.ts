@@ -7,6 +7,8 @@ export interface ScratchFolder extends Disposable {
   readonly path: string;
   /** Writes a file there and returns its path. */
   write(name: string, content: Uint8Array | string): string;
+  /** A file or a folder with all that is in it. */
+  remove(name: string): void;
 }
 
 export function scratchFolder(): ScratchFolder {
@@ -17,6 +19,9 @@ export function scratchFolder(): ScratchFolder {
       const file = join(path, name);
       writeFileSync(file, content);
       return file;
+    },
+    remove(name) {
+      rmSync(join(path, name), { recursive: true });
     },
     [Symbol.dispose]() {
       rmSync(path, { recursive: true });
