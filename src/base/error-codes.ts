@@ -161,7 +161,10 @@ export const errorCodes = {
     "A file that is missing, unreadable or not what its format demands.",
     "Check the path; a damaged file is mended by writing it again with a current numpy or safetensors.",
   ),
-  FILE_EXISTS: facts("The file to be written is already there.", "Choose another name or pass --force."),
+  FILE_EXISTS: facts(
+    "The file to be written is already there.",
+    "Choose another name, or replace it with { force: true } or --force.",
+  ),
   UNSUPPORTED_DTYPE: facts(
     "An element type that is not supported here.",
     "See the table of dtypes in docs/reference.md.",

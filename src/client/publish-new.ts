@@ -35,7 +35,6 @@ export async function publishNew<T extends SharedArray | SharedBundle>(
     ? await createFilled(hub, name, made, given, deadline)
     : await createAndFill(made, given, deadline);
   try {
-    deadline.check();
     await publish(hub, shared, deadline);
     return shared;
   } catch (error) {

@@ -20,6 +20,15 @@ function npyFile(values: Float32Array): Buffer {
 /** Larger than a piece of any copy. */
 const LARGE = npyFile(new Float32Array(24 * 1024 * 1024).fill(3));
 
+/** Aborted when all bytes were moved. */
+function abortsAtTheEnd(): { signal: AbortSignal; onProgress: (progress: FileProgress) => void } {
+  const controller = new AbortController();
+  const onProgress = ({ doneBytes, totalBytes }: FileProgress) => {
+    if (doneBytes === totalBytes) controller.abort();
+  };
+  return { signal: controller.signal, onProgress };
+}
+
 describe("load", () => {
   checkLeaks();
 
@@ -66,6 +75,8 @@ describe("load", () => {
     (await hub.load("x", x, { lifetime: "pinned" })).close();
     const read = () => assert.fail("read");
     await assert.rejects(hub.load("x", y, { onProgress: read }), (error) => hasCode(error, "NAME_TAKEN"));
+    const aborted = hub.load("x", y, { replace: true, ...abortsAtTheEnd() });
+    await assert.rejects(aborted, (error) => hasCode(error, "ABORTED"));
     const before: unknown[] = [];
     const onProgress = () => before.push(hub.open("x", { wait: false, dtype: "float32" }));
     using replaced = await hub.load("x", y, { replace: true, onProgress });
@@ -91,6 +102,8 @@ describe("load", () => {
         code: "ABORTED",
         message: `Cannot load "x" from "${file("large.npy")}": aborted`,
       });
+      const last = hub.load("x", file("large.npy"), { replace, lifetime: "pinned", ...abortsAtTheEnd() });
+      await assert.rejects(last, (error) => hasCode(error, "ABORTED"));
       await assert.rejects(hub.load("x", file("large.npy"), { timeoutMs: 0, replace }), {
         code: "TIMEOUT",
         message: `Cannot load "x" from "${file("large.npy")}": not done within 0 ms`,
@@ -261,6 +274,9 @@ describe("save", () => {
       });
       const late = hub.save("m", path, { timeoutMs: 0, shardBytesMax });
       await assert.rejects(late, (error) => hasCode(error, "TIMEOUT"));
+      const { signal, onProgress: atTheEnd } = abortsAtTheEnd();
+      const last = hub.save("m", path, { signal, onProgress: atTheEnd, shardBytesMax });
+      await assert.rejects(last, (error) => hasCode(error, "ABORTED"));
       assert.deepEqual(readdirSync(testHub.folder.file("out")), []);
     }
   });
