@@ -57,7 +57,7 @@ export class Deadline {
     return { signal: this.signal, timeoutMs: isEndless ? undefined : this.remainingMs };
   }
 
-  /** The error of a step, in the words of the whole attempt if it was this deadline that ended the step. */
+  /** The error of a step; in the words of the whole attempt if this deadline ended the step. */
   named(error: unknown): unknown {
     const code = error instanceof CudaIpcError ? error.code : undefined;
     if (code === "TIMEOUT" && this.remainingMs === 0) return this.timedOut(undefined, error);

@@ -64,7 +64,10 @@ export const limits = {
   bundleArraysMax: 1_000_000,
   /** Header of an .npy file; numpy itself refuses more than 10,000 bytes unless told otherwise. */
   npyHeaderBytesMax: 64 * KiB,
-  /** Header of a .safetensors file, and of all shards of a model together; the limit of the reference implementation. */
+  /**
+   * Header of a .safetensors file, and of all shards of a model together; the limit of the
+   * reference implementation.
+   */
   safetensorsHeaderBytesMax: 100_000_000,
   /** The index of a folder of .safetensors files. */
   shardIndexBytesMax: 64 * MiB,

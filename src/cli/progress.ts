@@ -14,7 +14,7 @@ interface Progress {
   stop(): void;
 }
 
-/** A bar for what a call of the library tells of its progress: it appears once the size is known. */
+/** A bar for the progress that a call of the library reports: it appears with the first report. */
 export function fileProgress(terminal: Terminal, verb: string): FileProgressBar {
   let bar: Progress | undefined;
   return {

@@ -1,4 +1,4 @@
-/** `cuda-ipc put NAME FILE`: a file or folder into shared memory, where it stays until it is removed. */
+/** `cuda-ipc put NAME FILE`: a file or folder into shared memory, where it stays until `rm`. */
 import { type Command, Option } from "commander";
 import type { DType } from "../array/dtype.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
@@ -65,7 +65,7 @@ async function put(name: string, path: string, options: PutOptions, context: Com
   }
   const given = createOptions(options);
   await using hub = await joinOrStartHub(context, "put", options);
-  // WHY opened before the name is looked at: a device that is not there is refused whatever the name.
+  // WHY opened first: a device that is not there is refused, whatever the name.
   hub.device();
   const replaced = await nameIsTaken(hub, name, replace ?? false);
   const { signal, terminal } = context;

@@ -1,4 +1,4 @@
-/** New arrays and bundles under a name, in memory that is allocated for them or that the caller gives. */
+/** New arrays and bundles under a name, in new memory or in memory that the caller gives. */
 import type { DType } from "../array/dtype.js";
 import { type ArrayLayout, checkLayout } from "../array/layout.js";
 import { acquireInAsync } from "../base/scope.js";

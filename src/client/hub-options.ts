@@ -54,14 +54,17 @@ export interface CreateBundleOptions extends CreateOptions {
 
 export interface ReplaceOptions {
   /**
-   * Take the place of an older object of this name once the new memory is filled. Between the two the name is free
-   * for a moment, in which an `open` waits.
+   * Take the place of an older object of this name once the new memory is filled. Between the two
+   * the name is free for a moment, in which an `open` waits.
    */
   readonly replace?: boolean | undefined;
 }
 
 export interface PutOptions<D extends DType = DType> extends CreateOptions, ReplaceOptions {
-  /** The element type; needed for plain arrays, and for types that share a typed array, as float16 and uint16 do. */
+  /**
+   * The element type; needed for plain arrays, and for types that share a typed array, as float16
+   * and uint16 do.
+   */
   readonly dtype?: D | undefined;
   /** Elements along each axis, outermost first; one axis by default. */
   readonly shape?: readonly number[] | undefined;
@@ -74,7 +77,10 @@ export interface FileProgress {
 }
 
 interface FileOptions<F extends FileFormat> {
-  /** What the file is; by default what its content, or else its name, says. The result of `load` is typed by it. */
+  /**
+   * What the file is; by default what its content, or else its name, says. The result of `load` is
+   * typed by it.
+   */
   readonly format?: F | undefined;
   /** Called at the start and after each piece. */
   readonly onProgress?: ((progress: FileProgress) => void) | undefined;
@@ -97,11 +103,13 @@ export interface SaveOptions extends WaitOptions, FileOptions<FileFormat> {
   readonly force?: boolean | undefined;
   /** Whether the file survives a power cut once this resolves; true by default. */
   readonly durable?: boolean | undefined;
-  /** Wait until the name is published, as `open` does (default); false fails at once with NOT_FOUND. */
+  /**
+   * Wait until the name is published, as `open` does (default); false fails at once with NOT_FOUND.
+   */
   readonly wait?: boolean | undefined;
   /**
-   * Write a bundle to a folder: safetensors files with at most so many bytes of elements each, and their index. An array
-   * that is larger by itself gets a file of its own.
+   * Write a bundle to a folder: safetensors files with at most so many bytes of elements each, and
+   * their index. An array that is larger by itself gets a file of its own.
    */
   readonly shardBytesMax?: number | undefined;
 }

@@ -21,9 +21,11 @@ export class HubTransfers {
   }
 
   /**
-   * Creates an array, writes the values and publishes it, in one call. If a step fails, nothing stays behind.
+   * Creates an array, writes the values and publishes it, in one call. If a step fails, nothing
+   * stays behind.
    * @param values a typed array, whose type tells the dtype; or plain numbers, with `dtype`
-   * @throws as `create`; TypeError and RangeError for values that the dtype or the shape cannot have
+   * @throws as `create`; TypeError and RangeError for values that the dtype or the shape cannot
+   * have
    * @example
    * using frame = await hub.put("frame", pixels, { shape: [1080, 1920, 3] });
    */
@@ -42,11 +44,12 @@ export class HubTransfers {
   }
 
   /**
-   * Publishes what a file holds: an array of an .npy file or of raw bytes; a bundle of a .safetensors file, of a folder
-   * of them with its index (`model.safetensors.index.json`), or of that index. If a step fails, nothing stays behind.
+   * Publishes what a file holds: an array of an .npy file or of raw bytes; a bundle of a
+   * .safetensors file, of a folder of them with its index (`model.safetensors.index.json`), or of
+   * that index. If a step fails, nothing stays behind.
    * @throws as `create`; INVALID_FILE, UNSUPPORTED_DTYPE, PERMISSION_DENIED, LIMIT_EXCEEDED
    * @example
-   * using model = await hub.load("model", "model.safetensors", { format: "safetensors", lifetime: "pinned" });
+   * using model = await hub.load("model", "model.safetensors", { format: "safetensors" });
    */
   async load<F extends FileFormat = FileFormat>(
     name: string,
@@ -57,10 +60,10 @@ export class HubTransfers {
   }
 
   /**
-   * Writes what has this name to a file, which is there whole or not at all. Its format is that of its name: .npy,
-   * .safetensors, or raw bytes.
-   * @throws as `open`; FILE_EXISTS, DISK_FULL, PERMISSION_DENIED, UNSUPPORTED_DTYPE; WRONG_KIND if the format cannot
-   * hold it
+   * Writes what has this name to a file, which is there whole or not at all. Its format is that of
+   * its name: .npy, .safetensors, or raw bytes.
+   * @throws as `open`; FILE_EXISTS, DISK_FULL, PERMISSION_DENIED, UNSUPPORTED_DTYPE; WRONG_KIND if
+   * the format cannot hold it
    */
   async save(name: string, path: string, options: SaveOptions = {}): Promise<Saved> {
     return saveFile(this.#hub.objects, name, path, options);

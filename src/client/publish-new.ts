@@ -1,5 +1,6 @@
 /**
- * One new object from nothing to published: memory, content, name. If a step fails, nothing stays behind.
+ * One new object from nothing to published: memory, content, name. If a step fails, nothing is
+ * left.
  */
 import { Deadline } from "../base/deadline.js";
 import { hasCode } from "../base/errors.js";
@@ -43,7 +44,7 @@ export async function publishNew<T extends SharedArray | SharedBundle>(
   }
 }
 
-/** The name is taken from the start, so a name that is taken already is told before anything is copied. */
+/** Takes the name first, so that NAME_TAKEN comes before anything is copied. */
 async function createAndFill<T extends SharedArray | SharedBundle>(
   { byteLength, create, fill }: NewObject<T>,
   given: CreateOptions,
@@ -70,7 +71,6 @@ async function createFilled<T>(
   const buffer = objects.allocate(name, byteLength, given);
   try {
     await fill(buffer);
-    deadline.check();
     await removeIfThere(link, name, deadline);
     return await create(buffer, { ...given, ...deadline.rest() });
   } catch (error) {
@@ -96,8 +96,8 @@ async function publish({ link }: PublishingHub, shared: SharedArray | SharedBund
     await shared.publish(deadline.rest());
   } catch (error) {
     if (hasCode(error, "TIMEOUT") || hasCode(error, "ABORTED")) {
-      // WHY: the hub may carry the request out all the same, and a pinned object would stay for ever. A hub that does
-      // not answer in time is still told.
+      // WHY: the hub may carry the request out all the same, and a pinned object would stay for
+      // ever. A hub that does not answer in time is still told.
       const isTakenBack = takeBack(link, shared).catch(() => {});
       await new Deadline("take a name back", {}, TAKE_BACK_MS).race(isTakenBack, () => {}).catch(() => {});
     }

@@ -1,4 +1,7 @@
-/** The bytes of an array's elements in C order, a piece at a time, so that no command needs the memory of a whole array. */
+/**
+ * The bytes of an array's elements in C order, a piece at a time, so that no command needs the
+ * memory of a whole array.
+ */
 import { arrayByteLength } from "../array/layout.js";
 import type { WaitOptions } from "../base/deadline.js";
 import type { DeviceArray } from "../gpu/device-array.js";

@@ -1,6 +1,7 @@
 /**
- * Writing a folder so that its name is only ever seen with all of its files: a temporary folder beside it, fsync, then a
- * rename. A crash can leave the temporary folder, never half of the real one.
+ * Writing a folder so that its name is only ever seen with all of its files: a temporary folder
+ * beside it, fsync, then a rename. A crash can leave the temporary folder, never half of the real
+ * one.
  */
 import { randomBytes } from "node:crypto";
 import { type FileHandle, lstat, mkdir, open, readdir, rename, rm } from "node:fs/promises";
@@ -15,9 +16,10 @@ export interface NewFolder {
 }
 
 /**
- * Calls `write` with a new folder and gives it the name `path` when that is done. When `write` throws, nothing is left
- * behind.
- * @throws SystemError `FILE_EXISTS` for anything but an empty folder, `DISK_FULL`, `PERMISSION_DENIED`, `INVALID_FILE`
+ * Calls `write` with a new folder and gives it the name `path` when that is done. When `write`
+ * throws, nothing is left behind.
+ * @throws SystemError `FILE_EXISTS` for anything but an empty folder, `DISK_FULL`,
+ * `PERMISSION_DENIED`, `INVALID_FILE`
  */
 export async function writeFolderAtomically(
   path: string,

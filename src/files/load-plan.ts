@@ -1,5 +1,6 @@
 /**
- * How what lies in files goes into memory: the layouts of the arrays, and which bytes of which file go where. Pure.
+ * How what lies in files goes into memory: the layouts of the arrays, and which bytes of which file
+ * go where. Pure.
  */
 import { BUNDLE_ALIGNMENT_BYTES, packBundle } from "../array/bundle-packing.js";
 import { type DType, dtypeFacts } from "../array/dtype.js";
@@ -68,7 +69,7 @@ export function planRaw({ byteLength, fileName }: FileFacts, { dtype = "uint8", 
 }
 
 /**
- * One bundle of all arrays of all files. Metadata are those on which all files agree that have them.
+ * One bundle of all arrays of all files. A piece of metadata on which files disagree is left out.
  * @throws INVALID_FILE if two files have an array of the same name
  */
 export function planBundle(shards: readonly ReadShard[]): LoadPlan {
@@ -99,7 +100,10 @@ interface PlacedShard {
   readonly byteLength: number;
 }
 
-/** In the file's own layout if a GPU can work on it as it is, so that all data go in one move; else each array aligned. */
+/**
+ * In the file's own layout if a GPU can work on it as it is, so that all data go in one move; else
+ * each array aligned.
+ */
 function placeShard(
   { arrays, dataByteOffset, dataByteLength }: SafetensorsHeader,
   file: number,

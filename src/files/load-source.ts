@@ -80,8 +80,8 @@ export class LoadSource {
 }
 
 /**
- * Undefined if the path is neither a folder nor the index of one. Every file that is opened is put into `files`,
- * whatever happens afterwards.
+ * Undefined if the path is neither a folder nor the index of one. Every file that is opened is put
+ * into `files`, whatever happens afterwards.
  */
 async function planFolder(path: string, options: SourceOptions, files: OpenFile[]): Promise<LoadPlan | undefined> {
   const isIndex = path.endsWith(shardIndexEnd);
@@ -137,7 +137,10 @@ async function openShard(folder: ShardFolder, name: string, files: OpenFile[]): 
   return { fileName, header: await readSafetensorsHeader(file, fileName) };
 }
 
-/** WHY nothing is said of further arrays: the Hugging Face libraries load all that is in a file, too. */
+/**
+ * WHY nothing is said of further arrays: the Hugging Face libraries load all that is in a file,
+ * too.
+ */
 function checkHas({ fileName, header }: ReadShard, wanted: readonly string[], indexName: string): void {
   const found = new Set(header.arrays.map(({ name }) => name));
   const missing = wanted.find((name) => !found.has(name));
@@ -146,7 +149,10 @@ function checkHas({ fileName, header }: ReadShard, wanted: readonly string[], in
   throw invalidFile(fileName, `it has no array ${text}, which ${JSON.stringify(indexName)} says is there`);
 }
 
-/** WHY while they are read: many large headers would take the memory before the bundle itself is refused. */
+/**
+ * WHY while they are read: many large headers would take the memory before the bundle itself is
+ * refused.
+ */
 function checkLimit(
   { path }: ShardFolder,
   what: string,

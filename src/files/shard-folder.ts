@@ -27,8 +27,8 @@ export async function openShardFolder(path: string): Promise<ShardFolder> {
 }
 
 /**
- * Where the Hugging Face cache keeps the files of a snapshot: `models--X/snapshots/REVISION` holds links to
- * `models--X/blobs`.
+ * Where the Hugging Face cache keeps the files of a snapshot: `models--X/snapshots/REVISION` holds
+ * links to `models--X/blobs`.
  */
 function cacheRoots(folder: string): string[] {
   const snapshots = dirname(folder);
@@ -95,8 +95,8 @@ export async function readShardIndex(folder: ShardFolder, name: string): Promise
 }
 
 /**
- * A file of the folder, open for reading. Links are followed within the folder, and to the blobs of a Hugging Face
- * cache.
+ * A file of the folder, open for reading. Links are followed within the folder, and to the blobs of
+ * a Hugging Face cache.
  * @throws INVALID_FILE for what is not there, is no ordinary file, or lies elsewhere
  */
 export async function openInFolder({ path, roots }: ShardFolder, name: string): Promise<FileHandle> {
@@ -110,6 +110,7 @@ export async function openInFolder({ path, roots }: ShardFolder, name: string): 
   if (!roots.some((root) => real.startsWith(root === sep ? sep : root + sep))) {
     throw invalidFile(fileName, `it is a link out of its folder, to ${JSON.stringify(real)}`);
   }
-  // WHY the real path without links: a link that takes its place meanwhile would not have been looked at.
+  // WHY the real path without links: a link that takes its place meanwhile would not have been
+  // looked at.
   return openSourceFile(real, { followLink: false });
 }

@@ -1,7 +1,11 @@
 /**
- * The index of a model that is cut into several safetensors files, in the form of the Hugging Face libraries:
+ * The index of a model that is cut into several safetensors files, in the form of the Hugging Face
+ * libraries:
  *
- *     { "metadata": { "total_size": 123 }, "weight_map": { "layer.0.weight": "model-00001-of-00002.safetensors" } }
+ *     {
+ *       "metadata": { "total_size": 123 },
+ *       "weight_map": { "layer.0.weight": "model-00001-of-00002.safetensors" }
+ *     }
  *
  * Pure: it says which names the index has, and refuses those that could lead out of its folder.
  */
@@ -10,7 +14,7 @@ import { limits } from "../base/limits.js";
 import { invalidFile } from "./file-errors.js";
 import { JsonError, parseStrictJson, type StrictJson } from "./strict-json.js";
 
-/** Names of arrays by the path of the file that has them, below the folder of the index; sorted by path. */
+/** Names of arrays by the path of their file, below the folder of the index; sorted by path. */
 export type ShardIndex = ReadonlyMap<string, readonly string[]>;
 
 export const shardIndexEnd = ".safetensors.index.json";

@@ -1,4 +1,7 @@
-/** How a bundle is cut into several safetensors files, named as the Hugging Face libraries name them. Pure. */
+/**
+ * How a bundle is cut into several safetensors files, named as the Hugging Face libraries name
+ * them. Pure.
+ */
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 
@@ -6,8 +9,9 @@ import { limits } from "../base/limits.js";
 export type ShardNames = ReadonlyMap<string, readonly string[]>;
 
 /**
- * In the given order, each file as full as `bytesMax` allows. An array that is larger than that has a file of its own.
- * One file is `model.safetensors`, of several the first is `model-00001-of-00003.safetensors`.
+ * In the given order, each file as full as `bytesMax` allows. An array that is larger than that has
+ * a file of its own. One file is `model.safetensors`, of several the first is
+ * `model-00001-of-00003.safetensors`.
  */
 export function planShards(arrays: ReadonlyMap<string, { readonly byteLength: number }>, bytesMax: number): ShardNames {
   const shards: string[][] = [];

@@ -10,7 +10,8 @@ export interface OpenSourceOptions {
 
 /**
  * An ordinary file, open for reading. The caller closes it. A folder is refused by its first read.
- * @throws SystemError `INVALID_FILE`, `PERMISSION_DENIED`; `INVALID_FILE` for pipes, sockets and devices
+ * @throws SystemError `INVALID_FILE`, `PERMISSION_DENIED`; `INVALID_FILE` for pipes, sockets and
+ * devices
  */
 export async function openSourceFile(path: string, options: OpenSourceOptions = {}): Promise<FileHandle> {
   try {

@@ -1,6 +1,6 @@
 /**
- * How shared arrays go into a file: its header, and where in the file each array's elements go. Arrays that follow each other
- * in memory as in the file are moved together.
+ * How shared arrays go into a file: its header, and where in the file each array's elements go.
+ * Arrays that follow each other in memory as in the file are moved together.
  */
 import { dtypeFacts } from "../array/dtype.js";
 import { fortranStrides } from "../array/layout.js";
@@ -41,8 +41,8 @@ export function planRawStore(array: DeviceArray): StorePlan {
 }
 
 /**
- * In the given order where each array is then aligned in the file, else in that of the reference implementation, in which all
- * are: readers refuse arrays that are not aligned.
+ * In the given order where each array is then aligned in the file, else in that of the reference
+ * implementation, in which all are: readers refuse arrays that are not aligned.
  * @throws UNSUPPORTED_DTYPE for complex128
  */
 export function planSafetensorsStore(
