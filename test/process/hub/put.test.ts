@@ -14,6 +14,18 @@ function untypedPut(hub: Hub, values: unknown, options?: unknown): Promise<Share
   return hub.put("x", values as HostValues, options as PutOptions & { readonly dtype: DType });
 }
 
+/** Never called: what the compiler refuses. */
+async function refusedByTypes(hub: Hub): Promise<void> {
+  // @ts-expect-error a plain array tells no dtype
+  await hub.put("x", [1, 2]);
+  // @ts-expect-error float64 values for float32
+  await hub.put("x", new Float64Array(1), { dtype: "float32" });
+  // @ts-expect-error the array is of float32
+  const _typed: SharedArray<"uint8"> = await hub.put("x", new Float32Array(1));
+  // @ts-expect-error a safetensors file is a bundle
+  const _bundle: SharedArray = await hub.load("x", "x", { format: "safetensors" });
+}
+
 describe("put", () => {
   checkLeaks();
 
@@ -106,6 +118,8 @@ describe("put", () => {
     ["a signal that is none", [1], { dtype: "int8", signal: {} }, TypeError, /signal must be an AbortSignal/],
     ["an unknown lifetime", [1], { dtype: "int8", lifetime: "long" }, TypeError, /lifetime must be/],
   ];
+  it("has types that refuse most of it", () => assert.equal(typeof refusedByTypes, "function"));
+
   it("names the argument that is wrong, and leaves nothing behind", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();

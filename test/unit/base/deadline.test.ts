@@ -70,6 +70,34 @@ describe("Deadline", () => {
     assert.deepEqual(unhandled, []);
   });
 
+  it("gives steps what is left of it, and their own default limit if it has no end", () => {
+    const { signal } = new AbortController();
+    assert.deepEqual(new Deadline("work", { signal }, Number.POSITIVE_INFINITY).rest(), {
+      signal,
+      timeoutMs: undefined,
+    });
+    const { timeoutMs = 0 } = new Deadline("work", { timeoutMs: 60_000 }, 1).rest();
+    assert.ok(timeoutMs > 0 && timeoutMs <= 60_000, String(timeoutMs));
+  });
+
+  it("names the failure of a step after the whole attempt only if it ended the step itself", () => {
+    const step = new Deadline("copy", { timeoutMs: 0 }, 1);
+    const over = new Deadline("work", { timeoutMs: 0, signal: AbortSignal.abort("why") }, 1);
+    const timedOut = over.named(step.timedOut()) as Error;
+    assert.deepEqual(
+      [timedOut.message, (timedOut.cause as Error).message],
+      ["Cannot work: not done within 0 ms", "Cannot copy: not done within 0 ms"],
+    );
+    const aborted = over.named(step.aborted()) as Error;
+    assert.deepEqual([aborted.message, aborted.cause], ["Cannot work: aborted", "why"]);
+    const open = new Deadline("work", {}, Number.POSITIVE_INFINITY);
+    for (const error of [step.timedOut(), step.aborted(), new RangeError("x"), undefined]) {
+      assert.equal(open.named(error), error);
+    }
+    const other = new RangeError("x");
+    assert.equal(over.named(other), other);
+  });
+
   it("leaves no listener on a signal that outlives the wait", async () => {
     const { signal } = new AbortController();
     let listeners = 0;
