@@ -61,6 +61,6 @@ describe("an uncaught error of the bundled command line", () => {
     const args = ["--enable-source-maps", `--import=data:text/javascript,${encodeURIComponent(preload)}`, LAUNCH, "ls"];
     const { status, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
     assert.equal(status, 1);
-    assert.match(stderr, /no output[^]*\bsrc\/cli\/main\.ts:\d+/);
+    assert.match(stderr, /no output[\s\S]*\bsrc\/cli\/main\.ts:\d+/);
   });
 });
