@@ -25,7 +25,7 @@ function add(run) {
 }
 
 add((report) => {
-  const words = ["scripts/test.mjs", "--all", "--slowest", `--report=${report}`];
+  const words = ["scripts/test.mjs", "--all", "--slowest", `--report=${report}`, ...process.argv.slice(2)];
   return spawnSync(process.execPath, words, { stdio: "inherit" }).status;
 });
 for (const version of NODES) add((report) => runUnder(version, [`--report=${report}`]));
