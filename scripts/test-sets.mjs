@@ -6,14 +6,21 @@ import { join, relative } from "node:path";
 const QUICK = ["unit", "conformance", "property"];
 
 /**
- * Left to `npm run test:all`: each takes long because it does the same thing at many points, or because its subject is time.
+ * Left to `npm run test:all`: each takes long because it does the same at many points or with many programs, or because
+ * its subject is load or time.
  */
 const SLOW = [
   "fault/death-at-call",
   "fault/keeper-death-at-call",
   "fault/system-calls",
   "process/bench",
+  "process/cli/demos",
+  "process/hub/attacks",
+  "process/hub/hostile",
+  "process/hub/tenants",
   "process/matrix",
+  "process/runtimes/bundles",
+  "process/threads",
 ];
 
 /** What makes a test file run in a process of its own. A file that says `ALONE:` gives its reason. */

@@ -1,3 +1,4 @@
+/** ALONE: counts turns of the event loop, which tests of other files in its process would add to. */
 import assert from "node:assert/strict";
 import { performance } from "node:perf_hooks";
 import { describe, it } from "node:test";
