@@ -1,5 +1,5 @@
 // Which test files `npm test`, `npm run test:quick` and `npm run test:all` run, and which of them share a process.
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 
 /** Without other processes: 60 s on two cores. */
@@ -47,7 +47,7 @@ export function programsOf(files, root, folder) {
   const groups = new Map();
   const alone = [];
   for (const file of files) {
-    const isShared = file.startsWith("unit/") && !OWN_PROCESS.test(readFileSync(join(root, file), "utf8"));
+    const isShared = file.startsWith("unit/") && !OWN_PROCESS.test(sourceOf(file, root));
     const name = file.split("/").slice(0, -1).slice(0, 2).join("-");
     if (isShared) groups.set(name, [...(groups.get(name) ?? []), file]);
     else alone.push(file);
@@ -61,4 +61,10 @@ export function programsOf(files, root, folder) {
   const isLong = (file) => isIn(file, ["fault", "process"]);
   const first = alone.filter(isLong);
   return [...[...first, ...alone.filter((file) => !isLong(file))].map((file) => join(root, file)), ...shared];
+}
+
+/** WHY the source: what is compiled has no comments. The GPU bundle has no sources. */
+function sourceOf(file, root) {
+  const source = join("test", file.replace(/\.js$/, ".ts"));
+  return readFileSync(existsSync(source) ? source : join(root, file), "utf8");
 }
