@@ -10,7 +10,7 @@
  *   4712  reads every message
  *   4713  reads when it likes, and may be overtaken
  *   4714  reads, and will be killed
- *   4711  message 28 is refused: TIMEOUT: Cannot write to channel ...: not done within 500 ms
+ *   4711  message 28 is refused: TIMEOUT: ... reader 1 (process 4714, ...) is 8 messages behind
  *   4711  killed process 4714, which held the slot of message 20
  *   4711  sent 200 messages, 52428800 bytes: its slot came back
  *   4712  received 200 messages in order: every element verified

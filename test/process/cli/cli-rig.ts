@@ -67,7 +67,7 @@ export class CliRig {
   async fails(code: string, ...args: string[]): Promise<string> {
     const outcome = await this.run(...args);
     assert.equal(outcome.code, code === "USAGE" ? 2 : 1, outcome.stderr);
-    assert.match(outcome.stderr, new RegExp(`^error\\[${code}\\]: .+[.'](\n|$)`), outcome.stderr);
+    assert.match(outcome.stderr, new RegExp(`^error\\[${code}\\]: .+[.?'](\n|$)`), outcome.stderr);
     if (code !== "USAGE") assert.match(outcome.stderr, /\n {2}hint: \S/);
     assert.doesNotMatch(outcome.stderr, /^ {4}at /m, "a stack trace is not for users");
     return outcome.stderr;
