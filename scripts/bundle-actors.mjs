@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
+import { lowered } from "./lower-using.mjs";
 
 /** Not for the GPU bundle: the files know where in this folder they lie, and take 50 MB. */
 export async function bundleActors() {
@@ -29,5 +30,5 @@ function load({ path }) {
   if (path.includes("/node_modules/")) return undefined;
   const compiled = resolve("build", relative(".", path)).replace(/\.ts$/, ".js");
   const contents = readFileSync(path, "utf8");
-  return { contents: contents.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(compiled))), loader: "ts" };
+  return lowered(path, contents.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(compiled))));
 }

@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
+import { lowerUsing } from "./lower-using.mjs";
 import { bundlePrograms } from "./programs.mjs";
 
 const FOLDERS = ["src", "test", "bench", "examples"];
@@ -30,6 +31,7 @@ export function transpile(files) {
     outbase: ".",
     platform: "node",
     target: "es2022",
+    plugins: [lowerUsing],
     sourcemap: true,
     sourcesContent: false,
     logLevel: "warning",

@@ -2,6 +2,7 @@
 // takes three times as long as importing one. The package (dist/) and the tests (build/src/) get the same bundles.
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
+import { lowerUsing } from "./lower-using.mjs";
 
 /** What every bundle of the package has in common. */
 export const BUNDLE = {
@@ -12,6 +13,7 @@ export const BUNDLE = {
   platform: "node",
   target: "node20.19",
   packages: "external",
+  plugins: [lowerUsing],
   // WHY without the texts: the package has its sources, at the place that the maps name.
   sourcemap: true,
   sourcesContent: false,

@@ -6,6 +6,7 @@ import {
   anObject,
   aString,
   type Check,
+  checkFunction,
   checkMilliseconds,
   checkObject,
   checkShape,
@@ -18,6 +19,7 @@ import {
 import { shownValue } from "../base/shown-value.js";
 import { channelChecks } from "../channel/channel-options.js";
 import { readerChecks } from "../channel/reader-options.js";
+import { fileFormats } from "../files/file-format.js";
 import type { ArrayOptions } from "../gpu/device-array.js";
 import { MemoryPool } from "../gpu/memory-pool.js";
 import { aDeviceName, aDType } from "../gpu/option-checks.js";
@@ -25,8 +27,11 @@ import type { ConnectOptions } from "./connect.js";
 import type {
   CreateBundleOptions,
   CreateOptions,
+  LoadOptions,
   OpenArrayOptions,
   OpenOptions,
+  PutOptions,
+  SaveOptions,
   SharingOptions,
 } from "./hub-options.js";
 import { UID_MAX } from "./hub-trust.js";
@@ -96,6 +101,33 @@ const openChecks = {
   whenUnreachable: oneOf("error", "copy"),
 } as const;
 
+const put = optionsOf<PutOptions>("put()", {
+  ...createChecks,
+  dtype: aDType,
+  shape: checkShape,
+  replace: aBoolean,
+});
+
+const fileChecks = { format: oneOf(...fileFormats), onProgress: checkFunction } as const;
+
+const load = optionsOf<LoadOptions>("load()", {
+  ...createChecks,
+  ...fileChecks,
+  dtype: aDType,
+  shape: checkShape,
+  replace: aBoolean,
+});
+
+const save = optionsOf<SaveOptions>("save()", {
+  ...waitChecks,
+  ...fileChecks,
+  array: aString,
+  force: aBoolean,
+  durable: aBoolean,
+  wait: aBoolean,
+  shardBytesMax: integer(1),
+});
+
 const open = optionsOf<OpenArrayOptions>("open()", { ...openChecks, dtype: aDType });
 
 const openAny = optionsOf<OpenOptions>("openAny()", openChecks);
@@ -142,6 +174,9 @@ export const checks = {
   create,
   createBundle,
   bundledArrays,
+  put,
+  load,
+  save,
   open,
   openAny,
   createTimeline,

@@ -5,6 +5,7 @@ import type { DType } from "../array/dtype.js";
 import type { HostValues } from "../array/host-values.js";
 import type { DTypeOf, SelfDescribingValues } from "../array/inferred-dtype.js";
 import type { FileFormat } from "../files/file-format.js";
+import { checks } from "./call-checks.js";
 import type { Loaded, LoadOptions, PutOptions, Saved, SaveOptions } from "./hub-options.js";
 import { loadFile } from "./load-file.js";
 import type { PublishingHub } from "./publish-new.js";
@@ -40,6 +41,7 @@ export class HubTransfers {
     options: PutOptions<D> & { readonly dtype: D },
   ): Promise<SharedArray<D>>;
   async put(name: string, values: HostValues, options: PutOptions = {}): Promise<SharedArray> {
+    checks.put(options);
     return putArray(this.#hub, name, values, options);
   }
 
@@ -56,6 +58,7 @@ export class HubTransfers {
     path: string,
     options: LoadOptions<F> = {},
   ): Promise<Loaded<F>> {
+    checks.load(options);
     return loadFile(this.#hub, name, path, options);
   }
 
@@ -66,6 +69,7 @@ export class HubTransfers {
    * the format cannot hold it
    */
   async save(name: string, path: string, options: SaveOptions = {}): Promise<Saved> {
+    checks.save(options);
     return saveFile(this.#hub.objects, name, path, options);
   }
 }

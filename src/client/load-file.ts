@@ -1,8 +1,6 @@
 /** A file, or a folder of them, as a published array or bundle. */
-import { dtypeFacts } from "../array/dtype.js";
 import { Deadline } from "../base/deadline.js";
-import { checkOneOf } from "../base/one-of.js";
-import { type FileFormat, fileFormats } from "../files/file-format.js";
+import type { FileFormat } from "../files/file-format.js";
 import { LoadSource } from "../files/load-source.js";
 import { checkName } from "../wire/names.js";
 import { createArray, createBundle } from "./create-arrays.js";
@@ -19,8 +17,6 @@ export async function loadFile<F extends FileFormat>(
 ): Promise<Loaded<F>> {
   checkName(name);
   if (typeof path !== "string") throw new TypeError(`path must be a string, not ${typeof path}`);
-  if (options.format !== undefined) checkOneOf("format", options.format, fileFormats);
-  if (options.dtype !== undefined) dtypeFacts(options.dtype);
   const attempt = `load "${name}" from ${JSON.stringify(path)}`;
   const deadline = new Deadline(attempt, options, Number.POSITIVE_INFINITY);
   const { onProgress } = options;

@@ -1,5 +1,5 @@
 /** Opening what is known to be an array, or a bundle, and refusing what is something else. */
-import { type DType, dtypeFacts } from "../array/dtype.js";
+import type { DType } from "../array/dtype.js";
 import { CudaIpcError } from "../base/errors.js";
 import type { HubObjects } from "./hub-objects.js";
 import type { OpenArrayOptions, OpenOptions } from "./hub-options.js";
@@ -20,7 +20,6 @@ export async function openArray<D extends DType>(
   options: OpenArrayOptions<D>,
 ): Promise<SharedArray<D>> {
   const { dtype } = options;
-  if (dtype !== undefined) dtypeFacts(dtype);
   const opened = await openAny(objects, name, options);
   if (opened instanceof SharedArray && (dtype ?? opened.dtype) === opened.dtype) return opened as SharedArray<D>;
   opened.close();

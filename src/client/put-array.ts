@@ -1,5 +1,5 @@
 /** Values of this process as a published array, in one call. */
-import { type DType, dtypeFacts } from "../array/dtype.js";
+import type { DType } from "../array/dtype.js";
 import { type HostValues, hostEntriesPerElement, toHostBytes } from "../array/host-values.js";
 import { dtypeOfValues } from "../array/inferred-dtype.js";
 import { arrayByteLength, contiguousLayout, elementCount } from "../array/layout.js";
@@ -40,10 +40,7 @@ export async function putArray<D extends DType>(
 }
 
 function chosenDType<D extends DType>(name: string, values: unknown, given: D | undefined): D {
-  if (given !== undefined) {
-    dtypeFacts(given);
-    return given;
-  }
+  if (given !== undefined) return given;
   const told = dtypeOfValues(values);
   if (told !== undefined) return told as D;
   const found = values === null ? "null" : Array.isArray(values) ? "a plain array" : `of type ${typeof values}`;
@@ -51,10 +48,7 @@ function chosenDType<D extends DType>(name: string, values: unknown, given: D | 
 }
 
 function chosenShape(dtype: DType, values: unknown, given: readonly number[] | undefined): readonly number[] {
-  if (given !== undefined) {
-    if (Array.isArray(given)) return [...given];
-    throw new TypeError(`shape must be an array of sizes such as [1080, 1920], not ${typeof given}`);
-  }
+  if (given !== undefined) return [...given];
   const length = (values as { readonly length?: unknown } | null | undefined)?.length;
   return [typeof length === "number" ? Math.floor(length / hostEntriesPerElement(dtype)) : 0];
 }

@@ -111,8 +111,7 @@ describe("put", () => {
     ["a value out of range", [300], { dtype: "uint8" }, RangeError, /value 0 must be an integer from 0 to 255/],
     ["too few values", [1, 2], { dtype: "int8", shape: [3] }, RangeError, /found 2 values, wanted 3/],
     ["half a pair", [1, 2, 3], { dtype: "complex64" }, RangeError, /found 3 values, wanted 2/],
-    ["an unknown dtype", [1], { dtype: "int128" }, TypeError, /dtype must be one of/],
-    ["a size as shape", [1], { dtype: "int8", shape: 1 }, TypeError, /shape must be an array of sizes/],
+    ["a size as shape", [1], { dtype: "int8", shape: 1 }, TypeError, /shape must be an array of integers/],
     ["a negative size", [1], { dtype: "int8", shape: [-1] }, RangeError, /shape\[0\] must be an integer/],
     ["a limit that is none", [1], { dtype: "int8", timeoutMs: -1 }, RangeError, /timeoutMs must be/],
     ["a signal that is none", [1], { dtype: "int8", signal: {} }, TypeError, /signal must be an AbortSignal/],
@@ -131,6 +130,7 @@ describe("put", () => {
       });
     }
     await assert.rejects(hub.put("no/name", Uint8Array.of(1)), (error) => hasCode(error, "INVALID_NAME"));
+    await assert.rejects(untypedPut(hub, [1], { dtype: "int128" }), (error) => hasCode(error, "UNSUPPORTED_DTYPE"));
     await assert.rejects(hub.put("x", Uint8Array.of(1), { device: "gpu" }), (error) =>
       hasCode(error, "INVALID_DEVICE"),
     );
@@ -181,7 +181,7 @@ describe("open with a dtype", () => {
       code: "WRONG_KIND",
       message: 'Cannot open "frame" as float32: it is an array of uint8',
     });
-    await assert.rejects(hub.open("frame", { dtype: "float" as DType }), TypeError);
+    await assert.rejects(hub.open("frame", { dtype: "float" as DType }), { code: "UNSUPPORTED_DTYPE" });
     using bundle = await hub.createBundle("model", { w: { dtype: "uint8", shape: [2] } });
     await bundle.publish();
     await assert.rejects(hub.open("model", { dtype: "uint8" }), (error) => hasCode(error, "WRONG_KIND"));
@@ -196,7 +196,7 @@ describe("open with a dtype", () => {
       code: "WRONG_KIND",
       message: 'Cannot open "frames" as float32: it is a channel of uint8',
     });
-    await assert.rejects(hub.openChannel("frames", { dtype: "float" as DType }), TypeError);
+    await assert.rejects(hub.openChannel("frames", { dtype: "float" as DType }), { code: "UNSUPPORTED_DTYPE" });
     using reader = await hub.openChannel("frames", { dtype: "uint8" });
     using slot = await writer.loan();
     slot.bytes.fill(5);
