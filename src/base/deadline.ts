@@ -40,6 +40,11 @@ export class Deadline {
     return Math.max(0, this.#endMs - performance.now());
   }
 
+  /** Whether the time is up, also as seen by a timer, which may fire a millisecond early. */
+  get isOver(): boolean {
+    return this.remainingMs <= TIMER_EARLY_MS;
+  }
+
   /** Throws `ABORTED` or `TIMEOUT` when the wait is over. */
   check(): void {
     if (this.signal?.aborted) throw this.aborted();
@@ -60,7 +65,7 @@ export class Deadline {
   /** The error of a step; in the words of the whole attempt if this deadline ended the step. */
   named(error: unknown): unknown {
     const code = error instanceof CudaIpcError ? error.code : undefined;
-    if (code === "TIMEOUT" && this.remainingMs === 0) return this.timedOut(undefined, error);
+    if (code === "TIMEOUT" && this.isOver) return this.timedOut(undefined, error);
     if (code === "ABORTED" && this.signal?.aborted) return this.aborted();
     return error;
   }
@@ -118,6 +123,9 @@ export class Deadline {
 export function checkNotAborted(what: string, { signal }: WaitOptions): void {
   if (signal?.aborted) throw new Deadline(what, { signal }, Number.POSITIVE_INFINITY).aborted();
 }
+
+/** Timers count whole milliseconds of the event loop's own clock. */
+const TIMER_EARLY_MS = 1;
 
 /** setTimeout fires at once for anything larger. */
 const MAX_TIMER_MS = 2 ** 31 - 1;

@@ -197,7 +197,7 @@ export class ServiceClient {
 
   async #fail(link: ClientLink, deadline: Deadline, error: unknown): Promise<never> {
     // WHY the time as well: what fills a request may have time limits of its own.
-    if (!hasCode(error, "TIMEOUT") || deadline.remainingMs > 0) throw error;
+    if (!hasCode(error, "TIMEOUT") || !deadline.isOver) throw error;
     throw deadline.timedOut(await this.#whyUnanswered(link));
   }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Deadline } from "../../../src/base/deadline.js";
-import { hasCode } from "../../../src/base/errors.js";
+import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 
 const never = new Promise<never>(() => {});
 
@@ -115,5 +115,17 @@ describe("Deadline", () => {
     assert.equal(listeners, 0);
     await assert.rejects(deadline.race(never, () => {}));
     assert.equal(listeners, 0);
+  });
+
+  it("is over for who is told by a timer, which may fire a millisecond early", (t) => {
+    let nowMs = 1000;
+    t.mock.method(performance, "now", () => nowMs);
+    const deadline = new Deadline("wait", { timeoutMs: 50 }, 0);
+    nowMs += 48.9;
+    assert.equal(deadline.isOver, false);
+    nowMs += 0.2;
+    assert.equal(deadline.isOver, true);
+    const late = new CudaIpcError("TIMEOUT", "Cannot take a step");
+    assert.match(String(deadline.named(late)), /Cannot wait: not done within 50 ms/);
   });
 });
