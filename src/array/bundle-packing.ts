@@ -3,7 +3,7 @@ import { roundUp } from "../base/bytes.js";
 import { type DType, parseDType } from "./dtype.js";
 import { type ArrayLayout, arrayByteLength, contiguousLayout } from "./layout.js";
 
-/** What cudaMalloc guarantees, and so what kernels may count on. */
+/** cudaMalloc aligns memory to this, and kernels rely on it. */
 export const BUNDLE_ALIGNMENT_BYTES = 256;
 
 interface PackedArray {

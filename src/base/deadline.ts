@@ -56,7 +56,7 @@ export class Deadline {
     return new Deadline(this.#what, {}, Number.POSITIVE_INFINITY);
   }
 
-  /** What is left of it, for a step of the attempt. Without an end the step's own default holds. */
+  /** The remaining time, as options for one step. Without a limit the step uses its own default. */
   rest(): WaitOptions {
     const isEndless = this.#endMs === Number.POSITIVE_INFINITY;
     return { signal: this.signal, timeoutMs: isEndless ? undefined : this.remainingMs };

@@ -7,7 +7,7 @@ import { type ErrorCode, errorCodes } from "./error-codes.js";
 export class CudaIpcError extends Error {
   readonly code: ErrorCode;
   /**
-   * What to do about it, in one sentence.
+   * One sentence that says how to fix it.
    * WHY a property and no getter: Node prints it with the code when nobody catches the error.
    */
   readonly remedy: string;

@@ -48,7 +48,7 @@ export class ChannelReader<D extends DType = DType> {
   #ready: { readonly epoch: number; readonly timeline: ImportedTimeline } | undefined;
   /** Taken, and its data are not there yet. */
   #pending: TakenMessage | undefined;
-  /** What a `next` waits for, for its TIMEOUT. */
+  /** Says in a TIMEOUT of `next()` why no message came. */
   readonly #why = () => (this.#open ? this.#whyEmpty() : undefined);
   /** Whether a `next` is under way. */
   #isAwaited = false;

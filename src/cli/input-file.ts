@@ -1,4 +1,4 @@
-/** What a command was told to read. */
+/** The file, or standard input, that a command reads. */
 import { stat } from "node:fs/promises";
 import { fileSystemError } from "../files/file-errors.js";
 import { UsageError } from "./error-report.js";

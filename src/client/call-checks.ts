@@ -1,4 +1,4 @@
-/** What each call of a hub takes, as its options are checked before anything is done. */
+/** Checks the options of each call of a hub before the call does anything. */
 import type { DType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
 import {

@@ -255,7 +255,7 @@ export class HubConnection {
   }
 
   /**
-   * What the caller is told who has given up; of an open that waits too long, whom it waits for.
+   * Adds to a TIMEOUT why the hub has not answered. For an open, asks the hub whom it waits for.
    */
   async #givenUp(op: Request["op"], id: number, deadline: Deadline, error: unknown): Promise<unknown> {
     const isLate = hasCode(error, "TIMEOUT");

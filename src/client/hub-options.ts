@@ -78,8 +78,8 @@ export interface FileProgress {
 
 interface FileOptions<F extends FileFormat> {
   /**
-   * What the file is; by default what its content, or else its name, says. The result of `load` is
-   * typed by it.
+   * The file's format. By default its content decides, then its name. The result of `load` is typed
+   * by it.
    */
   readonly format?: F | undefined;
   /** Called at the start and after each piece. */
