@@ -1,4 +1,7 @@
-/** What is measured beside C, and the goals. The loops are in bench/actors and bench/c, each under the name that it has here. */
+/**
+ * The benchmarks that compare with C, and their goals. The loops of each name are in bench/actors
+ * and bench/c.
+ */
 import type { Benchmark } from "./side-by-side.js";
 
 const PING_PONG = { ratioMax: 1.15 };
@@ -9,13 +12,20 @@ export const benchmarks: readonly Benchmark[] = [
     name: "timeline-ping-pong",
     roles: ["first", "second"],
     iterations: 20_000,
-    rows: { "timeline-ping-pong": { what: "stream to stream of two processes, round trip", goal: PING_PONG } },
+    rows: {
+      "timeline-ping-pong": {
+        what: "stream to stream of two processes, round trip",
+        goal: PING_PONG,
+      },
+    },
   },
   {
     name: "signal-to-cpu",
     roles: ["first", "second"],
     iterations: 20_000,
-    rows: { "signal-to-cpu": { what: "stream to the other's CPU, which replies", goal: PING_PONG } },
+    rows: {
+      "signal-to-cpu": { what: "stream to the other's CPU, which replies", goal: PING_PONG },
+    },
   },
   {
     name: "event-ping-pong",

@@ -1,4 +1,4 @@
-/** The programs of bench/c, compiled at their first use; or why there are none on this machine. */
+/** Compiles the programs of bench/c at their first use, or says why it cannot. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import type { Program } from "./processes.js";
 
 const sources = fileURLToPath(new URL("../../bench/c/", import.meta.url));
 const FLAGS = ["-O2", "-Wall"];
-/** Those that need no GPU: the CPU does there what a stream would do. */
+/** Programs that need no GPU, because the CPU does the work of a stream. */
 const onHost: ReadonlySet<string> = new Set([
   "timeline-ping-pong",
   "signal-to-cpu",
@@ -30,7 +30,7 @@ export class CPrograms {
     this.#compile = device === "host" ? hostCompiler() : cudaCompiler();
   }
 
-  /** How to start a program, or the reason why it cannot be. */
+  /** How to start a program, or why it cannot start. */
   program(name: string, iterations: number): Program | string {
     const ordinal = this.#device === "host" ? "0" : this.#device.slice("cuda:".length);
     return this.programWith(name, [String(iterations), ordinal]);
@@ -60,14 +60,19 @@ export class CPrograms {
 function cudaCompiler(): ((source: string, result: string) => void) | string {
   const header = findCudaHeader();
   if (typeof header === "string") return header;
-  return (source, result) => header.compile(source, result, [...FLAGS, "-Wl,--no-as-needed", "-ldl"]);
+  return (source, result) =>
+    header.compile(source, result, [...FLAGS, "-Wl,--no-as-needed", "-ldl"]);
 }
 
 function hostCompiler(): ((source: string, result: string) => void) | string {
-  const compiler = ["cc", "gcc", "clang"].find((name) => spawnSync(name, ["--version"]).status === 0);
+  const compiler = ["cc", "gcc", "clang"].find(
+    (name) => spawnSync(name, ["--version"]).status === 0,
+  );
   if (compiler === undefined) return "no C compiler (cc, gcc, clang)";
   return (source, result) => {
-    const { status, stderr } = spawnSync(compiler, [...FLAGS, "-DHOST", "-o", result, source], { encoding: "utf8" });
+    const { status, stderr } = spawnSync(compiler, [...FLAGS, "-DHOST", "-o", result, source], {
+      encoding: "utf8",
+    });
     if (status !== 0) throw new Error(`${compiler} ended with ${status}: ${stderr}`);
   };
 }

@@ -1,5 +1,5 @@
 /**
- * Runs the benchmarks on one device and prints what was measured beside what it is compared with:
+ * Runs the benchmarks on one device and prints results beside what they compare with:
  * `npm run bench -- --device cuda:0`, or some of them with `--only timeline-ping-pong --only open`.
  */
 import { writeFileSync } from "node:fs";
@@ -55,7 +55,9 @@ const isWanted = (name: string) => values.only === undefined || values.only.incl
 const device = Device.open(values.device);
 const { name, facts } = device;
 device.close();
-console.log(`${name}: ${facts.name}, ${facts.driverVersion}; ${cpus().length} cores; Node ${process.version}`);
+console.log(
+  `${name}: ${facts.name}, ${facts.driverVersion}; ${cpus().length} cores; Node ${process.version}`,
+);
 
 const sections: Record<string, Row[]> = {};
 const failures: string[] = [];
@@ -65,7 +67,7 @@ const section = async (key: string, title: string, measure: () => Row[] | Promis
   sections[title] = rows;
   printRows(title, rows);
 };
-/** WHY: what others measured is not lost where one fails. */
+/** One failure must not lose the results of the others. */
 async function tried(key: string, measure: () => Row[] | Promise<Row[]>): Promise<Row[]> {
   try {
     return await measure();
@@ -96,10 +98,14 @@ for (const { key, title, measure } of channelSections(name)) await section(key, 
 
 await section("hub-scale", "A large hub, on the host device", () => hubScale());
 await section("journal-start", "Start after a crash of a large hub", journalStart);
-await section("producer-killed", "A producer is killed, on the host device", () => producerKilled());
+await section("producer-killed", "A producer is killed, on the host device", () =>
+  producerKilled(),
+);
 await section("restart", "A keeper restarts the hub, on the host device", () => restart());
 
-await section("attacks", "One user attacks the hub, another goes on, on the host device", () => attacks());
+await section("attacks", "One user attacks the hub, another goes on, on the host device", () =>
+  attacks(),
+);
 
 for (const failure of failures) console.error(`\nFailed: ${failure}`);
 if (values.json !== undefined) {

@@ -1,27 +1,27 @@
-/** Timing and its words: samples to percentiles, rows to a table. */
+/** Turns samples into percentiles, and rows into a table. */
 import { createHistogram } from "node:perf_hooks";
 
 export interface Row {
-  /** Of a row that stands beside a program in C, which has the same name. */
+  /** The name of the C program to compare with. */
   readonly name?: string;
   readonly what: string;
   readonly value: number;
   readonly unit: string;
-  /** Why there is no value, which is NaN then. */
+  /** Why there is no value. The value is then NaN. */
   readonly missing?: string;
-  /** What it is compared with in the same run, and the ratio to it; undefined where it stands alone. */
+  /** The row of the same run that this one is compared with, and the ratio to it. */
   readonly comparedWith?: string;
   readonly ratio?: number;
-  /** What was promised, in words, and whether it was kept. */
+  /** The goal in words, and whether it was met. */
   readonly goal?: string;
   readonly met?: boolean;
-  /** Of several rounds, where `value` is the median. */
+  /** The rounds. `value` is their median. */
   readonly rounds?: Figure;
   /** The same in C, or why there is none. */
   readonly inC?: Figure | string;
 }
 
-/** Of several rounds: their best median, the one in the middle, and the 99th percentile of that round. */
+/** Of several rounds: the best median, the middle one, and the 99th percentile of that round. */
 export interface Figure {
   readonly best: number;
   readonly median: number;
@@ -33,8 +33,11 @@ export interface Percentiles {
   readonly p99: number;
 }
 
-/** Runs `once` after a warm-up and gives percentiles of its time in microseconds. */
-export async function sampleMicroseconds(count: number, once: () => Promise<void>): Promise<Percentiles> {
+/** Runs `once` after a warm-up. Returns percentiles of its time in microseconds. */
+export async function sampleMicroseconds(
+  count: number,
+  once: () => Promise<void>,
+): Promise<Percentiles> {
   for (let warm = 0; warm < Math.min(50, count); warm += 1) await once();
   const histogram = createHistogram();
   for (let index = 0; index < count; index += 1) {
@@ -51,12 +54,14 @@ export function printRows(title: string, rows: readonly Row[]): void {
     const ratio = row.ratio === undefined ? "" : `  ${row.ratio.toFixed(2)} x ${row.comparedWith}`;
     const goal = row.goal === undefined ? "" : `  [${row.met ? "met" : "MISSED"}: ${row.goal}]`;
     const value =
-      row.missing === undefined ? `${format(row.value).padStart(8)} ${row.unit}` : `not measured: ${row.missing}`;
+      row.missing === undefined
+        ? `${format(row.value).padStart(8)} ${row.unit}`
+        : `not measured: ${row.missing}`;
     console.log(`  ${row.what.padEnd(58)} ${value}${ratio}${goal}`);
   }
 }
 
-/** Rows that stand beside C: medians of the rounds, the best in brackets. */
+/** Rows that compare with C: medians of the rounds, the best in brackets. */
 export function printSideBySide(title: string, rows: readonly Row[]): void {
   const lines = rows.map((row) => [
     row.name ?? "",
@@ -66,11 +71,18 @@ export function printSideBySide(title: string, rows: readonly Row[]): void {
     row.ratio === undefined ? "-" : row.ratio.toFixed(2),
     row.goal === undefined ? "-" : `${row.met ? "met" : "MISSED"}: ${row.goal}`,
   ]);
-  const table = [["name", "what", `TypeScript ${rows[0]?.unit ?? ""}`, "C", "ratio", "goal"], ...lines];
-  const widths = table[0]?.map((_, column) => Math.max(...table.map((cells) => cells[column]?.length ?? 0))) ?? [];
+  const table = [
+    ["name", "what", `TypeScript ${rows[0]?.unit ?? ""}`, "C", "ratio", "goal"],
+    ...lines,
+  ];
+  const widths =
+    table[0]?.map((_, column) => Math.max(...table.map((cells) => cells[column]?.length ?? 0))) ??
+    [];
   console.log(`\n${title}`);
   for (const cells of table) {
-    console.log(`  ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ")}`.trimEnd());
+    console.log(
+      `  ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ")}`.trimEnd(),
+    );
   }
   for (const reason of new Set(rows.map((row) => row.inC).filter((it) => typeof it === "string"))) {
     console.log(`  Not in C: ${reason}`);

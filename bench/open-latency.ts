@@ -1,4 +1,4 @@
-/** Opening a published array by name: the hub's round trip, the import and the mapping, for a small and a large array. */
+/** Measures opening a published array by name: round trip, import and mapping, small and large. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -48,7 +48,7 @@ async function measure(
 ): Promise<Percentiles> {
   using array = await producer.create(name, { dtype: "uint8", shape: [byteLength] });
   await array.publish();
-  // Each open is closed again, so that none is served from the cache of imports.
+  // Each array is closed again, so that no open is served from the import cache.
   return await sampleMicroseconds(SAMPLES, async () => {
     const opened = await consumer.open(name);
     opened.close();

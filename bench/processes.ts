@@ -1,4 +1,4 @@
-/** Processes that measure something together: when one of them fails, or the time is over, all of them end, and that is an error. */
+/** Runs processes that measure together. If one fails or the time is over, ends all and throws. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { Deadline, type WaitOptions } from "../src/base/deadline.js";
 import { SeqpacketSocket } from "../src/os/seqpacket.js";
@@ -20,10 +20,13 @@ export interface Program {
 }
 
 /**
- * Runs one program, or two that find a socket to each other as descriptor 3, until all have ended.
- * @throws where one of them ends in failure or prints what is no measurement; TIMEOUT, ABORTED
+ * Runs one program, or two with a socket between them as descriptor 3, until all have ended.
+ * @throws if one fails or prints no measurement; TIMEOUT, ABORTED
  */
-export async function runTogether(programs: readonly Program[], options: WaitOptions = {}): Promise<Measurement[]> {
+export async function runTogether(
+  programs: readonly Program[],
+  options: WaitOptions = {},
+): Promise<Measurement[]> {
   const what = `measure with ${programs.map(({ args }) => args.join(" ")).join(" and ")}`;
   const deadline = new Deadline(what, options, LIMIT_MS);
   deadline.check();
@@ -54,7 +57,7 @@ function start(programs: readonly Program[]): ChildProcess[] {
   }
 }
 
-/** What it printed, once it has ended well. */
+/** Returns the process's output, once it has ended successfully. */
 function outputOf(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     let [output, complaint] = ["", ""];
@@ -67,7 +70,10 @@ function outputOf(child: ChildProcess): Promise<string> {
     child.on("error", reject);
     child.on("close", (code, signal) => {
       if (code === 0) resolve(output);
-      else reject(new Error(`${child.spawnargs.join(" ")} ended (${signal ?? code}): ${complaint.trim()}`));
+      else
+        reject(
+          new Error(`${child.spawnargs.join(" ")} ended (${signal ?? code}): ${complaint.trim()}`),
+        );
     });
   });
 }
@@ -76,6 +82,7 @@ function parseLine(line: string): Measurement[] {
   if (line === "") return [];
   const found = JSON.parse(line) as Partial<Measurement>;
   const figures = [found.iterations, found.us?.p50, found.us?.p99, found.us?.mean];
-  if (typeof found.name !== "string" || !figures.every(Number.isFinite)) throw new Error(`No measurement: ${line}`);
+  if (typeof found.name !== "string" || !figures.every(Number.isFinite))
+    throw new Error(`No measurement: ${line}`);
   return [found as Measurement];
 }

@@ -1,4 +1,7 @@
-/** A large safetensors file into shared memory, beside what the machine can do at best: `cat` to tmpfs, or one pinned copy to the GPU. */
+/**
+ * Loads a large safetensors file into shared memory. Compares with `cat` to tmpfs, or one pinned
+ * copy to the GPU.
+ */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
@@ -7,8 +10,8 @@ import { join } from "node:path";
 import { encodeSafetensorsHeader, planSafetensors } from "../src/files/safetensors-encoding.js";
 import { readSafetensorsHeader } from "../src/files/safetensors-header.js";
 import { Device } from "../src/gpu/device.js";
-import { DeviceBuffer } from "../src/gpu/device-buffer.js";
-import { readFileInto } from "../src/gpu/file-transfer.js";
+import { DeviceBuffer } from "../src/gpu/memory/device-buffer.js";
+import { readFileInto } from "../src/gpu/transfer/file-transfer.js";
 import type { Row } from "./measure.js";
 
 const MiB = 1024 * 1024;
@@ -38,22 +41,33 @@ export async function putThroughput(deviceName: string, byteLength: number): Pro
       value: firstMs,
       unit: "ms",
     };
-    const put: Row = { what: `file of ${gib} GiB into ${device.name}, best of ${RUNS} more`, value: putMs, unit: "ms" };
-    const compared = device.cpuVisible ? againstCat(put, path) : await againstPinned(put, device, byteLength);
+    const put: Row = {
+      what: `file of ${gib} GiB into ${device.name}, best of ${RUNS} more`,
+      value: putMs,
+      unit: "ms",
+    };
+    const compared = device.cpuVisible
+      ? againstCat(put, path)
+      : await againstPinned(put, device, byteLength);
     return [first, ...compared, memory];
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** Milliseconds until the data are there; giving the memory back afterwards is not part of it, as it is not of cat's. */
+/** Milliseconds until the data is there. Freeing the memory is not included, like in cat. */
 async function putOnce(device: Device, path: string): Promise<number> {
   const start = performance.now();
   const file = await open(path);
   try {
     const header = await readSafetensorsHeader(file, path);
     using buffer = DeviceBuffer.allocate(device, header.dataByteLength);
-    const section = { file, fileName: path, byteOffset: header.dataByteOffset, byteLength: header.dataByteLength };
+    const section = {
+      file,
+      fileName: path,
+      byteOffset: header.dataByteOffset,
+      byteLength: header.dataByteLength,
+    };
     await readFileInto(buffer, 0, section);
     return performance.now() - start;
   } finally {
@@ -80,8 +94,8 @@ function againstCat(put: Row, path: string): Row[] {
 }
 
 /**
- * One copy from pinned memory, the most that the link to the GPU gives: into memory made for it, as that of a file is, and, for
- * comparison, into memory that was written before.
+ * One copy from pinned memory, which is the limit of the link to the GPU: into new memory, like a
+ * file's, and for comparison into memory that was written before.
  */
 async function againstPinned(put: Row, device: Device, byteLength: number): Promise<Row[]> {
   const { driver, ordinal } = device;
@@ -112,7 +126,11 @@ async function againstPinned(put: Row, device: Device, byteLength: number): Prom
       value: pinnedBytes / freshMs / 1e6,
       unit: "GB/s",
     },
-    { what: "the same into memory written before", value: pinnedBytes / writtenMs / 1e6, unit: "GB/s" },
+    {
+      what: "the same into memory written before",
+      value: pinnedBytes / writtenMs / 1e6,
+      unit: "GB/s",
+    },
     { what: "the file", value: byteLength / put.value / 1e6, unit: "GB/s" },
     { ...put, comparedWith: "the pinned copy's rate", ratio: share, goal, met: share >= 0.8 },
   ];
@@ -138,13 +156,18 @@ async function writeModel(path: string, byteLength: number): Promise<void> {
   }
 }
 
-/** Starts a new peak, and returns what is resident now. Memory of the host device counts only where this process maps it. */
+/**
+ * Starts a new peak, and returns what is resident now. Memory of the host device counts only where
+ * this process maps it.
+ */
 function resetPeak(): number {
   writeFileSync("/proc/self/clear_refs", "5");
   return residentBytes("VmRSS");
 }
 
 function residentBytes(field: "VmRSS" | "VmHWM"): number {
-  const kilobytes = new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync("/proc/self/status", "utf8"))?.[1];
+  const kilobytes = new RegExp(`${field}:\\s+(\\d+) kB`).exec(
+    readFileSync("/proc/self/status", "utf8"),
+  )?.[1];
   return Number(kilobytes ?? Number.NaN) * 1024;
 }

@@ -1,4 +1,4 @@
-/** Numbers that look random and come again with the same seed (mulberry32), so that a run can be repeated. */
+/** Pseudo-random numbers (mulberry32). The same seed repeats a run. */
 
 export class Random {
   #state: number;

@@ -1,11 +1,14 @@
-/** The same loop in TypeScript and in C, in turns in one run, as rows: medians of the rounds, compared with each other and with a goal. */
+/**
+ * Runs the same loop in TypeScript and in C in turns. Compares the medians with each other and with
+ * a goal.
+ */
 import { fileURLToPath } from "node:url";
 import type { CPrograms } from "./c-programs.js";
 import type { Figure, Row } from "./measure.js";
 import { type Measurement, type Program, runTogether } from "./processes.js";
 
 export interface Goal {
-  /** Of the median of TypeScript to that of C. */
+  /** The ratio of the TypeScript median to that of C. */
   readonly ratioMax?: number;
   readonly usMax?: number;
 }
@@ -26,11 +29,18 @@ export interface RoundOptions {
   readonly iterations?: number | undefined;
 }
 
-export async function sideBySide(benchmark: Benchmark, c: CPrograms, options: RoundOptions): Promise<Row[]> {
+export async function sideBySide(
+  benchmark: Benchmark,
+  c: CPrograms,
+  options: RoundOptions,
+): Promise<Row[]> {
   const iterations = options.iterations ?? benchmark.iterations;
   const actor = fileURLToPath(new URL(`./actors/${benchmark.name}.js`, import.meta.url));
   const ours = benchmark.roles.map(
-    (role): Program => ({ command: process.execPath, args: [actor, options.device, String(iterations), role] }),
+    (role): Program => ({
+      command: process.execPath,
+      args: [actor, options.device, String(iterations), role],
+    }),
   );
   let theirs = c.program(benchmark.name, iterations);
   const measured: { readonly ts: Measurement[]; readonly c: Measurement[] } = { ts: [], c: [] };
@@ -40,7 +50,8 @@ export async function sideBySide(benchmark: Benchmark, c: CPrograms, options: Ro
     try {
       measured.c.push(...(await runTogether([theirs])));
     } catch (error) {
-      // WHY not thrown: an older driver may lack what the program in C asks for, and our figure stands without it.
+      // Not thrown: an older driver may lack what the C program needs, and our result is valid
+      // without it.
       theirs = `failed: ${error instanceof Error ? error.message : String(error)}`;
     }
   }
@@ -51,7 +62,7 @@ export async function sideBySide(benchmark: Benchmark, c: CPrograms, options: Ro
   });
 }
 
-/** WHY no goal on the host device: its streams are queues on the event loop, and the loop in C has none. */
+/** No goal on the host device: its streams are queues on the event loop, which C does not have. */
 function row(found: {
   readonly name: string;
   readonly what: string;
@@ -67,15 +78,20 @@ function row(found: {
     return { ...compared, goal: `under ${goal.usMax} us`, met: ts.median < goal.usMax };
   }
   if (goal?.ratioMax === undefined) return compared;
-  // A goal that could not be judged was not met.
-  return { ...compared, goal: `within ${goal.ratioMax} times C`, met: ratio !== undefined && ratio <= goal.ratioMax };
+  // A goal without a result is not met.
+  return {
+    ...compared,
+    goal: `within ${goal.ratioMax} times C`,
+    met: ratio !== undefined && ratio <= goal.ratioMax,
+  };
 }
 
-/** Of the medians of the rounds: the best, and the one in the middle, with its 99th percentile. */
+/** The best and the middle median of the rounds, with the 99th percentile of the latter. */
 function figureOf(name: string, measurements: readonly Measurement[]): Figure {
   const rounds = measurements.filter((it) => it.name === name).sort((a, b) => a.us.p50 - b.us.p50);
   const best = rounds[0];
   const middle = rounds[Math.floor((rounds.length - 1) / 2)];
-  if (best === undefined || middle === undefined) throw new Error(`Nothing was measured for ${name}`);
+  if (best === undefined || middle === undefined)
+    throw new Error(`Nothing was measured for ${name}`);
   return { best: best.us.p50, median: middle.us.p50, p99: middle.us.p99 };
 }

@@ -1,18 +1,21 @@
 /**
- * System S2: an array's handle is JSON (or, to and from other programs, 64 bytes), sent by whatever way and opened elsewhere as an array of
- * the same shape, strides and dtype on the same memory. The exporter keeps the array open for as long as others use it.
+ * System S2: an array's handle is JSON, or 64 bytes to and from other programs. Send it any way you
+ * like: another process opens it as an array of the same shape, strides and dtype, on the same
+ * memory. The exporter keeps the array open while others use it.
  *
- *   npx cuda-ipc demo array-handle     or, in a clone after `npm install`, with Node 24 or newer: node examples/array-handle.ts
+ *   npx cuda-ipc demo array-handle   with the package installed
+ *   node examples/array-handle.ts    in a clone after `npm install`, with Node 24 or newer
  *   --elements 1024 --device cuda:0
  *
  * The output (the numbers are processes):
  *   4711  opening it in its own process is refused: OWN_HANDLE: ...
  *   4712  opened int32[256,4], strides [4,1] by its handle: verified
- *   4712  opened a slice, int32[128,2], strides [8,1], by its own: verified
+ *   4712  opened a slice, int32[128,2], strides [8,1], by its own handle: verified
  *   4712  opened 64 bytes as int32[256,4]: verified; doubled every element
- *   4711  finds every element doubled: verified
+ *   4711  sees every element doubled: verified
  */
-import { type ArrayHandleDocument, DeviceArray, IpcArrayHandle, openIpcHandle } from "cuda-ipc";
+import { DeviceArray } from "cuda-ipc";
+import { type ArrayHandleDocument, IpcArrayHandle, openIpcHandle } from "cuda-ipc/interop";
 import { Child, heard, tellParent } from "./child.ts";
 import { type Options, openDevice, orSkip, refused, run, say, verify } from "./program.ts";
 
@@ -24,7 +27,9 @@ interface Sent {
 
 const COLUMNS = 4;
 
-await run({ elements: 1024 }, (options) => (options.role === "child" ? child(options) : parent(options)));
+await run({ elements: 1024 }, (options) =>
+  options.role === "child" ? child(options) : parent(options),
+);
 
 async function parent(options: Options): Promise<void> {
   const shape = shapeOf(options);
@@ -33,16 +38,18 @@ async function parent(options: Options): Promise<void> {
   await array.iota(0, 1);
   const whole = orSkip(() => IpcArrayHandle.of(array)).toJSON();
   const part = IpcArrayHandle.of(array.slice({ step: 2 }, { start: 1, stop: 3 })).toJSON();
-  // For programs that know no such JSON: the 64 bytes of CUDA itself. What they mean has to be said besides.
-  const raw = [...array.buffer.exportHandle().handle];
-  await refused("opening it in its own process", "OWN_HANDLE", () => IpcArrayHandle.from(whole).open(device));
+  // For programs without such JSON: CUDA's own 64 bytes. Send dtype and shape beside them.
+  const raw = [...IpcArrayHandle.of(array).bytes];
+  await refused("opening it in its own process", "OWN_HANDLE", () =>
+    IpcArrayHandle.from(whole).open(device),
+  );
 
   using other = new Child(import.meta.url, "child", options);
   other.tell({ whole, part, raw } satisfies Sent);
   await other.hear();
   await other.finished();
   verify("the array after the child", await array.read(), (i) => 2 * i);
-  say("finds every element doubled: verified");
+  say("sees every element doubled: verified");
 }
 
 async function child(options: Options): Promise<void> {
@@ -56,7 +63,7 @@ async function child(options: Options): Promise<void> {
   {
     using array = IpcArrayHandle.from(part).open(device).expectDType("int32");
     verify("the slice", await array.read(), (i) => 2 * COLUMNS * Math.floor(i / 2) + 1 + (i % 2));
-    say(`opened a slice, ${inWords(array)}, by its own: verified`);
+    say(`opened a slice, ${inWords(array)}, by its own handle: verified`);
   }
   {
     const shape = shapeOf(options);

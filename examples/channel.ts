@@ -1,22 +1,25 @@
 /**
- * System S7 with more readers: one process writes to a channel, three read every message of it in place. One of them is slow and may be
- * overtaken, one is killed while it holds a slot. Streams keep the order: on a GPU no CPU waits between a message and the next.
+ * System S7 with more readers: one process writes to a channel, and three read every message in
+ * place. One reader is slow and may be overtaken. Another is killed while it holds a slot. Streams
+ * keep the order: on a GPU, no CPU waits between one message and the next.
  *
- *   npx cuda-ipc demo channel          or, in a clone after `npm install`, with Node 24 or newer: node examples/channel.ts
+ *   npx cuda-ipc demo channel   with the package installed
+ *   node examples/channel.ts    in a clone after `npm install`, with Node 24 or newer
  *   --elements 65536 --device cuda:0
  *
  * The output (the numbers are processes):
  *   4711  made a channel of 8 slots of int32[65536] on cuda:0
  *   4712  reads every message
- *   4713  reads when it likes, and may be overtaken
+ *   4713  reads slowly, and may be overtaken
  *   4714  reads, and will be killed
  *   4711  message 28 is refused: TIMEOUT: ... reader 1 (process 4714, ...) is 8 messages behind
  *   4711  killed process 4714, which held the slot of message 20
- *   4711  sent 200 messages, 52428800 bytes: its slot came back
+ *   4711  sent 200 messages, 52428800 bytes: the held slot came back
  *   4712  received 200 messages in order: every element verified
  *   4713  received 100 messages and missed 100: every element verified
  */
-import { type ChannelReader, CudaIpcError, connect, DeviceArray, type Hub, type Stream } from "cuda-ipc";
+import { type ChannelReader, CudaIpcError, connect, DeviceArray, type Hub } from "cuda-ipc";
+import type { Stream } from "cuda-ipc/interop";
 import { Child, heard, tellParent } from "./child.ts";
 import { LIMIT, type Options, refused, run, say, verify } from "./program.ts";
 
@@ -27,13 +30,15 @@ const HELD = 20;
 
 const roles: Readonly<Record<string, string>> = {
   patient: "reads every message",
-  slow: "reads when it likes, and may be overtaken",
+  slow: "reads slowly, and may be overtaken",
   doomed: "reads, and will be killed",
 };
 
-await run({ elements: 65_536 }, (options) => (options.role === "parent" ? write(options) : read(options)));
+await run({ elements: 65_536 }, (options) =>
+  options.role === "parent" ? write(options) : read(options),
+);
 
-/** The hub ends soon after the last of this example where it was started by it. */
+/** A hub that this example started ends soon after its last process. */
 function join({ device }: Options): Promise<Hub> {
   return connect({ device, hubIdleMs: 500, ...LIMIT });
 }
@@ -62,7 +67,7 @@ async function write(options: Options): Promise<void> {
   };
   await sendUntil(HELD + 1);
   await doomed.hear();
-  // The ring goes around once more and comes to the slot that is held.
+  // The ring comes around to the slot that the reader holds.
   await refused(`message ${HELD + SLOTS}`, "TIMEOUT", async () => {
     while (writer.committed < MESSAGES) await send({ timeoutMs: 500 });
   });
@@ -72,7 +77,7 @@ async function write(options: Options): Promise<void> {
   slow.tell("go on");
   await sendUntil(MESSAGES);
   await stream.synchronize(LIMIT);
-  say(`sent ${MESSAGES} messages, ${MESSAGES * elements * 4} bytes: its slot came back`);
+  say(`sent ${MESSAGES} messages, ${MESSAGES * elements * 4} bytes: the held slot came back`);
   writer.close();
   await Promise.all([patient.finished(), slow.finished()]);
 }
@@ -83,15 +88,20 @@ async function read(options: Options): Promise<void> {
   await using hub = await join(options);
   const device = hub.device();
   using stream = device.createStream();
-  using reader = await hub.openChannel(name, { stream, mayBeOvertaken: role === "slow", ...LIMIT });
+  using reader = await hub.openChannel(name, { stream, lossy: role === "slow", ...LIMIT });
   using copy = DeviceArray.allocate(device, { dtype: "int32", shape: [elements] });
   say(roles[role] ?? role);
   tellParent("ready");
   await verifyEach(reader, copy, stream, role);
   const { received, missed } = reader;
   const isRight = received + missed === MESSAGES && missed > 0 === (role === "slow");
-  if (!isRight) throw new CudaIpcError("VERIFICATION_FAILED", `received ${received} messages and missed ${missed}`);
-  const count = role === "slow" ? `${received} messages and missed ${missed}` : `${received} messages in order`;
+  if (!isRight)
+    throw new CudaIpcError(
+      "VERIFICATION_FAILED",
+      `received ${received} messages and missed ${missed}`,
+    );
+  const count =
+    role === "slow" ? `${received} messages and missed ${missed}` : `${received} messages in order`;
   say(`received ${count}: every element verified`);
 }
 
@@ -106,15 +116,19 @@ async function verifyEach(
     const { sequence, missed } = slot;
     verify("sequence number", [sequence], () => next + missed);
     next = sequence + 1;
-    verify(`meta of message ${sequence}`, [(slot.json as { number: number }).number], () => sequence);
+    verify(
+      `meta of message ${sequence}`,
+      [(slot.json as { number: number }).number],
+      () => sequence,
+    );
     if (role === "doomed" && sequence === HELD) {
       tellParent("holds it");
       await heard();
     }
-    // It holds the first message for as long as a hundred others take; nobody writes over it.
+    // It holds the first message while a hundred others pass. Nothing overwrites it.
     if (role === "slow" && sequence === 0) await heard();
     await copy.copyFrom(slot.array.expectDType("int32"), { stream });
-    // The slot goes back once the stream has copied it; the copy is looked at in peace.
+    // The slot is released after the stream's copy, so the check below takes its time.
     slot.release();
     await stream.synchronize(LIMIT);
     verify(`message ${sequence}`, await copy.read(), (i) => (sequence * 1000 + i) | 0);

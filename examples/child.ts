@@ -1,4 +1,4 @@
-/** A child process of an example, and the messages between it and its parent; no message is lost, and no wait is without a limit. */
+/** A child process of an example, and the messages between it and its parent. */
 import { type ChildProcess, fork } from "node:child_process";
 import { type EventEmitter, once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -16,22 +16,29 @@ interface ChildOptions {
   readonly args?: readonly string[];
 }
 
-/** Closing it ends a child that is still running. */
+/** A child process. Disposing it ends a child that still runs. */
 export class Child {
   readonly process: ChildProcess;
   readonly #inbox: Inbox;
   readonly #failure: Promise<never>;
 
-  /** Runs the same example (`import.meta.url`) in another role, with the options of this process. */
+  /**
+   * Starts the same example (`import.meta.url`) in another role, with the options of this process.
+   */
   constructor(example: string, role: string, options: Options, { args = [] }: ChildOptions = {}) {
     const device = options.device === undefined ? [] : ["--device", options.device];
-    const counts = ["--elements", String(options.elements), "--processes", String(options.processes)];
+    const counts = [
+      "--elements",
+      String(options.elements),
+      "--processes",
+      String(options.processes),
+    ];
     this.process = fork(fileURLToPath(example), [role, ...args, ...counts, ...device], {
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
     this.#inbox = new Inbox(this.process);
     this.#failure = failureOf(this.process);
-    // Whoever asks for it is told; nobody has to.
+    // A failure is reported to the next call that waits for the child.
     this.#failure.catch(() => {});
   }
 
@@ -53,16 +60,16 @@ export class Child {
     return message as T;
   }
 
-  /** What this process does meanwhile; it ends at once with what the child fails with. */
+  /** Waits for this process's own work. Throws at once if the child fails. */
   during<T>(work: Promise<T>): Promise<T> {
     return Promise.race([work, this.#failure]);
   }
 
-  /** Waits until the child has ended by itself, without an error. */
+  /** Waits until the child has ended without an error. */
   async finished(): Promise<void> {
     await this.#ended();
     if (this.process.exitCode === 0) return;
-    // Where it said what was wrong, that is the error.
+    // If the child has reported its failure, that is the error.
     if (this.#inbox.hasMessage) await this.hear();
     throw goneError(this.process);
   }
@@ -95,15 +102,17 @@ export class Child {
 
 let fromParent: Inbox | undefined;
 
-/** The next message of the process that started this one. Listens from its first call on; what was sent before is kept by Node. */
+/**
+ * Waits for the next message of the parent. Node keeps messages that came before the first call.
+ */
 export async function heard<T>(): Promise<T> {
   fromParent ??= new Inbox(process);
   return (await fromParent.next()) as T;
 }
 
-/** Tells the process that started this one. */
+/** Sends a message to the parent. A parent that was interrupted reads no more, which is no error. */
 export function tellParent(message: object | string): void {
-  process.send?.(message);
+  process.send?.(message, undefined, undefined, () => {});
 }
 
 class Inbox {
@@ -116,7 +125,7 @@ class Inbox {
       this.#messages.push(message);
       this.#waiting?.();
     });
-    // WHY not "exit": what the other process said last may still be on its way then.
+    // WHY not "exit": the last messages may arrive after it.
     from.on("disconnect", () => {
       this.#ended = true;
       this.#waiting?.();
@@ -131,9 +140,13 @@ class Inbox {
     const signal = AbortSignal.timeout(LIMIT.timeoutMs);
     const endMs = performance.now() + LIMIT.timeoutMs;
     while (this.#messages.length === 0) {
-      if (this.#ended) throw new CudaIpcError("PEER_GONE", "The other process ended without an answer");
+      if (this.#ended)
+        throw new CudaIpcError("PEER_GONE", "The other process ended without an answer");
       if (performance.now() >= endMs) {
-        throw new CudaIpcError("TIMEOUT", `The other process was silent for ${LIMIT.timeoutMs / 1000} s`);
+        throw new CudaIpcError(
+          "TIMEOUT",
+          `The other process was silent for ${LIMIT.timeoutMs / 1000} s`,
+        );
       }
       await new Promise<void>((resolve) => {
         this.#waiting = resolve;
@@ -144,7 +157,7 @@ class Inbox {
   }
 }
 
-/** Rejects once the child says that it failed, or ends as if it had. */
+/** Rejects when the child reports a failure or ends with one. */
 function failureOf(child: ChildProcess): Promise<never> {
   return new Promise((_, reject) => {
     child.on("message", (message) => {
@@ -169,5 +182,10 @@ function errorOf(pid: number | undefined, { code, message }: Failure): CudaIpcEr
 }
 
 function isFailure(message: unknown): message is Failure {
-  return typeof message === "object" && message !== null && "kind" in message && message.kind === "failed";
+  return (
+    typeof message === "object" &&
+    message !== null &&
+    "kind" in message &&
+    message.kind === "failed"
+  );
 }

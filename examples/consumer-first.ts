@@ -1,31 +1,49 @@
 /**
- * System S7, third exercise: a consumer that is started before its producer waits, with a limit, and gets the array; one that comes too
- * late, when the producer is dead, is told so. What was opened before is still there. Nobody waits for ever.
+ * System S7, third exercise: a consumer that starts before its producer waits for it, with a
+ * timeout, and gets the array. A consumer that comes after the producer's death gets an error. An
+ * array that was opened before stays usable.
  *
- *   npx cuda-ipc demo consumer-first   or, in a clone after `npm install`, with Node 24 or newer: node examples/consumer-first.ts
+ *   npx cuda-ipc demo consumer-first   with the package installed
+ *   node examples/consumer-first.ts    in a clone after `npm install`, with Node 24 or newer
  *   --elements 1024 --device cuda:0
  *
  * The output (the numbers are processes):
  *   4711  waiting for a producer that never comes is refused: TIMEOUT: ...
- *   4712  consumer: was started first, and waits
+ *   4712  consumer: started first, and waits
  *   4713  producer: wrote the handle of float32[1024] to frame.json
  *   4712  consumer: opened it: every element verified
- *   4711  ended the producer by SIGKILL
- *   4711  opening the handle that is left is refused: PEER_GONE: ...
+ *   4711  killed the producer by SIGKILL
+ *   4711  opening the handle left behind is refused: PEER_GONE: ...
  *   4712  consumer: still has every element: verified
  */
 import { join } from "node:path";
-import { DeviceArray, openShared, readHandleFile, share, writeHandleFile } from "cuda-ipc";
+import { DeviceArray } from "cuda-ipc";
+import { openShared, readHandleFile, share, writeHandleFile } from "cuda-ipc/peer";
 import { Child, heard, tellParent } from "./child.ts";
-import { LIMIT, type Options, openDevice, refused, run, say, temporaryFolder, verify } from "./program.ts";
+import {
+  LIMIT,
+  type Options,
+  openDevice,
+  refused,
+  run,
+  say,
+  temporaryFolder,
+  verify,
+} from "./program.ts";
 
-const roles: Readonly<Record<string, (options: Options) => Promise<void>>> = { parent, consumer, producer };
+const roles: Readonly<Record<string, (options: Options) => Promise<void>>> = {
+  parent,
+  consumer,
+  producer,
+};
 
 await run({ elements: 1024 }, (options) => (roles[options.role] ?? parent)(options));
 
 async function parent(options: Options): Promise<void> {
   const path = join(temporaryFolder(), "frame.json");
-  await refused("waiting for a producer that never comes", "TIMEOUT", () => readHandleFile(path, { timeoutMs: 100 }));
+  await refused("waiting for a producer that never comes", "TIMEOUT", () =>
+    readHandleFile(path, { timeoutMs: 100 }),
+  );
 
   using first = new Child(import.meta.url, "consumer", options, { args: [path] });
   await first.hear();
@@ -34,9 +52,9 @@ async function parent(options: Options): Promise<void> {
   await first.hear();
 
   await second.kill();
-  say("ended the producer by SIGKILL");
-  // The file is still there, and says which process wrote it, and when that one started.
-  await refused("opening the handle that is left", "PEER_GONE", async () =>
+  say("killed the producer by SIGKILL");
+  // The file still names the process that wrote it, and when that process started.
+  await refused("opening the handle left behind", "PEER_GONE", async () =>
     openShared(await readHandleFile(path, LIMIT)),
   );
   first.tell("look again");
@@ -46,7 +64,7 @@ async function parent(options: Options): Promise<void> {
 async function consumer(options: Options): Promise<void> {
   const [path = ""] = options.args;
   using device = openDevice(options);
-  say("consumer: was started first, and waits");
+  say("consumer: started first, and waits");
   tellParent("waiting");
   const document = await readHandleFile(path, LIMIT);
   using array = (await openShared(document, { device, ...LIMIT })).expectDType("float32");

@@ -1,17 +1,20 @@
 /**
- * System S9: a long-running process owns data on the hub and goes on changing them; others, in any language, show them and turn its knob.
- * A timeline says which step the data are of: odd while a step is being taken, even when it is done.
+ * System S9: a long-running process owns data on the hub and keeps changing it. Other processes, in
+ * any language, show the data and change its rate. A timeline says which step the data belongs to:
+ * its value is odd during a step, and even after it.
  *
- *   npx cuda-ipc demo daemon           or, in a clone after `npm install`, with Node 24 or newer: node examples/daemon.ts
+ *   npx cuda-ipc demo daemon   with the package installed
+ *   node examples/daemon.ts    in a clone after `npm install`, with Node 24 or newer
  *   --elements 1024 --device cuda:0
- *   node examples/daemon.ts serve      only the daemon, until Ctrl-C; then, elsewhere: python3 examples/python/show.py 2.5
+ *   node examples/daemon.ts serve   only the daemon, until Ctrl-C. Meanwhile, in another terminal:
+ *   python3 examples/python/show.py 2.5
  *
  * The output (the numbers are processes):
- *   4712  daemon: owns "daemon-field", float32[1024] on cuda:0, and adds "daemon-rate" to it at every step
+ *   4712  daemon: owns "daemon-field", float32[1024] on cuda:0, and changes it at every step
  *   4711  sees step 6: every element is 6
  *   4711  set the rate to 2.5
- *   4711  sees step 14: every element is 20.5; after step 10 with 10.5: every element verified
- *   4712  daemon: was told to end, after step 15
+ *   4711  sees step 14: every element is 20.5, after 10.5 at step 10: every element verified
+ *   4712  daemon: ends as asked, after step 15
  */
 import { setTimeout } from "node:timers/promises";
 import { CudaIpcError, connect, type Hub, type ImportedTimeline, type SharedArray } from "cuda-ipc";
@@ -20,9 +23,11 @@ import { LIMIT, type Options, run, say, verify } from "./program.ts";
 
 const STEP_MS = 20;
 
-await run({ elements: 1024 }, (options) => (options.role === "serve" ? serve(options) : parent(options)));
+await run({ elements: 1024 }, (options) =>
+  options.role === "serve" ? serve(options) : parent(options),
+);
 
-/** The hub ends soon after the last of this example where it was started by it. */
+/** A hub that this example started ends soon after its last process. */
 function join({ device }: Options): Promise<Hub> {
   return connect({ device, hubIdleMs: 500, ...LIMIT });
 }
@@ -36,7 +41,7 @@ async function serve(options: Options): Promise<void> {
   await rate.fill(1);
   for (const array of [field, rate]) await array.publish();
   const what = `"daemon-field", float32[${options.elements}] on ${field.device.name}`;
-  say(`daemon: owns ${what}, and adds "daemon-rate" to it at every step`);
+  say(`daemon: owns ${what}, and changes it at every step`);
 
   let told = false;
   const stop = () => {
@@ -52,7 +57,7 @@ async function serve(options: Options): Promise<void> {
     steps.signal(2 * step + 2);
     await setTimeout(STEP_MS);
   }
-  say(`daemon: was told to end, after step ${step}`);
+  say(`daemon: ends as asked, after step ${step}`);
 }
 
 async function parent(options: Options): Promise<void> {
@@ -74,18 +79,21 @@ async function lookAndChange(options: Options): Promise<void> {
   const wanted = 2.5;
   await rate.expectDType("float32").write([wanted]);
   say(`set the rate to ${wanted}`);
-  // The step that is under way may have read the rate before; the next but one has not.
+  // The current step may have read the old rate. The step after the next one has the new rate.
   await steps.wait(steps.value + 4n, LIMIT);
   const from = await look(field, steps);
   await steps.wait(steps.value + 4n, LIMIT);
   const to = await look(field, steps);
   verify("the growth", [to.value - from.value], () => (to.step - from.step) * wanted);
-  const after = `after step ${from.step} with ${from.value}`;
-  say(`sees step ${to.step}: every element is ${to.value}; ${after}: every element verified`);
+  const after = `after ${from.value} at step ${from.step}`;
+  say(`sees step ${to.step}: every element is ${to.value}, ${after}: every element verified`);
 }
 
-/** All elements of one step: read between steps, and read again where a step was taken meanwhile. */
-async function look(field: SharedArray, steps: ImportedTimeline): Promise<{ step: number; value: number }> {
+/** Reads all elements between two steps. Reads again if a step began meanwhile. */
+async function look(
+  field: SharedArray,
+  steps: ImportedTimeline,
+): Promise<{ step: number; value: number }> {
   const endMs = performance.now() + LIMIT.timeoutMs;
   while (performance.now() < endMs) {
     const { value: at } = steps;

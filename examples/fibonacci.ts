@@ -1,12 +1,14 @@
 /**
- * System S7, first exercise: processes take turns at one sequence in shared memory. Each writes every N-th Fibonacci number from the two
- * before it, which its neighbours wrote, and tells the next one by its timeline, a counter that all can wait for and one can signal.
+ * System S7, first exercise: processes take turns at one sequence in shared memory. Each writes
+ * every N-th Fibonacci number, from the two numbers that its neighbours wrote before it. It then
+ * tells the next process by its timeline, a counter that one process signals and all can wait for.
  *
- *   npx cuda-ipc demo fibonacci        or, in a clone after `npm install`, with Node 24 or newer: node examples/fibonacci.ts
+ *   npx cuda-ipc demo fibonacci   with the package installed
+ *   node examples/fibonacci.ts    in a clone after `npm install`, with Node 24 or newer
  *   --elements 94 --processes 3 --device cuda:0
  *
  * The output (the numbers are processes):
- *   4711  made uint64[94] on cuda:0 for 3 processes
+ *   4711  created uint64[94] on cuda:0 for 3 processes
  *   4712  is rank 0 and wrote 32 of the numbers
  *   4713  is rank 1 and wrote 31 of the numbers
  *   4714  is rank 2 and wrote 31 of the numbers
@@ -16,9 +18,11 @@ import { connect, type Hub } from "cuda-ipc";
 import { Child, heard, tellParent } from "./child.ts";
 import { LIMIT, type Options, run, say, verify, WrongOption } from "./program.ts";
 
-await run({ elements: 94, processes: 3 }, (options) => (options.role === "rank" ? rank(options) : parent(options)));
+await run({ elements: 94, processes: 3 }, (options) =>
+  options.role === "rank" ? rank(options) : parent(options),
+);
 
-/** The hub ends soon after the last of this example where it was started by it. */
+/** A hub that this example started ends soon after its last process. */
 function join({ device }: Options): Promise<Hub> {
   return connect({ device, hubIdleMs: 500, ...LIMIT });
 }
@@ -30,12 +34,12 @@ async function parent(options: Options): Promise<void> {
   await using hub = await join(options);
   using sequence = await hub.create(name, { dtype: "uint64", shape: [elements] });
   await sequence.publish();
-  say(`made uint64[${elements}] on ${sequence.device.name} for ${processes} processes`);
+  say(`created uint64[${elements}] on ${sequence.device.name} for ${processes} processes`);
   const children = Array.from({ length: processes }, (_, i) => {
     return new Child(import.meta.url, "rank", options, { args: [name, String(i)] });
   });
   await Promise.all(children.map((child) => child.hear()));
-  // A timeline ends with its owner: nobody leaves before all have arrived.
+  // A timeline ends with its owner, so no process leaves before all have arrived.
   for (const child of children) child.tell("end");
   await Promise.all(children.map((child) => child.finished()));
 
@@ -56,9 +60,11 @@ async function rank(options: Options): Promise<void> {
   using before = await hub.openTimeline(`${name}-${(mine + processes - 1) % processes}`, LIMIT);
   let written = 0;
   for (let i = mine; i < elements; i += processes) {
-    // The neighbour has written element i - 1, and waited for all before it. Should it die, this ends with PEER_GONE.
+    // The neighbour has written element i - 1 after all before it. If it dies, this throws
+    // PEER_GONE.
     await before.wait(i, LIMIT);
-    const [a = 0n, b = BigInt(i)] = i < 2 ? [] : await numbers.slice({ start: i - 2, stop: i }).read();
+    const [a = 0n, b = BigInt(i)] =
+      i < 2 ? [] : await numbers.slice({ start: i - 2, stop: i }).read();
     await numbers.slice({ start: i, stop: i + 1 }).write([BigInt.asUintN(64, a + b)]);
     turn.signal(i + 1);
     written += 1;
@@ -68,7 +74,7 @@ async function rank(options: Options): Promise<void> {
   await heard();
 }
 
-/** As 64 bits hold them: from the 94th on without the bits beyond. */
+/** In 64 bits: from the 94th number on, the higher bits are cut off. */
 function* fibonacci(): Generator<bigint, never> {
   for (let [a, b] = [0n, 1n]; ; [a, b] = [b, BigInt.asUintN(64, a + b)]) yield a;
 }

@@ -1,6 +1,5 @@
 /**
- * What the examples have in common: their options, their device, a line of text for each step, checks, and errors in words. What an
- * example is about is in its own file.
+ * What all examples share: options, the device, a line of text for each step, checks and errors.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,36 +12,42 @@ export interface Options {
   /** `host`, `cuda:N` or `auto`. */
   readonly device: string | undefined;
   readonly processes: number;
-  /** Which part this process plays: the first plain argument, or "parent". */
+  /** The part of this process: the first plain argument, or "parent". */
   readonly role: string;
   /** The other plain arguments. */
   readonly args: readonly string[];
 }
 
-/** How long any wait of an example may take. */
+/** The timeout of every wait of an example. */
 export const LIMIT = { timeoutMs: 30_000 } as const;
 
-const commands = { elements: { type: "string" }, device: { type: "string" }, processes: { type: "string" } } as const;
+const commands = {
+  elements: { type: "string" },
+  device: { type: "string" },
+  processes: { type: "string" },
+} as const;
 
-/** WHY asked now: a process that was started by another goes on being one when that has hung up. */
+/** Asked at the start, because a child is still a child after its parent has disconnected. */
 const isChild = process.send !== undefined;
 
-/** Thrown by an example that this device cannot run: it ends without an error, and says why. */
+/**
+ * Thrown by an example that this device cannot run. It prints the reason and ends without an error.
+ */
 class Skipped extends Error {}
 
-/** Thrown for an option that the example cannot do anything with. */
+/** Thrown for an option that the example cannot use. */
 export class WrongOption extends Error {}
 
-/** Runs an example; what it throws is told in one line, or to the process that started it. */
+/** Runs an example. Prints its failure in one line, or reports it to the parent process. */
 export async function run(
   defaults: { readonly elements?: number; readonly processes?: number },
   main: (options: Options) => Promise<void>,
 ): Promise<void> {
-  // WHY: a child ends with the process that started it, whatever it is waiting for.
+  // A child ends with its parent, whatever it waits for.
   process.on("disconnect", () => process.exit());
-  // That one may have ended before this line was reached.
+  // The parent may have ended before this line.
   if (process.connected === false) process.exit();
-  // WHY: by itself a signal would end this process without its `exit` handlers, which remove its folders.
+  // WHY: by default a signal ends the process without the `exit` handlers that remove its folders.
   process.once("SIGINT", () => process.exit(130)).once("SIGTERM", () => process.exit(143));
   try {
     const { values, positionals } = parseArgs({ options: commands, allowPositionals: true });
@@ -52,7 +57,7 @@ export async function run(
     await main({ elements, processes, device: values.device, role, args });
   } catch (error) {
     await tell(error);
-    // WHY at once: what is still open, children above all, ends with this process.
+    // WHY at once: children and everything else that is open end with this process.
     process.exit();
   }
   if (process.connected) process.disconnect();
@@ -64,7 +69,8 @@ async function tell(error: unknown): Promise<void> {
   const code = codeOf(error);
   if (kind === "failed") process.exitCode = code === "USAGE" ? 2 : 1;
   if (isChild) {
-    if (process.connected) await new Promise<unknown>((resolve) => process.send?.({ kind, code, message }, resolve));
+    if (process.connected)
+      await new Promise<unknown>((resolve) => process.send?.({ kind, code, message }, resolve));
   } else if (kind === "skipped") say(`Skipped: ${message}`);
   else console.error(`error[${code}]: ${message}`);
 }
@@ -72,44 +78,47 @@ async function tell(error: unknown): Promise<void> {
 function codeOf(error: unknown): string {
   if (error instanceof CudaIpcError) return error.code;
   if (error instanceof WrongOption) return "USAGE";
-  // What parseArgs throws.
+  // An error of parseArgs.
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   return code.startsWith("ERR_PARSE_ARGS") ? "USAGE" : "INTERNAL";
 }
 
-/** The device of this name; of several GPUs, where none is named, each rank takes the next one. */
+/**
+ * The device of this name. If none is named and there are several GPUs, each rank takes the next.
+ */
 export function openDevice({ device: name }: Options, rank = 0): Device {
   const first = Device.open(name);
   const named = (name ?? process.env.CUDA_IPC_DEVICE ?? "auto") !== "auto";
-  const ordinal = named || first.cpuVisible ? 0 : rank % first.driver.deviceCount();
+  const ordinal = named || first.cpuVisible ? 0 : rank % first.deviceCount;
   if (ordinal === 0) return first;
   first.close();
   return Device.open(`cuda:${ordinal}`);
 }
 
-/** What is made, or the end of the example where this device cannot make it at all. */
+/** Returns what `make` makes. Ends the example if this device does not support it. */
 export function orSkip<T>(make: () => T): T {
   try {
     return make();
   } catch (error) {
-    if (error instanceof CudaIpcError && error.code === "UNSUPPORTED") throw new Skipped(error.message);
+    if (error instanceof CudaIpcError && error.code === "UNSUPPORTED")
+      throw new Skipped(error.message);
     throw error;
   }
 }
 
-/** A folder for sockets and files, removed when this process ends. */
+/** Creates a folder for sockets and files, which is removed when this process ends. */
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-example-"));
   process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** A step that was done, for people. */
+/** Prints a step that was done. */
 export function say(text: string): void {
   console.log(`${String(process.pid).padStart(7)}  ${text}`);
 }
 
-/** @throws VERIFICATION_FAILED with the first element that is not as it should be */
+/** @throws VERIFICATION_FAILED, which names the first wrong element */
 export function verify<T extends number | bigint>(
   what: string,
   values: ArrayLike<T>,
@@ -117,12 +126,19 @@ export function verify<T extends number | bigint>(
 ): void {
   for (let i = 0; i < values.length; i += 1) {
     if (Object.is(values[i], expected(i))) continue;
-    throw new CudaIpcError("VERIFICATION_FAILED", `${what}: element ${i} is ${values[i]}, wanted ${expected(i)}`);
+    throw new CudaIpcError(
+      "VERIFICATION_FAILED",
+      `${what}: element ${i} is ${values[i]}, wanted ${expected(i)}`,
+    );
   }
 }
 
-/** What is attempted must end in an error of this code, which is shown. */
-export async function refused(what: string, code: ErrorCode, attempt: () => unknown): Promise<void> {
+/** Prints the error of an attempt, which must fail with this code. */
+export async function refused(
+  what: string,
+  code: ErrorCode,
+  attempt: () => unknown,
+): Promise<void> {
   try {
     await attempt();
   } catch (error) {

@@ -1,9 +1,11 @@
 /**
- * System S7, second exercise: a ring of buffers streams frames from one process to another. Two timelines keep the order: the producer
- * does not overwrite what was not consumed, and the consumer does not read what was not produced. Streams do the waiting: on a GPU
- * neither process's CPU stands between a frame and the next.
+ * System S7, second exercise: a ring of buffers streams frames from one process to another. Two
+ * timelines keep the order: the producer does not overwrite a frame before it is consumed, and the
+ * consumer does not read a frame before it is produced. Streams do the waiting: on a GPU, no CPU
+ * stands between one frame and the next.
  *
- *   npx cuda-ipc demo ring             or, in a clone after `npm install`, with Node 24 or newer: node examples/ring.ts
+ *   npx cuda-ipc demo ring   with the package installed
+ *   node examples/ring.ts    in a clone after `npm install`, with Node 24 or newer
  *   --elements 65536 --device cuda:0
  *
  * The output (the numbers are processes):
@@ -19,9 +21,11 @@ import { LIMIT, type Options, run, say, verify } from "./program.ts";
 const SLOTS = 4;
 const FRAMES = 100;
 
-await run({ elements: 65_536 }, (options) => (options.role === "producer" ? producer(options) : consumer(options)));
+await run({ elements: 65_536 }, (options) =>
+  options.role === "producer" ? producer(options) : consumer(options),
+);
 
-/** The hub ends soon after the last of this example where it was started by it. */
+/** A hub that this example started ends soon after its last process. */
 function join({ device }: Options): Promise<Hub> {
   return connect({ device, hubIdleMs: 500, ...LIMIT });
 }
@@ -43,9 +47,13 @@ async function consumer(options: Options): Promise<void> {
   say(`consumed ${FRAMES} frames in order, ${byteLength} bytes: every element verified`);
 }
 
-async function consume(ring: DeviceArray<"int32">, consumed: Timeline, produced: ImportedTimeline): Promise<number> {
+async function consume(
+  ring: DeviceArray<"int32">,
+  consumed: Timeline,
+  produced: ImportedTimeline,
+): Promise<number> {
   const { device } = ring;
-  // A timeline's first use on a device registers memory, which a stream that waits could hold up.
+  // Its first use registers the timeline's memory, which a waiting stream could hold up.
   for (const timeline of [consumed, produced]) timeline.prepare(device);
   using frame = DeviceArray.allocate(device, { dtype: "int32", shape: ring.shape.slice(1) });
   using stream = device.createStream();
@@ -53,7 +61,7 @@ async function consume(ring: DeviceArray<"int32">, consumed: Timeline, produced:
     stream.wait(produced, f + 1);
     await frame.copyFrom(ring.slice(f % SLOTS), { stream });
     stream.signal(consumed, f + 1);
-    // From here on the slot is the producer's again, once the copy is done; the frame is looked at in peace.
+    // The producer gets the slot back after the copy, so the check below takes its time.
     await stream.synchronize(LIMIT);
     verify(`frame ${f}`, await frame.read(), (i) => (f * 1000 + i) | 0);
   }
@@ -74,7 +82,7 @@ async function producer(options: Options): Promise<void> {
   say("joins as the producer");
   tellParent("ready");
   for (let f = 0; f < FRAMES; f += 1) {
-    // Free once the frame that was in this slot before has been consumed.
+    // The slot is free when its earlier frame has been consumed.
     if (f >= SLOTS) stream.wait(consumed, f - SLOTS + 1);
     await slots.slice(f % SLOTS).iota(f * 1000, 1, { stream });
     stream.signal(produced, f + 1);

@@ -1,32 +1,36 @@
 /**
- * System S8: N processes, each on the next GPU where there are several. All hand their arrays to all, each works on its neighbour's
- * array, and barriers lie between the phases. Events order the GPUs: from the first work to the last check no CPU waits for a GPU.
+ * System S8: N processes, on several GPUs if there are several. Each process gives its array to all
+ * others and works on its neighbour's array, with barriers between the phases. Events order the
+ * GPUs: between the first work and the last check no CPU waits for a GPU.
  *
- *   npx cuda-ipc demo simple-ipc       or, in a clone after `npm install`, with Node 24 or newer: node examples/simple-ipc.ts
+ *   npx cuda-ipc demo simple-ipc   with the package installed
+ *   node examples/simple-ipc.ts    in a clone after `npm install`, with Node 24 or newer
  *   --elements 65536 --processes 3; with --device cuda:0 all are on that one
  *
  * The output (the numbers are processes):
  *   4711  starts 3 processes
- *   4712  rank 0 on cuda:0: worked on the array of rank 1, and found the work of rank 2 in its own: every element verified
- *   4713  rank 1 on cuda:1: worked on the array of rank 2, and found the work of rank 0 in its own: every element verified
- *   4714  rank 2 on cuda:0: worked on the array of rank 0, and found the work of rank 1 in its own: every element verified
+ *   4712  rank 0 on cuda:0: changed rank 1's array, sees rank 2's work: every element verified
+ *   4713  rank 1 on cuda:1: changed rank 2's array, sees rank 0's work: every element verified
+ *   4714  rank 2 on cuda:0: changed rank 0's array, sees rank 1's work: every element verified
  *   4711  all 3 are done
  */
 import { join } from "node:path";
-import {
-  DeviceArray,
-  Event,
-  type EventDescriptor,
-  Group,
-  openShared,
-  type SharedDocument,
-  type Stream,
-  share,
-} from "cuda-ipc";
+import { DeviceArray } from "cuda-ipc";
+import { Event, type EventDescriptor, type Stream } from "cuda-ipc/interop";
+import { Group, openShared, type SharedDocument, share } from "cuda-ipc/peer";
 import { Child } from "./child.ts";
-import { LIMIT, type Options, openDevice, run, say, temporaryFolder, verify, WrongOption } from "./program.ts";
+import {
+  LIMIT,
+  type Options,
+  openDevice,
+  run,
+  say,
+  temporaryFolder,
+  verify,
+  WrongOption,
+} from "./program.ts";
 
-/** What each gives to all. */
+/** What each process gives to all others. */
 interface Given {
   readonly array: SharedDocument;
   readonly filled: EventDescriptor;
@@ -38,7 +42,8 @@ await run({ elements: 65_536, processes: 3 }, (options) =>
 
 async function parent(options: Options): Promise<void> {
   const { processes } = options;
-  if (processes < 2) throw new WrongOption("--processes must be at least 2: each works on its neighbour's array");
+  if (processes < 2)
+    throw new WrongOption("--processes must be at least 2: each works on its neighbour's array");
   const path = join(temporaryFolder(), "group.sock");
   say(`starts ${processes} processes`);
   const children = Array.from({ length: processes }, (_, rank) => {
@@ -62,7 +67,10 @@ async function member(options: Options): Promise<void> {
 
   await mine.iota(rank * 1000, 1, { stream });
   using filled = recorded(stream);
-  const given = (await group.allGather({ array: shared.document, filled: filled.export() }, LIMIT)) as Given[];
+  const given = (await group.allGather(
+    { array: shared.document, filled: filled.export() },
+    LIMIT,
+  )) as Given[];
 
   using theirs = await openShared(given[next]?.array, { device, access: "read-write", ...LIMIT });
   using theyFilled = Event.import(device, given[next]?.filled);
@@ -76,10 +84,14 @@ async function member(options: Options): Promise<void> {
   using result = DeviceArray.allocate(device, { dtype: "int32", shape: [elements] });
   await result.copyFrom(mine, { stream });
   await stream.synchronize(LIMIT);
-  verify(`the array of rank ${rank}`, await result.read(), (i) => ((rank * 1000 + i) * 10 + previous) | 0);
-  const found = `worked on the array of rank ${next}, and found the work of rank ${previous} in its own`;
+  verify(
+    `the array of rank ${rank}`,
+    await result.read(),
+    (i) => ((rank * 1000 + i) * 10 + previous) | 0,
+  );
+  const found = `changed rank ${next}'s array, sees rank ${previous}'s work`;
   say(`rank ${rank} on ${device.name}: ${found}: every element verified`);
-  // Nobody takes its array and events away while another uses them.
+  // No process closes its array and events while another uses them.
   await group.barrier(LIMIT);
 }
 

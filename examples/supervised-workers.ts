@@ -1,28 +1,41 @@
 /**
- * System S7, last exercise: a service whose workers are processes under a supervisor goes on whatever ends them. Each opens the model by
- * name, so that one that is started anew has it at once, and ends with an error if its GPU is lost: under MPS one worker that is killed
- * while its kernel runs takes the GPU away from all others. Requests under way are taken to the next worker. The front, which must not
- * fall, uses host memory alone: it has no part of the GPU that could be lost.
+ * System S7, last exercise: a service whose workers run under a supervisor survives their deaths.
+ * Each worker opens the model by name, so a restarted worker has it at once. A worker ends with an
+ * error if its GPU is lost: under MPS, one worker that is killed while its kernel runs takes the
+ * GPU away from all others. Requests of a dead worker go to the next one. The front uses only host
+ * memory, so it cannot lose a GPU.
  *
- *   npx cuda-ipc demo supervised-workers  or, in a clone after `npm install`, Node 24 or newer: node examples/supervised-workers.ts
+ *   npx cuda-ipc demo supervised-workers   with the package installed
+ *   node examples/supervised-workers.ts    in a clone after `npm install`, with Node 24 or newer
  *   --elements 16384 --processes 2 --device cuda:0
  *
  * The output (the numbers are processes):
- *   4712  loader: "supervised-model" is float32[16384] on cuda:0, pinned: its end ends nothing
- *   4711  20 of 60 requests are answered: ends worker 4713 in the midst of its work by SIGKILL
- *   4711  worker 4713 ended with SIGKILL: another is started in 50 ms
+ *   4712  loader: "supervised-model" is float32[16384] on cuda:0, pinned: it outlives the loader
+ *   4711  20 of 60 requests are answered: kills worker 4713 at work by SIGKILL
+ *   4711  worker 4713 ended with SIGKILL: the next one starts in 50 ms
  *   4711  worker 4715 serves in its place
- *   4711  60 requests were answered rightly by 3 workers, of them after another worker's end: 1
+ *   4711  60 requests were answered correctly by 3 workers, 1 of them after a worker's death
  */
-import { CudaIpcError, connect, connectService, DeviceArray, type Hub, type ServiceClient, serve } from "cuda-ipc";
+import { CudaIpcError, connect, DeviceArray, type Hub } from "cuda-ipc";
+import { connectService, type ServiceClient, serve } from "cuda-ipc/service";
 import { Child, heard, tellParent } from "./child.ts";
 import { LIMIT, type Options, run, say, verify } from "./program.ts";
 import { Supervisor } from "./supervisor.ts";
 
-const [MODEL, SERVICE, REQUESTS, AT_A_TIME, PASSES] = ["supervised-model", "supervised", 60, 8, 64] as const;
+const [MODEL, SERVICE, REQUESTS, AT_A_TIME, PASSES] = [
+  "supervised-model",
+  "supervised",
+  60,
+  8,
+  64,
+] as const;
 const NUMBERS = { dtype: "float32", shape: [2] } as const;
 
-const roles: Readonly<Record<string, (options: Options) => Promise<void>>> = { parent: front, loader, worker };
+const roles: Readonly<Record<string, (options: Options) => Promise<void>>> = {
+  parent: front,
+  loader,
+  worker,
+};
 await run({ elements: 16_384, processes: 2 }, (options) => (roles[options.role] ?? front)(options));
 
 async function front(options: Options): Promise<void> {
@@ -40,7 +53,11 @@ async function front(options: Options): Promise<void> {
   await hub.remove(MODEL);
 }
 
-async function sendAll(client: ServiceClient, supervisor: Supervisor, largest: number): Promise<void> {
+async function sendAll(
+  client: ServiceClient,
+  supervisor: Supervisor,
+  largest: number,
+): Promise<void> {
   const by = new Map<number, number>();
   let [next, answered] = [0, 0];
   const sendOn = async () => {
@@ -48,34 +65,44 @@ async function sendAll(client: ServiceClient, supervisor: Supervisor, largest: n
       next += 1;
       const factor = next;
       using reply = await client.request((slot) => slot.array.write([factor, 0]), LIMIT);
-      verify(`reply ${factor}`, await reply.array.expectDType("float32").read(), (i) => i * largest * factor + PASSES);
+      verify(
+        `reply ${factor}`,
+        await reply.array.expectDType("float32").read(),
+        (i) => i * largest * factor + PASSES,
+      );
       const { worker } = reply.json as { readonly worker: number };
       by.set(worker, (by.get(worker) ?? 0) + 1);
       answered += 1;
-      if (answered === REQUESTS / 3) supervisor.killOne(`${answered} of ${REQUESTS} requests are answered`);
+      if (answered === REQUESTS / 3)
+        supervisor.killOne(`${answered} of ${REQUESTS} requests are answered`);
     }
   };
   await Promise.all(Array.from({ length: AT_A_TIME }, sendOn));
   // The last request may be answered before the new worker is ready.
   await supervisor.replaced;
-  const retried = `of them after another worker's end: ${client.retried}`;
-  say(`${REQUESTS} requests were answered rightly by ${by.size} workers, ${retried}`);
+  const retried = `${client.retried} of them after a worker's death`;
+  say(`${REQUESTS} requests were answered correctly by ${by.size} workers, ${retried}`);
 }
 
 async function loader(options: Options): Promise<void> {
   await using hub = await join(options);
-  using model = await hub.create(MODEL, { dtype: "float32", shape: [options.elements], lifetime: "pinned" });
+  using model = await hub.create(MODEL, {
+    dtype: "float32",
+    shape: [options.elements],
+    lifetime: "pinned",
+  });
   await model.write(Float32Array.from({ length: options.elements }, (_, i) => i % 97));
   await model.publish();
-  say(`loader: "${MODEL}" is float32[${options.elements}] on ${model.device.name}, pinned: its end ends nothing`);
+  const what = `"${MODEL}" is float32[${options.elements}] on ${model.device.name}`;
+  say(`loader: ${what}, pinned: it outlives the loader`);
 }
 
 async function worker(options: Options): Promise<void> {
   await using hub = await join(options);
   const device = hub.device();
-  // What a worker owes its supervisor: to end, with an error, as soon as it is of no use.
+  // A worker that is of no use must end with an error, so that its supervisor restarts it.
   device.onLost((error) => {
-    say(`worker: ${error instanceof CudaIpcError ? error.code : error.name}: ends, to be started again`);
+    say(`worker: ${error instanceof CudaIpcError ? error.code : error.name}: ends to be restarted`);
     process.exit(1);
   });
   using model = (await hub.open(MODEL, LIMIT)).expectDType("float32");

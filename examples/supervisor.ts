@@ -1,4 +1,4 @@
-/** Keeps child processes of an example running: one that ended is started again. */
+/** Restarts the child processes of an example when they end. */
 import { once } from "node:events";
 import { setTimeout } from "node:timers/promises";
 import type { Child } from "./child.ts";
@@ -6,7 +6,7 @@ import { say } from "./program.ts";
 
 const [PAUSE_MS, PAUSE_MS_MAX] = [50, 2000] as const;
 
-/** As systemd with Restart=on-failure does it: starts what has ended again, after pauses that grow while it does not get ready. */
+/** Restarts like systemd with Restart=on-failure, with growing pauses until a child is ready. */
 export class Supervisor {
   readonly replaced: Promise<void>;
   readonly #start: () => Child;
@@ -33,12 +33,14 @@ export class Supervisor {
         if (!isFirst) this.#onReplaced(worker);
         if (this.#isEnding) worker.tell("end");
       } catch {
-        // It ends, or has ended: its exit says how.
+        // The child is ending. Its exit event says how.
       }
       const [code, signal] = await exited;
       this.#running.delete(worker);
       if (this.#isEnding) return;
-      say(`worker ${worker.pid} ended with ${signal ?? code}: another is started in ${pauseMs} ms`);
+      say(
+        `worker ${worker.pid} ended with ${signal ?? code}: the next one starts in ${pauseMs} ms`,
+      );
       await setTimeout(pauseMs);
       pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX);
     }
@@ -46,7 +48,7 @@ export class Supervisor {
 
   killOne(why: string): void {
     const [worker] = this.#running;
-    say(`${why}: ends worker ${worker?.pid} in the midst of its work by SIGKILL`);
+    say(`${why}: kills worker ${worker?.pid} at work by SIGKILL`);
     worker?.process.kill("SIGKILL");
   }
 

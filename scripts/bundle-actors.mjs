@@ -1,11 +1,11 @@
-// Bundles the actors of the tests, each into one file in its place in build/: they then start in half the time.
+// Bundles each actor of the tests into one file in build/. Actors then start in half the time.
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
 import { lowered } from "./lower-using.mjs";
 
-/** Not for the GPU bundle: the files know where in this folder they lie, and take 50 MB. */
+/** Not for the GPU bundle: the files contain absolute paths, and take 50 MB. */
 export async function bundleActors() {
   await build({
     entryPoints: readdirSync("test", { recursive: true })
@@ -21,14 +21,19 @@ export async function bundleActors() {
     sourcemap: true,
     sourcesContent: false,
     logLevel: "warning",
-    plugins: [{ name: "own-place", setup: (bundling) => bundling.onLoad({ filter: /\.ts$/ }, load) }],
+    plugins: [
+      { name: "own-place", setup: (bundling) => bundling.onLoad({ filter: /\.ts$/ }, load) },
+    ],
   });
 }
 
-/** WHY: a file that finds another by its own place has to find it from within a bundle, too. */
+/** Keeps `import.meta.url` of each source, because sources find other files by it. */
 function load({ path }) {
   if (path.includes("/node_modules/")) return undefined;
   const compiled = resolve("build", relative(".", path)).replace(/\.ts$/, ".js");
   const contents = readFileSync(path, "utf8");
-  return lowered(path, contents.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(compiled))));
+  return lowered(
+    path,
+    contents.replaceAll("import.meta.url", JSON.stringify(pathToFileURL(compiled))),
+  );
 }

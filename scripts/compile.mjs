@@ -1,4 +1,5 @@
-// Compiles src, test, bench and examples to build/, where tests, benchmarks and the GPU bundle run them.
+// Compiles src, test, bench and examples to build/, where tests, benchmarks and the GPU bundle run
+// them.
 // WHY esbuild: it takes a second where tsc takes twelve. `npm run typecheck` checks the types.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -8,22 +9,24 @@ import { bundlePrograms } from "./programs.mjs";
 
 const FOLDERS = ["src", "test", "bench", "examples"];
 
-/** Ends the process if the compiler finds fault, which it has printed. */
+/** Ends the process if compiling fails. The compiler prints why. */
 export async function compile() {
   await tryCompile().catch(() => process.exit(1));
 }
 
-/** @throws if the compiler finds fault, which it has printed */
+/** @throws if compiling fails; the compiler prints why */
 export async function tryCompile() {
   for (const folder of FOLDERS) rmSync(join("build", folder), { recursive: true, force: true });
   await transpile(FOLDERS.flatMap(sourcesIn));
   await bundlePrograms("build/src", ["test/support/seam/inside.ts"]);
-  for (const file of readdirSync("build/examples", { recursive: true }).filter((name) => name.endsWith(".js"))) {
+  for (const file of readdirSync("build/examples", { recursive: true }).filter((name) =>
+    name.endsWith(".js"),
+  )) {
     asTested(join("build/examples", file));
   }
 }
 
-/** Compiles each of these files by itself. */
+/** Compiles each file separately. */
 export function transpile(files) {
   return build({
     entryPoints: files,
@@ -44,9 +47,13 @@ function sourcesIn(folder) {
     .map((name) => join(folder, name));
 }
 
-/** WHY: an example imports the package by its name, which is dist/; what is tested is what was compiled just now. */
+/**
+ * Lets an example import what was just compiled. By its name it would import the package in dist/.
+ */
 function asTested(path) {
-  const door = relative(dirname(path), "build/src/index.js");
-  const code = readFileSync(path, "utf8").replaceAll('"cuda-ipc"', JSON.stringify(door));
+  const code = readFileSync(path, "utf8").replaceAll(/"cuda-ipc(?:\/(\w+))?"/g, (_, door) => {
+    const file = door === undefined ? "build/src/index.js" : `build/src/doors/${door}.js`;
+    return JSON.stringify(relative(dirname(path), file));
+  });
   writeFileSync(path, code.replaceAll(/(from "\.[^"]*)\.ts"/g, '$1.js"'));
 }

@@ -1,12 +1,13 @@
-// Runs the fault matrix (test/process/matrix), writes what came of each cell to docs/fault-matrix.json, and the tables made of it into
-// docs/reliability.md. Fails where a cell is missing or failed; the tables then say which.
+// Runs the fault matrix (test/process/matrix). Writes the result of each cell to
+// docs/fault-matrix.json, and its tables into docs/reliability.md. Fails if a cell is missing or
+// failed, which the tables show.
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { release, tmpdir } from "node:os";
 import { join } from "node:path";
 import { compile } from "./compile.mjs";
 
-// WHY: what was compiled of a test that is gone since would be run as well.
+// Compiled tests whose source is gone would run, too.
 rmSync("build/test/process/matrix", { recursive: true, force: true });
 await compile();
 const matrix = (name) => import(`../build/test/support/matrix/${name}.js`);
@@ -14,12 +15,17 @@ const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-matrix-"));
 try {
   const startMs = performance.now();
   const env = { ...process.env, FAULT_MATRIX_RECORDS: folder };
-  spawnSync(process.execPath, ["scripts/test.mjs", "--prebuilt", "process/matrix"], { env, stdio: "inherit" });
+  spawnSync(process.execPath, ["scripts/test.mjs", "--prebuilt", "process/matrix"], {
+    env,
+    stdio: "inherit",
+  });
   const seconds = Math.round((performance.now() - startMs) / 1000);
   const { faultsOf, withMatrix } = await matrix("records");
   const { expectationOf } = await matrix("expectation");
   const { protections } = await matrix("protections");
-  const lines = readdirSync(folder).flatMap((file) => readFileSync(join(folder, file), "utf8").trim().split("\n"));
+  const lines = readdirSync(folder).flatMap((file) =>
+    readFileSync(join(folder, file), "utf8").trim().split("\n"),
+  );
   const report = {
     date: new Date().toISOString().slice(0, 10),
     commit: execFileSync("git", ["rev-parse", "--short", "HEAD"], { encoding: "utf8" }).trim(),

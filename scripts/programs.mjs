@@ -1,5 +1,6 @@
-// Bundles the processes that the package starts: the command line, the hub, its keeper and its gates. Importing 200 files
-// takes three times as long as importing one. The package (dist/) and the tests (build/src/) get the same bundles.
+// Bundles the processes that the package starts: the command line, the hub, its keeper and its
+// gates. Importing 200 files takes three times as long as importing one. The package (dist/) and
+// the tests (build/src/) get the same bundles.
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import { lowerUsing } from "./lower-using.mjs";
@@ -14,13 +15,13 @@ export const BUNDLE = {
   target: "node20.19",
   packages: "external",
   plugins: [lowerUsing],
-  // WHY without the texts: the package has its sources, at the place that the maps name.
+  // Without the texts, because the package has the sources at the paths that the maps name.
   sourcemap: true,
   sourcesContent: false,
   logLevel: "warning",
 };
 
-const HUB = ["src/hub/main.ts", "src/hub/gate-main.ts", "src/keeper/main.ts"];
+const HUB = ["src/hub/main.ts", "src/hub/gate/gate-main.ts", "src/keeper/main.ts"];
 const COMMAND_LINE = [
   "src/cli/main.ts",
   "src/cli/demo/actors/producer.ts",
@@ -30,18 +31,23 @@ const COMMAND_LINE = [
 ];
 
 /**
- * WHY two bundles: with more programs in one, esbuild cuts what they share into more and smaller files.
- * WHY splitting: chunks lie in the root of the sources, where `src/base/own-program.ts` expects them.
- * @param root where the root of the sources is compiled to
- * @param hubPreload loaded into hubs and keepers before their own code: it must share their modules
+ * WHY two builds: with more programs in one, esbuild splits what they share into more, smaller
+ * files. Chunks are in the root of the sources, where `src/base/own-package.ts` expects them.
+ * @param root the compiled root of the sources
+ * @param hubPreload modules to load into hubs and keepers first, which share their modules
  */
 export async function bundlePrograms(root, hubPreload = []) {
   const where = hubPreload.length > 0 ? { outbase: ".", outdir: dirname(root) } : { outdir: root };
   const chunks = relative(where.outdir, root);
   await Promise.all([
-    build({ ...BUNDLE, ...where, entryPoints: [...HUB, ...hubPreload], chunkNames: join(chunks, "hub-[hash]") }),
+    build({
+      ...BUNDLE,
+      ...where,
+      entryPoints: [...HUB, ...hubPreload],
+      chunkNames: join(chunks, "hub-[hash]"),
+    }),
     build({ ...BUNDLE, outdir: root, entryPoints: COMMAND_LINE, chunkNames: "cli-[hash]" }),
-    // WHY by itself: the launcher is CommonJS, and imports ./main.js when it runs.
+    // WHY a build of its own: the launcher is CommonJS, and imports ./main.js when it runs.
     build({
       entryPoints: ["src/cli/launch.cts"],
       outfile: join(root, "cli/launch.cjs"),

@@ -1,5 +1,6 @@
-// The hub's core under simulation: `npm run simulate -- --steps N --seed S --out FILE`; see
-// test/property/hub-simulation.test.ts. Seeds are taken one after the other from the first; FILE gets what was run, as JSON.
+// Simulates the hub's core: `npm run simulate -- --steps N --seed S --out FILE`. See
+// test/property/hub-simulation.test.ts. Uses S and the seeds after it. Writes a report to FILE as
+// JSON.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -16,9 +17,14 @@ const { values } = parseArgs({
 if (!values.prebuilt) await compile();
 const { simulate } = await import("../build/test/support/simulation/runs.js");
 
-const commit = execFileSync("git", ["describe", "--always", "--dirty", "--abbrev=40"], { encoding: "utf8" }).trim();
+const commit = execFileSync("git", ["describe", "--always", "--dirty", "--abbrev=40"], {
+  encoding: "utf8",
+}).trim();
 const began = process.hrtime.bigint();
-const { steps, seeds, processes, counts, answers } = simulate(Number(values.steps), Number(values.seed));
+const { steps, seeds, processes, counts, answers } = simulate(
+  Number(values.steps),
+  Number(values.seed),
+);
 const report = {
   date: new Date().toISOString().slice(0, 10),
   commit,

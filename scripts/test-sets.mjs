@@ -1,20 +1,21 @@
-// Which test files `npm test`, `npm run test:quick` and `npm run test:all` run, and which of them share a process.
+// Which test files `npm test`, `npm run test:quick` and `npm run test:all` run, and which of them
+// share a process.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 
-/** Without other processes: 60 s on two cores. */
+/** These start no other processes, and take 60 s on two cores. */
 const QUICK = ["unit", "conformance", "property"];
 
 /**
- * Left to `npm run test:all`: each takes long because it does the same at many points or with many programs, or because
- * its subject is load or time.
+ * Only in `npm run test:all`. Each is slow, because it repeats something at many points or with
+ * many programs, or because it tests load or time.
  */
 const SLOW = [
   "fault/death-at-call",
   "fault/keeper-death-at-call",
   "fault/system-calls",
   "process/bench",
-  "process/cli/demos",
+  "process/cli/demo",
   "process/hub/attacks",
   "process/hub/hostile",
   "process/hub/tenants",
@@ -23,15 +24,17 @@ const SLOW = [
   "process/threads",
 ];
 
-/** What makes a test file run in a process of its own. A file that says `ALONE:` gives its reason. */
+/**
+ * What makes a test file run in a process of its own. A file that says `ALONE:` gives its reason.
+ */
 const OWN_PROCESS = /"node:(child_process|worker_threads)"|support\/(actor|test-hub)\.js|\bALONE:/;
 
 const isIn = (file, prefixes) => prefixes.some((prefix) => file.startsWith(prefix));
 
 /**
- * @param files from the root of the tests
+ * @param files paths from the root of the tests
  * @param set `quick`, `usual` or `all`
- * @param prefixes if there are any, they decide instead of the set
+ * @param prefixes if not empty, they replace the set
  */
 export function chosenFiles(files, set, prefixes) {
   if (prefixes.length > 0) return files.filter((file) => isIn(file, prefixes));
@@ -40,8 +43,9 @@ export function chosenFiles(files, set, prefixes) {
 }
 
 /**
- * The programs to run: most unit tests of a folder in one process, because starting one takes longer than most of them.
- * Files with other processes come first, because they take longest.
+ * Returns the programs to run. Most unit tests of a folder share one process, because starting a
+ * process takes longer than most of them. Files with other processes take longest, so they come
+ * first.
  */
 export function programsOf(files, root, folder) {
   const groups = new Map();
@@ -55,15 +59,24 @@ export function programsOf(files, root, folder) {
   mkdirSync(folder, { recursive: true });
   const shared = [...groups].map(([name, members]) => {
     const program = join(folder, `${name}.js`);
-    writeFileSync(program, members.map((file) => `import "${join(relative(folder, root), file)}";\n`).join(""));
+    writeFileSync(
+      program,
+      members.map((file) => `import "${join(relative(folder, root), file)}";\n`).join(""),
+    );
     return program;
   });
   const isLong = (file) => isIn(file, ["fault", "process"]);
   const first = alone.filter(isLong);
-  return [...[...first, ...alone.filter((file) => !isLong(file))].map((file) => join(root, file)), ...shared];
+  return [
+    ...[...first, ...alone.filter((file) => !isLong(file))].map((file) => join(root, file)),
+    ...shared,
+  ];
 }
 
-/** WHY the source: what is compiled has no comments. The GPU bundle has no sources. */
+/**
+ * Reads the source if there is one, because compiled files have no comments. The GPU bundle has
+ * none.
+ */
 function sourceOf(file, root) {
   const source = join("test", file.replace(/\.js$/, ".ts"));
   return readFileSync(existsSync(source) ? source : join(root, file), "utf8");

@@ -1,7 +1,8 @@
-// Compiles src and test into build/ and runs test files there: `npm test`, or `npm test -- unit process/hub` for some.
-// --quick and --all choose other sets of files (test-sets.mjs).
-// --report=FILE writes the counts, failures, skips and what each file took as JSON; --slowest prints the slowest files.
-// Ends with the line `N passed, N failed, N skipped`. The GPU bundle runs the same script with --prebuilt.
+// Compiles src and test into build/ and runs test files there: `npm test`, or for some files
+// `npm test -- unit process/hub`. --quick and --all choose other sets of files (test-sets.mjs).
+// --report=FILE writes counts, failures, skips and durations as JSON. --slowest prints the slowest
+// files. Ends with the line `N passed, N failed, N skipped`. The GPU bundle runs the same script
+// with --prebuilt.
 import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { run } from "node:test";
@@ -12,19 +13,19 @@ const argv = process.argv.slice(2);
 const prebuilt = argv.includes("--prebuilt");
 const set = ["quick", "all"].find((name) => argv.includes(`--${name}`)) ?? "usual";
 const prefixes = argv.filter((argument) => !argument.startsWith("--"));
-// WHY three, for two cores: tests with processes of their own mostly wait for them.
+// Three for two cores, because tests with processes of their own mostly wait for them.
 const concurrency = Number(process.env.TEST_CONCURRENCY ?? 3);
 
 if (!prebuilt) await compileAll();
 
-// Tests at random do less where this does not say "all"; see test/support/random.ts.
+// Random tests do less unless this is "all"; see test/support/random.ts.
 process.env.TEST_SET = set;
 const root = "build/test";
 const compiled = readdirSync(root, { recursive: true })
   .filter((file) => file.endsWith(".test.js"))
   .filter((file) => prebuilt || existsSync(join("test", file.replace(/\.js$/, ".ts"))))
   .sort();
-// WHY of its own: tests may run twice at a time.
+// A folder of its own, because two runs may overlap.
 const groups = `build/groups/${process.pid}`;
 process.on("exit", () => rmSync(groups, { recursive: true, force: true }));
 const files = programsOf(chosenFiles(compiled, set, prefixes), root, groups);
@@ -33,11 +34,13 @@ if (files.length === 0) {
   process.exit(1);
 }
 
-const reportPath = argv.find((argument) => argument.startsWith("--report="))?.slice("--report=".length);
+const reportPath = argv
+  .find((argument) => argument.startsWith("--report="))
+  ?.slice("--report=".length);
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures = [];
 const skips = [];
-/** Of each file by itself. */
+/** The counts of each file. */
 const byFile = {};
 const entryOf = (file) => {
   const name = relative(root, file ?? "");
@@ -54,15 +57,20 @@ const took = (event) => {
 const stream = run({ files, concurrency, timeout: 300_000 });
 stream.on("test:fail", (event) => {
   took(event);
-  // WHY not every suite: one that failed for its tests alone is counted with them. One whose hook failed is counted here.
-  if (event.details?.type === "suite" && event.details?.error?.failureType === "subtestsFailed") return;
+  // A suite whose tests failed is counted with them. A suite whose hook failed is counted here.
+  if (event.details?.type === "suite" && event.details?.error?.failureType === "subtestsFailed")
+    return;
   count("failed", event.file);
   const cause = event.details?.error?.cause ?? event.details?.error;
-  failures.push({ file: relative(root, event.file ?? ""), name: event.name, message: String(cause?.message ?? cause) });
+  failures.push({
+    file: relative(root, event.file ?? ""),
+    name: event.name,
+    message: String(cause?.message ?? cause),
+  });
 });
 stream.on("test:pass", (event) => {
   took(event);
-  // WHY not every suite: its tests are counted by themselves. One that is skipped has none.
+  // Suites are not counted, but their tests are. A skipped suite has no tests.
   if (event.details?.type === "suite" && event.skip === undefined) return;
   if (event.skip === undefined && event.todo === undefined) {
     count("passed", event.file);
@@ -72,7 +80,7 @@ stream.on("test:pass", (event) => {
   }
 });
 stream.on("end", () => {
-  // WHY: the reporter still prints its summary after the events end.
+  // The reporter prints its summary after the last event.
   setImmediate(() => {
     if (reportPath !== undefined)
       writeFileSync(reportPath, JSON.stringify({ ...counts, files: byFile, failures, skips }));
@@ -84,13 +92,17 @@ stream.on("end", () => {
 stream.compose(new spec()).pipe(process.stdout);
 
 async function compileAll() {
-  const [{ compile }, { bundleActors }] = await Promise.all([import("./compile.mjs"), import("./bundle-actors.mjs")]);
+  const [{ compile }, { bundleActors }] = await Promise.all([
+    import("./compile.mjs"),
+    import("./bundle-actors.mjs"),
+  ]);
   await compile();
-  // WHY not for the quick tests: few of them have actors, and bundling all takes longer.
+  // Not for the quick tests: few of them have actors, and bundling takes longer than it saves.
   if (set !== "quick" || prefixes.length > 0) await bundleActors();
 }
 
 function printSlowest() {
   const slowest = Object.entries(byFile).sort(([, a], [, b]) => b.ms - a.ms);
-  for (const [file, { ms }] of slowest.slice(0, 40)) console.log(`${(ms / 1000).toFixed(1).padStart(7)} s  ${file}`);
+  for (const [file, { ms }] of slowest.slice(0, 40))
+    console.log(`${(ms / 1000).toFixed(1).padStart(7)} s  ${file}`);
 }

@@ -1,5 +1,6 @@
-// The loop while you write: `npm run test:watch` compiles what you save and runs the quick tests that import it.
-// `npm run test:watch -- process/cli` runs all of these files after each change instead.
+// The loop while you write: `npm run test:watch` compiles what you save and runs the quick tests
+// that import it. `npm run test:watch -- process/cli` runs all of these files after each change
+// instead.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, watch } from "node:fs";
@@ -39,10 +40,10 @@ for (;;) {
 
 async function test(files) {
   try {
-    // WHY all of it for given files: processes that they start run bundles.
+    // Given files may start processes, which run bundles, so everything is compiled.
     await (prefixes.length > 0 ? tryCompile().then(bundleActors) : transpile(files));
   } catch {
-    // esbuild has printed what is wrong. The next change may mend it.
+    // esbuild has printed what is wrong. The next change may fix it.
     return;
   }
   const wanted = prefixes.length > 0 ? prefixes : testsOf(files);
@@ -50,7 +51,9 @@ async function test(files) {
     console.log(`No quick test imports ${files.join(", ")}.`);
     return;
   }
-  const child = spawn(process.execPath, ["scripts/test.mjs", "--prebuilt", ...wanted], { stdio: "inherit" });
+  const child = spawn(process.execPath, ["scripts/test.mjs", "--prebuilt", ...wanted], {
+    stdio: "inherit",
+  });
   await once(child, "exit");
 }
 
@@ -63,11 +66,14 @@ function testsOf(files) {
   );
   const importersOf = new Map(sources.map((source) => [source, []]));
   for (const source of sources) {
-    for (const [, path] of readFileSync(source, "utf8").matchAll(/\b(?:from|import)\s*\(?\s*"(\.[^"]+)\.js"/g))
+    for (const [, path] of readFileSync(source, "utf8").matchAll(
+      /\b(?:from|import)\s*\(?\s*"(\.[^"]+)\.js"/g,
+    ))
       importersOf.get(`${join(dirname(source), path)}.ts`)?.push(source);
   }
   const reached = new Set(files);
-  for (const file of reached) for (const importer of importersOf.get(file) ?? []) reached.add(importer);
+  for (const file of reached)
+    for (const importer of importersOf.get(file) ?? []) reached.add(importer);
   const tests = [...reached]
     .filter((file) => file.startsWith("test/") && file.endsWith(".test.ts"))
     .map((file) => file.slice("test/".length).replace(/\.ts$/, ".js"));

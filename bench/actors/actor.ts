@@ -1,22 +1,23 @@
 /**
- * What all actors share: their arguments (DEVICE ITERATIONS ROLE), the other process, waits with a limit, and samples, which are printed
- * as the programs in bench/c print theirs. Waits spin, as those in C do, and no actor has an event loop to keep going.
+ * Common code of all actors: arguments (DEVICE ITERATIONS ROLE), the other process, waits with a
+ * timeout, and samples, which they print like the programs in bench/c. Waits spin, like those in C,
+ * because no actor needs its event loop meanwhile.
  */
 
 import { Device } from "../../src/gpu/device.js";
-import type { Stream } from "../../src/gpu/stream.js";
-import type { AnyTimeline, ImportedTimeline, Timeline } from "../../src/gpu/timeline.js";
+import type { Stream } from "../../src/gpu/order/stream.js";
+import type { AnyTimeline, ImportedTimeline, Timeline } from "../../src/gpu/order/timeline.js";
 import { OwnedFd } from "../../src/os/owned-fd.js";
 import { SeqpacketSocket } from "../../src/os/seqpacket.js";
 
-/** How long anything here waits for the other process or for a GPU. */
+/** The timeout of waits for the other process or a GPU. */
 const LIMIT_MS = 20_000;
-/** Single calls are too short to be timed: so many make one sample. */
+/** Single calls are too short to time, so this many make one sample. */
 const CALLS_PER_SAMPLE = 64;
 
 export const [deviceName = "", iterationsText = "", role = ""] = process.argv.slice(2);
 
-/** What a benchmark adds to the arguments of its actors. */
+/** Further arguments of a benchmark's actors. */
 export const extra = process.argv.slice(5);
 export const isFirst = role === "first";
 export const iterations = Number(iterationsText);
@@ -27,7 +28,7 @@ export function openDevice(): Device {
   return Device.open(deviceName);
 }
 
-/** A wait that asks in a loop calls `check` each time; it looks at the clock only now and then. */
+/** A spinning wait calls `check` in each round. It reads the clock only now and then. */
 export class Limit {
   readonly #what: string;
   #asked = 0;
@@ -41,11 +42,12 @@ export class Limit {
     this.#asked += 1;
     if (this.#asked % 1024 !== 0) return;
     if (this.#endMs === 0) this.#endMs = performance.now() + LIMIT_MS;
-    else if (performance.now() > this.#endMs) throw new Error(`${this.#what}: not so within ${LIMIT_MS} ms`);
+    else if (performance.now() > this.#endMs)
+      throw new Error(`${this.#what}: not so within ${LIMIT_MS} ms`);
   }
 }
 
-/** @param pump a stream of the host device gets on only when it is asked; see `pumpOf` */
+/** @param pump a stream of the host device, which advances only when it is asked; see `pumpOf` */
 export function spinUntil(timeline: AnyTimeline, value: number, pump?: Stream): void {
   const limit = new Limit(`value ${value} of the other process`);
   while (!timeline.reached(value)) {
@@ -54,7 +56,7 @@ export function spinUntil(timeline: AnyTimeline, value: number, pump?: Stream): 
   }
 }
 
-/** The stream itself where it has no GPU that does its work. */
+/** The stream if no GPU does its work. */
 export function pumpOf(stream: Stream): Stream | undefined {
   return stream.device.cpuVisible ? stream : undefined;
 }
@@ -81,7 +83,7 @@ export class Peer {
     this.send(Buffer.from(JSON.stringify(value)), fds);
   }
 
-  /** @param pump a stream of the host device that goes on meanwhile */
+  /** @param pump a stream of the host device that must advance meanwhile */
   receive(pump?: Stream): Message {
     const limit = new Limit("a message of the other process");
     for (;;) {
@@ -98,7 +100,7 @@ export class Peer {
     return JSON.parse(Buffer.from(this.receive().bytes).toString());
   }
 
-  /** Each sends the other its timeline; both are ready for this device afterwards. */
+  /** Exchanges timelines with the other process, and registers both with this device. */
   exchangeTimelines(device: Device): { readonly own: Timeline; readonly peer: ImportedTimeline } {
     const own = device.createTimeline({ label: "own" });
     own.prepare(device);
@@ -108,14 +110,16 @@ export class Peer {
     const { bytes, fds } = this.receive();
     const [theirs] = fds;
     if (theirs === undefined) throw new Error("The other process sent no descriptor");
-    const peer = device.importTimeline(theirs, JSON.parse(Buffer.from(bytes).toString()), { label: "the other's" });
+    const peer = device.importTimeline(theirs, JSON.parse(Buffer.from(bytes).toString()), {
+      label: "the other's",
+    });
     theirs.close();
     peer.prepare(device);
     this.meet();
     return { own, peer };
   }
 
-  /** Returns when both have got here. */
+  /** A barrier: returns when both processes have called it. */
   meet(pump?: Stream): void {
     this.sendJson("here");
     this.receive(pump);
@@ -133,11 +137,15 @@ export class Samples {
     const sorted = Float64Array.from(this.#us).sort();
     const at = (share: number) => sorted[Math.floor(sorted.length * share)];
     const mean = this.#us.reduce((sum, us) => sum + us, 0) / sorted.length;
-    process.stdout.write(`${JSON.stringify({ name, iterations, us: { p50: at(0.5), p99: at(0.99), mean } })}\n`);
+    process.stdout.write(
+      `${JSON.stringify({ name, iterations, us: { p50: at(0.5), p99: at(0.99), mean } })}\n`,
+    );
   }
 }
 
-/** Times calls that are too short to be timed one by one. @param between what is done after each sample, not timed */
+/**
+ * Times calls that are too short to time singly. @param between called after each sample, not timed
+ */
 export function timeCalls(name: string, call: () => void, between: () => void = () => {}): void {
   const samples = new Samples();
   for (let done = -warmUp; done < iterations; done += CALLS_PER_SAMPLE) {

@@ -1,4 +1,4 @@
-// Writers or readers of channels on which nothing happens; told what to do by bench/channel/idle.ts.
+// Writers or readers of idle channels. bench/channel/idle.ts gives the orders.
 import { type ChannelWriter, connect } from "../../src/index.js";
 import { serve } from "../hub/helper-side.js";
 
@@ -31,7 +31,7 @@ serve({
     }
   },
 
-  /** One message through each, which shows that they were not dead but idle. */
+  /** Sends one message through each, to show that they were alive. */
   send() {
     for (const writer of writers) writer.tryLoan()?.commit();
   },

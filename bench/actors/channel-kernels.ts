@@ -1,12 +1,13 @@
-// Kernels on both sides of a channel in the memory of a device: the writer's counts up from the message's number in the slot (iota), the
-// reader's computes from the slot into memory of its own (affine). The same loop: bench/c/channel-kernels.c
-import { DeviceArray } from "../../src/gpu/device-array.js";
+// Kernels on both sides of a channel in device memory. The writer's kernel fills the slot with
+// numbers from the message's number on (iota). The reader's kernel computes from the slot into its
+// own memory (affine). The same loop in C: bench/c/channel-kernels.c
+import { DeviceArray } from "../../src/gpu/arrays/device-array.js";
 import { isFirst, total } from "./actor.js";
 import { ChannelPair } from "./channel-side.js";
 import { fillByStream, SLOT_BYTES, slots, takeByStream } from "./channel-streams.js";
 
 const ELEMENTS = SLOT_BYTES / 4;
-/** Message numbers begin again here, so that a float counts all of them. */
+/** Message numbers wrap here, so that a float can hold them. */
 const START_MAX = 4096;
 
 const pair = await ChannelPair.connect();
@@ -25,7 +26,8 @@ if (isFirst) {
   const last = await own.read();
   for (const [i, found] of last.entries()) {
     const wanted = (i + (total % START_MAX)) * 2 + 1;
-    if (found !== wanted) throw new Error(`Element ${i} of the last message is ${found}, wanted ${wanted}`);
+    if (found !== wanted)
+      throw new Error(`Element ${i} of the last message is ${found}, wanted ${wanted}`);
   }
 }
 await pair.end();

@@ -1,12 +1,20 @@
-// What a message of 64 bytes costs its writer with so many readers, all in the other process: in batches that the ring has room for, where
-// the readers spin ("spinning"), or one message at a time, where all of them sleep ("asleep"). A sample is the mean of a batch, at the
-// writer. Arguments beyond those of all actors of channels: the number of readers, and which.
+// Measures what a message of 64 bytes costs its writer by the number of readers, all in the other
+// process. "spinning": in batches that fit in the ring, while readers spin. "asleep": one message
+// at a time, while all readers sleep. A sample is the mean of a batch, at the writer. Further
+// arguments: the number of readers, and which of the two.
 import type { ChannelReader } from "../../src/channel/channel-reader.js";
 import { extra, isFirst, Samples, total, warmUp } from "./actor.js";
-import { ChannelPair, loanSpinning, MESSAGE_BYTES, nextSpinning, numberOf, setNumber } from "./channel-side.js";
+import {
+  ChannelPair,
+  loanSpinning,
+  MESSAGE_BYTES,
+  nextSpinning,
+  numberOf,
+  setNumber,
+} from "./channel-side.js";
 
 const SLOTS = 1024;
-/** The writer sees without a look at the readers that there is room for a quarter of the ring. */
+/** A quarter of the ring, for which the writer need not look at the readers. */
 const BATCH = 256;
 const PAUSE_MS = 0.5;
 
@@ -16,7 +24,12 @@ const batch = asleep ? 1 : BATCH;
 const pair = await ChannelPair.connect();
 
 async function write(): Promise<void> {
-  const writer = await pair.create({ dtype: "uint8", shape: [MESSAGE_BYTES], slots: SLOTS, readersMax });
+  const writer = await pair.create({
+    dtype: "uint8",
+    shape: [MESSAGE_BYTES],
+    slots: SLOTS,
+    readersMax,
+  });
   const samples = new Samples();
   const nothing = new Int32Array(new SharedArrayBuffer(4));
   for (let i = 0; i < total; i += batch) {
@@ -29,7 +42,7 @@ async function write(): Promise<void> {
     }
     const endMs = performance.now();
     if (i >= warmUp) samples.add(((endMs - startMs) * 1000) / batch);
-    // All of them have got there.
+    // All readers have received it.
     pair.peer.receive();
   }
   samples.print("channel-readers");

@@ -1,9 +1,17 @@
-// A message of 64 bytes to another process through one channel and its answer back through another; both spin. A sample is one round trip.
-// The same loop: bench/c/channel-round-trip.c
+// A message of 64 bytes goes to another process through one channel, and its answer comes back
+// through another. Both processes spin. A sample is one round trip. The same loop in C:
+// bench/c/channel-round-trip.c
 import type { ChannelReader } from "../../src/channel/channel-reader.js";
 import type { ChannelWriter } from "../../src/channel/channel-writer.js";
 import { isFirst, Samples, total, warmUp } from "./actor.js";
-import { ChannelPair, loanSpinning, MESSAGE_BYTES, nextSpinning, numberOf, setNumber } from "./channel-side.js";
+import {
+  ChannelPair,
+  loanSpinning,
+  MESSAGE_BYTES,
+  nextSpinning,
+  numberOf,
+  setNumber,
+} from "./channel-side.js";
 
 const SLOTS = 16;
 

@@ -1,18 +1,18 @@
 /**
- * What the actors of channels share: a channel between the two processes, by way of a hub whose socket is their fourth argument, waits that
- * spin, and messages that say their number.
+ * Common code of the channel actors: a channel between the two processes, through the hub whose socket
+ * is their fourth argument, waits that spin, and messages that contain their number.
  */
 
 import type { DType } from "../../src/array/dtype.js";
+import type { ReaderOptions } from "../../src/channel/channel-options.js";
 import type { ChannelReader } from "../../src/channel/channel-reader.js";
 import type { ChannelWriter } from "../../src/channel/channel-writer.js";
 import type { LoanedSlot } from "../../src/channel/loaned-slot.js";
-import type { ReaderOptions } from "../../src/channel/reader-options.js";
 import type { ReceivedSlot } from "../../src/channel/received-slot.js";
 import { connect } from "../../src/client/connect.js";
 import type { Hub } from "../../src/client/hub.js";
 import type { Device } from "../../src/gpu/device.js";
-import type { Stream } from "../../src/gpu/stream.js";
+import type { Stream } from "../../src/gpu/order/stream.js";
 import { deviceName, extra, Limit, Peer } from "./actor.js";
 
 export const MESSAGE_BYTES = 64;
@@ -24,7 +24,7 @@ export interface Wanted<D extends DType> {
   readonly readersMax?: number;
 }
 
-/** The two processes, one of which creates what the other opens. */
+/** The two processes. One creates what the other opens. */
 export class ChannelPair {
   readonly device: Device;
   readonly peer = new Peer();
@@ -38,14 +38,21 @@ export class ChannelPair {
   }
 
   static async connect(): Promise<ChannelPair> {
-    return new ChannelPair(await connect({ socket: extra[0] ?? "", device: deviceName, start: false }));
+    return new ChannelPair(
+      await connect({ socket: extra[0] ?? "", device: deviceName, start: false }),
+    );
   }
 
   async create<D extends DType>(wanted: Wanted<D>): Promise<ChannelWriter<D>> {
     this.#created += 1;
     const name = `channel-${process.pid}-${this.#created}`;
     const readersMax = wanted.readersMax ?? 1;
-    const writer = await this.#hub.createChannel(name, { ...wanted, readersMax, metaBytesMax: 0, whenFull: "wait" });
+    const writer = await this.#hub.createChannel(name, {
+      ...wanted,
+      readersMax,
+      metaBytesMax: 0,
+      whenFull: "wait",
+    });
     this.#ends.push(() => writer.close());
     this.peer.sendJson({ name, readersMax });
     // The readers are there.
@@ -53,12 +60,17 @@ export class ChannelPair {
     return writer;
   }
 
-  /** A reader for each place of what the other process has created. */
-  async open<D extends DType = DType>(options: ReaderOptions = {}): Promise<[ChannelReader<D>, ...ChannelReader<D>[]]> {
+  /** Opens a reader for each reader that the channel of the other process allows. */
+  async open<D extends DType = DType>(
+    options: ReaderOptions = {},
+  ): Promise<[ChannelReader<D>, ...ChannelReader<D>[]]> {
     const { name, readersMax } = this.peer.receiveJson() as { name: string; readersMax: number };
     const readers: ChannelReader<D>[] = [];
     for (let place = 0; place < readersMax; place += 1) {
-      const reader = (await this.#hub.openChannel(name, { ...options, from: "oldest" })) as ChannelReader<D>;
+      const reader = (await this.#hub.openChannel(name, {
+        ...options,
+        from: "oldest",
+      })) as ChannelReader<D>;
       this.#ends.push(() => reader.close());
       readers.push(reader);
     }
@@ -66,7 +78,7 @@ export class ChannelPair {
     return readers as [ChannelReader<D>, ...ChannelReader<D>[]];
   }
 
-  /** When both have done everything: a channel ends with its writer. */
+  /** Waits until both processes are done, because a channel ends with its writer. */
   async end(): Promise<void> {
     this.peer.meet();
     for (const end of this.#ends.reverse()) end();
@@ -74,8 +86,14 @@ export class ChannelPair {
   }
 }
 
-/** A slot for the next message; spins where none is free. @param pump a stream of the host device that goes on meanwhile */
-export function loanSpinning<D extends DType>(writer: ChannelWriter<D>, stream?: Stream, pump?: Stream): LoanedSlot<D> {
+/**
+ * Spins until a slot is free. @param pump a stream of the host device that must advance meanwhile
+ */
+export function loanSpinning<D extends DType>(
+  writer: ChannelWriter<D>,
+  stream?: Stream,
+  pump?: Stream,
+): LoanedSlot<D> {
   const slot = writer.tryLoan(stream === undefined ? undefined : { stream });
   if (slot !== undefined) return slot;
   const limit = new Limit("room in the channel");
@@ -87,8 +105,11 @@ export function loanSpinning<D extends DType>(writer: ChannelWriter<D>, stream?:
   }
 }
 
-/** The next message; spins until it is there. */
-export function nextSpinning<D extends DType>(reader: ChannelReader<D>, pump?: Stream): ReceivedSlot<D> {
+/** Spins until the next message is there. */
+export function nextSpinning<D extends DType>(
+  reader: ChannelReader<D>,
+  pump?: Stream,
+): ReceivedSlot<D> {
   const slot = reader.tryNext();
   if (slot !== undefined) return slot;
   const limit = new Limit("a message of the channel");
@@ -100,7 +121,7 @@ export function nextSpinning<D extends DType>(reader: ChannelReader<D>, pump?: S
   }
 }
 
-/** Says the number of a message in its first and last word. */
+/** Writes the number of a message to its first and last word. */
 export function setNumber(bytes: Uint8Array, number: number): void {
   const last = bytes.length - 4;
   bytes[0] = bytes[last] = number;
@@ -109,7 +130,7 @@ export function setNumber(bytes: Uint8Array, number: number): void {
   bytes[3] = bytes[last + 3] = number >> 24;
 }
 
-/** @throws where the two words are not of one message */
+/** @throws if the two words are not of one message */
 export function numberOf(bytes: Uint8Array): number {
   const first = wordAt(bytes, 0);
   const last = wordAt(bytes, bytes.length - 4);

@@ -1,5 +1,6 @@
-// Messages of one size one way through a channel, between two processes that both spin and touch the first and the last 64 bytes alone. A
-// sample is the mean of CHUNK messages, at the reader. Arguments beyond those of all actors of channels: the size in bytes.
+// Messages of one size, one way through a channel, between two processes that spin and touch only
+// the first and last 64 bytes. A sample is the mean of CHUNK messages, at the reader. Further
+// argument: the size in bytes.
 import { extra, isFirst, Samples, total, warmUp } from "./actor.js";
 import { ChannelPair, loanSpinning, nextSpinning, numberOf, setNumber } from "./channel-side.js";
 

@@ -1,21 +1,22 @@
 /**
- * The loops of actors whose channel is filled and read by streams. The CPUs enqueue ahead by some messages at most, which each sees by a
- * timeline of its own that its stream signals now and then; the programs in C see it by the other's words. What is called with a stream is
- * enqueued by the call: the promises, which say only that, are looked at together.
+ * The loops of actors whose channel is filled and read by streams. A CPU enqueues only some
+ * messages ahead. It follows its stream by a timeline that the stream signals now and then. The
+ * programs in C follow the other side's words instead. A call with a stream enqueues at once, so
+ * its promises are awaited together.
  */
 import type { DType } from "../../src/array/dtype.js";
 import type { ChannelReader } from "../../src/channel/channel-reader.js";
 import type { ChannelWriter } from "../../src/channel/channel-writer.js";
-import type { DeviceArray } from "../../src/gpu/device-array.js";
-import type { Stream } from "../../src/gpu/stream.js";
+import type { DeviceArray } from "../../src/gpu/arrays/device-array.js";
+import type { Stream } from "../../src/gpu/order/stream.js";
 import { extra, finish, pumpOf, Samples, spinUntil, total, warmUp } from "./actor.js";
 import { loanSpinning, nextSpinning } from "./channel-side.js";
 
-/** As many as the programs in C have, unless an argument says it. */
+/** The same number as in C, unless an argument sets it. */
 export const slots = Number(extra[1] ?? 64);
 export const SLOT_BYTES = 65536;
 const CHUNK = 256;
-/** How often a CPU looks how far its stream is: it is up to twice as many messages ahead of it. */
+/** How often a CPU looks at its stream. It is at most twice as many messages ahead. */
 const LOOK = Math.max(64, slots / 2);
 
 type Work<D extends DType> = (slot: DeviceArray<D>, message: number) => Promise<void>;
@@ -23,7 +24,11 @@ type Work<D extends DType> = (slot: DeviceArray<D>, message: number) => Promise<
 /** A sample is the mean of CHUNK messages. Messages count from 1. */
 export async function fillByStream<D extends DType>(
   name: string,
-  { writer, stream, fill }: { readonly writer: ChannelWriter<D>; readonly stream: Stream; readonly fill: Work<D> },
+  {
+    writer,
+    stream,
+    fill,
+  }: { readonly writer: ChannelWriter<D>; readonly stream: Stream; readonly fill: Work<D> },
 ): Promise<void> {
   const samples = new Samples();
   const pace = paceOf(stream);
@@ -75,7 +80,9 @@ export async function takeByStream<D extends DType>({
   finish(stream);
 }
 
-/** Called every LOOK messages: waits until the stream has got to where it was the time before. */
+/**
+ * Called every LOOK messages. Waits until the stream has reached the point of the previous call.
+ */
 function paceOf(stream: Stream): (message: number) => void {
   const done = stream.device.createTimeline({ label: "done" });
   done.prepare(stream.device);

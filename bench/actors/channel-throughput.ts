@@ -1,7 +1,14 @@
-// Messages of 64 bytes one way through a channel, between two processes that both spin. A sample is the mean of CHUNK messages, at the
-// reader. The same loop: bench/c/channel-throughput.c
+// Messages of 64 bytes, one way through a channel, between two processes that spin. A sample is the
+// mean of CHUNK messages, at the reader. The same loop in C: bench/c/channel-throughput.c
 import { isFirst, Samples, total, warmUp } from "./actor.js";
-import { ChannelPair, loanSpinning, MESSAGE_BYTES, nextSpinning, numberOf, setNumber } from "./channel-side.js";
+import {
+  ChannelPair,
+  loanSpinning,
+  MESSAGE_BYTES,
+  nextSpinning,
+  numberOf,
+  setNumber,
+} from "./channel-side.js";
 
 const CHUNK = 1024;
 const SLOTS = 1024;

@@ -1,5 +1,6 @@
-// A reader that sleeps is woken by its bell. A sample is the time from before the commit in one process until the other has the message, on
-// the clock that both have; the writer pauses in between, so that the reader sleeps. The same loop: bench/c/channel-wake.c
+// A sleeping reader is woken by its bell. A sample is the time from before the commit until the
+// other process has the message, on the clock that both share. The writer pauses in between, so
+// that the reader sleeps. The same loop in C: bench/c/channel-wake.c
 import { monotonicMs } from "../hub/monotonic.js";
 import { isFirst, Samples, total, warmUp } from "./actor.js";
 import { ChannelPair, loanSpinning, MESSAGE_BYTES } from "./channel-side.js";

@@ -1,4 +1,4 @@
-// Many clients of one hub in one process, each with a connection of its own; told what to do by bench/hub.
+// Many clients of one hub in one process, each with its own connection. bench/hub gives the orders.
 import { CudaIpcError, connect, type ImportedTimeline, type SharedArray } from "../../src/index.js";
 import { serve } from "../hub/helper-side.js";
 import { monotonicMs } from "../hub/monotonic.js";
@@ -18,12 +18,28 @@ interface Outcome {
 }
 
 serve({
-  /** Connects so many clients, each of which shares and keeps so many arrays: `object-0` and so on, from `first` on; milliseconds of the sharing. */
-  async join(order: { socket: string; clients: number; objectsEach: number; byteLength: number; first: number }) {
+  /**
+   * Connects clients that each share and keep arrays, named `object-0` and so on from `first`.
+   * Returns milliseconds of sharing.
+   */
+  async join(order: {
+    socket: string;
+    clients: number;
+    objectsEach: number;
+    byteLength: number;
+    first: number;
+  }) {
     const { socket, objectsEach, byteLength } = order;
     let next = order.first;
     for (let index = 0; index < order.clients; index += 1) {
-      members.push(await connect({ socket, device: "host", start: false, program: `member ${members.length}` }));
+      members.push(
+        await connect({
+          socket,
+          device: "host",
+          start: false,
+          program: `member ${members.length}`,
+        }),
+      );
     }
     const startMs = performance.now();
     const names = members.map(() => Array.from({ length: objectsEach }, () => `object-${next++}`));
@@ -38,7 +54,10 @@ serve({
     return performance.now() - startMs;
   },
 
-  /** Opens and closes one object after the other, each by another client; microseconds of each. */
+  /**
+   * Opens and closes one object after the other, each with another client. Returns microseconds of
+   * each.
+   */
   async openAndClose(order: { samples: number; objects: number; seed: number }): Promise<number[]> {
     const random = new Random(order.seed);
     const us: number[] = [];
@@ -53,8 +72,14 @@ serve({
     return us;
   },
 
-  /** Every client waits by its CPU for the timeline, holds one of the arrays, and has an open of what is not published. */
-  async waitForProducer(order: { timeline: string; arrays: readonly string[]; unpublished: string }) {
+  /**
+   * Lets every client wait for the timeline, hold an array, and wait to open an unpublished one.
+   */
+  async waitForProducer(order: {
+    timeline: string;
+    arrays: readonly string[];
+    unpublished: string;
+  }) {
     for (const [index, member] of members.entries()) {
       const name = order.arrays[index % order.arrays.length];
       if (name !== undefined) held.push(await member.open(name));
@@ -62,12 +87,12 @@ serve({
       timelines.push(timeline);
       waits.push(outcomeOf(timeline.wait(1)));
       opens.push(grantOf(member.open(order.unpublished, { timeoutMs: 60_000 })));
-      // Its failure is told to whoever asks for it.
+      // A failure is reported with the results.
       opens.at(-1)?.catch(() => {});
     }
   },
 
-  /** How the waits for the timeline ended, and when the last of them did. */
+  /** How the waits for the timeline ended, and when the last one did. */
   async waitsEnded(): Promise<{ codes: Record<string, number>; lastMs: number }> {
     const outcomes = await Promise.all(waits);
     waits = [];
@@ -83,7 +108,7 @@ serve({
     return { lastMs: Math.max(...grants) };
   },
 
-  /** Closes what it holds of the producer. */
+  /** Closes everything of the producer. */
   letGo(): void {
     for (const it of [...held, ...timelines]) it.close();
     held = [];
@@ -100,7 +125,10 @@ async function outcomeOf(wait: Promise<void>): Promise<Outcome> {
     await wait;
     return { code: "REACHED", atMs: monotonicMs() };
   } catch (error) {
-    return { code: error instanceof CudaIpcError ? error.code : String(error), atMs: monotonicMs() };
+    return {
+      code: error instanceof CudaIpcError ? error.code : String(error),
+      atMs: monotonicMs(),
+    };
   }
 }
 

@@ -1,4 +1,4 @@
-// A producer that shares arrays, one that it does not publish, and a timeline; to be killed by bench/hub/producer-killed.ts.
+// A producer of arrays, an unpublished array and a timeline. bench/hub/producer-killed.ts kills it.
 import { connect } from "../../src/index.js";
 import { serve } from "../hub/helper-side.js";
 
@@ -14,12 +14,12 @@ serve({
     const options = { dtype: "uint8", shape: [order.bytes] } as const;
     for (const name of order.arrays) {
       const array = await hub.create(name, options);
-      // WHY: memory that was never written takes no room, and there would be nothing to give back.
+      // Unwritten memory takes no room, so there would be nothing to free.
       await array.fill(7);
       await array.publish();
     }
     await hub.create(order.unpublished, options);
-    // WHY last: where leases end in their order, those who wait for it have the longest time to wait.
+    // Last, because leases end in order: this is the longest wait.
     await hub.createTimeline(order.timeline);
   },
 });

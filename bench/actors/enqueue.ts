@@ -1,5 +1,6 @@
-// What it costs the CPU to enqueue signals and waits that nothing holds up. The same loops: bench/c/enqueue.c
-import type { TimelineOperation } from "../../src/gpu/stream.js";
+// Measures what it costs the CPU to enqueue signals and waits that are already satisfied. The same
+// loops in C: bench/c/enqueue.c
+import type { TimelineOperation } from "../../src/gpu/order/stream.js";
 import { finish, openDevice, timeCalls } from "./actor.js";
 
 const BATCH = 8;

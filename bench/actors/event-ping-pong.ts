@@ -1,6 +1,7 @@
-// Two processes with an event each: record, say so by a message, and the other's stream waits for it; then the same way back. A sample
-// is one round trip, until the first one's stream is idle. The same loop: bench/c/event-ping-pong.c
-import { Event } from "../../src/gpu/event.js";
+// Two processes with an event each: one records its event and sends a message, and the other's
+// stream waits for it. Then the same way back. A sample is one round trip, until the first stream
+// is idle. The same loop in C: bench/c/event-ping-pong.c
+import { Event } from "../../src/gpu/order/event.js";
 import { finish, isFirst, openDevice, Peer, pumpOf, Samples, total, warmUp } from "./actor.js";
 
 const device = openDevice();
@@ -8,7 +9,7 @@ const stream = device.createStream();
 const pump = pumpOf(stream);
 const other = new Peer();
 const own = device.createEvent({ label: "own" });
-// WHY before the export: an event that is not known to be recorded is not waited for. From then on a number is message enough.
+// WHY before the export: a stream does not wait for an unrecorded event. Later a number is enough.
 own.record(stream);
 finish(stream);
 other.sendJson(own.export());
@@ -24,7 +25,8 @@ function first(): void {
     roundView.setUint32(0, i);
     other.send(round);
     const { bytes } = other.receive(pump);
-    if (new DataView(bytes.buffer).getUint32(0) !== i) throw new Error(`An answer to another round than ${i}`);
+    if (new DataView(bytes.buffer).getUint32(0) !== i)
+      throw new Error(`An answer to another round than ${i}`);
     stream.wait(peer);
     finish(stream);
     if (i > warmUp) samples.add((performance.now() - startMs) * 1000);
@@ -43,6 +45,6 @@ function second(): void {
 
 if (isFirst) first();
 else second();
-// WHY: an event lives as long as its process, and the first one may still wait for the last.
+// An event ends with its process, and the first process may still wait for the last event.
 other.meet(pump);
 for (const it of [stream, own, peer, device]) it.close();

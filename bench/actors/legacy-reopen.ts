@@ -1,7 +1,7 @@
-// Memory of another process by its 64-byte handle, opened once more while it is open, and closed again: nothing is mapped.
-// The same loop: bench/c/legacy-reopen.c
-import { DeviceArray } from "../../src/gpu/device-array.js";
-import { IpcArrayHandle } from "../../src/gpu/ipc-array-handle.js";
+// Opens and closes memory of another process by its 64-byte handle while it is already open, so
+// that nothing is mapped. The same loop in C: bench/c/legacy-reopen.c
+import { DeviceArray } from "../../src/gpu/arrays/device-array.js";
+import { IpcArrayHandle } from "../../src/gpu/arrays/ipc-array-handle.js";
 import { isFirst, openDevice, Peer, timeCalls } from "./actor.js";
 
 const BLOCK_BYTES = 2 * 1024 * 1024;
@@ -18,7 +18,11 @@ function opener(): void {
 }
 
 function exporter(): void {
-  const array = DeviceArray.allocate(device, { dtype: "uint8", shape: [BLOCK_BYTES], mechanism: "legacy" });
+  const array = DeviceArray.allocate(device, {
+    dtype: "uint8",
+    shape: [BLOCK_BYTES],
+    mechanism: "legacy",
+  });
   other.sendJson(IpcArrayHandle.of(array));
   other.meet();
   array.close();

@@ -1,13 +1,13 @@
-// Messages of 64 bytes between a process and its child through Node's own channel (`process.send`), one way ("throughput") or there and
-// back ("round-trip"), as the actors of channels send them. The role is the serialization: "json" or "advanced". One way a sample is the
-// mean of CHUNK messages, at the child.
+// Messages of 64 bytes between a process and its child by `process.send`, one way ("throughput") or
+// round trip ("round-trip"), like the channel actors. The role is the serialization: "json" or
+// "advanced". One way, a sample is the mean of CHUNK messages, at the child.
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { extra, role, Samples, total, warmUp } from "./actor.js";
 
 const CHUNK = 1024;
-/** So many are handed to Node before the last of them is on its way. */
+/** How many messages are given to Node before it has sent the last one. */
 const BATCH = 256;
 const MESSAGE_BYTES = 64;
 const [mode = "throughput", side = "parent"] = extra;
@@ -54,7 +54,9 @@ async function ask(child: ChildProcess): Promise<void> {
   const samples = new Samples();
   for (let i = 0; i < total; i += 1) {
     const startMs = performance.now();
-    const answered = new Promise<Message>((resolve) => child.once("message", resolve as (message: unknown) => void));
+    const answered = new Promise<Message>((resolve) =>
+      child.once("message", resolve as (message: unknown) => void),
+    );
     child.send(messageOf(i));
     const answer = numberIn(await answered);
     if (i >= warmUp) samples.add((performance.now() - startMs) * 1000);
@@ -67,7 +69,8 @@ function read(): void {
   const samples = new Samples();
   let [received, startMs] = [0, 0];
   process.on("message", (message: Message) => {
-    if (numberIn(message) !== received) throw new Error(`Message ${received} says ${numberIn(message)}`);
+    if (numberIn(message) !== received)
+      throw new Error(`Message ${received} says ${numberIn(message)}`);
     received += 1;
     if (received % CHUNK === 0) {
       const nowMs = performance.now();

@@ -1,5 +1,6 @@
-// Allocates from a pool that can be shared and frees again, on one stream. The same loop: bench/c/pool-alloc-free.c
-import { MemoryPool } from "../../src/gpu/memory-pool.js";
+// Allocates from a shareable pool and frees, on one stream. The same loop in C:
+// bench/c/pool-alloc-free.c
+import { MemoryPool } from "../../src/gpu/memory/memory-pool.js";
 import { finish, openDevice, timeCalls } from "./actor.js";
 
 const MiB = 1024 * 1024;

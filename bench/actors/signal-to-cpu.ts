@@ -1,5 +1,6 @@
-// The stream of one process signals a timeline; the CPU of another spins on it and replies by a signal of its CPU, for which the first
-// one's CPU spins. A sample is one round trip. The same loop: bench/c/signal-to-cpu.c
+// The stream of one process signals a timeline. The CPU of another spins on it and signals back,
+// and the first CPU spins on that. A sample is one round trip. The same loop in C:
+// bench/c/signal-to-cpu.c
 import { finish, isFirst, openDevice, Peer, Samples, spinUntil, total, warmUp } from "./actor.js";
 
 const device = openDevice();

@@ -1,4 +1,5 @@
-// One client process of the soak: comes to the hub, does what chance says, leaves, comes again; ends when its input does. Told what to do by bench/soak.
+// A client process of the soak: connects, does random things, disconnects, and repeats, until its
+// input ends. bench/soak gives the orders.
 
 import { connect } from "../../src/index.js";
 import { mappedBytes } from "../../src/os/mapping.js";
@@ -13,18 +14,21 @@ const order = JSON.parse(process.argv[2] ?? "") as ClientOrder;
 const random = new Random(order.seed);
 const tally = new Tally((line) => process.stdout.write(`${JSON.stringify(line)}\n`));
 const leaving = new AbortController();
-// WHY the end of its input: it comes also where nobody is left to ask for it.
+// Its input also ends if the soak itself was killed.
 process.stdin.on("end", () => leaving.abort()).resume();
 setInterval(() => tally.flush(), 1000).unref();
 
 while (!leaving.signal.aborted) {
   tally.hubGone = false;
   const { socket, hubIdleMs } = order;
-  const hub = await tally.attempt("connect", [], () => connect({ socket, device: "host", hubIdleMs }));
+  const hub = await tally.attempt("connect", [], () =>
+    connect({ socket, device: "host", hubIdleMs }),
+  );
   if (hub !== undefined) await stay(new Visit(hub, random, tally));
   // Nothing is left of a visit.
   const left = { descriptors: openFdCount(), mappedBytes: mappedBytes() };
-  if (left.descriptors > 0 || left.mappedBytes > 0) tally.fault(`left over after a visit: ${JSON.stringify(left)}`);
+  if (left.descriptors > 0 || left.mappedBytes > 0)
+    tally.fault(`left over after a visit: ${JSON.stringify(left)}`);
 }
 tally.flush();
 

@@ -1,6 +1,17 @@
-// Two processes, stream to stream: the first signals its timeline and waits for the second's, which waits and then signals. Their CPUs
-// enqueue ahead by at most WINDOW round trips. A sample is the mean of CHUNK round trips. The same loop: bench/c/timeline-ping-pong.c
-import { finish, isFirst, openDevice, Peer, pumpOf, Samples, spinUntil, total, warmUp } from "./actor.js";
+// Two processes, stream to stream: the first signals its timeline and waits for the second's, which
+// waits and then signals. The CPUs enqueue at most WINDOW round trips ahead. A sample is the mean
+// of CHUNK round trips. The same loop in C: bench/c/timeline-ping-pong.c
+import {
+  finish,
+  isFirst,
+  openDevice,
+  Peer,
+  pumpOf,
+  Samples,
+  spinUntil,
+  total,
+  warmUp,
+} from "./actor.js";
 
 const WINDOW = 64;
 const CHUNK = 64;
@@ -41,6 +52,6 @@ function second(): void {
 
 if (isFirst) first();
 else second();
-// WHY: a timeline ends when it is closed, and the other process may still ask for it.
+// A timeline ends when it is closed, and the other process may still read it.
 other.meet();
 for (const it of [stream, own, peer, device]) it.close();

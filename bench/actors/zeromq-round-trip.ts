@@ -1,5 +1,5 @@
-// A message of 64 bytes to another process and its answer back through zeromq (PAIR) over ipc, as channel-round-trip.ts sends them through
-// channels. A sample is one round trip.
+// A message of 64 bytes goes to another process and back through zeromq (PAIR) over ipc, like
+// channel-round-trip.ts does through channels. A sample is one round trip.
 import { Pair } from "zeromq";
 import { isFirst, Peer, Samples, total, warmUp } from "./actor.js";
 
@@ -19,7 +19,8 @@ async function ask(): Promise<void> {
     await socket.send(message);
     const [answer] = await socket.receive();
     if (i > warmUp) samples.add((performance.now() - startMs) * 1000);
-    if (answer?.readUInt32LE(0) !== i) throw new Error(`Answer ${answer?.readUInt32LE(0)}, wanted ${i}`);
+    if (answer?.readUInt32LE(0) !== i)
+      throw new Error(`Answer ${answer?.readUInt32LE(0)}, wanted ${i}`);
   }
   samples.print("zeromq-round-trip");
 }

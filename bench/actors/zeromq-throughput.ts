@@ -1,5 +1,5 @@
-// Messages of 64 bytes one way through zeromq (PAIR) over ipc, as channel-throughput.ts sends them through a channel. A sample is the
-// mean of CHUNK messages, at the reader.
+// Messages of 64 bytes, one way through zeromq (PAIR) over ipc, like channel-throughput.ts does
+// through a channel. A sample is the mean of CHUNK messages, at the reader.
 import { Pair } from "zeromq";
 import { isFirst, Peer, Samples, total, warmUp } from "./actor.js";
 
@@ -8,7 +8,7 @@ const MESSAGE_BYTES = 64;
 const LAST_WORD = MESSAGE_BYTES - 4;
 const ADDRESS = `ipc://@cuda-ipc-bench-${process.ppid}`;
 
-// As many on their way as make it quickest.
+// The number in flight that is fastest.
 const socket = new Pair({ sendHighWaterMark: 20_000, receiveHighWaterMark: 20_000 });
 if (isFirst) await socket.bind(ADDRESS);
 new Peer().meet();
@@ -38,7 +38,7 @@ async function write(): Promise<void> {
     message.writeUInt32LE(i, LAST_WORD);
     await socket.send(message);
   }
-  // WHY: what is still on its way would go with this process.
+  // Messages in flight would be lost with this process.
   await socket.receive();
 }
 

@@ -18,7 +18,7 @@ int main(void) {
   printf(",\"writerStates\":{\"none\":%d,\"open\":%d,\"closed\":%d,\"gone\":%d,\"awaited\":%d}", WRITER_NONE, WRITER_OPEN, WRITER_CLOSED,
          WRITER_GONE, WRITER_AWAITED);
   printf(",\"readerStates\":{\"none\":%d,\"attached\":%d,\"left\":%d}", READER_NONE, READER_ATTACHED, READER_LEFT);
-  printf(",\"readerModes\":{\"waitedFor\":%d,\"mayBeOvertaken\":%d}", READER_WAITED_FOR, READER_MAY_BE_OVERTAKEN);
+  printf(",\"readerModes\":{\"waitedFor\":%d,\"lossy\":%d}", READER_WAITED_FOR, READER_LOSSY);
   printf(",\"whenFullPolicies\":{\"wait\":%d,\"drop-oldest\":%d,\"drop-newest\":%d,\"error\":%d}", WHEN_FULL_WAIT, WHEN_FULL_DROP_OLDEST,
          WHEN_FULL_DROP_NEWEST, WHEN_FULL_ERROR);
   printf(",\"sizes\":[");

@@ -36,7 +36,7 @@ enum { PAGE_LAYOUT(PAGE_OFFSET) PAGE_end };
 
 enum { WRITER_NONE, WRITER_OPEN, WRITER_CLOSED, WRITER_GONE, WRITER_AWAITED };
 enum { READER_NONE, READER_ATTACHED, READER_LEFT };
-enum { READER_WAITED_FOR, READER_MAY_BE_OVERTAKEN };
+enum { READER_WAITED_FOR, READER_LOSSY };
 enum { WHEN_FULL_WAIT, WHEN_FULL_DROP_OLDEST, WHEN_FULL_DROP_NEWEST, WHEN_FULL_ERROR };
 
 struct channel_facts { uint32_t slots, readers_max, meta_bytes_max; int64_t slot_bytes, slot_stride, first_position; };

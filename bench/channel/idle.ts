@@ -1,4 +1,4 @@
-/** What channels cost on which nothing happens: the CPU time of a process with their writers and of one with their readers. */
+/** Measures idle channels: the CPU time of a process with writers and of one with readers. */
 import { HelperProcess } from "../hub/helper-process.js";
 import { HubProcess } from "../hub/hub-process.js";
 import { cpuMs } from "../hub/process-facts.js";
@@ -11,7 +11,7 @@ export interface IdleOptions {
 }
 
 const FULL_SCALE: IdleOptions = { channels: 16, idleMs: 2000 };
-/** What Node itself does now and then is within this. */
+/** Node's own background work stays below this. */
 const GOAL_PERCENT = 0.5;
 const ARRIVAL_LIMIT_MS = 10_000;
 
@@ -22,7 +22,7 @@ export async function idleChannels({ channels, idleMs }: IdleOptions = FULL_SCAL
   const order = { socket: hub.socket, channels };
   await writer.tell("write", order);
   await reader.tell("read", order);
-  // They have been busy once, and have come to rest.
+  // They have been busy once, and are idle now.
   await sendThroughAll(writer, reader, channels);
   await pause(idleMs / 4);
   const pids = { writers: writer.pid, readers: reader.pid, hub: hub.pid };
@@ -30,16 +30,28 @@ export async function idleChannels({ channels, idleMs }: IdleOptions = FULL_SCAL
   const startMs = performance.now();
   await pause(idleMs);
   const watchedMs = performance.now() - startMs;
-  const percent = Object.values(pids).map((pid, i) => (100 * (cpuMs(pid) - (before[i] as number))) / watchedMs);
+  const percent = Object.values(pids).map(
+    (pid, i) => (100 * (cpuMs(pid) - (before[i] as number))) / watchedMs,
+  );
   await sendThroughAll(writer, reader, 2 * channels);
   return Object.keys(pids).map((who, i) => {
     const value = percent[i] as number;
     const what = `CPU time, ${channels} idle channels, ${who === "hub" ? "their hub" : `a process with their ${who}`}`;
-    return { what, value, unit: "%", goal: `0 % (under ${GOAL_PERCENT})`, met: value < GOAL_PERCENT };
+    return {
+      what,
+      value,
+      unit: "%",
+      goal: `0 % (under ${GOAL_PERCENT})`,
+      met: value < GOAL_PERCENT,
+    };
   });
 }
 
-async function sendThroughAll(writer: HelperProcess, reader: HelperProcess, wanted: number): Promise<void> {
+async function sendThroughAll(
+  writer: HelperProcess,
+  reader: HelperProcess,
+  wanted: number,
+): Promise<void> {
   await writer.tell("send");
   const endMs = performance.now() + ARRIVAL_LIMIT_MS;
   while ((await reader.tell<number>("received")) < wanted) {

@@ -1,18 +1,21 @@
-/** Several ways to do the same thing, measured in turns in one run: for each the round in the middle, or why there is none. */
+/**
+ * Measures several ways to do one thing in turns. Returns the median round of each, or why there is
+ * none.
+ */
 import type { Row } from "../measure.js";
 import { type Measurement, type Program, runTogether } from "../processes.js";
 
 export interface Contender {
   /** Of the measurement that its processes print. */
   readonly name: string;
-  /** One process, or two that find a socket to each other; or why it cannot be measured here. */
+  /** One process, or two with a socket between them, or why it cannot be measured here. */
   readonly programs: readonly Program[] | string;
 }
 
 export type Times = Measurement["us"];
 export type Outcome = Times | string;
 
-/** @param by which figure decides which round is in the middle */
+/** @param by the figure whose median chooses the round */
 export async function measureInTurns<Key extends string>(
   contenders: Readonly<Record<Key, Contender>>,
   { rounds, by }: { readonly rounds: number; readonly by: "p50" | "mean" },
@@ -41,23 +44,26 @@ async function measure({ name, programs }: Contender): Promise<Outcome> {
     const measured = (await runTogether(programs)).find((it) => it.name === name);
     return measured?.us ?? `it printed nothing of ${name}`;
   } catch (error) {
-    // WHY not thrown: what the others measure stands without it.
+    // Not thrown, because the other results are valid without it.
     return error instanceof Error ? error.message : String(error);
   }
 }
 
-/** The figure of an outcome; NaN where there is none. */
+/** The figure of an outcome, or NaN if there is none. */
 export function figureOf(outcome: Outcome, figure: (times: Times) => number): number {
   return typeof outcome === "string" ? Number.NaN : figure(outcome);
 }
 
-/** The same for a row, which says why there is none. */
-export function valueFrom(outcome: Outcome, figure: (times: Times) => number): Pick<Row, "value" | "missing"> {
+/** The figure for a row, which says why if there is none. */
+export function valueFrom(
+  outcome: Outcome,
+  figure: (times: Times) => number,
+): Pick<Row, "value" | "missing"> {
   const value = figureOf(outcome, figure);
   return typeof outcome === "string" ? { value, missing: outcome } : { value };
 }
 
-/** A ratio for a row; nothing where it cannot be told. */
+/** The ratio for a row, or nothing if it is unknown. */
 export function comparedWith(what: string, ratio: number): Pick<Row, "comparedWith" | "ratio"> {
   return Number.isFinite(ratio) ? { comparedWith: what, ratio } : {};
 }

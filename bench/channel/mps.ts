@@ -1,7 +1,7 @@
 /**
- * NVIDIA's Multi-Process Service for as long as something is measured: a control daemon in a folder of its own, which only processes use
- * that are started with its environment. It is ended again whatever happens, signals to this process included.
- * https://docs.nvidia.com/deploy/mps/index.html
+ * NVIDIA's Multi-Process Service during a measurement: a control daemon in a folder of its own.
+ * Only processes with its environment use it. It always ends with this process, also after a
+ * signal. https://docs.nvidia.com/deploy/mps/index.html
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -12,7 +12,9 @@ const CONTROL = "nvidia-cuda-mps-control";
 const COMMAND_LIMIT_MS = 20_000;
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-export type MpsEnvironment = Readonly<Record<"CUDA_MPS_PIPE_DIRECTORY" | "CUDA_MPS_LOG_DIRECTORY", string>>;
+export type MpsEnvironment = Readonly<
+  Record<"CUDA_MPS_PIPE_DIRECTORY" | "CUDA_MPS_LOG_DIRECTORY", string>
+>;
 
 export class MultiProcessService {
   readonly env: MpsEnvironment;
@@ -31,7 +33,7 @@ export class MultiProcessService {
     for (const signal of SIGNALS) process.once(signal, this.#stopAndEnd);
   }
 
-  /** Started, or why it cannot be. */
+  /** Starts it, or returns why it cannot start. */
   static start(): MultiProcessService | string {
     const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-mps-"));
     const env = { CUDA_MPS_PIPE_DIRECTORY: folder, CUDA_MPS_LOG_DIRECTORY: folder };
@@ -39,18 +41,22 @@ export class MultiProcessService {
     if (error === undefined && status === 0) return new MultiProcessService(folder, env);
     rmSync(folder, { recursive: true, force: true });
     const isMissing = (error as NodeJS.ErrnoException | undefined)?.code === "ENOENT";
-    return isMissing ? `no ${CONTROL}` : `${CONTROL} -d: ${error?.message ?? `ended with ${status}: ${stderr.trim()}`}`;
+    return isMissing
+      ? `no ${CONTROL}`
+      : `${CONTROL} -d: ${error?.message ?? `ended with ${status}: ${stderr.trim()}`}`;
   }
 
-  /** Whether any process has used it: its server starts with the first. */
+  /** Whether any process has used it. The first one starts its server. */
   get wasUsed(): boolean {
     return /\d/.test(control(this.env, [], "get_server_list\n").stdout ?? "");
   }
 
-  /** What its control daemon and its servers have written so far. */
+  /** The logs of its control daemon and servers. */
   get log(): string {
     const files = ["control.log", "server.log"].map((name) => join(this.#folder, name));
-    return files.flatMap((file) => (existsSync(file) ? [`${file}:\n${readFileSync(file, "utf8")}`] : [])).join("\n");
+    return files
+      .flatMap((file) => (existsSync(file) ? [`${file}:\n${readFileSync(file, "utf8")}`] : []))
+      .join("\n");
   }
 
   [Symbol.dispose](): void {
@@ -73,15 +79,18 @@ export class MultiProcessService {
   }
 }
 
-/** WHY: a daemon that did not obey would go on sharing the GPU after the benchmark. */
+/** A daemon that ignores `quit` would share the GPU after the benchmark. */
 function killAll(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     if (!readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(CONTROL)) return;
-    const servers = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).map(Number);
+    const servers = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
+      .split(" ")
+      .filter(Boolean)
+      .map(Number);
     for (const each of [...servers, pid]) process.kill(each, "SIGKILL");
   } catch {
-    // It has ended, as it was told to.
+    // It has ended.
   }
 }
 

@@ -1,7 +1,8 @@
 /**
- * A ring of 64 slots of 64 KiB in the memory of a device between two processes, in the order of their streams: copies, and kernels on both
- * sides, beside the same in C, with and without MPS; copies in rings of 8 and of 256 slots, since without MPS the GPU works for one process
- * at a time and turns to the other where the ring is full or empty; and beside what PyTorch takes to hand a tensor over.
+ * Measures a ring of 64 slots of 64 KiB in device memory between the streams of two processes:
+ * copies, and kernels on both sides, beside the same in C, with and without MPS. It also measures
+ * rings of 8 and 256 slots, because without MPS the GPU works for one process until the ring is
+ * full or empty. For comparison it measures how long PyTorch takes to pass a tensor.
  */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -37,7 +38,7 @@ const TORCH_RATIO_MIN = 30;
 const DEPTHS = [8, 256] as const;
 /** Of the ring beside PyTorch. */
 const DEEP = 256;
-/** Tensors that PyTorch's side hands over before it looks for acknowledgements. */
+/** How many tensors PyTorch sends before it looks for acknowledgements. */
 const TORCH_AHEAD = 64;
 const TORCH_ABSENT = 3;
 /** Importing PyTorch takes seconds the first time. */
@@ -47,10 +48,13 @@ const loops: Readonly<Record<Loop, string>> = {
   "channel-kernels": "a kernel that fills a slot of 64 KiB and one that uses it",
 };
 const p50 = (times: Times) => times.p50;
-/** WHY of what streams do: where two processes take turns on a GPU, half of the samples can be short at the cost of the others. */
+/**
+ * The mean: if two processes take turns on a GPU, half of the samples can be short at the cost of
+ * the others.
+ */
 const mean = (times: Times) => times.mean;
 
-/** On the host device, where streams are queues on the event loop, without goals. */
+/** On the host device there are no goals, because its streams are queues on the event loop. */
 export async function throughStreams(
   loop: Loop,
   device: string,
@@ -68,14 +72,21 @@ export async function throughStreams(
   return [...rows, ...compared(`${loops[loop]}, with MPS`, withMps, device)];
 }
 
-async function throughSlots(slots: number, { hub, device, options: { messages, rounds } }: Setting): Promise<Row> {
-  const few = throughChannel("channel-copies", hub, { device, iterations: messages, extra: [String(slots)] });
+async function throughSlots(
+  slots: number,
+  { hub, device, options: { messages, rounds } }: Setting,
+): Promise<Row> {
+  const few = throughChannel("channel-copies", hub, {
+    device,
+    iterations: messages,
+    extra: [String(slots)],
+  });
   const { found } = await measureInTurns({ found: few }, { rounds, by: "mean" });
   const what = `${loops["channel-copies"]}, in a ring of ${slots} slots, mean`;
   return { what, ...valueFrom(found, mean), unit: "us" };
 }
 
-/** Copies through a channel, and PyTorch's queue; without MPS, and on a GPU with it. */
+/** Copies through a channel and through PyTorch's queue, without MPS and, on a GPU, with it. */
 export async function besideTorch(
   device: string,
   options: DeviceOptions = device === "host" ? HOST_SCALE : FULL_SCALE,
@@ -96,7 +107,12 @@ function besideQueue(
   { messages: iterations, handovers }: DeviceOptions,
   env: Readonly<Record<string, string>> = {},
 ): Promise<BesideTorch> {
-  const ours = throughChannel("channel-copies", hub, { device, iterations, env, extra: [String(DEEP)] });
+  const ours = throughChannel("channel-copies", hub, {
+    device,
+    iterations,
+    env,
+    extra: [String(DEEP)],
+  });
   const torch = torchHandover(device, { handovers, ahead: 1, env });
   const ahead = torchHandover(device, { handovers, ahead: TORCH_AHEAD, env });
   return measureInTurns({ ours, torch, ahead }, { rounds: 1, by: "p50" });
@@ -110,8 +126,11 @@ function torchRows(how: string, { ours, torch, ahead }: BesideTorch): Row[] {
     unit: "us",
     ...comparedWith("ours", ratio),
   };
-  // WHY no goal where there is no PyTorch: there is nobody to be quicker than.
-  const goal = { goal: `ours at least ${TORCH_RATIO_MIN} times faster`, met: ratio >= TORCH_RATIO_MIN };
+  // No goal without PyTorch, because there is nothing to compare with.
+  const goal = {
+    goal: `ours at least ${TORCH_RATIO_MIN} times faster`,
+    met: ratio >= TORCH_RATIO_MIN,
+  };
   return [
     {
       what: `${loops["channel-copies"]}, in a ring of ${DEEP} slots${how}, mean`,
@@ -141,12 +160,17 @@ type BesideC = Readonly<Record<"ours" | "c", Outcome>>;
 function besideC(loop: Loop, { hub, c, device, options, env = {} }: Setting): Promise<BesideC> {
   const { messages: iterations, rounds } = options;
   return measureInTurns(
-    { ours: throughChannel(loop, hub, { device, iterations, env }), c: inC(loop, c, { iterations, env }) },
+    {
+      ours: throughChannel(loop, hub, { device, iterations, env }),
+      c: inC(loop, c, { iterations, env }),
+    },
     { rounds, by: "mean" },
   );
 }
 
-async function underMps(measure: (env: Readonly<Record<string, string>>) => Promise<BesideC>): Promise<BesideC> {
+async function underMps(
+  measure: (env: Readonly<Record<string, string>>) => Promise<BesideC>,
+): Promise<BesideC> {
   using mps = disposable(MultiProcessService.start());
   if (typeof mps.it === "string") return { ours: mps.it, c: mps.it };
   const found = await measure(mps.it.env);
@@ -166,18 +190,24 @@ function disposable(it: MultiProcessService | string) {
 
 function compared(what: string, { ours, c }: BesideC, device: string): Row[] {
   const ratio = figureOf(ours, mean) / figureOf(c, mean);
-  // A goal that could not be judged was not met; one without MPS was not set.
+  // A goal without a result is not met. Without MPS there is no goal.
   const isJudged = device !== "host" && (typeof ours !== "string" || !what.endsWith("MPS"));
   const goal = isJudged ? { goal: `within ${RATIO_MAX} times C`, met: ratio <= RATIO_MAX } : {};
   return [
-    { what: `${what}, mean`, ...valueFrom(ours, mean), unit: "us", ...comparedWith("C", ratio), ...goal },
+    {
+      what: `${what}, mean`,
+      ...valueFrom(ours, mean),
+      unit: "us",
+      ...comparedWith("C", ratio),
+      ...goal,
+    },
     { what: `${what}, in C, mean`, ...valueFrom(c, mean), unit: "us" },
   ];
 }
 
 interface TorchOptions {
   readonly handovers: number;
-  /** Tensors under way; 1: each is acknowledged before the next. */
+  /** Tensors in flight. With 1, each is acknowledged before the next. */
   readonly ahead: number;
   readonly env: Readonly<Record<string, string>>;
 }
@@ -186,9 +216,17 @@ function torchHandover(device: string, { handovers, ahead, env }: TorchOptions):
   const name = "torch-handover";
   if (device === "host") return { name, programs: "needs a GPU" };
   const script = fileURLToPath(new URL("../../../bench/python/torch_handover.py", import.meta.url));
-  // WHY asked first: a Python without PyTorch is no failure.
-  const { status, error, stderr } = spawnSync("python3", [script, "0"], { encoding: "utf8", timeout: PYTHON_LIMIT_MS });
+  // Asked first, because a Python without PyTorch is no failure.
+  const { status, error, stderr } = spawnSync("python3", [script, "0"], {
+    encoding: "utf8",
+    timeout: PYTHON_LIMIT_MS,
+  });
   if (error !== undefined) return { name, programs: `python3: ${error.message}` };
   if (status === TORCH_ABSENT) return { name, programs: stderr.trim() };
-  return { name, programs: [{ command: "python3", args: [script, String(handovers), device, String(ahead)], env }] };
+  return {
+    name,
+    programs: [
+      { command: "python3", args: [script, String(handovers), device, String(ahead)], env },
+    ],
+  };
 }

@@ -1,4 +1,4 @@
-/** How the actors and programs of channels are started. */
+/** Starts the actors and C programs of the channel benchmarks. */
 import { fileURLToPath } from "node:url";
 import type { CPrograms } from "../c-programs.js";
 import type { HubProcess } from "../hub/hub-process.js";
@@ -13,7 +13,7 @@ export interface ActorOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** An actor in each role, of bench/actors. */
+/** An actor of bench/actors in each role. */
 export function actors(name: string, roles: readonly string[], options: ActorOptions): Program[] {
   const { device, iterations, extra = [], env = {} } = options;
   const path = fileURLToPath(new URL(`../actors/${name}.js`, import.meta.url));

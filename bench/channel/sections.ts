@@ -1,4 +1,4 @@
-/** What is measured of channels, under which name and title. */
+/** The channel benchmarks with their names and titles. */
 import type { Row } from "../measure.js";
 import { idleChannels } from "./idle.js";
 import { besideTorch, throughStreams } from "./on-device.js";
@@ -12,15 +12,39 @@ export interface Section {
   readonly measure: () => Promise<Row[]>;
 }
 
-/** @param device of the loops through streams; the others use the host device */
+/** @param device for the loops through streams; the others use the host device */
 export function channelSections(device: string): Section[] {
   return [
-    { key: "channel-throughput", title: "Messages one way, on the host device", measure: () => throughput() },
-    { key: "channel-round-trip", title: "Messages there and back, on the host device", measure: () => roundTrip() },
-    { key: "channel-wake", title: "A reader that sleeps is woken, on the host device", measure: () => wake() },
-    { key: "channel-sizes", title: "Messages of all sizes, on the host device", measure: () => messageSizes() },
-    { key: "channel-readers", title: "More and more readers, on the host device", measure: () => readerCounts() },
-    { key: "channel-idle", title: "Idle channels, on the host device", measure: () => idleChannels() },
+    {
+      key: "channel-throughput",
+      title: "Messages one way, on the host device",
+      measure: () => throughput(),
+    },
+    {
+      key: "channel-round-trip",
+      title: "Messages there and back, on the host device",
+      measure: () => roundTrip(),
+    },
+    {
+      key: "channel-wake",
+      title: "A reader that sleeps is woken, on the host device",
+      measure: () => wake(),
+    },
+    {
+      key: "channel-sizes",
+      title: "Messages of all sizes, on the host device",
+      measure: () => messageSizes(),
+    },
+    {
+      key: "channel-readers",
+      title: "More and more readers, on the host device",
+      measure: () => readerCounts(),
+    },
+    {
+      key: "channel-idle",
+      title: "Idle channels, on the host device",
+      measure: () => idleChannels(),
+    },
     {
       key: "channel-copies",
       title: `Copies through a channel on ${device}`,
@@ -31,6 +55,10 @@ export function channelSections(device: string): Section[] {
       title: `Kernels on both sides of a channel on ${device}`,
       measure: () => throughStreams("channel-kernels", device),
     },
-    { key: "channel-torch", title: `Beside PyTorch on ${device}`, measure: () => besideTorch(device) },
+    {
+      key: "channel-torch",
+      title: `Beside PyTorch on ${device}`,
+      measure: () => besideTorch(device),
+    },
   ];
 }

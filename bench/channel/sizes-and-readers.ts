@@ -1,10 +1,17 @@
 /**
- * What a message through a channel of the host device costs as it grows, where its bytes stay untouched but for the first and the last, and
- * what it costs its writer with more and more readers.
+ * Measures what a message through a channel of the host device costs by its size, if only its first
+ * and last bytes are touched, and what it costs the writer by the number of readers.
  */
 import { HubProcess } from "../hub/hub-process.js";
 import type { Row } from "../measure.js";
-import { type Contender, comparedWith, figureOf, measureInTurns, type Times, valueFrom } from "./in-turns.js";
+import {
+  type Contender,
+  comparedWith,
+  figureOf,
+  measureInTurns,
+  type Times,
+  valueFrom,
+} from "./in-turns.js";
 import { throughChannel } from "./programs.js";
 
 export interface SizeOptions {
@@ -16,34 +23,57 @@ export interface SizeOptions {
 export interface ReaderCountOptions {
   readonly readers: readonly number[];
   readonly messages: number;
-  /** Of those that find all readers asleep, with a pause between them. */
+  /** Messages that find all readers asleep, with a pause between them. */
   readonly wakes: number;
   readonly rounds: number;
 }
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
-const ALL_SIZES: SizeOptions = { sizes: [64 * KiB, MiB, 8 * MiB, 64 * MiB], messages: 20_000, rounds: 3 };
-const ALL_READERS: ReaderCountOptions = { readers: [1, 2, 4, 8, 16], messages: 50_000, wakes: 300, rounds: 3 };
+const ALL_SIZES: SizeOptions = {
+  sizes: [64 * KiB, MiB, 8 * MiB, 64 * MiB],
+  messages: 20_000,
+  rounds: 3,
+};
+const ALL_READERS: ReaderCountOptions = {
+  readers: [1, 2, 4, 8, 16],
+  messages: 50_000,
+  wakes: 300,
+  rounds: 3,
+};
 
 const device = "host";
-/** What tells "independent of size" from what is not: a copy of 64 MiB would take a thousand times as long as one of 64 KiB. */
+/**
+ * Above this, time depends on size: copying 64 MiB would take a thousand times as long as 64 KiB.
+ */
 const SIZE_RATIO_MAX = 2;
 const READER_GOAL_US = 1;
 const p50 = (times: Times) => times.p50;
 
-export async function messageSizes({ sizes, messages, rounds }: SizeOptions = ALL_SIZES): Promise<Row[]> {
+export async function messageSizes({
+  sizes,
+  messages,
+  rounds,
+}: SizeOptions = ALL_SIZES): Promise<Row[]> {
   await using hub = await HubProcess.start();
   const contenders: Record<string, Contender> = {};
   for (const size of sizes) {
-    contenders[size] = throughChannel("channel-sizes", hub, { device, iterations: messages, extra: [String(size)] });
+    contenders[size] = throughChannel("channel-sizes", hub, {
+      device,
+      iterations: messages,
+      extra: [String(size)],
+    });
   }
   const found = await measureInTurns(contenders, { rounds, by: "p50" });
   const [smallest = 0] = sizes;
   const least = figureOf(found[smallest] ?? "", p50);
   return sizes.map((size) => {
     const outcome = found[size] ?? "";
-    const row: Row = { what: `a message of ${sizeText(size)}, p50`, ...valueFrom(outcome, p50), unit: "us" };
+    const row: Row = {
+      what: `a message of ${sizeText(size)}, p50`,
+      ...valueFrom(outcome, p50),
+      unit: "us",
+    };
     if (size === smallest) return row;
     const ratio = figureOf(outcome, p50) / least;
     const compared = { ...row, ...comparedWith(sizeText(smallest), ratio) };
@@ -61,7 +91,11 @@ export async function readerCounts(options: ReaderCountOptions = ALL_READERS): P
   const contenders: Record<string, Contender> = {};
   const add = (count: number, state: "spinning" | "asleep", iterations: number) => {
     const extra = [String(count), state];
-    contenders[`${count} ${state}`] = throughChannel("channel-readers", hub, { device, iterations, extra });
+    contenders[`${count} ${state}`] = throughChannel("channel-readers", hub, {
+      device,
+      iterations,
+      extra,
+    });
   };
   for (const count of readers) add(count, "spinning", messages);
   for (const count of [fewest, most]) add(count, "asleep", wakes);

@@ -1,6 +1,7 @@
 /**
- * Messages of 64 bytes between two processes of the host device: one way, there and back, and to a reader that sleeps, beside a program in
- * C over the same ring, zeromq over ipc and Node's own messages to a child. All that spin use two cores.
+ * Measures messages of 64 bytes between two processes on the host device: one way, round trip, and
+ * to a sleeping reader. Compares with a C program on the same ring, zeromq over ipc, and Node's
+ * messages to a child. Programs that spin use two cores.
  */
 import { CPrograms } from "../c-programs.js";
 import { HubProcess } from "../hub/hub-process.js";
@@ -18,7 +19,7 @@ import { actors, inC, throughChannel } from "./programs.js";
 
 export interface SmallMessageOptions {
   readonly messages: number;
-  /** Of the peers that are slower by far. */
+  /** For the much slower peers. */
   readonly peerMessages: number;
   readonly roundTrips: number;
   readonly peerRoundTrips: number;
@@ -135,7 +136,12 @@ export async function wake(options: SmallMessageOptions = FULL_SCALE): Promise<R
   const ours = figureOf(found.ours, p50);
   const goal = { goal: `under ${WAKE_GOAL_US} us`, met: ours < WAKE_GOAL_US };
   return [
-    { what: "until a reader that slept has the message, p50", ...valueFrom(found.ours, p50), unit: "us", ...goal },
+    {
+      what: "until a reader that slept has the message, p50",
+      ...valueFrom(found.ours, p50),
+      unit: "us",
+      ...goal,
+    },
     { what: "the same, p99", ...valueFrom(found.ours, ({ p99 }) => p99), unit: "us" },
     timeInC("until a reader in C that slept has it, p50", found.c, ours),
   ];

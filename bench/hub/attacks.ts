@@ -25,13 +25,26 @@ export interface AttacksOptions {
 }
 
 /** The attacks that are aimed at the entrance, where new clients wait. */
-const atEntrance: ReadonlySet<AttackKind> = new Set(["connects", "lingering", "unserved", "unserved, lingering"]);
+const atEntrance: ReadonlySet<AttackKind> = new Set([
+  "connects",
+  "lingering",
+  "unserved",
+  "unserved, lingering",
+]);
 const NEWCOMERS = 100;
 const P99_GOAL_MS = 20;
 const PAUSE_GOAL_MS = 100;
-const FULL_SCALE: AttacksOptions = { attackers: [3, 8], cycles: 500, kinds: ["computing", ...attackKinds] };
+const FULL_SCALE: AttacksOptions = {
+  attackers: [3, 8],
+  cycles: 500,
+  kinds: ["computing", ...attackKinds],
+};
 
-export async function attacks({ attackers, cycles, kinds }: AttacksOptions = FULL_SCALE): Promise<Row[]> {
+export async function attacks({
+  attackers,
+  cycles,
+  kinds,
+}: AttacksOptions = FULL_SCALE): Promise<Row[]> {
   if (process.geteuid?.() !== 0) throw new Error("Only root can be several users");
   const rows = rowsOf("no attack", await under(undefined, 0, cycles));
   for (const count of attackers) {
@@ -43,9 +56,16 @@ export async function attacks({ attackers, cycles, kinds }: AttacksOptions = FUL
   return rows;
 }
 
-async function under(kind: AttackKind | undefined, count: number, cycles: number): Promise<Suffered> {
+async function under(
+  kind: AttackKind | undefined,
+  count: number,
+  cycles: number,
+): Promise<Suffered> {
   const { hub: user, victim: victimUser, attacker } = attackUsers;
-  await using hub = await TestHub.start({ user, config: { users: [victimUser.uid, attacker.uid] } });
+  await using hub = await TestHub.start({
+    user,
+    config: { users: [victimUser.uid, attacker.uid] },
+  });
   await using victim = startVictim(hub.socket, cycles, user.uid);
   await victim.says();
   return await whileAttacked(hub.socket, kind, count, async () => {
@@ -98,7 +118,13 @@ function rowsOf(what: string, { milliseconds, errors }: Suffered): Row[] {
   const [p50, p99, longest] = [at(0.5), at(0.99), at(1)];
   return [
     { what: `${what}: share, open, check, give back, p50`, value: p50, unit: "ms" },
-    { what: `${what}: p99`, value: p99, unit: "ms", goal: `under ${P99_GOAL_MS} ms`, met: p99 < P99_GOAL_MS },
+    {
+      what: `${what}: p99`,
+      value: p99,
+      unit: "ms",
+      goal: `under ${P99_GOAL_MS} ms`,
+      met: p99 < P99_GOAL_MS,
+    },
     {
       what: `${what}: longest`,
       value: longest,
@@ -106,6 +132,12 @@ function rowsOf(what: string, { milliseconds, errors }: Suffered): Row[] {
       goal: `under ${PAUSE_GOAL_MS} ms`,
       met: longest < PAUSE_GOAL_MS,
     },
-    { what: `${what}: errors`, value: errors.length, unit: errors[0] ?? "", goal: "none", met: errors.length === 0 },
+    {
+      what: `${what}: errors`,
+      value: errors.length,
+      unit: errors[0] ?? "",
+      goal: "none",
+      met: errors.length === 0,
+    },
   ];
 }

@@ -1,6 +1,7 @@
 /**
- * A process that does what it is told, for benchmarks that need several: a request is one line of JSON on its standard input,
- * `{id, order, ...}`, the answer one on its standard output. Several orders may be under way at a time. The helper's side is helper-side.ts.
+ * A process that carries out orders, for benchmarks that need several processes. An order is a line
+ * of JSON on its standard input, `{id, order, ...}`. The answer is a line on its standard output.
+ * Several orders may run at a time. The other side is helper-side.ts.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -29,13 +30,14 @@ export class HelperProcess {
     const path = fileURLToPath(new URL(`../actors/${actor}.js`, import.meta.url));
     const child = spawn(process.execPath, [path], { stdio: ["pipe", "pipe", "inherit"] });
     this.#child = child;
-    // What it was told after its end fails below.
+    // Orders after its end fail below.
     child.stdin.on("error", () => {});
     createInterface({ input: child.stdout }).on("line", (line) => this.#onAnswer(line));
     this.#exited = new Promise((resolve) => {
       child.once("close", (code, signal) => {
         this.#hasExited = true;
-        for (const { reject } of this.#pending.values()) reject(new Error(`${actor} ended (${signal ?? code})`));
+        for (const { reject } of this.#pending.values())
+          reject(new Error(`${actor} ended (${signal ?? code})`));
         this.#pending.clear();
         resolve();
       });
@@ -46,12 +48,14 @@ export class HelperProcess {
     return this.#child.pid ?? 0;
   }
 
-  /** The order's answer; the caller says what it is. */
+  /** Sends an order and returns the answer. The caller gives its type. */
   async tell<Answer>(order: string, fields: object = {}): Promise<Answer> {
     if (this.#hasExited) throw new Error(`${this.#name} has ended and cannot ${order}`);
     this.#lastId += 1;
     const id = this.#lastId;
-    const answer = new Promise<unknown>((resolve, reject) => this.#pending.set(id, { resolve, reject }));
+    const answer = new Promise<unknown>((resolve, reject) =>
+      this.#pending.set(id, { resolve, reject }),
+    );
     this.#child.stdin.write(`${JSON.stringify({ ...fields, id, order })}\n`);
     const deadline = new Deadline(`${order} (${this.#name})`, {}, ORDER_LIMIT_MS);
     return (await deadline.race(answer, () => this.#pending.delete(id))) as Answer;

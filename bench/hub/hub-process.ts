@@ -1,4 +1,4 @@
-/** A hub as a process of its own, in a folder of its own, that is ended and removed whatever happens. */
+/** A hub process in a folder of its own. Both are always removed. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -14,7 +14,7 @@ const HUB_MAIN = fileURLToPath(new URL("../../src/hub/main.js", import.meta.url)
 const START_LIMIT_MS = 30_000;
 
 export interface HubProcessOptions {
-  /** Where an earlier hub has left its files; a folder of its own unless given. */
+  /** The folder of an earlier hub. By default a new one. */
   readonly socket?: string;
 }
 
@@ -26,7 +26,12 @@ export class HubProcess {
   readonly #child: ChildProcess;
   readonly #exited: Promise<unknown>;
 
-  private constructor(folder: string | undefined, socket: string, child: ChildProcess, startMs: number) {
+  private constructor(
+    folder: string | undefined,
+    socket: string,
+    child: ChildProcess,
+    startMs: number,
+  ) {
     this.#folder = folder;
     this.socket = socket;
     this.#child = child;
@@ -42,7 +47,10 @@ export class HubProcess {
     const args = [HUB_MAIN, "--socket", socket, "--idle-ms", "Infinity"];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "ignore"] });
     try {
-      const line = await new Deadline("start a hub", {}, START_LIMIT_MS).race(firstLine(child.stdout), () => {});
+      const line = await new Deadline("start a hub", {}, START_LIMIT_MS).race(
+        firstLine(child.stdout),
+        () => {},
+      );
       if (JSON.parse(line).ready !== true) throw new Error(`The hub did not start: ${line}`);
       return new HubProcess(folder, socket, child, performance.now() - before);
     } catch (error) {
@@ -61,12 +69,12 @@ export class HubProcess {
     if (this.#child.exitCode === null && this.#child.signalCode === null) await this.#exited;
   }
 
-  /** Kills the hub that serves there now, together with its keeper: what it has written stays. */
+  /** Kills the current hub and its keeper. Their files stay. */
   async [Symbol.asyncDispose](): Promise<void> {
     const options = { socket: this.socket, device: "host", start: false, reconnect: false };
     const hub = await connect(options).catch(() => undefined);
     const status = await hub?.status().catch(() => undefined);
-    // WHY stopped first: it would start another keeper, as a keeper would start another hub.
+    // Stopped first, because the hub would start another keeper, and the keeper another hub.
     if (status !== undefined) process.kill(status.pid, "SIGSTOP");
     if (status?.keeper) process.kill(status.keeper.pid, "SIGKILL");
     if (status !== undefined) process.kill(status.pid, "SIGKILL");

@@ -1,7 +1,8 @@
 /**
- * A hub with 10,000 objects and 200 clients: what opening costs then, the hub's memory, and what it does while nobody asks for anything.
- * The clients are connections of four processes: 200 processes of Node would measure the machine and not the hub.
- * The hub's own CPU time is told beside what a client waits, since that hardly depends on what else the machine does.
+ * Measures a hub with 10,000 objects and 200 clients: the cost of opening, its memory, and its CPU
+ * time when idle. The clients are connections of four processes, because 200 Node processes would
+ * measure the machine instead of the hub. The hub's CPU time is reported beside the client's wait,
+ * because it hardly depends on other work of the machine.
  */
 import { connect } from "../../src/index.js";
 import { type Percentiles, type Row, sampleMicroseconds } from "../measure.js";
@@ -13,10 +14,10 @@ export interface ScaleOptions {
   readonly objects: number;
   readonly clients: number;
   readonly processes: number;
-  /** Opens that are measured, in all. */
+  /** How many opens are measured. */
   readonly samples: number;
   readonly starts: number;
-  /** How long the hub is watched doing nothing. */
+  /** How long the idle hub is observed. */
   readonly idleMs: number;
 }
 
@@ -35,15 +36,19 @@ const WARM_UP = 1000;
 const OBJECT_BYTES = 16 * 1024;
 const OPEN_GOAL_US = 2000;
 const MEMORY_GOAL_BYTES = 200 * MiB;
-/** One tick of the system's clock, by which CPU time is commonly counted. */
+/** One tick of the system clock. */
 const IDLE_GOAL_MS = 10;
 
-/** One client and few objects: what the large hub is compared with. */
+/** The hub to compare with: one client and few objects. */
 const SMALL = { objects: 10, clients: 1, processes: 1 };
 
 export async function hubScale(options: ScaleOptions = FULL_SCALE): Promise<Row[]> {
   const startMs = await startTimes(options.starts);
-  const small = await smallHub({ ...options, ...SMALL, samples: options.samples / options.processes });
+  const small = await smallHub({
+    ...options,
+    ...SMALL,
+    samples: options.samples / options.processes,
+  });
   await using hub = await HubProcess.start();
   const idleBefore = await idleCpuMs(hub.pid, options.idleMs);
   const emptyBytes = residentBytes(hub.pid);
@@ -62,7 +67,11 @@ export async function hubScale(options: ScaleOptions = FULL_SCALE): Promise<Row[
     const memory = { rss: residentBytes(hub.pid), pss: proportionalBytes(hub.pid) };
     const leaveMs = await leave(crowd, () => fdCount(hub.pid) === fdsBefore);
     return [
-      { what: `start of an empty hub, until it listens, median of ${options.starts}`, value: startMs, unit: "ms" },
+      {
+        what: `start of an empty hub, until it listens, median of ${options.starts}`,
+        value: startMs,
+        unit: "ms",
+      },
       {
         what: `create + publish, ${scale} in the end, ${options.processes} processes at once`,
         value: (createMs * 1000) / objects,
@@ -74,7 +83,11 @@ export async function hubScale(options: ScaleOptions = FULL_SCALE): Promise<Row[
       { what: `list of everything, ${scale}, p50`, value: list.p50 / 1000, unit: "ms" },
       ...memoryRows(scale, emptyBytes, memory),
       ...idleRows(scale, options.idleMs, idleBefore, idleAfter),
-      { what: "all clients leave, until the hub has closed everything", value: leaveMs, unit: "ms" },
+      {
+        what: "all clients leave, until the hub has closed everything",
+        value: leaveMs,
+        unit: "ms",
+      },
     ];
   } finally {
     await end(crowd);
@@ -109,12 +122,18 @@ async function startTimes(starts: number): Promise<number> {
   return all.sort((a, b) => a - b)[Math.floor(all.length / 2)] ?? Number.NaN;
 }
 
-/** Milliseconds in which the slowest process has shared its objects. */
-async function join(crowd: readonly HelperProcess[], socket: string, options: ScaleOptions): Promise<number> {
+/** Milliseconds until the slowest process has shared its objects. */
+async function join(
+  crowd: readonly HelperProcess[],
+  socket: string,
+  options: ScaleOptions,
+): Promise<number> {
   const clients = options.clients / crowd.length;
   const objectsEach = options.objects / options.clients;
   const order = { socket, clients, objectsEach, byteLength: OBJECT_BYTES };
-  const joining = crowd.map((it, index) => it.tell<number>("join", { ...order, first: index * clients * objectsEach }));
+  const joining = crowd.map((it, index) =>
+    it.tell<number>("join", { ...order, first: index * clients * objectsEach }),
+  );
   return Math.max(...(await Promise.all(joining)));
 }
 
@@ -127,9 +146,10 @@ async function openOneAfterTheOther(
   hubPid: number,
   options: ScaleOptions,
 ): Promise<Opens> {
-  // WHY so long: the hub's code is compiled as it is used, and a hub that was used less would seem slower.
+  // WHY so long: the hub's code is compiled with use, and a less used hub would seem slower.
   const order = openOrder(options, 0);
-  for (const it of crowd) await it.tell("openAndClose", { ...order, samples: Math.min(WARM_UP, order.samples) });
+  for (const it of crowd)
+    await it.tell("openAndClose", { ...order, samples: Math.min(WARM_UP, order.samples) });
   const us: number[] = [];
   const cpuBefore = cpuMs(hubPid);
   for (const [index, it] of crowd.entries()) {
@@ -138,9 +158,14 @@ async function openOneAfterTheOther(
   return { ...percentiles(us), hubUs: ((cpuMs(hubPid) - cpuBefore) * 1000) / us.length };
 }
 
-async function openTogether(crowd: readonly HelperProcess[], options: ScaleOptions): Promise<number[][]> {
+async function openTogether(
+  crowd: readonly HelperProcess[],
+  options: ScaleOptions,
+): Promise<number[][]> {
   return await Promise.all(
-    crowd.map((process, index) => process.tell<number[]>("openAndClose", openOrder(options, 100 + index))),
+    crowd.map((process, index) =>
+      process.tell<number[]>("openAndClose", openOrder(options, 100 + index)),
+    ),
   );
 }
 
@@ -157,9 +182,9 @@ async function leave(crowd: readonly HelperProcess[], done: () => boolean): Prom
 
 const LEAVE_LIMIT_MS = 30_000;
 
-/** CPU time of the hub while nobody asks it for anything. */
+/** CPU time of the idle hub. */
 async function idleCpuMs(pid: number, idleMs: number): Promise<number> {
-  // WHY a pause: what was asked last may have left work behind, the collector's above all.
+  // The last requests may leave work behind, mostly for the garbage collector.
   await pause(Math.min(1000, idleMs));
   const before = cpuMs(pid);
   await pause(idleMs);
@@ -174,7 +199,11 @@ function openRows(scale: string, large: Opens, small: Opens): Row[] {
   };
   return [
     row(`open + close, ${how}, p50`, ({ p50 }) => p50),
-    { ...row(`open + close, ${how}, p99`, ({ p99 }) => p99), goal: "p99 under 2 ms", met: large.p99 < OPEN_GOAL_US },
+    {
+      ...row(`open + close, ${how}, p99`, ({ p99 }) => p99),
+      goal: "p99 under 2 ms",
+      met: large.p99 < OPEN_GOAL_US,
+    },
     row(`the hub's CPU time for each of them, ${scale}`, ({ hubUs }) => hubUs),
   ];
 }
@@ -186,7 +215,11 @@ function togetherRows(how: string, { p50, p99 }: Percentiles): Row[] {
   ];
 }
 
-function memoryRows(scale: string, emptyBytes: number, { rss, pss }: { rss: number; pss: number }): Row[] {
+function memoryRows(
+  scale: string,
+  emptyBytes: number,
+  { rss, pss }: { rss: number; pss: number },
+): Row[] {
   const goal = { goal: "under 200 MiB", met: rss < MEMORY_GOAL_BYTES };
   return [
     { what: "memory of an empty hub (VmRSS)", value: emptyBytes / MiB, unit: "MiB" },

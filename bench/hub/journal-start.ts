@@ -1,13 +1,14 @@
 /**
- * A hub that starts on the journal of a large one that was killed, and the pauses while such a journal is written anew.
- * All sessions are of this process, so that the next hub finds their process alive.
+ * Measures a hub that starts from the journal of a large killed hub, and the pauses while it
+ * rewrites such a journal. All sessions belong to this process, so that the next hub finds it
+ * alive.
  */
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { limits } from "../../src/base/limits.js";
-import { type HubState, recordsOf } from "../../src/hub/hub-records.js";
-import { Journal } from "../../src/hub/journal.js";
+import { type HubState, recordsOf } from "../../src/hub/restart/hub-records.js";
+import { Journal } from "../../src/hub/restart/journal.js";
 import { connect } from "../../src/index.js";
 import { ownIdentity } from "../../src/os/process-identity.js";
 import type { Row } from "../measure.js";
@@ -75,7 +76,8 @@ async function startMs(socket: string, objects: number): Promise<number> {
   await using hub = await HubProcess.start({ socket });
   await using client = await connect({ socket, device: "host", start: false });
   const status = await client.status();
-  if (status.objects !== objects) throw new Error(`The hub has ${status.objects} objects, not ${objects}`);
+  if (status.objects !== objects)
+    throw new Error(`The hub has ${status.objects} objects, not ${objects}`);
   return hub.startMs;
 }
 
@@ -94,10 +96,16 @@ function rewriteTimes(path: string): { slices: number; longestMs: number; totalM
     times.push(performance.now() - beforeMs);
   }
   journal.close();
-  return { slices: times.length, longestMs: Math.max(...times), totalMs: times.reduce((sum, ms) => sum + ms, 0) };
+  return {
+    slices: times.length,
+    longestMs: Math.max(...times),
+    totalMs: times.reduce((sum, ms) => sum + ms, 0),
+  };
 }
 
-/** Two thirds as a rewrite leaves them, and the rest as it was added since: no journal is longer before it is written anew. */
+/**
+ * Two thirds written by a rewrite, the rest appended since. A longer journal would be rewritten.
+ */
 function writeJournal(journal: Journal, options: JournalStartOptions): void {
   const { sessions, objects, leases, lastId } = stateOf(options);
   const isOld = ({ id }: { readonly id: number }) => id % 3 > 0;
@@ -146,7 +154,10 @@ function stateOf({ objects, leases, sessions }: JournalStartOptions): HubState {
           mechanism: "memfd",
           byteLength: 16_384,
           allocationByteLength: 16_384,
-          content: { kind: "array", array: { dtype: "float32", shape: [64, 64], strides: [64, 1], byteOffset: 0 } },
+          content: {
+            kind: "array",
+            array: { dtype: "float32", shape: [64, 64], strides: [64, 1], byteOffset: 0 },
+          },
         },
         createdAtMs: Date.now(),
         owner: { pid, uid, gid },

@@ -1,4 +1,6 @@
-/** Milliseconds on the one clock that all processes of the machine have; `performance.now()` counts from the start of its own process. */
+/**
+ * Milliseconds on a clock that all processes share. `performance.now()` starts with its process.
+ */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }

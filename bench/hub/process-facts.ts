@@ -1,28 +1,32 @@
-/** What Linux says of a process in /proc: memory, CPU time, descriptors. Of a process that has ended there is nothing to say: these throw. */
-import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+/**
+ * Reads memory, CPU time and descriptors of a process from /proc. Throws if the process has ended.
+ */
+import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 
 const KiB = 1024;
 
-/** All pages that it has mapped and that are in memory, those of others included. */
+/** Resident memory, including shared pages. */
 export function residentBytes(pid: number): number {
   return fieldBytes(`/proc/${pid}/status`, "VmRSS");
 }
 
-/** The same, where a page that several processes have counts for each by its share. */
+/** Resident memory, where a shared page counts in proportion. */
 export function proportionalBytes(pid: number): number {
   return fieldBytes(`/proc/${pid}/smaps_rollup`, "Pss");
 }
 
-/** Memory of files without a disk (memory files among them) in the whole machine. */
+/** Memory of tmpfs and memory files of the whole machine. */
 export function sharedMemoryBytes(): number {
   return fieldBytes("/proc/meminfo", "Shmem");
 }
 
-/** CPU time of all its threads so far. WHY not the ticks of /proc/PID/stat: they are 10 ms each. */
+/** CPU time of all its threads. WHY not /proc/PID/stat: its ticks are 10 ms each. */
 export function cpuMs(pid: number): number {
   let nanoseconds = 0;
   for (const thread of readdirSync(`/proc/${pid}/task`)) {
-    nanoseconds += Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]);
+    nanoseconds += Number(
+      readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0],
+    );
   }
   return nanoseconds / 1e6;
 }
@@ -31,10 +35,42 @@ export function fdCount(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-/** How many of its descriptors are of memory files. */
+/**
+ * The number of descriptors of each kind: `socket`, `pipe`, `memfd`, `anon_inode:[pidfd]`, or a
+ * path.
+ */
+export function fdKinds(pid: number): Record<string, number> {
+  const kinds: Record<string, number> = {};
+  const folder = `/proc/${pid}/fd`;
+  for (const fd of readdirSync(folder)) {
+    const target = targetOf(`${folder}/${fd}`);
+    const kind =
+      /^(socket|pipe):|^\/(memfd):/
+        .exec(target)
+        ?.slice(1)
+        .find((name) => name !== undefined) ?? target;
+    kinds[kind] = (kinds[kind] ?? 0) + 1;
+  }
+  return kinds;
+}
+
+/** The number of descriptors of memory files. */
 export function memoryFileCount(pid: number): number {
   const folder = `/proc/${pid}/fd`;
-  return readdirSync(folder).filter((fd) => targetOf(`${folder}/${fd}`).startsWith("/memfd:")).length;
+  return readdirSync(folder).filter((fd) => targetOf(`${folder}/${fd}`).startsWith("/memfd:"))
+    .length;
+}
+
+/** The memory that the process's memory files occupy, each file counted once. */
+export function memoryFileBytes(pid: number): number {
+  const folder = `/proc/${pid}/fd`;
+  const fds = readdirSync(folder).filter((fd) => targetOf(`${folder}/${fd}`).startsWith("/memfd:"));
+  const byInode = new Map<number, number>();
+  for (const fd of fds) {
+    const stats = statSync(`${folder}/${fd}`, { throwIfNoEntry: false });
+    if (stats !== undefined) byInode.set(stats.ino, stats.blocks * 512);
+  }
+  return [...byInode.values()].reduce((sum, bytes) => sum + bytes, 0);
 }
 
 function targetOf(link: string): string {

@@ -1,6 +1,7 @@
 /**
- * A producer is killed on a hub with 1000 objects and 100 clients: how long after its pidfd fires its consumers are released and its memory is back.
- * The pidfd is one that this process opens itself, so that nothing is known from the hub.
+ * Kills a producer on a hub with 1000 objects and 100 clients. Measures how long after its pidfd
+ * fires its consumers are released and its memory is freed. This process opens that pidfd itself,
+ * so it does not depend on the hub.
  */
 import { Deadline } from "../../src/base/deadline.js";
 import { hasCode } from "../../src/base/errors.js";
@@ -10,14 +11,14 @@ import type { Row } from "../measure.js";
 import { HelperProcess } from "./helper-process.js";
 import { HubProcess } from "./hub-process.js";
 import { monotonicMs } from "./monotonic.js";
-import { fdCount, sharedMemoryBytes } from "./process-facts.js";
+import { fdCount, memoryFileBytes, sharedMemoryBytes } from "./process-facts.js";
 
 export interface KillOptions {
-  /** Of others, who notice nothing. */
+  /** Of other clients, which notice nothing. */
   readonly objects: number;
   readonly clients: number;
   readonly processes: number;
-  /** Of the producer; half of them are held by consumers too. */
+  /** The number of arrays that the producer owns. Consumers hold half of them, too. */
   readonly arrays: number;
   readonly arrayBytes: number;
   readonly rounds: number;
@@ -45,7 +46,7 @@ type Member = Awaited<ReturnType<typeof connect>>;
 interface Kill {
   /** The last of the consumers' waits had ended. */
   readonly waitsMs: number;
-  /** The hub had closed what nobody else held. */
+  /** The hub had closed what no other client held. */
   readonly memoryMs: number;
   /** The last of the opens that waited was granted by a successor. */
   readonly opensMs: number;
@@ -62,9 +63,12 @@ export async function producerKilled(options: KillOptions = FULL_SCALE): Promise
     const clients = options.clients / crowd.length;
     const objectsEach = options.objects / options.clients;
     const order = { socket: hub.socket, clients, objectsEach, byteLength: OTHERS_BYTES };
-    await Promise.all(crowd.map((it, index) => it.tell("join", { ...order, first: index * clients * objectsEach })));
+    await Promise.all(
+      crowd.map((it, index) => it.tell("join", { ...order, first: index * clients * objectsEach })),
+    );
     const kills: Kill[] = [];
-    for (let round = 0; round < options.rounds; round += 1) kills.push(await killOnce(hub, observer, crowd, options));
+    for (let round = 0; round < options.rounds; round += 1)
+      kills.push(await killOnce(hub, observer, crowd, options));
     return rowsOf(kills, options);
   } finally {
     for (const process of crowd) await process[Symbol.asyncDispose]();
@@ -78,7 +82,6 @@ async function killOnce(
   options: KillOptions,
 ): Promise<Kill> {
   const fdsBefore = fdCount(hub.pid);
-  const sharedBefore = sharedMemoryBytes();
   await using producer = new HelperProcess("doomed-producer");
   const arrays = Array.from({ length: options.arrays }, (_, index) => `frame-${index}`);
   const heldCount = Math.ceil(options.arrays / 2);
@@ -88,25 +91,41 @@ async function killOnce(
   await Promise.all(crowd.map((process) => process.tell("waitForProducer", wait)));
   const waiting = Promise.all(crowd.map((process) => process.tell<WaitsEnded>("waitsEnded")));
 
+  // Counted in the hub's own files: other processes change the machine's shared memory, too.
+  if (memoryFileBytes(hub.pid) < options.arrays * options.arrayBytes)
+    throw new Error("The producer's arrays took no memory, and nothing was measured");
   const sharedWith = sharedMemoryBytes();
   const { killedMs, goneMs } = await killAndWatch(producer);
-  // What consumers hold stays: arrays, and the timeline's memory.
-  await until(() => fdCount(hub.pid) <= fdsBefore + heldCount + 1, "the hub has given back what nobody holds");
+  // Arrays and the timeline's memory stay, because consumers hold them.
+  await until(
+    () => fdCount(hub.pid) <= fdsBefore + heldCount + 1,
+    "the hub has given back what nobody holds",
+  );
   const memoryMs = monotonicMs();
   const sharedBytesBack = sharedWith - sharedMemoryBytes();
   const waits = await waiting;
   for (const { codes } of waits) checkCodes(codes);
 
-  const opening = Promise.all(crowd.map((process) => process.tell<{ lastMs: number }>("opensGranted")));
+  const opening = Promise.all(
+    crowd.map((process) => process.tell<{ lastMs: number }>("opensGranted")),
+  );
   const successor = await createOnceFree(observer);
   const opensMs = last(await opening);
   successor.close();
   await Promise.all(crowd.map((process) => process.tell("letGo")));
-  await until(() => fdCount(hub.pid) === fdsBefore, "the hub has given back everything of the producer");
-  if (sharedWith <= sharedBefore) throw new Error("The producer's arrays took no memory, and nothing was measured");
+  await until(
+    () => fdCount(hub.pid) === fdsBefore,
+    "the hub has given back everything of the producer",
+  );
   const after = (ms: number) => Math.max(0, ms - goneMs);
   const endMs = goneMs - killedMs;
-  return { waitsMs: after(last(waits)), memoryMs: after(memoryMs), opensMs: after(opensMs), sharedBytesBack, endMs };
+  return {
+    waitsMs: after(last(waits)),
+    memoryMs: after(memoryMs),
+    opensMs: after(opensMs),
+    sharedBytesBack,
+    endMs,
+  };
 }
 
 interface WaitsEnded {
@@ -114,7 +133,9 @@ interface WaitsEnded {
   readonly lastMs: number;
 }
 
-async function killAndWatch(producer: HelperProcess): Promise<{ killedMs: number; goneMs: number }> {
+async function killAndWatch(
+  producer: HelperProcess,
+): Promise<{ killedMs: number; goneMs: number }> {
   const pidfd = openPidfd(producer.pid);
   if (pidfd === undefined) throw new Error("The producer ended before it was killed");
   let watch: ProcessWatch | undefined;
@@ -133,10 +154,14 @@ async function killAndWatch(producer: HelperProcess): Promise<{ killedMs: number
 
 function checkCodes(codes: Readonly<Record<string, number>>): void {
   const found = Object.keys(codes);
-  if (found.length !== 1 || found[0] !== "PEER_GONE") throw new Error(`Waits ended in ${JSON.stringify(codes)}`);
+  if (found.length !== 1 || found[0] !== "PEER_GONE")
+    throw new Error(`Waits ended in ${JSON.stringify(codes)}`);
 }
 
-/** The array that the producer did not publish, made and published by another as soon as the name is free. */
+/**
+ * Another client creates and publishes the producer's unpublished array as soon as its name is
+ * free.
+ */
 async function createOnceFree(observer: Member): Promise<Awaited<ReturnType<Member["create"]>>> {
   const endMs = performance.now() + LIMIT_MS;
   for (;;) {
@@ -162,10 +187,19 @@ function last(answers: readonly { readonly lastMs: number }[]): number {
   return Math.max(...answers.map(({ lastMs }) => lastMs));
 }
 
-function rowsOf(kills: readonly Kill[], { rounds, objects, clients, arrays, arrayBytes }: KillOptions): Row[] {
+function rowsOf(
+  kills: readonly Kill[],
+  { rounds, objects, clients, arrays, arrayBytes }: KillOptions,
+): Row[] {
   const slowest = (pick: (kill: Kill) => number) => Math.max(...kills.map(pick));
   const judged = (what: string, value: number) => {
-    return { what, value, unit: "ms", goal: `within ${GOAL_MS} ms of its pidfd`, met: value < GOAL_MS };
+    return {
+      what,
+      value,
+      unit: "ms",
+      goal: `within ${GOAL_MS} ms of its pidfd`,
+      met: value < GOAL_MS,
+    };
   };
   const scale = `${objects} objects, ${clients} clients, slowest of ${rounds}`;
   const memory = `${((arrays - Math.ceil(arrays / 2)) * arrayBytes) / MiB} MiB`;
@@ -188,6 +222,10 @@ function rowsOf(kills: readonly Kill[], { rounds, objects, clients, arrays, arra
       value: slowest(({ opensMs }) => opensMs),
       unit: "ms",
     },
-    { what: "from the SIGKILL to its pidfd, slowest", value: slowest(({ endMs }) => endMs), unit: "ms" },
+    {
+      what: "from the SIGKILL to its pidfd, slowest",
+      value: slowest(({ endMs }) => endMs),
+      unit: "ms",
+    },
   ];
 }

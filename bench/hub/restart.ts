@@ -1,6 +1,7 @@
 /**
- * A hub with 10,000 objects and 200 clients is restarted by its keeper: when it is asked to, and after it was killed. Measured from
- * that moment to the first answer of the next hub, which is also the longest that a client waits that asks all the time.
+ * The keeper restarts a hub with 10,000 objects and 200 clients: on request, and after a kill.
+ * Measures the time to the first answer of the next hub, which is also the longest wait of a
+ * client.
  */
 import { connect } from "../../src/index.js";
 import type { Row } from "../measure.js";
@@ -31,7 +32,9 @@ export async function restart(options: RestartOptions = FULL_SCALE): Promise<Row
     const clients = options.clients / crowd.length;
     const objectsEach = options.objects / options.clients;
     const order = { socket, clients, objectsEach, byteLength: OBJECT_BYTES };
-    await Promise.all(crowd.map((it, index) => it.tell("join", { ...order, first: index * clients * objectsEach })));
+    await Promise.all(
+      crowd.map((it, index) => it.tell("join", { ...order, first: index * clients * objectsEach })),
+    );
     const askedMs = await untilNextHub(observer, options, async () => {
       await observer.restart();
     });
@@ -41,12 +44,22 @@ export async function restart(options: RestartOptions = FULL_SCALE): Promise<Row
     const { keeper } = await observer.status();
     const scale = `${options.objects} objects, ${options.clients} clients`;
     const row = (what: string, value: number) => {
-      return { what: `${what}, ${scale}`, value, unit: "ms", goal: "under 1 s", met: value < GOAL_MS } as const;
+      return {
+        what: `${what}, ${scale}`,
+        value,
+        unit: "ms",
+        goal: "under 1 s",
+        met: value < GOAL_MS,
+      } as const;
     };
     return [
       row("hub restart, to the first answer of the next hub", askedMs),
       row("the hub is killed, to the first answer of the next hub", killedMs),
-      { what: `keeper, resident, ${scale}`, value: residentBytes(keeper?.pid ?? 0) / MiB, unit: "MiB" },
+      {
+        what: `keeper, resident, ${scale}`,
+        value: residentBytes(keeper?.pid ?? 0) / MiB,
+        unit: "MiB",
+      },
     ];
   } finally {
     for (const process of crowd) await process[Symbol.asyncDispose]();
@@ -54,7 +67,7 @@ export async function restart(options: RestartOptions = FULL_SCALE): Promise<Row
   }
 }
 
-/** How long after this act a client has an answer of another hub, which has all objects. */
+/** How long after the act a client gets an answer of the next hub, which has all objects. */
 async function untilNextHub(
   observer: Member,
   { objects }: RestartOptions,
@@ -67,7 +80,8 @@ async function untilNextHub(
     const answer = await observer.status();
     const tookMs = performance.now() - startMs;
     if (answer.instance !== before.instance) {
-      if (answer.objects !== objects) throw new Error(`The next hub has ${answer.objects} objects, wanted ${objects}`);
+      if (answer.objects !== objects)
+        throw new Error(`The next hub has ${answer.objects} objects, wanted ${objects}`);
       return tookMs;
     }
     if (tookMs > LIMIT_MS) throw new Error(`No other hub answered within ${LIMIT_MS} ms`);

@@ -1,10 +1,10 @@
-/** What clients of the soak do with arrays and bundles of names that all of them share, so that they meet. */
+/** The actions of soak clients on arrays and bundles. All clients use the same names. */
 import type { Lifetime } from "../../src/wire/messages.js";
 import { contentOf, faultOf } from "./content.js";
 import { follow, stream } from "./streams.js";
 import type { Visit } from "./visit.js";
 
-/** Few, so that names are often taken, removed and made again. */
+/** Few, so that names are often in use, removed and created again. */
 const NAMES = 24;
 const WORDS_MAX = 4096;
 const OPEN_WAIT_MS = 200;
@@ -52,10 +52,16 @@ async function shareArray(visit: Visit): Promise<void> {
   const name = nameOf("array", visit);
   const generation = random.below(2 ** 32);
   const content = contentOf(generation, sizeOf(visit));
-  const options = { dtype: "uint32", shape: [content.length], lifetime: lifetimeOf(visit) } as const;
-  const array = await tally.attempt("create array", ["NAME_TAKEN"], () => hub.create(name, options));
+  const options = {
+    dtype: "uint32",
+    shape: [content.length],
+    lifetime: lifetimeOf(visit),
+  } as const;
+  const array = await tally.attempt("create array", ["NAME_TAKEN"], () =>
+    hub.create(name, options),
+  );
   if (array === undefined) return;
-  // Some are neither written nor published: whoever could open them would find no content.
+  // Some are neither written nor published. Opening one would find no content.
   const unfinished = random.chance(0.1);
   if (unfinished) tally.count("leave unpublished");
   else {
@@ -84,14 +90,20 @@ async function shareBundle(visit: Visit): Promise<void> {
   const { hub, random, tally } = visit;
   const name = nameOf("bundle", visit);
   const generation = random.below(2 ** 31);
-  const parts = Array.from({ length: 1 + random.below(4) }, (_, index) => contentOf(generation + index, sizeOf(visit)));
-  const shapes = parts.map((part, index) => [`part-${index}`, { dtype: "uint32", shape: [part.length] }] as const);
+  const parts = Array.from({ length: 1 + random.below(4) }, (_, index) =>
+    contentOf(generation + index, sizeOf(visit)),
+  );
+  const shapes = parts.map(
+    (part, index) => [`part-${index}`, { dtype: "uint32", shape: [part.length] }] as const,
+  );
   const options = { lifetime: lifetimeOf(visit), metadata: { generation: String(generation) } };
   const create = () => hub.createBundle(name, Object.fromEntries(shapes), options);
   const bundle = await tally.attempt("create bundle", ["NAME_TAKEN"], create);
   if (bundle === undefined) return;
   for (const [index, part] of parts.entries()) {
-    await tally.attempt("write", [], async () => bundle.array(`part-${index}`).expectDType("uint32").write(part));
+    await tally.attempt("write", [], async () =>
+      bundle.array(`part-${index}`).expectDType("uint32").write(part),
+    );
   }
   await tally.attempt("publish", [], () => bundle.publish());
   await visit.keep({ name, look: () => bundleFault(bundle), close: () => bundle.close() });

@@ -1,28 +1,43 @@
-/** Another user who attacks the hub while the soak's clients work: some processes, each in one way for a while, one after the other. */
+/**
+ * Another user attacks the hub while the soak's clients work: one process after the other, each in
+ * one way.
+ */
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type AttackKind, attackKinds, attackUsers, startAttacker } from "../../test/support/attack.js";
+import {
+  type AttackKind,
+  attackKinds,
+  attackUsers,
+  startAttacker,
+} from "../../test/support/attack.js";
 import type { Random } from "../random.js";
 import { pause } from "./pause.js";
 import { addCounts, type Counts } from "./tally.js";
 
 const AT_A_TIME = 2;
 const LIFE_MS = [2000, 15_000] as const;
-/** WHY a pause: what an attacker held is given back, and the next one begins with nothing. */
+/** The hub frees what one attacker held before the next one begins. */
 const REST_MS = 500;
 
-/** Lets other users into the folder, and has the hubs that are started from here serve the attacker. */
+/** Lets other users into the folder, and lets hubs started from here serve the attacker. */
 export function letAttackersIn(folder: string): void {
   if (process.geteuid?.() !== 0) throw new Error("Only root can be several users");
   chmodSync(folder, 0o755);
   const config = join(folder, "config");
   mkdirSync(join(config, "cuda-ipc"), { recursive: true });
-  writeFileSync(join(config, "cuda-ipc", "hub.json"), JSON.stringify({ users: [attackUsers.attacker.uid] }));
+  writeFileSync(
+    join(config, "cuda-ipc", "hub.json"),
+    JSON.stringify({ users: [attackUsers.attacker.uid] }),
+  );
   process.env.XDG_CONFIG_HOME = config;
 }
 
-/** @returns how many attacks of each kind there were; the hub may have ended some of them */
-export async function attackUntil(over: AbortSignal, socket: string, random: Random): Promise<Counts> {
+/** @returns the number of attacks of each kind, including those that the hub ended */
+export async function attackUntil(
+  over: AbortSignal,
+  socket: string,
+  random: Random,
+): Promise<Counts> {
   const counts: Counts = {};
   let begun = 0;
   const place = async () => {
@@ -39,7 +54,7 @@ export async function attackUntil(over: AbortSignal, socket: string, random: Ran
   return counts;
 }
 
-/** Whether it came to attack: a hub that is killed meanwhile may end it before. */
+/** Whether it attacked. If the hub is killed first, it may end before. */
 async function attackOnce(
   socket: string,
   kind: AttackKind,

@@ -1,4 +1,4 @@
-/** A client process of the soak, as the soak sees it: what it tells, when it was stopped, and how it ended. */
+/** A client process, seen from the soak: its messages, when it was stopped, and how it ended. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -8,7 +8,7 @@ import type { ClientLine, LateOperation } from "./tally.js";
 const ACTOR = fileURLToPath(new URL("../actors/soak-client.js", import.meta.url));
 const COMPLAINT_CHARACTERS_MAX = 2000;
 
-/** What a client is told when it starts. */
+/** The options of a client. */
 export interface ClientOrder {
   readonly socket: string;
   readonly seed: number;
@@ -30,10 +30,12 @@ export class ClientProcess {
   readonly #stops: Stop[] = [];
 
   constructor(order: ClientOrder, onLine: (line: ClientLine) => void) {
-    const child = spawn(process.execPath, [ACTOR, JSON.stringify(order)], { stdio: ["pipe", "pipe", "pipe"] });
+    const child = spawn(process.execPath, [ACTOR, JSON.stringify(order)], {
+      stdio: ["pipe", "pipe", "pipe"],
+    });
     this.#child = child;
     this.pid = child.pid ?? 0;
-    // Of an end that comes while it is told to leave.
+    // It may end while it is told to leave.
     child.stdin.on("error", () => {});
     let complaint = "";
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
@@ -42,10 +44,13 @@ export class ClientProcess {
     const lines = createInterface({ input: child.stdout });
     lines.on("line", (text) => {
       const line = parse(text);
-      if (line !== undefined && !(line.kind === "late" && !this.#ranTooLong(line.late))) onLine(line);
+      if (line !== undefined && !(line.kind === "late" && !this.#ranTooLong(line.late)))
+        onLine(line);
     });
     this.ended = new Promise((resolve) => {
-      child.once("close", (code, signal) => resolve(`${signal ?? code}${complaint === "" ? "" : `: ${complaint}`}`));
+      child.once("close", (code, signal) =>
+        resolve(`${signal ?? code}${complaint === "" ? "" : `: ${complaint}`}`),
+      );
     });
   }
 
@@ -73,13 +78,15 @@ export class ClientProcess {
   }
 }
 
-/** How long the process ran during an operation: its time without that in which the process was stopped. */
+/** The duration of an operation without the time in which the process was stopped. */
 export function ranMs({ startMs, endMs }: LateOperation, stops: readonly Stop[]): number {
-  const overlaps = stops.map(({ fromMs, toMs }) => Math.max(0, Math.min(endMs, toMs) - Math.max(startMs, fromMs)));
+  const overlaps = stops.map(({ fromMs, toMs }) =>
+    Math.max(0, Math.min(endMs, toMs) - Math.max(startMs, fromMs)),
+  );
   return endMs - startMs - overlaps.reduce((sum, ms) => sum + ms, 0);
 }
 
-/** Undefined for what a process that was killed could not write to its end. */
+/** Undefined for a line that a killed process did not finish. */
 function parse(text: string): ClientLine | undefined {
   try {
     return JSON.parse(text) as ClientLine;

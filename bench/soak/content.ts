@@ -1,5 +1,6 @@
 /**
- * Contents that say of themselves whether they are whole: every word follows from the generation, and a checksum of all stands beside it.
+ * Contents that show whether they are whole: every word follows from the generation, and a checksum
+ * covers all.
  *
  *   word 0       1            2              3 ...
  *        MAGIC   generation   checksum       body: one word for each index, made from the generation
@@ -7,24 +8,28 @@
 const MAGIC = 0x50a4_c0de;
 const HEADER_WORDS = 3;
 
-/** So many words of this generation. */
+/** Content of this length and generation. */
 export function contentOf(generation: number, words: number): Uint32Array {
   const content = new Uint32Array(words);
-  for (let index = HEADER_WORDS; index < words; index += 1) content[index] = bodyWord(generation, index);
+  for (let index = HEADER_WORDS; index < words; index += 1)
+    content[index] = bodyWord(generation, index);
   content[0] = MAGIC;
   content[1] = generation;
   content[2] = checksum(content);
   return content;
 }
 
-/** What is wrong with the content, in words; undefined where nothing is. */
+/** Describes the first error in the content; undefined if it is correct. */
 export function faultOf(content: Uint32Array, generation?: number): string | undefined {
   if (content[0] !== MAGIC) return `it begins with ${content[0]}, wanted ${MAGIC}`;
   const found = content[1] ?? 0;
-  if (generation !== undefined && found !== generation) return `it is of generation ${found}, wanted ${generation}`;
-  if (content[2] !== checksum(content)) return `its checksum is ${content[2]}, that of its words ${checksum(content)}`;
+  if (generation !== undefined && found !== generation)
+    return `it is of generation ${found}, wanted ${generation}`;
+  if (content[2] !== checksum(content))
+    return `its checksum is ${content[2]}, that of its words ${checksum(content)}`;
   for (let index = HEADER_WORDS; index < content.length; index += 1) {
-    if (content[index] !== bodyWord(found, index)) return `word ${index} is not of generation ${found}`;
+    if (content[index] !== bodyWord(found, index))
+      return `word ${index} is not of generation ${found}`;
   }
   return undefined;
 }
@@ -38,7 +43,7 @@ function bodyWord(generation: number, index: number): number {
   return (mixed ^ (mixed >>> 13)) >>> 0;
 }
 
-/** FNV-1a over words, the checksum's own place left out. */
+/** FNV-1a over all words but the checksum. */
 function checksum(content: Uint32Array): number {
   let hash = 0x811c_9dc5;
   for (const [index, word] of content.entries()) {

@@ -1,17 +1,21 @@
-/** The soak's own connection to the hub: looks at it, kills it or its keeper if that is wanted, and joins the next one. */
+/**
+ * The soak's own connection to the hub: observes it, kills it or its keeper, and joins the next
+ * one.
+ */
 import { hasCode } from "../../src/base/errors.js";
 import { connect } from "../../src/index.js";
 import type { HubStatus } from "../../src/wire/messages.js";
-import { fdCount, memoryFileCount, residentBytes } from "../hub/process-facts.js";
+import { fdCount, fdKinds, memoryFileCount, residentBytes } from "../hub/process-facts.js";
 import type { Member } from "./visit.js";
 
 const MiB = 1024 * 1024;
 const TRIES = 10;
 
-/** The hub at one moment; the soak's own connection is one of its clients. */
+/** The state of the hub. The soak's own connection counts as a client. */
 export interface HubSample {
   readonly pid: number;
   readonly fds: number;
+  readonly fdKinds: Readonly<Record<string, number>>;
   readonly memoryFiles: number;
   readonly rssMiB: number;
   readonly objects: number;
@@ -25,7 +29,7 @@ export class HubObserver {
   readonly #hubIdleMs: number;
   #hub: Member;
   #hubPid: number;
-  /** Hubs that ended without having been killed here. */
+  /** Hubs that ended although the soak did not kill them. */
   readonly unexpectedEnds: string[] = [];
   #killedPid: number | undefined;
   kills = 0;
@@ -38,7 +42,7 @@ export class HubObserver {
     this.#hubPid = hubPid;
   }
 
-  /** Starts the hub where none runs. */
+  /** Starts a hub if none runs. */
   static async join(socket: string, hubIdleMs: number): Promise<HubObserver> {
     const hub = await connect({ socket, device: "host", hubIdleMs, program: "soak" });
     const { pid } = await hub.status();
@@ -50,17 +54,27 @@ export class HubObserver {
       const { pid, objects, leases, clients, waitingOpens } = await this.#status(hub);
       const rssMiB = Math.round((residentBytes(pid) / MiB) * 10) / 10;
       const memoryFiles = memoryFileCount(pid);
-      return { pid, fds: fdCount(pid), memoryFiles, rssMiB, objects, leases, clients, waitingOpens };
+      return {
+        pid,
+        fds: fdCount(pid),
+        fdKinds: fdKinds(pid),
+        memoryFiles,
+        rssMiB,
+        objects,
+        leases,
+        clients,
+        waitingOpens,
+      };
     });
   }
 
-  /** Objects that are pinned stay; this ends them. */
+  /** Removes the pinned objects. */
   async removeAll(): Promise<void> {
     for (const { name } of await this.#asked((hub) => hub.list())) {
       try {
         await this.#hub.remove(name);
       } catch (error) {
-        // It ended with its last holder meanwhile.
+        // It has ended meanwhile.
         if (!hasCode(error, "NOT_FOUND")) throw error;
       }
     }
@@ -73,7 +87,7 @@ export class HubObserver {
     process.kill(pid, "SIGKILL");
   }
 
-  /** Kills the keeper of the hub, which starts another one. Resolves once that one has everything. */
+  /** Kills the hub's keeper. Resolves when the hub's next keeper has everything. */
   async killKeeper(): Promise<void> {
     const keeper = (await this.#asked((hub) => this.#status(hub))).keeper;
     if (keeper === null) return;
@@ -81,7 +95,8 @@ export class HubObserver {
     process.kill(keeper.pid, "SIGKILL");
     for (;;) {
       const status = await this.#asked((hub) => this.#status(hub));
-      if (status.keeper !== null && status.keeper.pid !== keeper.pid && status.keeper.pending === 0) return;
+      if (status.keeper !== null && status.keeper.pid !== keeper.pid && status.keeper.pending === 0)
+        return;
     }
   }
 
@@ -105,14 +120,15 @@ export class HubObserver {
     return status;
   }
 
-  /** Asks again where the hub ended meanwhile: the next one, which this or a client starts. */
+  /** Asks the hub. If it ends meanwhile, asks the next one. */
   async #asked<T>(ask: (hub: Member) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries += 1) {
       try {
         return await ask(this.#hub);
       } catch (error) {
         const isGone =
-          hasCode(error, "HUB_GONE") || (error instanceof Error && "code" in error && error.code === "ENOENT");
+          hasCode(error, "HUB_GONE") ||
+          (error instanceof Error && "code" in error && error.code === "ENOENT");
         if (!isGone || tries === TRIES) throw error;
         await this.#hub.close();
         this.#hub = await connect({

@@ -1,7 +1,8 @@
 /**
- * A long run with clients that come, share, leave and are killed: `npm run soak -- --minutes 60 --seed 1 --out report.json`.
- * `--load 0.5` runs half as many clients beside other work; `--kill-hub` kills the hub or its keeper now and then; with `--attack` another
- * user attacks the hub meanwhile (as root). Exits 1 where anything is off.
+ * A long run of clients that connect, share, leave and are killed: `npm run soak -- --minutes 60
+ * --seed 1 --out report.json`. `--load 0.5` runs half as many clients. `--kill-hub` kills the hub
+ * or its keeper now and then. With `--attack`, which needs root, another user attacks the hub.
+ * Exits with 1 if it finds a fault.
  */
 import { writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
@@ -36,7 +37,7 @@ if (!Number.isSafeInteger(seed) || seed < 0) {
   console.error(`--seed must be a whole number from 0, not ${values.seed}`);
   process.exit(2);
 }
-// WHY: a short run has some samples too.
+// A short run has some samples, too.
 const sampleSeconds = Math.min(positive("sample-seconds"), (minutes * 60) / 4);
 const killHub = values["kill-hub"];
 const { attack } = values;
@@ -66,23 +67,35 @@ const report = {
   verdict: wrong.length === 0 ? "passed" : "failed",
   wrong,
   date: new Date().toISOString().slice(0, 10),
-  machine: { cores: cpus().length, cpu: cpus()[0]?.model, kernel: release(), node: process.version },
+  machine: {
+    cores: cpus().length,
+    cpu: cpus()[0]?.model,
+    kernel: release(),
+    node: process.version,
+  },
   minutes,
   seed,
   load,
   killHub,
   attacks: run.attacks,
-  limits: { operationMs: OPERATION_LIMIT_MS, rssGrowthMiB: attack ? RSS_GROWTH_ATTACKED_MIB_MAX : RSS_GROWTH_MIB_MAX },
+  limits: {
+    operationMs: OPERATION_LIMIT_MS,
+    rssGrowthMiB: attack ? RSS_GROWTH_ATTACKED_MIB_MAX : RSS_GROWTH_MIB_MAX,
+  },
   clients: run.clients,
   hubKills: run.hubKills,
   keeperKills: run.keeperKills,
-  operations: Object.fromEntries(Object.entries(run.counts).sort(([one], [other]) => (one < other ? -1 : 1))),
+  operations: Object.fromEntries(
+    Object.entries(run.counts).sort(([one], [other]) => (one < other ? -1 : 1)),
+  ),
   begin: run.begin,
   samples: run.samples,
   end: run.end,
 };
 if (values.out !== undefined) writeFileSync(values.out, `${JSON.stringify(report, null, 2)}\n`);
-console.log(`clients: ${JSON.stringify(run.clients)}; hubs killed: ${run.hubKills}, keepers: ${run.keeperKills}`);
+console.log(
+  `clients: ${JSON.stringify(run.clients)}; hubs killed: ${run.hubKills}, keepers: ${run.keeperKills}`,
+);
 if (attack) console.log(`attacks: ${JSON.stringify(run.attacks)}`);
 console.log(`operations: ${JSON.stringify(report.operations)}`);
 console.log(`begin: ${JSON.stringify(run.begin)}\nend:   ${JSON.stringify(run.end)}`);

@@ -1,4 +1,4 @@
-/** Ends early where the signal comes. */
+/** Sleeps. Ends early if the signal is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();

@@ -1,6 +1,6 @@
 /**
- * Lets client processes come to a hub, share, leave, and be killed or stopped at random times, for as long as it is told. The choices follow from the
- * seed; their moments do not, since the machine has a part in those.
+ * Runs client processes that connect to a hub, share, leave, and are killed or stopped at random,
+ * for a given time. The choices follow from the seed. Their timing depends on the machine.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -18,7 +18,7 @@ import type { SoakFindings, SoakSample } from "./verdict.js";
 export interface SoakOptions {
   readonly minutes: number;
   readonly seed: number;
-  /** 1 is six client processes; 0.5 half of that. */
+  /** 1 means six client processes. */
   readonly load: number;
   readonly killHub: boolean;
   /** Another user attacks the hub meanwhile. Needs root. */
@@ -42,7 +42,7 @@ const PAUSE_MS = 25;
 const WARM_UP_MS = 1500;
 const LEAVE_LIMIT_MS = 20_000;
 const SETTLE_LIMIT_MS = 20_000;
-/** Longer than any pause in which nobody is connected. */
+/** Longer than any time without clients. */
 const HUB_IDLE_MS = 60_000;
 const FAULTS_MAX = 100;
 
@@ -80,12 +80,15 @@ class Soak {
   async run(): Promise<SoakRun> {
     const { minutes, load, killHub, attack, signal } = this.#options;
     try {
-      // WHY: what the hub opens at its first client and keeps, and the size that its heap has at work, are no growth.
+      // After a warm-up, because what the hub opens for its first client, and its heap at work, are
+      // no growth.
       await this.#oneClient("left", WARM_UP_MS, signal);
       const begin = await this.#settled(undefined);
       const over = this.#untilOver(minutes * 60_000, signal);
       const samples: SoakSample[] = [];
-      const places = Array.from({ length: Math.max(1, Math.round(load * CLIENTS_AT_LOAD_1)) }, () => this.#place(over));
+      const places = Array.from({ length: Math.max(1, Math.round(load * CLIENTS_AT_LOAD_1)) }, () =>
+        this.#place(over),
+      );
       await Promise.all([
         ...places,
         this.#takeSamples(samples, over),
@@ -111,17 +114,19 @@ class Soak {
     }
   }
 
-  /** WHY not AbortSignal.any of a timeout: Node may collect that before it fires. */
+  /** WHY not AbortSignal.any with a timeout: Node may collect that before it fires. */
   #untilOver(ms: number, signal: AbortSignal): AbortSignal {
     const over = new AbortController();
     void pause(ms, signal).then(() => over.abort());
     return over.signal;
   }
 
-  /** One client after the other. */
+  /** Runs one client after the other. */
   async #place(over: AbortSignal): Promise<void> {
     while (!over.aborted) {
-      const lifeMs = this.#random.chance(0.1) ? this.#random.between(0, 1000) : this.#random.between(1000, 25_000);
+      const lifeMs = this.#random.chance(0.1)
+        ? this.#random.between(0, 1000)
+        : this.#random.between(1000, 25_000);
       await this.#oneClient(this.#fate(), lifeMs, over);
     }
   }
@@ -161,10 +166,13 @@ class Soak {
     }
   }
 
-  /** Counts a client's end, which must be the one that was chosen for it. */
+  /** Counts a client's end, which must be the chosen one. */
   async #awaitEnd(client: ClientProcess, fate: Fate): Promise<void> {
     const late = new AbortController();
-    const ended = await Promise.race([client.ended, pause(LEAVE_LIMIT_MS, late.signal).then(() => undefined)]);
+    const ended = await Promise.race([
+      client.ended,
+      pause(LEAVE_LIMIT_MS, late.signal).then(() => undefined),
+    ]);
     late.abort();
     if (ended === undefined) {
       this.#fault(`client ${client.pid} had not ended after ${LEAVE_LIMIT_MS} ms, ${fate}`);
@@ -180,11 +188,18 @@ class Soak {
   #onLine(line: ClientLine): void {
     if (line.kind === "counts") addCounts(this.#counts, line.counts);
     else if (line.kind === "fault") this.#fault(line.fault);
-    else this.#fault(`${line.late.operation} took ${Math.round(line.late.endMs - line.late.startMs)} ms`);
+    else
+      this.#fault(
+        `${line.late.operation} took ${Math.round(line.late.endMs - line.late.startMs)} ms`,
+      );
   }
 
   #fault(fault: string): void {
-    if (this.#faults.length < FAULTS_MAX) this.#faults.push(fault);
+    if (this.#faults.length < FAULTS_MAX) this.#faults.push(`${fault} (at ${this.#atSeconds()} s)`);
+  }
+
+  #atSeconds(): number {
+    return Math.round((monotonicMs() - this.#startMs) / 100) / 10;
   }
 
   async #takeSamples(samples: SoakSample[], over: AbortSignal): Promise<void> {
@@ -198,7 +213,7 @@ class Soak {
   }
 
   async #killHubs(over: AbortSignal): Promise<void> {
-    // WHY: a short run has some deaths too.
+    // A short run has some deaths, too.
     const lifeMsMax = Math.min(30_000, this.#options.minutes * 20_000);
     for (;;) {
       await pause(this.#random.between(Math.min(3000, lifeMsMax / 2), lifeMsMax), over);
@@ -218,18 +233,23 @@ class Soak {
     const hub = await this.#observer.sample();
     const pids = [process.pid, hub.pid, ...[...this.#alive].map(({ pid }) => pid)];
     const memoryFilesOfAll = pids.map(memoryFilesOf).reduce((sum, count) => sum + count, 0);
-    const atSeconds = Math.round((monotonicMs() - this.#startMs) / 100) / 10;
-    return { atSeconds, ...hub, clientProcesses: this.#alive.size, memoryFilesOfAll };
+    return {
+      atSeconds: this.#atSeconds(),
+      ...hub,
+      clientProcesses: this.#alive.size,
+      memoryFilesOfAll,
+    };
   }
 
-  /** Once everybody has left: the hub when it has given everything back, or as it is when its time is over. */
+  /** Waits until the hub has freed everything after all clients left, or until a timeout. */
   async #settled(begin: SoakSample | undefined): Promise<SoakSample> {
     await this.#observer.removeAll();
     const endMs = monotonicMs() + SETTLE_LIMIT_MS;
     for (;;) {
       const sample = await this.#sample();
       const isEmpty = sample.objects === 0 && sample.leases === 0 && sample.clients === 1;
-      if ((isEmpty && (begin === undefined || sample.fds <= begin.fds)) || monotonicMs() > endMs) return sample;
+      if ((isEmpty && (begin === undefined || sample.fds <= begin.fds)) || monotonicMs() > endMs)
+        return sample;
       await pause(20, this.#options.signal);
     }
   }

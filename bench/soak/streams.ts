@@ -1,6 +1,7 @@
 /**
- * A stream of the soak: an array of slots that its owner fills one after the other, and a timeline that says how many are filled.
- * Slot 0 names the timeline; who follows reads no slot that the timeline did not reach.
+ * A stream of the soak: an array of slots that its owner fills in order, and a timeline that says
+ * how many are filled. Slot 0 names the timeline. Readers read only slots that the timeline has
+ * reached.
  */
 import type { DeviceArray } from "../../src/index.js";
 import { contentOf, faultOf, generationOf } from "./content.js";
@@ -16,10 +17,14 @@ export async function stream(visit: Visit): Promise<void> {
   const name = `stream-${random.below(NAMES)}`;
   const id = random.below(2 ** 31);
   const timelineName = timelineOf(id);
-  const timeline = await tally.attempt("create timeline", ["NAME_TAKEN"], () => hub.createTimeline(timelineName));
+  const timeline = await tally.attempt("create timeline", ["NAME_TAKEN"], () =>
+    hub.createTimeline(timelineName),
+  );
   if (timeline === undefined) return;
   const options = { dtype: "uint32", shape: [SLOTS, SLOT_WORDS] } as const;
-  const slots = await tally.attempt("create stream", ["NAME_TAKEN"], () => hub.create(name, options));
+  const slots = await tally.attempt("create stream", ["NAME_TAKEN"], () =>
+    hub.create(name, options),
+  );
   if (slots === undefined) {
     await tally.attempt("close", [], () => timeline.close());
     return;
@@ -59,7 +64,11 @@ export async function follow(visit: Visit): Promise<void> {
   }
 }
 
-async function followTo({ hub, random, tally }: Visit, slots: DeviceArray<"uint32">, id: number): Promise<void> {
+async function followTo(
+  { hub, random, tally }: Visit,
+  slots: DeviceArray<"uint32">,
+  id: number,
+): Promise<void> {
   const open = () => hub.openTimeline(timelineOf(id), { wait: false });
   const timeline = await tally.attempt("open timeline", ["NOT_FOUND"], open);
   if (timeline === undefined) return;
@@ -71,7 +80,8 @@ async function followTo({ hub, random, tally }: Visit, slots: DeviceArray<"uint3
     };
     const reached = await tally.attempt("wait for timeline", expected, wait, FOLLOW_WAIT_MS);
     const last = Math.min(Number(timeline.value), SLOTS - 1);
-    if (reached && last < target) tally.fault(`${timeline.label}: waited for ${target}, its value is ${last}`);
+    if (reached && last < target)
+      tally.fault(`${timeline.label}: waited for ${target}, its value is ${last}`);
     for (let slot = 0; slot <= last; slot += 1) {
       const fault = faultOf(await slots.slice(slot).read(), id + slot);
       if (fault !== undefined) tally.fault(`${timeline.label}, slot ${slot} of ${last}: ${fault}`);

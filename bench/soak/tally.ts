@@ -1,4 +1,4 @@
-/** What a client of the soak did: counts by operation and outcome, operations that took longer than their limit, and what was wrong. */
+/** The record of a soak client: counts by operation and outcome, slow operations, faults. */
 import { CudaIpcError, hasCode } from "../../src/base/errors.js";
 import type { ErrorCode } from "../../src/index.js";
 import { monotonicMs } from "../hub/monotonic.js";
@@ -13,13 +13,13 @@ export interface LateOperation {
   readonly limitMs: number;
 }
 
-/** What a client tells the soak, one line of JSON each. */
+/** The messages of a client to the soak, one line of JSON each. */
 export type ClientLine =
   | { readonly kind: "counts"; readonly counts: Counts }
   | { readonly kind: "late"; readonly late: LateOperation }
   | { readonly kind: "fault"; readonly fault: string };
 
-/** Without the time that an operation is told to wait. */
+/** Without the time that an operation waits by request. */
 export const OPERATION_LIMIT_MS = 5000;
 
 export class Tally {
@@ -32,7 +32,7 @@ export class Tally {
     this.#tell = tell;
   }
 
-  /** Undefined where it ended in one of the errors that may be; any other is a fault. */
+  /** Undefined if it failed with an expected error. Any other error is a fault. */
   async attempt<T>(
     operation: string,
     expected: readonly ErrorCode[],
@@ -48,7 +48,12 @@ export class Tally {
       this.#onError(operation, expected, error);
       return undefined;
     } finally {
-      const late = { operation, startMs, endMs: monotonicMs(), limitMs: waitMs + OPERATION_LIMIT_MS };
+      const late = {
+        operation,
+        startMs,
+        endMs: monotonicMs(),
+        limitMs: waitMs + OPERATION_LIMIT_MS,
+      };
       if (late.endMs - startMs > late.limitMs) this.#tell({ kind: "late", late });
     }
   }
@@ -61,7 +66,7 @@ export class Tally {
     this.#tell({ kind: "fault", fault });
   }
 
-  /** Tells what was counted since the last time. */
+  /** Sends the counts since the last call. */
   flush(): void {
     if (Object.keys(this.#counts).length === 0) return;
     this.#tell({ kind: "counts", counts: this.#counts });
@@ -71,8 +76,12 @@ export class Tally {
   #onError(operation: string, expected: readonly ErrorCode[], error: unknown): void {
     const isGone = hasCode(error, "HUB_GONE");
     if (isGone) this.hubGone = true;
-    if (error instanceof CudaIpcError && expected.includes(error.code)) this.count(`${operation}: ${error.code}`);
-    else this.fault(`${operation}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+    if (error instanceof CudaIpcError && expected.includes(error.code))
+      this.count(`${operation}: ${error.code}`);
+    else
+      this.fault(
+        `${operation}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`,
+      );
   }
 }
 

@@ -1,15 +1,20 @@
-/** What a run of the soak reports, and what of it is wrong: pure, so that a test can show that it finds each of these. */
+/**
+ * The report of a soak, and what is wrong with it. Pure, so that a test can show that each fault is
+ * found.
+ */
 import type { HubSample } from "./hub-observer.js";
 import type { Counts } from "./tally.js";
 
 /**
- * How much more memory the hub may have in the end than after its warm-up. WHY so much: the collector lets the heap grow before it collects (three
- * semi-spaces of up to 16 MiB, and the old space with them), whatever the length of the run. WHY no more: an hour at the load of 1 is some
- * 500,000 operations and more, and 1 KiB left behind by each would be seven times as much.
+ * How much the hub's memory may grow after its warm-up. WHY so much: the collector lets the heap
+ * grow before it collects (three semi-spaces of up to 16 MiB, and the old space), however long the
+ * run is.
+ * WHY no more: an hour at load 1 is over 500,000 operations, and a leak of 1 KiB each would be
+ * seven times as much.
  */
 export const RSS_GROWTH_MIB_MAX = 64;
 
-/** The same for a hub that was attacked: the heap that an attacker made it need, up to that user's limits, is given back only slowly. */
+/** The same for an attacked hub, whose heap shrinks only slowly after an attacker made it grow. */
 export const RSS_GROWTH_ATTACKED_MIB_MAX = 160;
 
 export interface SoakSample extends HubSample {
@@ -22,17 +27,17 @@ export interface SoakSample extends HubSample {
 export interface SoakFindings {
   readonly hubKills: number;
   readonly keeperKills: number;
-  /** How many there were of each kind; undefined if there were to be none. */
+  /** The number of each kind, or undefined without attacks. */
   readonly attacks: Counts | undefined;
   readonly counts: Counts;
-  /** After the warm-up, with nobody there; and at the end, after everybody left. */
+  /** After the warm-up and at the end, both without clients. */
   readonly begin: SoakSample;
   readonly end: SoakSample;
-  /** What clients found wrong: data, errors that may not be, operations that took too long, hubs that ended. */
+  /** Faults that clients found: wrong data, unexpected errors, slow operations, hubs that ended. */
   readonly faults: readonly string[];
 }
 
-/** Where the end must be as the beginning. */
+/** What must be the same at the end as at the beginning. */
 const SAME = [
   "memoryFiles",
   "objects",
@@ -43,22 +48,23 @@ const SAME = [
   "memoryFilesOfAll",
 ] as const;
 
-/** What nothing may be left of after the warm-up already. */
+/** What must be zero already after the warm-up. */
 const NONE = ["memoryFiles", "objects", "leases", "memoryFilesOfAll"] as const;
 
-/** What any run does many times. */
+/** What every run does many times. */
 const DONE = ["create array", "open array", "check", "close"];
 
-/** Everything that is wrong, in words. */
+/** All faults, in words. */
 export function judge({ begin, end, faults, counts, attacks }: SoakFindings): string[] {
   const wrong = [...faults];
   for (const what of NONE) {
     if (begin[what] !== 0) wrong.push(`${what}: ${begin[what]} at the beginning, wanted none`);
   }
   for (const what of SAME) {
-    if (end[what] !== begin[what]) wrong.push(`${what}: ${begin[what]} at the beginning, ${end[what]} at the end`);
+    if (end[what] !== begin[what])
+      wrong.push(`${what}: ${begin[what]} at the beginning, ${end[what]} at the end`);
   }
-  // WHY fewer may be: the pipe of a process that the hub started is gone some time after its start.
+  // There may be fewer, because the pipe of a process that the hub started closes later.
   if (end.fds > begin.fds) wrong.push(`fds: ${begin.fds} at the beginning, ${end.fds} at the end`);
   const growth = end.rssMiB - begin.rssMiB;
   const growthMax = attacks === undefined ? RSS_GROWTH_MIB_MAX : RSS_GROWTH_ATTACKED_MIB_MAX;
@@ -68,6 +74,7 @@ export function judge({ begin, end, faults, counts, attacks }: SoakFindings): st
   for (const what of DONE) {
     if ((counts[what] ?? 0) === 0) wrong.push(`nothing was shown: no "${what}" succeeded`);
   }
-  if (attacks !== undefined && Object.keys(attacks).length === 0) wrong.push("nothing was shown: nobody attacked");
+  if (attacks !== undefined && Object.keys(attacks).length === 0)
+    wrong.push("nothing was shown: nobody attacked");
   return wrong;
 }

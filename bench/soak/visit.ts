@@ -1,14 +1,14 @@
-/** One stay of a soak's client at the hub: what it holds, and how all that ends. */
+/** One connection of a soak's client to the hub: what it holds, and how it ends that. */
 import type { connect } from "../../src/index.js";
 import type { Random } from "../random.js";
 import type { Tally } from "./tally.js";
 
 export type Member = Awaited<ReturnType<typeof connect>>;
 
-/** Something that is kept open for a while. */
+/** Something kept open for a while. */
 export interface Held {
   readonly name: string;
-  /** What is wrong with it, in words; undefined where nothing is. Owners of streams go on with them here. */
+  /** What is wrong with it, or undefined. Owners of streams also fill the next slot here. */
   look(): Promise<string | undefined>;
   close(): void;
 }
@@ -27,7 +27,7 @@ export class Visit {
     this.tally = tally;
   }
 
-  /** Takes over what was made or opened; too much of it lets something else go. */
+  /** Takes over what was created or opened. Above a limit, closes something else. */
   async keep(held: Held): Promise<void> {
     this.#held.push(held);
     if (this.#held.length > HELD_MAX) await this.letOneGo();
@@ -42,7 +42,7 @@ export class Visit {
     if (fault !== undefined) this.tally.fault(`"${held.name}": ${fault}`);
   }
 
-  /** WHY looked at first: what others did meanwhile, their end included, must not have changed it. */
+  /** Checked first: what others did meanwhile, including their end, must not have changed it. */
   async letOneGo(): Promise<void> {
     const [held] = this.#held.splice(this.random.below(this.#held.length), 1);
     if (held === undefined) return;

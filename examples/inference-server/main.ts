@@ -1,28 +1,30 @@
 /**
- * An inference server: a gateway takes images over HTTP, decodes them and hands their pixels through shared memory to worker processes. By
- * itself it sends itself images, kills a worker in the midst of them, and checks that every request was answered, and rightly.
+ * An inference server: a gateway takes images over HTTP, decodes them, and passes their pixels
+ * through shared memory to worker processes. By default the program sends images to itself, kills a
+ * worker meanwhile, and checks that every request gets the correct answer.
  *
- *   in a clone after `npm install`, with Node 24 or newer: node examples/inference-server/main.ts
+ *   node examples/inference-server/main.ts    in a clone after `npm install`, with Node 24 or newer
  *   --workers 2 --requests 100 --port 0 --device cuda:0
- *   --serve     goes on until it is interrupted: curl --data-binary @image.jpg http://127.0.0.1:PORT/classify
+ *   --serve     runs until Ctrl-C: curl --data-binary @image.jpg http://127.0.0.1:PORT/classify
  *
  * The output (the numbers are processes):
  *   4711  gateway: http://127.0.0.1:40961/classify, 2 workers: 4712, 4713
- *   4711  4 requests that make no sense were refused
- *   4711  50 of 100 images were answered: ends worker 4712 with SIGKILL
+ *   4711  4 invalid requests were refused
+ *   4711  50 of 100 images were answered: kills worker 4712 by SIGKILL
  *   4711  worker 4714 takes its place
- *   4711  100 images of 2 formats were answered rightly, by workers 4712: 24, 4713: 41, 4714: 35; requests begun anew: 2
+ *   4711  100 images of 2 formats, all correct, 2 retried; by workers 4712: 24, 4713: 41, 4714: 35
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { CudaIpcError, connect, connectService, type ServiceClient } from "cuda-ipc";
+import { CudaIpcError, connect } from "cuda-ipc";
+import { connectService, type ServiceClient } from "cuda-ipc/service";
 import { say } from "../program.ts";
 import { startGateway } from "./gateway.ts";
 import { sendImages, sendNonsense } from "./traffic.ts";
 
-// WHY from its own name: compiled, it ends in .js.
+// Its name ends in .js when it is compiled.
 const WORKER = fileURLToPath(import.meta.url).replace(/main(\.[jt]s)$/, "worker$1");
 const service = `classify-${process.pid}`;
 
@@ -40,7 +42,8 @@ try {
   process.once("SIGINT", () => process.exit(130)).once("SIGTERM", () => process.exit(143));
   await main(count("workers", 1, 64), count("requests", 1, 1_000_000), count("port", 0, 65_535));
 } catch (error) {
-  const code = error instanceof CudaIpcError ? error.code : error instanceof RangeError ? "USAGE" : "INTERNAL";
+  const code =
+    error instanceof CudaIpcError ? error.code : error instanceof RangeError ? "USAGE" : "INTERNAL";
   console.error(`error[${code}]: ${error instanceof Error ? error.message : error}`);
   process.exit(code === "USAGE" ? 2 : 1);
 }
@@ -50,10 +53,12 @@ async function main(workerCount: number, requests: number, port: number): Promis
   await using client = connectService(hub, service);
   const workers = await Promise.all(Array.from({ length: workerCount }, startWorker));
   const { server, url } = await startGateway(client, port);
-  say(`gateway: ${url}/classify, ${workerCount} workers: ${workers.map(({ pid }) => pid).join(", ")}`);
+  say(
+    `gateway: ${url}/classify, ${workerCount} workers: ${workers.map(({ pid }) => pid).join(", ")}`,
+  );
   if (values.serve) await keepUp(workers);
   await sendNonsense(url);
-  say("4 requests that make no sense were refused");
+  say("4 invalid requests were refused");
   await underLoad(url, { requests, workers, client });
   server.close();
   server.closeAllConnections();
@@ -62,14 +67,18 @@ async function main(workerCount: number, requests: number, port: number): Promis
 
 async function underLoad(
   url: string,
-  { requests, workers, client }: { requests: number; workers: ChildProcess[]; client: ServiceClient },
+  {
+    requests,
+    workers,
+    client,
+  }: { requests: number; workers: ChildProcess[]; client: ServiceClient },
 ): Promise<void> {
   const half = Math.ceil(requests / 2);
   let replaced: Promise<void> | undefined;
   const answers = await sendImages(url, requests, (answered) => {
     if (answered !== half) return;
     const [killed] = workers.splice(0, 1);
-    say(`${half} of ${requests} images were answered: ends worker ${killed?.pid} with SIGKILL`);
+    say(`${half} of ${requests} images were answered: kills worker ${killed?.pid} by SIGKILL`);
     killed?.kill("SIGKILL");
     replaced = startWorker().then((worker) => {
       workers.push(worker);
@@ -78,9 +87,8 @@ async function underLoad(
   });
   await replaced;
   const shares = [...answers].map(([pid, count]) => `${pid}: ${count}`).join(", ");
-  say(
-    `${requests} images of 2 formats were answered rightly, by workers ${shares}; requests begun anew: ${client.retried}`,
-  );
+  const retried = `${client.retried} retried`;
+  say(`${requests} images of 2 formats, all correct, ${retried}; by workers ${shares}`);
 }
 
 async function startWorker(): Promise<ChildProcess> {
@@ -97,7 +105,7 @@ async function endWorker(worker: ChildProcess): Promise<void> {
   await exited;
 }
 
-/** Serves until this process is interrupted; a worker that dies is followed by another. */
+/** Serves until this process is interrupted. Replaces workers that die. */
 async function keepUp(workers: readonly ChildProcess[]): Promise<never> {
   for (;;) {
     await Promise.all(
@@ -114,5 +122,7 @@ async function keepUp(workers: readonly ChildProcess[]): Promise<never> {
 function count(option: "workers" | "requests" | "port", least: number, most: number): number {
   const value = Number(values[option]);
   if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
-  throw new RangeError(`--${option} must be an integer from ${least} to ${most}, not ${values[option]}`);
+  throw new RangeError(
+    `--${option} must be an integer from ${least} to ${most}, not ${values[option]}`,
+  );
 }

@@ -1,15 +1,19 @@
-/** Traffic for the gateway: images that are made here, sent as PNG and JPEG over HTTP, and what each of them must be answered. */
+/** Generates images, sends them to the gateway as PNG and JPEG, and checks the answers. */
 import { CudaIpcError } from "cuda-ipc";
 import sharp from "sharp";
 import { colourOf, labels } from "./model.ts";
 
 const AT_A_TIME = 8;
 
-/** Which worker gave how many answers. */
+/** How many answers each worker gave. */
 export type Answers = ReadonlyMap<number, number>;
 
-/** @param onAnswer called with how many were answered so far */
-export async function sendImages(url: string, count: number, onAnswer: (answered: number) => void): Promise<Answers> {
+/** @param onAnswer called with the number of answers so far */
+export async function sendImages(
+  url: string,
+  count: number,
+  onAnswer: (answered: number) => void,
+): Promise<Answers> {
   const answers = new Map<number, number>();
   let [next, answered] = [0, 0];
   const sendOn = async () => {
@@ -25,10 +29,14 @@ export async function sendImages(url: string, count: number, onAnswer: (answered
   return answers;
 }
 
-/** @throws VERIFICATION_FAILED for any answer but the right one. @returns the worker that gave it */
+/** @throws VERIFICATION_FAILED for a wrong answer. @returns the worker that answered */
 async function sendImage(url: string, number: number): Promise<number> {
   const { label, body, type } = await makeImage(number);
-  const response = await fetch(`${url}/classify`, { method: "POST", headers: { "content-type": type }, body });
+  const response = await fetch(`${url}/classify`, {
+    method: "POST",
+    headers: { "content-type": type },
+    body,
+  });
   const answer = (await response.json()) as {
     readonly label?: string;
     readonly worker?: number;
@@ -36,12 +44,15 @@ async function sendImage(url: string, number: number): Promise<number> {
   };
   if (response.status !== 200 || answer.label !== label) {
     const found = `${response.status} ${answer.error ?? answer.label}`;
-    throw new CudaIpcError("VERIFICATION_FAILED", `image ${number} was answered ${found}, wanted 200 ${label}`);
+    throw new CudaIpcError(
+      "VERIFICATION_FAILED",
+      `image ${number} was answered ${found}, wanted 200 ${label}`,
+    );
   }
   return answer.worker ?? 0;
 }
 
-/** What is no image, and what is sent to the wrong place, must be refused. */
+/** Sends data that is no image and requests to wrong paths, which must be refused. */
 export async function sendNonsense(url: string): Promise<void> {
   const cases = [
     { path: "/classify", method: "POST", body: "no image", status: 400 },
@@ -60,8 +71,10 @@ export async function sendNonsense(url: string): Promise<void> {
   }
 }
 
-/** Squares in two shades of one colour, of a size of its own, as a PNG or a JPEG. */
-async function makeImage(number: number): Promise<{ label: string; body: Uint8Array<ArrayBuffer>; type: string }> {
+/** A PNG or JPEG of squares in two shades of one colour. Each image has its own size. */
+async function makeImage(
+  number: number,
+): Promise<{ label: string; body: Uint8Array<ArrayBuffer>; type: string }> {
   const label = labels[number % labels.length] ?? "red";
   const [width, height] = [64 + ((number * 37) % 400), 48 + ((number * 61) % 300)];
   const pixels = new Uint8Array(3 * width * height);

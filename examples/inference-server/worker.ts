@@ -1,9 +1,12 @@
-/** A worker process: serves requests for the model until it is told to end, or whoever started it has ended. */
+/** A worker process: serves requests until it is told to end, or its parent has ended. */
 import { parseArgs } from "node:util";
-import { connect, serve } from "cuda-ipc";
+import { connect } from "cuda-ipc";
+import { serve } from "cuda-ipc/service";
 import { classify, IMAGE, SCORES } from "./model.ts";
 
-const { values } = parseArgs({ options: { service: { type: "string" }, device: { type: "string" } } });
+const { values } = parseArgs({
+  options: { service: { type: "string" }, device: { type: "string" } },
+});
 
 process.on("disconnect", () => process.exit());
 const told = new Promise((resolve) => process.once("message", resolve).once("SIGTERM", resolve));
@@ -13,7 +16,7 @@ process.disconnect?.();
 async function work(name: string): Promise<void> {
   await using hub = await connect({ device: values.device, hubIdleMs: 500 });
   const options = { request: IMAGE, reply: SCORES, depth: 4 } as const;
-  // Closed at the end, it finishes what it has begun, and leaves the rest to others.
+  // Closing it finishes the current requests. Other workers get the rest.
   await using _service = await serve(hub, name, options, async (request, reply) => {
     const scores = await classify(request.array);
     await (await reply.loan()).array.write(scores);

@@ -178,7 +178,7 @@ class Message:
 # ---------------------------------------------------------------- the reader
 
 
-def open_channel(hub, name, start="next", may_be_overtaken=False, wait=False, timeout=None):
+def open_channel(hub, name, start="next", lossy=False, wait=False, timeout=None):
     """A reader of a channel, from "next", "latest" or "oldest"; with `wait`, once there is a channel of this name."""
     if start not in ("next", "latest", "oldest"):
         raise ValueError(f"a reader starts from next, latest or oldest, not {start!r}")
@@ -190,7 +190,7 @@ def open_channel(hub, name, start="next", may_be_overtaken=False, wait=False, ti
         hub._give_up(request)
         raise
     try:
-        return ChannelReader(hub, name, result, fds, start, may_be_overtaken)
+        return ChannelReader(hub, name, result, fds, start, lossy)
     except BaseException:
         _close_all(fds)
         hub.request("release", lease=result["lease"])
@@ -200,7 +200,7 @@ def open_channel(hub, name, start="next", may_be_overtaken=False, wait=False, ti
 class ChannelReader:
     """Messages one by one: `next(timeout)` waits, `try_next()` does not, `for message in reader` ends with the channel."""
 
-    def __init__(self, hub, name, result, fds, start, may_be_overtaken):
+    def __init__(self, hub, name, result, fds, start, lossy):
         self.name, self._hub, self._lease = name, hub, result["lease"]
         self._place = _integer(result.get("place"), 0, "place")
         content = self._describe(result["descriptor"], fds)
@@ -211,7 +211,7 @@ class ChannelReader:
         self._control = Words(control, HEADERS + self.slots * self._header_stride, writable=False)
         self._check_control(content)
         self._page = Words(page, PAGE_BYTES, writable=True)
-        self.may_be_overtaken = may_be_overtaken or content["whenFull"] == "drop-oldest"
+        self.lossy = lossy or content["whenFull"] == "drop-oldest"
         self.received = self.missed = 0
         self._held = []  # [position, claim, whether it was released], in order
         self._pending = None  # a message whose data are not there yet
@@ -261,7 +261,7 @@ class ChannelReader:
         begin = position = max(self._begin(start), self._oldest())
         page = self._page
         page.store32(P_ASLEEP, (page.load32(P_ASLEEP) + 1) & ~1)
-        page.store32(P_MODE, int(self.may_be_overtaken))
+        page.store32(P_MODE, int(self.lossy))
         page.store(P_DONE, position)
         page.store(P_RELEASED, position)
         page.store32(P_STATE, ATTACHED)
@@ -271,7 +271,7 @@ class ChannelReader:
                 position = oldest
                 page.store(P_DONE, position)
                 page.store(P_RELEASED, position)
-            if self.may_be_overtaken:  # others lose nothing before their first message
+            if self.lossy:  # others lose nothing before their first message
                 self._sequence = self._sequence_from(position)
             if position >= (oldest := self._oldest()):
                 break
@@ -339,7 +339,11 @@ class ChannelReader:
             return Message(self, position, header, missed)
 
     def next(self, timeout=None):
-        """The next message; None once the channel was closed. Raises TimeoutError, and WriterGone where the writer died."""
+        """The next message; None once the channel was closed.
+
+        Raises TimeoutError, WriterGone if the writer died, and ConnectionError if the hub hangs up during the wait:
+        only the hub would wake this reader if the writer dies.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             message = self.try_next()
@@ -348,6 +352,7 @@ class ChannelReader:
             if self._pending is not None:  # nobody rings when a stream is done
                 if deadline is not None and time.monotonic() > deadline:
                     raise TimeoutError(f"no message of {self.name} in time")
+                self._check_hub()
                 time.sleep(0.0005)
             elif self._is_over():
                 return None
@@ -365,7 +370,7 @@ class ChannelReader:
             if not self._has_next():
                 self._check_expelled()
                 return None
-            claim = self._claim(position) if self.may_be_overtaken else -1
+            claim = self._claim(position) if self.lossy else -1
             if self._next != position:
                 continue
             generation, passed_over = self._said(position)
@@ -374,7 +379,7 @@ class ChannelReader:
                 if taken is not None:
                     return taken
             else:  # a lap later the writer goes past what this reader has claimed
-                past = self.may_be_overtaken and position < self._control.load(LIMIT) and passed_over > position
+                past = self.lossy and position < self._control.load(LIMIT) and passed_over > position
                 found = f"generation {generation}, passed over {passed_over}, at position {position}"
                 self._wanted(passed_over == position + 1 or past, found)
             self._pass_over(claim)
@@ -486,14 +491,23 @@ class ChannelReader:
             left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
             bell = select.poll()
             bell.register(self._bell, select.POLLIN)
+            bell.register(self._hub._socket, select.POLLRDHUP)
             if not bell.poll(left):
                 raise TimeoutError(f"no message of {self.name} in time")
             try:
                 os.read(self._bell, 8)
             except BlockingIOError:
                 pass
+            if not self._has_news():
+                self._check_hub()
         finally:
             self._page.store32(P_ASLEEP, asleep + 2)
+
+    def _check_hub(self):
+        hub = select.poll()
+        hub.register(self._hub._socket, select.POLLRDHUP)
+        if hub.poll(0):
+            raise ConnectionError(f"the hub has hung up, and nobody else tells whether the writer of {self.name} lives")
 
     def _has_news(self):
         state = self._control.load32(STATE)

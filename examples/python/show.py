@@ -1,4 +1,5 @@
-"""System S9, in another language: shows the data of a running daemon (`node examples/daemon.ts serve`), changes its rate, shows them again.
+"""System S9 in Python: shows the data of a running daemon (`node examples/daemon.ts serve`), changes
+its rate, and shows the data again.
 
     python3 examples/python/show.py [RATE]
 

@@ -1,18 +1,25 @@
 /**
- * The dtypes that are computed with, and single values of them: checked, and as bytes. What all devices agree on:
- * integers wrap around; 16-bit floats are computed in float32 and rounded once when stored; NaN is stored as one pattern.
+ * The dtypes with arithmetic, and single values of them: their checks and bytes. All devices follow
+ * the same rules. Integers wrap around. 16-bit floats are computed in float32 and rounded once when
+ * stored. NaN has one bit pattern.
  */
 import { CudaIpcError } from "../base/errors.js";
 import { type DType, dtypeFacts } from "./dtype.js";
 import { toHostBytes } from "./host-values.js";
 
-/** Element types with arithmetic: those of dtype.ts without bool, float8 and complex. */
-export type ArithmeticDType = Exclude<DType, "bool" | "float8_e4m3fn" | "float8_e5m2" | "complex64" | "complex128">;
+/** All dtypes except bool, float8 and complex. */
+export type ArithmeticDType = Exclude<
+  DType,
+  "bool" | "float8_e4m3fn" | "float8_e5m2" | "complex64" | "complex128"
+>;
 
-/** A number; for 64-bit integers a bigint, or a number that is an exact integer. */
+/** A number. For 64-bit integers a bigint, or a number that is an exact integer. */
 export type Scalar = number | bigint;
 
-/** What an element is computed in. WHY no signed integers: sums and products modulo 2^n have the same bits. */
+/**
+ * The type in which an element is computed. Signed integers use the unsigned types: sums and
+ * products modulo 2^n have the same bits.
+ */
 export type ComputeType = "u32" | "u64" | "f32" | "f64";
 
 const computeTypes: Readonly<Record<ArithmeticDType, ComputeType>> = {
@@ -34,7 +41,7 @@ export const arithmeticDTypes: readonly ArithmeticDType[] = Object.freeze(
   Object.keys(computeTypes) as ArithmeticDType[],
 );
 
-/** The bits that every NaN is stored as. */
+/** The bits of every stored NaN. */
 export const nanBits = {
   float16: 0x7e00,
   bfloat16: 0x7fc0,
@@ -55,7 +62,10 @@ export function checkArithmetic(attempt: string, dtype: DType): ArithmeticDType 
   if (isArithmetic(dtype)) return dtype;
   dtypeFacts(dtype);
   const wanted = arithmeticDTypes.join(", ");
-  throw new CudaIpcError("UNSUPPORTED_DTYPE", `Cannot ${attempt}: found elements of ${dtype}, wanted one of ${wanted}`);
+  throw new CudaIpcError(
+    "UNSUPPORTED_DTYPE",
+    `Cannot ${attempt}: found elements of ${dtype}, wanted one of ${wanted}`,
+  );
 }
 
 export function computeType(dtype: ArithmeticDType): ComputeType {
@@ -63,8 +73,8 @@ export function computeType(dtype: ArithmeticDType): ComputeType {
 }
 
 /**
- * A value as bytes of the dtype, rounded to nearest where it is a float.
- * @throws TypeError for a value of another type, RangeError for an integer outside of the dtype
+ * The bytes of a value, rounded to nearest for floats.
+ * @throws TypeError for a value of another type, RangeError for an integer outside the dtype
  */
 export function elementBytes(what: string, dtype: ArithmeticDType, value: Scalar): Uint8Array {
   checkScalar(what, dtype, value);
@@ -75,7 +85,7 @@ export function elementBytes(what: string, dtype: ArithmeticDType, value: Scalar
   return toHostBytes(dtype, [Number(value)], 1);
 }
 
-/** Words of 8 bytes for values of all types that are computed in: the same memory, which does not move, seen as each of them. */
+/** Words of 8 bytes that hold one value each, of any compute type. Their memory does not move. */
 export class ScalarWords {
   readonly bytes: Uint8Array;
   readonly u32: Uint32Array;
@@ -84,7 +94,7 @@ export class ScalarWords {
   readonly f64: Float64Array;
 
   constructor(count: number) {
-    // WHY not by the length of an array: small ones lie among JavaScript's own objects, which move.
+    // WHY an ArrayBuffer: small typed arrays are inside the JavaScript heap, which moves them.
     const memory = new ArrayBuffer(8 * count);
     this.bytes = new Uint8Array(memory);
     this.u32 = new Uint32Array(memory);
@@ -95,8 +105,9 @@ export class ScalarWords {
 }
 
 /**
- * Stores a value as the type that elements of the dtype are computed in, at the beginning of a word. Throws as `elementBytes`, and stores
- * nothing then. WHY no options: an object for each value would cost as much as the value.
+ * Stores a value in a word, as the type in which the dtype is computed. Throws as `elementBytes`,
+ * and then stores nothing. It takes no options object, because creating one costs as much as the
+ * value.
  */
 export function storeComputed(
   what: string,
@@ -108,7 +119,7 @@ export function storeComputed(
   checkScalar(what, dtype, value);
   switch (computeTypes[dtype]) {
     case "u32":
-      // The array keeps the lowest 32 bits.
+      // The typed array keeps the lowest 32 bits.
       words.u32[2 * at] = Number(value);
       break;
     case "u64":
@@ -125,7 +136,7 @@ export function storeComputed(
   }
 }
 
-/** Of the type that elements of the dtype are computed in. */
+/** Bytes of the type in which the dtype is computed. */
 export function computeByteLength(dtype: ArithmeticDType): 4 | 8 {
   return computeTypes[dtype].endsWith("32") ? 4 : 8;
 }
@@ -137,22 +148,28 @@ function checkScalar(what: string, dtype: ArithmeticDType, value: unknown): void
   if (typeof value !== "number" && !(isLong && typeof value === "bigint")) {
     const wanted = isLong ? "a bigint or a number" : "a number";
     throw new TypeError(
-      `${what} must be ${wanted} for ${dtype}, not of type ${value === null ? "null" : typeof value}`,
+      `${what} must be ${wanted} for ${dtype}, ` +
+        `not of type ${value === null ? "null" : typeof value}`,
     );
   }
   if (kind === "float") return;
   const bits = BigInt(byteSize * 8);
-  const [min, max] = kind === "uint" ? [0n, 2n ** bits - 1n] : [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n];
+  const [min, max] =
+    kind === "uint" ? [0n, 2n ** bits - 1n] : [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n];
   const isExact = typeof value === "bigint" || Number.isSafeInteger(value);
   if (!isExact || BigInt(value) < min || BigInt(value) > max) {
     const exact = isLong ? ", exact or as a bigint" : "";
-    throw new RangeError(`${what} must be an integer from ${min} to ${max}${exact} for ${dtype}, not ${value}`);
+    throw new RangeError(
+      `${what} must be an integer from ${min} to ${max}${exact} for ${dtype}, not ${value}`,
+    );
   }
 }
 
 function nanBytes(dtype: keyof typeof nanBits): Uint8Array {
   if (dtype === "float64") return bytesOf(BigUint64Array.of(nanBits.float64));
-  return dtype === "float32" ? bytesOf(Uint32Array.of(nanBits.float32)) : bytesOf(Uint16Array.of(nanBits[dtype]));
+  return dtype === "float32"
+    ? bytesOf(Uint32Array.of(nanBits.float32))
+    : bytesOf(Uint16Array.of(nanBits[dtype]));
 }
 
 function bytesOf(view: ArrayBufferView): Uint8Array {

@@ -1,23 +1,34 @@
 /**
- * Cuts an array of any strides into parts that each lie within a bounded stretch of memory, so that a device layer can move one
- * stretch at a time. The cuts follow memory, not the order of the axes: each byte of a transposed array is moved once, too.
+ * Splits an array with any strides into parts that each span a bounded range of memory, so that a
+ * device can move one range at a time. It splits along memory, not along the order of axes, so each
+ * byte of a transposed array is also moved once.
  */
 import { type ArrayLayout, arrayByteLength, byteSpan, contiguousStrides } from "./layout.js";
 
 export interface BoundedPart {
-  /** The part in memory, its axes in the order of memory: the longest stride first. */
+  /** The part in memory. Its axes are in the order of memory, with the longest stride first. */
   readonly memory: ArrayLayout;
-  /** The same elements, in the same order of axes, among the array's elements in C order without gaps. */
+  /** The same elements, in the same order of axes, in the packed C-order copy. */
   readonly packed: ArrayLayout;
 }
 
-/** Parts that span at most `spanBytesMax` bytes each; a single element where even that is more. */
-export function* boundedParts(layout: ArrayLayout, spanBytesMax: number): Generator<BoundedPart, void, undefined> {
+/**
+ * Yields parts that span at most `spanBytesMax` bytes each, or a single element if even that spans
+ * more.
+ */
+export function* boundedParts(
+  layout: ArrayLayout,
+  spanBytesMax: number,
+): Generator<BoundedPart, void, undefined> {
   if (arrayByteLength(layout.dtype, layout.shape) === 0) return;
   const { dtype, shape, strides, byteOffset } = layout;
   const packedStrides = contiguousStrides(shape);
   const axes = shape
-    .map((size, axis) => ({ size, memory: strides[axis] as number, packed: packedStrides[axis] as number }))
+    .map((size, axis) => ({
+      size,
+      memory: strides[axis] as number,
+      packed: packedStrides[axis] as number,
+    }))
     .sort((a, b) => Math.abs(b.memory) - Math.abs(a.memory));
   const ordered = axes.map(({ size }) => size);
   const memory = { dtype, shape: ordered, strides: axes.map((axis) => axis.memory), byteOffset };

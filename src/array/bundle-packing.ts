@@ -1,4 +1,4 @@
-/** Where each array of a bundle lies: in the given order, aligned for full-width reads by a GPU. */
+/** Places the arrays of a bundle: in the given order, aligned for full-width reads by a GPU. */
 import { roundUp } from "../base/bytes.js";
 import { type DType, parseDType } from "./dtype.js";
 import { type ArrayLayout, arrayByteLength, contiguousLayout } from "./layout.js";

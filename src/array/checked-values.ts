@@ -1,12 +1,15 @@
 /**
- * Plain arrays of numbers, bigints and booleans to the typed array of a dtype; nothing wraps around or is cut silently.
+ * Converts plain arrays of numbers, bigints and booleans to the typed array of a dtype. No value
+ * wraps around or is cut.
  */
 import { type DType, dtypeFacts } from "./dtype.js";
 import { encodeFromFloat32, isSmallFloat } from "./small-floats.js";
 
 /**
- * Integers must be integers of the dtype's range, bools 0, 1, false or true; floats are rounded to nearest.
- * @throws TypeError for a value of another JavaScript type; RangeError for a value outside of the dtype
+ * Integers must be in the dtype's range, bools must be 0, 1, false or true, and floats are rounded
+ * to nearest.
+ * @throws TypeError for a value of another JavaScript type; RangeError for a value outside the
+ * dtype
  */
 export function checkedHostArray(dtype: DType, values: readonly unknown[]): ArrayBufferView {
   if (isSmallFloat(dtype)) return encodeFromFloat32(dtype, numbers(dtype, values));
@@ -40,7 +43,7 @@ export function checkedHostArray(dtype: DType, values: readonly unknown[]): Arra
   }
 }
 
-// WHY: indexed loops, because forEach and every skip the holes of a sparse array.
+// WHY indexed loops: forEach and every skip the holes of a sparse array.
 function numbers(dtype: DType, values: readonly unknown[]): readonly number[] {
   for (let i = 0; i < values.length; i += 1) {
     if (typeof values[i] !== "number") throw wrongType(dtype, values[i], i, "a number");
@@ -48,26 +51,36 @@ function numbers(dtype: DType, values: readonly unknown[]): readonly number[] {
   return values as readonly number[];
 }
 
-function integers<A extends { [index: number]: number }>(dtype: DType, values: readonly unknown[], target: A): A {
+function integers<A extends { [index: number]: number }>(
+  dtype: DType,
+  values: readonly unknown[],
+  target: A,
+): A {
   const { min, max } = integerRange(dtype);
   const [lowest, highest] = [Number(min), Number(max)];
   for (let i = 0; i < values.length; i += 1) {
     const value = values[i];
     if (typeof value !== "number") throw wrongType(dtype, value, i, "a number");
-    if (!Number.isInteger(value) || value < lowest || value > highest) throw outOfRange(dtype, value, i);
+    if (!Number.isInteger(value) || value < lowest || value > highest)
+      throw outOfRange(dtype, value, i);
     target[i] = value;
   }
   return target;
 }
 
-function bigints<A extends { [index: number]: bigint }>(dtype: DType, values: readonly unknown[], target: A): A {
+function bigints<A extends { [index: number]: bigint }>(
+  dtype: DType,
+  values: readonly unknown[],
+  target: A,
+): A {
   const { min, max } = integerRange(dtype);
   for (let i = 0; i < values.length; i += 1) {
     const value = values[i];
     if (typeof value !== "number" && typeof value !== "bigint") {
       throw wrongType(dtype, value, i, "a bigint or a safe integer");
     }
-    if (typeof value === "number" && !Number.isSafeInteger(value)) throw outOfRange(dtype, value, i);
+    if (typeof value === "number" && !Number.isSafeInteger(value))
+      throw outOfRange(dtype, value, i);
     const exact = BigInt(value);
     if (exact < min || exact > max) throw outOfRange(dtype, value, i);
     target[i] = exact;
@@ -80,7 +93,8 @@ function bools(values: readonly unknown[]): Uint8Array {
   for (let i = 0; i < values.length; i += 1) {
     const value = values[i];
     if (typeof value === "number" && value !== 0 && value !== 1) throw outOfRange("bool", value, i);
-    if (typeof value !== "number" && typeof value !== "boolean") throw wrongType("bool", value, i, "a boolean, 0 or 1");
+    if (typeof value !== "number" && typeof value !== "boolean")
+      throw wrongType("bool", value, i, "a boolean, 0 or 1");
     target[i] = Number(value);
   }
   return target;
@@ -95,13 +109,17 @@ function integerRange(dtype: DType): { readonly min: bigint; readonly max: bigin
 
 function outOfRange(dtype: DType, value: number | bigint, index: number): RangeError {
   const { min, max } = dtype === "bool" ? { min: 0n, max: 1n } : integerRange(dtype);
-  const wanted = typeof value === "number" && dtypeFacts(dtype).byteSize === 8 ? ", exact or as a bigint" : "";
+  const wanted =
+    typeof value === "number" && dtypeFacts(dtype).byteSize === 8 ? ", exact or as a bigint" : "";
   return new RangeError(
-    `Cannot take ${value} as ${dtype}: value ${index} must be an integer from ${min} to ${max}${wanted}`,
+    `Cannot take ${value} as ${dtype}: ` +
+      `value ${index} must be an integer from ${min} to ${max}${wanted}`,
   );
 }
 
 function wrongType(dtype: DType, value: unknown, index: number, wanted: string): TypeError {
   const found = value === null ? "null" : typeof value;
-  return new TypeError(`Cannot take values as ${dtype}: value ${index} is of type ${found}, wanted ${wanted}`);
+  return new TypeError(
+    `Cannot take values as ${dtype}: value ${index} is of type ${found}, wanted ${wanted}`,
+  );
 }

@@ -1,6 +1,6 @@
 /**
- * The element types that arrays can have, and the facts about each of them.
- * How their values look in JavaScript is in host-values.ts; the names of file formats are with the formats.
+ * The element types of arrays, and their facts. host-values.ts has their JavaScript values, and the
+ * file formats have their own names for them.
  */
 import { CudaIpcError } from "../base/errors.js";
 import { didYouMean } from "../base/near-words.js";
@@ -12,11 +12,13 @@ export interface DTypeFacts {
   readonly kind: DTypeKind;
   /** Bytes of one element. */
   readonly byteSize: 1 | 2 | 4 | 8 | 16;
-  /** Bytes to which an element is aligned, as in numpy: for complex types this is the size of one of the two parts. */
+  /**
+   * Alignment of an element in bytes, as in numpy. For complex types it is the size of one part.
+   */
   readonly alignment: 1 | 2 | 4 | 8;
 }
 
-/** Every dtype, little-endian in memory and in files. */
+/** All dtypes. They are little-endian in memory and in files. */
 export const dtypes = {
   bool: { kind: "bool", byteSize: 1, alignment: 1 },
   uint8: { kind: "uint", byteSize: 1, alignment: 1 },
@@ -41,14 +43,16 @@ export type DType = keyof typeof dtypes;
 
 export const dtypeNames: readonly DType[] = Object.freeze(Object.keys(dtypes) as DType[]);
 
-/** WHY a map: every operation on elements asks several times, and it takes less time than an own property of a name that is not known. */
+/**
+ * WHY a map: element operations look this up often, and a map is faster than an own-property check.
+ */
 const factsByName: ReadonlyMap<unknown, DTypeFacts> = new Map(Object.entries(dtypes));
 
 export function isDType(value: unknown): value is DType {
   return factsByName.has(value);
 }
 
-/** The facts of a dtype; TypeError for something that is none. */
+/** The facts of a dtype. Throws a TypeError for anything else. */
 export function dtypeFacts(dtype: DType): DTypeFacts {
   const facts = factsByName.get(dtype);
   if (facts !== undefined) return facts;
@@ -57,8 +61,8 @@ export function dtypeFacts(dtype: DType): DTypeFacts {
 }
 
 /**
- * The dtype that a text from outside (a command line, a peer) names.
- * @throws CudaIpcError `UNSUPPORTED_DTYPE`, with the list of those that are known
+ * Parses a dtype from outside, such as a command line or a peer.
+ * @throws CudaIpcError `UNSUPPORTED_DTYPE`, with the known dtypes
  */
 export function parseDType(text: string): DType {
   if (isDType(text)) return text;

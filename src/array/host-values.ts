@@ -1,12 +1,15 @@
 /**
- * How the values of each dtype appear in JavaScript, and their bytes, without a copy where the types allow it.
- * Little-endian hosts only, as is every host with CUDA.
+ * The JavaScript values of each dtype and their bytes, without a copy if the types allow it. It
+ * supports only little-endian hosts, as all hosts with CUDA are.
  */
 import { checkedHostArray } from "./checked-values.js";
 import { type DType, dtypeFacts } from "./dtype.js";
 import { encodeFromFloat32, isSmallFloat, type SmallFloat } from "./small-floats.js";
 
-/** The typed array of each dtype. Complex values are pairs (real, imaginary); small floats are raw bits. */
+/**
+ * The typed array of each dtype. Complex values are pairs (real, imaginary). Small floats are raw
+ * bits.
+ */
 export interface HostArrays {
   bool: Uint8Array;
   uint8: Uint8Array;
@@ -29,8 +32,13 @@ export interface HostArrays {
 
 export type HostArray<D extends DType = DType> = HostArrays[D];
 
-/** What may be written into an array of the dtype: its own typed array, or plain values that are checked one by one. */
-export type HostValues<D extends DType = DType> = D extends DType ? HostArrays[D] | PlainValues<D> : never;
+/**
+ * Values that can be written to an array: its own typed array, or plain values, which are checked
+ * one by one.
+ */
+export type HostValues<D extends DType = DType> = D extends DType
+  ? HostArrays[D] | PlainValues<D>
+  : never;
 
 type PlainValues<D extends DType> = D extends SmallFloat
   ? Float32Array | readonly number[]
@@ -67,25 +75,31 @@ const hostArrayTypes: { readonly [D in DType]: HostArrayConstructor<HostArrays[D
   complex128: Float64Array,
 };
 
-/** The constructor of the typed array that holds values of the dtype. */
+/** The constructor of the dtype's typed array. */
 export function hostArrayType<D extends DType>(dtype: D): HostArrayConstructor<HostArrays[D]> {
   dtypeFacts(dtype);
   return hostArrayTypes[dtype];
 }
 
-/** Entries of a typed array per element: 2 for complex dtypes, else 1. */
+/** Typed array entries per element: 2 for complex dtypes, otherwise 1. */
 export function hostEntriesPerElement(dtype: DType): 1 | 2 {
   return dtypeFacts(dtype).kind === "complex" ? 2 : 1;
 }
 
 /**
- * The bytes of values of a dtype. The dtype's own typed array is viewed, not copied: a later change shows in the bytes.
- * A Float32Array or `number[]` for a small float is encoded (see `encodeFromFloat32`); plain arrays of the others are
- * checked value by value. Complex values are pairs: `[real, imaginary, real, imaginary]`.
- * @param elementCount elements that the values must be exactly
- * @throws TypeError for values of another type; RangeError for another count or a value outside of the dtype
+ * The bytes of values of a dtype. The dtype's own typed array is viewed without a copy, so later
+ * changes show in the bytes. A Float32Array or `number[]` for a small float is encoded (see
+ * `encodeFromFloat32`). Other plain arrays are checked value by value. Complex values are pairs:
+ * `[real, imaginary, real, imaginary]`.
+ * @param elementCount the exact number of elements
+ * @throws TypeError for values of another type; RangeError for another count or a value outside the
+ * dtype
  */
-export function toHostBytes<D extends DType>(dtype: D, values: HostValues<D>, elementCount: number): Uint8Array {
+export function toHostBytes<D extends DType>(
+  dtype: D,
+  values: HostValues<D>,
+  elementCount: number,
+): Uint8Array {
   const arrayType = hostArrayType(dtype);
   const given: unknown = values;
   if (Array.isArray(given)) {
@@ -95,7 +109,8 @@ export function toHostBytes<D extends DType>(dtype: D, values: HostValues<D>, el
   if (!isTypedArray(given)) throw wrongType(dtype, arrayType.name, given);
   const name = typedArrayName(given);
   const toEncode = isSmallFloat(dtype) && name === "Float32Array";
-  // WHY the type before the count: a Buffer of floats has another count, and that is not what is wrong with it.
+  // WHY the type before the count: a Buffer of floats has another count, but its type is the
+  // mistake.
   if (name !== arrayType.name && !toEncode) throw wrongType(dtype, arrayType.name, given);
   checkCount(dtype, given.length, elementCount);
   if (toEncode) return bytesOf(encodeFromFloat32(dtype, given as TypedArray & Float32Array));
@@ -104,35 +119,92 @@ export function toHostBytes<D extends DType>(dtype: D, values: HostValues<D>, el
 }
 
 /**
- * The typed array over the bytes of elements of a dtype; a copy only where the bytes are not aligned for it.
- * @throws RangeError when the bytes are not whole elements
+ * The bytes of elements as the dtype's typed array. Copies only if the bytes are not aligned for
+ * it.
+ * @throws RangeError if the bytes are not whole elements
  */
 export function fromHostBytes<D extends DType>(dtype: D, bytes: Uint8Array): HostArrays[D] {
   const arrayType = hostArrayType(dtype);
   const { byteSize } = dtypeFacts(dtype);
   if (bytes.byteLength % byteSize !== 0) {
-    throw new RangeError(`Cannot view as ${dtype}: ${bytes.byteLength} bytes are not whole elements of ${byteSize}`);
+    throw new RangeError(
+      `Cannot view as ${dtype}: ${bytes.byteLength} bytes are not whole elements of ${byteSize}`,
+    );
   }
   const entryBytes = arrayType.BYTES_PER_ELEMENT;
   const aligned = bytes.byteOffset % entryBytes === 0 ? bytes : Uint8Array.from(bytes);
   return new arrayType(aligned.buffer, aligned.byteOffset, aligned.byteLength / entryBytes);
 }
 
-/** `Float32Array`, or undefined for what is no typed array. */
-export function typedArrayNameOf(value: unknown): string | undefined {
+/** The name of a typed array's type, such as `Float32Array`. Undefined for other values. */
+function typedArrayNameOf(value: unknown): string | undefined {
   return isTypedArray(value) ? typedArrayName(value) : undefined;
+}
+
+/** The default dtype of each kind of typed array. */
+interface InferredDTypes {
+  Uint8Array: "uint8";
+  Uint16Array: "uint16";
+  Uint32Array: "uint32";
+  BigUint64Array: "uint64";
+  Int8Array: "int8";
+  Int16Array: "int16";
+  Int32Array: "int32";
+  BigInt64Array: "int64";
+  Float32Array: "float32";
+  Float64Array: "float64";
+}
+
+const inferredDTypes: Readonly<InferredDTypes> = {
+  Uint8Array: "uint8",
+  Uint16Array: "uint16",
+  Uint32Array: "uint32",
+  BigUint64Array: "uint64",
+  Int8Array: "int8",
+  Int16Array: "int16",
+  Int32Array: "int32",
+  BigInt64Array: "int64",
+  Float32Array: "float32",
+  Float64Array: "float64",
+};
+
+const byName: ReadonlyMap<string, DType> = new Map(Object.entries(inferredDTypes));
+
+/** Typed arrays whose dtype need not be given. */
+export type SelfDescribingValues =
+  | Uint8Array
+  | Uint16Array
+  | Uint32Array
+  | BigUint64Array
+  | Int8Array
+  | Int16Array
+  | Int32Array
+  | BigInt64Array
+  | Float32Array
+  | Float64Array;
+
+/** The dtype of a typed array's type: `DTypeOf<Float32Array>` is `"float32"`. */
+export type DTypeOf<V extends SelfDescribingValues> = InferredDTypes[V[typeof Symbol.toStringTag]];
+
+/** Undefined for plain arrays and all other values without a default dtype. */
+export function dtypeOfValues(values: unknown): DType | undefined {
+  const name = typedArrayNameOf(values);
+  return name === undefined ? undefined : byName.get(name);
 }
 
 function checkCount(dtype: DType, entries: number, elementCount: number): void {
   const wanted = elementCount * hostEntriesPerElement(dtype);
   if (entries === wanted) return;
   const pairs = wanted === elementCount ? "" : ` (two for each of ${elementCount} elements)`;
-  throw new RangeError(`Cannot take values as ${dtype}: found ${entries} values, wanted ${wanted}${pairs}`);
+  throw new RangeError(
+    `Cannot take values as ${dtype}: found ${entries} values, wanted ${wanted}${pairs}`,
+  );
 }
 
 function checkBools(values: Uint8Array): void {
   for (let i = 0; i < values.length; i += 1) {
-    if ((values[i] as number) > 1) throw new RangeError(`Cannot take ${values[i]} as bool: value ${i} must be 0 or 1`);
+    if ((values[i] as number) > 1)
+      throw new RangeError(`Cannot take ${values[i]} as bool: value ${i} must be 0 or 1`);
   }
 }
 
@@ -149,13 +221,22 @@ function isTypedArray(value: unknown): value is TypedArray {
   return ArrayBuffer.isView(value) && "length" in value;
 }
 
-/** WHY: not instanceof, which is false for arrays of another realm, as test runners and vm contexts make them. */
+/**
+ * WHY not instanceof: it is false for arrays of another realm, such as those of test runners and vm
+ * contexts.
+ */
 function typedArrayName(view: TypedArray): string {
   return view[Symbol.toStringTag];
 }
 
 function wrongType(dtype: DType, wanted: string, given: unknown): TypeError {
-  const found = isTypedArray(given) ? typedArrayName(given) : given === null ? "null" : typeof given;
+  const found = isTypedArray(given)
+    ? typedArrayName(given)
+    : given === null
+      ? "null"
+      : typeof given;
   const float32 = isSmallFloat(dtype) ? ", Float32Array (to be encoded)" : "";
-  return new TypeError(`Cannot take values as ${dtype}: found ${found}, wanted ${wanted}${float32} or a plain array`);
+  return new TypeError(
+    `Cannot take values as ${dtype}: found ${found}, wanted ${wanted}${float32} or a plain array`,
+  );
 }

@@ -1,34 +1,32 @@
-/**
- * What can be said about the values of an array in a few numbers, gathered piece by piece over its bytes.
- */
+/** Summary statistics of an array's values, computed piece by piece from its bytes. */
 import { type DType, dtypeFacts } from "./dtype.js";
 import { fromHostBytes } from "./host-values.js";
 import { decodeToFloat32, isSmallFloat, type SmallFloatBits } from "./small-floats.js";
 
 export interface Statistics {
   readonly elementCount: number;
-  /** Elements that are NaN; for complex values, in either part. They count in nothing else. */
+  /** Elements that are NaN, for complex values in either part. They count in nothing else. */
   readonly nanCount: number;
-  /** Elements that are infinite; they count in `min` and `max`, not in `mean`. */
+  /** Elements that are infinite. They count in `min` and `max`, not in `mean`. */
   readonly infiniteCount: number;
   readonly zeroCount: number;
-  /** "magnitude" for complex dtypes: then `min`, `max` and `mean` are of absolute values. */
+  /** "magnitude" for complex dtypes: `min`, `max` and `mean` are then of absolute values. */
   readonly of: "value" | "magnitude";
-  /** A bigint for 64-bit integers; `undefined` when there is no element other than NaN. */
+  /** A bigint for 64-bit integers. Undefined if all elements are NaN or there are none. */
   readonly min: number | bigint | undefined;
   readonly max: number | bigint | undefined;
-  /** Of the finite elements; the share of true ones for bool; `undefined` when there is none. */
+  /** The mean of the finite elements; for bool the share of true. Undefined if there are none. */
   readonly mean: number | undefined;
 }
 
-/** The statistics of elements that are in memory at once. */
+/** The statistics of elements that are all in memory. */
 export function statistics(dtype: DType, bytes: Uint8Array): Statistics {
   const accumulator = new StatisticsAccumulator(dtype);
   accumulator.add(bytes);
   return accumulator.result();
 }
 
-/** Elements whose sum is formed before it goes into the mean: short sums stay exact enough. */
+/** Elements that are summed before they go into the mean. Short sums are exact enough. */
 const BLOCK_ELEMENTS = 4096;
 
 /** Takes the bytes of an array in pieces of whole elements, in any order. */
@@ -48,16 +46,19 @@ export class StatisticsAccumulator {
     this.#dtype = dtype;
   }
 
-  /** @throws RangeError when the bytes are not whole elements */
+  /** @throws RangeError if the bytes are not whole elements */
   add(bytes: Uint8Array): void {
     const { byteSize } = dtypeFacts(this.#dtype);
     if (bytes.byteLength % byteSize !== 0) {
-      throw new RangeError(`Cannot add ${bytes.byteLength} bytes: not whole elements of ${byteSize} bytes`);
+      throw new RangeError(
+        `Cannot add ${bytes.byteLength} bytes: not whole elements of ${byteSize} bytes`,
+      );
     }
     const blockBytes = BLOCK_ELEMENTS * byteSize;
     for (let start = 0; start < bytes.byteLength; start += blockBytes) {
       const block = comparableValues(this.#dtype, bytes.subarray(start, start + blockBytes));
-      if (block instanceof BigInt64Array || block instanceof BigUint64Array) this.#addBigInts(block);
+      if (block instanceof BigInt64Array || block instanceof BigUint64Array)
+        this.#addBigInts(block);
       else this.#addNumbers(block);
     }
     this.#elementCount += bytes.byteLength / byteSize;
@@ -98,7 +99,10 @@ export class StatisticsAccumulator {
     this.#infiniteCount += infinities;
     if (nans < block.length) this.#addExtremes(min, max);
     const finiteCount = block.length - nans - infinities;
-    this.#addMean(Number.isFinite(sum) ? sum / finiteCount : meanWithoutSum(block, finiteCount), finiteCount);
+    this.#addMean(
+      Number.isFinite(sum) ? sum / finiteCount : meanWithoutSum(block, finiteCount),
+      finiteCount,
+    );
   }
 
   #addBigInts(block: BigInt64Array | BigUint64Array): void {
@@ -124,7 +128,7 @@ export class StatisticsAccumulator {
   #addMean(blockMean: number, blockCount: number): void {
     if (blockCount === 0) return;
     const total = this.#finiteCount + blockCount;
-    // WHY: weighted, not by the difference of the means, which can overflow.
+    // WHY weighted: the difference of the means can overflow.
     this.#mean = this.#mean * (this.#finiteCount / total) + blockMean * (blockCount / total);
     this.#finiteCount = total;
   }
@@ -140,26 +144,34 @@ type NumberArray =
   | Float32Array
   | Float64Array;
 
-/** One number or bigint for each element, in an order that `<` understands. */
-function comparableValues(dtype: DType, bytes: Uint8Array): NumberArray | BigInt64Array | BigUint64Array {
+/** One number or bigint per element, which `<` can compare. */
+function comparableValues(
+  dtype: DType,
+  bytes: Uint8Array,
+): NumberArray | BigInt64Array | BigUint64Array {
   const values = fromHostBytes(dtype, bytes);
   if (isSmallFloat(dtype)) return decodeToFloat32(dtype, values as SmallFloatBits<typeof dtype>);
-  if (dtypeFacts(dtype).kind === "complex") return magnitudes(values as Float32Array | Float64Array);
+  if (dtypeFacts(dtype).kind === "complex")
+    return magnitudes(values as Float32Array | Float64Array);
   return values;
 }
 
-/** WHY: NaN in either part is NaN here, although Math.hypot(NaN, Infinity) is Infinity. */
+/**
+ * WHY not only Math.hypot: NaN in either part must give NaN, but Math.hypot(NaN, Infinity) is
+ * Infinity.
+ */
 function magnitudes(pairs: Float32Array | Float64Array): Float64Array {
   const result = new Float64Array(pairs.length / 2);
   for (let i = 0; i < result.length; i += 1) {
     const real = pairs[2 * i] as number;
     const imaginary = pairs[2 * i + 1] as number;
-    result[i] = Number.isNaN(real) || Number.isNaN(imaginary) ? Number.NaN : Math.hypot(real, imaginary);
+    result[i] =
+      Number.isNaN(real) || Number.isNaN(imaginary) ? Number.NaN : Math.hypot(real, imaginary);
   }
   return result;
 }
 
-/** The mean of values so large that their sum overflows. */
+/** The mean of values whose sum overflows. */
 function meanWithoutSum(block: NumberArray, finiteCount: number): number {
   let mean = 0;
   for (const value of block) {

@@ -1,6 +1,7 @@
 /**
- * Copies between an array of any strides and its elements in C order without gaps, both in host memory.
- * Works on words of 1, 2 or 4 bytes, as integers: a copy of floats as floats may change the bits of a NaN.
+ * Copies between an array with any strides and its packed elements in C order, both in host memory.
+ * It copies words of 1, 2 or 4 bytes as integers, because copying floats may change the bits of a
+ * NaN.
  */
 import { type Axis, coalescedAxes, forEachOffset } from "./coalesced-axes.js";
 import { dtypeFacts } from "./dtype.js";
@@ -8,12 +9,18 @@ import { type ArrayLayout, arrayByteLength, byteSpan } from "./layout.js";
 
 type Words = Uint8Array | Uint16Array | Uint32Array;
 
-/** Runs of at least so many bytes are copied with one call; shorter ones word by word, where the call would cost more. */
+/**
+ * Runs of at least this many bytes are copied with one call. For shorter ones the call costs more
+ * than a loop.
+ */
 const RUN_BYTES_MIN = 128;
 
-/** The two sides of a copy; they must not overlap. */
+/** The two sides of a copy. They must not overlap. */
 export interface StridedCopy {
-  /** Where the layout's byteOffset counts from. For memory seen through a window, shift the offset by its start. */
+  /**
+   * The memory in which the layout's byteOffset counts. For a window of memory, subtract its start
+   * from the offset.
+   */
   readonly memory: Uint8Array;
   /** Exactly the elements, in C order without gaps. */
   readonly packed: Uint8Array;
@@ -21,51 +28,68 @@ export interface StridedCopy {
 
 /**
  * Fills `packed` with the elements that the layout selects in `memory`.
- * @throws RangeError when the layout leaves `memory` or `packed` has another length than the elements
+ * @throws RangeError if the layout leaves `memory`, or `packed` has another length than the
+ * elements
  */
 export function gatherElements(layout: ArrayLayout, views: StridedCopy): void {
   copyElements(layout, views, "gather");
 }
 
 /**
- * Writes the elements in `packed` to where the layout has them in `memory`.
- * Bytes of `memory` between the elements stay as they are.
- * @throws RangeError when the layout leaves `memory` or `packed` has another length than the elements
+ * Writes the elements in `packed` to their positions in `memory`. Bytes between the elements do not
+ * change.
+ * @throws RangeError if the layout leaves `memory`, or `packed` has another length than the
+ * elements
  */
 export function scatterElements(layout: ArrayLayout, views: StridedCopy): void {
   copyElements(layout, views, "scatter");
 }
 
-function copyElements(layout: ArrayLayout, { memory, packed }: StridedCopy, direction: "gather" | "scatter"): void {
+function copyElements(
+  layout: ArrayLayout,
+  { memory, packed }: StridedCopy,
+  direction: "gather" | "scatter",
+): void {
   const byteLength = arrayByteLength(layout.dtype, layout.shape);
   const span = byteSpan(layout);
   if (packed.byteLength !== byteLength) {
-    throw new RangeError(`Cannot ${direction} elements: found ${packed.byteLength} bytes, wanted ${byteLength}`);
+    throw new RangeError(
+      `Cannot ${direction} elements: found ${packed.byteLength} bytes, wanted ${byteLength}`,
+    );
   }
   if (byteLength === 0) return;
   if (span.low < 0 || span.high > memory.byteLength) {
     throw new RangeError(
-      `Cannot ${direction} elements: they touch bytes ${span.low} to ${span.high} of ${memory.byteLength}`,
+      `Cannot ${direction} elements: ` +
+        `they touch bytes ${span.low} to ${span.high} of ${memory.byteLength}`,
     );
   }
   const { byteSize } = dtypeFacts(layout.dtype);
-  const wordBytes = commonWordBytes(byteSize, memory.byteOffset + layout.byteOffset, packed.byteOffset);
+  const wordBytes = commonWordBytes(
+    byteSize,
+    memory.byteOffset + layout.byteOffset,
+    packed.byteOffset,
+  );
   const axes = wordAxes(layout, byteSize / wordBytes);
   const run = axes.at(-1)?.stride === 1 ? (axes.pop()?.size ?? 1) : 1;
-  // WHY: the view of the memory begins at its first byte that is aligned like the elements.
+  // WHY a shift: the typed array must begin at a byte that is aligned like the elements.
   const shift = layout.byteOffset % wordBytes;
   const strided = wordsOf(memory.subarray(shift), wordBytes);
   const first = (layout.byteOffset - shift) / wordBytes;
   const copy = direction === "gather" ? gatherRuns : scatterRuns;
-  copy({ axes, run, first, useSet: run * wordBytes >= RUN_BYTES_MIN }, strided, wordsOf(packed, wordBytes));
+  copy(
+    { axes, run, first, useSet: run * wordBytes >= RUN_BYTES_MIN },
+    strided,
+    wordsOf(packed, wordBytes),
+  );
 }
 
 interface Runs {
-  /** In words; the innermost one steps from run to run. */
+  /** In words. The innermost axis steps from run to run. */
   readonly axes: Axis[];
   /** Words of each run. */
   readonly run: number;
-  /** Index of the word where the first run begins. */
+  /** Index of the first run's first word. */
   readonly first: number;
   readonly useSet: boolean;
 }
@@ -77,7 +101,9 @@ function gatherRuns({ axes, run, first, useSet }: Runs, strided: Words, packed: 
     let from = first + offset;
     for (let i = 0; i < size; i += 1, from += stride) {
       if (useSet) packed.set(strided.subarray(from, from + run), to);
-      else for (let word = 0; word < run; word += 1) packed[to + word] = strided[from + word] as number;
+      else
+        for (let word = 0; word < run; word += 1)
+          packed[to + word] = strided[from + word] as number;
       to += run;
     }
   });
@@ -90,7 +116,9 @@ function scatterRuns({ axes, run, first, useSet }: Runs, strided: Words, packed:
     let to = first + offset;
     for (let i = 0; i < size; i += 1, to += stride) {
       if (useSet) strided.set(packed.subarray(from, from + run), to);
-      else for (let word = 0; word < run; word += 1) strided[to + word] = packed[from + word] as number;
+      else
+        for (let word = 0; word < run; word += 1)
+          strided[to + word] = packed[from + word] as number;
       from += run;
     }
   });

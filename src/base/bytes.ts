@@ -1,7 +1,7 @@
-/** Checked sizes and their words for people. */
+/** Checks sizes, and converts them to and from text. */
 import { shownValue } from "./shown-value.js";
 
-/** `1536` becomes `1.5 KiB`; for messages and tables, never for parsing. */
+/** Formats a size for messages and tables: `1536` becomes `1.5 KiB`. */
 export function formatBytes(byteLength: number): string {
   const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
   if (byteLength < 1024) return byteLength === 1 ? "1 byte" : `${byteLength} bytes`;
@@ -22,7 +22,7 @@ const UNIT_BYTES: Readonly<Record<string, number>> = {
   PiB: 2 ** 50,
 };
 
-/** `64GiB` or `1.5 MiB` or `4096` in bytes; undefined for what is no size, or no whole number of bytes. */
+/** Parses `64GiB`, `1.5 MiB` or `4096`. Returns undefined if it is not a whole number of bytes. */
 export function parseBytes(text: string): number | undefined {
   const found = /^(\d+(?:\.\d+)?) ?([KMGTP]iB)?$/.exec(text);
   if (found === null) return undefined;
@@ -30,16 +30,21 @@ export function parseBytes(text: string): number | undefined {
   return Number.isSafeInteger(byteLength) ? byteLength : undefined;
 }
 
-/** The smallest multiple of `granularity` that is at least `byteLength`; both exact integers. */
+/** The smallest multiple of `granularity` that is at least `byteLength`. */
 export function roundUp(byteLength: number, granularity: number): number {
   return Math.ceil(byteLength / granularity) * granularity;
 }
 
 /**
- * Throws RangeError unless the value is an integer from `min` to `max`; TypeError if it is no
- * number.
+ * Returns the value. Throws RangeError unless it is an integer from `min` to `max`, TypeError if it
+ * is not a number.
  */
-export function checkInteger(what: string, value: number, min: number, max: number = Number.MAX_SAFE_INTEGER): number {
+export function checkInteger(
+  what: string,
+  value: number,
+  min: number,
+  max: number = Number.MAX_SAFE_INTEGER,
+): number {
   if (!Number.isSafeInteger(value) || value < min || value > max) {
     const range = max === Number.MAX_SAFE_INTEGER ? `at least ${min}` : `from ${min} to ${max}`;
     const message = `${what} must be an integer ${range}, not ${shownValue(value)}`;
@@ -49,10 +54,17 @@ export function checkInteger(what: string, value: number, min: number, max: numb
 }
 
 /** Throws RangeError unless `byteOffset .. byteOffset + byteLength` lies in `0 .. total`. */
-export function checkRange(what: string, byteOffset: number, byteLength: number, total: number): void {
+export function checkRange(
+  what: string,
+  byteOffset: number,
+  byteLength: number,
+  total: number,
+): void {
   checkInteger(`${what}: byteOffset`, byteOffset, 0);
   checkInteger(`${what}: byteLength`, byteLength, 0);
   if (byteOffset + byteLength > total) {
-    throw new RangeError(`${what}: bytes ${byteOffset} to ${byteOffset + byteLength} are outside of ${total} bytes`);
+    throw new RangeError(
+      `${what}: bytes ${byteOffset} to ${byteOffset + byteLength} are outside of ${total} bytes`,
+    );
   }
 }

@@ -1,4 +1,7 @@
-/** Refuses a program that is not Node.js, or a Node.js that is too old, before a library is loaded that would crash or hang there. */
+/**
+ * Refuses runtimes other than Node.js, and old versions of it, before a library is loaded that
+ * would crash or hang there.
+ */
 import { CudaIpcError } from "./errors.js";
 
 const OLDEST = [20, 19] as const;
@@ -7,12 +10,15 @@ const OLDEST = [20, 19] as const;
 export function checkRuntime(): void {
   const found = otherRuntime();
   if (found === undefined) return;
-  throw new CudaIpcError("UNSUPPORTED", `cuda-ipc needs Node.js ${OLDEST.join(".")} or newer; this is ${found}`);
+  throw new CudaIpcError(
+    "UNSUPPORTED",
+    `cuda-ipc needs Node.js ${OLDEST.join(".")} or newer; this is ${found}`,
+  );
 }
 
 function otherRuntime(): string | undefined {
   const { bun, deno, node } = process.versions;
-  // WHY before Node's own version: both say which Node they imitate.
+  // Bun and Deno also report the Node version that they imitate, so check them first.
   if (bun !== undefined) return `Bun ${bun}`;
   if (deno !== undefined) return `Deno ${deno}`;
   const [major = 0, minor = 0] = node.split(".").map(Number);

@@ -1,14 +1,11 @@
-/**
- * A time limit and an AbortSignal as one thing that can be asked and waited with.
- * Everything that is awaited takes these options.
- */
+/** A timeout and an AbortSignal in one object. Every call that waits takes these options. */
 import { CudaIpcError } from "./errors.js";
 import { checkMilliseconds, checkSignal } from "./option-checks.js";
 
 export interface WaitOptions {
   /** Ends the wait with `ABORTED`. */
   readonly signal?: AbortSignal | undefined;
-  /** Ends the wait with `TIMEOUT`; `Infinity` waits for ever. */
+  /** Ends the wait with `TIMEOUT`; `Infinity` never does. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -21,13 +18,17 @@ export class Deadline {
 
   /**
    * @param what the attempt in words, for the message: `open "frame"`
-   * @param why asked once the time is up: who or what it is that keeps this waiting, in words
+   * @param why called at the timeout: says what keeps the call waiting
    */
-  constructor(what: string, options: WaitOptions, defaultTimeoutMs: number, why?: () => string | undefined) {
+  constructor(
+    what: string,
+    options: WaitOptions,
+    defaultTimeoutMs: number,
+    why?: () => string | undefined,
+  ) {
     const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
     checkMilliseconds("timeoutMs", timeoutMs);
-    // WHY before anything is begun: a wait that cannot be listened to could not be cleaned up
-    // after.
+    // Check first: with an invalid signal the wait could not be cleaned up.
     if (options.signal !== undefined) checkSignal("signal", options.signal);
     this.timeoutMs = timeoutMs;
     this.signal = options.signal;
@@ -40,29 +41,32 @@ export class Deadline {
     return Math.max(0, this.#endMs - performance.now());
   }
 
-  /** Whether the time is up, also as seen by a timer, which may fire a millisecond early. */
+  /** True when the time is up, also for a timer that fires a millisecond early. */
   get isOver(): boolean {
     return this.remainingMs <= TIMER_EARLY_MS;
   }
 
-  /** Throws `ABORTED` or `TIMEOUT` when the wait is over. */
+  /** Throws `ABORTED` or `TIMEOUT` if the wait is over. */
   check(): void {
     if (this.signal?.aborted) throw this.aborted();
     if (this.remainingMs === 0) throw this.timedOut();
   }
 
-  /** The same attempt without an end, for what must be finished once it was begun. */
+  /** The same attempt without a limit, for a step that must be finished once it has begun. */
   unlimited(): Deadline {
     return new Deadline(this.#what, {}, Number.POSITIVE_INFINITY);
   }
 
-  /** The remaining time, as options for one step. Without a limit the step uses its own default. */
+  /** The remaining time as options for one step. Without a limit the step uses its own default. */
   rest(): WaitOptions {
     const isEndless = this.#endMs === Number.POSITIVE_INFINITY;
     return { signal: this.signal, timeoutMs: isEndless ? undefined : this.remainingMs };
   }
 
-  /** The error of a step; in the words of the whole attempt if this deadline ended the step. */
+  /**
+   * Returns the error of a step. If this deadline ended the step, the error names the whole
+   * attempt.
+   */
   named(error: unknown): unknown {
     const code = error instanceof CudaIpcError ? error.code : undefined;
     if (code === "TIMEOUT" && this.isOver) return this.timedOut(undefined, error);
@@ -70,19 +74,25 @@ export class Deadline {
     return error;
   }
 
-  /** @param found who or what it was that kept this waiting, in words */
+  /** @param found what kept the call waiting */
   timedOut(found = this.#why?.(), cause?: unknown): CudaIpcError {
     const why = found === undefined || found === "" ? "" : `; ${found}`;
-    return new CudaIpcError("TIMEOUT", `Cannot ${this.#what}: not done within ${this.timeoutMs} ms${why}`, { cause });
+    return new CudaIpcError(
+      "TIMEOUT",
+      `Cannot ${this.#what}: not done within ${this.timeoutMs} ms${why}`,
+      { cause },
+    );
   }
 
   aborted(): CudaIpcError {
-    return new CudaIpcError("ABORTED", `Cannot ${this.#what}: aborted`, { cause: this.signal?.reason });
+    return new CudaIpcError("ABORTED", `Cannot ${this.#what}: aborted`, {
+      cause: this.signal?.reason,
+    });
   }
 
   /**
-   * Waits for a promise no longer than this deadline. `onGiveUp` runs once when the wait ends before the promise does;
-   * what the promise brings later is then the concern of `onGiveUp`.
+   * Waits for a promise until this deadline. If the deadline comes first, calls `onGiveUp` once,
+   * which must take care of a late result.
    */
   race<T>(promise: Promise<T>, onGiveUp: () => void): Promise<T> {
     return new Promise<T>((resolve, reject) => {
@@ -101,10 +111,13 @@ export class Deadline {
       else {
         this.signal?.addEventListener("abort", onAbort);
         if (this.#endMs !== Number.POSITIVE_INFINITY) {
-          timer = setTimeout(() => giveUp(this.timedOut()), Math.min(this.remainingMs, MAX_TIMER_MS));
+          timer = setTimeout(
+            () => giveUp(this.timedOut()),
+            Math.min(this.remainingMs, MAX_TIMER_MS),
+          );
         }
       }
-      // WHY also where it is given up at once: a promise that fails later, and nobody waits for, would end the process.
+      // WHY always: the process would end if the promise failed later and nobody handled that.
       promise.then(
         (value) => {
           finish();
@@ -119,13 +132,13 @@ export class Deadline {
   }
 }
 
-/** Throws `ABORTED` where the signal was aborted before the attempt: also where it would not have to wait. */
+/** Throws `ABORTED` if the signal was aborted before the call, even if the call would not wait. */
 export function checkNotAborted(what: string, { signal }: WaitOptions): void {
   if (signal?.aborted) throw new Deadline(what, { signal }, Number.POSITIVE_INFINITY).aborted();
 }
 
-/** Timers count whole milliseconds of the event loop's own clock. */
+/** Timers count whole milliseconds of the event loop's clock. */
 const TIMER_EARLY_MS = 1;
 
-/** setTimeout fires at once for anything larger. */
+/** setTimeout fires at once for longer times. */
 const MAX_TIMER_MS = 2 ** 31 - 1;

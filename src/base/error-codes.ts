@@ -1,12 +1,12 @@
 /**
- * The closed table of error codes: what each means, what to do about it, and whether trying again can help.
- * The command line prints `remedy` as the hint; docs/reference.md lists the table.
+ * The closed table of error codes: what each means, what to do, and whether a retry can help. The
+ * command line prints `remedy` as a hint. docs/reference.md shows the table.
  */
 
 export interface ErrorCodeFacts {
   readonly meaning: string;
   readonly remedy: string;
-  /** True where the same call may succeed later without anything being changed by the caller. */
+  /** True if the same call may succeed later without any change by the caller. */
   readonly retryable: boolean;
 }
 
@@ -16,85 +16,117 @@ function facts(meaning: string, remedy: string, retryable = false): ErrorCodeFac
 
 export const errorCodes = {
   // The caller's own state
-  CLOSED: facts("The object was closed before this call.", "Keep it open for as long as it is used."),
-  ABORTED: facts("The AbortSignal given to the call was aborted.", "Nothing; this is what the signal asked for."),
+  CLOSED: facts("The object was closed before this call.", "Keep it open while you use it."),
+  ABORTED: facts(
+    "The AbortSignal given to the call was aborted.",
+    "Nothing: the signal asked for this.",
+  ),
   TIMEOUT: facts(
     "The time limit given to the call ran out.",
     "Raise timeoutMs, or find out why the other side is late.",
     true,
   ),
   READ_ONLY: facts(
-    "A write to memory that is here for reading alone.",
-    'Open it with { access: "read-write" }, unless the message says that it was given for reading alone.',
+    "A write to memory that this process may only read.",
+    'Open it with { access: "read-write" }, unless the message says that it was shared read-only.',
   ),
 
   // Names and objects on the hub
   INVALID_NAME: facts(
-    "A name that the hub does not take.",
-    "Use 1 to 255 bytes of letters, digits, '.', '_', '-' and ':' that start with a letter, digit or '_'.",
+    "The name is invalid.",
+    "Use 1 to 255 letters, digits, '.', '_', '-' or ':', the first a letter, digit or '_'.",
   ),
-  NAME_TAKEN: facts("Another object has this name.", "Remove it first (cuda-ipc rm NAME) or choose another name."),
-  NOT_FOUND: facts("No object of this name is shared.", "See what is shared with: cuda-ipc ls", true),
-  WRONG_KIND: facts("The object is not of the kind that was asked for.", "See what it is with: cuda-ipc inspect NAME"),
-  NOT_OWNER: facts("Only the client that created the object may do this.", "Do it from the process that created it."),
+  NAME_TAKEN: facts(
+    "Another object has this name.",
+    "Remove it first (cuda-ipc rm NAME) or choose another name.",
+  ),
+  NOT_FOUND: facts(
+    "No object of this name is shared.",
+    "See what is shared with: cuda-ipc ls",
+    true,
+  ),
+  WRONG_KIND: facts(
+    "The object is of another kind than requested.",
+    "See its kind with: cuda-ipc inspect NAME",
+  ),
+  NOT_OWNER: facts(
+    "Only the client that created the object may do this.",
+    "Do it from the process that created it.",
+  ),
   PEER_GONE: facts(
-    "The process on the other side ended.",
-    "Start it again; what it had published is still readable.",
+    "The process on the other side has ended.",
+    "Start it again. What it had published is still readable.",
     true,
   ),
 
   // Channels
   CHANNEL_FULL: facts(
-    "All slots of the channel are held by its readers, and it was made to say so instead of waiting.",
-    "Try again when a reader has released a slot, or create it with more slots or another whenFull.",
+    'All slots of the channel are taken, and its whenFull is "error".',
+    "Try again when a reader has released a slot, or create it with more slots.",
     true,
   ),
   READERS_FULL: facts(
-    "All places of the channel are taken by readers.",
+    "The channel has as many readers as it allows.",
     "Close a reader, or create the channel with a larger readersMax.",
     true,
   ),
   CHANNEL_CORRUPT: facts(
-    "What the other side wrote into the channel's memory makes no sense.",
-    "Find out who writes there; the writer has to create the channel anew.",
+    "The other side wrote invalid words into the channel's memory.",
+    "Find out which process wrote them. The writer has to create the channel again.",
   ),
   READER_EXPELLED: facts(
-    "The writer looks at this reader no more: what the reader wrote into its page made no sense.",
-    "Open the channel anew; if it happens again, something in the reader's process writes where it should not.",
+    "The writer expelled this reader, because its page held invalid words.",
+    "Open the channel again. If it recurs, code in the reader's process writes to wrong memory.",
   ),
 
   // Services
   REQUEST_FAILED: facts(
-    "The worker's handler threw an error; the message has its words.",
-    "See the worker; the same request is likely to fail again.",
+    "The worker's handler threw an error. The message quotes it.",
+    "Look at the worker. The same request is likely to fail again.",
   ),
 
   // Talking to the hub
-  HUB_UNAVAILABLE: facts("No hub answers and none could be started.", "Run `cuda-ipc hub serve` to see why.", true),
-  HUB_GONE: facts(
-    "The hub was stopped, no other was found in time, or the next one has lost what this was about.",
-    "Connect again; what is mapped stays usable.",
+  HUB_UNAVAILABLE: facts(
+    "No hub answers and none could be started.",
+    "Run `cuda-ipc hub serve` to see why.",
     true,
   ),
-  HUB_RUNNING: facts("A hub already runs on this socket.", "Use it, or end it with: cuda-ipc hub stop"),
+  HUB_GONE: facts(
+    "The hub was stopped, none was found in time, or the next one has lost the object.",
+    "Connect again. Mapped memory stays usable.",
+    true,
+  ),
+  HUB_RUNNING: facts(
+    "A hub already runs on this socket.",
+    "Use it, or end it with: cuda-ipc hub stop",
+  ),
   HUB_IN_USE: facts(
     "The hub still keeps objects or serves clients.",
-    "Pass --force to end it all the same; what is mapped stays.",
+    "Pass --force to end it. Mapped memory stays usable.",
   ),
   NO_KEEPER: facts(
-    "The hub has neither a keeper nor a service manager that would start the next hub.",
-    "End it with `cuda-ipc hub stop`; connect() and `cuda-ipc hub serve` start hubs with a keeper.",
+    "The hub has no keeper and no service manager to start the next hub.",
+    "End it with `cuda-ipc hub stop`. connect() and `cuda-ipc hub serve` start hubs with a keeper.",
   ),
-  PROTOCOL_MISMATCH: facts("The two sides speak different versions.", "Bring both to the same version of cuda-ipc."),
-  INVALID_MESSAGE: facts("A message that is not of the protocol.", "Check the client against docs/protocol.md."),
-  MESSAGE_TOO_LARGE: facts("A message over the limit of the protocol.", "Send less at once; see docs/protocol.md."),
+  PROTOCOL_MISMATCH: facts(
+    "The two sides speak different versions.",
+    "Install the same version of cuda-ipc on both.",
+  ),
+  INVALID_MESSAGE: facts(
+    "A message violates the protocol.",
+    "Check the client against docs/protocol.md.",
+  ),
+  MESSAGE_TOO_LARGE: facts(
+    "A message exceeds the protocol's limit.",
+    "Send less at once. See docs/protocol.md.",
+  ),
   INVALID_DESCRIPTOR: facts(
-    "A descriptor that contradicts itself or its memory.",
-    "Check who made it; nothing was mapped.",
+    "A descriptor contradicts itself or its memory.",
+    "Check the process that made it. Nothing was mapped.",
   ),
   LIMIT_EXCEEDED: facts(
-    "A limit of this program would be exceeded.",
-    "The message names the limit; free something or use less.",
+    "The call would exceed a limit.",
+    "The message names the limit. Free something or use less.",
     true,
   ),
   UNTRUSTED_PEER: facts(
@@ -102,107 +134,149 @@ export const errorCodes = {
     "Run both sides as the same user, or use a hub that serves several (docs/guide.md).",
   ),
   UNSAFE_RUNTIME_DIR: facts(
-    "The folder of the hub's socket could be changed by others.",
-    "Make it yours alone (chown, chmod 700), or set CUDA_IPC_SOCKET to a path in a folder that is. Of a hub for several users: name its user in CUDA_IPC_HUB_UID.",
+    "Other users could change the folder of the hub's socket.",
+    "Make the folder private (chown, chmod 700), or set CUDA_IPC_SOCKET to a path in a " +
+      "private one. For a hub of another user, set CUDA_IPC_HUB_UID to its uid.",
   ),
   SOCKET_PATH_TOO_LONG: facts(
-    "The socket path is over the system's 107 bytes.",
+    "The socket path is longer than the system's 107 bytes.",
     "Set CUDA_IPC_SOCKET to a shorter path.",
   ),
 
   // Handles, events and groups
   INVALID_HANDLE: facts(
-    "A handle that the driver does not know: damaged, freed, or of a process that ended.",
-    "Export it again from a process that still runs and holds the memory.",
+    "The driver does not know this handle: it is damaged, freed, or of a process that has ended.",
+    "Export it again from a process that runs and holds the memory.",
   ),
   OWN_HANDLE: facts(
     "A handle was opened in the process that exported it.",
-    "Use the object itself there; a handle is for other processes.",
+    "Use the object itself there. A handle is for other processes.",
   ),
   OTHER_PID_NAMESPACE: facts(
-    "The handle names a process of another PID namespace, as in another container, where its number means nothing here.",
-    "Share by the hub or by a document of memory, which travel as descriptors; see docs/containers.md.",
+    "The handle names a process in another PID namespace, such as another container.",
+    "Share by the hub or by share(), which send descriptors. See docs/containers.md.",
   ),
   STALE_HANDLE: facts(
-    "A handle of memory that was freed since, of a process that ended, or of another machine or an earlier boot.",
-    "Export it again; the old one will never be valid.",
+    "The handle's memory was freed, its process has ended, or it is of another machine or boot.",
+    "Export it again. The old handle never becomes valid.",
   ),
   IN_USE: facts(
-    "Something older is still there: imports of what was to be freed, freed memory under the handle that was to be imported, a slot that is lent, a wait that is under way, or the writer of a channel.",
-    "End what the message names first: close it, commit or give back the slot, or await the call before (a signal or timeoutMs ends it).",
+    "Something is still in use: imports of memory to be freed, old memory under the same " +
+      "handle, a lent slot, a wait under way, or a channel that has a writer.",
+    "End what the message names: close it, commit or give back the slot, " +
+      "or await the earlier call (a signal or timeoutMs ends it).",
     true,
   ),
   EVENT_NOT_RECORDED: facts(
-    "An event was waited for that has not been announced as recorded; the GPU would not wait at all.",
+    "The event was never announced as recorded, so the GPU would not wait for it.",
     "Send the event's descriptor after recording it, or use a timeline.",
     true,
   ),
-  BARRIER_BROKEN: facts("Another member gave up on the barrier, so it can never be complete.", "Join a new group."),
+  BARRIER_BROKEN: facts(
+    "Another member gave up on the barrier, so it can never complete.",
+    "Join a new group.",
+  ),
   PEER_ACCESS_UNSUPPORTED: facts(
     "One GPU cannot use the memory of another.",
-    "See `nvidia-smi topo -p2p r`; copy between the devices instead.",
+    "See `nvidia-smi topo -p2p r`. Copy between the devices instead.",
   ),
 
   // Code for the GPU
-  INVALID_MODULE: facts("PTX or a cubin that the driver does not load.", "The driver's log in the message says where."),
-  KERNEL_NOT_FOUND: facts("The module has no kernel of this name.", 'Declare it extern "C" and check the spelling.'),
+  INVALID_MODULE: facts(
+    "The driver does not load this PTX or cubin.",
+    "The driver's log in the message says where.",
+  ),
+  KERNEL_NOT_FOUND: facts(
+    "The module has no kernel of this name.",
+    'Declare it extern "C" and check the spelling.',
+  ),
   KERNEL_ARGUMENTS: facts(
     "The arguments of a launch are not those of the kernel.",
     "Compare their number and types with the kernel's declaration.",
   ),
-  COMPILE_FAILED: facts("The source does not compile.", "The compiler's log in the message has the line numbers."),
+  COMPILE_FAILED: facts(
+    "The source does not compile.",
+    "The compiler's log in the message has the line numbers.",
+  ),
   NVRTC_NOT_FOUND: facts(
     "The run-time compiler's library could not be opened.",
-    "Install it (CUDA toolkit, or pip install nvidia-cuda-nvrtc) and set CUDA_IPC_NVRTC to its path, or load PTX instead.",
+    "Install it (CUDA toolkit, or pip install nvidia-cuda-nvrtc) and set CUDA_IPC_NVRTC, " +
+      "or load PTX.",
   ),
 
   // Files and values
   INVALID_FILE: facts(
-    "A file that is missing, unreadable or not what its format demands.",
-    "Check the path; a damaged file is mended by writing it again with a current numpy or safetensors.",
+    "A file is missing, unreadable, or violates its format.",
+    "Check the path. Write a damaged file again with a current numpy or safetensors.",
   ),
   FILE_EXISTS: facts(
-    "The file to be written is already there.",
+    "The file to be written already exists.",
     "Choose another name, or replace it with { force: true } or --force.",
   ),
   UNSUPPORTED_DTYPE: facts(
-    "An element type that is not supported here.",
+    "The element type is not supported here.",
     "See the table of dtypes in docs/reference.md.",
   ),
   VERIFICATION_FAILED: facts(
-    "Data read back differ from what was written.",
+    "The data read back differs from what was written.",
     "Report it with the output of `cuda-ipc doctor`.",
   ),
 
   // Devices and drivers
-  INVALID_DEVICE: facts('A device name other than "host", "auto" or "cuda:N".', "Correct --device or CUDA_IPC_DEVICE."),
-  DEVICE_NOT_FOUND: facts("This process sees no such device.", "See `cuda-ipc doctor` and CUDA_VISIBLE_DEVICES."),
+  INVALID_DEVICE: facts(
+    'The device name is not "host", "auto" or "cuda:N".',
+    "Correct --device or CUDA_IPC_DEVICE.",
+  ),
+  DEVICE_NOT_FOUND: facts(
+    "This process sees no such device.",
+    "See `cuda-ipc doctor` and CUDA_VISIBLE_DEVICES.",
+  ),
   DRIVER_NOT_FOUND: facts(
     "The CUDA driver's library could not be opened.",
     'Install the NVIDIA driver, or use device "host".',
   ),
-  DRIVER_TOO_OLD: facts("The CUDA driver lacks a function that is needed.", "Install NVIDIA driver 525 or newer."),
-  UNSUPPORTED: facts("This device or system cannot do that.", "`cuda-ipc doctor` says what it can do and why."),
-  OUT_OF_MEMORY: facts("The device or the machine has not enough free memory.", "Free memory or ask for less.", true),
-  DEVICE_LOST: facts(
-    "A fault on the GPU ended this process's context.",
-    "Restart this process; memory shared with others is unharmed.",
+  DRIVER_TOO_OLD: facts(
+    "The CUDA driver lacks a required function.",
+    "Install NVIDIA driver 525 or newer.",
   ),
-  MPS_UNAVAILABLE: facts(
-    "The MPS server takes no client: it does not answer, recovers from a fault, or has as many as it may have.",
-    "Try again in a while; control.log and server.log in CUDA_MPS_LOG_DIRECTORY say why.",
+  UNSUPPORTED: facts(
+    "This device or system does not support the call.",
+    "`cuda-ipc doctor` shows what it supports and why.",
+  ),
+  OUT_OF_MEMORY: facts(
+    "The device or the machine has too little free memory.",
+    "Free memory or ask for less.",
     true,
   ),
-  CUDA_ERROR: facts("The CUDA driver refused a call.", "See the driver's own name of the error in the message."),
+  DEVICE_LOST: facts(
+    "A fault on the GPU ended this process's context.",
+    "Restart this process. Memory shared with others is unharmed.",
+  ),
+  MPS_UNAVAILABLE: facts(
+    "The MPS server takes no client: it does not answer, recovers from a fault, or is full.",
+    "Try again in a while. control.log and server.log in CUDA_MPS_LOG_DIRECTORY say why.",
+    true,
+  ),
+  CUDA_ERROR: facts(
+    "The CUDA driver refused a call.",
+    "The message has the driver's own name of the error.",
+  ),
 
   // The operating system
-  TOO_MANY_FDS: facts("The table of open files is full.", "Close something, or raise the limit (ulimit -n).", true),
+  TOO_MANY_FDS: facts(
+    "The table of open files is full.",
+    "Close something, or raise the limit (ulimit -n).",
+    true,
+  ),
   DISK_FULL: facts("No space is left on the device written to.", "Free space there.", true),
   PERMISSION_DENIED: facts(
-    "The operating system, or the hub, does not allow this to this user.",
-    "Check owner, mode and sharing of what the message names.",
+    "The operating system or the hub does not allow this user to do it.",
+    "Check the owner, mode and sharing of the object in the message.",
   ),
-  SYSTEM_ERROR: facts("A system call failed.", "See the system's own name of the error in the message."),
+  SYSTEM_ERROR: facts(
+    "A system call failed.",
+    "The message has the system's own name of the error.",
+  ),
 } as const satisfies Record<string, ErrorCodeFacts>;
 
 export type ErrorCode = keyof typeof errorCodes;

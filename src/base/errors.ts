@@ -1,6 +1,6 @@
 /**
- * The one error class for what a caller may act on, and its two kinds that carry the driver's or the system's own words.
- * Misuse by the programmer is a TypeError or RangeError and not here.
+ * The error class for failures that a caller can act on, and its subclasses for CUDA and the
+ * operating system. Programming mistakes are TypeErrors and RangeErrors instead.
  */
 import { type ErrorCode, errorCodes } from "./error-codes.js";
 
@@ -8,7 +8,7 @@ export class CudaIpcError extends Error {
   readonly code: ErrorCode;
   /**
    * One sentence that says how to fix it.
-   * WHY a property and no getter: Node prints it with the code when nobody catches the error.
+   * WHY a property and not a getter: Node then prints it for an uncaught error.
    */
   readonly remedy: string;
 
@@ -30,22 +30,29 @@ export class CudaIpcError extends Error {
   }
 }
 
-/** What the driver said. */
+/** The driver's own report. */
 interface DriverFailure {
   readonly status: number;
   readonly statusName: string;
   readonly call: string;
-  /** What to do, if more is known than the code says. */
+  /** Set if more is known than the code says. */
   readonly remedy?: string | undefined;
 }
 
-/** A call of the CUDA driver that failed, with the driver's name of the status (`CUDA_ERROR_OUT_OF_MEMORY`). */
+/**
+ * A failed call of the CUDA driver, with the driver's name of the status
+ * (`CUDA_ERROR_OUT_OF_MEMORY`).
+ */
 export class CudaError extends CudaIpcError {
   readonly status: number;
   readonly statusName: string;
   readonly call: string;
 
-  constructor(code: ErrorCode, message: string, { status, statusName, call, remedy }: DriverFailure) {
+  constructor(
+    code: ErrorCode,
+    message: string,
+    { status, statusName, call, remedy }: DriverFailure,
+  ) {
     super(code, message, { remedy });
     this.status = status;
     this.statusName = statusName;
@@ -53,7 +60,7 @@ export class CudaError extends CudaIpcError {
   }
 }
 
-/** A system call that failed, with the system's name of the error (`ENOSPC`). */
+/** A failed system call, with the system's name of the error (`ENOSPC`). */
 export class SystemError extends CudaIpcError {
   readonly errno: number;
   readonly errnoName: string;
@@ -72,18 +79,21 @@ export class SystemError extends CudaIpcError {
   }
 }
 
-// WHY on the prototypes: the first line of a stack has the name that the error had when it was
-// made.
+// WHY on the prototypes: the first line of a stack shows the name at the time of its creation.
 for (const [name, type] of Object.entries({ CudaIpcError, CudaError, SystemError })) {
-  Object.defineProperty(type.prototype, "name", { value: name, configurable: true, writable: true });
+  Object.defineProperty(type.prototype, "name", {
+    value: name,
+    configurable: true,
+    writable: true,
+  });
 }
 
-/** The message of a caught error, which need not be an `Error`. */
+/** The message of a thrown value, which need not be an `Error`. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
-/** True for an error of this project with the given code. */
+/** True for an error of this project with this code. */
 export function hasCode(error: unknown, code: ErrorCode): error is CudaIpcError {
   return error instanceof CudaIpcError && error.code === code;
 }

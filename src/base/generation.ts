@@ -1,11 +1,13 @@
-/** Numbers by which a thing is told from what was in its place before: an allocation, an event, a file. */
+/**
+ * Generation numbers tell an allocation, event or file from an earlier one with the same handle.
+ */
 
 let last = 0;
 
 /**
- * A number that is larger than all that this process got before.
- * WHY microseconds since the boot and no counter: worker threads have copies of this module and share the memory that the numbers are
- * for; what one thread frees another may get, and its number has to be the larger one there too.
+ * Returns a number that is larger than all before it in this process.
+ * WHY microseconds since the boot: each worker thread has its own copy of this module, but all
+ * share the memory. If one thread gets what another has freed, its number must be larger, too.
  */
 export function nextGeneration(): number {
   last = Math.max(last + 1, Number(process.hrtime.bigint() / 1000n));

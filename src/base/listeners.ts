@@ -1,11 +1,11 @@
-/** Those who want to be told of one kind of event, each until it is taken off. */
+/** The listeners of one event. */
 import { checkFunction } from "./option-checks.js";
 
 export class Listeners<Event> {
-  // WHY entries: the same function may be added twice, and each time is taken off by itself.
+  // WHY entries: a function that was added twice is removed once at a time.
   readonly #entries = new Set<{ readonly listener: (event: Event) => void }>();
 
-  /** Returns what takes it off again; calling that twice changes nothing. @throws TypeError */
+  /** Returns a function that removes the listener. @throws TypeError */
   add(listener: (event: Event) => void): () => void {
     checkFunction("listener", listener);
     const entry = { listener };
@@ -17,7 +17,7 @@ export class Listeners<Event> {
     this.#entries.clear();
   }
 
-  /** In the order in which they were added, without those that are taken off meanwhile. */
+  /** In the order of their addition, without those that are removed meanwhile. */
   *[Symbol.iterator](): IterableIterator<(event: Event) => void> {
     for (const { listener } of this.#entries) yield listener;
   }

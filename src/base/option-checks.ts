@@ -1,29 +1,26 @@
 /**
- * Checks the options of a public call, from one table a call: each option has a check, and an
- * unknown name that is almost a known one is refused. Errors name the option and show what was
- * found.
- *
+ * Checks the options of a public call by one table. An unknown option that resembles a known one is
+ * refused. Errors name the option and show what was found.
  * @example
- * const checkOptions = optionsOf<OpenOptions>("open()", { ...waitChecks, access: oneOf("read", "read-write") });
+ * const checkOptions = optionsOf<OpenOptions>("open()", { access: oneOf("read", "read-write") });
  */
 import { checkInteger } from "./bytes.js";
 import { didYouMean } from "./near-words.js";
-import { checkOneOf } from "./one-of.js";
 import { shownValue } from "./shown-value.js";
 
-/** Throws if the value of this option is none. It is not asked about `undefined`. */
+/** Throws if the value is invalid. It is not called for `undefined`. */
 export type Check = (option: string, value: unknown) => void;
 
-/** A check for each option: a new option without one does not compile. */
+/** One check for each option. An option without a check does not compile. */
 export type Checks<T extends object> = { readonly [Option in keyof Required<T>]: Check };
 
 export interface NeededOptions<T extends object> {
   readonly needs?: readonly (keyof T & string)[];
-  /** Options that would do, for the message. */
+  /** An example of valid options, for the message. */
   readonly such?: string;
 }
 
-/** @param call as it stands in the message: `create()` */
+/** @param call as the message shows it: `create()` */
 export function optionsOf<T extends object>(
   call: string,
   checks: Checks<T>,
@@ -36,7 +33,7 @@ export function optionsOf<T extends object>(
   };
 }
 
-/** Checks an option that is itself an object of options; errors name `option.name`. */
+/** Checks an option that is itself an object of options. Errors name it as `option.name`. */
 export function nested<T extends object>(checks: Checks<T>, needed: NeededOptions<T> = {}): Check {
   return (option, value) => tableCheck(option, `${option}.`, checks, needed)(option, value);
 }
@@ -65,14 +62,19 @@ function exampleOf(such: string): string {
   return such === "" ? "" : `, such as ${such}`;
 }
 
-// WHY others pass: one object of options often serves several calls, and each knows only some of
-// them.
-function checkSpelling(owner: string, option: string, known: readonly string[], given: object): void {
+// WHY other names pass: one object of options often serves several calls.
+function checkSpelling(
+  owner: string,
+  option: string,
+  known: readonly string[],
+  given: object,
+): void {
   const meant = didYouMean(
     option,
     known.filter((name) => !Object.hasOwn(given, name)),
   );
-  if (meant !== "") throw new TypeError(`${owner} has no option ${JSON.stringify(option)}.${meant}`);
+  if (meant !== "")
+    throw new TypeError(`${owner} has no option ${JSON.stringify(option)}.${meant}`);
 }
 
 /** @throws TypeError */
@@ -83,14 +85,16 @@ export function checkObject(what: string, value: unknown, such = ""): asserts va
 
 /** @throws TypeError */
 export function checkFunction(what: string, value: unknown): void {
-  if (typeof value !== "function") throw new TypeError(`${what} must be a function, not ${shownValue(value)}`);
+  if (typeof value !== "function")
+    throw new TypeError(`${what} must be a function, not ${shownValue(value)}`);
 }
 
 /** @throws TypeError, RangeError */
 export function checkMilliseconds(what: string, value: unknown): void {
-  const wanted = `${what} must be a number of milliseconds from 0 to Infinity, not ${shownValue(value)}`;
-  if (typeof value !== "number") throw new TypeError(wanted);
-  if (!(value >= 0)) throw new RangeError(wanted);
+  const wanted = "a number of milliseconds from 0 to Infinity";
+  const message = `${what} must be ${wanted}, not ${shownValue(value)}`;
+  if (typeof value !== "number") throw new TypeError(message);
+  if (!(value >= 0)) throw new RangeError(message);
 }
 
 /** @throws TypeError */
@@ -100,12 +104,14 @@ export function checkSignal(what: string, value: unknown): void {
 }
 
 /**
- * @throws TypeError if it is no array of numbers; what numbers these may be is said where they are
- * used
+ * Checks only the form. The code that uses the shape checks its numbers.
+ * @throws TypeError if it is not an array of numbers
  */
 export function checkShape(what: string, value: unknown): void {
   if (!Array.isArray(value)) {
-    throw new TypeError(`${what} must be an array of integers such as [2, 3], not ${shownValue(value)}`);
+    throw new TypeError(
+      `${what} must be an array of integers such as [2, 3], not ${shownValue(value)}`,
+    );
   }
   for (const [axis, length] of value.entries()) {
     if (typeof length === "number") continue;
@@ -114,7 +120,8 @@ export function checkShape(what: string, value: unknown): void {
 }
 
 export const aString: Check = (option, value) => {
-  if (typeof value !== "string") throw new TypeError(`${option} must be a string, not ${shownValue(value)}`);
+  if (typeof value !== "string")
+    throw new TypeError(`${option} must be a string, not ${shownValue(value)}`);
 };
 
 export const aBoolean: Check = (option, value) => {
@@ -131,5 +138,19 @@ export function integer(min: number, max?: number): Check {
   return (option, value) => void checkInteger(option, value as number, min, max);
 }
 
-/** Of `WaitOptions`. */
+/** The checks for `WaitOptions`. */
 export const waitChecks = { timeoutMs: checkMilliseconds, signal: checkSignal } as const;
+
+/** @throws TypeError, which names the option, the value and the choices */
+export function checkOneOf<T extends string | boolean>(
+  option: string,
+  value: T,
+  choices: readonly T[],
+): T {
+  if (choices.includes(value)) return value;
+  const wanted = choices.map((choice) => JSON.stringify(choice)).join(" or ");
+  const meant = typeof value === "string" ? didYouMean(value, choices.map(String)) : "";
+  throw new TypeError(
+    `${option} must be ${wanted}, not ${shownValue(value)}${meant === "" ? "" : `.${meant}`}`,
+  );
+}

@@ -1,37 +1,39 @@
 import { messageOf } from "./errors.js";
 /**
- * Acquire in a scope, hand over last: releases what was acquired, newest first, unless it was handed over.
- * Also the one way in which several releases are all tried before the first failure is thrown.
+ * Releases what was acquired, newest first, unless it is handed over. Several releases are all
+ * tried before the first failure is thrown.
  */
 
 export class Scope {
   readonly #releases: (() => void)[] = [];
 
-  /** Registers the release of something that was just acquired, and returns it. */
+  /** Registers the release of a new resource and returns the resource. */
   own<T>(value: T, release: (value: T) => void): T {
     this.#releases.push(() => release(value));
     return value;
   }
 
-  /** Registers a release that belongs to no value. */
+  /** Registers a release without a resource. */
   defer(release: () => void): void {
     this.#releases.push(release);
   }
 
-  /** From here on somebody else owns everything that was acquired. */
+  /** Gives everything to another owner: nothing is released here any more. */
   handOver(): void {
     this.#releases.length = 0;
   }
 
-  /** Releases everything, newest first; all are tried, then the first failure is thrown with the others attached. */
+  /**
+   * Releases everything, newest first. Tries all, then throws the first failure with the others
+   * attached.
+   */
   close(): void {
     releaseAll(this.#releases.splice(0).reverse());
   }
 }
 
 /**
- * Runs `acquire`; when it throws, everything registered in its scope is released before the error goes on.
- * What it returns belongs to the caller.
+ * Runs `acquire`. If it throws, releases everything in its scope first. The caller owns the result.
  */
 export function acquireIn<T>(acquire: (scope: Scope) => T): T {
   const scope = new Scope();
@@ -45,7 +47,7 @@ export function acquireIn<T>(acquire: (scope: Scope) => T): T {
   return result;
 }
 
-/** As `acquireIn`, for an acquisition that awaits. */
+/** As `acquireIn`, for an asynchronous acquisition. */
 export async function acquireInAsync<T>(acquire: (scope: Scope) => Promise<T>): Promise<T> {
   const scope = new Scope();
   let result: T;

@@ -1,4 +1,4 @@
-/** A value of the caller's in the words of an error message: what it is, on one short line. */
+/** Describes a caller's value on one short line of an error message. */
 
 const SHOWN_MAX = 60;
 
@@ -25,8 +25,7 @@ function shownObject(value: object): string {
   try {
     return JSON.stringify(value) ?? "an object";
   } catch {
-    // It has a cycle, or a bigint in it: its words do not matter as much as the sentence around
-    // them.
+    // It has a cycle or a bigint. Its contents matter less than the sentence around them.
     return type === "Array" ? "an array" : "an object";
   }
 }

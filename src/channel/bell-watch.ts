@@ -1,18 +1,20 @@
-/**
- * Waits for a bell on the event loop. The watch stays between waits, since whoever rings does so only for one who has said that it
- * sleeps; it keeps the process from ending only while somebody waits.
- */
+/** What wakes one end of a channel that sleeps: its bell, or the loss of its device. */
 import type { Deadline } from "../base/deadline.js";
 import { releaseAll } from "../base/scope.js";
+import type { Device } from "../gpu/device.js";
 import { silenceBell } from "../os/bell.js";
 import { FdWatch } from "../os/fd-watch.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 
+/**
+ * Waits for a bell on the event loop. The watch stays between waits, because the other side rings
+ * only for an end that sleeps. It keeps the process alive only during a wait.
+ */
 export class BellWatch {
   readonly #bell: OwnedFd;
   #watch: FdWatch | undefined;
   #waiting: { readonly heard: Promise<void>; readonly resolve: () => void } | undefined;
-  /** Whether it was heard and rings on. */
+  /** It was heard and is not silenced yet. */
   #rings = false;
 
   /** Takes over the descriptor. */
@@ -21,11 +23,12 @@ export class BellWatch {
   }
 
   /**
-   * Resolves when the bell has rung since it was silenced, or is closed. May resolve without a ring: look, and wait again.
+   * Resolves when the bell has rung since it was silenced, or is closed. It may resolve without a
+   * ring, so check your condition and wait again.
    * @throws TIMEOUT, ABORTED
    */
   heard(deadline: Deadline): Promise<void> {
-    // WHY not waited for: what it rang for since it was heard is there to be seen once it is silent.
+    // The news that it rang for can be seen after the bell is silent.
     if (this.#rings) {
       this.#silence();
       return Promise.resolve();
@@ -35,8 +38,9 @@ export class BellWatch {
     this.#watch.setAwaited(true);
     this.#waiting ??= withResolver();
     const { heard } = this.#waiting;
-    // WHY apart: most waits have no end, and whoever waits here is in a hurry once it is over.
-    if (deadline.timeoutMs === Number.POSITIVE_INFINITY && deadline.signal === undefined) return heard;
+    // Most waits have no limit. Without `race` they wake up faster.
+    if (deadline.timeoutMs === Number.POSITIVE_INFINITY && deadline.signal === undefined)
+      return heard;
     return deadline.race(heard, () => this.#giveUp());
   }
 
@@ -45,7 +49,8 @@ export class BellWatch {
   }
 
   #onRung(): void {
-    // WHY not silenced where somebody waited: that one is in a hurry. While it rings the loop calls again, where `heard` is not called before.
+    // WHY not silenced if somebody waited: that would delay the waiter. Until then the loop calls
+    // again, and `heard` silences the bell before that.
     if (this.#end()) this.#rings = true;
     else this.#silence();
   }
@@ -67,12 +72,36 @@ export class BellWatch {
     this.#watch?.setReferenced(false);
   }
 
-  /** Whether somebody waited. */
+  /** Returns true if somebody waited. */
   #end(): boolean {
     const waiting = this.#waiting;
     this.#waiting = undefined;
     waiting?.resolve();
     return waiting !== undefined;
+  }
+}
+
+/**
+ *  Wakes one end of a channel if its device is lost while it sleeps, because its bell may never
+ * ring. Only under MPS can another process cause that. Elsewhere this process's own work fails
+ * first.
+ */
+export class DeviceLossWatch {
+  readonly close: () => void;
+  #error: Error | undefined;
+
+  constructor(device: Device, wake: () => void) {
+    this.close = device.sharesContext
+      ? device.onLost((error) => {
+          this.#error = error;
+          wake();
+        })
+      : () => {};
+  }
+
+  /** @throws DEVICE_LOST if the device was lost */
+  check(): void {
+    if (this.#error !== undefined) throw this.#error;
   }
 }
 

@@ -1,20 +1,21 @@
-/** Looks on at a channel without taking part: nobody waits for it, and it takes no place. */
+/** Observes a channel without a seat. The writer does not wait for it. */
 
 import type { DType } from "../array/dtype.js";
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
-import { SharedWords } from "../gpu/shared-words.js";
+import { SharedWords } from "../gpu/order/shared-words.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { readerStates, type WhenFull, type WhenWriterGone } from "../ring/channel-layout.js";
-import { ControlWords, type WriterState } from "../ring/control-words.js";
+import { openControlFile } from "../ring/control-file.js";
+import type { ControlWords, WriterState } from "../ring/control-words.js";
 import { PageWords } from "../ring/page-words.js";
 import type { ChannelShape } from "./channel-parts.js";
 
 export interface ChannelReaderStatistics {
   readonly place: number;
-  readonly mayBeOvertaken: boolean;
+  readonly lossy: boolean;
   readonly asleep: boolean;
-  /** Its words made no sense, and the writer looks at it no more. */
+  /** Its words made no sense, so the writer ignores it. */
   readonly expelled: boolean;
   /** Messages that were committed and that it has not given back. */
   readonly behind: number;
@@ -23,9 +24,12 @@ export interface ChannelReaderStatistics {
 }
 
 export interface ChannelStatistics {
-  /** `open`: it has a writer; `awaited`: another is waited for; `closed`: it has ended; `gone`: its writer died. */
+  /**
+   * `open` has a writer, `awaited` waits for the next one, `closed` has ended, `gone` lost its
+   * writer.
+   */
   readonly writer: Exclude<WriterState, "none">;
-  /** Counts writers, from 1. */
+  /** The number of writers so far, from 1. */
   readonly writers: number;
   readonly dtype: DType;
   readonly shape: readonly number[];
@@ -50,26 +54,32 @@ export class ChannelObserver {
   #open = true;
 
   /**
-   * The descriptors, of the control file and of each page, stay the caller's.
+   * Takes the descriptors of the control file and of each page. The caller keeps them.
    * @throws INVALID_DESCRIPTOR, PROTOCOL_MISMATCH
    */
   constructor(label: string, shape: ChannelShape, fds: readonly OwnedFd[], onClose: () => void) {
     this.label = label;
     this.#shape = shape;
     this.#onClose = onClose;
-    this.#files = acquireIn((scope) => fds.map((fd) => scope.own(SharedWords.import(fd), (file) => file.release())));
+    this.#files = acquireIn((scope) =>
+      fds.map((fd) => scope.own(SharedWords.import(fd), (file) => file.release())),
+    );
     const [control, ...pages] = this.#files as [SharedWords, ...SharedWords[]];
     this.#words = acquireIn((scope) => {
       for (const file of this.#files) scope.defer(() => file.release());
-      return ControlWords.open(label, control.cpu.buffer, control.byteLength, shape);
+      return openControlFile(label, control.cpu.buffer, control.byteLength, shape);
     });
     this.#pages = pages.map((page) => new PageWords(page.cpu.buffer));
   }
 
-  /** As it is now; the counts of a busy channel are of slightly different moments. @throws CLOSED */
+  /**
+   * The state now. In a busy channel the counts are of slightly different moments. @throws CLOSED
+   */
   statistics(): ChannelStatistics {
-    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot look at channel "${this.label}": it was closed`);
-    const { dtype, shape, slots, slotBytes, metaBytesMax, readersMax, whenFull, whenWriterGone } = this.#shape;
+    if (!this.#open)
+      throw new CudaIpcError("CLOSED", `Cannot look at channel "${this.label}": it was closed`);
+    const { dtype, shape, slots, slotBytes, metaBytesMax, readersMax, whenFull, whenWriterGone } =
+      this.#shape;
     const { sequence: committed, dropped, epoch, state } = this.#words;
     return {
       writer: state === "none" ? "gone" : state,
@@ -84,8 +94,8 @@ export class ChannelObserver {
       whenWriterGone,
       committed,
       dropped,
-      readers: this.#pages.flatMap((page, place) =>
-        page.state === readerStates.attached ? [this.#reader(page, place)] : [],
+      readers: this.#pages.flatMap((page, seat) =>
+        page.state === readerStates.attached ? [this.#reader(page, seat)] : [],
       ),
     };
   }
@@ -100,13 +110,13 @@ export class ChannelObserver {
     this.close();
   }
 
-  #reader(page: PageWords, place: number): ChannelReaderStatistics {
-    const { mayBeOvertaken, asleep, released, received, missed, lease } = page;
+  #reader(page: PageWords, seat: number): ChannelReaderStatistics {
+    const { lossy, asleep, released, received, missed, lease } = page;
     return {
-      place,
-      mayBeOvertaken: mayBeOvertaken || this.#shape.whenFull === "drop-oldest",
+      place: seat,
+      lossy: lossy || this.#shape.whenFull === "drop-oldest",
       asleep: (asleep & 1) === 1,
-      expelled: lease !== 0 && this.#words.expelled(place) === lease,
+      expelled: lease !== 0 && this.#words.expelled(seat) === lease,
       behind: Math.max(0, this.#words.published - released),
       received,
       missed,

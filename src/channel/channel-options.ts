@@ -1,10 +1,19 @@
-/** What a channel is to be like, as the caller says it and as it is laid out. */
+/** The options of channels and readers, and the layout that follows from them. */
 import { type DType, parseDType } from "../array/dtype.js";
 import { arrayByteLength } from "../array/layout.js";
 import { checkInteger, roundUp } from "../base/bytes.js";
 import { limits } from "../base/limits.js";
-import { type Checks, checkShape, integer, oneOf, optionsOf } from "../base/option-checks.js";
-import { aDType } from "../gpu/option-checks.js";
+import {
+  aBoolean,
+  type Checks,
+  checkShape,
+  integer,
+  oneOf,
+  optionsOf,
+} from "../base/option-checks.js";
+import { shownValue } from "../base/shown-value.js";
+import { aDType, aStream } from "../gpu/option-checks.js";
+import type { Stream } from "../gpu/order/stream.js";
 import {
   controlByteLength,
   RANK_MAX,
@@ -13,27 +22,32 @@ import {
   whenFullPolicies,
   whenWriterGonePolicies,
 } from "../ring/channel-layout.js";
+import type { ReadFrom } from "../ring/ring-reader.js";
 import type { ChannelShape } from "./channel-parts.js";
 
 export interface ChannelOptions<D extends DType = DType> {
-  /** Of the elements of a message; `uint8` where `byteLength` is given instead of a shape. */
+  /** The dtype of the elements. With `byteLength` it is `uint8`. */
   readonly dtype?: D | undefined;
-  /** Of a message that fills its slot, which none exceeds. */
+  /** The shape of the largest message, which fills its slot. */
   readonly shape?: readonly number[] | undefined;
-  /** Instead of dtype and shape: messages of so many bytes at most. */
+  /** Instead of dtype and shape: the most bytes of a message. */
   readonly byteLength?: number | undefined;
-  /** How many messages the ring holds; 8 by default. */
+  /** Messages that the ring holds; 8 by default. */
   readonly slots?: number | undefined;
-  /** How many readers there can be at a time; 8 by default. */
+  /** The most readers at a time; 8 by default. */
   readonly readersMax?: number | undefined;
   /**
-   * What the writer does where no slot is free: `wait` for the slowest reader (default), overwrite the message that was committed first
-   * (`drop-oldest`: slow readers lose messages, and are told how many), not write the new one (`drop-newest`), or throw (`error`).
+   * What the writer does if no slot is free. `wait` waits for the slowest reader and is the
+   * default. `drop-oldest` overwrites the oldest message, and slow readers learn how many they
+   * lost. `drop-newest` drops the new message. `error` throws.
    */
   readonly whenFull?: WhenFull | undefined;
-  /** How many bytes of meta go with a message at most; 256 by default. */
+  /** The most bytes of meta of a message; 256 by default. */
   readonly metaBytesMax?: number | undefined;
-  /** What becomes of the channel without its writer: it ends (`end`, default), or readers `wait` for one who calls `resumeChannel`. */
+  /**
+   * What the channel does when its writer is gone: it ends (`end`, the default), or its readers
+   * `wait` for a process that calls `resumeChannel`.
+   */
   readonly whenWriterGone?: WhenWriterGone | undefined;
 }
 
@@ -55,19 +69,30 @@ const checkChannelOptions = optionsOf<ChannelOptions>("a channel", channelChecks
 const DEFAULTS = { slots: 8, readersMax: 8, metaBytesMax: 256 } as const;
 
 /**
- * @param alignmentBytes of the device: slots begin at multiples of it
+ * @param alignmentBytes of the device; slots begin at multiples of it
  * @throws TypeError, RangeError
  */
-export function channelShape<D extends DType>(options: ChannelOptions<D>, alignmentBytes: number): ChannelShape<D> {
+export function channelShape<D extends DType>(
+  options: ChannelOptions<D>,
+  alignmentBytes: number,
+): ChannelShape<D> {
   checkChannelOptions(options);
   const { dtype, shape } = elementsOf(options);
   const slotBytes = arrayByteLength(dtype, shape);
   checkInteger("bytes of a slot", slotBytes, 1);
-  const { slots = DEFAULTS.slots, readersMax = DEFAULTS.readersMax, metaBytesMax = DEFAULTS.metaBytesMax } = options;
+  const {
+    slots = DEFAULTS.slots,
+    readersMax = DEFAULTS.readersMax,
+    metaBytesMax = DEFAULTS.metaBytesMax,
+  } = options;
   const controlBytes = controlByteLength({ slots, metaBytesMax });
   if (controlBytes > limits.channelControlBytesMax) {
-    const found = `${slots} slots with metaBytesMax ${metaBytesMax} need ${controlBytes} bytes of control file`;
-    throw new RangeError(`${found}, at most ${limits.channelControlBytesMax} (channelControlBytesMax)`);
+    const found =
+      `${slots} slots with metaBytesMax ${metaBytesMax} need ${controlBytes} bytes of ` +
+      "control file";
+    throw new RangeError(
+      `${found}, at most ${limits.channelControlBytesMax} (channelControlBytesMax)`,
+    );
   }
   const slotStride = roundUp(slotBytes, alignmentBytes);
   checkInteger("bytes of all slots", slotStride * (slots + 1), 1);
@@ -102,3 +127,40 @@ function elementsOf<D extends DType>({
   checkInteger("axes of a slot", shape.length, 0, RANK_MAX);
   return { dtype, shape };
 }
+
+export interface ReaderOptions {
+  /**
+   * Where to begin: at the message committed last (`latest`), at the oldest one kept (`oldest`), or
+   * at the next one to come (`next`, the default).
+   */
+  readonly from?: ReadFrom | undefined;
+  /**
+   * Makes the reader lossy: the writer does not wait for it, and it loses messages if it is too
+   * slow. With "drop-oldest" every reader is lossy.
+   */
+  readonly lossy?: boolean | undefined;
+  /** The stream that works on the messages. It waits for their data and gives their slots back. */
+  readonly stream?: Stream | undefined;
+  /**
+   * The longest time, in milliseconds, for which `next` spins and blocks the event loop; 0.02 by
+   * default. Use 0 in a process that serves others, too.
+   */
+  readonly spinMs?: number | undefined;
+}
+
+/** @throws TypeError, RangeError */
+function checkSpin(option: string, value: unknown): void {
+  const message = `${option} must be a number from 0, not ${shownValue(value)}`;
+  if (typeof value !== "number") throw new TypeError(message);
+  if (!(value >= 0)) throw new RangeError(message);
+}
+
+export const readerChecks: Checks<ReaderOptions> = {
+  from: oneOf("latest", "oldest", "next"),
+  lossy: aBoolean,
+  stream: aStream,
+  spinMs: checkSpin,
+};
+
+/** The object may hold options for other parts of the call. */
+export const checkReaderOptions = optionsOf<ReaderOptions>("a reader", readerChecks);

@@ -1,32 +1,29 @@
 /**
- * Reads a channel: each message in place, in order, held until it is released. Spins a little, then sleeps until its bell is rung. With a
- * stream the GPU waits for the message's data, and the CPU does not.
+ * Reads a channel: takes each message in place and in order, and holds it until it is released.
+ * A wait spins for a moment, then sleeps until the reader's bell rings. With a stream the GPU waits
+ * for the message's data instead of the CPU.
  */
 import type { ReadableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
 import { checkNotAborted, Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
-import { lineAt, stateOf } from "../base/timeline-line.js";
-import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
 import type { Device } from "../gpu/device.js";
-import type { Stream } from "../gpu/stream.js";
-import { ImportedTimeline } from "../gpu/timeline.js";
+import { nextTurn, waitUntil } from "../gpu/order/adaptive-wait.js";
+import type { Stream } from "../gpu/order/stream.js";
 import { ringBell } from "../os/bell.js";
 import { CLAIMS, page as pageLayout } from "../ring/channel-layout.js";
 import type { ControlWords } from "../ring/control-words.js";
-import type { TakenMessage } from "../ring/held-slots.js";
 import { PageWords } from "../ring/page-words.js";
-import { RingReader } from "../ring/ring-reader.js";
-import { AdaptiveSpin } from "./adaptive-spin.js";
-import { BellWatch } from "./bell-watch.js";
+import { RingReader, type TakenMessage } from "../ring/ring-reader.js";
+import { BellWatch, DeviceLossWatch } from "./bell-watch.js";
+import { checkReaderOptions, type ReaderOptions } from "./channel-options.js";
 import type { ReaderParts } from "./channel-parts.js";
-import { FairTurns } from "./fair-turns.js";
+import { AdaptiveSpin } from "./hot/adaptive-spin.js";
+import { FairTurns } from "./hot/fair-turns.js";
+import { MessageReadiness } from "./message-readiness.js";
 import { OrderedTimeline } from "./ordered-timeline.js";
-import { checkReaderOptions, type ReaderOptions } from "./reader-options.js";
-import { ReceivedSlot } from "./received-slot.js";
-import { SleeperLoss } from "./sleeper-loss.js";
-import { SlotReturns } from "./slot-returns.js";
+import { ReceivedSlot, SlotReturns } from "./received-slot.js";
 import { readableOf, type StreamedMessage } from "./web-streams.js";
 
 const SPIN_MS = 0.02;
@@ -39,46 +36,49 @@ export class ChannelReader<D extends DType = DType> {
   readonly #parts: ReaderParts<D>;
   readonly #ring: RingReader;
   readonly #bell: BellWatch;
+  /** What this reader's streams have given back. */
   readonly #done: OrderedTimeline;
   readonly #spin: AdaptiveSpin;
   readonly #turns = new FairTurns();
   readonly #onClose: () => void;
-  readonly #loss: SleeperLoss;
-  /** Of the writer whose message came last. */
-  #ready: { readonly epoch: number; readonly timeline: ImportedTimeline } | undefined;
-  /** Taken, and its data are not there yet. */
+  readonly #loss: DeviceLossWatch;
+  readonly #readiness: MessageReadiness;
+  /** Taken, but its GPU data is not ready yet. */
   #pending: TakenMessage | undefined;
-  /** Says in a TIMEOUT of `next()` why no message came. */
+  /** Explains a TIMEOUT of `next()`. */
   readonly #why = () => (this.#open ? this.#whyEmpty() : undefined);
-  /** Whether a `next` is under way. */
+  /** A `next` is under way. */
   #isAwaited = false;
   #open = true;
 
   /**
    * Takes over the parts, unless it throws, and begins to read.
-   * @param onClose called once when it is closed and its streams are done
+   * @param onClose called once, when it is closed and its streams are done
    * @throws TypeError, RangeError, CHANNEL_CORRUPT
    */
   constructor(parts: ReaderParts<D>, options: ReaderOptions, onClose: () => void) {
     checkReaderOptions(options);
-    const { label, words, page, place, lease, roomBell } = parts;
+    const { label, words, page, seat, lease, roomBell } = parts;
     this.label = label;
     this.#control = words;
     this.stream = options.stream;
     this.#parts = parts;
     this.#onClose = onClose;
     this.#spin = new AdaptiveSpin(options.spinMs ?? SPIN_MS);
+    this.#readiness = new MessageReadiness(parts, options.stream);
     this.#ring = new RingReader(words, new PageWords(page.cpu.buffer), {
       label,
-      place,
+      seat,
       lease,
       from: options.from ?? "next",
-      mayBeOvertaken: options.mayBeOvertaken ?? false,
+      lossy: options.lossy ?? false,
       ring: () => ringBell(roomBell),
     });
     this.#bell = new BellWatch(parts.bell);
-    this.#loss = new SleeperLoss(parts.memory.buffer.device, () => this.#wakeUp());
-    this.#done = new OrderedTimeline(`${label}: done`, page.retain(), pageLayout.done, () => this.#onSettled());
+    this.#loss = new DeviceLossWatch(parts.memory.buffer.device, () => this.#wakeUp());
+    this.#done = new OrderedTimeline(`${label}: done`, page.retain(), pageLayout.done, () =>
+      this.#onSettled(),
+    );
     this.#returns = new SlotReturns(this.#ring, this.#done, {
       label,
       control: words,
@@ -99,7 +99,7 @@ export class ChannelReader<D extends DType = DType> {
     return this.#parts.memory.facts.dtype;
   }
 
-  /** Of a message that fills its slot. */
+  /** The shape of a message that fills its slot. */
   get shape(): readonly number[] {
     return this.#parts.memory.facts.shape;
   }
@@ -108,13 +108,13 @@ export class ChannelReader<D extends DType = DType> {
     return this.#control.facts.slots;
   }
 
-  /** Of one message. */
+  /** The most meta bytes of one message. */
   get metaBytesMax(): number {
     return this.#control.facts.metaBytesMax;
   }
 
-  get mayBeOvertaken(): boolean {
-    return this.#ring.mayBeOvertaken;
+  get lossy(): boolean {
+    return this.#ring.lossy;
   }
 
   /** Messages that were read. */
@@ -122,15 +122,15 @@ export class ChannelReader<D extends DType = DType> {
     return this.#ring.received;
   }
 
-  /** Messages that the writer overwrote before this reader came to them, or that died with their writer. */
+  /** Messages that were overwritten before this reader came to them, or died with their writer. */
   get missed(): number {
     return this.#ring.missed;
   }
 
   /**
-   * The next message, where it is there.
-   * @throws CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED where it holds more slots than one that may be overtaken can; where a stream
-   * has refused to give a slot back, and still does, as it does
+   * Returns the next message, or undefined if it is not there yet.
+   * @throws CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if a lossy reader holds too
+   * many slots; the error of a stream that still refuses to give a slot back
    */
   tryNext(): ReceivedSlot<D> | undefined {
     this.#checkOpen();
@@ -139,9 +139,9 @@ export class ChannelReader<D extends DType = DType> {
     for (;;) {
       const taken = this.#pending ?? this.#ring.tryTake();
       if (taken === undefined) return undefined;
-      if (taken.readyAt > 0 && !this.#order(taken)) {
+      if (taken.readyAt > 0 && !this.#isReady(taken)) {
         if (this.#pending !== undefined) return undefined;
-        // Its writer died before the data were there.
+        // Its writer died before the data was ready.
         continue;
       }
       this.#pending = undefined;
@@ -150,13 +150,14 @@ export class ChannelReader<D extends DType = DType> {
   }
 
   /**
-   * The next message; undefined once the writer has closed the channel and everything was read. One call waits at a time.
-   * @throws PEER_GONE where the writer died, once everything was read; TIMEOUT, ABORTED, DEVICE_LOST, IN_USE where another call waits,
-   * and as `tryNext`
+   * Waits for the next message. Returns undefined when the writer has closed the channel and
+   * everything was read. Only one call may wait at a time.
+   * @throws PEER_GONE if the writer died and everything was read; TIMEOUT, ABORTED, DEVICE_LOST;
+   * IN_USE if another call waits; and as `tryNext`
    */
   async next(options: WaitOptions = {}): Promise<ReceivedSlot<D> | undefined> {
     this.#checkOpen();
-    // WHY refused: it would take the messages of a call that was given up without being told.
+    // A second call could take the messages of a call that its caller has forgotten.
     if (this.#isAwaited) {
       const found = "another call waits for a message; give it a signal or a timeoutMs to end it";
       throw new CudaIpcError("IN_USE", `Cannot read channel "${this.label}": ${found}`);
@@ -168,8 +169,13 @@ export class ChannelReader<D extends DType = DType> {
       if (pause !== undefined) await pause;
       const slot = this.tryNext() ?? this.#spin.until(() => this.tryNext(), options.timeoutMs);
       if (slot !== undefined) return slot;
-      // WHY here and not in a function of its own: every further one to come back to takes its time when this one wakes.
-      const deadline = new Deadline(`read channel "${this.label}"`, options, Number.POSITIVE_INFINITY, this.#why);
+      // WHY in this function: each async function in between delays the wake-up.
+      const deadline = new Deadline(
+        `read channel "${this.label}"`,
+        options,
+        Number.POSITIVE_INFINITY,
+        this.#why,
+      );
       for (;;) {
         if (this.#hasEnded()) return undefined;
         deadline.check();
@@ -188,7 +194,7 @@ export class ChannelReader<D extends DType = DType> {
     }
   }
 
-  /** As `next` again and again. Each slot is released when the next is asked for, and where the loop is left. */
+  /** Calls `next` again and again. Each slot is released before the next one, or after the loop. */
   async *[Symbol.asyncIterator](): AsyncGenerator<ReceivedSlot<D>, void, undefined> {
     for (;;) {
       const slot = await this.next();
@@ -202,23 +208,27 @@ export class ChannelReader<D extends DType = DType> {
   }
 
   /**
-   * A stream of the messages, each copied out of its slot; `Readable.fromWeb` with `objectMode` makes one of Node's. It reads when it is read, and closes this
-   * reader at its end, where it fails and where it is cancelled.
+   * A stream of copied messages. It reads only when it is read, and closes this reader when it
+   * ends, fails or is cancelled. `Readable.fromWeb` with `objectMode` makes a Node stream of it.
    */
   toWeb(): ReadableStream<StreamedMessage<D>> {
     this.#checkOpen();
     return readableOf(this);
   }
 
-  /** Gives everything back; what streams still use, once they have done with it: until then it keeps its place. */
+  /** Gives all slots back. The reader keeps its seat until its streams are done with them. */
   close(): void {
     if (!this.#open) return;
     this.#open = false;
     this.#loss.close();
-    releaseAll([() => this.#bell.close(), () => this.#ready?.timeline.close(), () => this.#returns.close()]);
+    releaseAll([
+      () => this.#bell.close(),
+      () => this.#readiness.close(),
+      () => this.#returns.close(),
+    ]);
   }
 
-  /** Looks whether its streams have done what was still to come when it was closed. @internal */
+  /** After the close: checks whether its streams are done. @internal */
   settle(): void {
     this.#done.settle();
   }
@@ -235,61 +245,50 @@ export class ChannelReader<D extends DType = DType> {
     if (this.#isAwaited) ringBell(this.#parts.bell);
   }
 
-  /** Whether streams hold the slots, as many as a reader that may be overtaken can; they give them back in a while. */
+  /** Streams hold as many slots as a lossy reader may hold. They will give them back. */
   #isHeldUpByStreams(): boolean {
     return !this.#ring.mayHoldMore && this.#ring.heldCount < CLAIMS;
   }
 
-  /** Whether the message's data are there for who asks next; keeps it as pending where they are not, and gives it up where they never will be. */
-  #order(taken: TakenMessage): boolean {
+  /**
+   * True if the data is ready. Otherwise keeps the message pending, or drops it if its writer died.
+   */
+  #isReady(taken: TakenMessage): boolean {
     this.#pending = taken;
-    const ready = this.#readyOf(taken);
-    const { value, ended } = stateOf(lineAt(this.#parts.control.cpu, ready.byteOffset));
-    if (value >= BigInt(taken.readyAt)) return true;
-    if (ended) {
+    const readiness = this.#readiness.of(taken);
+    if (readiness === "lost") {
       this.#pending = undefined;
       this.#ring.lose(taken);
-    } else if (this.stream !== undefined) {
-      this.stream.wait(ready, taken.readyAt);
-      return true;
     }
-    return false;
+    return readiness === "ready";
   }
 
-  #readyOf({ epoch }: TakenMessage): ImportedTimeline {
-    if (this.#ready?.epoch === epoch) return this.#ready.timeline;
-    this.#ready?.timeline.close();
-    const { control, words } = this.#parts;
-    const timeline = new ImportedTimeline(`${this.label}: ready`, control.retain(), words.readyOffset(epoch));
-    this.#ready = { epoch, timeline };
-    return timeline;
-  }
-
-  /** What to wait for where there is no message, asleep or not. */
+  /** Resolves when there may be a message. */
   #change(deadline: Deadline): Promise<void> {
     if (this.#isHeldUpByStreams()) return this.#until(() => !this.#isHeldUpByStreams(), deadline);
     const pending = this.#pending;
-    // WHY asked before its data: `tryNext` may have given it out meanwhile, or given it up.
-    if (pending !== undefined) return this.#until(() => this.#pending !== pending || this.#order(pending), deadline);
+    // `tryNext` may have returned or dropped the message meanwhile, so compare before the check.
+    if (pending !== undefined)
+      return this.#until(() => this.#pending !== pending || this.#isReady(pending), deadline);
     this.#ring.fallAsleep();
-    // WHY asked again: a message may have come before its writer could see that this side sleeps.
+    // A message may have come before its writer could see that this reader sleeps.
     return this.#hasNews() ? nextTurn() : this.#bell.heard(deadline);
   }
 
   #until(isOver: () => boolean, deadline: Deadline): Promise<void> {
-    return waitUntil(() => this.#isInterrupted() || isOver(), deadline, undefined, this.device);
-  }
-
-  #isInterrupted(): boolean {
-    return !this.#open || this.#returns.isRefused;
+    const isInterrupted = () => !this.#open || this.#returns.isRefused;
+    return waitUntil(() => isInterrupted() || isOver(), deadline, undefined, this.device);
   }
 
   #whyEmpty(): string {
     const { state, sequence } = this.#control;
-    if (this.#isHeldUpByStreams()) return `streams hold ${this.#ring.heldCount} slots, as many as this reader can have`;
-    if (this.#pending !== undefined) return "a stream of the writer is still at work on the next message";
+    if (this.#isHeldUpByStreams())
+      return `streams hold ${this.#ring.heldCount} slots, as many as this reader can have`;
+    if (this.#pending !== undefined)
+      return "a stream of the writer is still at work on the next message";
     if (state === "awaited") return "its writer is gone, and no other one has come yet";
-    return `its writer has committed nothing more, ${sequence} ${sequence === 1 ? "message" : "messages"} in all`;
+    const count = sequence === 1 ? "1 message" : `${sequence} messages`;
+    return `its writer has committed nothing more, ${count} in all`;
   }
 
   #hasNews(): boolean {
@@ -298,14 +297,14 @@ export class ChannelReader<D extends DType = DType> {
   }
 
   /**
-   * Whether everything was read, and the writer has closed the channel.
-   * @throws PEER_GONE where it died
+   * True if the writer has closed the channel and everything was read.
+   * @throws PEER_GONE if the writer died and everything was read
    */
   #hasEnded(): boolean {
     const { state } = this.#control;
     if (this.#pending !== undefined || this.#isHeldUpByStreams()) return false;
     if (state === "open" || state === "awaited") return false;
-    // SYNC: after the state, so that a message before the end is not passed over.
+    // SYNC: after the state. Otherwise a message that came just before the end would be lost.
     if (this.#ring.hasNext) return false;
     if (state === "closed") return true;
     throw new CudaIpcError(
@@ -315,6 +314,7 @@ export class ChannelReader<D extends DType = DType> {
   }
 
   #checkOpen(): void {
-    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot read channel "${this.label}": it was closed`);
+    if (!this.#open)
+      throw new CudaIpcError("CLOSED", `Cannot read channel "${this.label}": it was closed`);
   }
 }

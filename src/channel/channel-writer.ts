@@ -1,6 +1,7 @@
 /**
- * Writes to a channel: one slot at a time is lent, filled and committed. What happens where no slot is free is the channel's policy; what
- * waits for whom on a GPU is said to the streams, and the CPU waits for none of them.
+ *  Writes to a channel: one slot at a time is lent, filled and committed. The channel's `whenFull`
+ * decides what happens if no slot is free. Streams wait for each other on the GPU, and the CPU
+ * waits for none of them.
  */
 import type { WritableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
@@ -8,24 +9,20 @@ import { checkInteger } from "../base/bytes.js";
 import { checkNotAborted, Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { optionsOf, waitChecks } from "../base/option-checks.js";
-import { retryPause } from "../base/retry-pause.js";
 import { releaseAll } from "../base/scope.js";
-import { nextTurn, waitUntil } from "../gpu/adaptive-wait.js";
 import type { Device } from "../gpu/device.js";
-import type { Stream } from "../gpu/stream.js";
+import { nextTurn, waitUntil } from "../gpu/order/adaptive-wait.js";
+import type { Stream } from "../gpu/order/stream.js";
 import { ringBell } from "../os/bell.js";
 import { page, type WhenFull } from "../ring/channel-layout.js";
 import { PageWords } from "../ring/page-words.js";
 import { RingWriter } from "../ring/ring-writer.js";
-import { BellWatch } from "./bell-watch.js";
+import { BellWatch, DeviceLossWatch } from "./bell-watch.js";
 import type { WriterParts } from "./channel-parts.js";
-import { FairTurns } from "./fair-turns.js";
-import { FilledSlots } from "./filled-slots.js";
-import type { LoanedSlot, LoanOptions } from "./loaned-slot.js";
+import { FairTurns } from "./hot/fair-turns.js";
+import { type LoanedSlot, type LoanOptions, SlotLoans } from "./loaned-slot.js";
 import { checkStream, enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
-import { ReaderWords, type WhoReads } from "./reader-words.js";
-import { SleeperLoss } from "./sleeper-loss.js";
-import { SlotLoans } from "./slot-loans.js";
+import { ReaderRoster, type WhoReads } from "./reader-roster.js";
 import { type StreamableMessage, writableOf } from "./web-streams.js";
 
 const checkWaitOptions = optionsOf<WaitOptions>("waitForReaders()", waitChecks);
@@ -34,40 +31,45 @@ export class ChannelWriter<D extends DType = DType> {
   readonly label: string;
   readonly #parts: WriterParts<D>;
   readonly #ring: RingWriter;
+  /** What this writer's streams have finished. */
   readonly #ready: OrderedTimeline;
   readonly #room: BellWatch;
   readonly #onClose: () => void;
-  readonly #loss: SleeperLoss;
-  readonly #filled: FilledSlots;
+  readonly #loss: DeviceLossWatch;
   readonly #loans: SlotLoans<D>;
-  readonly #readerWords: ReaderWords;
+  readonly #roster: ReaderRoster;
   readonly #turns = new FairTurns();
-  /** Whether a loan is under way. */
+  /** A `loan` is under way. */
   #isAwaited = false;
-  /** When it was closed. */
+  /** As it was at the close. */
   #dropped = 0;
   #open = true;
   #endsChannel = true;
 
   /**
-   * Takes over the parts, of a new channel or of one that this writer goes on with.
-   * @param onClose called once when it is closed and its streams are done
-   * @param whoReads for the words of errors
+   * Takes over the parts of a new channel, or of one that this writer continues.
+   * @param onClose called once, when it is closed and its streams are done
+   * @param whoReads names the readers in errors
    */
-  constructor(parts: WriterParts<D>, onClose: () => void, whoReads: WhoReads = async () => new Map()) {
-    const { label, words, control, places, roomBell } = parts;
+  constructor(
+    parts: WriterParts<D>,
+    onClose: () => void,
+    whoReads: WhoReads = async () => new Map(),
+  ) {
+    const { label, words, control, seats, roomBell } = parts;
     this.label = label;
     this.#parts = parts;
     this.#onClose = onClose;
-    this.#readerWords = new ReaderWords(whoReads);
-    const pages = places.map(({ page }) => new PageWords(page.cpu.buffer));
-    this.#ring = new RingWriter(words, pages, (place) => this.#ringFor(place));
+    const pages = seats.map(({ page }) => new PageWords(page.cpu.buffer));
+    this.#ring = new RingWriter(words, pages, (seat) => this.#ringFor(seat));
+    this.#roster = new ReaderRoster(() => (this.#open ? this.#ring.liveReaders() : []), whoReads);
     this.#room = new BellWatch(roomBell);
-    this.#loss = new SleeperLoss(parts.memory.buffer.device, () => ringBell(roomBell));
+    this.#loss = new DeviceLossWatch(parts.memory.buffer.device, () => ringBell(roomBell));
     const line = words.readyOffset(words.epoch);
-    this.#ready = new OrderedTimeline(`${label}: ready`, control.retain(), line, () => this.#onSettled());
-    this.#filled = new FilledSlots(this.#ready, words.facts.slots);
-    this.#loans = new SlotLoans(parts, this.#ring, this.#filled);
+    this.#ready = new OrderedTimeline(`${label}: ready`, control.retain(), line, () =>
+      this.#onSettled(),
+    );
+    this.#loans = new SlotLoans(parts, this.#ring, this.#ready);
   }
 
   get device(): Device {
@@ -86,12 +88,12 @@ export class ChannelWriter<D extends DType = DType> {
     return this.#parts.words.facts.whenFull;
   }
 
-  /** Readers that are there now: those that closed, died or were expelled do not count. */
+  /** The readers attached now, without those that closed, died or were expelled. */
   get readers(): number {
     return this.#open ? this.#ring.liveReaders().length : 0;
   }
 
-  /** Messages that were not written since no slot was free. */
+  /** Messages that were not written because no slot was free. */
   get dropped(): number {
     return this.#open ? this.#parts.words.dropped : this.#dropped;
   }
@@ -102,10 +104,12 @@ export class ChannelWriter<D extends DType = DType> {
   }
 
   /**
-   * A slot to be filled, at once: undefined where none is free (and with "drop-newest" the message is counted as dropped). One slot is lent
-   * at a time. Without a stream, a slot on which a reader's stream, or the one that filled it last, is still at work is not free: the CPU would
-   * have to wait. With one it is, and the stream waits; but for what readers that may be overtaken hold.
-   * @throws CLOSED, IN_USE where another slot is lent or waited for
+   * Lends a slot at once. Returns undefined if none is free; with "drop-newest" the message then
+   * counts as dropped. One slot is lent at a time.
+   *
+   * Without a stream, a slot that a stream still reads or fills counts as taken. With a stream it
+   * counts as free, and your stream waits. A slot that a lossy reader holds always counts as taken.
+   * @throws CLOSED; IN_USE if another slot is lent or waited for
    */
   tryLoan(options: { readonly stream?: Stream | undefined } = {}): LoanedSlot<D> | undefined {
     this.#checkMayLoan();
@@ -115,10 +119,11 @@ export class ChannelWriter<D extends DType = DType> {
   }
 
   /**
-   * A slot to be filled. Where none is free: waits ("wait"; "drop-oldest" only where readers hold every slot), throws CHANNEL_FULL
-   * ("error"), or lends memory that nobody sees ("drop-newest"). What is free is as with `tryLoan`.
-   * @throws CLOSED, IN_USE where another slot is lent or waited for, TIMEOUT, ABORTED, CHANNEL_FULL; DEVICE_LOST if the device is lost
-   * meanwhile
+   * Lends a slot. If none is free, `whenFull` decides: "wait" waits, "drop-oldest" waits only if
+   * readers hold every slot, "error" throws, and "drop-newest" lends memory that no reader sees.
+   * Which slots are free is as with `tryLoan`.
+   * @throws CLOSED, TIMEOUT, ABORTED, CHANNEL_FULL; IN_USE if another slot is lent or waited for;
+   * DEVICE_LOST if the device is lost meanwhile
    */
   async loan(options: LoanOptions = {}): Promise<LoanedSlot<D>> {
     this.#checkMayLoan();
@@ -138,36 +143,25 @@ export class ChannelWriter<D extends DType = DType> {
   }
 
   /**
-   * Resolves once the channel has this many readers, such as before the first message. Without a
-   * time limit it waits for as long as that takes.
+   * Resolves when the channel has this many readers. Waits without a limit unless you pass
+   * `timeoutMs`.
    * @throws TIMEOUT, which names the readers that came; ABORTED, CLOSED; RangeError for more than
-   * can come
+   * `readersMax`
    */
   async waitForReaders(count: number, options: WaitOptions = {}): Promise<void> {
     checkWaitOptions(options);
-    const { readersMax } = this.#parts.words.facts;
-    checkInteger("count", count, 0, readersMax);
-    const attempt = `wait for ${count} ${count === 1 ? "reader" : "readers"} of channel "${this.label}"`;
+    checkInteger("count", count, 0, this.#parts.words.facts.readersMax);
+    const readers = count === 1 ? "1 reader" : `${count} readers`;
+    const attempt = `wait for ${readers} of channel "${this.label}"`;
     checkNotAborted(attempt, options);
     const deadline = new Deadline(attempt, options, Number.POSITIVE_INFINITY);
-    for (;;) {
-      this.#checkOpen();
-      if (this.readers >= count) return;
-      try {
-        // WHY: nothing rings when a reader comes.
-        await retryPause(deadline);
-      } catch (error) {
-        if (!hasCode(error, "TIMEOUT") || !this.#open) throw error;
-        const readers = this.#ring.liveReaders();
-        const came = readers.length === 0 ? "" : `: ${await this.#readerWords.present(readers)}`;
-        throw deadline.timedOut(`${readers.length} of ${count} came${came}`);
-      }
-    }
+    await this.#roster.arrived(count, deadline, () => this.#checkOpen());
   }
 
   /**
-   * Ends the channel: readers get what was committed, and then the end. Where it waits for writers, the next one goes on instead. What is
-   * lent is given back. Streams may still have messages to finish: the memory is kept until they have.
+   * Ends the channel: readers get all committed messages and then the end. With
+   * `whenWriterGone: "wait"` the channel waits for the next writer instead. A lent slot is given
+   * back. The memory stays until streams have finished their messages.
    */
   close(): void {
     if (!this.#open) return;
@@ -175,7 +169,7 @@ export class ChannelWriter<D extends DType = DType> {
     this.#close();
   }
 
-  /** Ends the channel, also where it would wait for another writer. */
+  /** Ends the channel, also with `whenWriterGone: "wait"`. */
   end(): void {
     if (!this.#open) return;
     this.#endsChannel = true;
@@ -187,8 +181,9 @@ export class ChannelWriter<D extends DType = DType> {
   }
 
   /**
-   * A stream that sends what is written to it, each chunk as a message; `Writable.fromWeb` with `objectMode` makes one of Node's. It waits for slots as `loan`
-   * does, and closes this writer at its end, where it fails and where it is aborted.
+   * A stream that sends each chunk as a message and waits for slots as `loan` does. It closes this
+   * writer when it ends, fails or is aborted. `Writable.fromWeb` with `objectMode` makes a Node
+   * stream of it.
    */
   toWeb(): WritableStream<StreamableMessage<D>> {
     this.#checkOpen();
@@ -196,50 +191,59 @@ export class ChannelWriter<D extends DType = DType> {
   }
 
   /**
-   * Looks whether its streams have done what was still to come when it was closed.
+   * After the close: checks whether its streams are done.
    * @internal
    */
   settle(): void {
     this.#ready.settle();
   }
 
-  /** Undefined where no slot is free by now. */
+  /** Returns undefined if no slot is free. */
   #reserve(stream: Stream | undefined): LoanedSlot<D> | undefined {
     const ring = this.#ring;
     if (!ring.reserve() || !this.#orderAfterOthers(stream)) return undefined;
-    const { slot } = ring;
-    return stream === undefined ? this.#loans.lendSlot(slot) : this.#loans.lend({ slot, stream, dropped: false });
+    return this.#loans.lend(ring.slot, stream);
   }
 
-  /** Sees to it that the slot is written to after all who use it on a GPU; false where the CPU would have to wait for them. */
+  /**
+   * Makes the stream wait for all GPU work on the slot. Returns false if the CPU would have to
+   * wait.
+   */
   #orderAfterOthers(stream: Stream | undefined): boolean {
-    if (!this.#filled.any && !this.#ring.anyGpuReleases) return true;
-    let ordered = this.#filled.orderAfter(this.#ring.slot, stream);
-    this.#ring.pendingReleases((place, value) => {
-      const words = this.#parts.places[place]?.page;
-      if (stream === undefined || words === undefined) ordered = false;
+    if (!this.#loans.usesStreams && !this.#ring.anyGpuReleases) return true;
+    let isOrdered = this.#loans.orderAfterFilling(this.#ring.slot, stream);
+    this.#ring.pendingReleases((seat, value) => {
+      const words = this.#parts.seats[seat]?.page;
+      if (stream === undefined || words === undefined) isOrdered = false;
       else enqueueWait(stream, words, page.done, value);
     });
-    return ordered;
+    return isOrdered;
   }
 
   async #whenFull(options: LoanOptions): Promise<LoanedSlot<D>> {
     const { whenFull, slots } = this;
-    if (whenFull === "drop-newest") return this.#loans.lend({ slot: slots, stream: options.stream, dropped: true });
+    if (whenFull === "drop-newest") return this.#loans.lendDropped(slots, options.stream);
     if (whenFull === "error") {
       const found = `all of its ${slots} slots are taken`;
       throw new CudaIpcError("CHANNEL_FULL", `Cannot write to channel "${this.label}": ${found}`);
     }
-    const deadline = new Deadline(`write to channel "${this.label}"`, options, Number.POSITIVE_INFINITY);
-    const streamsAreDone = () => !this.#open || !this.#ring.reserve() || this.#orderAfterOthers(options.stream);
+    const deadline = new Deadline(
+      `write to channel "${this.label}"`,
+      options,
+      Number.POSITIVE_INFINITY,
+    );
+    const streamsAreDone = () =>
+      !this.#open || !this.#ring.reserve() || this.#orderAfterOthers(options.stream);
     for (;;) {
       try {
         deadline.check();
-        // WHY two ways: readers ring, streams cannot.
+        // Readers ring when they release a slot. Streams cannot, so poll for them.
         if (this.#ring.reserve()) await waitUntil(streamsAreDone, deadline, undefined, this.device);
         else await this.#readersMadeRoom(deadline);
       } catch (error) {
-        throw hasCode(error, "TIMEOUT") && this.#open ? deadline.timedOut(await this.#whyFull()) : error;
+        throw hasCode(error, "TIMEOUT") && this.#open
+          ? deadline.timedOut(await this.#whyFull())
+          : error;
       }
       this.#checkOpen();
       this.#loss.check();
@@ -250,34 +254,31 @@ export class ChannelWriter<D extends DType = DType> {
 
   async #whyFull(): Promise<string> {
     if (this.#ring.reserve()) return "streams that use the next slot have not finished with it";
-    return await this.#readerWords.late(this.#ring.liveReaders(), this.slots);
+    return await this.#roster.late(this.slots);
   }
 
   async #readersMadeRoom(deadline: Deadline): Promise<void> {
     this.#ring.fallAsleep();
     try {
-      // WHY asked again: a reader may have given a slot back before it could see that this side sleeps.
+      // A reader may have released a slot before it could see that this writer sleeps.
       if (this.#ring.reserve()) await nextTurn();
-      // WHY asked again and again: a stream that gives a slot back cannot ring.
-      else if (this.#isHeldByStreams()) {
-        await waitUntil(() => !this.#open || this.#ring.reserve(), deadline, undefined, this.device);
+      // A stream that gives a slot back cannot ring, so poll.
+      else if (this.#ring.isHeldByStreams) {
+        await waitUntil(
+          () => !this.#open || this.#ring.reserve(),
+          deadline,
+          undefined,
+          this.device,
+        );
       } else await this.#room.heard(deadline);
     } finally {
-      // SAFETY: the words are unmapped where it was closed.
+      // SAFETY: after a close the words are unmapped.
       if (this.#open) this.#ring.wakeUp();
     }
   }
 
-  #isHeldByStreams(): boolean {
-    let isHeld = false;
-    this.#ring.pendingHolds(() => {
-      isHeld = true;
-    });
-    return isHeld;
-  }
-
-  #ringFor(place: number): void {
-    const parts = this.#parts.places[place];
+  #ringFor(seat: number): void {
+    const parts = this.#parts.seats[seat];
     if (parts !== undefined) ringBell(parts.bell);
   }
 
@@ -297,20 +298,23 @@ export class ChannelWriter<D extends DType = DType> {
     ]);
   }
 
-  /** Its streams have signalled all that they will. */
+  /** Its streams have signalled for the last time. */
   #onSettled(): void {
     if (!this.#endsChannel) this.#parts.words.setState("awaited");
     releaseAll([() => this.#ring.wake(), () => this.#parts.close(), this.#onClose]);
   }
 
   #checkOpen(): void {
-    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot write to channel "${this.label}": it was closed`);
+    if (!this.#open)
+      throw new CudaIpcError("CLOSED", `Cannot write to channel "${this.label}": it was closed`);
   }
 
   #checkMayLoan(): void {
     this.#checkOpen();
     if (!this.#loans.isLent && !this.#isAwaited) return;
-    const found = this.#isAwaited ? "another one is waited for" : "another one is lent; commit or close it first";
+    const found = this.#isAwaited
+      ? "another one is waited for"
+      : "another one is lent; commit or close it first";
     throw new CudaIpcError("IN_USE", `Cannot lend a slot of channel "${this.label}": ${found}`);
   }
 }

@@ -1,73 +1,68 @@
-/** A slot that the writer may fill: committed once, or given back as if it had never been asked for. */
+/** The slot that a writer has lent: filled, then committed once or given back unused. */
+// WHY imported: the global is looked up anew at each use.
+import { performance } from "node:perf_hooks";
 import type { DType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
-import type { DeviceArray } from "../gpu/device-array.js";
-import type { Stream } from "../gpu/stream.js";
-import type { Meta } from "./message-meta.js";
-import type { SlotMemory } from "./slot-memory.js";
+import type { DeviceArray } from "../gpu/arrays/device-array.js";
+import type { Stream } from "../gpu/order/stream.js";
+import { flags } from "../ring/channel-layout.js";
+import type { RingWriter } from "../ring/ring-writer.js";
+import type { WriterParts } from "./channel-parts.js";
+import { encodeMeta, type Meta, writeMeta } from "./message-meta.js";
+import { checkStream, type OrderedTimeline } from "./ordered-timeline.js";
+import { type SlotMemory, sizeOfMessage } from "./slot-memory.js";
 
 export interface LoanOptions extends WaitOptions {
   /**
-   * The slot is filled by this stream: it waits on the GPU for readers whose streams still use the slot. Without one it is the CPU that
-   * waits for them. Give the same stream to `commit`.
+   * The stream that fills the slot. It waits on the GPU for readers whose streams still use the
+   * slot. Without a stream the CPU waits for them. Pass the same stream to `commit`.
    */
   readonly stream?: Stream | undefined;
 }
 
 export interface CommitOptions {
-  /** Bytes, or a value that travels as JSON; at most the channel's `metaBytesMax`. */
+  /** Bytes, or a value that travels as JSON; at most the channel's `metaBytesMax` bytes. */
   readonly meta?: Meta | undefined;
-  /** The message is there once this stream has done what was given to it by now. Without one it is there at once. */
+  /**
+   * The message is ready when this stream has finished the work it was given by now. Without a
+   * stream it is ready at once.
+   */
   readonly stream?: Stream | undefined;
-  /** Of a message that does not fill its slot: its shape, of the channel's dtype. */
+  /** The shape of a message that does not fill its slot, in elements of the channel's dtype. */
   readonly shape?: readonly number[] | undefined;
-  /** The same in bytes, a whole number of elements, for a message without a shape of its own. */
+  /** The bytes of a message without a shape of its own; a whole number of elements. */
   readonly byteLength?: number | undefined;
 }
 
-/** What the readers are told of a message, but for what only its commit tells. */
-export interface PreparedMessage {
+const WHOLE_SLOT: CommitOptions = {};
+const TIME_ORIGIN_MS = performance.timeOrigin;
+
+/** What a commit tells the readers, before the sequence number and the time are known. */
+interface PreparedMessage {
   readonly byteLength: number;
   readonly readyAt: number;
   readonly flags: number;
   readonly metaBytes: number;
 }
 
-const WHOLE_SLOT: CommitOptions = {};
-
-/** What a slot asks of its writer. */
-export interface LoanOwner {
-  readonly label: string;
-  /** Does all that can be refused. */
-  prepare(loan: Loan, options: CommitOptions): PreparedMessage;
-  /** Sends what was prepared, and returns its sequence number; undefined where it is dropped. */
-  send(loan: Loan, message: PreparedMessage): number | undefined;
-  abort(loan: Loan): void;
-}
-
-export interface Loan {
+interface Loan {
   readonly slot: number;
-  /** What was given to `loan`: work of this stream may already write to the slot. */
+  /** The stream that was passed to `loan`. Its work may already write to the slot. */
   readonly stream: Stream | undefined;
   readonly dropped: boolean;
 }
 
-/** Whether nothing is said of a message: it fills its slot, and is there at once. */
-export function isWholeSlot(options: CommitOptions): boolean {
-  return options === WHOLE_SLOT;
-}
-
 export class LoanedSlot<D extends DType = DType> {
   readonly #loan: Loan;
-  readonly #owner: LoanOwner;
+  readonly #loans: SlotLoans<D>;
   readonly #memory: SlotMemory<D>;
   #array: DeviceArray<D> | undefined;
   #open = true;
 
   /** Use `writer.loan()`. */
-  constructor(owner: LoanOwner, memory: SlotMemory<D>, loan: Loan) {
-    this.#owner = owner;
+  constructor(loans: SlotLoans<D>, memory: SlotMemory<D>, loan: Loan) {
+    this.#loans = loans;
     this.#memory = memory;
     this.#loan = loan;
   }
@@ -76,12 +71,12 @@ export class LoanedSlot<D extends DType = DType> {
     return this.#open;
   }
 
-  /** Whether nobody will see it: every slot was taken, and the channel drops the newest. What is written to it goes nowhere. */
+  /** True if no reader will see it, because every slot was taken and whenFull is "drop-newest". */
   get willBeDropped(): boolean {
     return this.#loan.dropped;
   }
 
-  /** The whole slot, to be filled. It ends with the slot. */
+  /** The whole slot as an array. It closes with the slot. */
   get array(): DeviceArray<D> {
     this.#checkOpen("use");
     this.#array ??= this.#memory.array(this.#loan.slot, undefined);
@@ -89,7 +84,8 @@ export class LoanedSlot<D extends DType = DType> {
   }
 
   /**
-   * The whole slot as bytes, on the host device. Nothing holds back who goes on writing to them after the commit.
+   * The whole slot as bytes, on the host device. Do not write to them after the commit: nothing
+   * stops you.
    * @throws UNSUPPORTED on a GPU
    */
   get bytes(): Uint8Array {
@@ -98,23 +94,23 @@ export class LoanedSlot<D extends DType = DType> {
   }
 
   /**
-   * Hands the message to the readers. Returns its sequence number, or undefined where it was dropped.
-   * Where it throws, nothing was sent, and the slot can still be committed.
-   * @throws CLOSED where it was committed before or its scope has ended, MESSAGE_TOO_LARGE, RangeError
+   * Sends the message to the readers. Returns its sequence number, or undefined if it was dropped.
+   * If it throws, nothing was sent and you can commit the slot again.
+   * @throws CLOSED if it was committed or given back before; MESSAGE_TOO_LARGE, RangeError
    */
   commit(options: CommitOptions = WHOLE_SLOT): number | undefined {
     this.#checkOpen("commit");
-    const message = this.#owner.prepare(this.#loan, options);
-    // WHY before: once it is sent it must not be sent again, whatever fails then.
+    const message = this.#loans.prepare(this.#loan, options);
+    // WHY first: a message must not be sent a second time, even if sending fails half-way.
     this.#end();
-    return this.#owner.send(this.#loan, message);
+    return this.#loans.send(this.#loan, message);
   }
 
-  /** Gives the slot back without a message; nothing where it was committed. */
+  /** Gives the slot back without a message. Does nothing after `commit`. */
   close(): void {
     if (!this.#open) return;
     this.#end();
-    this.#owner.abort(this.#loan);
+    this.#loans.abort(this.#loan);
   }
 
   [Symbol.dispose](): void {
@@ -130,7 +126,135 @@ export class LoanedSlot<D extends DType = DType> {
     if (this.#open) return;
     throw new CudaIpcError(
       "CLOSED",
-      `Cannot ${verb} a slot of channel "${this.#owner.label}": it was committed or given back`,
+      `Cannot ${verb} a slot of channel "${this.#loans.label}": it was committed or given back`,
     );
+  }
+}
+
+/** The loans of one writer, one at a time. It sends, drops or passes over their messages. */
+export class SlotLoans<D extends DType = DType> {
+  readonly label: string;
+  readonly #parts: WriterParts<D>;
+  readonly #ring: RingWriter;
+  readonly #ready: OrderedTimeline;
+  readonly #epoch: number;
+  readonly #wholeSlot: PreparedMessage;
+  /** WHY kept: otherwise each message would allocate one more object. */
+  readonly #byCpu: (Loan | undefined)[] = [];
+  /** What `ready` must reach for each slot; undefined until a stream fills a slot. */
+  #filledAt: Float64Array | undefined;
+  #lent: LoanedSlot<D> | undefined;
+
+  /** @param ready the timeline of what the writer's streams have finished */
+  constructor(parts: WriterParts<D>, ring: RingWriter, ready: OrderedTimeline) {
+    const { label, words } = parts;
+    this.label = label;
+    this.#parts = parts;
+    this.#ring = ring;
+    this.#ready = ready;
+    this.#epoch = words.epoch;
+    this.#wholeSlot = { byteLength: words.facts.slotBytes, readyAt: 0, flags: 0, metaBytes: 0 };
+  }
+
+  get isLent(): boolean {
+    return this.#lent !== undefined;
+  }
+
+  /** A stream has filled a slot before. */
+  get usesStreams(): boolean {
+    return this.#filledAt !== undefined;
+  }
+
+  lend(slot: number, stream: Stream | undefined): LoanedSlot<D> {
+    if (stream !== undefined) return this.#lend({ slot, stream, dropped: false });
+    this.#byCpu[slot] ??= { slot, stream: undefined, dropped: false };
+    return this.#lend(this.#byCpu[slot]);
+  }
+
+  /** Lends memory that no reader sees. */
+  lendDropped(slot: number, stream: Stream | undefined): LoanedSlot<D> {
+    return this.#lend({ slot, stream, dropped: true });
+  }
+
+  /**
+   * Makes the stream wait for the stream that filled the slot before. Returns false if the CPU
+   * would have to wait.
+   */
+  orderAfterFilling(slot: number, stream: Stream | undefined): boolean {
+    const filledAt = this.#filledAt?.[slot] ?? 0;
+    if (filledAt === 0) return true;
+    if (stream === undefined) return this.#ready.timeline.reached(filledAt);
+    this.#ready.waitOn(stream, filledAt);
+    return true;
+  }
+
+  /** Takes back the slot that is lent. */
+  close(): void {
+    this.#lent?.close();
+  }
+
+  /** Does everything that can fail, and sends nothing. */
+  prepare(loan: Loan, options: CommitOptions): PreparedMessage {
+    // Most messages fill their slot and have no options, so they skip all checks below.
+    if (options === WHOLE_SLOT && loan.stream === undefined && !this.usesStreams)
+      return this.#wholeSlot;
+    const { words } = this.#parts;
+    const { dropped, slot, stream: filledBy } = loan;
+    const stream = checkStream(options.stream) ?? filledBy;
+    const { byteLength, shape } = sizeOfMessage(this.label, this.#parts.memory.facts, options);
+    const { metaBytesMax } = words.facts;
+    const meta =
+      options.meta === undefined ? undefined : encodeMeta(this.label, options.meta, metaBytesMax);
+    if (dropped) return this.#wholeSlot;
+    let found = meta === undefined ? 0 : writeMeta(words, slot, meta);
+    if (shape !== undefined) {
+      words.setShape(slot, shape);
+      found |= flags.shaped;
+    }
+    const readyAt = stream === undefined ? 0 : this.#fillByStream(slot, stream);
+    if (stream === undefined && this.#filledAt !== undefined) this.#filledAt[slot] = 0;
+    const metaBytes = meta?.bytes.byteLength ?? 0;
+    return { byteLength, readyAt, flags: found, metaBytes };
+  }
+
+  /** Returns the sequence number; undefined if the message is dropped. */
+  send(loan: Loan, message: PreparedMessage): number | undefined {
+    this.#lent = undefined;
+    if (loan.dropped) {
+      this.#ring.drop();
+      return undefined;
+    }
+    const { byteLength, readyAt, flags: found, metaBytes } = message;
+    const timestampMs = TIME_ORIGIN_MS + performance.now();
+    return this.#ring.commit({
+      timestampMs,
+      byteLength,
+      readyAt,
+      epoch: this.#epoch,
+      flags: found,
+      metaBytes,
+    });
+  }
+
+  abort({ stream, slot, dropped }: Loan): void {
+    this.#lent = undefined;
+    if (stream === undefined || dropped || !stream.open) return;
+    // The stream may still write to the slot, so the next message must not get it.
+    this.#fillByStream(slot, stream);
+    this.#ring.passOver();
+  }
+
+  #lend(loan: Loan): LoanedSlot<D> {
+    this.#lent = new LoanedSlot(this, this.#parts.memory, loan);
+    return this.#lent;
+  }
+
+  /** Returns the value that `ready` reaches when the stream has finished with the slot. */
+  #fillByStream(slot: number, stream: Stream): number {
+    const value = this.#ring.position + 1;
+    this.#ready.signal(stream, value);
+    this.#filledAt ??= new Float64Array(this.#parts.words.facts.slots);
+    this.#filledAt[slot] = value;
+    return value;
   }
 }

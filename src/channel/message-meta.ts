@@ -1,11 +1,17 @@
-/** What goes with a message beside its data: bytes as they are, or JSON. */
+/** The meta of a message: bytes, or a JSON value. */
 import { CudaIpcError } from "../base/errors.js";
 import { flags } from "../ring/channel-layout.js";
 import type { ControlWords } from "../ring/control-words.js";
 
-export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
+export type JsonValue =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue };
 
-/** Bytes as they are; anything else travels as JSON. */
+/** Bytes travel unchanged. Any other value travels as JSON. */
 export type Meta = Uint8Array | JsonValue;
 
 export interface EncodedMeta {
@@ -16,19 +22,24 @@ export interface EncodedMeta {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-/** @throws MESSAGE_TOO_LARGE, TypeError for what is no JSON */
+/** @throws MESSAGE_TOO_LARGE; TypeError if the value is not JSON */
 export function encodeMeta(label: string, meta: Meta, bytesMax: number): EncodedMeta {
   const isJson = !(meta instanceof Uint8Array);
   const bytes = isJson ? encodeJson(meta) : meta;
   if (bytes.byteLength <= bytesMax) return { bytes, isJson };
   throw new CudaIpcError(
     "MESSAGE_TOO_LARGE",
-    `Cannot commit to channel "${label}": its meta has ${bytes.byteLength} bytes, the channel takes ${bytesMax} (metaBytesMax)`,
+    `Cannot commit to channel "${label}": its meta has ${bytes.byteLength} bytes, ` +
+      `the channel takes ${bytesMax} (metaBytesMax)`,
   );
 }
 
-/** Puts meta into a slot's header. @returns the flags that go with it */
-export function writeMeta(words: ControlWords, slot: number, { bytes, isJson }: EncodedMeta): number {
+/** Writes meta into a slot's header. Returns the header flags for it. */
+export function writeMeta(
+  words: ControlWords,
+  slot: number,
+  { bytes, isJson }: EncodedMeta,
+): number {
   words.meta(slot, bytes.byteLength).set(bytes);
   return isJson ? flags.json : 0;
 }
@@ -38,13 +49,16 @@ export function decodeJson(label: string, bytes: Uint8Array): JsonValue {
   try {
     return JSON.parse(decoder.decode(bytes)) as JsonValue;
   } catch (error) {
-    const message = `Cannot read the meta of a message of channel "${label}": ${bytes.byteLength} bytes, which are no JSON`;
+    const message =
+      `Cannot read the meta of a message of channel "${label}": ` +
+      `its ${bytes.byteLength} bytes are not JSON`;
     throw new CudaIpcError("CHANNEL_CORRUPT", message, { cause: error });
   }
 }
 
 function encodeJson(value: JsonValue): Uint8Array {
   const text = JSON.stringify(value);
-  if (typeof text !== "string") throw new TypeError(`meta must be bytes or JSON, not ${typeof value}`);
+  if (typeof text !== "string")
+    throw new TypeError(`meta must be bytes or JSON, not ${typeof value}`);
   return encoder.encode(text);
 }

@@ -1,14 +1,14 @@
 /**
- * A timeline that several streams signal with values that grow: each stream waits for the one that signalled before, so that a value
- * says that all before it were reached.
+ * A timeline that several streams signal with growing values. Each stream waits for the one that
+ * signalled before, so a value says that all earlier ones were reached.
  */
 import { hasCode } from "../base/errors.js";
 import { aStream } from "../gpu/option-checks.js";
-import type { SharedWords } from "../gpu/shared-words.js";
-import type { Stream } from "../gpu/stream.js";
-import { Timeline } from "../gpu/timeline.js";
+import type { SharedWords } from "../gpu/order/shared-words.js";
+import type { Stream } from "../gpu/order/stream.js";
+import { Timeline } from "../gpu/order/timeline.js";
 
-/** How often to look whether streams are done, once nobody else asks them. */
+/** How often to ask the streams after the close, when nobody else does. */
 const LOOK_MS = 2;
 
 export class OrderedTimeline {
@@ -21,7 +21,7 @@ export class OrderedTimeline {
 
   /**
    * Takes over one use of the words.
-   * @param onClose called once when it has ended for everybody
+   * @param onClose called once, when the timeline has ended for everybody
    */
   constructor(label: string, words: SharedWords, byteOffset: number, onClose: () => void) {
     this.timeline = new Timeline(label, words, byteOffset, { onClose: () => this.#onEnd() });
@@ -30,7 +30,9 @@ export class OrderedTimeline {
     this.#byteOffset = byteOffset;
   }
 
-  /** Enqueues: the timeline gets this value once the stream, and all that signalled before, are there. */
+  /**
+   * Enqueues: the timeline reaches this value when the stream and all earlier signals get there.
+   */
   signal(stream: Stream, value: number): void {
     const last = this.#last;
     if (!stream.open) {
@@ -47,26 +49,30 @@ export class OrderedTimeline {
     this.#last = { stream, value };
   }
 
-  /** WHY: a stream that was closed has done its work; what others have to do comes first all the same. */
+  /** A closed stream has done its work, but the work of other streams still comes first. */
   #signalInPlaceOf(value: number, other: Stream | undefined): void {
     if (other?.open) this.signal(other, value);
     else this.timeline.signal(value);
   }
 
-  /** Enqueues: the stream goes on once this value was signalled. */
+  /** Enqueues: the stream waits until this value is signalled. */
   waitOn(stream: Stream, value: number): void {
     if (this.#last === undefined || this.#last.stream === stream) return;
-    if (this.timeline.value < BigInt(value)) enqueueWait(stream, this.#words, this.#byteOffset, value);
+    if (this.timeline.value < BigInt(value))
+      enqueueWait(stream, this.#words, this.#byteOffset, value);
   }
 
-  /** It will not end before this stream has done what was given to it, although no signal of it is to come. */
+  /**
+   * The timeline ends only after this stream's work so far, although the stream signals nothing
+   * more.
+   */
   endAfter(stream: Stream): void {
     if (stream.open) this.timeline.signalledBy(stream);
   }
 
   /**
-   * Ends it once all streams have signalled. WHY asked again and again: nobody else may ever ask them, and others would wait for what they
-   * hold. The process may end meanwhile.
+   * Ends it when all streams have signalled. Nobody else may ask the streams after this, so a timer
+   * asks them. The timer does not keep the process alive.
    */
   close(): void {
     this.timeline.close();
@@ -75,18 +81,21 @@ export class OrderedTimeline {
       try {
         this.settle();
       } catch (error) {
-        // WHY no end: what a device that failed still writes is not known. What others wait for is theirs when this process ends.
+        // WHY it never ends then: a device that failed may still write. What others wait for is
+        // free when this process ends.
         clearInterval(looking);
-        // WHY not of a lost device: whoever computes there is told.
+        // The loss of a device is reported to the code that computes there.
         if (hasCode(error, "DEVICE_LOST")) return;
-        process.emitWarning(`Streams of "${this.timeline.label}" cannot be asked any more: ${String(error)}`);
+        process.emitWarning(
+          `Streams of "${this.timeline.label}" cannot be asked any more: ${String(error)}`,
+        );
       }
       if (this.#ended) clearInterval(looking);
     }, LOOK_MS);
     looking.unref();
   }
 
-  /** Looks whether the streams are done by now. */
+  /** Checks whether the streams are done. */
   settle(): void {
     if (!this.#ended) this.timeline.settle();
   }
@@ -97,17 +106,22 @@ export class OrderedTimeline {
   }
 }
 
-/** @throws TypeError for what is no stream */
+/** @throws TypeError if it is not a stream */
 export function checkStream(stream: Stream | undefined): Stream | undefined {
   if (stream !== undefined) aStream("stream", stream);
   return stream;
 }
 
 /**
- * Enqueues a wait for a word of another participant. WHY not `Stream.wait`: the end of that participant is no failure here, it only means
- * that there is nothing to wait for any more.
+ * Enqueues a wait for a word of another participant.
+ * WHY not `Stream.wait`: if that participant has ended there is nothing to wait for, and no error.
  */
-export function enqueueWait(stream: Stream, words: SharedWords, byteOffset: number, value: number): void {
+export function enqueueWait(
+  stream: Stream,
+  words: SharedWords,
+  byteOffset: number,
+  value: number,
+): void {
   const pointer = words.pointerOn(stream.device) + BigInt(byteOffset);
   stream.hold(words);
   stream.device.driver.waitWord(stream.handle, pointer, value);

@@ -1,4 +1,4 @@
-/** The data of a channel's slots, and what a message in one of them looks like: its bytes on the host device, its array anywhere. */
+/** The memory of a channel's slots: their bytes on the host device, their arrays on any device. */
 import type { DType } from "../array/dtype.js";
 import {
   type ArrayLayout,
@@ -8,18 +8,20 @@ import {
   type LayoutFacts,
   layoutFacts,
 } from "../array/layout.js";
-import { DeviceArray } from "../gpu/device-array.js";
-import type { DeviceBuffer } from "../gpu/device-buffer.js";
+import { checkInteger } from "../base/bytes.js";
+import { DeviceArray } from "../gpu/arrays/device-array.js";
+import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
+import { RANK_MAX } from "../ring/channel-layout.js";
 
 export interface SlotShape<D extends DType = DType> {
   readonly dtype: D;
-  /** Of a message that fills its slot. */
+  /** The shape of a message that fills its slot. */
   readonly shape: readonly number[];
   readonly slotBytes: number;
   readonly slotStride: number;
 }
 
-/** Of a message that fills its slot. */
+/** The layout of a message that fills its slot. */
 interface WholeSlot<D extends DType> {
   readonly layout: ArrayLayout & { readonly dtype: D };
   readonly facts: LayoutFacts;
@@ -29,7 +31,7 @@ export class SlotMemory<D extends DType = DType> {
   readonly buffer: DeviceBuffer;
   readonly facts: SlotShape<D>;
   readonly #views: (Uint8Array | undefined)[] = [];
-  /** WHY kept: to find a layout in order takes longer than everything else about such an array. */
+  /** WHY kept: checking a layout takes longer than all the rest of such an array. */
   readonly #whole: (WholeSlot<D> | undefined)[] = [];
 
   /** Takes over the buffer. */
@@ -41,26 +43,30 @@ export class SlotMemory<D extends DType = DType> {
   /** @throws UNSUPPORTED on a GPU */
   bytes(slot: number, byteLength: number): Uint8Array {
     const { slotBytes, slotStride } = this.facts;
-    // WHY kept: a view costs more than everything else about a small message.
+    // WHY kept: a view costs more than all the rest of a small message.
     this.#views[slot] ??= this.buffer.view(slot * slotStride, slotBytes);
     const whole = this.#views[slot];
     return byteLength === slotBytes ? whole : whole.subarray(0, byteLength);
   }
 
-  /** An array over the slot, which is closed with the message, and before this memory. */
+  /** An array over the slot. It closes with the message, and before this memory. */
   array(slot: number, shape: readonly number[] | undefined): DeviceArray<D> {
     const { dtype, slotStride } = this.facts;
     const buffer = this.buffer.borrow();
     const release = () => buffer.close();
     if (shape !== undefined) {
-      return new DeviceArray(buffer, { ...contiguousLayout(dtype, shape, slot * slotStride), dtype }, release);
+      return new DeviceArray(
+        buffer,
+        { ...contiguousLayout(dtype, shape, slot * slotStride), dtype },
+        release,
+      );
     }
     const { layout, facts } = this.#wholeSlot(slot);
     return new DeviceArray(buffer, layout, release, facts);
   }
 
   close(): void {
-    // WHY: the views keep the memory mapped, and whoever has closed a channel may keep the object for long.
+    // The views keep the memory mapped, and users may keep a closed channel for long.
     this.#views.length = 0;
     this.buffer.close();
   }
@@ -69,8 +75,11 @@ export class SlotMemory<D extends DType = DType> {
     const known = this.#whole[slot];
     if (known !== undefined) return known;
     const { dtype, shape, slotStride } = this.facts;
-    // WHY frozen: all messages in this slot have it.
-    const layout = Object.freeze({ ...contiguousLayout(dtype, Object.freeze([...shape]), slot * slotStride), dtype });
+    // All messages in this slot share it.
+    const layout = Object.freeze({
+      ...contiguousLayout(dtype, Object.freeze([...shape]), slot * slotStride),
+      dtype,
+    });
     Object.freeze(layout.strides);
     checkLayout(layout, this.buffer.byteLength);
     const whole = { layout, facts: layoutFacts(layout) };
@@ -80,8 +89,8 @@ export class SlotMemory<D extends DType = DType> {
 }
 
 /**
- * The shape of a message of so many bytes: undefined where it fills its slot as the channel says, elements in a row where it says no shape
- * of its own; "contradiction" where its shape has other bytes.
+ * The shape of a message of so many bytes: undefined if it fills its slot, elements in a row if it
+ * has no shape of its own, "contradiction" if its shape has other bytes.
  */
 export function shapeOfMessage(
   { dtype, slotBytes }: SlotShape,
@@ -96,4 +105,37 @@ export function shapeOfMessage(
   if (!shape.every(Number.isSafeInteger)) return "contradiction";
   const found = shape.reduce((product, length) => product * length, arrayByteLength(dtype, []));
   return found === byteLength ? shape : "contradiction";
+}
+
+export interface MessageSize {
+  readonly byteLength: number;
+  /** Set if the message has a shape of its own. */
+  readonly shape?: readonly number[] | undefined;
+}
+
+/**
+ * The size of a message as its writer gives it; the whole slot if it gives none.
+ * @throws RangeError
+ */
+export function sizeOfMessage(
+  label: string,
+  facts: SlotShape,
+  {
+    byteLength,
+    shape,
+  }: { readonly byteLength?: number | undefined; readonly shape?: readonly number[] | undefined },
+): MessageSize {
+  const { slotBytes, dtype } = facts;
+  if (shape === undefined && byteLength === undefined)
+    return { byteLength: slotBytes, shape: undefined };
+  if (shape !== undefined) checkInteger("axes of a message", shape.length, 0, RANK_MAX);
+  const found = shape === undefined ? (byteLength as number) : arrayByteLength(dtype, shape);
+  checkInteger(`byteLength of a message of channel "${label}"`, found, 0, slotBytes);
+  if ((byteLength ?? found) !== found || shapeOfMessage(facts, found, shape) === "contradiction") {
+    throw new RangeError(
+      `A message of channel "${label}" cannot be ${byteLength} bytes of ` +
+        `${dtype}[${shape?.join(", ") ?? ""}]`,
+    );
+  }
+  return { byteLength: found, shape };
 }

@@ -1,6 +1,7 @@
 /**
- * Channels as streams of the web, which Node's own streams are made from (`Readable.fromWeb`): each message copied out, each chunk
- * written into a slot. Back-pressure is the channel's own: nothing is read before it is asked for, nothing is taken before a slot is free.
+ * Channels as web streams, from which `Readable.fromWeb` makes Node streams. Each message is copied
+ * out, and each chunk is written into a slot. The channel itself gives the back-pressure: a stream
+ * reads only when it is read, and takes a chunk only when a slot is free.
  */
 import {
   ReadableStream,
@@ -12,7 +13,7 @@ import type { DType } from "../array/dtype.js";
 import { type HostArray, type HostValues, hostEntriesPerElement } from "../array/host-values.js";
 import { arrayByteLength } from "../array/layout.js";
 import type { WaitOptions } from "../base/deadline.js";
-import type { Stream } from "../gpu/stream.js";
+import type { Stream } from "../gpu/order/stream.js";
 import type { LoanedSlot } from "./loaned-slot.js";
 import type { Meta } from "./message-meta.js";
 import type { ReceivedSlot } from "./received-slot.js";
@@ -21,9 +22,9 @@ import type { ReceivedSlot } from "./received-slot.js";
 export interface StreamedMessage<D extends DType = DType> {
   readonly sequence: number;
   readonly timestampMs: number;
-  /** Messages that were lost between the one before, or where the reader began, and this one. */
+  /** Messages that were lost since the one before, or since the reader began. */
   readonly missed: number;
-  /** A JSON value where one was given, otherwise bytes. */
+  /** The JSON value that was sent, or bytes. */
   readonly meta: Meta;
   readonly shape: readonly number[];
   readonly data: HostArray<D>;
@@ -31,7 +32,7 @@ export interface StreamedMessage<D extends DType = DType> {
 
 /** A message to be sent. */
 export interface StreamableMessage<D extends DType = DType> {
-  /** The elements in C order, as many as a slot has or fewer. */
+  /** The elements in C order, at most as many as a slot has. */
   readonly data: HostValues<D>;
   readonly shape?: readonly number[] | undefined;
   readonly meta?: Meta | undefined;
@@ -48,7 +49,7 @@ interface Sink<D extends DType> {
   close(): void;
 }
 
-/** Closes the source at the end, where it fails, and where the stream is cancelled. */
+/** Closes the source when the stream ends, fails or is cancelled. */
 export function readableOf<D extends DType>(source: Source<D>): ReadableStream<StreamedMessage<D>> {
   const cancelled = new AbortController();
   const pull = async (controller: ReadableStreamDefaultController<StreamedMessage<D>>) => {
@@ -72,11 +73,16 @@ export function readableOf<D extends DType>(source: Source<D>): ReadableStream<S
   return new ReadableStream({ pull, cancel }, { highWaterMark: 0 });
 }
 
-/** Closes the sink at the end, where it fails, and where the stream is aborted. */
+/** Closes the sink when the stream ends, fails or is aborted. */
 export function writableOf<D extends DType>(sink: Sink<D>): WritableStream<StreamableMessage<D>> {
-  const write = async (message: StreamableMessage<D>, controller: WritableStreamDefaultController) => {
-    // WHY so: the types of Node 20 do not know it, and `abort` is called only once this is over.
-    const { signal } = controller as WritableStreamDefaultController & { readonly signal: AbortSignal };
+  const write = async (
+    message: StreamableMessage<D>,
+    controller: WritableStreamDefaultController,
+  ) => {
+    // The types of Node 20 lack `signal`. Node calls `abort` only after this write.
+    const { signal } = controller as WritableStreamDefaultController & {
+      readonly signal: AbortSignal;
+    };
     try {
       const slot = await sink.loan({ signal });
       try {
@@ -98,7 +104,7 @@ async function copiedOut<D extends DType>(
   stream: Stream | undefined,
 ): Promise<StreamedMessage<D>> {
   try {
-    // WHY: to a reader with a stream messages come before their data.
+    // A reader with a stream gets messages before their data is ready.
     await stream?.synchronize();
     const { sequence, timestampMs, missed, array } = slot;
     const meta = slot.json === undefined ? slot.meta : slot.json;

@@ -1,20 +1,52 @@
-/** Checks of values given on the command line; what does not pass is wrong usage. */
-import { InvalidArgumentError } from "commander";
+/** Arguments and options that several commands take, and the checks of their values. */
+import { stat } from "node:fs/promises";
+import { InvalidArgumentError, Option } from "commander";
 import { type DType, dtypeNames, isDType } from "../array/dtype.js";
+import { fileSystemError } from "../files/file-errors.js";
+import { UsageError } from "./terminal/error-report.js";
+
+/** How the commands about the hub name its socket. */
+export function socketOption(): Option {
+  return new Option(
+    "--socket <path>",
+    "the hub's socket (default: CUDA_IPC_SOCKET, else one in your runtime folder)",
+  );
+}
+
+/** Where a command creates arrays. */
+export function deviceOption(): Option {
+  return new Option(
+    "-d, --device <device>",
+    "auto, host or cuda:N (default: CUDA_IPC_DEVICE, else auto)",
+  );
+}
+
+export function shareOption(verb: "open" | "read"): Option {
+  return new Option(
+    "--share <who>",
+    `let other users ${verb} it: members of your group, or all users of the hub`,
+  ).choices(["group", "all"]);
+}
+
+export function formatOption(description: string): Option {
+  return new Option("--format <format>", description).choices(["npy", "safetensors", "raw"]);
+}
 
 export function parseCount(text: string): number {
   const count = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(count)) throw new InvalidArgumentError("Wanted an integer from 0.");
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(count))
+    throw new InvalidArgumentError("Give an integer, 0 or more.");
   return count;
 }
 
-export function parsePositive(text: string, max: number): number {
+export function parsePositive(text: string, max = Number.MAX_SAFE_INTEGER): number {
   const count = parseCount(text);
-  if (count === 0 || count > max) throw new InvalidArgumentError(`Wanted an integer from 1 to ${max}.`);
-  return count;
+  if (count > 0 && count <= max) return count;
+  const upTo = max === Number.MAX_SAFE_INTEGER ? "1 or more" : `from 1 to ${max}`;
+  throw new InvalidArgumentError(`Give an integer, ${upTo}.`);
 }
 
-/** `1080,1920,3`; nothing between commas is one element: `--shape ""` is a single value. */
+/** Parses `1080,1920,3`. The empty string is the shape of a single value. */
 export function parseShape(text: string): number[] {
   if (text.trim() === "") return [];
   return text.split(",").map((size) => parseCount(size.trim()));
@@ -22,5 +54,27 @@ export function parseShape(text: string): number[] {
 
 export function parseDTypeName(text: string): DType {
   if (isDType(text)) return text;
-  throw new InvalidArgumentError(`Known are ${dtypeNames.join(", ")}.`);
+  throw new InvalidArgumentError(`The known dtypes are ${dtypeNames.join(", ")}.`);
+}
+
+/**
+ * Refuses a path that is neither a file nor a folder.
+ * @throws SystemError `INVALID_FILE`, `PERMISSION_DENIED`; UsageError for "-", pipes and devices
+ */
+export async function checkInputPath(path: string): Promise<void> {
+  refuseDash(path);
+  try {
+    const facts = await stat(path);
+    if (facts.isFile() || facts.isDirectory()) return;
+  } catch (error) {
+    throw fileSystemError(`read ${JSON.stringify(path)}`, error);
+  }
+  throw new UsageError(
+    `${path} is a pipe or device, so its size is unknown: name an ordinary file`,
+  );
+}
+
+export function refuseDash(path: string): void {
+  if (path === "-")
+    throw new UsageError('"-" (standard input or output) is not supported here: name a file');
 }

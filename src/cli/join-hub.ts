@@ -1,42 +1,58 @@
-/** Joining the hub for a command: those that only look never start one. */
+/** How commands reach the hub, end it, and say that there is none. */
+import { statSync } from "node:fs";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { connect, hubSocketPath } from "../client/connect.js";
+import { hubWithoutSocket } from "../client/connection/reach-hub.js";
 import type { Hub } from "../client/hub.js";
-import { hubWithoutSocket } from "../client/reach-hub.js";
-import { describeAbsentHub } from "./absent-hub.js";
+import type { Inspection } from "../client/hub-options.js";
+import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
 import type { CommandContext } from "./command-context.js";
+
+export type ObjectSummary = Inspection["object"];
+export type Descriptor = ObjectSummary["descriptor"];
+export type HubStatus = Awaited<ReturnType<Hub["status"]>>;
+export type Mechanism = DeviceBuffer["mechanism"];
 
 export interface JoinOptions {
   readonly device?: string | undefined;
   readonly socket?: string | undefined;
-  /** Whether to go on at the next hub where this one ends by accident; true unless set. */
+  /** Whether to reconnect if the hub is killed. True by default. */
   readonly reconnect?: boolean | undefined;
 }
 
-/** The hub, started where none runs. Whoever joins closes it. */
-export function joinOrStartHub(context: CommandContext, command: string, options: JoinOptions = {}): Promise<Hub> {
+/** Connects to the hub, and starts one if none runs. The caller closes the connection. */
+export function joinOrStartHub(
+  context: CommandContext,
+  command: string,
+  options: JoinOptions = {},
+): Promise<Hub> {
   return connect({ ...options, program: programName(command), signal: context.signal });
 }
 
-/** The hub that runs, or undefined where none does. */
+/** Connects to the hub, or returns undefined if none runs. Never starts one. */
 export async function tryJoinHub(
   context: CommandContext,
   command: string,
   options: JoinOptions = {},
 ): Promise<Hub | undefined> {
   try {
-    return await connect({ ...options, program: programName(command), signal: context.signal, start: false });
+    return await connect({
+      ...options,
+      program: programName(command),
+      signal: context.signal,
+      start: false,
+    });
   } catch (error) {
-    // WHY told apart: to say that none runs would be wrong.
-    const isThere = hubWithoutSocket(hubSocketPath(options.socket)) !== undefined;
-    if (hasCode(error, "HUB_UNAVAILABLE") && !isThere) return undefined;
+    // A hub may run although its socket was removed. Then "no hub runs" would be wrong.
+    const isRunning = hubWithoutSocket(hubSocketPath(options.socket)) !== undefined;
+    if (hasCode(error, "HUB_UNAVAILABLE") && !isRunning) return undefined;
     throw error;
   }
 }
 
 /**
- * The hub that runs, for a command about a name.
- * @throws NOT_FOUND where no hub runs: then nothing has a name
+ * Connects to the hub for a command about a name. Never starts a hub.
+ * @throws NOT_FOUND if no hub runs, because then no name exists
  */
 export async function joinHubFor(
   context: CommandContext,
@@ -46,12 +62,50 @@ export async function joinHubFor(
 ): Promise<Hub> {
   const hub = await tryJoinHub(context, command, options);
   if (hub !== undefined) return hub;
-  // WHY: a command of two words is no verb.
+  // "channel send" is not a verb.
   const attempt = command.startsWith("channel ") ? "open" : command;
   throw new CudaIpcError(
     "NOT_FOUND",
-    `Cannot ${attempt} "${name}": nothing is shared, for ${describeAbsentHub(options.socket).words}`,
+    `Cannot ${attempt} "${name}": nothing is shared, ` +
+      `because ${describeAbsentHub(options.socket).words}`,
   );
+}
+
+/**
+ * Ends the hub. Resolves when the hub has closed this connection, too.
+ * @throws HUB_IN_USE
+ */
+export async function endHub(hub: Hub, options: { readonly force: boolean }): Promise<void> {
+  const ended = new Promise<void>((resolve) => hub.onEnd(() => resolve()));
+  await hub.stop(options);
+  await ended;
+}
+
+export interface AbsentHub {
+  /** Why there is no hub, as a clause: `no hub runs at /run/...`. */
+  readonly words: string;
+  /** Whether a hub could be started there. */
+  readonly startable: boolean;
+}
+
+/**
+ * Says why no hub answers at a socket, from what lies at its path.
+ * Call it only after connecting has failed: a socket file alone does not show that its hub is dead.
+ */
+export function describeAbsentHub(socket: string | undefined): AbsentHub {
+  const path = hubSocketPath(socket);
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return { words: `no hub runs at ${path}`, startable: true };
+  if (!found.isSocket()) return { words: `the file at ${path} is not a socket`, startable: false };
+  return {
+    words: `the hub at ${path} was killed; the next hub restores what processes still hold`,
+    startable: true,
+  };
+}
+
+/** The same as a sentence, for commands about the hub itself. */
+export function absentHubSentence({ words }: AbsentHub): string {
+  return words.startsWith("no hub runs") ? `N${words.slice(1)}.` : `No hub runs: ${words}.`;
 }
 
 function programName(command: string): string {

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// What `cuda-ipc` starts: sizes Node's thread pool, then runs the program.
-// WHY CommonJS: the pool's size counts only until its first use, and loading an ES module is one. Files are copied by
-// that pool, so with fewer threads than cores `put` and `get` are slower than the disk.
-// WHY not getBuiltinModule: a Node.js that is too old for this program has none, and is told so further on.
+// The entry of `cuda-ipc`: sizes Node's thread pool, then runs the program.
+// WHY CommonJS: Node reads the size at the pool's first use, and loading an ES module is a use.
+// The pool copies files: with fewer threads than cores, `put` and `get` are slower than the disk.
+// WHY require: an old Node.js has no getBuiltinModule, and must get as far as refuseOldRuntime().
 const os = require("node:os") as typeof import("node:os");
 const cores = os.availableParallelism();
 process.env.UV_THREADPOOL_SIZE ??= String(Math.max(4, Math.min(16, cores)));
@@ -11,16 +11,16 @@ import("./main.js").catch(async (error: unknown) => {
     await refuseOldRuntime();
     throw error;
   }
-  // WHY in these words here: with no file to be opened, the module that knows them cannot be loaded.
+  // No more files can be opened, so the module that prints errors cannot be loaded.
   process.stderr.write(
-    "error[TOO_MANY_FDS]: Cannot load the program: the table of open files is full.\n" +
-      "  hint: Close something, or raise the limit (ulimit -n).\n",
+    "error[TOO_MANY_FDS]: Cannot load the program: this process may open no more files.\n" +
+      "  hint: Raise the limit (ulimit -n), or close files elsewhere.\n",
   );
-  // WHY exit: other modules are still being loaded, and fail with nobody listening.
+  // WHY exit: other modules still load, and their failures would go unhandled.
   process.exit(1);
 });
 
-/** A Node.js that is too old may lack what the program imports, and then ends before the program can say so. */
+/** An old Node.js may lack what the program imports, and fail before the program can say why. */
 async function refuseOldRuntime(): Promise<void> {
   const { checkRuntime } = await import("../base/check-runtime.js");
   try {
@@ -31,11 +31,11 @@ async function refuseOldRuntime(): Promise<void> {
   }
 }
 
-/** Whether loading failed because this process could open no more files. */
+/** Whether loading failed because this process may open no more files. */
 function isFullTable(error: unknown): boolean {
   const code = codeOf(error);
   if (code !== "ERR_MODULE_NOT_FOUND") return code === "EMFILE" || code === "ENFILE";
-  // WHY: if Node cannot open the main file of a package, it says that the package is not there.
+  // If Node cannot open the main file of a package, it reports the package as missing.
   const [, entry = ""] = /'([^']+)'/.exec(String(error)) ?? [];
   const fs = process.getBuiltinModule("node:fs");
   try {

@@ -1,27 +1,33 @@
-/** The command line as a whole: its commands, its help, and how an outcome becomes an exit code. */
+/** The whole command line: its commands, its help and its exit codes. */
 import { Command, CommanderError } from "commander";
 import { checkRuntime } from "../base/check-runtime.js";
 import { hasCode } from "../base/errors.js";
-import { packageVersion } from "../base/version.js";
-import { trustedUids } from "../client/hub-trust.js";
-import { addChannel } from "./channel.js";
+import { packageVersion } from "../base/own-package.js";
+import { trustedUids } from "../client/connection/hub-trust.js";
 import type { CommandContext } from "./command-context.js";
-import { addDemo } from "./demo.js";
-import { addDoctor } from "./doctor.js";
-import { printErrors, UsageError } from "./error-report.js";
-import { addGet } from "./get.js";
-import { addHub } from "./hub.js";
-import { addInspect } from "./inspect.js";
-import { addLs } from "./ls.js";
-import { printable } from "./printable.js";
-import { addPut } from "./put.js";
-import { addRm } from "./rm.js";
+import { addReceive } from "./commands/channel-receive.js";
+import { addSend } from "./commands/channel-send.js";
+import { addStat } from "./commands/channel-stat.js";
+import { addDemo } from "./commands/demo.js";
+import { addDoctor } from "./commands/doctor.js";
+import { addGet } from "./commands/get.js";
+import { addHubCheckConfig } from "./commands/hub-check-config.js";
+import { addHubRestart } from "./commands/hub-restart.js";
+import { addHubServe } from "./commands/hub-serve.js";
+import { addHubStatus } from "./commands/hub-status.js";
+import { addHubStop } from "./commands/hub-stop.js";
+import { addInspect } from "./commands/inspect.js";
+import { addLs } from "./commands/ls.js";
+import { addPut } from "./commands/put.js";
+import { addRm } from "./commands/rm.js";
+import { printErrors, UsageError } from "./terminal/error-report.js";
+import { printable } from "./terminal/printable.js";
 
 const ENVIRONMENT = `
 Environment:
   CUDA_IPC_SOCKET   the hub's socket (default: one in your runtime folder)
-  CUDA_IPC_HUB_UID  the number of a user whose hub is trusted, beside you and root
-  CUDA_IPC_DEVICE   the device where --device is not given: auto, host or cuda:N
+  CUDA_IPC_HUB_UID  the uid of another user whose hub you trust, besides yours and root's
+  CUDA_IPC_DEVICE   the device if --device is not given: auto, host or cuda:N
 
 Examples:
   $ cuda-ipc demo                          see two processes share an array
@@ -29,19 +35,25 @@ Examples:
   $ cuda-ipc ls
   $ cuda-ipc get weights copy.safetensors
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted by Ctrl-C`;
+Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted by Ctrl-C`;
 
 /** @returns the exit code of the process */
-export async function runProgram(argv: readonly string[], context: CommandContext): Promise<number> {
+export async function runProgram(
+  argv: readonly string[],
+  context: CommandContext,
+): Promise<number> {
   const program = createProgram(context);
   try {
     checkRuntime();
-    await program.parseAsync(argv, { from: "user" });
+    // Many programs print their version for `-V`, too.
+    const words = argv[0] === "-V" ? ["--version"] : argv;
+    await program.parseAsync(words, { from: "user" });
     return context.exitCode;
   } catch (error) {
     if (error instanceof CommanderError) return usageExitCode(error);
     const interrupted = context.interruption.exitCode;
-    if (interrupted !== undefined && hasCode(error, "ABORTED")) context.terminal.note("Interrupted.");
+    if (interrupted !== undefined && hasCode(error, "ABORTED"))
+      context.terminal.note("Interrupted.");
     else printErrors(context.terminal, error);
     return interrupted ?? (error instanceof UsageError ? 2 : 1);
   }
@@ -52,11 +64,11 @@ function createProgram(context: CommandContext): Command {
   const { terminal } = context;
   program
     .description("Share GPU and host memory between processes, by name and without a copy.")
-    .version(packageVersion(), "-V, --version", "print the version")
+    .version(packageVersion(), "-v, --version", "print the version")
     .helpOption("-h, --help", "print this help")
     .helpCommand(false)
     .exitOverride()
-    .showHelpAfterError("  hint: See what it takes with --help.")
+    .showHelpAfterError("  hint: Add --help to see its arguments and options.")
     .configureOutput({
       outputError: (text, write) =>
         write(`${terminal.noteStyle(["red", "bold"], "error[USAGE]")}: ${parserWords(text)}\n`),
@@ -72,10 +84,61 @@ function createProgram(context: CommandContext): Command {
   addRm(program, context);
   addChannel(program, context);
   addHub(program, context);
+  addHelp(program);
   return program;
 }
 
-/** WHY here: a variable that is wrong is wrong usage of every command, and no mistake of this program. */
+function addChannel(program: Command, context: CommandContext): void {
+  const channel = program
+    .command("channel")
+    .helpCommand(false)
+    .description("send and receive messages in shared memory, from one writer to many readers")
+    .addHelpText(
+      "after",
+      "\nExample, in two terminals:\n  $ cuda-ipc channel receive numbers --lines\n" +
+        "  $ seq 1000 | cuda-ipc channel send numbers --lines",
+    );
+  addSend(channel, context);
+  addReceive(channel, context);
+  addStat(channel, context);
+}
+
+function addHub(program: Command, context: CommandContext): void {
+  const hub = program
+    .command("hub")
+    .helpCommand(false)
+    .description("run, inspect or end the hub, the process that keeps names and memory")
+    .addHelpText(
+      "after",
+      "\nYou rarely need these: a hub starts by itself when a process needs one.\n\n" +
+        "Example:\n  $ cuda-ipc hub status",
+    );
+  addHubServe(hub, context);
+  addHubStatus(hub, context);
+  addHubRestart(hub, context);
+  addHubStop(hub, context);
+  addHubCheckConfig(hub, context);
+}
+
+/** `cuda-ipc help hub serve`, which the parser's own help command does not do for two words. */
+function addHelp(program: Command): void {
+  program
+    .command("help")
+    .description("print the help of a command")
+    .argument("[command...]", "which command, such as put or hub serve")
+    .addHelpText("after", "\nExample:\n  $ cuda-ipc help channel send")
+    .action((words: readonly string[]) => {
+      let found = program;
+      for (const word of words) {
+        const next = found.commands.find((command) => command.name() === word);
+        if (next === undefined) throw new UsageError(`there is no command "${words.join(" ")}"`);
+        found = next;
+      }
+      found.outputHelp();
+    });
+}
+
+/** A wrong variable is wrong usage, whatever the command. */
 function checkEnvironment(): void {
   try {
     trustedUids();
@@ -84,7 +147,10 @@ function checkEnvironment(): void {
   }
 }
 
-/** The parser repeats arguments as they are; the one line break of its own is that before a proposal. */
+/**
+ * Makes the parser's message printable. The parser repeats arguments as they are, and adds one line
+ * break of its own, before a proposal.
+ */
 function parserWords(text: string): string {
   const [problem = "", ...proposals] = text
     .replace(/^error: /, "")
@@ -93,7 +159,7 @@ function parserWords(text: string): string {
   return [problem, ...proposals].map(printable).join("\n");
 }
 
-/** Help and version were asked for; everything else that the parser ends with is wrong usage. */
+/** The parser also "fails" after it has printed the help or the version. */
 function usageExitCode(error: CommanderError): number {
   return error.exitCode === 0 ? 0 : 2;
 }

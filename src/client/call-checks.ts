@@ -17,13 +17,15 @@ import {
   waitChecks,
 } from "../base/option-checks.js";
 import { shownValue } from "../base/shown-value.js";
-import { channelChecks } from "../channel/channel-options.js";
-import { readerChecks } from "../channel/reader-options.js";
+import { channelChecks, readerChecks } from "../channel/channel-options.js";
 import { fileFormats } from "../files/file-format.js";
-import type { ArrayOptions } from "../gpu/device-array.js";
-import { MemoryPool } from "../gpu/memory-pool.js";
+import type { ArrayOptions } from "../gpu/arrays/device-array.js";
+import { MemoryPool } from "../gpu/memory/memory-pool.js";
 import { aDeviceName, aDType } from "../gpu/option-checks.js";
+import type { DescriptorContent } from "../wire/descriptor.js";
+import type { Sharing } from "../wire/messages.js";
 import type { ConnectOptions } from "./connect.js";
+import { UID_MAX } from "./connection/hub-trust.js";
 import type {
   CreateBundleOptions,
   CreateOptions,
@@ -34,11 +36,14 @@ import type {
   SaveOptions,
   SharingOptions,
 } from "./hub-options.js";
-import { UID_MAX } from "./hub-trust.js";
-import type { CreateChannelOptions, OpenChannelOptions, ResumeChannelOptions } from "./shared-channel.js";
-import type { CreateTimelineOptions, OpenTimelineOptions } from "./shared-timeline.js";
+import type {
+  CreateChannelOptions,
+  OpenChannelOptions,
+  ResumeChannelOptions,
+} from "./objects/shared-channel.js";
+import type { CreateTimelineOptions, OpenTimelineOptions } from "./objects/shared-timeline.js";
 
-/** setTimeout fires at once for anything larger. */
+/** setTimeout fires at once for larger values. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 const ARRAY = { needs: ["dtype", "shape"], such: '{ dtype: "float32", shape: [2, 3] }' } as const;
@@ -188,3 +193,16 @@ export const checks = {
   list,
   stop,
 } as const;
+
+/** The sharing of a new object as the hub takes it. @throws TypeError */
+export function sharingOf(
+  options: SharingOptions | undefined,
+  kind: DescriptorContent["kind"],
+): Sharing | undefined {
+  if (options === undefined) return undefined;
+  const { with: whom, access = "read" } = options;
+  if (kind === "timeline" && access === "read-write") {
+    throw new TypeError('sharing.access of a timeline must be "read": its owner alone signals it');
+  }
+  return { with: whom, access };
+}

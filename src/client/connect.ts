@@ -1,15 +1,15 @@
-/** Joins the hub of this user, starting one where none runs, or one for several users, where it is told to. */
+/** Joins this user's hub, or a hub for several users. Starts one if none runs. */
 import { basename, dirname } from "node:path";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { GrowingPause } from "../base/growing-pause.js";
 import { defaults } from "../base/limits.js";
+import { GrowingPause } from "../base/pause.js";
 import { folderOwner, hubSocketPath } from "../os/runtime-folder.js";
 import { checks } from "./call-checks.js";
-import { Hub } from "./hub.js";
-import { Farewell, type HubConnection } from "./hub-connection.js";
-import { HubLink } from "./hub-link.js";
-import { trustedUids } from "./hub-trust.js";
+import type { HubConnection } from "./connection/hub-connection.js";
+import { HubLink } from "./connection/hub-link.js";
+import { Farewell } from "./connection/hub-reply.js";
+import { trustedUids } from "./connection/hub-trust.js";
 import {
   type Greeting,
   type HubPlace,
@@ -18,42 +18,49 @@ import {
   START_PATIENCE_MS,
   tryConnect,
   tryStart,
-} from "./reach-hub.js";
+} from "./connection/reach-hub.js";
+import { Hub } from "./hub.js";
 
 export interface ConnectOptions extends WaitOptions {
-  /** The hub's socket; default `CUDA_IPC_SOCKET`, else one in the user's runtime folder. */
+  /** The hub's socket. Default: `CUDA_IPC_SOCKET`, else one in the user's runtime folder. */
   readonly socket?: string | undefined;
-  /** Another user whose hub is trusted, by number, beside this one and root; default `CUDA_IPC_HUB_UID`. */
+  /** The uid of one more user whose hub is trusted. Default: `CUDA_IPC_HUB_UID`. */
   readonly hubUid?: number | undefined;
-  /** Start a hub where none runs; true unless set. Only in a folder of this user's own. */
+  /** Start a hub if none runs (default). Only in a folder of this user's own. */
   readonly start?: boolean | undefined;
   /** How long a hub that is started here stays without clients and objects. */
   readonly hubIdleMs?: number | undefined;
   /**
-   * Whether to look for the next hub where this one ends by accident, and to go on there; true unless set. A hub that is stopped on purpose
-   * is not looked for.
+   * Look for the next hub if this one crashes, and continue there (default). A hub that is stopped
+   * on purpose is not looked for.
    */
   readonly reconnect?: boolean | undefined;
-  /** For how long to look for it; default 30 s. */
+  /** How long to look for the next hub. Default: 30 s. */
   readonly reconnectTimeoutMs?: number | undefined;
-  /** The device of arrays that name none; default `CUDA_IPC_DEVICE`, else `auto`. */
+  /** The device for arrays that name none. Default: `CUDA_IPC_DEVICE`, else `auto`. */
   readonly device?: string | undefined;
-  /** What this program is called in `cuda-ipc inspect`; default the name of its main file. */
+  /** The program's name in `cuda-ipc inspect`. Default: the name of its main file. */
   readonly program?: string | undefined;
 }
 
-/** Where `connect` looks for the hub: the argument, else `CUDA_IPC_SOCKET`, else a place in the user's runtime folder. */
+/** The hub's socket: the argument, else `CUDA_IPC_SOCKET`, else the user's runtime folder. */
 export { hubSocketPath } from "../os/runtime-folder.js";
 
 /**
- * Joins the hub. Close the result, or hold it with `await using`: it keeps this process from ending.
+ * Joins the hub. The connection keeps this process alive: close it, or declare it with `await
+ * using`.
  * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, TIMEOUT, ABORTED
  * @example
  * await using hub = await connect();
  */
 export async function connect(options: ConnectOptions = {}): Promise<Hub> {
   checks.connect(options);
-  const { hubIdleMs, start = true, reconnect = true, reconnectTimeoutMs = defaults.reconnectTimeoutMs } = options;
+  const {
+    hubIdleMs,
+    start = true,
+    reconnect = true,
+    reconnectTimeoutMs = defaults.reconnectTimeoutMs,
+  } = options;
   const socketPath = hubSocketPath(options.socket);
   let absences = 0;
   const whyLate = () =>
@@ -71,8 +78,12 @@ export async function connect(options: ConnectOptions = {}): Promise<Hub> {
   return new Hub(new HubLink(connection, place, { reconnect, reconnectTimeoutMs }), options.device);
 }
 
-/** WHY the lock is looked at: a hub that has it without a socket would otherwise be a bare TIMEOUT. */
-async function reachOrSayWhy(place: HubPlace, deadline: Deadline, onAbsent: () => void): Promise<HubConnection> {
+/** Looks at the lock, too: a hub that holds it without a socket needs more than a bare TIMEOUT. */
+async function reachOrSayWhy(
+  place: HubPlace,
+  deadline: Deadline,
+  onAbsent: () => void,
+): Promise<HubConnection> {
   try {
     return await reach(place, deadline, onAbsent);
   } catch (error) {
@@ -82,7 +93,11 @@ async function reachOrSayWhy(place: HubPlace, deadline: Deadline, onAbsent: () =
   }
 }
 
-async function reach(place: HubPlace, deadline: Deadline, onAbsent: () => void): Promise<HubConnection> {
+async function reach(
+  place: HubPlace,
+  deadline: Deadline,
+  onAbsent: () => void,
+): Promise<HubConnection> {
   const startedMs = performance.now();
   const pause = new GrowingPause();
   for (;;) {
@@ -91,7 +106,7 @@ async function reach(place: HubPlace, deadline: Deadline, onAbsent: () => void):
     const connection = await tryReach(place, { deadline }, isImpatient);
     if (connection !== undefined) return connection;
     onAbsent();
-    // Another hub was just starting or ending: it is there, or gone, in a moment.
+    // Another hub was just starting or ending. In a moment it is there, or gone.
     await sleep(pause.nextMs(), deadline);
   }
 }
@@ -105,7 +120,11 @@ async function sleep(milliseconds: number, deadline: Deadline): Promise<void> {
   await deadline.race(over, () => clearTimeout(timer));
 }
 
-async function tryReach(place: HubPlace, greeting: Greeting, isImpatient: boolean): Promise<HubConnection | undefined> {
+async function tryReach(
+  place: HubPlace,
+  greeting: Greeting,
+  isImpatient: boolean,
+): Promise<HubConnection | undefined> {
   const { socketPath, start } = place;
   try {
     const connection = await tryConnect(place, greeting);
@@ -115,12 +134,14 @@ async function tryReach(place: HubPlace, greeting: Greeting, isImpatient: boolea
       return await tryStart(place, greeting, isImpatient);
     }
   } catch (error) {
-    // It was being stopped, and is gone in a moment.
+    // The hub was being stopped, and is gone in a moment.
     if (error instanceof Farewell) return undefined;
     throw error;
   }
-  const missing = folderOwner(socketPath) === undefined ? `, and ${dirname(socketPath)} does not exist` : "";
+  const missing =
+    folderOwner(socketPath) === undefined ? `, and ${dirname(socketPath)} does not exist` : "";
   const found =
-    hubWithoutSocket(socketPath) ?? `Cannot connect to a hub at ${socketPath}: none listens there${missing}`;
+    hubWithoutSocket(socketPath) ??
+    `Cannot connect to a hub at ${socketPath}: none listens there${missing}`;
   throw new CudaIpcError("HUB_UNAVAILABLE", found);
 }

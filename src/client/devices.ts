@@ -1,4 +1,4 @@
-/** The devices that one connection uses, each opened once and found again by name or UUID. */
+/** The devices of one connection, each opened once and found again by name or UUID. */
 import { type DeviceReference, uuidOf } from "../base/device-reference.js";
 import { hasCode } from "../base/errors.js";
 import { Scope } from "../base/scope.js";
@@ -9,7 +9,7 @@ export class Devices {
   readonly #byName = new Map<string, Device>();
   readonly #byUuid = new Map<string, Device>();
 
-  /** @param defaultName what `open` takes without a name */
+  /** @param defaultName the device that `open` opens without a name */
   constructor(defaultName: string | undefined) {
     this.#defaultName = defaultName;
   }
@@ -27,7 +27,7 @@ export class Devices {
     return this.#byUuid.get(uuidOf(reference)) ?? this.#unique(Device.openByReference(reference));
   }
 
-  /** As `openByReference`. Undefined if this process does not see the device. */
+  /** As `openByReference`, but undefined if this process does not see the device. */
   findByReference(reference: DeviceReference): Device | undefined {
     try {
       return this.openByReference(reference);
@@ -50,7 +50,7 @@ export class Devices {
     scope.close();
   }
 
-  /** The device itself, or the one that was already opened under another name. */
+  /** The device, or the one that was already opened under another name. */
   #unique(device: Device): Device {
     const known = this.#byUuid.get(device.uuid);
     if (known !== undefined) {

@@ -1,17 +1,14 @@
-/**
- * What a hub does with a whole array or file in one call: values in, files in, files out.
- */
+/** A whole array or file in one call: values in, files in, files out. */
 import type { DType } from "../array/dtype.js";
-import type { HostValues } from "../array/host-values.js";
-import type { DTypeOf, SelfDescribingValues } from "../array/inferred-dtype.js";
+import type { DTypeOf, HostValues, SelfDescribingValues } from "../array/host-values.js";
 import type { FileFormat } from "../files/file-format.js";
 import { checks } from "./call-checks.js";
 import type { Loaded, LoadOptions, PutOptions, Saved, SaveOptions } from "./hub-options.js";
-import { loadFile } from "./load-file.js";
-import type { PublishingHub } from "./publish-new.js";
-import { putArray } from "./put-array.js";
-import { saveFile } from "./save-file.js";
-import type { SharedArray } from "./shared-array.js";
+import { loadFile } from "./objects/load-file.js";
+import type { PublishingHub } from "./objects/publish-new.js";
+import { putArray } from "./objects/put-array.js";
+import { saveFile } from "./objects/save-file.js";
+import type { SharedArray } from "./objects/shared-array.js";
 
 export class HubTransfers {
   readonly #hub: PublishingHub;
@@ -22,11 +19,9 @@ export class HubTransfers {
   }
 
   /**
-   * Creates an array, writes the values and publishes it, in one call. If a step fails, nothing
-   * stays behind.
-   * @param values a typed array, whose type tells the dtype; or plain numbers, with `dtype`
-   * @throws as `create`; TypeError and RangeError for values that the dtype or the shape cannot
-   * have
+   * Creates an array, writes the values and publishes it. If a step fails, nothing stays behind.
+   * @param values a typed array, whose type gives the dtype; or plain numbers, with `dtype`
+   * @throws as `create`; TypeError and RangeError for values that do not fit dtype or shape
    * @example
    * using frame = await hub.put("frame", pixels, { shape: [1080, 1920, 3] });
    */
@@ -46,9 +41,9 @@ export class HubTransfers {
   }
 
   /**
-   * Publishes what a file holds: an array of an .npy file or of raw bytes; a bundle of a
-   * .safetensors file, of a folder of them with its index (`model.safetensors.index.json`), or of
-   * that index. If a step fails, nothing stays behind.
+   * Loads and publishes a file: an array of an .npy file or of raw bytes; a bundle of a
+   * .safetensors file, or of a folder of them with its index (`model.safetensors.index.json`). If a
+   * step fails, nothing stays behind.
    * @throws as `create`; INVALID_FILE, UNSUPPORTED_DTYPE, PERMISSION_DENIED, LIMIT_EXCEEDED
    * @example
    * using model = await hub.load("model", "model.safetensors", { format: "safetensors" });
@@ -63,10 +58,10 @@ export class HubTransfers {
   }
 
   /**
-   * Writes what has this name to a file, which is there whole or not at all. Its format is that of
-   * its name: .npy, .safetensors, or raw bytes.
+   * Saves an object to a file, as a whole or not at all. The file's name gives the format: .npy,
+   * .safetensors, or raw bytes.
    * @throws as `open`; FILE_EXISTS, DISK_FULL, PERMISSION_DENIED, UNSUPPORTED_DTYPE; WRONG_KIND if
-   * the format cannot hold it
+   * the format cannot hold the object
    */
   async save(name: string, path: string, options: SaveOptions = {}): Promise<Saved> {
     checks.save(options);

@@ -1,6 +1,6 @@
 /**
- * A joined hub: creates, opens, lists and removes what is shared by name. Owns the connection, the devices that it opened
- * and everything made through it, and closes them all.
+ * A joined hub: creates, opens, lists and removes objects by name. Owns the connection, the devices
+ * that it opened and everything made through it, and closes them all.
  */
 
 import { packBundle } from "../array/bundle-packing.js";
@@ -12,24 +12,30 @@ import { defaults } from "../base/limits.js";
 import type { ChannelObserver } from "../channel/channel-observer.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
+import type { ArrayOptions } from "../gpu/arrays/device-array.js";
 import type { Device } from "../gpu/device.js";
-import type { ArrayOptions } from "../gpu/device-array.js";
-import type { ImportedTimeline, Timeline } from "../gpu/timeline.js";
+import type { ImportedTimeline, Timeline } from "../gpu/order/timeline.js";
 import type { HubStatus, ObjectSummary } from "../wire/messages.js";
 import { checkName } from "../wire/names.js";
 import { checks } from "./call-checks.js";
-import { createArray, createBundle } from "./create-arrays.js";
+import type { HubLink, Reconnected } from "./connection/hub-link.js";
+import { leaveHub } from "./connection/leave-hub.js";
+import { restartHub } from "./connection/restart-hub.js";
 import { Devices } from "./devices.js";
-import type { HubLink, Reconnected } from "./hub-link.js";
-import { HubObjects } from "./hub-objects.js";
-import type { CreateBundleOptions, CreateOptions, Inspection, OpenArrayOptions, OpenOptions } from "./hub-options.js";
+import type {
+  CreateBundleOptions,
+  CreateOptions,
+  Inspection,
+  OpenArrayOptions,
+  OpenOptions,
+} from "./hub-options.js";
 import { HubTransfers } from "./hub-transfers.js";
-import { leaveHub } from "./leave-hub.js";
-import { listObjects } from "./list-objects.js";
-import { openAny, openArray, openBundle } from "./open-arrays.js";
-import { restartHub } from "./restart-hub.js";
-import type { SharedArray } from "./shared-array.js";
-import type { SharedBundle } from "./shared-bundle.js";
+import { createArray, createBundle } from "./objects/create-arrays.js";
+import { HubObjects } from "./objects/hub-objects.js";
+import { listObjects } from "./objects/list-objects.js";
+import { openAny, openArray, openBundle } from "./objects/open-arrays.js";
+import type { SharedArray } from "./objects/shared-array.js";
+import type { SharedBundle } from "./objects/shared-bundle.js";
 import {
   type CreateChannelOptions,
   createChannel,
@@ -38,13 +44,13 @@ import {
   openChannel,
   type ResumeChannelOptions,
   resumeChannel,
-} from "./shared-channel.js";
+} from "./objects/shared-channel.js";
 import {
   type CreateTimelineOptions,
   createTimeline,
   type OpenTimelineOptions,
   openTimeline,
-} from "./shared-timeline.js";
+} from "./objects/shared-timeline.js";
 
 export class Hub extends HubTransfers {
   readonly #link: HubLink;
@@ -67,50 +73,52 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * Calls the listener once, with the reason, when no hub is looked for any more: it was stopped on
-   * purpose, or none was found in time. What is mapped stays usable. Returns what takes it off
-   * again.
+   * Calls the listener once if the client stops looking for a hub: it was stopped on purpose, or
+   * none was found in time. Mapped memory stays usable. Returns a function that ends the calls.
    */
   onEnd(listener: (reason: CudaIpcError) => void): () => void {
     return this.#link.onEnd(listener);
   }
 
   /**
-   * Calls the listener each time this client has come back to a hub. With `resumed` all is as
-   * before. Without it the hub has lost what is held here, which stays usable and has no name any
-   * more. Returns what takes the listener off again.
+   * Calls the listener each time this client has come back to a hub. If `resumed` is true, all is
+   * as before. Otherwise the hub has lost what this client holds: it stays usable, without a name.
+   * Returns a function that removes the listener.
    */
   onReconnect(listener: (event: Reconnected) => void): () => void {
     return this.#link.onReconnect(listener);
   }
 
-  /** Lets the process end although this connection is open, as `unref()` of a socket does. */
+  /** Lets the process exit while this connection is open, like `unref()` of a socket. */
   unref(): this {
     this.#link.setReferenced(false);
     return this;
   }
 
-  /** Undoes `unref()`: the process runs for as long as this connection is open. */
+  /** Undoes `unref()`: the process stays alive while this connection is open. */
   ref(): this {
     this.#link.setReferenced(true);
     return this;
   }
 
-  /** The device of this name, opened at first use and closed with the hub. */
+  /** The device of this name. It is opened at first use and closed with the hub. */
   device(name?: string): Device {
     this.#checkOpen("open a device");
     return this.#devices.open(name);
   }
 
   /**
-   * A new array under a name. Others can open it once it was published.
+   * Creates an array under a name. Others can open it after `publish()`.
    * @throws NAME_TAKEN, INVALID_NAME, OUT_OF_MEMORY, DEVICE_NOT_FOUND
    * @example
    * using frame = await hub.create("frame", { dtype: "float32", shape: [1080, 1920, 3] });
    * await frame.write(pixels);
    * await frame.publish();
    */
-  async create<D extends DType>(name: string, options: ArrayOptions<D> & CreateOptions): Promise<SharedArray<D>> {
+  async create<D extends DType>(
+    name: string,
+    options: ArrayOptions<D> & CreateOptions,
+  ): Promise<SharedArray<D>> {
     checks.create(options);
     const { dtype, shape } = options;
     const layout = { ...contiguousLayout(parseDType(dtype), [...shape]), dtype };
@@ -118,7 +126,7 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * Many new arrays under one name, in one allocation: with `shape` and `dtype` each, packed without gaps but for alignment.
+   * Creates many arrays under one name, in one allocation, with gaps only for alignment.
    * @throws as `create`
    */
   async createBundle(
@@ -133,36 +141,36 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * Opens the array of this name, mapped without a copy. Waits until it is published.
-   * @throws TIMEOUT, INVALID_DESCRIPTOR, DEVICE_NOT_FOUND; NOT_FOUND if `wait` is false;
-   * WRONG_KIND for a bundle, and for an array of another dtype than `dtype`
+   * Opens an array by name, without a copy. Waits until it is published.
+   * @throws TIMEOUT, INVALID_DESCRIPTOR, DEVICE_NOT_FOUND; NOT_FOUND if `wait` is false; WRONG_KIND
+   * for a bundle, and for an array of another dtype than `dtype`
    * @example
    * using frame = await hub.open("frame", { dtype: "float32", timeoutMs: 5_000 });
    * const pixels = await frame.read(); // a Float32Array
    */
-  async open<D extends DType = DType>(name: string, options: OpenArrayOptions<D> = {}): Promise<SharedArray<D>> {
+  async open<D extends DType = DType>(
+    name: string,
+    options: OpenArrayOptions<D> = {},
+  ): Promise<SharedArray<D>> {
     checks.open(options);
     return openArray(this.#objects, name, options);
   }
 
-  /**
-   * The bundle of this name, mapped without a copy; waits until it is published.
-   * @throws as `open`, WRONG_KIND for an array
-   */
+  /** As `open`, for a bundle. @throws as `open`; WRONG_KIND for an array */
   async openBundle(name: string, options: OpenOptions = {}): Promise<SharedBundle> {
     checks.openAny(options);
     return openBundle(this.#objects, name, options);
   }
 
-  /** What has this name, whatever it is: its `kind` says whether it is an array or a bundle. */
+  /** Opens an array or a bundle; `kind` of the result says which. */
   async openAny(name: string, options: OpenOptions = {}): Promise<SharedArray | SharedBundle> {
     checks.openAny(options);
     return openAny(this.#objects, name, options);
   }
 
   /**
-   * A new timeline under a name, which others open at once; this process alone signals it. It ends for everybody when it is closed and
-   * when this process ends, however that happens. Closed by the caller, or with this hub.
+   * Creates a timeline under a name, which others can open at once. Only this process signals it.
+   * It ends for everybody when you close it, or when this process ends in any way.
    * @throws NAME_TAKEN, INVALID_NAME
    */
   async createTimeline(name: string, options: CreateTimelineOptions = {}): Promise<Timeline> {
@@ -171,8 +179,8 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * The timeline of this name, to be waited for; waits until there is one.
-   * @throws TIMEOUT, NOT_FOUND where `wait` is false, WRONG_KIND for an array or a bundle
+   * Opens a timeline by name, to wait for it. Waits until there is one.
+   * @throws TIMEOUT, NOT_FOUND if `wait` is false, WRONG_KIND for an array or a bundle
    */
   async openTimeline(name: string, options: OpenTimelineOptions = {}): Promise<ImportedTimeline> {
     checks.openTimeline(options);
@@ -180,25 +188,31 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * A new channel under a name, which this process writes to and others open at once. Closed by the caller, or with this hub.
-   * @throws NAME_TAKEN, INVALID_NAME, OUT_OF_MEMORY; RangeError and TypeError for what no channel can be
+   * Creates a channel under a name, to which this process writes. Others can open it at once. Close
+   * it, or let the hub's `close` do so.
+   * @throws NAME_TAKEN, INVALID_NAME, OUT_OF_MEMORY; RangeError and TypeError for invalid options
    * @example
-   * using writer = await hub.createChannel("frames", { dtype: "uint8", shape: [1080, 1920, 3], slots: 4 });
+   * const options = { dtype: "uint8", shape: [1080, 1920, 3], slots: 4 } as const;
+   * using writer = await hub.createChannel("frames", options);
    * using slot = await writer.loan();
    * slot.commit({ meta: { camera: 1 } });
    */
-  async createChannel<D extends DType>(name: string, options: CreateChannelOptions<D>): Promise<ChannelWriter<D>> {
+  async createChannel<D extends DType>(
+    name: string,
+    options: CreateChannelOptions<D>,
+  ): Promise<ChannelWriter<D>> {
     checks.createChannel(options);
     return createChannel(this.#objects, name, this.device(options.device), options);
   }
 
   /**
-   * A reader of the channel of this name; waits until there is one.
-   * With `dtype` its arrays have that element type, or it is refused with WRONG_KIND.
-   * @throws READERS_FULL, TIMEOUT, NOT_FOUND where `wait` is false, WRONG_KIND, INVALID_DESCRIPTOR, PEER_ACCESS_UNSUPPORTED
+   * Opens a reader of a channel. Waits until there is a channel of this name. With `dtype` its
+   * arrays have that element type; any other is WRONG_KIND.
+   * @throws READERS_FULL, TIMEOUT, NOT_FOUND if `wait` is false, WRONG_KIND, INVALID_DESCRIPTOR,
+   * PEER_ACCESS_UNSUPPORTED
    * @example
    * using reader = await hub.openChannel("frames", { from: "latest" });
-   * for await (using slot of reader) console.log(slot.sequence, slot.json, await slot.array.read());
+   * for await (using slot of reader) console.log(slot.sequence, await slot.array.read());
    */
   async openChannel<D extends DType = DType>(
     name: string,
@@ -209,15 +223,16 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * Writes to a channel whose writer is gone and which waits for another (`whenWriterGone: "wait"`), and goes on with its sequence.
-   * @throws IN_USE where it has a writer, as `openChannel`
+   * Becomes the next writer of a channel whose writer is gone (`whenWriterGone: "wait"`), and
+   * continues its sequence.
+   * @throws IN_USE if it has a writer; otherwise as `openChannel`
    */
   async resumeChannel(name: string, options: ResumeChannelOptions = {}): Promise<ChannelWriter> {
     checks.resumeChannel(options);
     return resumeChannel(this.#objects, name, options);
   }
 
-  /** Looks on at a channel: its writer, its readers and their counts. @throws as `openChannel` */
+  /** Observes a channel: its writer, its readers and their counts. @throws as `openChannel` */
   async observeChannel(
     name: string,
     options: Pick<OpenChannelOptions, "wait" | "timeoutMs" | "signal"> = {},
@@ -226,24 +241,34 @@ export class Hub extends HubTransfers {
     return observeChannel(this.#objects, name, options);
   }
 
-  /** Everything that is shared, in order of names; with `prefix` what has a name that begins so. */
-  async list(options: WaitOptions & { readonly prefix?: string | undefined } = {}): Promise<ObjectSummary[]> {
+  /** Lists all objects in order of their names, or those whose names begin with `prefix`. */
+  async list(
+    options: WaitOptions & { readonly prefix?: string | undefined } = {},
+  ): Promise<ObjectSummary[]> {
     checks.list(options);
     const prefix = options.prefix === undefined ? "" : checkName(options.prefix);
     return listObjects(this.#link, this.#begin("list what is shared", options), prefix);
   }
 
-  /** One object and who holds it. */
+  /** Describes one object and its holders. */
   async inspect(name: string, options: WaitOptions = {}): Promise<Inspection> {
-    return this.#link.request("inspect", { name: checkName(name) }, this.#begin(`inspect "${name}"`, options));
+    return this.#link.request(
+      "inspect",
+      { name: checkName(name) },
+      this.#begin(`inspect "${name}"`, options),
+    );
   }
 
   /**
-   * Takes a name away at once, as unlink does; those who hold the object keep it.
+   * Removes a name at once, as unlink does. The holders of the object keep it.
    * @throws NOT_FOUND
    */
   async remove(name: string, options: WaitOptions = {}): Promise<void> {
-    await this.#link.request("remove", { name: checkName(name) }, this.#begin(`remove "${name}"`, options));
+    await this.#link.request(
+      "remove",
+      { name: checkName(name) },
+      this.#begin(`remove "${name}"`, options),
+    );
   }
 
   async status(options: WaitOptions = {}): Promise<HubStatus> {
@@ -251,22 +276,27 @@ export class Hub extends HubTransfers {
   }
 
   /**
-   * Ends the hub; with `force` also while it keeps objects or serves others.
+   * Stops the hub. With `force` also while it keeps objects or serves other clients.
    * @throws HUB_IN_USE
    */
   async stop(options: WaitOptions & { readonly force?: boolean } = {}): Promise<void> {
     checks.stop(options);
-    await this.#link.request("stop", { force: options.force ?? false }, this.#begin("stop the hub", options));
+    await this.#link.request(
+      "stop",
+      { force: options.force ?? false },
+      this.#begin("stop the hub", options),
+    );
   }
 
-  /** Has the next hub go on with names, leases and memory, and resolves with its status. @throws NO_KEEPER */
+  /** Replaces the hub by a new process, which keeps names, leases and memory. @throws NO_KEEPER */
   async restart(options: WaitOptions = {}): Promise<HubStatus> {
     return restartHub(this.#link, this.#begin("restart the hub", options));
   }
 
   /**
-   * Closes everything made through this hub, waits for transfers under way, and leaves. Streams that still have messages of channels to
-   * finish, or timelines to signal, are waited for as well, for two seconds; what takes longer is kept until this process ends.
+   * Closes everything made through this hub, waits for transfers, and leaves. Waits up to two
+   * seconds for streams that still have messages to finish or timelines to signal. What takes
+   * longer is kept until this process ends.
    */
   async close(): Promise<void> {
     this.#closing ??= leaveHub(this.#link, this.#objects, this.#devices);
@@ -284,6 +314,7 @@ export class Hub extends HubTransfers {
   }
 
   #checkOpen(attempt: string): void {
-    if (this.#closing !== undefined) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the hub was closed`);
+    if (this.#closing !== undefined)
+      throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the hub was closed`);
   }
 }

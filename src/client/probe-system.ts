@@ -1,20 +1,23 @@
-/**
- * Tries what sharing needs of the operating system, each for real. For `doctor`, which must not claim what was not tried.
- */
+/** Tries what sharing needs of the operating system, for `doctor`. */
 import { accessSync, constants, existsSync, fstatSync } from "node:fs";
 import { dirname } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
 import { Scope } from "../base/scope.js";
 import { createMemoryFile, inspectMemoryFile } from "../os/memory-file.js";
 import { openPidfd } from "../os/process-watch.js";
-import { checkCommonFolder, checkRuntimeFolder, folderOwner, ownUid } from "../os/runtime-folder.js";
+import {
+  checkCommonFolder,
+  checkRuntimeFolder,
+  folderOwner,
+  ownUid,
+} from "../os/runtime-folder.js";
 import { SeqpacketSocket } from "../os/seqpacket.js";
 import { fromNodeError } from "../os/system-error.js";
-import { trustedUids } from "./hub-trust.js";
+import { trustedUids } from "./connection/hub-trust.js";
 
 export interface SystemProbe {
   readonly name: string;
-  /** Returns what was found, in words; throws why it does not work. */
+  /** Returns what was found, in words. Throws why it does not work. */
   run(): string;
 }
 
@@ -27,12 +30,12 @@ export const systemProbes: readonly SystemProbe[] = [
 const PROBE_BYTES = 4096;
 
 /**
- * Whether the folder of this socket is there and safe.
+ * Checks that the folder of this socket exists and is safe.
  * @throws UNSAFE_RUNTIME_DIR
  */
 export function probeRuntimeFolder(socketPath: string): string {
   const owner = folderOwner(socketPath);
-  // WHY by the socket: where none is, a hub would have to be started, and that takes a folder of one's own.
+  // Without a socket a hub would have to be started, which takes a folder of one's own.
   if (owner === undefined || (owner === ownUid() && !existsSync(socketPath))) {
     const isThere = checkRuntimeFolder(socketPath);
     checkWritable(dirname(socketPath));
@@ -42,7 +45,7 @@ export function probeRuntimeFolder(socketPath: string): string {
   return owner === ownUid() ? "there, and yours" : `there, of user ${owner}, whose hub is trusted`;
 }
 
-/** Of a folder that is missing, the one that it would be made in. */
+/** For a missing folder: the one that it would be created in. */
 function checkWritable(folder: string): void {
   let place = folder;
   while (!existsSync(place)) place = dirname(place);
@@ -57,7 +60,10 @@ function probeMemoryFile(): string {
   using file = createMemoryFile("cuda-ipc-probe", PROBE_BYTES);
   const { byteLength, sizeSealed } = inspectMemoryFile(file);
   if (byteLength === PROBE_BYTES && sizeSealed) return "made one (memfd) and sealed its size";
-  throw new CudaIpcError("UNSUPPORTED", "Cannot seal the size of a memory file: the system ignores the seal");
+  throw new CudaIpcError(
+    "UNSUPPORTED",
+    "Cannot seal the size of a memory file: the system ignores the seal",
+  );
 }
 
 function probeSocket(): string {
@@ -69,7 +75,10 @@ function probeSocket(): string {
     sender.trySend(new TextEncoder().encode("probe"), [file]);
     const packet = receiver.tryReceive();
     if (packet === undefined || packet === "end" || packet.damage !== undefined) {
-      throw new CudaIpcError("UNSUPPORTED", "Cannot send a file descriptor over a SEQPACKET socket: it did not arrive");
+      throw new CudaIpcError(
+        "UNSUPPORTED",
+        "Cannot send a file descriptor over a SEQPACKET socket: it did not arrive",
+      );
     }
     for (const fd of packet.fds) scope.defer(() => fd.close());
     const [arrived] = packet.fds;
@@ -91,10 +100,14 @@ function probeProcessWatch(): string {
     using peer = first.peerPidfd();
     if (peer !== undefined) return "the kernel names the process behind a socket (SO_PEERPIDFD)";
     using own = openPidfd(process.pid);
-    if (own !== undefined) return "processes are watched by number (pidfd_open; SO_PEERPIDFD needs Linux 6.5)";
+    if (own !== undefined)
+      return "processes are watched by number (pidfd_open; SO_PEERPIDFD needs Linux 6.5)";
   } finally {
     first.close();
     second.close();
   }
-  throw new CudaIpcError("UNSUPPORTED", "Cannot watch processes: there is no pidfd here (Linux 5.3 has it)");
+  throw new CudaIpcError(
+    "UNSUPPORTED",
+    "Cannot watch processes: there is no pidfd here (Linux 5.3 has it)",
+  );
 }

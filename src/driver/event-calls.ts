@@ -1,10 +1,11 @@
 /**
- * The seam's part on events that other processes can wait for.
- * An event that was never recorded counts as done, on every driver: who waits for one has to know that it was recorded, by a message.
+ * The event calls of the seam. Other processes can wait for these events. On every driver an event
+ * that was never recorded counts as done. A process that waits for an event must therefore learn by
+ * a message that it was recorded.
  */
-import type { DriverStream } from "./gpu-driver.js";
+import type { DriverStream } from "./stream-calls.js";
 
-/** The bytes of a handle that names an event or memory to another process. They are no secret and give no rights of their own. */
+/** The size of a handle that names an event or memory to another process. A handle is no secret. */
 export const IPC_HANDLE_BYTES = 64;
 
 /** Ended by `destroyEvent`. */
@@ -15,35 +16,43 @@ export interface DriverEvent {
 
 export interface EventCalls {
   /**
-   * An event without timing that can be exported.
+   * Creates an event without timing that can be exported.
    * @throws LIMIT_EXCEEDED on `host` for more than `limits.hostEventsMax`
    */
   createEvent(ordinal: number): DriverEvent;
   /**
-   * Enqueues: the event is done once the stream gets here, and not before: it stands for its last recording. What an earlier recording
-   * that is still pending does to this one is the driver's affair: `cuda` holds the stream back until that is done (measured), `host`
-   * does not. Where that matters, take an event for each recording that is under way.
-   * @throws UNSUPPORTED for an imported event: only the exporter records; RangeError for a stream of another device
+   * Enqueues a recording: the event is done when the stream gets here. The event stands for its
+   * last recording. If an earlier recording is still pending, `cuda` holds the stream back until
+   * that one is done (measured), and `host` does not. If this matters, use one event per recording.
+   * @throws UNSUPPORTED for an imported event, because only the exporter records; RangeError for a
+   * stream of another device
    */
   recordEvent(event: DriverEvent, stream: DriverStream): void;
-  /** Whether the stream has passed the last recording that was made before this call. */
+  /** Whether the stream has passed the last recording made before this call. */
   isEventDone(event: DriverEvent): boolean;
   /**
-   * Enqueues: later work of this stream starts when the event is done, as it was last recorded before this call.
-   * Where the exporter of an imported event ends before that, the stream fails with PEER_GONE on `host`; on `cuda` nothing is promised.
+   * Enqueues a wait: later work of this stream starts when the last recording made before this call
+   * is done. If the exporter of an imported event ends first, the stream fails with PEER_GONE on
+   * `host`; `cuda` promises nothing.
    */
   waitEvent(stream: DriverStream, event: DriverEvent): void;
-  /** The event's handle, of IPC_HANDLE_BYTES bytes, valid while the event and its process live. @throws UNSUPPORTED for an imported event */
+  /**
+   * Returns the event's handle, of IPC_HANDLE_BYTES bytes. It is valid while the event and its
+   * process live.
+   * @throws UNSUPPORTED for an imported event
+   */
   exportEvent(event: DriverEvent): Uint8Array;
   /**
-   * @throws OWN_HANDLE for a handle of this process, INVALID_HANDLE for one that the driver does not take: of another length, of a
-   * process that ended, or no handle at all; STALE_HANDLE where the driver can tell that the process ended or destroyed the event.
-   * `cuda` may take the handle of a process that was killed (measured): who needs to know looks at the process itself
+   * Opens an event of another process. `cuda` may accept the handle of a process that was killed
+   * (measured). If you need to know, watch the process itself.
+   * @throws OWN_HANDLE for a handle of this process; INVALID_HANDLE if the driver refuses it;
+   * STALE_HANDLE if the driver can tell that the process ended or destroyed the event
    */
   importEvent(ordinal: number, handle: Uint8Array): DriverEvent;
   /**
-   * The caller has seen to it that no stream of this process still waits for the event.
-   * Destroyed in the exporter, its imports are undefined: whoever exports an event keeps it until nobody uses it.
+   * Destroys an event. The caller makes sure that no stream of this process still waits for it.
+   * If the exporter destroys it, imports of it are undefined, so keep an exported event while it is
+   * in use.
    */
   destroyEvent(event: DriverEvent): void;
 }

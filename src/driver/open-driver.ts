@@ -1,4 +1,4 @@
-/** The implementation for each kind of driver, in one place. */
+/** Opens the driver of each kind of device. */
 import type { DeviceKind } from "../base/device-reference.js";
 import { createCudaDriver } from "./cuda/cuda-driver.js";
 import type { GpuDriver } from "./gpu-driver.js";
@@ -9,11 +9,11 @@ const drivers: Readonly<Record<DeviceKind, () => GpuDriver>> = {
   host: () => createHostDriver(),
 };
 
-/** How a driver comes about; tests give others. */
+/** Opens a driver. Tests pass their own. */
 export type DriverOpener = (kind: DeviceKind) => GpuDriver;
 
 /**
- * A driver of the caller's own, which the caller closes.
- * @throws for `cuda` DRIVER_NOT_FOUND, DRIVER_TOO_OLD, DEVICE_NOT_FOUND
+ * Opens a driver. The caller closes it.
+ * @throws for `cuda`: DRIVER_NOT_FOUND, DRIVER_TOO_OLD, DEVICE_NOT_FOUND
  */
 export const openDriver: DriverOpener = (kind) => drivers[kind]();

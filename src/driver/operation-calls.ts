@@ -1,18 +1,22 @@
 /**
- * The seam's part on computing: a few operations on elements, done by kernels of this project on `cuda` and by the CPU on `host`,
- * with the same bits as results. Elements lie without gaps. A count of 0 does nothing.
+ * The computing calls of the seam: a few operations on elements. `cuda` runs kernels of this
+ * project, `host` the CPU, and both give the same bits. Elements lie without gaps. A count of 0
+ * does nothing.
  *
- * Floats: products and sums are rounded to nearest one after the other, subnormal numbers are kept, and a result that is NaN is the
- * one pattern of `nanBits`. 16-bit floats are computed in float32 and rounded once more when stored. Integers wrap around.
+ * Floats: products and sums are each rounded to nearest, and subnormal numbers are kept. A NaN
+ * result is the one pattern of `nanBits`. 16-bit floats are computed in float32 and rounded again
+ * when stored. Integers wrap around.
  *
- * All throw RangeError for addresses outside of their memory and for counts and values that cannot be, READ_ONLY where the target
- * is there for reading, UNSUPPORTED_DTYPE for a dtype without arithmetic; nothing is enqueued then.
+ * All throw RangeError for an address outside its memory and for an impossible count or value,
+ * READ_ONLY for a read-only target, and UNSUPPORTED_DTYPE for a dtype without arithmetic. Nothing
+ * is enqueued then.
  */
 import type { ArithmeticDType, Scalar } from "../array/arithmetic.js";
 import type { Statistics } from "../array/statistics.js";
-import type { DevicePointer, DriverStream } from "./gpu-driver.js";
+import type { DevicePointer } from "./memory-calls.js";
+import type { DriverStream } from "./stream-calls.js";
 
-/** Addresses are multiples of the element. */
+/** Addresses are multiples of the element size. */
 export type ElementOperation =
   /** Every element becomes `value`, rounded to the dtype. */
   | {
@@ -31,7 +35,10 @@ export type ElementOperation =
       readonly start: Scalar;
       readonly step: Scalar;
     }
-  /** Element i becomes `a * from[i] + b`; `from` may be `to`, and ranges that overlap in part give an undefined result. */
+  /**
+   * Element i becomes `a * from[i] + b`. `from` may equal `to`. If the ranges overlap in part, the
+   * result is undefined.
+   */
   | {
       readonly kind: "affine";
       readonly dtype: ArithmeticDType;
@@ -42,15 +49,15 @@ export type ElementOperation =
       readonly b: Scalar;
     };
 
-/** Counts elements whose bits differ. */
+/** How many elements have different bits. */
 export interface Comparison {
   readonly differences: number;
-  /** Index of the first element that differs; undefined where none does. */
+  /** Index of the first element that differs; undefined if none does. */
   readonly first: number | undefined;
 }
 
 export type Reduction =
-  /** At any addresses. */
+  /** The addresses need no alignment. */
   | {
       readonly kind: "compare";
       readonly elementBytes: 1 | 2 | 4 | 8 | 16;
@@ -59,13 +66,15 @@ export type Reduction =
       readonly count: number;
     }
   /**
-   * The sum modulo 2^64 of mix32(word[i] + i * 0x9E3779B1) over little-endian 32-bit words, the last one padded with zeros;
-   * mix32 is the last step of MurmurHash3. At any address. It finds accidents, not forgery.
+   * The sum modulo 2^64 of mix32(word[i] + i * 0x9E3779B1) over little-endian 32-bit words, the
+   * last one padded with zeros. mix32 is the last step of MurmurHash3. The address needs no
+   * alignment. The checksum detects accidents, not forgery.
    */
   | { readonly kind: "checksum"; readonly from: DevicePointer; readonly byteLength: number }
   /**
-   * The extremes and counts are exact. The mean is summed in float64, in an order of the device's own: its last digits may differ
-   * between devices. A zero among the extremes is +0. The address is a multiple of the element.
+   * The extremes and counts are exact. The mean is summed in float64, in an order of the device's
+   * own, so its last digits may differ between devices. A zero among the extremes is +0. The
+   * address is a multiple of the element size.
    */
   | {
       readonly kind: "statistics";
@@ -83,25 +92,26 @@ export interface ReductionResults {
 export type ReductionKind = Reduction["kind"];
 export type ReductionOf<Kind extends ReductionKind> = Extract<Reduction, { kind: Kind }>;
 
-/** A reduction under way. One of the two is called, once the stream has passed it: it holds memory until then. */
+/** A reduction under way. It holds memory: call one of the two after the stream has passed it. */
 export interface PendingReduction<Result> {
-  /** Gives back what the reduction used. A second time is CLOSED. */
+  /** Returns the result and frees what the reduction used. Throws CLOSED the second time. */
   result(): Result;
-  /** Gives back what the reduction used where the result is not wanted; nothing after `result`. */
+  /** Frees what the reduction used, without a result. Does nothing after `result`. */
   discard(): void;
 }
 
 export interface OperationCalls {
   /**
-   * Enqueues an operation. The first one on a device loads the kernels, which may wait for streams that wait; the driver compiles them
-   * where its cache does not have them, in some tenths of a second. `prepareOperations` does it before.
+   * Enqueues an operation. The first one on a device loads the kernels, and that may block on
+   * streams that wait. If the driver's cache does not have them, it compiles them in some tenths of
+   * a second. Call `prepareOperations` first to avoid both.
    */
   enqueueOperation(stream: DriverStream, operation: ElementOperation): void;
-  /** Enqueues a reduction; as `enqueueOperation`. */
+  /** Enqueues a reduction, with the same cost of the first one as `enqueueOperation`. */
   enqueueReduction<Kind extends ReductionKind>(
     stream: DriverStream,
     reduction: ReductionOf<Kind>,
   ): PendingReduction<ReductionResults[Kind]>;
-  /** Loads and allocates what operations need, before any stream waits for anything. A second time it does nothing. */
+  /** Loads and allocates what operations need, before any stream waits. Later calls do nothing. */
   prepareOperations(ordinal: number): void;
 }

@@ -1,9 +1,11 @@
 /**
- * The seam's part on memory pools: allocation in stream order, and sharing by one descriptor for the pool and 64 bytes for each allocation.
- * A shared pool only grows; its memory goes back when it is destroyed and nothing imported from it is left.
+ * The pool calls of the seam: allocation in stream order. A pool is shared by one descriptor, and
+ * each of its allocations by 64 bytes. A shared pool only grows. Its memory is freed when the pool
+ * is destroyed and all imports from it are gone.
  */
 import type { OwnedFd } from "../os/owned-fd.js";
-import type { DevicePointer, DriverStream } from "./gpu-driver.js";
+import type { DevicePointer } from "./memory-calls.js";
+import type { DriverStream } from "./stream-calls.js";
 
 /** Ended by `destroyPool`. */
 export interface DriverPool {
@@ -12,9 +14,9 @@ export interface DriverPool {
 }
 
 export interface PoolOptions {
-  /** The most that the pool ever holds; the driver rounds it up. CUDA drivers before 12.2 know no such limit. */
+  /** The most that the pool may hold, rounded up by the driver. CUDA before 12.2 ignores it. */
   readonly maxBytes: number;
-  /** What a pool that is not shared keeps for later allocations when its memory is freed; the rest goes back. */
+  /** How much freed memory a pool that is not shared keeps for later allocations. */
   readonly releaseThresholdBytes: number;
   /** Whether the pool can be exported. */
   readonly shared: boolean;
@@ -28,49 +30,57 @@ export interface PoolStatistics {
 }
 
 export interface PoolCalls {
-  /** @throws UNSUPPORTED where the device has no pools, or none that can be shared */
+  /** @throws UNSUPPORTED if the device has no pools, or none that can be shared */
   createPool(ordinal: number, options: PoolOptions): DriverPool;
   /**
-   * Ends a pool whose allocations, or whose imports here, have been freed; their streams need not have got there. Imports elsewhere
-   * keep the memory until they are freed.
-   * @throws IN_USE where some have not been freed
+   * Ends a pool. Its allocations and imports in this process must be freed, but their streams need
+   * not have reached the frees. Imports in other processes keep the memory until they are freed.
+   * @throws IN_USE if some are not freed
    */
   destroyPool(pool: DriverPool): void;
   /**
-   * A descriptor by which other processes import the pool. The caller owns it; close-on-exec is set.
+   * Returns a descriptor by which other processes import the pool. The caller owns it;
+   * close-on-exec is set.
    * @throws UNSUPPORTED for a pool that is not shared, or was imported
    */
   exportPool(pool: DriverPool): OwnedFd;
-  /** The descriptor stays the caller's. @throws INVALID_DESCRIPTOR for what is no pool */
+  /** The descriptor stays the caller's. @throws INVALID_DESCRIPTOR if it is not a pool's */
   importPool(ordinal: number, fd: OwnedFd): DriverPool;
   /**
-   * Enqueues an allocation; other streams may use the memory after a point of this stream that is later. Its content is undefined.
-   * Memory whose free was enqueued but not reached may be given out again by `cuda`, later in order, and is not by `host`.
+   * Enqueues an allocation of undefined content. Other streams may use it after a later point of
+   * this stream. `cuda` may reuse memory whose free is enqueued but not reached; `host` does not.
    * @throws OUT_OF_MEMORY beyond `maxBytes`, UNSUPPORTED from an imported pool
    */
   allocateFromPool(pool: DriverPool, byteLength: number, stream: DriverStream): DevicePointer;
   /**
-   * Enqueues the end of an allocation or of an import. All importers have freed theirs before the exporter frees it.
-   * @throws RangeError for what is not allocated in or imported from a pool
+   * Enqueues the free of an allocation or of an import. All importers free theirs before the
+   * exporter does.
+   * @throws RangeError if no allocation or import of a pool starts there
    */
   freeToPool(pointer: DevicePointer, stream: DriverStream): void;
   /**
-   * IPC_HANDLE_BYTES bytes that name an allocation to a process that has imported its pool.
-   * @throws UNSUPPORTED for memory of a pool that is not shared, or was imported; RangeError for what is not of a pool
+   * Returns IPC_HANDLE_BYTES bytes that name an allocation to a process that imported its pool.
+   * @throws UNSUPPORTED if the pool is not shared, or was imported; RangeError if no memory of a
+   * pool starts there
    */
   exportPoolPointer(pointer: DevicePointer): Uint8Array;
   /**
-   * The allocation behind exported bytes. The allocation has been done by the exporter's stream before this memory is touched.
-   * Once at a time for the same bytes, by one driver of a process: freeing one import of two unmaps both on today's CUDA drivers.
-   * @throws INVALID_HANDLE for bytes of another pool or another length, and of freed memory where the driver knows (`host` always does);
-   * IN_USE while it is imported already, OWN_HANDLE where this driver created the pool
+   * Imports an allocation. The exporter's stream must have passed the allocation before this memory
+   * is touched. Import the same bytes only once at a time, by one driver of a process: on today's
+   * CUDA drivers freeing one of two imports unmaps both.
+   * @throws INVALID_HANDLE for bytes of another pool or length, and for freed memory if the driver
+   * knows (`host` always does); IN_USE if it is imported already; OWN_HANDLE if this driver created
+   * the pool
    */
   importPoolPointer(
     pool: DriverPool,
     data: Uint8Array,
   ): { readonly pointer: DevicePointer; readonly byteLength: number };
-  /** Of an imported pool: what this process alone did with it. */
+  /** For an imported pool, counts only what this process imported from it. */
   poolStatistics(pool: DriverPool): PoolStatistics;
-  /** Gives memory back down to `keepBytes`. Without effect on shared pools of today's CUDA drivers, and on imported ones. */
+  /**
+   * Frees unused memory down to `keepBytes`. Does nothing for an imported pool, nor for a shared
+   * pool of today's CUDA drivers.
+   */
   trimPool(pool: DriverPool, keepBytes: number): void;
 }

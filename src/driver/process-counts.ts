@@ -1,4 +1,6 @@
-/** What this process holds of the operating system through this project; for leak checks. */
+/**
+ * Counts descriptors and mapped memory that this package holds in this process, for leak checks.
+ */
 import { mappedBytes } from "../os/mapping.js";
 import { openFdCount } from "../os/owned-fd.js";
 

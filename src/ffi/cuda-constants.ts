@@ -1,9 +1,9 @@
 /**
- * The numbers of cuda.h that are used, under the names they have there and nothing else.
+ * The constants of cuda.h that this package uses, under their own names.
  * test/unit/ffi/cuda-header.test.ts compares every one with a real header.
  */
 
-/** CUresult: the statuses that are told apart, or whose name people should see even where the driver gives none. */
+/** CUresult: statuses that the code distinguishes, or whose name people should see in any case. */
 export const cuResult = {
   CUDA_SUCCESS: 0,
   CUDA_ERROR_INVALID_VALUE: 1,
@@ -62,7 +62,9 @@ export const cuResult = {
   CUDA_ERROR_UNKNOWN: 999,
 } as const;
 
-/** CUdevice_attribute: what `describeDevice` asks. A driver that is older than an attribute answers INVALID_VALUE. */
+/**
+ * CUdevice_attribute, for `describeDevice`. A driver older than an attribute answers INVALID_VALUE.
+ */
 export const cuDeviceAttribute = {
   CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: 1,
   CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X: 2,

@@ -1,6 +1,7 @@
 /**
- * The structs of cuda.h that cross the boundary, as bytes. Little-endian, as on every machine that libcuda exists for.
- * test/unit/ffi/cuda-header.test.ts compares every size and offset with a real header.
+ * The structs of cuda.h that are passed to libcuda, as bytes. Little-endian, as on every machine
+ * that has libcuda. test/unit/ffi/cuda-header.test.ts compares every size and offset with a real
+ * header.
  */
 import { cuValue } from "./cuda-constants.js";
 
@@ -11,9 +12,12 @@ export interface StructLayout {
 
 /*
  * CUmemAllocationProp, 32 bytes
- *   0        4                      8                12             16                     24
- *   | type   | requestedHandleTypes | location.type  | location.id  | win32HandleMetaData  | allocFlags   |
- *   allocFlags: compressionType u8, gpuDirectRDMACapable u8, usage u16, 4 bytes reserved; all 0 here
+ *   0      4                      8               12            16
+ *   | type | requestedHandleTypes | location.type | location.id |
+ *   16                    24           32
+ *   | win32HandleMetaData | allocFlags |
+ *   allocFlags: compressionType u8, gpuDirectRDMACapable u8, usage u16, 4 reserved bytes.
+ *   All of them are 0 here.
  */
 const allocationProp = {
   byteLength: 32,
@@ -37,8 +41,11 @@ const accessDesc = {
 
 /*
  * CUmemPoolProps, 88 bytes
- *   0            4              8                12             16                       24         32
- *   | allocType  | handleTypes  | location.type  | location.id  | win32SecurityAttributes | maxSize  | usage, reserved; all 0 here
+ *   0           4             8               12            16
+ *   | allocType | handleTypes | location.type | location.id |
+ *   16                        24        32
+ *   | win32SecurityAttributes | maxSize | ...
+ *   From byte 32: usage and reserved bytes. All of them are 0 here.
  */
 const memPoolProps = {
   byteLength: 88,
@@ -63,7 +70,7 @@ const batchMemOp = {
   offsets: { operation: 0, "waitValue.address": 8, "waitValue.value64": 16, "waitValue.flags": 24 },
 } as const satisfies StructLayout;
 
-/** By the C name of the struct; what the header is compared with. */
+/** By the C name of the struct. A test compares them with the header. */
 export const structLayouts = {
   CUmemAllocationProp: allocationProp,
   CUmemAccessDesc: accessDesc,
@@ -75,7 +82,7 @@ export const structLayouts = {
   CUstreamBatchMemOpParams: batchMemOp,
 } as const satisfies Record<string, StructLayout>;
 
-/** Where memory lies: `id` is a device, or a NUMA node of the machine. */
+/** Where memory lies. `id` is a device, or a NUMA node of the machine. */
 export interface Location {
   readonly type: number;
   readonly id: number;
@@ -85,13 +92,17 @@ export function deviceLocation(device: number): Location {
   return { type: cuValue.CU_MEM_LOCATION_TYPE_DEVICE, id: device };
 }
 
-/** Pinned memory that can be exported as a file descriptor. */
+/** Encodes a request for pinned memory that can be exported as a file descriptor. */
 export function encodeAllocationProp(location: Location): Uint8Array {
   const bytes = new Uint8Array(allocationProp.byteLength);
   const view = new DataView(bytes.buffer);
   const { offsets } = allocationProp;
   view.setInt32(offsets.type, cuValue.CU_MEM_ALLOCATION_TYPE_PINNED, true);
-  view.setInt32(offsets.requestedHandleTypes, cuValue.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, true);
+  view.setInt32(
+    offsets.requestedHandleTypes,
+    cuValue.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+    true,
+  );
   view.setInt32(offsets["location.type"], location.type, true);
   view.setInt32(offsets["location.id"], location.id, true);
   return bytes;
@@ -113,7 +124,10 @@ export function decodeAllocationProp(bytes: Uint8Array): AllocationProp {
   };
 }
 
-/** Access of devices (and of the CPU, at a NUMA node) to mapped memory, one after the other; `flags` is one of CU_MEM_ACCESS_FLAGS_*. */
+/**
+ * Encodes the access of devices, or of the CPU at a NUMA node, to mapped memory.
+ * @param flags one of CU_MEM_ACCESS_FLAGS_*
+ */
 export function encodeAccessDescs(locations: readonly Location[], flags: number): Uint8Array {
   const bytes = new Uint8Array(accessDesc.byteLength * locations.length);
   const view = new DataView(bytes.buffer);
@@ -126,8 +140,12 @@ export function encodeAccessDescs(locations: readonly Location[], flags: number)
   return bytes;
 }
 
-/** A pool of pinned memory; `handleType` is one of CU_MEM_HANDLE_TYPE_*. */
-export function encodeMemPoolProps(location: Location, handleType: number, maxBytes: number): Uint8Array {
+/** Encodes a pool of pinned memory. @param handleType one of CU_MEM_HANDLE_TYPE_* */
+export function encodeMemPoolProps(
+  location: Location,
+  handleType: number,
+  maxBytes: number,
+): Uint8Array {
   const bytes = new Uint8Array(memPoolProps.byteLength);
   const view = new DataView(bytes.buffer);
   const { offsets } = memPoolProps;
@@ -147,13 +165,13 @@ export interface BatchMemOp {
   readonly flags: number;
 }
 
-/** The driver's own limit of operations in one call. */
+/** The driver's limit of operations in one call. */
 const BATCH_MAX = 255;
 let batchMemory: DataView<ArrayBuffer> | undefined;
 
 /**
- * At most 255 operations. The memory is the same in every call: it is good for the one call of the driver that comes next.
- * WHY: new memory for each batch cost more than the driver's call.
+ * Encodes at most 255 operations. Every call returns the same memory, so use it before the next
+ * call. New memory for each batch would cost more than the driver's call.
  */
 export function encodeBatchMemOps(operations: readonly BatchMemOp[]): Uint8Array {
   const { offsets, byteLength } = batchMemOp;

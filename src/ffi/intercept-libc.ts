@@ -1,7 +1,8 @@
 /**
- * For tests: something in front of every call of the C library that is made through the table of libc.ts. It sees the call, may do
- * what it wants before it is made, and may have it fail. While none is set, calls cost what they cost.
- * Not covered: what Node itself calls (its fs functions, its own sockets, child processes) and what libraries call (libcuda).
+ * Lets tests intercept every C library call that goes through the table of libc.ts. An interceptor
+ * sees the call first and may make it fail. Without an interceptor, calls cost the same as before.
+ * It does not see the calls of Node itself (fs, sockets, child processes) or of libraries
+ * (libcuda).
  */
 import { koffi } from "./koffi.js";
 import { type Libc, replaceLibc } from "./libc.js";
@@ -9,9 +10,9 @@ import { type Libc, replaceLibc } from "./libc.js";
 export type LibcCall = keyof Libc;
 
 /**
- * Called before each call, with its arguments. The errno with which the call is to fail, or undefined, which lets it be made.
- * What fails is not made, but for `close` and `munmap`: those are made and then fail, as the kernel does with `close`, so that
- * what is left afterwards is the caller's doing.
+ * Runs before each call, with its arguments. Returns undefined to let the call through, or the
+ * errno with which it fails. A failing call is not made. Only `close` and `munmap` are made and
+ * then fail, as `close` does in the kernel, so a leak found later is the caller's fault.
  */
 export type LibcInterceptor = (call: LibcCall, values: readonly unknown[]) => number | undefined;
 
@@ -23,13 +24,17 @@ const MADE_ALL_THE_SAME: ReadonlySet<LibcCall> = new Set(["close", "munmap"]);
 let active = false;
 
 /**
- * @returns takes the interceptor away again
- * @throws TypeError where one is set already: of two, neither would see what the other lets fail
+ * Sets the interceptor.
+ * @returns removes it
+ * @throws TypeError if one is set already, because neither of two would see the other's failures
  */
 export function interceptLibc(interceptor: LibcInterceptor): () => void {
   if (active) throw new TypeError("Calls of the C library are intercepted already");
   const undo = replaceLibc((real) => {
-    const calls = Object.entries(real).map(([name, call]) => [name, intercepted(name as LibcCall, call, interceptor)]);
+    const calls = Object.entries(real).map(([name, call]) => [
+      name,
+      intercepted(name as LibcCall, call, interceptor),
+    ]);
     return Object.fromEntries(calls) as Libc;
   });
   active = true;
@@ -42,7 +47,11 @@ export function interceptLibc(interceptor: LibcInterceptor): () => void {
   };
 }
 
-function intercepted(name: LibcCall, real: Call & { readonly async?: Call }, interceptor: LibcInterceptor): Call {
+function intercepted(
+  name: LibcCall,
+  real: Call & { readonly async?: Call },
+  interceptor: LibcInterceptor,
+): Call {
   const call = (...values: unknown[]): unknown => {
     const errno = interceptor(name, values);
     if (errno === undefined) return real(...values);
@@ -58,13 +67,13 @@ function intercepted(name: LibcCall, real: Call & { readonly async?: Call }, int
       return;
     }
     const callback = values.at(-1) as (failure: unknown, result: unknown) => void;
-    // WHY errno within: it is the one of this thread, which the event loop has used in between.
+    // WHY errno is set here: it belongs to this thread, and the event loop used it in between.
     setImmediate(() => callback(null, failed(name, errno)));
   };
   return Object.assign(call, { async: callLater });
 }
 
-/** What a call that failed returns, and where it leaves its errno. */
+/** Sets errno, and returns the result of a failed call. */
 function failed(name: LibcCall, errno: number): unknown {
   koffi().errno(errno);
   return name === "mmap" ? MAP_FAILED : -1;

@@ -1,6 +1,6 @@
 /**
- * The functions of the C library that are used, with their signatures and nothing else.
- * All are in glibc and musl under these names; `errno` is read right after the call that set it.
+ * The C library functions that this package uses: symbols and signatures, no logic.
+ * glibc and musl have all of them under these names. Read `errno` right after the call that set it.
  */
 import { type Address, koffi, type PointerArgument } from "./koffi.js";
 
@@ -18,12 +18,24 @@ export interface Libc {
   memfd_create(name: string, flags: number): number;
   ftruncate(fd: number, length: number): number;
   fallocate(fd: number, mode: number, offset: number, length: number): number;
-  mmap(address: Address | null, length: number, protection: number, flags: number, fd: number, offset: number): Address;
+  mmap(
+    address: Address | null,
+    length: number,
+    protection: number,
+    flags: number,
+    fd: number,
+    offset: number,
+  ): Address;
   munmap(address: Address, length: number): number;
   memmove: {
     (to: PointerArgument, from: PointerArgument, length: number): Address;
     /** Runs on the thread pool. */
-    async(to: Address, from: Address, length: number, callback: (failure: unknown, result: Address) => void): void;
+    async(
+      to: Address,
+      from: Address,
+      length: number,
+      callback: (failure: unknown, result: Address) => void,
+    ): void;
   };
   memset(to: Address, value: number, length: number): Address;
   lseek(fd: number, offset: number, whence: number): number;
@@ -42,14 +54,20 @@ export interface Libc {
   socketpair(domain: number, type: number, protocol: number, fds: Int32Array): number;
   shutdown(fd: number, how: number): number;
   ioctl(fd: number, request: number, argument: Int32Array): number;
-  getsockopt(fd: number, level: number, option: number, value: Uint8Array, length: Uint32Array): number;
+  getsockopt(
+    fd: number,
+    level: number,
+    option: number,
+    value: Uint8Array,
+    length: Uint32Array,
+  ): number;
   setsockopt(fd: number, level: number, option: number, value: Uint8Array, length: number): number;
   sendmsg(fd: number, message: Uint8Array, flags: number): number;
   recvmsg(fd: number, message: Uint8Array, flags: number): number;
   poll(fds: Uint8Array, count: number, timeoutMs: number): number;
-  /** pidfd_open has no wrapper in older C libraries: system call 434, the same number on all architectures. */
+  /** For pidfd_open, which older C libraries lack: system call 434 on all architectures. */
   syscall(number: number, first: number, second: number): number;
-  /** The same function for the system calls of AIO and for preadv2: all of their arguments are words. */
+  /** `syscall` for AIO and preadv2, whose arguments are all words. */
   kernel(
     number: number,
     first: bigint,
@@ -60,7 +78,7 @@ export interface Libc {
     sixth: bigint,
   ): number;
   sendfile: {
-    /** Runs on the thread pool and calls back with the count and that thread's errno. */
+    /** Runs on the thread pool. Calls back with the count, and that thread's errno is set. */
     async(
       to: number,
       from: number,
@@ -79,8 +97,8 @@ export function libc(): Libc {
 }
 
 /**
- * For tests: every call goes through another table from here on; see intercept-libc.ts.
- * @returns puts the table back that was there before
+ * Replaces the table of functions, for tests; see intercept-libc.ts.
+ * @returns restores the previous table
  */
 export function replaceLibc(replacement: (real: Libc) => Libc): () => void {
   const real = libc();
@@ -96,12 +114,12 @@ export function lastErrno(): number {
 }
 
 function open(): Libc {
-  // WHY: null is the process itself; Node is linked against the C library, so its name need not be known.
+  // Null is the process itself. Node is linked against the C library, whose name differs by system.
   const lib = koffi().load(null);
   const declare = (name: string, result: string, parameters: string[]): never =>
     lib.func(name, result, parameters) as never;
   return {
-    // WHY three plain parameters: the variadic form passes them alike on x86-64 and AArch64 Linux.
+    // Variadic in C, but passed the same way on x86-64 and AArch64 Linux.
     open: declare("open", "int", ["str", "int", "uint"]),
     close: declare("close", "int", ["int"]),
     dup3: declare("dup3", "int", ["int", "int", "int"]),
@@ -130,7 +148,7 @@ function open(): Libc {
     connect: declare("connect", "int", ["int", "void*", "uint"]),
     socketpair: declare("socketpair", "int", ["int", "int", "int", "void*"]),
     shutdown: declare("shutdown", "int", ["int", "int"]),
-    // WHY three plain parameters: as for `open`.
+    // Variadic in C, like `open`.
     ioctl: declare("ioctl", "int", ["int", "ulong", "void*"]),
     getsockopt: declare("getsockopt", "int", ["int", "int", "int", "void*", "void*"]),
     setsockopt: declare("setsockopt", "int", ["int", "int", "int", "void*", "uint"]),

@@ -1,9 +1,15 @@
 /**
- * libcuda: initialisation, version, error names, devices, contexts. Symbols and signatures, no logic.
- * All are in every driver since CUDA 11.4.
+ * libcuda: initialisation, version, error names, devices and their peers, contexts. Symbols and
+ * signatures, no logic. Every driver since CUDA 11.4 has all of them.
  */
 import type { PointerArgument } from "./koffi.js";
-import { cuda, type DeviceHandle, type Handle, type Status, type SymbolTable } from "./libcuda-signature.js";
+import {
+  cuda,
+  type DeviceHandle,
+  type Handle,
+  type Status,
+  type SymbolTable,
+} from "./libcuda-signature.js";
 
 export interface DeviceFunctions {
   /** https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__INITIALIZE.html */
@@ -17,7 +23,7 @@ export interface DeviceFunctions {
   cuDeviceGet(device: Int32Array, ordinal: number): Status;
   cuDeviceGetCount(count: Int32Array): Status;
   cuDeviceGetName(name: Uint8Array, byteLength: number, device: DeviceHandle): Status;
-  /** `_v2`: a MIG instance's own UUID instead of its parent's. */
+  /** `_v2` gives the UUID of a MIG instance, and not its parent's. */
   cuDeviceGetUuid(uuid: Uint8Array, device: DeviceHandle): Status;
   cuDeviceTotalMem(bytes: BigUint64Array, device: DeviceHandle): Status;
   cuDeviceGetAttribute(value: Int32Array, attribute: number, device: DeviceHandle): Status;
@@ -29,8 +35,24 @@ export interface DeviceFunctions {
   /** https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html */
   cuCtxSetCurrent(context: Handle): Status;
 
-  /** https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html, of the current context's device. */
+  /**
+   * For the device of the current context.
+   * https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
+   */
   cuMemGetInfo(freeBytes: PointerArgument, totalBytes: PointerArgument): Status;
+
+  // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PEER__ACCESS.html
+  cuDeviceCanAccessPeer(canAccess: Int32Array, device: DeviceHandle, peer: DeviceHandle): Status;
+  cuCtxEnablePeerAccess(peerContext: Handle, flags: 0): Status;
+  /** https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html */
+  cuMemcpyPeerAsync(
+    to: bigint,
+    toContext: Handle,
+    from: bigint,
+    fromContext: Handle,
+    byteLength: number,
+    stream: Handle,
+  ): Status;
 }
 
 export const deviceFunctions: SymbolTable<DeviceFunctions> = {
@@ -47,4 +69,15 @@ export const deviceFunctions: SymbolTable<DeviceFunctions> = {
   cuDevicePrimaryCtxRelease: cuda("cuDevicePrimaryCtxRelease_v2", "int"),
   cuCtxSetCurrent: cuda("cuCtxSetCurrent", "void*"),
   cuMemGetInfo: cuda("cuMemGetInfo_v2", "void*", "void*"),
+  cuDeviceCanAccessPeer: cuda("cuDeviceCanAccessPeer", "void*", "int", "int"),
+  cuCtxEnablePeerAccess: cuda("cuCtxEnablePeerAccess", "void*", "uint"),
+  cuMemcpyPeerAsync: cuda(
+    "cuMemcpyPeerAsync",
+    "uint64",
+    "void*",
+    "uint64",
+    "void*",
+    "size_t",
+    "void*",
+  ),
 };

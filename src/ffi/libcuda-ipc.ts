@@ -1,11 +1,11 @@
 /**
- * libcuda: events, memory of the legacy kind, and the handles of both. Symbols and signatures, no logic.
- * SAFETY: handles are structs of 64 bytes that are passed by value where they are opened.
+ * libcuda: events, memory of the legacy kind, and the handles of both. Symbols and signatures, no
+ * logic. SAFETY: the calls that open a handle take it by value, as a struct of 64 bytes.
  */
 import type { PointerArgument } from "./koffi.js";
 import { cuda, type Handle, type Status, type SymbolTable } from "./libcuda-signature.js";
 
-/** A handle as koffi takes a struct: `{ reserved: bytes }`. */
+/** A handle, as a struct for koffi. */
 export interface IpcHandleStruct {
   readonly reserved: Uint8Array;
 }
@@ -32,7 +32,7 @@ export interface LegacyMemoryFunctions {
   /** https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__UNIFIED.html */
   cuPointerGetAttribute(value: PointerArgument, attribute: number, pointer: bigint): Status;
   cuIpcGetMemHandle(handle: Uint8Array, pointer: bigint): Status;
-  /** `_v2`: the first version lets the driver change the handle. */
+  /** `_v2`, because the first version lets the driver change the handle. */
   cuIpcOpenMemHandle(pointer: BigUint64Array, handle: IpcHandleStruct, flags: number): Status;
   cuIpcCloseMemHandle(pointer: bigint): Status;
 }

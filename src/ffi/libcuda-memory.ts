@@ -1,6 +1,6 @@
 /**
  * libcuda: virtual memory management and host memory. Symbols and signatures, no logic.
- * The handle of an allocation is a number of 64 bits, not a pointer.
+ * The handle of an allocation is a 64-bit number, not a pointer.
  */
 import type { Address, PointerArgument } from "./koffi.js";
 import { cuda, type Status, type SymbolTable } from "./libcuda-signature.js";
@@ -15,15 +15,44 @@ export interface VirtualMemoryFunctions {
     flags: bigint,
   ): Status;
   cuMemAddressFree(pointer: bigint, byteLength: number): Status;
-  cuMemCreate(handle: BigUint64Array, byteLength: number, properties: Uint8Array, flags: bigint): Status;
+  cuMemCreate(
+    handle: BigUint64Array,
+    byteLength: number,
+    properties: Uint8Array,
+    flags: bigint,
+  ): Status;
   cuMemRelease(handle: bigint): Status;
-  cuMemMap(pointer: bigint, byteLength: number, byteOffset: 0, handle: bigint, flags: bigint): Status;
+  cuMemMap(
+    pointer: bigint,
+    byteLength: number,
+    byteOffset: 0,
+    handle: bigint,
+    flags: bigint,
+  ): Status;
   cuMemUnmap(pointer: bigint, byteLength: number): Status;
-  cuMemSetAccess(pointer: bigint, byteLength: number, descriptors: Uint8Array, count: number): Status;
-  cuMemExportToShareableHandle(fd: Int32Array, handle: bigint, handleType: number, flags: bigint): Status;
-  /** SAFETY: with POSIX descriptors the number itself is the pointer argument, not the address of it. */
-  cuMemImportFromShareableHandle(handle: BigUint64Array, fdAsPointer: Address, handleType: number): Status;
-  cuMemGetAllocationGranularity(byteLength: BigUint64Array, properties: Uint8Array, option: number): Status;
+  cuMemSetAccess(
+    pointer: bigint,
+    byteLength: number,
+    descriptors: Uint8Array,
+    count: number,
+  ): Status;
+  cuMemExportToShareableHandle(
+    fd: Int32Array,
+    handle: bigint,
+    handleType: number,
+    flags: bigint,
+  ): Status;
+  /** SAFETY: a POSIX descriptor is passed as the pointer itself, not by its address. */
+  cuMemImportFromShareableHandle(
+    handle: BigUint64Array,
+    fdAsPointer: Address,
+    handleType: number,
+  ): Status;
+  cuMemGetAllocationGranularity(
+    byteLength: BigUint64Array,
+    properties: Uint8Array,
+    option: number,
+  ): Status;
   cuMemGetAllocationPropertiesFromHandle(properties: Uint8Array, handle: bigint): Status;
 }
 
@@ -33,7 +62,11 @@ export interface HostMemoryFunctions {
   cuMemFreeHost(pointer: PointerArgument): Status;
   cuMemHostRegister(pointer: PointerArgument, byteLength: number, flags: number): Status;
   cuMemHostUnregister(pointer: PointerArgument): Status;
-  cuMemHostGetDevicePointer(devicePointer: BigUint64Array, pointer: PointerArgument, flags: 0): Status;
+  cuMemHostGetDevicePointer(
+    devicePointer: BigUint64Array,
+    pointer: PointerArgument,
+    flags: 0,
+  ): Status;
 }
 
 export const virtualMemoryFunctions: SymbolTable<VirtualMemoryFunctions> = {
@@ -44,10 +77,20 @@ export const virtualMemoryFunctions: SymbolTable<VirtualMemoryFunctions> = {
   cuMemMap: cuda("cuMemMap", "uint64", "size_t", "size_t", "uint64", "uint64"),
   cuMemUnmap: cuda("cuMemUnmap", "uint64", "size_t"),
   cuMemSetAccess: cuda("cuMemSetAccess", "uint64", "size_t", "void*", "size_t"),
-  cuMemExportToShareableHandle: cuda("cuMemExportToShareableHandle", "void*", "uint64", "int", "uint64"),
+  cuMemExportToShareableHandle: cuda(
+    "cuMemExportToShareableHandle",
+    "void*",
+    "uint64",
+    "int",
+    "uint64",
+  ),
   cuMemImportFromShareableHandle: cuda("cuMemImportFromShareableHandle", "void*", "void*", "int"),
   cuMemGetAllocationGranularity: cuda("cuMemGetAllocationGranularity", "void*", "void*", "int"),
-  cuMemGetAllocationPropertiesFromHandle: cuda("cuMemGetAllocationPropertiesFromHandle", "void*", "uint64"),
+  cuMemGetAllocationPropertiesFromHandle: cuda(
+    "cuMemGetAllocationPropertiesFromHandle",
+    "void*",
+    "uint64",
+  ),
 };
 
 export const hostMemoryFunctions: SymbolTable<HostMemoryFunctions> = {

@@ -1,6 +1,12 @@
 /** libcuda: modules, kernels and their launches. Symbols and signatures, no logic. */
 import type { Address, PointerArgument } from "./koffi.js";
-import { cuda, cudaSince, type Handle, type Status, type SymbolTable } from "./libcuda-signature.js";
+import {
+  cuda,
+  cudaSince,
+  type Handle,
+  type Status,
+  type SymbolTable,
+} from "./libcuda-signature.js";
 
 export interface ModuleFunctions {
   // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
@@ -9,7 +15,7 @@ export interface ModuleFunctions {
     image: PointerArgument,
     optionCount: number,
     options: Int32Array,
-    /** An array of `void*`: numbers stand in it as they are, buffers by their address. */
+    /** An array of `void*`: a number is stored as itself, a buffer as its address. */
     optionValues: BigUint64Array,
   ): Status;
   cuModuleUnload(module: Handle): Status;
@@ -32,8 +38,13 @@ export interface ModuleFunctions {
     extra: null,
   ): Status;
   /** Absent in drivers before CUDA 12.4. */
-  cuFuncGetParamInfo?(kernel: Handle, index: number, byteOffset: BigUint64Array, byteLength: BigUint64Array): Status;
-  /** Absent in drivers before CUDA 12.4; there cuModuleGetFunction alone loads. */
+  cuFuncGetParamInfo?(
+    kernel: Handle,
+    index: number,
+    byteOffset: BigUint64Array,
+    byteLength: BigUint64Array,
+  ): Status;
+  /** Absent in drivers before CUDA 12.4, where cuModuleGetFunction loads the kernel. */
   cuFuncLoad?(kernel: Handle): Status;
 }
 

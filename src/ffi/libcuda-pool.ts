@@ -7,15 +7,25 @@ export interface PoolFunctions {
   cuMemPoolCreate(pool: BigUint64Array, properties: Uint8Array): Status;
   cuMemPoolDestroy(pool: Handle): Status;
   cuMemPoolSetAccess(pool: Handle, descriptors: Uint8Array, count: number): Status;
-  /** The location is the two numbers of a CUmemLocation: type and id. */
+  /** @param location the type and id of a CUmemLocation */
   cuMemPoolGetAccess(flags: Int32Array, pool: Handle, location: Int32Array): Status;
   cuMemPoolSetAttribute(pool: Handle, attribute: number, value: PointerArgument): Status;
   cuMemPoolGetAttribute(pool: Handle, attribute: number, value: PointerArgument): Status;
   cuMemPoolTrimTo(pool: Handle, byteLength: number): Status;
-  cuMemAllocFromPoolAsync(pointer: BigUint64Array, byteLength: number, pool: Handle, stream: Handle): Status;
+  cuMemAllocFromPoolAsync(
+    pointer: BigUint64Array,
+    byteLength: number,
+    pool: Handle,
+    stream: Handle,
+  ): Status;
   cuMemFreeAsync(pointer: bigint, stream: Handle): Status;
-  cuMemPoolExportToShareableHandle(fd: Int32Array, pool: Handle, handleType: number, flags: bigint): Status;
-  /** SAFETY: with POSIX descriptors the number itself is the pointer argument, not the address of it. */
+  cuMemPoolExportToShareableHandle(
+    fd: Int32Array,
+    pool: Handle,
+    handleType: number,
+    flags: bigint,
+  ): Status;
+  /** SAFETY: a POSIX descriptor is passed as the pointer itself, not by its address. */
   cuMemPoolImportFromShareableHandle(
     pool: BigUint64Array,
     fdAsPointer: Address,
@@ -36,8 +46,20 @@ export const poolFunctions: SymbolTable<PoolFunctions> = {
   cuMemPoolTrimTo: cuda("cuMemPoolTrimTo", "void*", "size_t"),
   cuMemAllocFromPoolAsync: cuda("cuMemAllocFromPoolAsync", "void*", "size_t", "void*", "void*"),
   cuMemFreeAsync: cuda("cuMemFreeAsync", "uint64", "void*"),
-  cuMemPoolExportToShareableHandle: cuda("cuMemPoolExportToShareableHandle", "void*", "void*", "int", "uint64"),
-  cuMemPoolImportFromShareableHandle: cuda("cuMemPoolImportFromShareableHandle", "void*", "void*", "int", "uint64"),
+  cuMemPoolExportToShareableHandle: cuda(
+    "cuMemPoolExportToShareableHandle",
+    "void*",
+    "void*",
+    "int",
+    "uint64",
+  ),
+  cuMemPoolImportFromShareableHandle: cuda(
+    "cuMemPoolImportFromShareableHandle",
+    "void*",
+    "void*",
+    "int",
+    "uint64",
+  ),
   cuMemPoolExportPointer: cuda("cuMemPoolExportPointer", "void*", "uint64"),
   cuMemPoolImportPointer: cuda("cuMemPoolImportPointer", "void*", "void*", "void*"),
 };

@@ -1,13 +1,24 @@
-/** How the symbol tables of libcuda are written: a C signature, with the symbol where it differs from the plain name. */
+/** The types of the symbol tables of libcuda: C signatures and handles. */
 
-/** The types that libcuda's parameters have, by their names in koffi. All results are CUresult, an `int`. */
-export type CudaParameter = "int" | "uint" | "uint8" | "uint16" | "uint64" | "size_t" | "void*" | "str" | "CUipcHandle";
+/** Parameter types of libcuda, by their names in koffi. All results are CUresult, an `int`. */
+export type CudaParameter =
+  | "int"
+  | "uint"
+  | "uint8"
+  | "uint16"
+  | "uint64"
+  | "size_t"
+  | "void*"
+  | "str"
+  | "CUipcHandle";
 
 export interface CudaSignature {
-  /** What the dynamic linker is asked for. WHY: for many names the plain symbol is an older function with another ABI. */
+  /**
+   * The symbol for the dynamic linker. The plain name is often an older function with another ABI.
+   */
   readonly symbol: string;
   readonly parameters: readonly CudaParameter[];
-  /** Where older drivers lack it: the version of CUDA that brought it. What uses it does without there. */
+  /** The version of CUDA that brought the function, if its users can do without it. */
   readonly since?: string;
 }
 
@@ -17,14 +28,18 @@ export function cuda(symbol: string, ...parameters: CudaParameter[]): CudaSignat
   return { symbol, parameters };
 }
 
-/** A function that is left out where the driver is older than this version of CUDA. */
-export function cudaSince(since: string, symbol: string, ...parameters: CudaParameter[]): CudaSignature {
+/** A function that is undefined if the driver is older than this version of CUDA. */
+export function cudaSince(
+  since: string,
+  symbol: string,
+  ...parameters: CudaParameter[]
+): CudaSignature {
   return { symbol, parameters, since };
 }
 
-/** CUresult. 0 is success; what else there is says `cuResult`. */
+/** CUresult: 0 is success, `cuResult` has the others. */
 export type Status = number;
-/** CUdevice: not the ordinal, though it has been equal to it so far. */
+/** CUdevice. It is not the ordinal, although both have been equal so far. */
 export type DeviceHandle = number;
-/** CUcontext, CUstream, CUevent, CUmodule, CUfunction, CUmemoryPool: pointers that only the driver looks behind. */
+/** CUcontext, CUstream, CUevent, CUmodule, CUfunction, CUmemoryPool: opaque pointers. */
 export type Handle = bigint;

@@ -1,6 +1,7 @@
 /**
- * libcuda: streams, copies and fills on them, and their waits for and writes of memory words. Symbols and signatures, no logic.
- * WHY: none of the `_ptsz` twins, which take the NULL stream for the calling thread's own.
+ * libcuda: streams, copies and fills on them, and waits for and writes of memory words. Symbols and
+ * signatures, no logic. WHY not the `_ptsz` variants: they take the NULL stream for the calling
+ * thread's own.
  */
 import type { PointerArgument } from "./koffi.js";
 import { cuda, type Handle, type Status, type SymbolTable } from "./libcuda-signature.js";
@@ -21,9 +22,20 @@ export interface StreamFunctions {
   cuMemsetD32Async(to: bigint, value: number, count: number, stream: Handle): Status;
 
   // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEMOP.html
-  // The first versions of these need a module parameter that no system sets; `_v2` works everywhere since CUDA 11.7.
-  cuStreamWaitValue64(stream: Handle, pointer: number | bigint, value: number | bigint, flags: number): Status;
-  cuStreamWriteValue64(stream: Handle, pointer: number | bigint, value: number | bigint, flags: number): Status;
+  // `_v2` works everywhere since CUDA 11.7. The first versions need a module parameter that no
+  // system sets.
+  cuStreamWaitValue64(
+    stream: Handle,
+    pointer: number | bigint,
+    value: number | bigint,
+    flags: number,
+  ): Status;
+  cuStreamWriteValue64(
+    stream: Handle,
+    pointer: number | bigint,
+    value: number | bigint,
+    flags: number,
+  ): Status;
   cuStreamBatchMemOp(stream: Handle, count: number, operations: Uint8Array, flags: 0): Status;
 }
 

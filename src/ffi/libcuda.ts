@@ -1,6 +1,6 @@
 /**
- * Opens the CUDA driver's library and resolves the symbol tables beside this file.
- * Nothing is called here but the driver's version, for the message about a missing symbol.
+ * Opens the CUDA driver's library and resolves the symbol tables beside this file. It calls only
+ * the driver's version, for the message about a missing symbol.
  */
 import { CudaIpcError } from "../base/errors.js";
 import { cuResult } from "./cuda-constants.js";
@@ -19,7 +19,6 @@ import {
   virtualMemoryFunctions,
 } from "./libcuda-memory.js";
 import { type ModuleFunctions, moduleFunctions } from "./libcuda-module.js";
-import { type PeerFunctions, peerFunctions } from "./libcuda-peer.js";
 import { type PoolFunctions, poolFunctions } from "./libcuda-pool.js";
 import type { CudaParameter, CudaSignature } from "./libcuda-signature.js";
 import { type StreamFunctions, streamFunctions } from "./libcuda-stream.js";
@@ -32,16 +31,19 @@ export interface Libcuda
     EventFunctions,
     LegacyMemoryFunctions,
     PoolFunctions,
-    ModuleFunctions,
-    PeerFunctions {}
+    ModuleFunctions {}
 
-/** A shared library of which functions can be asked; what koffi's `load` returns, and what a test puts in its place. */
+/** A shared library: the result of koffi's `load`, or a test's own. */
 export interface SharedLibrary {
-  /** Throws where the library has no such symbol. */
-  func(symbol: string, result: string, parameters: ParameterType[]): (...values: never[]) => unknown;
+  /** Throws if the library has no such symbol. */
+  func(
+    symbol: string,
+    result: string,
+    parameters: ParameterType[],
+  ): (...values: never[]) => unknown;
 }
 
-/** A name that koffi knows, or a struct that was made for it. */
+/** The name of a type in koffi, or a struct made with koffi. */
 export type ParameterType = string | TypeObject;
 
 export type LoadLibrary = (name: string) => SharedLibrary;
@@ -55,15 +57,18 @@ export const libcudaSymbols: Readonly<Record<keyof Libcuda, CudaSignature>> = {
   ...legacyMemoryFunctions,
   ...poolFunctions,
   ...moduleFunctions,
-  ...peerFunctions,
 };
 
-/** The last is where Windows puts it for Linux programs (WSL), which is not on the linker's path everywhere. */
-export const libcudaNames = ["libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1"] as const;
+/** The last is the path under WSL, which the linker does not always search. */
+export const libcudaNames = [
+  "libcuda.so.1",
+  "libcuda.so",
+  "/usr/lib/wsl/lib/libcuda.so.1",
+] as const;
 
 /**
- * WHY all symbols at once and not each at its first use: a driver is then either usable or refused by name at the start, and no
- * undoing of a half-done operation can fail for a missing symbol. It takes a few milliseconds.
+ * Opens libcuda. WHY all symbols at once: an old driver is then refused at the start, and the
+ * undoing of a half-done operation cannot fail for a missing symbol. It takes a few milliseconds.
  * @throws DRIVER_NOT_FOUND, DRIVER_TOO_OLD
  */
 export function openLibcuda(load: LoadLibrary = (name) => koffi().load(name)): Libcuda {
@@ -75,10 +80,10 @@ export function openLibcuda(load: LoadLibrary = (name) => koffi().load(name)): L
   return functions as unknown as Libcuda;
 }
 
-/** The C string whose address the driver wrote to `holder`. */
+/** Reads the C string whose address the driver wrote to `holder`. */
 export function decodeCString(holder: BigUint64Array): string | undefined {
   if (holder[0] === 0n) return undefined;
-  // SAFETY: only called with what cuGetErrorName returned, a constant inside libcuda.
+  // SAFETY: called only with the result of cuGetErrorName, a constant inside libcuda.
   return koffi().decode(holder, "str") as string;
 }
 
@@ -94,9 +99,13 @@ function loadFirst(load: LoadLibrary): SharedLibrary {
       tried.push(`${name} (${failure.message})`);
     }
   }
-  throw new CudaIpcError("DRIVER_NOT_FOUND", `Cannot open the CUDA driver, tried ${tried.join(", ")}`, {
-    cause: new AggregateError(failures),
-  });
+  throw new CudaIpcError(
+    "DRIVER_NOT_FOUND",
+    `Cannot open the CUDA driver, tried ${tried.join(", ")}`,
+    {
+      cause: new AggregateError(failures),
+    },
+  );
 }
 
 function resolve(library: SharedLibrary, { symbol, parameters, since }: CudaSignature): unknown {
@@ -104,7 +113,8 @@ function resolve(library: SharedLibrary, { symbol, parameters, since }: CudaSign
     return library.func(symbol, "int", parameters.map(typeOf));
   } catch (cause) {
     if (since !== undefined) return undefined;
-    const message = `Cannot use the CUDA driver: it is of version ${driverVersion(library)} and lacks ${symbol}`;
+    const found = `it is of version ${driverVersion(library)} and lacks ${symbol}`;
+    const message = `Cannot use the CUDA driver: ${found}`;
     throw new CudaIpcError("DRIVER_TOO_OLD", message, { cause });
   }
 }
@@ -120,7 +130,7 @@ function driverVersion(library: SharedLibrary): string {
     const get = library.func(symbol, "int", [...parameters]) as (version: Int32Array) => unknown;
     if (get(out) !== cuResult.CUDA_SUCCESS) return "unknown";
   } catch {
-    // The symbol that is missing may be this one; then the message can only say so.
+    // The missing symbol may be this one.
     return "unknown";
   }
   return formatCudaVersion(out[0] ?? 0);

@@ -1,6 +1,7 @@
 /**
- * libnvrtc, the compiler of CUDA C++ at run time: symbols and signatures, and where the library is looked for.
- * https://docs.nvidia.com/cuda/nvrtc/ . It needs no GPU and no driver, and its functions may be called from any thread.
+ * libnvrtc, the run-time compiler of CUDA C++: its symbols and signatures, and the search for the
+ * library. It needs no GPU and no driver, and its functions may be called from any thread.
+ * https://docs.nvidia.com/cuda/nvrtc/
  */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +9,7 @@ import { CudaIpcError, messageOf } from "../base/errors.js";
 import { koffi } from "./koffi.js";
 import type { LoadLibrary, SharedLibrary } from "./libcuda.js";
 
-/** nvrtcProgram: a pointer that only the library looks behind. */
+/** nvrtcProgram: an opaque pointer. */
 type ProgramHandle = bigint;
 /** nvrtcResult. */
 type Result = number;
@@ -34,7 +35,7 @@ export interface Libnvrtc {
   ): Result;
   nvrtcDestroyProgram(program: BigUint64Array): Result;
   nvrtcCompileProgram: {
-    /** Runs on the thread pool; takes up to seconds. SAFETY: koffi keeps its copy of the options until then. */
+    /** Runs on the thread pool for up to seconds. SAFETY: koffi keeps its copy of the options. */
     async(
       program: ProgramHandle,
       optionCount: number,
@@ -50,7 +51,9 @@ export interface Libnvrtc {
   nvrtcGetCUBIN(program: ProgramHandle, cubin: Uint8Array): Result;
 }
 
-const symbols: Readonly<Record<keyof Libnvrtc, readonly [result: string, ...parameters: string[]]>> = {
+const symbols: Readonly<
+  Record<keyof Libnvrtc, readonly [result: string, ...parameters: string[]]>
+> = {
   nvrtcVersion: ["int", "void*", "void*"],
   nvrtcGetErrorString: ["str", "int"],
   nvrtcGetNumSupportedArchs: ["int", "void*"],
@@ -71,8 +74,9 @@ const NAMES = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc
 let opened: Libnvrtc | undefined;
 
 /**
- * Opens the library once for the process. With `CUDA_IPC_NVRTC` that file and no other: what was named is not passed over in silence.
- * Otherwise the names above as the dynamic linker finds them, then the folders of a toolkit and of the active Python environment.
+ * Opens the library once per process. If `CUDA_IPC_NVRTC` names a file, only that file is tried.
+ * Otherwise the dynamic linker looks for the names above, then the folders of a toolkit and of the
+ * active Python environment are searched.
  * @throws NVRTC_NOT_FOUND, naming everything that was tried
  */
 export function openLibnvrtc(load?: LoadLibrary): Libnvrtc {
@@ -107,15 +111,21 @@ function loadFirst(load: LoadLibrary): SharedLibrary {
     }
   }
   const where = chosen ? "CUDA_IPC_NVRTC=" : "";
-  throw new CudaIpcError("NVRTC_NOT_FOUND", `Cannot open the run-time compiler, tried ${where}${tried.join(", ")}`, {
-    cause: new AggregateError(failures),
-  });
+  throw new CudaIpcError(
+    "NVRTC_NOT_FOUND",
+    `Cannot open the run-time compiler, tried ${where}${tried.join(", ")}`,
+    {
+      cause: new AggregateError(failures),
+    },
+  );
 }
 
-/** Where toolkits and NVIDIA's wheels for Python put the library. */
+/** The folders in which toolkits and NVIDIA's Python wheels put the library. */
 function folders(): string[] {
   const { CUDA_HOME, CUDA_PATH, VIRTUAL_ENV } = process.env;
-  const toolkits = [CUDA_HOME, CUDA_PATH, "/usr/local/cuda"].filter((it) => it !== undefined && it !== "");
+  const toolkits = [CUDA_HOME, CUDA_PATH, "/usr/local/cuda"].filter(
+    (it) => it !== undefined && it !== "",
+  );
   const wheels = VIRTUAL_ENV ? sitePackages(join(VIRTUAL_ENV, "lib")) : [];
   return [
     ...new Set(toolkits.map((it) => join(it as string, "lib64"))),
@@ -146,7 +156,8 @@ function resolve(library: SharedLibrary): Libnvrtc {
     try {
       functions[name] = library.func(name, result, parameters);
     } catch (cause) {
-      const message = `Cannot use the run-time compiler: its library lacks ${name}, wanted that of CUDA 11.2 or newer`;
+      const found = `its library lacks ${name}, wanted CUDA 11.2 or newer`;
+      const message = `Cannot use the run-time compiler: ${found}`;
       throw new CudaIpcError("NVRTC_NOT_FOUND", message, { cause });
     }
   }

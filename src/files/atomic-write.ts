@@ -1,26 +1,48 @@
 /**
- * Writing a file so that its name is only ever seen with the whole content: a temporary file in the same folder, fsync,
- * then a link or rename. A crash can leave the temporary file, never half of the real one.
+ * Writes files and folders so that their names only ever show whole content: write to a temporary
+ * name beside the target, fsync, then link or rename. A crash can leave the temporary file or
+ * folder, never half of the real one.
  */
 import { randomBytes } from "node:crypto";
-import { type FileHandle, link, open, readlink, realpath, rename, stat, unlink } from "node:fs/promises";
-import { dirname, isAbsolute, join } from "node:path";
+import {
+  type FileHandle,
+  link,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  stat,
+  unlink,
+} from "node:fs/promises";
+import { dirname, isAbsolute, join, resolve } from "node:path";
 import { messageOf, SystemError } from "../base/errors.js";
 import { fileSystemError } from "./file-errors.js";
 
 export interface AtomicWriteOptions {
-  /** Replaces a file that is there already, keeping its mode; otherwise that is refused, also when it appears late. */
+  /**
+   * Replaces an existing file and keeps its mode. Otherwise an existing file is an error, even if
+   * it appears late.
+   */
   readonly force?: boolean | undefined;
-  /** Whether it survives a power cut once this resolves (default); a disk that is waited for takes only so many files a second. */
+  /**
+   * Whether the file survives a power cut after this resolves. Default: true. Waiting for the disk
+   * limits the files per second.
+   */
   readonly durable?: boolean | undefined;
 }
 
 /**
- * Calls `write` with a new, empty file, open for reading and writing, and gives it the name `path` when that is done.
- * The handle is closed here. When `write` throws, nothing is left behind; a failed system call within it is mapped too.
- * A symbolic link at `path` is followed, also to where nothing is yet.
+ * Calls `write` with a new, empty file, open for reading and writing, then gives it the name
+ * `path`. Closes the file. If `write` throws, nothing is left behind, and a failed system call in
+ * it is mapped to a code too. A symbolic link at `path` is followed, even if its target does not
+ * exist.
  * @returns what `write` returned
- * @throws SystemError `FILE_EXISTS`, `DISK_FULL`, `PERMISSION_DENIED`, `INVALID_FILE` when there is no such folder
+ * @throws SystemError `FILE_EXISTS`, `DISK_FULL`, `PERMISSION_DENIED`; `INVALID_FILE` if the folder
+ * does not exist
  */
 export async function writeFileAtomically<T>(
   path: string,
@@ -54,11 +76,11 @@ export async function writeFileAtomically<T>(
 interface Target {
   /** The path behind symbolic links. */
   readonly target: string;
-  /** Permissions of the file that is replaced. */
+  /** The permissions of the file that is replaced. */
   readonly mode?: number;
 }
 
-/** Refuses early what the link at the end would refuse after all the data. */
+/** Fails early, before all data is written. The link at the end would fail anyway. */
 async function checkTarget(path: string, force: boolean): Promise<Target> {
   let target: string;
   try {
@@ -69,7 +91,9 @@ async function checkTarget(path: string, force: boolean): Promise<Target> {
   }
   const facts = await stat(target);
   if (force && facts.isFile()) return { target, mode: facts.mode & 0o777 };
-  const problem = facts.isFile() ? "the file is there already" : "something other than a file is there";
+  const problem = facts.isFile()
+    ? "the file is there already"
+    : "something other than a file is there";
   throw new SystemError("FILE_EXISTS", `Cannot write ${JSON.stringify(path)}: ${problem}`, {
     errno: 17,
     errnoName: "EEXIST",
@@ -77,22 +101,92 @@ async function checkTarget(path: string, force: boolean): Promise<Target> {
   });
 }
 
-/** Where symbolic links lead to that end at nothing. They cannot go in circles: that is another error of `realpath`. */
+/**
+ * Follows symbolic links to a target that does not exist. A cycle cannot occur: `realpath` fails on
+ * it first.
+ */
 async function behindLinks(path: string): Promise<string> {
   let content: string;
   try {
     content = await readlink(path);
   } catch (error) {
-    // Not there, or, just made by somebody else, no link: the last step finds out.
+    // The file is missing, or somebody just created one that is no link. The last step finds out.
     if (hasErrno(error, "ENOENT") || hasErrno(error, "EINVAL")) return path;
     throw error;
   }
-  // WHY no join(): it would cut "sub/.." out, which leads elsewhere where "sub" is a link itself.
+  // WHY no join(): it would remove "sub/..", which leads elsewhere if "sub" is a link.
   return behindLinks(isAbsolute(content) ? content : `${await realpath(dirname(path))}/${content}`);
 }
 
-/** Makes the new name survive a power cut; file systems that cannot sync a folder keep names in their own way. */
-export async function syncFolder(folder: string): Promise<void> {
+export interface NewFolder {
+  /** Calls `write` with a new file of this name, then closes it. */
+  writeFile(name: string, write: (file: FileHandle) => Promise<void>): Promise<void>;
+}
+
+/**
+ * Calls `write` with a new folder, then gives it the name `path`. If `write` throws, nothing is
+ * left behind.
+ * @throws SystemError `FILE_EXISTS` unless `path` is free or an empty folder, `DISK_FULL`,
+ * `PERMISSION_DENIED`, `INVALID_FILE`
+ */
+export async function writeFolderAtomically(
+  path: string,
+  { durable = true }: { readonly durable?: boolean | undefined },
+  write: (folder: NewFolder) => Promise<void>,
+): Promise<void> {
+  const target = resolve(path);
+  const parent = dirname(target);
+  const temporary = join(parent, `.cuda-ipc-${randomBytes(8).toString("hex")}.tmp`);
+  const writeFile: NewFolder["writeFile"] = async (name, writeContent) => {
+    const file = await open(join(temporary, name), "wx+");
+    const writeAndSync = async () => {
+      await writeContent(file);
+      if (durable) await file.sync();
+    };
+    await thenAlways(writeAndSync, () => file.close());
+  };
+  const publish = async (): Promise<void> => {
+    await write({ writeFile });
+    if (durable) await syncFolder(temporary);
+    await rename(temporary, target);
+  };
+  try {
+    await checkFree(target, path);
+    await mkdir(temporary);
+    await thenAlways(publish, () => rm(temporary, { recursive: true, force: true }));
+    if (durable) await syncFolder(parent);
+  } catch (error) {
+    // Something appeared at the path while the files were written.
+    if (hasErrno(error, "ENOTEMPTY") || hasErrno(error, "ENOTDIR")) await checkFree(target, path);
+    throw fileSystemError(`write ${JSON.stringify(path)}`, error);
+  }
+}
+
+/** A rename replaces an empty folder, and nothing else. */
+async function checkFree(target: string, path: string): Promise<void> {
+  try {
+    const facts = await lstat(target);
+    if (facts.isDirectory() && (await readdir(target)).length === 0) return;
+  } catch (error) {
+    if (hasErrno(error, "ENOENT")) return;
+    throw fileSystemError(`write ${JSON.stringify(path)}`, error);
+  }
+  throw new SystemError(
+    "FILE_EXISTS",
+    `Cannot write ${JSON.stringify(path)}: something is there already`,
+    {
+      errno: 17,
+      errnoName: "EEXIST",
+      call: "stat",
+    },
+  );
+}
+
+/**
+ * Makes the new name survive a power cut. Some file systems cannot sync a folder, and store names
+ * in their own way.
+ */
+async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, "r");
   const sync = async () => {
     try {
@@ -112,8 +206,11 @@ async function removeIfThere(path: string): Promise<void> {
   }
 }
 
-/** Does the work, then the clean-up whatever came of it. The first failure is thrown, with the other one attached. */
-export async function thenAlways<T>(work: () => Promise<T>, cleanUp: () => Promise<void>): Promise<T> {
+/**
+ * Runs the clean-up after the work, also if it fails. The first error is thrown, with the second
+ * attached.
+ */
+async function thenAlways<T>(work: () => Promise<T>, cleanUp: () => Promise<void>): Promise<T> {
   let result: T;
   try {
     result = await work();
@@ -129,6 +226,6 @@ export async function thenAlways<T>(work: () => Promise<T>, cleanUp: () => Promi
   return result;
 }
 
-export function hasErrno(error: unknown, errnoName: string): boolean {
+function hasErrno(error: unknown, errnoName: string): boolean {
   return error instanceof Error && "code" in error && error.code === errnoName;
 }

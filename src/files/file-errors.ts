@@ -1,16 +1,19 @@
-/**
- * The errors of files: contents that break their format, and the system's refusals under this project's codes.
- */
+/** Errors of files: invalid content, and system errors mapped to the codes of this package. */
 import type { ErrorCode } from "../base/error-codes.js";
 import { CudaIpcError, SystemError } from "../base/errors.js";
 
-/** @param problem what was found and what was wanted: `header claims 8192 bytes, file has 4096` */
+/** @param problem what was found and wanted: `header claims 8192 bytes, file has 4096` */
 export function invalidFile(fileName: string, problem: string, cause?: unknown): CudaIpcError {
-  return new CudaIpcError("INVALID_FILE", `Cannot read ${JSON.stringify(fileName)}: ${problem}`, { cause });
+  return new CudaIpcError("INVALID_FILE", `Cannot read ${JSON.stringify(fileName)}: ${problem}`, {
+    cause,
+  });
 }
 
 export function unsupportedDType(fileName: string, problem: string): CudaIpcError {
-  return new CudaIpcError("UNSUPPORTED_DTYPE", `Cannot read ${JSON.stringify(fileName)}: ${problem}`);
+  return new CudaIpcError(
+    "UNSUPPORTED_DTYPE",
+    `Cannot read ${JSON.stringify(fileName)}: ${problem}`,
+  );
 }
 
 const codes: Readonly<Record<string, ErrorCode>> = {
@@ -30,7 +33,8 @@ const codes: Readonly<Record<string, ErrorCode>> = {
 };
 
 /**
- * An error of Node's file functions as a SystemError whose code says what to do; every other error as it is.
+ * Maps an error of Node's file functions to a SystemError with a code. Returns any other error as
+ * it is.
  * @param attempt in words: `read "x.npy"`
  */
 export function fileSystemError(attempt: string, error: unknown): unknown {
@@ -53,7 +57,7 @@ interface ErrnoException extends Error {
 }
 
 function isErrnoException(error: unknown): error is ErrnoException {
-  // An error of ours has an errno too, and its code already.
+  // An error of this package has an errno too, and already has its code.
   if (error instanceof CudaIpcError || !(error instanceof Error)) return false;
   return "errno" in error && typeof error.errno === "number" && "code" in error;
 }

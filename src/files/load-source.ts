@@ -1,33 +1,50 @@
-/** What is to be loaded: one file, or all files of a folder, open until the memory is filled. */
+/**
+ * The files to load: one file, or all files of a folder. They stay open until the memory is filled.
+ */
 import { type FileHandle, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
-import type { DeviceBuffer } from "../gpu/device-buffer.js";
-import { readFileInto } from "../gpu/file-transfer.js";
+import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
+import { readFileInto } from "../gpu/transfer/file-transfer.js";
 import { fileSystemError, invalidFile } from "./file-errors.js";
 import { detectFileFormat, type FileFormat, formatOfFile } from "./file-format.js";
-import { fileByteLength } from "./file-piece.js";
-import { type LoadPlan, planBundle, planNpy, planRaw, type RawOptions, type ReadShard } from "./load-plan.js";
+import {
+  type LoadPlan,
+  planBundle,
+  planNpy,
+  planRaw,
+  type RawOptions,
+  type ReadShard,
+} from "./load-plan.js";
 import { readNpyHeader } from "./npy-header.js";
 import { readSafetensorsHeader } from "./safetensors-header.js";
-import { findContent, openInFolder, openShardFolder, readShardIndex, type ShardFolder } from "./shard-folder.js";
+import {
+  findContent,
+  openInFolder,
+  openShardFolder,
+  readShardIndex,
+  type ShardFolder,
+} from "./shard-folder.js";
 import { shardIndexEnd } from "./shard-index.js";
-import { openSourceFile } from "./source-file.js";
+import { fileByteLength, openSourceFile } from "./source-file.js";
 
 interface SourceOptions extends RawOptions {
   readonly format?: FileFormat | undefined;
 }
 
-export type OnFileProgress = (progress: { readonly doneBytes: number; readonly totalBytes: number }) => void;
+export type OnFileProgress = (progress: {
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+}) => void;
 
 interface OpenFile {
   readonly file: FileHandle;
   readonly fileName: string;
 }
 
-/** What `LoadSource.open` takes a path for: a folder, and the index of one, are safetensors. */
+/** The format that `LoadSource.open` uses for a path. A folder or a shard index is safetensors. */
 export async function detectSourceFormat(path: string): Promise<FileFormat> {
   if (path.endsWith(shardIndexEnd) || (await isFolder(path))) return "safetensors";
   return detectFileFormat(path);
@@ -43,14 +60,15 @@ export class LoadSource {
   }
 
   /**
-   * Opens a file, a folder or the index of one, and reads the headers.
-   * @throws INVALID_FILE, UNSUPPORTED_DTYPE, PERMISSION_DENIED, LIMIT_EXCEEDED;
-   * TypeError for `dtype` and `shape` of a file that tells its own
+   * Opens a file, a folder or the index of a folder, and reads the headers.
+   * @throws INVALID_FILE, UNSUPPORTED_DTYPE, PERMISSION_DENIED, LIMIT_EXCEEDED; TypeError if
+   * `dtype` or `shape` is given for a file that has its own
    */
   static async open(path: string, options: SourceOptions): Promise<LoadSource> {
     const files: OpenFile[] = [];
     try {
-      const plan = (await planFolder(path, options, files)) ?? (await planFile(path, options, files));
+      const plan =
+        (await planFolder(path, options, files)) ?? (await planFile(path, options, files));
       return new LoadSource(plan, files);
     } catch (error) {
       await closeAll(files);
@@ -58,8 +76,12 @@ export class LoadSource {
     }
   }
 
-  /** Moves the elements into memory of `plan.byteLength` bytes. */
-  async fill(buffer: DeviceBuffer, deadline: Deadline, onProgress: OnFileProgress = () => {}): Promise<void> {
+  /** Reads the elements into a buffer of `plan.byteLength` bytes. */
+  async fill(
+    buffer: DeviceBuffer,
+    deadline: Deadline,
+    onProgress: OnFileProgress = () => {},
+  ): Promise<void> {
     const { moves } = this.plan;
     const totalBytes = moves.reduce((sum, move) => sum + move.byteLength, 0);
     onProgress({ doneBytes: 0, totalBytes });
@@ -69,7 +91,10 @@ export class LoadSource {
       if (source === undefined) throw new TypeError(`no file ${file}`);
       const section = { ...source, byteOffset: fileByteOffset, byteLength };
       const onPiece = (done: number) => onProgress({ doneBytes: before + done, totalBytes });
-      await readFileInto(buffer, memoryByteOffset, section, { ...deadline.rest(), onProgress: onPiece });
+      await readFileInto(buffer, memoryByteOffset, section, {
+        ...deadline.rest(),
+        onProgress: onPiece,
+      });
       before += byteLength;
     }
   }
@@ -80,12 +105,17 @@ export class LoadSource {
 }
 
 /**
- * Undefined if the path is neither a folder nor the index of one. Every file that is opened is put
- * into `files`, whatever happens afterwards.
+ * Undefined if the path is neither a folder nor an index. Adds every opened file to `files`, also
+ * if it then throws.
  */
-async function planFolder(path: string, options: SourceOptions, files: OpenFile[]): Promise<LoadPlan | undefined> {
+async function planFolder(
+  path: string,
+  options: SourceOptions,
+  files: OpenFile[],
+): Promise<LoadPlan | undefined> {
   const isIndex = path.endsWith(shardIndexEnd);
-  if (!(await isFolder(path)) && !(isIndex && (options.format ?? "safetensors") === "safetensors")) return undefined;
+  if (!(await isFolder(path)) && !(isIndex && (options.format ?? "safetensors") === "safetensors"))
+    return undefined;
   if (options.format !== undefined && options.format !== "safetensors") {
     throw invalidFile(path, `it is a folder, which holds no ${options.format} file`);
   }
@@ -97,7 +127,11 @@ async function planFolder(path: string, options: SourceOptions, files: OpenFile[
   return planBundle([await openShard(folder, file ?? "", files)]);
 }
 
-async function planFile(path: string, options: SourceOptions, files: OpenFile[]): Promise<LoadPlan> {
+async function planFile(
+  path: string,
+  options: SourceOptions,
+  files: OpenFile[],
+): Promise<LoadPlan> {
   const file = await openSourceFile(path);
   files.push({ file, fileName: path });
   const format = options.format ?? (await formatOfFile(file, path));
@@ -110,10 +144,16 @@ async function planFile(path: string, options: SourceOptions, files: OpenFile[])
 
 function checkRawOptions(path: string, format: FileFormat, { dtype, shape }: RawOptions): void {
   if (format === "raw" || (dtype === undefined && shape === undefined)) return;
-  throw new TypeError(`dtype and shape are for raw bytes, and ${JSON.stringify(path)} tells its own (${format})`);
+  throw new TypeError(
+    `dtype and shape are for raw bytes, and ${JSON.stringify(path)} tells its own (${format})`,
+  );
 }
 
-async function planIndexed(folder: ShardFolder, indexName: string, files: OpenFile[]): Promise<LoadPlan> {
+async function planIndexed(
+  folder: ShardFolder,
+  indexName: string,
+  files: OpenFile[],
+): Promise<LoadPlan> {
   const index = await readShardIndex(folder, indexName);
   const shards: ReadShard[] = [];
   let headerBytes = 0;
@@ -137,20 +177,24 @@ async function openShard(folder: ShardFolder, name: string, files: OpenFile[]): 
   return { fileName, header: await readSafetensorsHeader(file, fileName) };
 }
 
-/**
- * WHY nothing is said of further arrays: the Hugging Face libraries load all that is in a file,
- * too.
- */
-function checkHas({ fileName, header }: ReadShard, wanted: readonly string[], indexName: string): void {
+/** More arrays than the index names are fine: the Hugging Face libraries load them too. */
+function checkHas(
+  { fileName, header }: ReadShard,
+  wanted: readonly string[],
+  indexName: string,
+): void {
   const found = new Set(header.arrays.map(({ name }) => name));
   const missing = wanted.find((name) => !found.has(name));
   if (missing === undefined) return;
   const text = JSON.stringify(missing.length > 200 ? `${missing.slice(0, 200)}...` : missing);
-  throw invalidFile(fileName, `it has no array ${text}, which ${JSON.stringify(indexName)} says is there`);
+  throw invalidFile(
+    fileName,
+    `it has no array ${text}, which ${JSON.stringify(indexName)} says is there`,
+  );
 }
 
 /**
- * WHY while they are read: many large headers would take the memory before the bundle itself is
+ * Checked while reading, because many large headers could fill the memory before the bundle is
  * refused.
  */
 function checkLimit(
@@ -162,7 +206,8 @@ function checkLimit(
   if (count <= limits[limit]) return;
   throw new CudaIpcError(
     "LIMIT_EXCEEDED",
-    `Cannot read ${JSON.stringify(path)}: its files have ${count} ${what}, the limit (${limit}) is ${limits[limit]}`,
+    `Cannot read ${JSON.stringify(path)}: its files have ${count} ${what}, ` +
+      `the limit (${limit}) is ${limits[limit]}`,
   );
 }
 

@@ -1,6 +1,6 @@
 /**
- * A strict parser of the Python literals that stand in the header of an .npy file: dicts, tuples, lists, strings,
- * integers, True, False and None. Anything else is a LiteralError; nothing is ever evaluated.
+ * A strict parser for the Python literals in .npy headers: dicts, tuples, lists, strings, integers,
+ * True, False and None. It throws LiteralError for anything else, and never evaluates code.
  */
 
 export type PythonLiteral =
@@ -12,7 +12,7 @@ export type PythonLiteral =
   | { readonly list: readonly PythonLiteral[] }
   | { readonly dict: ReadonlyMap<string, PythonLiteral> };
 
-/** Text that is no literal, with where and why; callers turn it into an error of their own. */
+/** Text that is not such a literal. Callers wrap this error in their own. */
 export class LiteralError extends Error {
   constructor(problem: string, position: number) {
     super(`${problem} at character ${position}`);
@@ -20,12 +20,12 @@ export class LiteralError extends Error {
   }
 }
 
-/** Structured dtypes nest; numpy's own go three deep or so. */
+/** Structured dtypes nest. numpy's own are about three levels deep. */
 const DEPTH_MAX = 16;
-/** No number of a header is longer than one of 64 bits. */
+/** A 64-bit number has at most this many digits. */
 const DIGITS_MAX = 20;
 
-/** The one literal that the text is, spaces around it aside; throws LiteralError. */
+/** Parses the whole text as one literal. Spaces around it are fine. Throws LiteralError. */
 export function parsePythonLiteral(text: string): PythonLiteral {
   const parser = new Parser(text);
   const literal = parser.value(0);
@@ -72,14 +72,18 @@ class Parser {
     return dict;
   }
 
-  /** `(3)` is the number 3 in Python, `(3,)` a tuple. */
+  /** In Python `(3)` is the number 3, and `(3,)` is a tuple. */
   #parenthesised(depth: number): PythonLiteral {
     const { items, lastComma } = this.#items("(", ")", depth);
     if (items.length === 1 && !lastComma) return items[0] as PythonLiteral;
     return { tuple: items };
   }
 
-  #items(open: string, close: string, depth: number): { items: PythonLiteral[]; lastComma: boolean } {
+  #items(
+    open: string,
+    close: string,
+    depth: number,
+  ): { items: PythonLiteral[]; lastComma: boolean } {
     const items: PythonLiteral[] = [];
     let lastComma = false;
     this.#take(open);
@@ -105,11 +109,13 @@ class Parser {
 
   #integer(): bigint {
     this.#skipSpaces();
-    const digits = /^-?(?:0|[1-9][0-9]*)/.exec(this.#text.slice(this.#position, this.#position + DIGITS_MAX + 2))?.[0];
+    const digits = /^-?(?:0|[1-9][0-9]*)/.exec(
+      this.#text.slice(this.#position, this.#position + DIGITS_MAX + 2),
+    )?.[0];
     if (digits === undefined) throw this.#error("a value was expected");
     if (digits.length > DIGITS_MAX) throw this.#error("a number that is too long");
     this.#position += digits.length;
-    // The suffix of a long in Python 2, which old files have.
+    // Old files have the suffix of a Python 2 long.
     if (this.#text[this.#position] === "L") this.#position += 1;
     return BigInt(digits);
   }
@@ -125,14 +131,15 @@ class Parser {
     this.#position += 1;
   }
 
-  /** The next character after spaces, which are consumed; `undefined` at the end. */
+  /** The next character after spaces, which it skips. Undefined at the end. */
   #peek(): string | undefined {
     this.#skipSpaces();
     return this.#text[this.#position];
   }
 
   #skipSpaces(): void {
-    while (this.#text[this.#position] === " " || this.#text[this.#position] === "\n") this.#position += 1;
+    while (this.#text[this.#position] === " " || this.#text[this.#position] === "\n")
+      this.#position += 1;
   }
 
   #error(problem: string): LiteralError {

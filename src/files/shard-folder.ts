@@ -1,19 +1,16 @@
-/**
- * A folder of safetensors files: finding its index, and opening the files below it and no others.
- */
+/** A folder of safetensors files: finds its index, and opens only files inside the folder. */
 import { type FileHandle, readdir, realpath } from "node:fs/promises";
 import { basename, dirname, join, sep } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { fileSystemError, invalidFile } from "./file-errors.js";
-import { fileByteLength, readPiece } from "./file-piece.js";
 import { parseShardIndex, type ShardIndex, shardIndexEnd, shardIndexName } from "./shard-index.js";
-import { openSourceFile } from "./source-file.js";
+import { fileByteLength, openSourceFile, readPiece } from "./source-file.js";
 
 export interface ShardFolder {
-  /** As the caller named it, for messages. */
+  /** As the caller wrote it, for messages. */
   readonly path: string;
-  /** Where files may lie: the folder, and what `roots` adds. */
+  /** The folders where files may be: this one, and the blobs of a Hugging Face cache. */
   readonly roots: readonly string[];
 }
 
@@ -27,8 +24,7 @@ export async function openShardFolder(path: string): Promise<ShardFolder> {
 }
 
 /**
- * Where the Hugging Face cache keeps the files of a snapshot: `models--X/snapshots/REVISION` holds
- * links to `models--X/blobs`.
+ * The Hugging Face cache has links in `models--X/snapshots/REVISION` to files in `models--X/blobs`.
  */
 function cacheRoots(folder: string): string[] {
   const snapshots = dirname(folder);
@@ -36,14 +32,14 @@ function cacheRoots(folder: string): string[] {
 }
 
 export interface FolderContent {
-  /** Undefined if one file is all. */
+  /** Undefined if there is only one file. */
   readonly index: string | undefined;
   /** The one file if there is no index. */
   readonly file: string | undefined;
 }
 
 /**
- * What of the folder is to be loaded: its index, or its only safetensors file.
+ * Finds what to load: the folder's index, or its only safetensors file.
  * @throws INVALID_FILE if there is neither
  */
 export async function findContent({ path }: ShardFolder): Promise<FolderContent> {
@@ -84,22 +80,29 @@ export async function readShardIndex(folder: ShardFolder, name: string): Promise
     if (byteLength > limits.shardIndexBytesMax) {
       throw new CudaIpcError(
         "LIMIT_EXCEEDED",
-        `Cannot read ${JSON.stringify(fileName)}: it has ${byteLength} bytes, the limit (shardIndexBytesMax) is ` +
+        `Cannot read ${JSON.stringify(fileName)}: it has ${byteLength} bytes, ` +
+          "the limit (shardIndexBytesMax) is " +
           `${limits.shardIndexBytesMax}`,
       );
     }
-    return parseShardIndex(await readPiece(file, { fileName, byteOffset: 0, byteLength }), fileName);
+    return parseShardIndex(
+      await readPiece(file, { fileName, byteOffset: 0, byteLength }),
+      fileName,
+    );
   } finally {
     await file.close();
   }
 }
 
 /**
- * A file of the folder, open for reading. Links are followed within the folder, and to the blobs of
- * a Hugging Face cache.
- * @throws INVALID_FILE for what is not there, is no ordinary file, or lies elsewhere
+ * Opens a file of the folder for reading. It follows links inside the folder, and to the blobs of a
+ * Hugging Face cache.
+ * @throws INVALID_FILE if the file is missing, not an ordinary file, or outside the folder
  */
-export async function openInFolder({ path, roots }: ShardFolder, name: string): Promise<FileHandle> {
+export async function openInFolder(
+  { path, roots }: ShardFolder,
+  name: string,
+): Promise<FileHandle> {
   const fileName = join(path, name);
   let real: string;
   try {
@@ -110,7 +113,6 @@ export async function openInFolder({ path, roots }: ShardFolder, name: string): 
   if (!roots.some((root) => real.startsWith(root === sep ? sep : root + sep))) {
     throw invalidFile(fileName, `it is a link out of its folder, to ${JSON.stringify(real)}`);
   }
-  // WHY the real path without links: a link that takes its place meanwhile would not have been
-  // looked at.
+  // WHY the real path and no links: a link that replaces the file meanwhile was not checked.
   return openSourceFile(real, { followLink: false });
 }

@@ -1,23 +1,29 @@
-/** Opening a file to read it, without waiting for whatever else may lie at its path. */
+/**
+ * Opens files for reading, and reads known parts of them. Opening never waits, also if the path is
+ * a pipe.
+ */
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { fileSystemError, invalidFile } from "./file-errors.js";
 
 export interface OpenSourceOptions {
-  /** Whether the last part of the path may be a link (default); false refuses one. */
+  /** Whether the last part of the path may be a link. Default: true. */
   readonly followLink?: boolean | undefined;
 }
 
 /**
- * An ordinary file, open for reading. The caller closes it. A folder is refused by its first read.
+ * Opens an ordinary file for reading. The caller closes it. A folder fails at its first read.
  * @throws SystemError `INVALID_FILE`, `PERMISSION_DENIED`; `INVALID_FILE` for pipes, sockets and
  * devices
  */
-export async function openSourceFile(path: string, options: OpenSourceOptions = {}): Promise<FileHandle> {
+export async function openSourceFile(
+  path: string,
+  options: OpenSourceOptions = {},
+): Promise<FileHandle> {
   try {
-    // WHY before it is opened: opening a device can have effects of its own.
+    // WHY before it is opened: opening a device can have side effects.
     refuseSpecial(await stat(path), path);
-    // WHY non-blocking: a named pipe that came in between would wait for a writer.
+    // WHY non-blocking: opening a named pipe that appeared meanwhile would wait for a writer.
     const noFollow = options.followLink === false ? constants.O_NOFOLLOW : 0;
     const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | noFollow);
     try {
@@ -45,8 +51,60 @@ function kindOf(facts: Stats): string {
   return "a device";
 }
 
-/** Files of /proc say that they are empty, whatever they hold. */
+/** Files of /proc claim to be empty, whatever they contain. */
 async function refuseHiddenContent(file: FileHandle, path: string): Promise<void> {
   const { bytesRead } = await file.read(new Uint8Array(1), 0, 1, 0);
-  if (bytesRead > 0) throw invalidFile(path, "its size cannot be known: it says 0 bytes, but has content");
+  if (bytesRead > 0)
+    throw invalidFile(path, "its size cannot be known: it says 0 bytes, but has content");
+}
+
+/** The name and size of a file. */
+export interface FileFacts {
+  /** For messages. */
+  readonly fileName: string;
+  /** Of the whole file. */
+  readonly byteLength: number;
+}
+
+/** The current size of the file. The caller keeps the handle. */
+export async function fileByteLength(file: FileHandle, fileName: string): Promise<number> {
+  try {
+    return (await file.stat()).size;
+  } catch (error) {
+    throw fileSystemError(`read ${JSON.stringify(fileName)}`, error);
+  }
+}
+
+export interface FilePiece {
+  /** For messages. */
+  readonly fileName: string;
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+/**
+ * Reads at most `byteLength` bytes from `byteOffset`; fewer only at the end of the file. Does not
+ * move its position.
+ */
+export async function readPiece(
+  file: FileHandle,
+  { fileName, byteOffset, byteLength }: FilePiece,
+): Promise<Uint8Array> {
+  const piece = new Uint8Array(byteLength);
+  let filled = 0;
+  try {
+    while (filled < byteLength) {
+      const { bytesRead } = await file.read(
+        piece,
+        filled,
+        byteLength - filled,
+        byteOffset + filled,
+      );
+      if (bytesRead === 0) break;
+      filled += bytesRead;
+    }
+  } catch (error) {
+    throw fileSystemError(`read ${JSON.stringify(fileName)}`, error);
+  }
+  return piece.subarray(0, filled);
 }

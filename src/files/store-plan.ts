@@ -1,10 +1,10 @@
 /**
- * How shared arrays go into a file: its header, and where in the file each array's elements go.
- * Arrays that follow each other in memory as in the file are moved together.
+ * Plans how arrays go into a file: its header, and the offset of each array's elements. Arrays that
+ * are adjacent in memory and in the file are moved together.
  */
 import { dtypeFacts } from "../array/dtype.js";
 import { fortranStrides } from "../array/layout.js";
-import type { DeviceArray } from "../gpu/device-array.js";
+import type { DeviceArray } from "../gpu/arrays/device-array.js";
 import { encodeNpyHeader } from "./npy-header.js";
 import { encodeSafetensorsHeader, planSafetensors } from "./safetensors-encoding.js";
 import type { SafetensorsArray } from "./safetensors-header.js";
@@ -17,21 +17,21 @@ export interface StorePlan {
 }
 
 export type StoreMove =
-  /** Bytes that lie in memory as they go into the file. */
+  /** Bytes that are in memory as they go into the file. */
   | {
       readonly kind: "range";
       readonly memoryByteOffset: number;
       readonly fileByteOffset: number;
       readonly byteLength: number;
     }
-  /** An array whose elements are picked out one by one. */
+  /** An array whose elements are gathered one by one. */
   | { readonly kind: "elements"; readonly array: DeviceArray; readonly fileByteOffset: number };
 
 /** @throws UNSUPPORTED_DTYPE for dtypes that numpy does not have */
 export function planNpyStore(array: DeviceArray): StorePlan {
   const inFortranOrder = !array.isContiguous && isFortranContiguous(array);
   const header = encodeNpyHeader(array.dtype, array.shape, { fortranOrder: inFortranOrder });
-  // An array in Fortran order lies in memory as its transpose in C order.
+  // In memory, an array in Fortran order is its transpose in C order.
   const stored = inFortranOrder ? array.transpose() : array;
   return { header, moves: [moveOf(stored, header.byteLength)], byteLength: array.byteLength };
 }
@@ -41,8 +41,8 @@ export function planRawStore(array: DeviceArray): StorePlan {
 }
 
 /**
- * In the given order where each array is then aligned in the file, else in that of the reference
- * implementation, in which all are: readers refuse arrays that are not aligned.
+ * Keeps the given order if it aligns every array in the file, because readers refuse unaligned
+ * arrays. Otherwise uses the order of the reference implementation, which aligns all.
  * @throws UNSUPPORTED_DTYPE for complex128
  */
 export function planSafetensorsStore(
@@ -56,7 +56,11 @@ export function planSafetensorsStore(
     const array = arrays.get(name);
     return array === undefined ? [] : [moveOf(array, header.byteLength + byteOffset)];
   });
-  return { header, moves: joined(moves), byteLength: order.reduce((sum, array) => sum + array.byteLength, 0) };
+  return {
+    header,
+    moves: joined(moves),
+    byteLength: order.reduce((sum, array) => sum + array.byteLength, 0),
+  };
 }
 
 function inGivenOrder(arrays: ReadonlyMap<string, DeviceArray>): SafetensorsArray[] | undefined {
@@ -77,7 +81,12 @@ function isFortranContiguous({ shape, strides }: DeviceArray): boolean {
 
 function moveOf(array: DeviceArray, fileByteOffset: number): StoreMove {
   if (!array.isContiguous) return { kind: "elements", array, fileByteOffset };
-  return { kind: "range", memoryByteOffset: array.layout.byteOffset, fileByteOffset, byteLength: array.byteLength };
+  return {
+    kind: "range",
+    memoryByteOffset: array.layout.byteOffset,
+    fileByteOffset,
+    byteLength: array.byteLength,
+  };
 }
 
 function joined(moves: readonly StoreMove[]): StoreMove[] {

@@ -1,12 +1,18 @@
 /**
- * A JSON parser that refuses what JSON.parse lets pass and a file from outside must not have: a name twice in an
- * object, text that is no Unicode, deep nesting. For headers: integers are what it takes as numbers.
+ * A JSON parser for headers of untrusted files. Unlike JSON.parse it refuses duplicate names,
+ * invalid Unicode and deep nesting. Only integers from 0 are valid numbers.
  */
 
-/** An object is a Map, so that no name means anything. */
-export type StrictJson = string | number | boolean | null | readonly StrictJson[] | ReadonlyMap<string, StrictJson>;
+/** An object is a Map, so names like `__proto__` are safe. */
+export type StrictJson =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly StrictJson[]
+  | ReadonlyMap<string, StrictJson>;
 
-/** Text that is not JSON in this sense, with where and why; callers turn it into an error of their own. */
+/** Text that is not valid. Callers wrap this error in their own. */
 export class JsonError extends Error {
   constructor(problem: string, position: number) {
     super(`${problem} at character ${position}`);
@@ -17,9 +23,9 @@ export class JsonError extends Error {
 const DEPTH_MAX = 32;
 
 /**
- * The value that the text is; throws JsonError.
- * A number that is not written as an integer from 0 (`1.0`, `-1`, `1e3`) becomes NaN: no field of a header takes one.
- * Integers over 2^53 lose digits, but stay over 2^53.
+ * Parses the whole text as one value. Throws JsonError. A number that is not an integer from 0
+ * (`1.0`, `-1`, `1e3`) becomes NaN, because no header field has one. Integers over 2^53 lose
+ * digits, but stay over 2^53.
  */
 export function parseStrictJson(text: string): StrictJson {
   const parser = new Parser(text);
@@ -88,7 +94,7 @@ class Parser {
     }
   }
 
-  /** WHY: JSON.parse reads strings that are not plain; it knows every rule of escapes and control characters. */
+  /** Strings with escapes or control characters go to JSON.parse, which knows all their rules. */
   #string(): string {
     const start = this.#position;
     let end = start + 1;
@@ -133,7 +139,7 @@ class Parser {
     return true;
   }
 
-  /** The next character after spaces, which are consumed; `undefined` at the end. */
+  /** The next character after spaces, which it skips. Undefined at the end. */
   #peek(): string | undefined {
     if (this.#text.charCodeAt(this.#position) <= SPACE) {
       this.#spaces.lastIndex = this.#position;

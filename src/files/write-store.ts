@@ -1,8 +1,8 @@
-/** Writes what a store plan says into a file that is open for writing. */
+/** Writes a store plan into an open file. */
 import type { FileHandle } from "node:fs/promises";
 import type { Deadline } from "../base/deadline.js";
-import type { DeviceBuffer } from "../gpu/device-buffer.js";
-import { writeFileFrom } from "../gpu/file-transfer.js";
+import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
+import { writeFileFrom } from "../gpu/transfer/file-transfer.js";
 import { readPieces } from "./array-pieces.js";
 import type { StoreMove, StorePlan } from "./store-plan.js";
 
@@ -14,7 +14,7 @@ interface StoreTarget {
   readonly deadline: Deadline;
 }
 
-/** @param onProgress called with the bytes of elements that are written so far */
+/** @param onProgress called with the bytes of elements written so far */
 export async function writeStore(
   target: StoreTarget,
   plan: StorePlan,
@@ -28,14 +28,19 @@ export async function writeStore(
   target.deadline.check();
 }
 
-/** @returns the bytes that were written */
+/** @returns the bytes written */
 async function writeMove(
   { buffer, file, path, deadline }: StoreTarget,
   move: StoreMove,
   onProgress: (doneBytes: number) => void,
 ): Promise<number> {
   if (move.kind === "range") {
-    const section = { file, fileName: path, byteOffset: move.fileByteOffset, byteLength: move.byteLength };
+    const section = {
+      file,
+      fileName: path,
+      byteOffset: move.fileByteOffset,
+      byteLength: move.byteLength,
+    };
     await writeFileFrom(buffer, move.memoryByteOffset, section, { ...deadline.rest(), onProgress });
     return move.byteLength;
   }
@@ -51,7 +56,12 @@ async function writeMove(
 
 async function writeAll(file: FileHandle, bytes: Uint8Array, byteOffset: number): Promise<void> {
   for (let done = 0; done < bytes.byteLength; ) {
-    const { bytesWritten } = await file.write(bytes, done, bytes.byteLength - done, byteOffset + done);
+    const { bytesWritten } = await file.write(
+      bytes,
+      done,
+      bytes.byteLength - done,
+      byteOffset + done,
+    );
     done += bytesWritten;
   }
 }

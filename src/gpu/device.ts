@@ -1,6 +1,7 @@
 /**
- * A device by name: `host`, `cuda:N`, or `auto` for the first GPU and the host where there is none.
- * Owns its driver and what transfers to it need; the driver lives until everything made on the device is gone.
+ * A device by name: `host`, `cuda:N`, or `auto` (the first GPU, or the host if there is no GPU). It
+ * owns its driver, which is closed after everything made on the device. Each device has a driver of
+ * its own, so that the driver's tables have one owner. Drivers of one GPU share CUDA's context.
  */
 import { type DeviceReference, uuidOf } from "../base/device-reference.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
@@ -9,35 +10,38 @@ import { automaticKinds, parseDeviceName } from "../driver/device-names.js";
 import type { DeviceFacts, GpuDriver } from "../driver/gpu-driver.js";
 import { type DriverOpener, openDriver } from "../driver/open-driver.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { ContextWatch } from "./context-watch.js";
-import { Event } from "./event.js";
-import { EventPool } from "./event-pool.js";
-import { ExportMarks } from "./export-marks.js";
-import { Exporters } from "./exporters.js";
-import { Lanes } from "./lanes.js";
-import { LegacyImports } from "./legacy-imports.js";
-import { Stream } from "./stream.js";
-import type { ImportedTimeline, Timeline, TimelinePlace } from "./timeline.js";
-import { TimelineArena } from "./timeline-arena.js";
+import { ExportMarks } from "./memory/export-marks.js";
+import { Exporters } from "./memory/exporters.js";
+import { LegacyImports } from "./memory/legacy-memory.js";
+import { ContextWatch } from "./order/context-watch.js";
+import { Event } from "./order/event.js";
+import { EventPool } from "./order/event-pool.js";
+import type { TimelineLocation } from "./order/shared-words.js";
+import { Stream } from "./order/stream.js";
+import type { ImportedTimeline, Timeline } from "./order/timeline.js";
+import { TimelineArena } from "./order/timeline-arena.js";
+import { Lanes } from "./transfer/lanes.js";
 
 export interface TimelineOptions {
   /** The name in error messages. */
   readonly label?: string | undefined;
-  /** Called once when it is closed. */
+  /** Called once when the timeline is closed. */
   readonly onClose?: (() => void) | undefined;
 }
 
 export class Device {
-  /** `host` or `cuda:N`; the number is this process's own, see `uuid` for one that holds everywhere. */
+  /** `host` or `cuda:N`. N may differ between processes; `uuid` is the same everywhere. */
   readonly name: string;
   readonly facts: DeviceFacts;
-  /** Why this device was taken, in words; of interest after `auto`. */
+  /** Why this device was chosen, in words; useful with `auto`. */
   readonly reason: string;
+  /** @internal */
   readonly driver: GpuDriver;
+  /** @internal */
   readonly lanes: Lanes;
   /** See event.ts. @internal */
   readonly events: EventPool;
-  /** See event.ts and ipc-array-handle.ts, as of the two below. @internal */
+  /** See event.ts and ipc-array-handle.ts; the same holds for the two below. @internal */
   readonly exportMarks = new ExportMarks();
   /** @internal */
   readonly exporters = new Exporters();
@@ -47,7 +51,7 @@ export class Device {
   readonly #timelines = new TimelineArena(this);
   readonly #underWay = new Set<Promise<unknown>>();
   #open = true;
-  /** Mappings and streams that need the driver. */
+  /** Number of mappings, streams and so on that need the driver. */
   #users = 0;
 
   private constructor(driver: GpuDriver, ordinal: number, reason: string) {
@@ -61,9 +65,12 @@ export class Device {
   }
 
   /**
-   * Opens a device. Without a name: `CUDA_IPC_DEVICE`, else `auto`.
+   * Opens a device. Without a name it opens `CUDA_IPC_DEVICE`, or `auto` if that is not set.
    * @throws INVALID_DEVICE, DEVICE_NOT_FOUND, DRIVER_NOT_FOUND, DRIVER_TOO_OLD
    */
+  static open(name?: string): Device;
+  /** @internal */
+  static open(name?: string, openDriverOf?: DriverOpener): Device;
   static open(name?: string, openDriverOf: DriverOpener = openDriver): Device {
     const wanted = parseDeviceName(name ?? (process.env.CUDA_IPC_DEVICE || "auto"));
     if (wanted === "auto") return Device.#auto(openDriverOf);
@@ -75,7 +82,10 @@ export class Device {
    * @throws DEVICE_NOT_FOUND if this process does not see the device
    * @internal
    */
-  static openByReference(reference: DeviceReference, openDriverOf: DriverOpener = openDriver): Device {
+  static openByReference(
+    reference: DeviceReference,
+    openDriverOf: DriverOpener = openDriver,
+  ): Device {
     const uuid = uuidOf(reference);
     return acquireIn((scope) => {
       const driver = scope.own(openDriverOf(reference.kind), (driver) => driver.close());
@@ -87,7 +97,8 @@ export class Device {
       }
       throw new CudaIpcError(
         "DEVICE_NOT_FOUND",
-        `Cannot open device ${uuid}: this process sees ${seen.length === 0 ? "no GPU" : seen.join(", ")}`,
+        `Cannot open device ${uuid}: this process sees ` +
+          `${seen.length === 0 ? "no GPU" : seen.join(", ")}`,
       );
     });
   }
@@ -98,7 +109,7 @@ export class Device {
       try {
         return Device.#on(openDriverOf(kind), 0, reason);
       } catch (error) {
-        // WHY only these two: they say that there is no GPU. A driver that is broken or too old is reported.
+        // Only these two codes mean that there is no GPU. A broken or too old driver is reported.
         if (!hasCode(error, "DRIVER_NOT_FOUND") && !hasCode(error, "DEVICE_NOT_FOUND")) throw error;
         reason = `auto: no GPU (${error.message})`;
       }
@@ -117,7 +128,7 @@ export class Device {
     return this.facts.ordinal;
   }
 
-  /** Names this device to other processes. */
+  /** Identifies this device to other processes. */
   get reference(): DeviceReference {
     return this.facts.reference;
   }
@@ -126,12 +137,18 @@ export class Device {
     return uuidOf(this.reference);
   }
 
-  /** Whether the CPU sees the memory of this device, so that `view()` works. */
+  /** How many devices of its kind this process sees: the host is one, GPUs are `cuda:0` and on. */
+  get deviceCount(): number {
+    this.#checkOpen();
+    return this.driver.deviceCount();
+  }
+
+  /** Whether the CPU sees the memory of this device. If so, `view()` works. */
   get cpuVisible(): boolean {
     return this.driver.cpuVisible;
   }
 
-  /** Whether memory of the other device can be mapped here, if the hardware lets it. */
+  /** Whether memory of the other device can be mapped here, if the hardware allows it. */
   isSameKindAs(other: DeviceReference): boolean {
     return this.reference.kind === other.kind;
   }
@@ -146,17 +163,19 @@ export class Device {
   }
 
   /**
-   * Whether this process shares its context with other processes, as a client of an MPS server. Then a process that is killed or
-   * faults while its kernel runs ends the contexts of all, this one's too.
+   * Whether this process shares its context with other processes, as a client of an MPS server. If
+   * so, any client that is killed or faults while its kernel runs ends the contexts of all clients.
    */
   get sharesContext(): boolean {
     return this.facts.attributes.MPS_ENABLED === 1;
   }
 
   /**
-   * Calls the listener once if this process's context on the device is lost: within tenths of a second also where nothing waits for
-   * the device. Nothing can be done on the device from then on; end the process, and have a supervisor start another.
-   * Keeps no process running. Returns what ends it.
+   * Calls the listener once if this process loses its context on the device, within tenths of a
+   * second even if nothing waits for the device. Then the device is unusable in this process: exit,
+   * and let a supervisor start a new process.
+   *
+   * The listener does not keep the process alive. Returns a function that removes it.
    * @example
    * hub.device().onLost((error) => {
    *   console.error(error.message);
@@ -168,7 +187,11 @@ export class Device {
     return this.#context.onLost(listener);
   }
 
-  /** For waits that nothing of the device itself would end. @throws DEVICE_LOST @internal */
+  /**
+   * For waits that would not end by themselves if the device is lost.
+   * @throws DEVICE_LOST
+   * @internal
+   */
   checkAlive(): void {
     if (this.#open) this.#context.check();
   }
@@ -179,47 +202,60 @@ export class Device {
   }
 
   /**
-   * Loads what operations on arrays (`fill`, `statistics` and the others) need. The first operation on a GPU does it by itself; where a
-   * stream may be waiting for a timeline by then, or some tenths of a second matter, call this before.
+   * Loads the kernels for operations on arrays (`fill`, `statistics` and others). The first
+   * operation on a GPU does this itself, in some tenths of a second. Call it earlier if that delay
+   * matters, or if a stream may already wait for a timeline then.
    */
   prepareOperations(): void {
     this.#checkOpen();
     this.driver.prepareOperations(this.ordinal);
   }
 
-  /** An event to be recorded here and waited for anywhere; the caller closes it. @throws LIMIT_EXCEEDED */
+  /**
+   * Creates an event. Record it on this device; any process can wait for it. The caller closes it.
+   * @throws LIMIT_EXCEEDED
+   */
   createEvent(options: { readonly label?: string } = {}): Event {
     this.#checkOpen();
     return Event.create(this, options.label);
   }
 
-  /** A counter that starts at 0, signalled by this process alone. Closed by the caller. */
+  /**
+   * Creates a counter that starts at 0 and that only this process signals. The caller closes it.
+   */
   createTimeline(options: TimelineOptions = {}): Timeline {
     this.#checkOpen();
     return this.#timelines.create(options.label ?? "timeline", options.onClose);
   }
 
   /**
-   * A timeline of another process (or of this one) by its descriptor, which stays the caller's, and its place. Closed by the caller.
+   * Imports a timeline of another process, or of this one. The caller closes it.
+   * @param fd its file descriptor, which the caller still owns
+   * @param place its position in the memory behind `fd`
    * @throws INVALID_DESCRIPTOR
    */
-  importTimeline(fd: OwnedFd, place: TimelinePlace, options: TimelineOptions = {}): ImportedTimeline {
+  importTimeline(
+    fd: OwnedFd,
+    place: TimelineLocation,
+    options: TimelineOptions = {},
+  ): ImportedTimeline {
     this.#checkOpen();
     return this.#timelines.import(options.label ?? "timeline", fd, place, options.onClose);
   }
 
-  /** Counts something made on this device, which calls `release` once: the driver is closed after it. */
+  /** Adds a user of the driver, which must call `release` once. @internal */
   retain(): void {
     this.#checkOpen();
     this.#users += 1;
   }
 
+  /** @internal */
   release(): void {
     this.#users -= 1;
     if (!this.#open && this.#users === 0) this.#end();
   }
 
-  /** Runs work that `idle` waits for. */
+  /** Runs a transfer; `idle` waits for it. @internal */
   async run<T>(work: () => Promise<T>): Promise<T> {
     const running = work();
     this.#underWay.add(running);
@@ -230,16 +266,19 @@ export class Device {
     }
   }
 
-  /** Resolves once no transfer is under way. */
+  /** Resolves once no transfer is under way. @internal */
   async idle(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
   }
 
-  /** From here on nothing is made on this device. What was made on it stays usable; the driver is closed after the last of it. */
+  /**
+   * Closes the device: nothing new can be made on it. Existing buffers, streams and so on stay
+   * usable; the driver is closed after the last of them.
+   */
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    // WHY counted: what is closed here may hold the last use of the driver, which must outlast all of it.
+    // WHY: the parts closed here may hold the last use of the driver, and it must outlive them.
     this.#users += 1;
     const parts = [this.#timelines, this.lanes, this.#context];
     releaseAll([...parts.map((part) => () => part.close()), () => this.release()]);
@@ -250,10 +289,15 @@ export class Device {
   }
 
   #end(): void {
-    releaseAll([() => this.events.close(), () => this.driver.close(), () => this.exportMarks.close()]);
+    releaseAll([
+      () => this.events.close(),
+      () => this.driver.close(),
+      () => this.exportMarks.close(),
+    ]);
   }
 
   #checkOpen(): void {
-    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot use device ${this.name}: it was closed`);
+    if (!this.#open)
+      throw new CudaIpcError("CLOSED", `Cannot use device ${this.name}: it was closed`);
   }
 }

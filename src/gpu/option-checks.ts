@@ -1,9 +1,9 @@
-/** Checks of options that are about devices, arrays and streams; see base/option-checks. */
+/** Checks options that name devices, dtypes and streams. See base/option-checks. */
 import { parseDType } from "../array/dtype.js";
 import type { Check } from "../base/option-checks.js";
 import { shownValue } from "../base/shown-value.js";
 import { parseDeviceName } from "../driver/device-names.js";
-import { Stream } from "./stream.js";
+import { Stream } from "./order/stream.js";
 
 /** @throws INVALID_DEVICE */
 export const aDeviceName: Check = (_option, value) => void parseDeviceName(value as string);
@@ -11,7 +11,8 @@ export const aDeviceName: Check = (_option, value) => void parseDeviceName(value
 /** @throws UNSUPPORTED_DTYPE */
 export const aDType: Check = (option, value) => {
   if (typeof value === "string") parseDType(value);
-  else throw new TypeError(`${option} must be a string such as "float32", not ${shownValue(value)}`);
+  else
+    throw new TypeError(`${option} must be a string such as "float32", not ${shownValue(value)}`);
 };
 
 export const aStream: Check = (option, value) => {

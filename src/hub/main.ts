@@ -1,25 +1,30 @@
 /**
- * The hub as a process of its own, as `connect()` starts it. Says on standard output, in one line of JSON, whether it
- * listens or why not; standard error says the latter too, and what happens later.
+ * The hub's own process, as `connect()` starts it. Writes one line of JSON to standard output: that
+ * it listens, or why not. Writes errors and later events to standard error.
  */
 import { parseArgs } from "node:util";
 import { CudaIpcError, messageOf } from "../base/errors.js";
-import { hubSettings } from "./config-file.js";
-import { prepareHubProcess } from "./hub-process.js";
-import { HubServer } from "./hub-server.js";
-import { HubService } from "./hub-service.js";
-import { logToStderr } from "./stderr-log.js";
+import { logToStderr } from "./hub-log.js";
+import { hubSettings } from "./limits/config-file.js";
+import { HubService } from "./restart/hub-service.js";
+import { HubServer } from "./server/hub-server.js";
+import { prepareHubProcess } from "./server/hub-start.js";
 
 prepareHubProcess();
 
 try {
-  const { values } = parseArgs({ options: { socket: { type: "string" }, "idle-ms": { type: "string" } } });
+  const { values } = parseArgs({
+    options: { socket: { type: "string" }, "idle-ms": { type: "string" } },
+  });
   const idle = values["idle-ms"];
   const settings = hubSettings(undefined);
-  const service = HubService.ofProcess({ log: logToStderr, command: [process.execPath, ...process.argv.slice(1)] });
+  const service = HubService.ofProcess({
+    log: logToStderr,
+    command: [process.execPath, ...process.argv.slice(1)],
+  });
   const hub = HubServer.start({
     socket: values.socket,
-    // WHY not: whoever starts this has made it, and may have removed it again, in which case nobody wants the hub any more.
+    // The starting process has made it. If it is gone again, nobody wants the hub any more.
     makesFolder: false,
     idleMs: idle === undefined ? settings.idleMs : Number(idle),
     policy: settings.policy,
@@ -27,14 +32,14 @@ try {
     log: logToStderr,
   });
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => hub.stop());
-  // WHY: whoever started this hub may be gone before it reads the line; others are served all the same.
+  // The starting process may end before it reads the line. The hub still serves others.
   process.stdout.on("error", () => {});
   process.stdout.write(`${JSON.stringify({ ready: true })}\n`);
 } catch (error) {
   const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
   const message = messageOf(error);
   process.stdout.write(`${JSON.stringify({ ready: false, code, message })}\n`);
-  // WHY there too: a keeper that starts a hub reads nothing. WHY not that: several clients may start a hub at once, and one is enough.
+  // A keeper does not read standard output. HUB_RUNNING is normal if several clients start a hub.
   if (code !== "HUB_RUNNING") logToStderr(`the hub could not start: ${message}`);
   process.exitCode = 1;
 }

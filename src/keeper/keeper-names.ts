@@ -1,9 +1,9 @@
-/** What a keeper calls the descriptors that it passes to a hub beside those that it keeps. */
+/** The names of the keeper's own descriptors, which it passes to a hub beside the kept ones. */
 
 /** The hub's end of the socket between them. */
 export const KEEPER_SOCKET = "keeper";
 /** A pidfd of the keeper. */
 export const KEEPER_PROCESS = "keeper.pid";
 
-/** The numbers by which a hub passes a keeper what it needs. */
+/** The numbers of the descriptors that a hub passes to its keeper. */
 export const keeperFds = { socket: 3, hubSocket: 4, hub: 5 } as const;

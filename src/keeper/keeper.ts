@@ -1,16 +1,16 @@
 /**
- * Keeps the descriptors that a hub gives it, and starts the next hub with all of them when that one ends. Speaks the protocol
- * of systemd's descriptor store. WHY it looks at memory alone, and closes large memory on the thread
- * pool: it must not wait for anything.
+ * Keeps the descriptors that a hub gives it, and passes them to the next hub, which it starts when
+ * the first one ends. Speaks the protocol of systemd's descriptor store. It must never block: it
+ * looks only at memory, and closes large memory on the thread pool.
  *
  *   hub --- FDSTORE=1, FDSTOREREMOVE=1 ---> keeper
  *    |                                        |
  *   ends                                   pidfd: the hub has ended
- *                                             | the words that are still in the socket, then
+ *                                             | reads the rest of the socket, then
  *   next hub <--- all descriptors, the hub's end of the socket, a pidfd of the keeper
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { GrowingPause } from "../base/growing-pause.js";
+import { GrowingPause } from "../base/pause.js";
 import { releaseAll } from "../base/scope.js";
 import { FdWatch } from "../os/fd-watch.js";
 import { closeMemory } from "../os/foreign-fd.js";
@@ -20,22 +20,25 @@ import { keptEnvironment } from "../os/received-fds.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { KEEPER_PROCESS, KEEPER_SOCKET } from "./keeper-names.js";
 
-/** A hub that served for less is taken for one that cannot run: the next one has to wait longer. */
+/** A hub that serves for less counts as broken: the next one waits longer. */
 const GOOD_LIFE_MS = 1000;
 const PAUSE_MS_MAX = 10_000;
 const STANDARD_ERROR = 2;
-/** WHY: the hub's end must be seen soon, however much it says. */
+/** The keeper must notice the hub's end soon, however much the hub sends. */
 const WORDS_PER_TURN = 256;
-/** What the hub says meanwhile waits in the socket, where it is as safe. WHY: it costs the hub 50 us to wake its keeper. */
+/**
+ * How long to rest after reading. Messages are as safe in the socket, and waking the keeper costs
+ * the hub 50 us.
+ */
 const REST_MS = 5;
 
 export interface KeeperOptions {
-  /** How to start a hub. */
+  /** The command that starts a hub. */
   readonly command: readonly string[];
   /** The keeper's end of the socket, and the hub's. */
   readonly socket: OwnedFd;
   readonly hubSocket: OwnedFd;
-  /** A pidfd of the hub that runs. */
+  /** A pidfd of the running hub. */
   readonly hub: OwnedFd;
   readonly log: (line: string) => void;
 }
@@ -46,16 +49,14 @@ export class Keeper {
   readonly #own: OwnedFd;
   readonly #watch: FdWatch;
   readonly #pause = new GrowingPause(PAUSE_MS_MAX);
-  /** WHY numbers, which nobody closes but this: a third of the memory that objects would take. */
+  /** Numbers, which only this class closes: objects would take three times the memory. */
   readonly #stored = new Map<string, readonly number[]>();
   #hub: ProcessWatch | undefined;
-  /** Since when the hub serves. */
   #readyMs: number | undefined;
   #timer: NodeJS.Timeout | undefined;
   #restTimer: NodeJS.Timeout | undefined;
   #open = true;
 
-  /** Takes over the descriptors. */
   constructor(options: KeeperOptions) {
     this.#options = options;
     const own = openPidfd(process.pid);
@@ -70,7 +71,7 @@ export class Keeper {
     return [...this.#stored.values()].reduce((sum, fds) => sum + fds.length, 0);
   }
 
-  /** Closes all; the hub that runs goes on without a keeper. */
+  /** Closes everything. A running hub goes on without a keeper. */
   close(): void {
     if (!this.#open) return;
     this.#open = false;
@@ -81,11 +82,13 @@ export class Keeper {
     releaseAll([
       () => this.#watch.close(),
       () => this.#hub?.close(),
-      ...[this.#options.socket, this.#options.hubSocket, this.#own, ...fds].map((fd) => () => fd.close()),
+      ...[this.#options.socket, this.#options.hubSocket, this.#own, ...fds].map(
+        (fd) => () => fd.close(),
+      ),
     ]);
   }
 
-  /** Does not let itself be woken again before it has rested and found nothing. */
+  /** Is not woken again before it has rested and found nothing to read. */
   #readAndRest(): void {
     const hasRead = this.#read(WORDS_PER_TURN) > 0;
     if (!this.#open) return;
@@ -93,7 +96,7 @@ export class Keeper {
     if (hasRead) this.#restTimer = setTimeout(() => this.#readAndRest(), REST_MS);
   }
 
-  /** @returns how many words there were */
+  /** @returns the number of messages read */
   #read(wordsMax: number): number {
     for (let count = 0; count < wordsMax; count += 1) {
       const packet = this.#open ? this.#socket.tryReceive() : undefined;
@@ -130,16 +133,20 @@ export class Keeper {
 
   #onHubEnd(): void {
     this.#hub = undefined;
-    // WHY first: its last words may be in the socket still, and that it was stopped may be one of them.
+    // First, because the hub's last messages may still be in the socket, and may say that it
+    // stopped.
     this.#read(Number.POSITIVE_INFINITY);
     if (!this.#open) return;
-    if (this.#readyMs !== undefined && performance.now() - this.#readyMs > GOOD_LIFE_MS) this.#pause.reset();
+    if (this.#readyMs !== undefined && performance.now() - this.#readyMs > GOOD_LIFE_MS)
+      this.#pause.reset();
     this.#startLater();
   }
 
   #startLater(): void {
     const pauseMs = this.#pause.nextMs();
-    this.#options.log(`the hub has ended: the keeper starts the next one in ${Math.ceil(pauseMs)} ms`);
+    this.#options.log(
+      `the hub has ended: the keeper starts the next one in ${Math.ceil(pauseMs)} ms`,
+    );
     this.#timer = setTimeout(() => this.#start(), pauseMs);
   }
 
@@ -147,9 +154,11 @@ export class Keeper {
     this.#readyMs = undefined;
     try {
       const hub = this.#spawn();
-      // WHY at once: its number is its own until Node has waited for it, which is in a later turn.
+      // At once: the number is reserved until Node reaps the process, in a later turn.
       const pidfd = hub.pid === undefined ? undefined : openPidfd(hub.pid);
-      hub.on("error", (error) => this.#options.log(`the keeper cannot start a hub: ${error.message}`));
+      hub.on("error", (error) =>
+        this.#options.log(`the keeper cannot start a hub: ${error.message}`),
+      );
       hub.unref();
       if (pidfd !== undefined) this.#hub = new ProcessWatch(pidfd, () => this.#onHubEnd());
     } catch (error) {
@@ -166,7 +175,8 @@ export class Keeper {
       { name: KEEPER_PROCESS, fd: this.#own.number },
     ];
     const passed = [...kept, ...itsOwn];
-    // WHY in this order: each then goes to a number that is not over its own, and the child needs no others in between.
+    // WHY in this order: each then moves to a number no higher than its own, so the child needs no
+    // further descriptors in between.
     passed.sort((one, other) => one.fd - other.fd);
     const [program = process.execPath, ...args] = command;
     return spawn(program, args, {

@@ -1,6 +1,6 @@
 /**
- * The keeper of a hub, as a process of its own. Arguments: how to start a hub, as a list in JSON, and for those who look at
- * processes the socket of the hub.
+ * The keeper's own process. Arguments: the command that starts a hub, as a list in JSON, and the
+ * socket of the hub, for people who list processes.
  */
 import { writeSync } from "node:fs";
 import { OwnedFd } from "../os/owned-fd.js";
@@ -9,7 +9,9 @@ import { keeperFds } from "./keeper-names.js";
 
 const STANDARD_ERROR = 2;
 
-/** WHY a line is dropped that cannot be written: a full disk must not end the keeper, and with it what it keeps. */
+/**
+ * Drops a line that cannot be written: a full disk must not end the keeper and lose what it keeps.
+ */
 function log(line: string): void {
   try {
     writeSync(STANDARD_ERROR, `${new Date().toISOString()}  ${line}\n`);
@@ -18,8 +20,10 @@ function log(line: string): void {
   }
 }
 
-// WHY: whatever goes wrong with one thing, the others are to be kept.
-process.on("uncaughtException", (error) => log(`the keeper goes on after an error: ${String(error)}`));
+// A failure with one thing must not lose the others.
+process.on("uncaughtException", (error) =>
+  log(`the keeper goes on after an error: ${String(error)}`),
+);
 new Keeper({
   command: JSON.parse(process.argv[2] ?? "[]") as string[],
   socket: OwnedFd.adopt(keeperFds.socket),

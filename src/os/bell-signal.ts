@@ -1,10 +1,11 @@
 /**
- * Rings an eventfd without ever waiting: the kernel's asynchronous I/O (AIO) signals the eventfd that a request names, and that signal
- * saturates instead of waiting. WHY not eventfd_write: O_NONBLOCK belongs to the open file, and everybody who has it can take it away
- * between our look at it and our write. https://man7.org/linux/man-pages/man2/io_submit.2.html
- *
- *   iocb (64)   data 0:8  key 8:4  rw_flags 12:4  opcode 16:2  priority 18:2  fd 20:4  buffer 24:8  length 32:8  offset 40:8
- *               reserved 48:8  flags 56:4  resfd 60:4
+ * Rings an eventfd without ever waiting. The kernel's asynchronous I/O (AIO) signals the eventfd
+ * that a request names, and that signal saturates instead of waiting.
+ * WHY not eventfd_write: O_NONBLOCK belongs to the open file. Every process that has the file can
+ * clear the flag between our check and our write.
+ * https://man7.org/linux/man-pages/man2/io_submit.2.html
+ *   iocb (64)   data 0:8  key 8:4  rw_flags 12:4  opcode 16:2  priority 18:2  fd 20:4  buffer 24:8
+ *               length 32:8  offset 40:8  reserved 48:8  flags 56:4  resfd 60:4
  */
 import { lastErrno, libc } from "../ffi/libc.js";
 import { addressOf } from "./host-memory.js";
@@ -20,11 +21,11 @@ const POINTER_AT = 64;
 const CONTEXT_AT = 72;
 const NO_TIME_AT = 80;
 const EVENTS_AT = 96;
-/** The kernel has room for more than that, however little is asked for. */
+/** The kernel always has room for more events than this. */
 const EVENTS = 16;
 const EVENT_BYTES = 32;
 
-/** The numbers differ: AArch64 has the generic table of Linux. */
+/** AArch64 uses the generic table of Linux. */
 const numbers =
   process.arch === "arm64"
     ? { setup: 0, destroy: 1, submit: 2, getEvents: 4 }
@@ -32,7 +33,11 @@ const numbers =
 
 interface Signal {
   readonly view: DataView;
-  readonly addresses: { readonly pointer: bigint; readonly events: bigint; readonly noTime: bigint };
+  readonly addresses: {
+    readonly pointer: bigint;
+    readonly events: bigint;
+    readonly noTime: bigint;
+  };
   readonly context: bigint;
   unread: number;
 }
@@ -40,23 +45,24 @@ interface Signal {
 let signal: Signal | "refused" | undefined;
 
 /**
- * Makes ready what `signalBell` needs. A hub does so before it serves anybody: the kernel counts these contexts for all users together
- * (fs.aio-max-nr), and once another user has taken them all there is none.
- * @returns false if the system has no AIO or allows none here
+ * Prepares what `signalBell` needs. A hub calls this before it serves anybody: the limit on AIO
+ * contexts (fs.aio-max-nr) covers all users together, so another user can take them all.
+ * @returns false if the system has no AIO or allows no context
  */
 export function prepareBellSignals(): boolean {
   signal ??= setUp() ?? "refused";
   return signal !== "refused";
 }
 
-/** @returns false if it could not be done in this way; nothing was signalled then */
+/** @returns false if AIO cannot ring the bell; it was not rung then */
 export function signalBell(fd: number): boolean {
   if (!prepareBellSignals()) return false;
   const ready = signal as Signal;
   ready.view.setInt32(FD_AT, fd, true);
   ready.view.setInt32(RESFD_AT, fd, true);
   if (ready.unread === EVENTS) readEvents(ready);
-  if (libc().kernel(numbers.submit, ready.context, 1n, ready.addresses.pointer, 0n, 0n, 0n) !== 1) return false;
+  if (libc().kernel(numbers.submit, ready.context, 1n, ready.addresses.pointer, 0n, 0n, 0n) !== 1)
+    return false;
   ready.unread += 1;
   return true;
 }
@@ -65,18 +71,19 @@ function setUp(): Signal | undefined {
   const memory = new Uint8Array(new ArrayBuffer(EVENTS_AT + EVENTS * EVENT_BYTES));
   const view = new DataView(memory.buffer);
   const base = addressOf(memory);
-  // WHY 1: so much counts against fs.aio-max-nr.
+  // This number counts against fs.aio-max-nr.
   if (libc().kernel(numbers.setup, 1n, base + BigInt(CONTEXT_AT), 0n, 0n, 0n, 0n) < 0) {
     return undefined;
   }
-  // WHY a read of no bytes from the bell itself: it ends at once with EINVAL, reads nothing and needs no other file. Its end is signalled.
+  // Reads no bytes from the bell itself. That ends at once with EINVAL and needs no other file. The
+  // end of the request is what signals.
   view.setUint16(OPCODE_AT, OPCODE_PREAD, true);
   view.setUint32(FLAGS_AT, FLAG_RESFD, true);
   view.setBigUint64(POINTER_AT, base, true);
   const context = view.getBigUint64(CONTEXT_AT, true);
   const at = (offset: number) => base + BigInt(offset);
   const addresses = { pointer: at(POINTER_AT), events: at(EVENTS_AT), noTime: at(NO_TIME_AT) };
-  // WHY: the kernel ends a process's contexts with it, but not those of a thread.
+  // The kernel ends the contexts of a process, but not those of a thread.
   process.once("exit", () => {
     signal = "refused";
     libc().kernel(numbers.destroy, context, 0n, 0n, 0n, 0n, 0n);
@@ -84,10 +91,18 @@ function setUp(): Signal | undefined {
   return { view, addresses, context, unread: 0 };
 }
 
-/** Makes room for further requests. */
+/** Makes room for more requests. */
 function readEvents(ready: Signal): void {
   const { events, noTime } = ready.addresses;
-  const read = libc().kernel(numbers.getEvents, ready.context, 0n, BigInt(EVENTS), events, noTime, 0n);
+  const read = libc().kernel(
+    numbers.getEvents,
+    ready.context,
+    0n,
+    BigInt(EVENTS),
+    events,
+    noTime,
+    0n,
+  );
   if (read > 0) ready.unread -= read;
   else if (lastErrno() !== errnos.EINTR) ready.unread = 0;
 }

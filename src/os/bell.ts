@@ -1,6 +1,7 @@
 /**
- * A counter in the kernel (eventfd) by which one process wakes another that sleeps: whoever has its descriptor can ring, and the one who
- * sleeps watches it. Ringing is remembered until it was heard. https://man7.org/linux/man-pages/man2/eventfd.2.html
+ * A counter in the kernel (eventfd) by which one process wakes another that sleeps. Every process
+ * with the descriptor can ring. The sleeper watches it, and a ring stays until it is silenced.
+ * https://man7.org/linux/man-pages/man2/eventfd.2.html
  */
 import { readSync } from "node:fs";
 import { lastErrno, libc } from "../ffi/libc.js";
@@ -18,33 +19,34 @@ const O_NONBLOCK = 0x800;
 const PREADV2 = process.arch === "arm64" ? 286 : 327;
 const RWF_NOWAIT = 8n;
 
-/** A bell that has not rung. The caller owns the descriptor. */
+/** Creates a bell that has not rung. The caller owns the descriptor. */
 export function createBell(): OwnedFd {
   const fd = libc().eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (fd < 0) throw systemError("create a bell", "eventfd");
   return new OwnedFd(fd);
 }
 
-/** Whether a descriptor that somebody else sent is a bell. */
+/** True if a descriptor from another process is a bell. */
 export function isBell(fd: OwnedFd): boolean {
   return kindOf(fd) === "bell";
 }
 
 /**
- * Ringing a bell that nobody hears any more is no error. Never waits, whatever another holder of the bell has done with it, if the
- * system has AIO; without AIO a holder that makes it wait and fills it at the right moment can hold up whoever rings.
+ * Rings a bell. It does not matter whether anybody still listens. With AIO it never waits, whatever
+ * another holder does to the bell. Without AIO a holder that fills the bell at the right moment can
+ * block this call.
  */
 export function ringBell(fd: OwnedFd): void {
   if (signalBell(fd.number)) return;
   unblock(fd);
-  // WHY not Node's writeSync: somebody sleeps, and it takes several times as long.
+  // WHY not Node's writeSync: it takes several times as long, and a process waits for this ring.
   if (libc().eventfd_write(fd.number, 1) >= 0) return;
   const errno = lastErrno();
-  // WHY: its counter is full, and so it has rung. Others can fill it; that wakes its owner and does nothing more.
+  // A full counter has rung already. Others can fill it, but that only wakes its owner.
   if (errno !== errnos.EAGAIN) throw systemError("ring a bell", "eventfd_write", errno);
 }
 
-/** Hears it: it is silent until it is rung again. Never waits, as `ringBell`. */
+/** Resets the bell until the next ring. Never waits, as `ringBell`. */
 export function silenceBell(fd: OwnedFd): void {
   if (tryReadNow(fd)) return;
   unblock(fd);
@@ -55,7 +57,7 @@ export function silenceBell(fd: OwnedFd): void {
   }
 }
 
-/** False where the kernel cannot read an eventfd without waiting by a flag of the call (Linux before 5.8). */
+/** Returns false if the kernel lacks the flag for reads that never wait (Linux before 5.8). */
 function tryReadNow(fd: OwnedFd): boolean {
   readRoom ??= readRequest();
   const read = libc().kernel(PREADV2, BigInt(fd.number), readRoom.iovec, 1n, -1n, 0n, RWF_NOWAIT);
@@ -69,7 +71,7 @@ interface ReadRoom {
 
 let readRoom: ReadRoom | undefined;
 
-/** An iovec, and behind it the 8 bytes that it is of. */
+/** An iovec, followed by the 8 bytes it points to. */
 function readRequest(): ReadRoom {
   const memory = new Uint8Array(new ArrayBuffer(24));
   const iovec = addressOf(memory);
@@ -79,7 +81,7 @@ function readRequest(): ReadRoom {
   return { memory, iovec };
 }
 
-/** WHY each time: another who has the bell can have set it to wait, and filled it. */
+/** WHY each time: another holder can clear O_NONBLOCK and fill the bell. */
 function unblock(fd: OwnedFd): void {
   const flags = libc().fcntl(fd.number, F_GETFL, 0);
   if (flags >= 0 && (flags & O_NONBLOCK) !== 0) return;

@@ -1,6 +1,6 @@
 /**
- * A memory file that is opened by other processes through /proc, without being sent: they know the exporter and the number of its
- * descriptor. Both may have been given to something else since, so everything is looked at before the file is opened and again after.
+ * A memory file that other processes open through /proc, by the exporter's pid and its descriptor's
+ * number. Both numbers may be reused meanwhile, so everything is checked before and after the open.
  * https://man7.org/linux/man-pages/man5/proc_pid_fd.5.html
  */
 import { readlinkSync } from "node:fs";
@@ -10,56 +10,73 @@ import type { Access } from "./mapping.js";
 import { createMemoryFile, inspectMemoryFile } from "./memory-file.js";
 import { openFile } from "./open-file.js";
 import type { OwnedFd } from "./owned-fd.js";
-import { isOwnIdentity, otherNamespace, type ProcessIdentity, whereaboutsOf } from "./process-identity.js";
+import {
+  isOwnIdentity,
+  otherNamespace,
+  type ProcessIdentity,
+  whereaboutsOf,
+} from "./process-identity.js";
 import { fromNodeError } from "./system-error.js";
 
-/** What a process has files of this sort for: memory and events of the host device, and the generations of what it exports. */
+/** Memory and events of the host device, and the generations of what a process exports. */
 type ExporterFileKind = "memory" | "event" | "generations";
 
-/** Where and what a file is, as others are told. */
+/** What another process needs to find and check the file. */
 export interface ExporterFile extends ProcessIdentity {
   readonly kind: ExporterFileKind;
   /** The descriptor's number in the exporter. */
   readonly fd: number;
-  /** In the file's name, and given to no other file of the exporter. */
+  /** Part of the file's name, and unique in the exporter. */
   readonly fileNumber: number;
   readonly byteLength: number;
 }
 
-/** WHY not 0444: who imports for writing opens the file anew, and is of the same user. */
+/** WHY not 0444: an importer of the same user opens the file again for writing. */
 const EXPORTED_MODE = 0o600;
 
-/** The number in the name is what tells a file from a later one under the same descriptor. The caller owns it. */
-export function createExporterFile(kind: ExporterFileKind, fileNumber: number, byteLength: number): OwnedFd {
+/**
+ * Creates the file. The number in its name tells it from a later file under the same descriptor.
+ * The caller owns the descriptor.
+ */
+export function createExporterFile(
+  kind: ExporterFileKind,
+  fileNumber: number,
+  byteLength: number,
+): OwnedFd {
   return createMemoryFile(fileName(kind, fileNumber), byteLength, { mode: EXPORTED_MODE });
 }
 
 /**
- * The file of another process, whose size is sealed. The caller owns the descriptor.
+ * Opens the file of another process. Its size is sealed. The caller owns the descriptor.
  * @param what for messages: "memory of the host device"
- * @throws OWN_HANDLE, STALE_HANDLE where exporter or file are gone, INVALID_HANDLE where it is not what was told, PERMISSION_DENIED
+ * @throws OWN_HANDLE, PERMISSION_DENIED; STALE_HANDLE if the exporter or the file is gone;
+ * INVALID_HANDLE if the file differs from its description
  */
 export function openExporterFile(file: ExporterFile, access: Access, what: string): OwnedFd {
   refuseStrangeProcess(file, what);
   const path = `/proc/${file.pid}/fd/${file.fd}`;
-  // WHY before it is opened: opening other things than files can have effects.
+  // WHY first: opening something else than a memory file can have side effects.
   refuseOtherFile(path, file, what);
   return acquireIn((scope) => {
-    const fd = scope.own(openFile(path, `memory-${access}`, `import ${what} of process ${file.pid}`), (fd) =>
-      fd.close(),
+    const fd = scope.own(
+      openFile(path, `memory-${access}`, `import ${what} of process ${file.pid}`),
+      (fd) => fd.close(),
     );
     refuseOtherFile(`/proc/self/fd/${fd.number}`, file, what);
     const { byteLength, sizeSealed } = inspectMemoryFile(fd);
     if (byteLength !== file.byteLength || !sizeSealed) {
       const found = `its file has ${byteLength} bytes${sizeSealed ? "" : " and can be resized"}`;
-      throw new CudaIpcError("INVALID_HANDLE", `Cannot import ${what}: ${found}, wanted ${file.byteLength}`);
+      throw new CudaIpcError(
+        "INVALID_HANDLE",
+        `Cannot import ${what}: ${found}, wanted ${file.byteLength}`,
+      );
     }
     refuseStrangeProcess(file, what);
     return fd;
   });
 }
 
-/** What is thrown for a handle in the process that exported it. */
+/** The error for a handle that is opened in the process that exported it. */
 export function ownHandle(what: string): CudaIpcError {
   return new CudaIpcError(
     "OWN_HANDLE",
@@ -73,7 +90,9 @@ function refuseStrangeProcess(file: ExporterFile, what: string): void {
   if (whereabouts === "alive") return;
   if (whereabouts === "unseen") throw otherNamespace(`import ${what}`, file.pid);
   const found =
-    whereabouts === "gone" ? `process ${file.pid} ended` : "it was exported on another machine or in an earlier boot";
+    whereabouts === "gone"
+      ? `process ${file.pid} ended`
+      : "it was exported on another machine or in an earlier boot";
   throw new CudaIpcError("STALE_HANDLE", `Cannot import ${what}: ${found}`);
 }
 

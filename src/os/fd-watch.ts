@@ -1,26 +1,26 @@
 /**
- * Calls back on the event loop when a descriptor is readable or writable. The only user of koffi's poll handles, which are for
- * the main thread, and of those of thread-poll.ts.
+ * Calls back on the event loop when a descriptor is readable or writable. On the main thread it
+ * uses koffi's poll handles, in worker threads those of thread-poll.ts. Nothing else uses them.
  */
 import { isMainThread } from "node:worker_threads";
 import { koffi } from "../ffi/koffi.js";
-import { afterPoll, awaitNoLonger, awaitPoll, standReady } from "./after-poll.js";
+import { afterPoll, awaitNoLonger, awaitPoll, standReady } from "./hot/after-poll.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { pollInThread, type ThreadPollHandle } from "./thread-poll.js";
 
 type PollHandle = Pick<ThreadPollHandle, "start" | "stop" | "close" | "ref" | "unref">;
 
 /**
- * The watches that are open, with what they watch. WHY that too: a descriptor that is collected is closed, and libuv ends the process
- * where it is to poll one that is closed.
+ * The open watches and their descriptors. WHY the descriptors: a collected OwnedFd is closed, and
+ * libuv ends the process if it polls a closed one.
  */
 const watches = new Map<FdWatch, OwnedFd>();
 let ended = false;
 
 /**
- * Closes every watch once no more JavaScript will run.
- * WHY: while Node ends a process or a thread it runs the event loop once more, without JavaScript. koffi calls back then too for what
- * is ready, cannot, and ends the process with SIGABRT: for instance when a peer that is watched ends at the same moment.
+ * Closes every watch when no more JavaScript will run.
+ * WHY: at its end a process or thread runs the event loop once more without JavaScript. koffi would
+ * call back for a ready descriptor, fail, and end the process with SIGABRT.
  */
 function closeAll(): void {
   ended = true;
@@ -34,14 +34,15 @@ export class FdWatch {
   #paused = false;
   #awaited = false;
   #scheduled = false;
-  /** Whether libuv has stopped the handle. */
+  /** libuv has stopped the handle. */
   #stopped = false;
   #readable = true;
   #writable = false;
 
   /**
-   * Watches for readability from the start. The descriptor stays the caller's and is closed after this watch.
-   * Readiness is level-triggered: what `onReady` leaves unread brings another call.
+   * Watches for readability from the start. The caller keeps the descriptor and closes it after
+   * this watch. Readiness is level-triggered: if `onReady` leaves something unread, it is called
+   * again.
    */
   constructor(fd: OwnedFd, onReady: () => void) {
     this.#onReady = onReady;
@@ -49,25 +50,25 @@ export class FdWatch {
     this.#handle = poll(fd.number, { readable: true, disconnect: true }, this.#hop);
     if (watches.size === 0) process.on("exit", closeAll);
     watches.set(this, fd);
-    // Made by somebody else's code for the end of the process, after `closeAll` has run.
+    // Another exit handler created this watch after `closeAll` has run.
     if (ended) this.close();
   }
 
-  /** Whether to call back for readability, and for the end of the other side, which a reader finds; it does unless told otherwise. */
+  /** Turns callbacks for readability and for a hang-up on or off. They are on by default. */
   setReadable(readable: boolean): void {
     if (!this.#open || readable === this.#readable) return;
     this.#readable = readable;
     if (!this.#paused) this.#start();
   }
 
-  /** Whether to call back for writability as well. */
+  /** Turns callbacks for writability on or off. They are off by default. */
   setWritable(writable: boolean): void {
     if (!this.#open || writable === this.#writable) return;
     this.#writable = writable;
     if (!this.#paused) this.#start();
   }
 
-  /** Stops calling back until `resume`, also for what was ready already. */
+  /** Stops all callbacks until `resume`, also for a descriptor that is ready already. */
   pause(): void {
     if (!this.#open || this.#paused) return;
     this.#paused = true;
@@ -80,14 +81,17 @@ export class FdWatch {
     this.#start();
   }
 
-  /** Whether this watch keeps the process from ending; it does unless told otherwise. */
+  /** Whether this watch keeps the process alive. It does by default. */
   setReferenced(referenced: boolean): void {
     if (!this.#open) return;
     if (referenced) this.#handle.ref();
     else this.#handle.unref();
   }
 
-  /** Whether somebody waits for the next call in a hurry; nobody does unless told otherwise. See `after-poll.ts` for what that costs. */
+  /**
+   * Whether the next callback is urgent. It is not by default. See `hot/after-poll.ts` for the
+   * cost.
+   */
   setAwaited(awaited: boolean): void {
     if (!this.#open) return;
     if (awaited === this.#awaited) {
@@ -117,13 +121,17 @@ export class FdWatch {
     this.#stopped = false;
     this.#handle.stop();
     if (!this.#wanted) return;
-    this.#handle.start({ readable: this.#readable, writable: this.#writable, disconnect: this.#readable }, this.#hop);
+    this.#handle.start(
+      { readable: this.#readable, writable: this.#writable, disconnect: this.#readable },
+      this.#hop,
+    );
   }
 
-  // WHY: koffi's callback does not run promise continuations by itself (with `await` code directly in it Node 26
-  // never continued); one hop through an immediate, in the same turn of the loop, makes it ordinary code.
+  // WHY: promise continuations do not run inside koffi's callback (with an `await` in it Node 26
+  // never continued). An immediate in the same turn of the loop makes it a normal task.
   readonly #hop = (status?: unknown): void => {
-    // WHY: libuv stops a handle for good if its descriptor has an error (EPOLLERR). A full eventfd that is rung once more has one.
+    // libuv stops a handle for good if its descriptor has an error (EPOLLERR), as a full eventfd
+    // has that is rung once more.
     if (typeof status === "number" && status < 0) this.#stopped = true;
     if (this.#scheduled) return;
     this.#scheduled = true;

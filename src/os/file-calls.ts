@@ -1,9 +1,10 @@
-/** The calls of Node's fs on files that are open or just made here, with SystemErrors where they fail. */
+/** Calls on open files that throw SystemErrors. */
 import { type BigIntStats, chmodSync, fstatSync, readSync, writeSync } from "node:fs";
+import { libc } from "../ffi/libc.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { fromNodeError } from "./system-error.js";
 
-/** WHY bigint: the numbers of inodes have 64 bits. */
+/** WHY bigint: inode numbers have 64 bits. */
 export function statFile(fd: OwnedFd): BigIntStats {
   const { number } = fd;
   try {
@@ -13,7 +14,7 @@ export function statFile(fd: OwnedFd): BigIntStats {
   }
 }
 
-/** Reads as many bytes as there are and fit, from `byteOffset` of the file; 0 at its end. */
+/** Reads at `byteOffset` of the file. Returns the bytes read; 0 at its end. */
 export function readFilePart(fd: OwnedFd, into: Uint8Array, byteOffset: number): number {
   const { number } = fd;
   try {
@@ -23,7 +24,7 @@ export function readFilePart(fd: OwnedFd, into: Uint8Array, byteOffset: number):
   }
 }
 
-/** Writes all of it at `byteOffset` of the file. */
+/** Writes all bytes at `byteOffset` of the file. */
 export function writeFilePart(fd: OwnedFd, bytes: Uint8Array, byteOffset: number): void {
   const { number } = fd;
   try {
@@ -35,12 +36,12 @@ export function writeFilePart(fd: OwnedFd, bytes: Uint8Array, byteOffset: number
   }
 }
 
-/** From here on nobody but its owner can use the file (0600). */
+/** Lets only its owner use the file (0600). */
 export function restrictToOwner(path: string): void {
   setMode(path, 0o600, `restrict ${path} to its owner`);
 }
 
-/** From here on everybody who reaches the file can use it (0666). */
+/** Lets every user who reaches the file use it (0666). */
 export function openToAll(path: string): void {
   setMode(path, 0o666, `let other users use ${path}`);
 }
@@ -51,4 +52,20 @@ function setMode(path: string, mode: number, attempt: string): void {
   } catch (error) {
     throw fromNodeError(attempt, error);
   }
+}
+
+/** Events for `pollFd`. */
+export const POLLIN = 1;
+export const POLLOUT = 4;
+
+/**
+ * True if one of the events is there or the other side is gone. False after a signal, too.
+ * @param timeoutMs 0 does not wait; -1 waits without a limit
+ */
+export function pollFd(fd: OwnedFd, events: number, timeoutMs: number): boolean {
+  const entry = new Uint8Array(new ArrayBuffer(8));
+  const view = new DataView(entry.buffer);
+  view.setInt32(0, fd.number, true);
+  view.setInt16(4, events, true);
+  return libc().poll(entry, 1, timeoutMs) > 0;
 }

@@ -1,7 +1,6 @@
 /**
- * Calls back when names in a folder come, go or move (inotify). Costs nothing while none does: what is written to the files is not
- * watched.
- * docs: inotify(7).
+ * Calls back when names in a folder are added, removed or moved (inotify). Writes to the files are
+ * not watched and cost nothing. https://man7.org/linux/man-pages/man7/inotify.7.html
  */
 import { readSync } from "node:fs";
 import { acquireIn, releaseAll } from "../base/scope.js";
@@ -19,7 +18,8 @@ const IN_DELETE = 0x200;
 const IN_DELETE_SELF = 0x400;
 const IN_MOVE_SELF = 0x800;
 const IN_ONLYDIR = 0x0100_0000;
-const WANTED = IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+const WANTED =
+  IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 
 export class FolderWatch {
   readonly #fd: OwnedFd;
@@ -32,7 +32,7 @@ export class FolderWatch {
     this.#watch = new FdWatch(fd, () => this.#read());
   }
 
-  /** @throws SystemError if the folder is not there, or the user's instances of inotify are used up */
+  /** @throws SystemError if the folder is missing, or the user has no inotify instances left */
   static open(folder: string, onChange: () => void): FolderWatch {
     return acquireIn((scope) => {
       const number = libc().inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -48,7 +48,7 @@ export class FolderWatch {
     releaseAll([() => this.#watch.close(), () => this.#fd.close()]);
   }
 
-  /** Which names these were does not matter: the caller looks at all of its own. */
+  /** The caller checks all of its own names, so the names in the events do not matter. */
   #read(): void {
     const events = Buffer.allocUnsafe(16_384);
     try {

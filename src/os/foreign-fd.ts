@@ -1,9 +1,11 @@
 /**
- * Tells what a descriptor is that another process sent, by calls that never wait. WHY not fstat: a file of FUSE asks its server, which can
- * let it wait for ever. Seals are told by the kernel's own file systems alone, a link of /proc is made of names that the kernel has, and
- * statx asks nobody if it is told so. https://man7.org/linux/man-pages/man2/statx.2.html
+ * Finds out what a descriptor from another process is, without ever waiting. WHY not fstat: a FUSE
+ * file asks its server, which may never answer. Only the kernel's own file systems have seals, the
+ * kernel itself makes the links of /proc, and statx has a flag to ask no server.
+ * https://man7.org/linux/man-pages/man2/statx.2.html
  */
 import { readFileSync, readlinkSync } from "node:fs";
+import { releaseAll } from "../base/scope.js";
 import { libc } from "../ffi/libc.js";
 import { statFile } from "./file-calls.js";
 import { addressOf } from "./host-memory.js";
@@ -11,7 +13,7 @@ import { hasSeals } from "./memory-file.js";
 import type { OwnedFd } from "./owned-fd.js";
 import { fromNodeError } from "./system-error.js";
 
-/** Memory files, bells and memory of NVIDIA's GPUs are closed without waiting; nothing is known of others. */
+/** Memory files, bells and GPU memory can be closed without waiting. Other kinds may wait. */
 export type ForeignKind = "memory file" | "bell" | "GPU memory" | OtherKind;
 
 type OtherKind =
@@ -45,14 +47,16 @@ const kinds = new Map<number, OtherKind>([
   [0o010000, "FIFO"],
 ]);
 
-/** Of /dev/nvidia0 and /dev/nvidiactl since there has been a driver; others are given as it is loaded. */
+/**
+ * The fixed number of /dev/nvidia0 and /dev/nvidiactl. Others are assigned when a driver is loaded.
+ */
 const NVIDIA_MAJOR = 195;
 
 export function kindOf(fd: OwnedFd): ForeignKind {
   if (hasSeals(fd)) return "memory file";
   const link = linkOf(fd);
-  // A path begins with a slash, so no file in any file system can have such a name.
-  // WHY: one that was opened as a path alone (O_PATH) can be neither rung nor watched.
+  // A path begins with a slash, so no file can have this name.
+  // A descriptor that was opened as a path alone (O_PATH) can be neither rung nor watched.
   if (link === "anon_inode:[eventfd]" && !isPathAlone(fd)) return "bell";
   if (link.startsWith("anon_inode:")) return "anonymous file";
   const { type, major } = typeOf(fd);
@@ -60,19 +64,19 @@ export function kindOf(fd: OwnedFd): ForeignKind {
   return kinds.get(type) ?? "unknown file";
 }
 
-/** Whether closing it never waits, also if it is the last of its open file. */
+/** True if a close never waits, even the last one of the open file. */
 export function closesAtOnce(kind: ForeignKind): boolean {
   return kind === "memory file" || kind === "bell" || kind === "GPU memory";
 }
 
 /**
- * Closes a descriptor that another process sent, without waiting. What may wait is closed on the thread pool, one at a time, so that it
- * takes one thread of the pool at most. WHY not elsewhere: a copy in another process would not help, since a file of FUSE asks its server
- * at the close of every descriptor.
+ * Closes a descriptor from another process without waiting. One that may wait is closed on the
+ * thread pool, one at a time, so it blocks at most one thread of the pool. A copy in another
+ * process would not help: FUSE asks its server at the close of every descriptor.
  */
 export function closeForeign(fd: OwnedFd): void {
   const kind = tryKindOf(fd);
-  // Pidfds are such files, which this process may have opened itself.
+  // Pidfds are such files, and this process may have opened them itself.
   if (closesAtOnce(kind) || kind === "anonymous file") {
     fd.close();
     return;
@@ -81,12 +85,12 @@ export function closeForeign(fd: OwnedFd): void {
   if (unclosed.length === 1) closeNext();
 }
 
-/** Less is freed in some milliseconds. */
+/** Freeing less than this takes a few milliseconds. */
 const FREED_AT_ONCE_BYTES = 16 * 1024 * 1024;
 
 /**
- * Closes memory or a bell that another process sent. The last close of memory frees it, which takes
- * some 100 ms for each GiB: large memory is closed on the thread pool, one file at a time.
+ * Closes memory or a bell from another process. The last close frees the memory, at about 100 ms
+ * for each GiB, so large memory is closed on the thread pool, one file at a time.
  */
 export function closeMemory(fd: OwnedFd): void {
   if (!isLargeMemory(fd)) {
@@ -97,7 +101,7 @@ export function closeMemory(fd: OwnedFd): void {
   if (unclosed.length === 1) closeNext();
 }
 
-/** True for what cannot be looked at: it is closed all the same, and nobody waits for that. */
+/** True if it cannot be inspected: it is then closed where nobody waits for it. */
 function isLargeMemory(fd: OwnedFd): boolean {
   try {
     return hasSeals(fd) && statFile(fd).size > FREED_AT_ONCE_BYTES;
@@ -106,7 +110,7 @@ function isLargeMemory(fd: OwnedFd): boolean {
   }
 }
 
-/** WHY: what cannot be looked at is closed all the same. */
+/** A descriptor that cannot be inspected is closed all the same. */
 function tryKindOf(fd: OwnedFd): ForeignKind {
   try {
     return kindOf(fd);
@@ -115,7 +119,7 @@ function tryKindOf(fd: OwnedFd): ForeignKind {
   }
 }
 
-/** The first is being closed. WHY reachable: an OwnedFd that is collected is closed. */
+/** The first one is being closed. WHY kept: a collected OwnedFd is closed. */
 const unclosed: OwnedFd[] = [];
 
 function closeNext(): void {
@@ -127,7 +131,7 @@ function closeNext(): void {
   });
 }
 
-/** Whether it can be memory of a GPU. WHY memory files too: they are what a driver that stands in for a GPU gives. */
+/** True if it can be GPU memory. Memory files count, too, because stand-ins for a GPU use them. */
 export function isDeviceMemory(fd: OwnedFd): boolean {
   const kind = kindOf(fd);
   return kind === "GPU memory" || kind === "memory file";
@@ -146,15 +150,20 @@ function linkOf(fd: OwnedFd): string {
   }
 }
 
-/** Zeros if the system refuses to tell. */
+/** Returns zeros if the system refuses. */
 function typeOf(fd: OwnedFd): { readonly type: number; readonly major: number } {
   const facts = new Uint8Array(new ArrayBuffer(STATX_BYTES));
-  // SAFETY: the path is the zero byte in front of which nothing was written, and the kernel writes over it after it was read.
+  // SAFETY: the empty path is the first zero byte of the result, which the kernel reads before it
+  // writes.
   const at = addressOf(facts);
   const flags = BigInt(AT_EMPTY_PATH | AT_STATX_DONT_SYNC);
-  if (libc().kernel(STATX, BigInt(fd.number), at, flags, STATX_TYPE, at, 0n) < 0) return { type: 0, major: 0 };
+  if (libc().kernel(STATX, BigInt(fd.number), at, flags, STATX_TYPE, at, 0n) < 0)
+    return { type: 0, major: 0 };
   const view = new DataView(facts.buffer);
-  return { type: view.getUint16(MODE_AT, true) & S_IFMT, major: view.getUint32(DEVICE_MAJOR_AT, true) };
+  return {
+    type: view.getUint16(MODE_AT, true) & S_IFMT,
+    major: view.getUint32(DEVICE_MAJOR_AT, true),
+  };
 }
 
 let majors: ReadonlySet<number> | undefined;
@@ -164,7 +173,7 @@ function nvidiaMajors(): ReadonlySet<number> {
   return majors;
 }
 
-/** Lines like `239 nvidia-nvswitch` of /proc/devices; none where a sandbox has no such file. */
+/** Lines like `239 nvidia-nvswitch` of /proc/devices; none if a sandbox hides the file. */
 function listedMajors(): number[] {
   try {
     const lines = readFileSync("/proc/devices", "utf8").split("\n");
@@ -175,4 +184,9 @@ function listedMajors(): number[] {
   } catch {
     return [];
   }
+}
+
+/** Closes descriptors that another process sent. Those that are closed already are left out. */
+export function closeFds(fds: readonly OwnedFd[]): void {
+  releaseAll(fds.map((fd) => () => (fd.closed ? undefined : closeForeign(fd))));
 }

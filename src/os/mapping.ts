@@ -1,4 +1,4 @@
-/** One mmap with one owner, and windows on it as ArrayBuffers. */
+/** One mmap with one owner, and views of it. */
 import { checkRange } from "../base/bytes.js";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
@@ -36,52 +36,71 @@ export class Mapping {
   }
 
   /**
-   * Maps `byteLength` bytes of a file that other processes map too, from `byteOffset` on, a multiple of `PAGE_BYTES_MAX`.
-   * The descriptor may be closed afterwards.
+   * Maps `byteLength` bytes of a shared file. `byteOffset` is a multiple of `PAGE_BYTES_MAX`. You
+   * may close the descriptor afterwards.
    */
   static shared(fd: OwnedFd, byteLength: number, access: Access, byteOffset = 0): Mapping {
     return Mapping.#map(byteLength, protectionOf(access), MAP_SHARED, fd.number, byteOffset);
   }
 
-  /** Maps fresh zeroed memory of this process alone. */
+  /** Maps new zeroed memory of this process alone. */
   static anonymous(byteLength: number): Mapping {
     return Mapping.#map(byteLength, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
   }
 
-  /** Addresses without memory, for `place`. Touching one before ends the process (SIGSEGV). */
+  /**
+   * Reserves addresses without memory. Before `place` fills them, an access ends the process
+   * (SIGSEGV).
+   */
   static reserved(byteLength: number): Mapping {
     return Mapping.#map(byteLength, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
   }
 
-  static #map(byteLength: number, protection: number, flags: number, fd: number, byteOffset = 0): Mapping {
+  static #map(
+    byteLength: number,
+    protection: number,
+    flags: number,
+    fd: number,
+    byteOffset = 0,
+  ): Mapping {
     const address = libc().mmap(null, byteLength, protection, flags, fd, byteOffset);
     if (address === MAP_FAILED) throw systemError(`map ${byteLength} bytes`, "mmap");
     return new Mapping(address, byteLength);
   }
 
   /**
-   * Maps the first `byteLength` bytes of a file into this mapping, in the place of what is there. Both numbers are multiples of the page.
-   * It ends with this mapping; the descriptor may be closed afterwards.
+   * Maps the first `byteLength` bytes of a file over a part of this mapping. Both numbers are
+   * multiples of the page size. You may close the descriptor afterwards.
    */
   place(byteOffset: number, fd: OwnedFd, byteLength: number, access: Access): void {
     if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot map into a mapping: it was closed");
     checkRange("Part of a mapping", byteOffset, byteLength, this.byteLength);
-    // SAFETY: MAP_FIXED replaces what is mapped there, which is this mapping's own: the range was checked just now.
+    // SAFETY: MAP_FIXED replaces the old mapping. The range was checked, so it is this object's
+    // own.
     const at = this.address + BigInt(byteOffset);
-    const address = libc().mmap(at, byteLength, protectionOf(access), MAP_SHARED | MAP_FIXED, fd.number, 0);
+    const address = libc().mmap(
+      at,
+      byteLength,
+      protectionOf(access),
+      MAP_SHARED | MAP_FIXED,
+      fd.number,
+      0,
+    );
     if (address === MAP_FAILED) throw systemError(`map ${byteLength} bytes`, "mmap");
   }
 
   /**
-   * A window of the memory without a copy, at most `limits.viewBytesMax` long.
-   * SAFETY: a view that is used after `close()` reads unmapped memory and ends the process; owners of a mapping hand out
-   * views only to code that ends before they close it.
+   * A view of at most `limits.viewBytesMax` bytes, without a copy.
+   * SAFETY: a view used after `close()` reads unmapped memory and ends the process. Hand views only
+   * to code that ends before you close the mapping.
    */
   view(byteOffset: number, byteLength: number): Uint8Array {
     if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot view a mapping: it was closed");
     checkRange("View of a mapping", byteOffset, byteLength, this.byteLength);
     if (byteLength > limits.viewBytesMax) {
-      throw new RangeError(`View of a mapping: ${byteLength} bytes are over the limit of ${limits.viewBytesMax}`);
+      throw new RangeError(
+        `View of a mapping: ${byteLength} bytes are over the limit of ${limits.viewBytesMax}`,
+      );
     }
     if (byteLength === 0) return new Uint8Array(0);
     return new Uint8Array(viewMemory(this.address + BigInt(byteOffset), byteLength));
@@ -91,7 +110,8 @@ export class Mapping {
     if (!this.#open) return;
     this.#open = false;
     openBytes -= this.byteLength;
-    if (libc().munmap(this.address, this.byteLength) < 0) throw systemError("unmap memory", "munmap");
+    if (libc().munmap(this.address, this.byteLength) < 0)
+      throw systemError("unmap memory", "munmap");
   }
 
   [Symbol.dispose](): void {
@@ -103,7 +123,7 @@ function protectionOf(access: Access): number {
   return access === "read" ? PROT_READ : PROT_READ | PROT_WRITE;
 }
 
-/** Bytes that this project has mapped in this process; what leak checks compare. */
+/** Bytes that this project has mapped in this process, for leak checks. */
 export function mappedBytes(): number {
   return openBytes;
 }

@@ -1,7 +1,7 @@
 /**
- * Memory with a file descriptor (memfd): sized once, sealed against resizing, so that nobody who maps it
- * can be ended by a shrink under its feet (SIGBUS), and of a mode by which other users who got a descriptor for reading
- * cannot open it anew for writing. https://man7.org/linux/man-pages/man2/memfd_create.2.html
+ * Memory with a file descriptor (memfd). Its size is sealed, so no process can shrink it under a
+ * mapping (SIGBUS). Its mode keeps other users who got it for reading from opening it for writing.
+ * https://man7.org/linux/man-pages/man2/memfd_create.2.html
  */
 import { fchmodSync, writeSync } from "node:fs";
 import { hasCode } from "../base/errors.js";
@@ -27,36 +27,47 @@ const O_ACCMODE = 3;
 const O_RDWR = 2;
 const SIZE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW;
 const HUGETLBFS_MAGIC = 0x9584_58f6;
-/** Of struct statfs, whose first word is the type; 120 bytes in fact. */
+/** Room for struct statfs, which has 120 bytes and begins with the type. */
 const STATFS_BYTES = 256;
 const WRITE_SEALS = F_SEAL_WRITE | F_SEAL_FUTURE_WRITE;
 /**
- * No other user opens it for writing by its name in /proc; who was sent a writable descriptor has one.
- * WHY: memory files are made with mode 0777, whatever the umask, and a descriptor for reading leads to that name.
+ * Keeps other users from opening the file for writing through /proc. WHY: memory files begin with
+ * mode 0777 whatever the umask, and a descriptor for reading leads to that path.
  */
 const OWNER_WRITES_MODE = 0o644;
 const OTHERS_WRITE = 0o022;
 
 export interface MemoryFileOptions {
-  /** Its permissions: 0644 unless given. With 0600 other processes of the same user, and nobody else, may open it by its name in /proc. */
+  /**
+   * Permissions; 0644 by default. With 0600 only processes of the same user can open it through
+   * /proc.
+   */
   readonly mode?: number;
 }
 
-/** New zeroed memory of exactly `byteLength` bytes whose size nobody can change. The caller owns the descriptor. */
-export function createMemoryFile(name: string, byteLength: number, options: MemoryFileOptions = {}): OwnedFd {
+/**
+ * Creates zeroed memory of exactly `byteLength` bytes, whose size nobody can change. The caller
+ * owns the descriptor.
+ */
+export function createMemoryFile(
+  name: string,
+  byteLength: number,
+  options: MemoryFileOptions = {},
+): OwnedFd {
   return acquireIn((scope) => {
     const fd = scope.own(create(name), (fd) => fd.close());
     if (libc().ftruncate(fd.number, byteLength) < 0) {
       throw systemError(`size memory file "${name}" to ${byteLength} bytes`, "ftruncate");
     }
-    // WHY F_SEAL_SEAL: whoever may write could otherwise keep everybody from writing, for good (F_SEAL_WRITE).
+    // WHY F_SEAL_SEAL: without it a process that may write could end all writing for good
+    // (F_SEAL_WRITE).
     seal(fd, SIZE_SEALS | F_SEAL_SEAL);
     setMode(fd, options.mode ?? OWNER_WRITES_MODE);
     return fd;
   });
 }
 
-/** Memory that holds exactly these bytes and can be changed by nobody, its creator included. The caller owns the descriptor. */
+/** Creates memory with these bytes, which nobody can change. The caller owns the descriptor. */
 export function createConstantFile(name: string, content: Uint8Array): OwnedFd {
   return acquireIn((scope) => {
     const fd = scope.own(create(name), (fd) => fd.close());
@@ -77,29 +88,33 @@ export interface MemoryFileFacts {
   readonly byteLength: number;
   /** Nobody can resize it. */
   readonly sizeSealed: boolean;
-  /** Nobody can change its bytes either. */
+  /** Nobody can resize it or change its bytes. */
   readonly contentSealed: boolean;
-  /** Its bytes can be changed by way of this descriptor. */
+  /** This descriptor can change its bytes. */
   readonly writable: boolean;
-  /** Which file it is, as `device:inode`: the same for all descriptors of one file, and of no other for as long as one of them is open. */
+  /**
+   * The file's identity as `device:inode`. No other file has it while a descriptor of this one is
+   * open.
+   */
   readonly inode: string;
-  /** Nobody can seal it any further, and so keep it from being written. */
+  /** Nobody can add seals that would forbid writing. */
   readonly sealsClosed: boolean;
-  /** Other users than its owner can open it anew for writing, by way of a descriptor for reading. */
+  /** Other users can open it for writing through a descriptor for reading. */
   readonly othersMayWrite: boolean;
-  /** Why it cannot be used at all, as the end of a sentence; absent if it can. Nothing is sealed then. */
+  /** Why it cannot be used, as the end of a sentence; absent if it can. */
   readonly flaw?: string;
 }
 
 /**
- * Describes a descriptor that another process sent. Never waits.
- * WHY the seals first: only files in memory have any, and the kernel answers for those by itself. A file of FUSE asks its server in
- * fstat, which can let this process wait for ever.
+ * Describes a descriptor from another process. Never waits.
+ * WHY the seals first: only files in memory have seals, and the kernel answers for them itself. For
+ * a FUSE file fstat asks its server, which may never answer.
  */
 export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
   const seals = sealsOf(fd);
   if (seals < 0) return unusable("it is not a memory file (memfd)");
-  // WHY: a hole in huge pages is filled from a pool that can be empty, and whoever touches it then is killed (SIGBUS).
+  // A hole in huge pages is filled from a pool that can run out. A process that touches the hole is
+  // then killed (SIGBUS).
   if (fileSystemOf(fd) === HUGETLBFS_MAGIC) return unusable("it lies in huge pages (MFD_HUGETLB)");
   const stats = statFile(fd);
   const sizeSealed = isSizeSealed(seals);
@@ -116,48 +131,59 @@ export function inspectMemoryFile(fd: OwnedFd): MemoryFileFacts {
 }
 
 function unusable(flaw: string): MemoryFileFacts {
-  const nothing = { byteLength: 0, sizeSealed: false, contentSealed: false, sealsClosed: false, writable: false };
+  const nothing = {
+    byteLength: 0,
+    sizeSealed: false,
+    contentSealed: false,
+    sealsClosed: false,
+    writable: false,
+  };
   return { ...nothing, inode: "", othersMayWrite: true, flaw };
 }
 
-/** Only for descriptors with seals. */
+/** Call it only for descriptors with seals. */
 function fileSystemOf(fd: OwnedFd): number {
   const facts = new Uint8Array(new ArrayBuffer(STATFS_BYTES));
   if (libc().fstatfs(fd.number, facts) < 0) throw systemError("look at a memory file", "fstatfs");
   return new DataView(facts.buffer).getUint32(0, true);
 }
 
-/** A descriptor of the same memory through which nobody can map it writable. The caller owns it. */
+/** Reopens the memory so that nobody can map it writable. The caller owns the new descriptor. */
 export function reopenReadOnly(fd: OwnedFd): OwnedFd {
   return openFile(`/proc/self/fd/${fd.number}`, "memory-read", "reopen a memory file for reading");
 }
 
 /**
- * A descriptor for writing of a memory file of which this process may have one for reading alone; undefined where the system does not
- * allow it: the file is another user's and this process not root, its content is sealed, or it is no memory file. The caller owns it.
+ * Reopens the memory for writing, even if this descriptor is for reading. Returns undefined if the
+ * file belongs to another user, is content-sealed or is not a memory file. The caller owns the new
+ * descriptor.
  */
 export function reopenWritable(fd: OwnedFd): OwnedFd | undefined {
   const seals = sealsOf(fd);
   if (!isSizeSealed(seals) || (seals & WRITE_SEALS) !== 0) return undefined;
   try {
-    return openFile(`/proc/self/fd/${fd.number}`, "memory-read-write", "reopen a memory file for writing");
+    return openFile(
+      `/proc/self/fd/${fd.number}`,
+      "memory-read-write",
+      "reopen a memory file for writing",
+    );
   } catch (error) {
     if (hasCode(error, "PERMISSION_DENIED")) return undefined;
     throw error;
   }
 }
 
-/** Whether the kernel keeps the file in memory: a memory file, or another file of tmpfs. */
+/** True if the kernel keeps the file in memory: a memory file or another file of tmpfs. */
 export function hasSeals(fd: OwnedFd): boolean {
   return sealsOf(fd) >= 0;
 }
 
-/** Negative where the file is of a kind without seals. */
+/** Negative if files of this kind have no seals. */
 function sealsOf(fd: OwnedFd): number {
   return libc().fcntl(fd.number, F_GET_SEALS, 0);
 }
 
-/** True for memory files alone: all others on tmpfs count as sealed against further seals. */
+/** True only for memory files. Other files of tmpfs count as sealed against further seals. */
 function isSizeSealed(seals: number): boolean {
   return seals >= 0 && (seals & SIZE_SEALS) === SIZE_SEALS;
 }
@@ -173,12 +199,13 @@ function setMode(fd: OwnedFd, mode: number): void {
 function create(name: string): OwnedFd {
   const flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   let fd = libc().memfd_create(name, flags | MFD_NOEXEC_SEAL);
-  // WHY: MFD_NOEXEC_SEAL is refused with EINVAL by Linux before 6.3.
+  // Linux before 6.3 refuses MFD_NOEXEC_SEAL with EINVAL.
   if (fd < 0 && lastErrno() === errnos.EINVAL) fd = libc().memfd_create(name, flags);
   if (fd < 0) throw systemError(`create memory file "${name}"`, "memfd_create");
   return new OwnedFd(fd);
 }
 
 function seal(fd: OwnedFd, seals: number): void {
-  if (libc().fcntl(fd.number, F_ADD_SEALS, seals) < 0) throw systemError("seal a memory file", "fcntl");
+  if (libc().fcntl(fd.number, F_ADD_SEALS, seals) < 0)
+    throw systemError("seal a memory file", "fcntl");
 }

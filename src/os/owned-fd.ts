@@ -1,6 +1,6 @@
 /**
- * One file descriptor with one owner. Wrapped before anything that can throw; closed once; reported when it was forgotten.
- * In a worker thread it ends with the thread at the latest.
+ * One file descriptor with one owner. Wrap it before anything can throw, and close it once. A
+ * forgotten one is reported. In a worker thread it is closed with the thread at the latest.
  */
 import { closeSync, openSync } from "node:fs";
 import { isMainThread } from "node:worker_threads";
@@ -24,7 +24,7 @@ const forgotten = new FinalizationRegistry<number>((fd) => {
 export class OwnedFd {
   #fd: number;
 
-  /** Takes over `fd`: from here on nobody else closes it. */
+  /** Takes over `fd`. */
   constructor(fd: number) {
     if (!Number.isSafeInteger(fd) || fd < 0) {
       throw new RangeError(`A file descriptor is an integer from 0, not ${String(fd)}`);
@@ -35,8 +35,8 @@ export class OwnedFd {
   }
 
   /**
-   * Takes over a descriptor that a library made, and sets close-on-exec, which nothing promises of it: a child that inherits the
-   * descriptor would keep what it stands for alive for as long as it runs. Closed where that fails.
+   * Takes over a descriptor from a library and sets close-on-exec. Otherwise a child process could
+   * inherit it and keep its memory alive. Closes it if that fails.
    */
   static adopt(fd: number): OwnedFd {
     const adopted = new OwnedFd(fd);
@@ -47,7 +47,8 @@ export class OwnedFd {
   }
 
   get number(): number {
-    if (this.#fd < 0) throw new CudaIpcError("CLOSED", "Cannot use a file descriptor: it was closed");
+    if (this.#fd < 0)
+      throw new CudaIpcError("CLOSED", "Cannot use a file descriptor: it was closed");
     return this.#fd;
   }
 
@@ -55,17 +56,17 @@ export class OwnedFd {
     return this.#fd < 0;
   }
 
-  /** A second descriptor of the same open file, closed on exec; the caller owns it. */
+  /** Duplicates the descriptor, closed on exec. The caller owns the duplicate. */
   duplicate(): OwnedFd {
     const fd = libc().fcntl(this.number, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) throw systemError("duplicate a file descriptor", "fcntl");
     return new OwnedFd(fd);
   }
 
-  /** Hands the descriptor to somebody who closes it; this object is closed from now on. */
+  /** Hands the descriptor to a new owner, who closes it. This object is then closed. */
   take(): number {
     const fd = this.number;
-    // WHY another number: Node would close this one with the thread, whosever it is by then.
+    // WHY another number: Node closes this one with the thread, whoever owns it by then.
     const taken = endsWithThread.has(fd) ? libc().fcntl(fd, F_DUPFD_CLOEXEC, 0) : fd;
     if (taken < 0) throw systemError("duplicate a file descriptor", "fcntl");
     this.#forget();
@@ -95,16 +96,16 @@ export class OwnedFd {
 const endsWithThread = new Set<number>();
 
 /**
- * Moves a descriptor of a worker thread to a number that Node closes when the thread ends.
- * WHY: when a thread is terminated none of our code runs any more, and the process goes on. Node closes by itself
- * what was opened by `fs.openSync` in the thread, so one such number is taken for each descriptor.
+ * Moves a worker thread's descriptor to a number that Node closes with the thread.
+ * WHY: none of our code runs when a thread is terminated, but the process goes on. Node closes the
+ * numbers that the thread got from `fs.openSync`, so each descriptor moves to such a number.
  */
 function withThread(fd: number): number {
   let number: number;
   try {
     number = openSync("/dev/null", "r");
   } catch {
-    // WHY as it is: the table of open files is full. This descriptor works, and outlives a thread that is terminated.
+    // The table of open files is full. This descriptor works, but outlives a terminated thread.
     return fd;
   }
   if (libc().dup3(fd, number, O_CLOEXEC) < 0) {
@@ -121,11 +122,11 @@ function closeNumber(fd: number): void {
     closeSync(fd);
     return;
   }
-  // WHY not fs.closeSync: in a worker thread it warns of descriptors that Node did not open.
+  // WHY not fs.closeSync: in a worker thread it warns about descriptors that Node did not open.
   if (libc().close(fd) < 0) throw systemError(`close file descriptor ${fd}`, "close");
 }
 
-/** How many descriptors are owned by this project in this process; what leak checks compare. */
+/** Descriptors that this project owns in this process, for leak checks. */
 export function openFdCount(): number {
   return openCount;
 }

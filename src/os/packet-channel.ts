@@ -1,6 +1,6 @@
 /**
- * A connected socket on the event loop: messages in by callback, messages out at once or, where the other side
- * does not read, through a bounded queue. Ends once, with a reason.
+ * A connected socket on the event loop. Messages come in by callback. They go out at once, or
+ * through a bounded queue if the other side does not read. It ends once, with a reason.
  */
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { limits } from "../base/limits.js";
@@ -10,16 +10,16 @@ import type { OwnedFd } from "./owned-fd.js";
 import type { Packet, SeqpacketSocket } from "./seqpacket.js";
 
 export interface PacketHandler {
-  /** The descriptors belong to the handler. What it throws ends the channel. */
+  /** The handler owns the descriptors. If it throws, the channel ends. */
   onPacket(packet: Packet): void;
-  /** Called once: without a reason when the other side closed, with one when something failed here. Not after `close()`. */
+  /** Called once, but not after `close()`. The reason is undefined if the other side closed. */
   onEnd(reason: unknown): void;
 }
 
-/** A message that waits for the other side to read. */
+/** A message that waits until the other side reads. */
 interface QueuedMessage {
   readonly bytes: Uint8Array;
-  /** Duplicates that are the queue's own. */
+  /** Duplicates that the queue owns. */
   readonly fds: readonly OwnedFd[];
 }
 
@@ -29,8 +29,8 @@ export interface PacketChannelOptions {
 }
 
 /**
- * Messages taken from one socket before the event loop gets its turn, so that one busy peer does not starve the others.
- * WHY also of those that are sent from the queue: who sends faster than it reads would fill the other side's queue with replies.
+ * Messages taken from or sent to one socket in one turn of the event loop. More would let one busy
+ * peer starve the others. Sending more than it reads would fill the other side's queue.
  */
 const PACKETS_PER_TURN = 64;
 
@@ -60,27 +60,31 @@ export class PacketChannel {
   }
 
   /**
-   * Sends a message, now or as soon as there is room; the descriptors stay the caller's.
-   * @throws LIMIT_EXCEEDED where too many messages wait already, CLOSED after the end; PEER_GONE where the other side has hung up,
-   * which `onEnd` tells too, after what it had sent was received
+   * Sends a message now, or as soon as there is room. The caller keeps the descriptors.
+   * @throws LIMIT_EXCEEDED if too many messages wait; CLOSED after the end; PEER_GONE if the other
+   * side has hung up. `onEnd` tells that, too, after all that the other side had sent.
    */
   send(bytes: Uint8Array, fds: readonly OwnedFd[] = []): void {
-    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot send a message: the connection has ended");
+    if (!this.#open)
+      throw new CudaIpcError("CLOSED", "Cannot send a message: the connection has ended");
     if (this.#queue.length === 0 && this.socket.trySend(bytes, fds)) return;
     if (this.#queue.length >= this.#queueMessagesMax) {
       throw new CudaIpcError(
         "LIMIT_EXCEEDED",
-        `Cannot send a message: ${this.#queueMessagesMax} already wait because the other side does not read`,
+        `Cannot send a message: ${this.#queueMessagesMax} already wait because the other ` +
+          "side does not read",
       );
     }
-    const duplicates = acquireIn((scope) => fds.map((fd) => scope.own(fd.duplicate(), (twin) => twin.close())));
+    const duplicates = acquireIn((scope) =>
+      fds.map((fd) => scope.own(fd.duplicate(), (twin) => twin.close())),
+    );
     this.#queue.push({ bytes, fds: duplicates });
     this.#watch.setWritable(true);
   }
 
   /**
-   * Receives nothing until `resume`: what is sent meanwhile waits in the socket, and in the end the other side has to wait.
-   * Also its hanging up is noticed only then. Messages of this side are still sent. Without any it keeps no process from ending.
+   * Stops receiving until `resume`. Messages wait in the socket, and so does a hang-up. Sending
+   * goes on. A paused channel without queued messages does not keep the process alive.
    */
   pause(): void {
     this.#paused = true;
@@ -92,17 +96,21 @@ export class PacketChannel {
     this.#watch.setReadable(true);
   }
 
-  /** Whether the connection keeps the process from ending; it does unless told otherwise. */
+  /** Whether the connection keeps the process alive. It does by default. */
   setReferenced(referenced: boolean): void {
     this.#watch.setReferenced(referenced);
   }
 
-  /** Ends the channel from this side; messages that still wait are dropped. */
+  /** Ends the channel and drops the queued messages. */
   close(): void {
     if (!this.#open) return;
     this.#open = false;
     const dropped = this.#queue.splice(0).flatMap((waiting) => waiting.fds);
-    releaseAll([() => this.#watch.close(), () => this.socket.close(), ...dropped.map((fd) => () => fd.close())]);
+    releaseAll([
+      () => this.#watch.close(),
+      () => this.socket.close(),
+      ...dropped.map((fd) => () => fd.close()),
+    ]);
   }
 
   #onReady(): void {
@@ -132,7 +140,10 @@ export class PacketChannel {
     releaseAll(done.map((fd) => () => fd.close()));
   }
 
-  /** True where nothing is left to do: it was sent, or the other side has hung up, whose end is for `#receive` to find. */
+  /**
+   * True if nothing is left to send: it was sent, or the other side has hung up. `#receive` then
+   * finds the end.
+   */
   #trySendQueued(next: QueuedMessage | undefined): boolean {
     try {
       return next === undefined || this.socket.trySend(next.bytes, next.fds);
@@ -148,7 +159,7 @@ export class PacketChannel {
     try {
       this.close();
     } catch (error) {
-      // WHY told and not thrown: this is the event loop's call, and whoever waits for the end has to hear of it.
+      // WHY not thrown: the event loop called this, and the handler must learn of the end.
       told ??= error;
     }
     this.#handler.onEnd(told);

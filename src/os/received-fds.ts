@@ -1,7 +1,7 @@
 /**
- * Descriptors that this process was started with: by systemd (sd_listen_fds(3)), or by the hub's keeper, which has
- * variables of its own. WHY its own: no shell is needed to name the new process in LISTEN_PID, and the names of more
- * descriptors than fit into one variable go into several.
+ * Descriptors that this process was started with: by systemd (sd_listen_fds(3)) or by the hub's
+ * keeper. The keeper uses variables of its own. It then needs no shell to put the new pid into
+ * LISTEN_PID, and can split names that are too long for one variable.
  */
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
@@ -12,28 +12,32 @@ import { systemError } from "./system-error.js";
 export type Environment = Record<string, string | undefined>;
 
 export interface ReceivedFd {
-  /** What the unit or the store called it; not unique. */
+  /** The name in the unit or the store; not unique. */
   readonly name: string;
   readonly fd: OwnedFd;
 }
 
 const F_GETFD = 1;
-/** The first that is passed; the others follow. */
+/** The number of the first one; the others follow. */
 const FIRST_FD = 3;
-/** What systemd itself calls those that nobody named. */
+/** systemd's own name for descriptors without a name. */
 const UNNAMED = "unknown";
 const KEPT_COUNT = "CUDA_IPC_KEPT_FDS";
 const KEPT_NAMES = "CUDA_IPC_KEPT_NAMES_";
-/** WHY: Linux takes at most 128 KiB for one variable (MAX_ARG_STRLEN). */
+/** Linux takes at most 128 KiB for one variable (MAX_ARG_STRLEN). */
 const VARIABLE_CHARACTERS_MAX = 120 * 1024;
 
 /**
- * The descriptors that the service manager started this process with, in its order. Returns none if they are another
- * process's. The caller owns them. Removes the variables: no child takes them for its own, and a second call finds none.
- * WHY at the start of a process only: the numbers from 3 are somebody else's if nothing was passed.
- * @throws INVALID_MESSAGE if the variables contradict each other or are no numbers, SYSTEM_ERROR if a descriptor is not there
+ * The descriptors that the service manager passed to this process, in its order. Returns none if
+ * they are for another process. The caller owns them. Removes the variables, so a child or a second
+ * call finds none.
+ * Call it only at the start of a process: later, other files have the numbers from 3.
+ * @throws INVALID_MESSAGE if the variables are invalid; SYSTEM_ERROR if a descriptor is missing
  */
-export function receivedFds(env: Environment = process.env, pid: number = process.pid): ReceivedFd[] {
+export function receivedFds(
+  env: Environment = process.env,
+  pid: number = process.pid,
+): ReceivedFd[] {
   const { LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES } = env;
   for (const name of ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"]) delete env[name];
   if (LISTEN_PID === undefined || LISTEN_FDS === undefined) return [];
@@ -41,7 +45,7 @@ export function receivedFds(env: Environment = process.env, pid: number = proces
   return passed(wholeNumber("LISTEN_FDS", LISTEN_FDS), "LISTEN_FDS", LISTEN_FDNAMES?.split(":"));
 }
 
-/** As `receivedFds`, for what the hub's keeper passed. */
+/** As `receivedFds`, for descriptors from the hub's keeper. */
 export function keptFds(env: Environment = process.env): ReceivedFd[] {
   const count = env[KEPT_COUNT];
   delete env[KEPT_COUNT];
@@ -50,7 +54,9 @@ export function keptFds(env: Environment = process.env): ReceivedFd[] {
     names += env[KEPT_NAMES + part];
     delete env[KEPT_NAMES + part];
   }
-  return count === undefined ? [] : passed(wholeNumber(KEPT_COUNT, count), KEPT_COUNT, names.split(":"));
+  return count === undefined
+    ? []
+    : passed(wholeNumber(KEPT_COUNT, count), KEPT_COUNT, names.split(":"));
 }
 
 /** The variables that tell a process of descriptors from 3 on, in this order. */
@@ -63,14 +69,21 @@ export function keptEnvironment(names: readonly string[]): Environment {
   return env;
 }
 
-function passed(count: number, variable: string, names: readonly string[] | undefined): ReceivedFd[] {
+function passed(
+  count: number,
+  variable: string,
+  names: readonly string[] | undefined,
+): ReceivedFd[] {
   if (names !== undefined && names.length !== count) {
     throw notUnderstood(`${names.length} names came`, `${count}, as ${variable} says`);
   }
-  // WHY before the first is taken: if fewer were passed, the others are Node's own, and closing those again ends the process.
+  // WHY first: if fewer were passed, the others are Node's own, and closing those ends the process.
   for (let number = FIRST_FD; number < FIRST_FD + count; number += 1) {
     if (libc().fcntl(number, F_GETFD, 0) < 0) {
-      throw systemError(`take over descriptor ${number} of the ${count} that the service manager passed`, "fcntl");
+      throw systemError(
+        `take over descriptor ${number} of the ${count} that the service manager passed`,
+        "fcntl",
+      );
     }
   }
   return acquireIn((scope) =>
@@ -87,5 +100,8 @@ function wholeNumber(variable: string, text: string): number {
 }
 
 export function notUnderstood(found: string, wanted: string): CudaIpcError {
-  return new CudaIpcError("INVALID_MESSAGE", `Cannot understand the service manager: ${found}, wanted ${wanted}`);
+  return new CudaIpcError(
+    "INVALID_MESSAGE",
+    `Cannot understand the service manager: ${found}, wanted ${wanted}`,
+  );
 }

@@ -1,29 +1,34 @@
 /**
- * Where the hub's socket lives, and that nobody else could have put it there: whoever can write to the folder could pose as the hub.
- * The folder of one user's hub belongs to that user alone (0700); that of a hub for several lets others in and lets nobody else write.
+ * Finds the hub's socket and checks its folder. A user who can write to the folder could pose as
+ * the hub. The folder of one user's hub is private (0700). That of a hub for several users lets
+ * others in, but only its owner writes.
  */
 import { chmodSync, existsSync, lstatSync, mkdirSync, type Stats } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
-import { checkSocketPath } from "./seqpacket.js";
+import { isMappedUser, userWords } from "./accounts.js";
+import { checkSocketPath } from "./socket-layout.js";
 import { fromNodeError } from "./system-error.js";
-import { isMappedUser, userWords } from "./user-namespace.js";
 
-/** May read and change everything anyway, so that it is trusted by everybody. */
+/** Root can change everything anyway, so everybody trusts it. */
 export const ROOT = 0;
 
 /**
- * The socket's path: the argument, else `CUDA_IPC_SOCKET`, else `cuda-ipc/hub.sock` in `XDG_RUNTIME_DIR`,
- * else `cuda-ipc-UID/hub.sock` in the folder for temporary files.
+ * The socket's path: the argument, else `CUDA_IPC_SOCKET`, else `cuda-ipc/hub.sock` in
+ * `XDG_RUNTIME_DIR`, else `cuda-ipc-UID/hub.sock` in the folder for temporary files.
  * @throws SOCKET_PATH_TOO_LONG
  */
-export function hubSocketPath(socket: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
+export function hubSocketPath(
+  socket: string | undefined,
+  env: NodeJS.ProcessEnv = process.env,
+): string {
   return checkSocketPath(resolve(chosenPath(socket, env)));
 }
 
 /**
- * A path for another socket of this user: in the hub's folder, or in the user's own runtime folder where the hub's is for several users.
+ * A path for another socket of this user: in the hub's folder, or in the user's own runtime folder
+ * if the hub serves several users.
  * @throws SOCKET_PATH_TOO_LONG
  */
 export function runtimeSocketPath(fileName: string, env: NodeJS.ProcessEnv = process.env): string {
@@ -33,7 +38,7 @@ export function runtimeSocketPath(fileName: string, env: NodeJS.ProcessEnv = pro
   return checkSocketPath(join(isForSeveral ? dirname(ownPath(env)) : folder, fileName));
 }
 
-/** Others may enter it, and not write to it. */
+/** Others may enter it but not write to it. */
 function isCommon({ mode }: Stats): boolean {
   return (mode & 0o077) !== 0 && (mode & 0o022) === 0;
 }
@@ -45,14 +50,15 @@ function chosenPath(socket: string | undefined, env: NodeJS.ProcessEnv): string 
 
 function ownPath(env: NodeJS.ProcessEnv): string {
   const runtime = env.XDG_RUNTIME_DIR;
-  // WHY: a relative path is not valid there by its specification, and a folder that is missing is not ours to make.
-  if (runtime !== undefined && isAbsolute(runtime) && existsSync(runtime)) return join(runtime, "cuda-ipc", "hub.sock");
+  // The specification forbids relative paths there, and a missing folder is not ours to create.
+  if (runtime !== undefined && isAbsolute(runtime) && existsSync(runtime))
+    return join(runtime, "cuda-ipc", "hub.sock");
   return join(tmpdir(), `cuda-ipc-${ownUid()}`, "hub.sock");
 }
 
 /**
- * Makes the socket's folder where it is missing, and refuses it where others could write to it.
- * @param makes false leaves a folder missing, which the result then says
+ * Creates the socket's folder if it is missing, and refuses it if others could write to it.
+ * @param makes false does not create a folder; the result then says whether there is one
  */
 export function prepareRuntimeFolder(socketPath: string, makes = true): boolean {
   if (checkRuntimeFolder(socketPath)) return true;
@@ -62,7 +68,7 @@ export function prepareRuntimeFolder(socketPath: string, makes = true): boolean 
 }
 
 /**
- * The same for a hub that serves others too.
+ * As `prepareRuntimeFolder`, for a hub that serves other users, too.
  * @throws UNSAFE_RUNTIME_DIR
  */
 export function prepareCommonFolder(socketPath: string, makes = true): boolean {
@@ -70,10 +76,10 @@ export function prepareCommonFolder(socketPath: string, makes = true): boolean {
   if (checkCommonFolder(socketPath, trusted)) return true;
   if (!makes) return false;
   const folder = dirname(socketPath);
-  // WHY only the last: a folder above it that this process made would let nobody in.
+  // WHY only the last one: others could not enter a folder above it that this process created.
   makeFolder(folder, socketPath, false);
   try {
-    // WHY not by mkdir: the umask would take from it.
+    // WHY not by mkdir: the umask would remove bits.
     chmodSync(folder, 0o755);
   } catch (error) {
     throw fromNodeError(`let others into the folder ${folder}`, error);
@@ -82,7 +88,7 @@ export function prepareCommonFolder(socketPath: string, makes = true): boolean {
 }
 
 /**
- * Whether the folder is there and is this user's alone.
+ * Returns true if the folder exists and is private to this user.
  * @throws UNSAFE_RUNTIME_DIR
  */
 export function checkRuntimeFolder(socketPath: string): boolean {
@@ -94,7 +100,7 @@ export function checkRuntimeFolder(socketPath: string): boolean {
 }
 
 /**
- * Whether the folder is there, and only these users can have put something into it.
+ * Returns true if the folder exists and only these users can write to it.
  * @throws UNSAFE_RUNTIME_DIR
  */
 export function checkCommonFolder(socketPath: string, trustedUids: ReadonlySet<number>): boolean {
@@ -105,7 +111,7 @@ export function checkCommonFolder(socketPath: string, trustedUids: ReadonlySet<n
   });
 }
 
-/** The user to whom the socket's folder belongs; undefined where there is none. */
+/** The owner of the socket's folder; undefined if it is missing. */
 export function folderOwner(socketPath: string): number | undefined {
   return look(dirname(socketPath))?.uid;
 }
@@ -118,7 +124,10 @@ function check(socketPath: string, wanted: string, judge: Judge): boolean {
   if (stats === undefined) return false;
   const found = notAFolder(stats) ?? judge(stats);
   if (found === undefined) return true;
-  throw new CudaIpcError("UNSAFE_RUNTIME_DIR", `Cannot use ${folder} for the hub's socket: ${found}; wanted ${wanted}`);
+  throw new CudaIpcError(
+    "UNSAFE_RUNTIME_DIR",
+    `Cannot use ${folder} for the hub's socket: ${found}; wanted ${wanted}`,
+  );
 }
 
 function look(folder: string): Stats | undefined {
@@ -138,14 +147,14 @@ function modeWords(stats: Stats): string {
   return `its mode is 0${(stats.mode & 0o777).toString(8)}`;
 }
 
-// WHY one by one: in /proc Node's own recursive call never ends, and on a read-only file system it
-// says ENOENT where the plain one says EROFS.
+// WHY one by one: Node's own recursive call never ends in /proc, and reports ENOENT instead of
+// EROFS on a read-only file system.
 function makeFolder(folder: string, socketPath: string, recursive: boolean): void {
   if (recursive && !existsSync(dirname(folder))) makeFolder(dirname(folder), socketPath, true);
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch (error) {
-    // Another process may have made it meanwhile; whether it suits is looked at next.
+    // Another process may have created it meanwhile. The caller checks it next.
     if (recursive && error instanceof Error && "code" in error && error.code === "EEXIST") return;
     throw fromNodeError(`make the folder ${folder} for the socket ${socketPath}`, error);
   }
@@ -153,9 +162,10 @@ function makeFolder(folder: string, socketPath: string, recursive: boolean): voi
 
 export function ownUid(): number {
   const uid = process.geteuid?.();
-  if (uid === undefined) throw new CudaIpcError("UNSUPPORTED", "Cannot find the user of this process: not on Linux");
+  if (uid === undefined)
+    throw new CudaIpcError("UNSUPPORTED", "Cannot find the user of this process: not on Linux");
   if (isMappedUser(uid)) return uid;
-  // WHY refused: every user that this namespace does not map would seem to be the same one as this process.
+  // Every user that this namespace does not map would look like the user of this process.
   const remedy = "Map the user of this process in the container's user namespace";
   throw new CudaIpcError(
     "UNSUPPORTED",

@@ -1,6 +1,6 @@
 /**
- * Copies between two files inside the kernel, on the thread pool, in pieces: one copy and no memory of this process.
- * Measured faster than read and write, and than reading into a mapping, whose page faults cost more than the copy.
+ * Copies between two files inside the kernel, on the thread pool, in pieces. Measured faster than
+ * read and write, and than reading into a mapping, whose page faults cost more than the copy.
  */
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
@@ -23,7 +23,7 @@ export interface OwnedFileRange {
 }
 
 export interface SendFileOptions {
-  /** The source in messages. */
+  /** The source's name in messages. */
   readonly sourceName: string;
   readonly deadline: Deadline;
   /** Called after each piece with its size. */
@@ -31,8 +31,9 @@ export interface SendFileOptions {
 }
 
 /**
- * Copies exactly `byteLength` bytes. The descriptors stay the caller's, and so do their file positions.
- * @throws INVALID_FILE where the source ends early, DISK_FULL
+ * Copies exactly `byteLength` bytes. The caller keeps the descriptors, and their file positions
+ * stay.
+ * @throws INVALID_FILE if the source ends early; DISK_FULL
  */
 export async function sendFile(
   to: OwnedFileRange,
@@ -40,14 +41,15 @@ export async function sendFile(
   byteLength: number,
   options: SendFileOptions,
 ): Promise<void> {
-  // WHY: sendfile works at the file position, which duplicates of a descriptor share with everybody; a reopened one has its own.
+  // WHY reopened: sendfile uses the file position, which all duplicates of a descriptor share.
   using target = seek(reopen(to.fd.number, "read-write"), to.byteOffset);
   using source = seek(reopen(from.fd, "read"), from.byteOffset);
   for (let done = 0; done < byteLength; ) {
     options.deadline.check();
     const count = await sendPiece(target, source, Math.min(PIECE_BYTES, byteLength - done));
     if (count === 0) {
-      const message = `Cannot read ${byteLength} bytes of ${options.sourceName}: it ends after ${done}`;
+      const attempt = `Cannot read ${byteLength} bytes of ${options.sourceName}`;
+      const message = `${attempt}: it ends after ${done}`;
       throw new CudaIpcError("INVALID_FILE", message);
     }
     done += count;
@@ -59,7 +61,7 @@ function reopen(fd: number, use: "read" | "read-write"): OwnedFd {
   return openFile(`/proc/self/fd/${fd}`, use, "open a file a second time");
 }
 
-/** Goes to the byte; a descriptor that cannot is closed. */
+/** Seeks to the byte. Closes the descriptor if that fails. */
 function seek(fd: OwnedFd, byteOffset: number): OwnedFd {
   if (libc().lseek(fd.number, byteOffset, SEEK_SET) >= 0) return fd;
   const failure = systemError(`go to byte ${byteOffset} of a file`, "lseek");

@@ -1,7 +1,7 @@
 /**
- * Unix SEQPACKET sockets that carry file descriptors: message boundaries for free, descriptors arrive with the
- * message that speaks of them. Nothing here blocks or waits; see packet-channel.ts for that.
- * (Node's own sockets silently drop descriptors that are sent to them, so they cannot be used.)
+ * Unix SEQPACKET sockets that carry file descriptors. They keep message boundaries, and descriptors
+ * arrive with their message. Nothing here waits; see packet-channel.ts for that. Node's own sockets
+ * silently drop descriptors, so they cannot be used.
  */
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
@@ -10,21 +10,19 @@ import { lastErrno, libc } from "../ffi/libc.js";
 import { closeForeign } from "./foreign-fd.js";
 import { OwnedFd } from "./owned-fd.js";
 import { openPidfd } from "./process-watch.js";
-import { removeStaleSocket } from "./socket-file.js";
 import * as layout from "./socket-layout.js";
 import { messageMemory, retryInterrupted, trySendMessage } from "./socket-message.js";
 import { errnos, systemError } from "./system-error.js";
 
 const SOCKET_TYPE = layout.SOCK_SEQPACKET | layout.SOCK_CLOEXEC | layout.SOCK_NONBLOCK;
-const BACKLOG = 1024;
 
 export interface Packet {
   readonly bytes: Uint8Array;
-  /** Owned by the receiver; none where the message is damaged. */
+  /** The receiver owns them. A damaged message has none. */
   readonly fds: readonly OwnedFd[];
   /**
-   * What the kernel cut off: MESSAGE_TOO_LARGE where bytes are missing, TOO_MANY_FDS where descriptors are, because this
-   * process can open no more.
+   * What the kernel cut off: MESSAGE_TOO_LARGE if bytes are missing, TOO_MANY_FDS if descriptors
+   * are missing because this process can open no more.
    */
   readonly damage: CudaIpcError | undefined;
 }
@@ -43,11 +41,11 @@ export class SeqpacketSocket {
     this.fd = fd;
   }
 
-  /** @throws SystemError with `ENOENT` or `ECONNREFUSED` where nobody listens */
+  /** @throws SystemError with `ENOENT` or `ECONNREFUSED` if nobody listens */
   static connect(path: string): SeqpacketSocket {
     return acquireIn((scope) => {
       const fd = scope.own(openSocket(), (fd) => fd.close());
-      const address = layout.unixAddress(checkSocketPath(path));
+      const address = layout.unixAddress(layout.checkSocketPath(path));
       if (libc().connect(fd.number, address, address.byteLength) < 0) {
         throw systemError(`connect to ${path}`, "connect");
       }
@@ -55,7 +53,7 @@ export class SeqpacketSocket {
     });
   }
 
-  /** Two sockets connected to each other. */
+  /** Creates two sockets connected to each other. */
   static pair(): [SeqpacketSocket, SeqpacketSocket] {
     const fds = new Int32Array(new ArrayBuffer(8));
     if (libc().socketpair(layout.AF_UNIX, SOCKET_TYPE, 0, fds) < 0)
@@ -65,17 +63,19 @@ export class SeqpacketSocket {
   }
 
   /**
-   * Sends one message; the descriptors stay the caller's.
-   * @returns false where the other side has not read enough to take it
-   * @throws MESSAGE_TOO_LARGE; PEER_GONE where the other side has hung up, though what it had sent can still be received
+   * Sends one message. The caller keeps the descriptors.
+   * @returns false if the other side has to read first
+   * @throws MESSAGE_TOO_LARGE; PEER_GONE if the other side has hung up. You can still receive what
+   * it had sent.
    */
   trySend(bytes: Uint8Array, fds: readonly OwnedFd[] = []): boolean {
     return trySendMessage(this.fd, bytes, fds);
   }
 
   /**
-   * Receives one message: undefined where none is there yet, "end" when the other side is gone.
-   * @param drop takes over what did arrive of a message whose other descriptors were lost; by default it is closed
+   * Receives one message. Returns undefined if there is none yet, and "end" if the other side is
+   * gone.
+   * @param drop takes over the remaining descriptors of a damaged message; closes them by default
    */
   tryReceive(drop: (fd: OwnedFd) => void = closeForeign): Packet | "end" | undefined {
     const memory = messageMemory();
@@ -86,7 +86,8 @@ export class SeqpacketSocket {
     if (received < 0) {
       const errno = lastErrno();
       if (errno === errnos.EAGAIN) return undefined;
-      // WHY again: a peer that hangs up with our messages unread is reported once, ahead of what it had still said.
+      // WHY again: if the peer hangs up with our messages unread, this error comes once, before the
+      // rest of what it had sent.
       if (errno === errnos.ECONNRESET) return this.tryReceive(drop);
       throw systemError("receive a message", "recvmsg", errno);
     }
@@ -95,19 +96,20 @@ export class SeqpacketSocket {
     if (received === 0 && fds.length === 0 && damage === undefined) return "end";
     const bytes = memory.data.slice(0, received);
     if (damage === undefined) return { bytes, fds, damage };
-    // SAFETY: of a cut message some descriptors did arrive; they must be closed here or they leak.
+    // SAFETY: some descriptors of a cut message did arrive. They leak if they are not closed here.
     releaseAll(fds.map((fd) => () => drop(fd)));
     return { bytes, fds: [], damage };
   }
 
-  /** What `tryReceive` would find, with whether descriptors come with a message; none is received. */
+  /** Tells what `tryReceive` would find, without receiving it. */
   look(): "nothing" | "message" | "descriptors" {
     const memory = messageMemory();
     memory.prepareLook();
     const flags = layout.MSG_PEEK | layout.MSG_DONTWAIT;
     const found = retryInterrupted(() => libc().recvmsg(this.fd.number, memory.header, flags));
-    // There is no room for descriptors, and the kernel says that it left some out.
-    if (found >= 0) return (memory.receivedFlags() & layout.MSG_CTRUNC) !== 0 ? "descriptors" : "message";
+    // There is no room for descriptors, so the kernel reports that it left some out.
+    if (found >= 0)
+      return (memory.receivedFlags() & layout.MSG_CTRUNC) !== 0 ? "descriptors" : "message";
     const errno = lastErrno();
     if (errno === errnos.EAGAIN) return "nothing";
     // WHY again: as in `tryReceive`.
@@ -116,11 +118,11 @@ export class SeqpacketSocket {
   }
 
   /**
-   * Hangs up, and drops what was sent here and never received. The socket is still to be closed.
+   * Hangs up and drops all messages that were not received. Close the socket afterwards.
    * @returns false if messages with descriptors are left, which the close of the socket closes
    */
   hangUp(): boolean {
-    // SYNC: nothing more can be sent to this socket once the kernel has shut it down.
+    // SYNC: after the shutdown nobody can send to this socket any more.
     this.shutDown();
     for (;;) {
       if (this.look() === "descriptors") return false;
@@ -129,32 +131,41 @@ export class SeqpacketSocket {
     }
   }
 
-  /** The process that connected, or that listens, as it was at that moment. */
+  /** The process that connected or listens, as it was at that moment. */
   peerCredentials(): PeerCredentials {
     const value = new Uint8Array(new ArrayBuffer(12));
     const length = new Uint32Array(new ArrayBuffer(4)).fill(12);
-    if (libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERCRED, value, length) < 0) {
+    if (
+      libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERCRED, value, length) < 0
+    ) {
       throw systemError("ask for the peer's credentials", "getsockopt");
     }
     const view = new DataView(value.buffer);
-    return { pid: view.getInt32(0, true), uid: view.getUint32(4, true), gid: view.getUint32(8, true) };
+    return {
+      pid: view.getInt32(0, true),
+      uid: view.getUint32(4, true),
+      gid: view.getUint32(8, true),
+    };
   }
 
   /**
-   * The supplementary groups that the peer had when it connected or began to listen, in the kernel's order; its own group is in the
-   * credentials. None where the kernel cannot tell (Linux before 4.13).
+   * The supplementary groups of the peer when it connected or began to listen. Its main group is in
+   * the credentials. Returns none if the kernel cannot tell (Linux before 4.13).
    */
   peerGroups(): number[] {
     const length = new Uint32Array(new ArrayBuffer(4));
     for (let byteLength = GROUPS_BYTES; ; ) {
       const value = new Uint8Array(new ArrayBuffer(byteLength));
       length[0] = byteLength;
-      if (libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERGROUPS, value, length) >= 0) {
+      if (
+        libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERGROUPS, value, length) >=
+        0
+      ) {
         return Array.from(new Uint32Array(value.buffer, 0, length[0] / 4));
       }
       const errno = lastErrno();
       if (errno === errnos.ENOPROTOOPT) return [];
-      // The kernel says how many bytes it wants. WHY only more: anything else would ask for ever.
+      // The kernel says how many bytes it needs. If that is not more, asking again would never end.
       if (errno !== errnos.ERANGE || length[0] <= byteLength) {
         throw systemError("ask for the peer's groups", "getsockopt", errno);
       }
@@ -163,29 +174,32 @@ export class SeqpacketSocket {
   }
 
   /**
-   * A pidfd of the process that connected, or undefined where that process has ended. The caller owns it.
+   * A pidfd of the process that connected. Returns undefined if it has ended. The caller owns it.
    * @throws TOO_MANY_FDS
    */
   peerPidfd(): OwnedFd | undefined {
     const value = new Uint8Array(new ArrayBuffer(4));
     const length = new Uint32Array(new ArrayBuffer(4)).fill(4);
-    if (libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERPIDFD, value, length) >= 0) {
+    if (
+      libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERPIDFD, value, length) >= 0
+    ) {
       return new OwnedFd(new DataView(value.buffer).getInt32(0, true));
     }
     const errno = lastErrno();
-    // WHY by number: Linux before 6.5 does not know the option. A number can have been given to another process meanwhile.
+    // Linux before 6.5 lacks the option. By pid, the process may be another one meanwhile.
     if (errno === errnos.ENOPROTOOPT) return openPidfd(this.peerCredentials().pid);
     if (PROCESS_GONE.has(errno)) return undefined;
     throw systemError("ask for the peer's process", "getsockopt", errno);
   }
 
-  /** What was sent and not received yet, in bytes of the kernel's own memory; 0 where all of it was received. */
+  /** Bytes that were sent and not received yet, as the kernel counts its memory. */
   unreadBytes(): number {
-    if (libc().ioctl(this.fd.number, SIOCOUTQ, unread) < 0) throw systemError("ask what was received", "ioctl");
+    if (libc().ioctl(this.fd.number, SIOCOUTQ, unread) < 0)
+      throw systemError("ask what was received", "ioctl");
     return unread[0] ?? 0;
   }
 
-  /** Hangs up; what was sent can still be received. */
+  /** Hangs up. The other side can still receive what was sent. */
   shutDown(): void {
     if (libc().shutdown(this.fd.number, SHUT_RDWR) < 0) throw systemError("hang up", "shutdown");
   }
@@ -195,111 +209,29 @@ export class SeqpacketSocket {
   }
 }
 
-export class SeqpacketListener {
-  readonly fd: OwnedFd;
-
-  private constructor(fd: OwnedFd) {
-    this.fd = fd;
-  }
-
-  /** Listens at a path where no file is. */
-  static listen(path: string): SeqpacketListener {
-    return acquireIn((scope) => {
-      const fd = scope.own(openSocket(), (fd) => fd.close());
-      const address = layout.unixAddress(checkSocketPath(path));
-      if (libc().bind(fd.number, address, address.byteLength) < 0) throw systemError(`listen at ${path}`, "bind");
-      // WHY here: whoever called knows of no file that was made, and the next one could not listen there.
-      scope.defer(() => removeStaleSocket(path));
-      if (libc().listen(fd.number, BACKLOG) < 0) throw systemError(`listen at ${path}`, "listen");
-      return new SeqpacketListener(fd);
-    });
-  }
-
-  /**
-   * Takes over a socket that listens already, made by another process; the caller keeps it where this throws.
-   * @throws INVALID_MESSAGE where it is anything else
-   */
-  static adopt(fd: OwnedFd): SeqpacketListener {
-    const found = [layout.SO_DOMAIN, layout.SO_TYPE, layout.SO_ACCEPTCONN].map((option) => tryIntOption(fd, option));
-    if (found[0] !== layout.AF_UNIX || found[1] !== layout.SOCK_SEQPACKET || found[2] !== 1) {
-      throw new CudaIpcError("INVALID_MESSAGE", "Cannot take over a listening socket: it is none of this kind");
-    }
-    // WHY: whoever made it may have wanted to wait in accept4; nobody here may.
-    const flags = libc().fcntl(fd.number, F_GETFL, 0);
-    if (flags < 0 || libc().fcntl(fd.number, F_SETFL, flags | layout.SOCK_NONBLOCK) < 0) {
-      throw systemError("take over a listening socket", "fcntl");
-    }
-    return new SeqpacketListener(fd);
-  }
-
-  /**
-   * Listens, in the place of whoever listened on this socket before: who connects from here on finds this process on the other side
-   * (SO_PEERCRED), and no longer one that may have ended. Nothing changes for those who wait to be accepted.
-   */
-  listen(): void {
-    if (libc().listen(this.fd.number, BACKLOG) < 0) throw systemError("listen", "listen");
-  }
-
-  /** The next client, or undefined where none waits. */
-  tryAccept(): SeqpacketSocket | undefined {
-    const flags = layout.SOCK_CLOEXEC | layout.SOCK_NONBLOCK;
-    const fd = retryInterrupted(() => libc().accept4(this.fd.number, null, null, flags));
-    if (fd >= 0) return new SeqpacketSocket(new OwnedFd(fd));
-    const errno = lastErrno();
-    if (errno === errnos.EAGAIN || errno === errnos.ECONNABORTED) return undefined;
-    throw systemError("accept a client", "accept4", errno);
-  }
-
-  close(): void {
-    this.fd.close();
-  }
-}
-
-/** WHY one for all: it is asked for with each reply that carries descriptors. */
+/** One for all sockets, because each reply with descriptors asks for it. */
 const unread = new Int32Array(new ArrayBuffer(4));
 
 /** The same number as TIOCOUTQ on all architectures that Node runs on. */
 const SIOCOUTQ = 0x5411;
 const SHUT_RDWR = 2;
-const F_GETFL = 3;
-const F_SETFL = 4;
 
-/** Room for 32 groups; who is in more is asked for twice. */
+/** Room for 32 groups. A peer with more needs a second call. */
 const GROUPS_BYTES = 32 * 4;
 
-/** What asking for the pidfd of a process that has been reaped gives, in one version of Linux or another. */
+/** Errors for the pidfd of a process that was reaped, in different versions of Linux. */
 const PROCESS_GONE: ReadonlySet<number> = new Set([errnos.ESRCH, errnos.EINVAL, errnos.ENODATA]);
 
-/** Undefined for what is no socket. */
-function tryIntOption(fd: OwnedFd, option: number): number | undefined {
-  const value = new Uint8Array(new ArrayBuffer(4));
-  const length = new Uint32Array(new ArrayBuffer(4)).fill(4);
-  if (libc().getsockopt(fd.number, layout.SOL_SOCKET, option, value, length) < 0) return undefined;
-  return new DataView(value.buffer).getInt32(0, true);
-}
-
-function openSocket(): OwnedFd {
+export function openSocket(): OwnedFd {
   const fd = libc().socket(layout.AF_UNIX, SOCKET_TYPE, 0);
   if (fd < 0) throw systemError("open a socket", "socket");
   return new OwnedFd(fd);
 }
 
-/** @throws SOCKET_PATH_TOO_LONG */
-export function checkSocketPath(path: string): string {
-  const byteLength = Buffer.byteLength(path, "utf8");
-  if (byteLength > limits.socketPathBytesMax) {
-    throw new CudaIpcError(
-      "SOCKET_PATH_TOO_LONG",
-      `Cannot use ${path} as a socket: ${byteLength} bytes, the system takes ${limits.socketPathBytesMax}`,
-    );
-  }
-  if (path === "" || path.includes("\0")) throw new TypeError("A socket path is not empty and holds no zero byte");
-  return path;
-}
-
 function damageOf(flags: number, byteLength: number, fdCount: number): CudaIpcError | undefined {
   if ((flags & layout.MSG_CTRUNC) !== 0) {
-    const message = `Cannot receive a message: its descriptors after the first ${fdCount} were lost`;
+    const lost = `its descriptors after the first ${fdCount} were lost`;
+    const message = `Cannot receive a message: ${lost}`;
     return new CudaIpcError("TOO_MANY_FDS", message);
   }
   if ((flags & layout.MSG_TRUNC) !== 0 || byteLength > limits.messageBytesMax) {

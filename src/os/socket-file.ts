@@ -1,38 +1,104 @@
-/** The file of a listening socket: removed by the one who made it, or by the next one where its maker died. */
+/** The file of a listening socket, and the lock beside it that decides which process may listen. */
 import { lstatSync, type Stats, unlinkSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
+import { releaseAll } from "../base/scope.js";
+import { tryLockFile } from "./file-lock.js";
+import { isAt } from "./open-file.js";
+import type { OwnedFd } from "./owned-fd.js";
+import { checkSocketPath } from "./socket-layout.js";
 import { fromNodeError } from "./system-error.js";
 
-/** A socket file that this process just made. */
+/** Far more often than other processes can replace the lock between two steps. */
+const ATTEMPTS = 100;
+
+/** A socket file that this process just created. */
 export class SocketFile {
   readonly #path: string;
-  readonly #made: Stats | undefined;
+  readonly #created: Stats | undefined;
 
   constructor(path: string) {
     this.#path = path;
-    this.#made = look(path);
+    this.#created = look(path);
   }
 
   isThere(): boolean {
     const found = look(this.#path);
-    return found !== undefined && found.ino === this.#made?.ino && found.dev === this.#made.dev;
+    return (
+      found !== undefined && found.ino === this.#created?.ino && found.dev === this.#created.dev
+    );
   }
 
-  /** Removes the file, unless it is gone already or another one is in its place. */
+  /** Removes the file, unless it is gone or another file has its path. */
   remove(): void {
     if (this.isThere()) unlink(this.#path);
   }
 }
 
 /**
- * Removes a socket file that nobody listens at any more; the caller knows that from a lock.
- * @throws HUB_UNAVAILABLE where the file is no socket
+ * The right to listen at a path. One process at a time holds it, by a lock file beside the socket.
+ * So a socket file that nobody has claimed was left by a process that died.
  */
-export function removeStaleSocket(path: string): void {
+export class SocketClaim {
+  readonly #lockPath: string;
+  #lock: OwnedFd | undefined;
+
+  private constructor(lockPath: string, lock: OwnedFd) {
+    this.#lockPath = lockPath;
+    this.#lock = lock;
+  }
+
+  /**
+   * Claims the path and removes a stale socket file. Returns undefined if another process holds
+   * the claim.
+   * @throws SOCKET_PATH_TOO_LONG; FILE_EXISTS if a file that is not a socket is there;
+   * PERMISSION_DENIED if the lock is not a plain file of this user
+   */
+  static tryMake(socketPath: string): SocketClaim | undefined {
+    const lockPath = `${checkSocketPath(socketPath)}.lock`;
+    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+      const lock = tryLockFile(lockPath);
+      if (lock === undefined) return undefined;
+      const claim = new SocketClaim(lockPath, lock);
+      try {
+        // The last holder may have removed the file between our open and our lock.
+        if (isAt(lockPath, lock)) {
+          removeStaleSocket(socketPath, "FILE_EXISTS");
+          return claim;
+        }
+      } catch (error) {
+        lock.close();
+        throw error;
+      }
+      lock.close();
+    }
+    throw new CudaIpcError(
+      "UNTRUSTED_PEER",
+      `Cannot listen at ${socketPath}: its lock file is replaced again and again`,
+    );
+  }
+
+  /** Remove the socket file before you call this. */
+  release(): void {
+    const lock = this.#lock;
+    if (lock === undefined) return;
+    this.#lock = undefined;
+    // WHY in this order: a process that opened the file before its removal learns that from `isAt`.
+    releaseAll([() => unlink(this.#lockPath), () => lock.close()]);
+  }
+}
+
+/**
+ * Removes a socket file at which nobody listens any more. The caller knows that from a lock.
+ * @throws `code` if the file is not a socket
+ */
+export function removeStaleSocket(
+  path: string,
+  code: "FILE_EXISTS" | "HUB_UNAVAILABLE" = "HUB_UNAVAILABLE",
+): void {
   const found = look(path);
   if (found === undefined) return;
   if (!found.isSocket()) {
-    throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot listen at ${path}: a file that is not a socket is there`);
+    throw new CudaIpcError(code, `Cannot listen at ${path}: a file that is not a socket is there`);
   }
   unlink(path);
 }
@@ -41,7 +107,7 @@ function look(path: string): Stats | undefined {
   try {
     return lstatSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    throw fromNodeError(`look at the socket ${path}`, error);
+    throw fromNodeError(`look at ${path}`, error);
   }
 }
 
@@ -49,6 +115,7 @@ function unlink(path: string): void {
   try {
     unlinkSync(path);
   } catch (error) {
-    throw fromNodeError(`remove the socket ${path}`, error);
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return;
+    throw fromNodeError(`remove ${path}`, error);
   }
 }

@@ -1,11 +1,13 @@
 /**
- * The structures of sendmsg and recvmsg as bytes, for 64-bit little-endian Linux (x86-64 and AArch64 agree):
+ * The structures of sendmsg and recvmsg on 64-bit little-endian Linux (x86-64 and AArch64):
  *
- *   msghdr (56)   name 0:8  namelen 8:4  iov 16:8  iovlen 24:8  control 32:8  controllen 40:8  flags 48:4
+ *   msghdr (56)   name 0:8  namelen 8:4  iov 16:8  iovlen 24:8  control 32:8
+ *                 controllen 40:8  flags 48:4
  *   iovec (16)    base 0:8  len 8:8
  *   cmsghdr (16)  len 0:8   level 8:4    type 12:4   then data, padded to 8
  *   sockaddr_un   family 0:2  path 2:108
  */
+import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 
 export const AF_UNIX = 1;
@@ -35,7 +37,9 @@ const CMSGHDR_BYTES = 16;
 /** CMSG_SPACE of the largest control message that the kernel passes. */
 const CONTROL_BYTES = CMSGHDR_BYTES + Math.ceil((limits.scmRightsFdsMax * 4) / 8) * 8;
 
-/** Room for one message with its control data; addresses inside stay valid because the memory never moves. */
+/**
+ * Memory for one message with its control data. It never moves, so the addresses inside stay valid.
+ */
 export class MessageMemory {
   readonly header: Uint8Array;
   readonly data: Uint8Array;
@@ -57,17 +61,19 @@ export class MessageMemory {
     };
   }
 
-  /** Makes the header describe an empty room of full size, for recvmsg. */
+  /** Prepares the header for recvmsg. */
   prepareReceive(): void {
     this.#describe(this.data.byteLength, CONTROL_BYTES);
   }
 
-  /** Makes the header describe no room at all, to look whether a message has descriptors. */
+  /** Prepares the header without any room, to learn whether a message has descriptors. */
   prepareLook(): void {
     this.#describe(0, 0);
   }
 
-  /** Makes the header describe the first `byteLength` bytes of `data` with these descriptors attached, for sendmsg. */
+  /**
+   * Prepares the header for sendmsg: the first `byteLength` bytes of `data`, and these descriptors.
+   */
   prepareSend(byteLength: number, fds: readonly number[]): void {
     const controlLength = CMSGHDR_BYTES + fds.length * 4;
     this.#describe(byteLength, fds.length === 0 ? 0 : Math.ceil(controlLength / 8) * 8);
@@ -75,7 +81,8 @@ export class MessageMemory {
     this.#controlView.setBigUint64(0, BigInt(controlLength), true);
     this.#controlView.setInt32(8, SOL_SOCKET, true);
     this.#controlView.setInt32(12, SCM_RIGHTS, true);
-    for (const [index, fd] of fds.entries()) this.#controlView.setInt32(CMSGHDR_BYTES + index * 4, fd, true);
+    for (const [index, fd] of fds.entries())
+      this.#controlView.setInt32(CMSGHDR_BYTES + index * 4, fd, true);
   }
 
   /** The flags that recvmsg left in the header. */
@@ -83,7 +90,7 @@ export class MessageMemory {
     return this.#headerView.getInt32(48, true);
   }
 
-  /** All descriptors that recvmsg delivered, whatever the number of control messages. */
+  /** All descriptors that recvmsg delivered, from any number of control messages. */
   receivedFds(): number[] {
     const fds: number[] = [];
     const end = Number(this.#headerView.getBigUint64(40, true));
@@ -113,12 +120,12 @@ export class MessageMemory {
   }
 }
 
-/** A sockaddr_un for a path in the file system, exactly as long as bind and connect want it. */
+/** A sockaddr_un for a path in the file system. */
 export function unixAddress(path: string): Uint8Array {
   return address(Buffer.from(`${path}\0`, "utf8"));
 }
 
-/** A sockaddr_un for a name in the abstract namespace: a zero byte before it and none after, which would belong to the name. */
+/** A sockaddr_un for an abstract name. A zero byte at its end would belong to the name. */
 export function abstractAddress(name: string): Uint8Array {
   return address(Buffer.from(`\0${name}`, "utf8"));
 }
@@ -128,4 +135,19 @@ function address(name: Uint8Array): Uint8Array {
   new DataView(bytes.buffer).setUint16(0, AF_UNIX, true);
   bytes.set(name, 2);
   return bytes;
+}
+
+/** @throws SOCKET_PATH_TOO_LONG */
+export function checkSocketPath(path: string): string {
+  const byteLength = Buffer.byteLength(path, "utf8");
+  if (byteLength > limits.socketPathBytesMax) {
+    throw new CudaIpcError(
+      "SOCKET_PATH_TOO_LONG",
+      `Cannot use ${path} as a socket: ${byteLength} bytes, ` +
+        `the system takes ${limits.socketPathBytesMax}`,
+    );
+  }
+  if (path === "" || path.includes("\0"))
+    throw new TypeError("A socket path must not be empty or hold a zero byte");
+  return path;
 }

@@ -1,10 +1,10 @@
-/** Turns an errno into a SystemError: one place that decides which code of ours stands for which of the system's. */
+/** Turns an errno into a SystemError, and decides which of our codes stands for it. */
 import { constants } from "node:os";
 import type { ErrorCode } from "../base/error-codes.js";
 import { SystemError } from "../base/errors.js";
 import { lastErrno } from "../ffi/libc.js";
 
-/** WHY one by hand: Node's table lacks it. It is the same number on all architectures that Node runs on. */
+/** Node's table lacks this one. It is the same number on all architectures that Node runs on. */
 export const errnos = { ...constants.errno, ETOOMANYREFS: 109 };
 
 const codes = new Map<number, ErrorCode>([
@@ -22,25 +22,36 @@ const codes = new Map<number, ErrorCode>([
   [errnos.ECONNRESET, "PEER_GONE"],
 ]);
 
-/** WHY one more: two names have the same number, and this is the one that the manual pages use. */
+/** Two names share this number. The manual pages use this one. */
 const names = new Map<number, string>([
   ...Object.entries(errnos).map(([name, value]) => [value, name] as const),
   [errnos.EAGAIN, "EAGAIN"],
 ]);
 
 /** @param attempt the attempt in words: `map 4096 bytes of "frame"` */
-export function systemError(attempt: string, call: string, errno: number = lastErrno()): SystemError {
+export function systemError(
+  attempt: string,
+  call: string,
+  errno: number = lastErrno(),
+): SystemError {
   const errnoName = names.get(errno) ?? `errno ${errno}`;
-  return new SystemError(codes.get(errno) ?? "SYSTEM_ERROR", `Cannot ${attempt}: ${call} failed with ${errnoName}`, {
-    errno,
-    errnoName,
-    call,
-  });
+  return new SystemError(
+    codes.get(errno) ?? "SYSTEM_ERROR",
+    `Cannot ${attempt}: ${call} failed with ${errnoName}`,
+    {
+      errno,
+      errnoName,
+      call,
+    },
+  );
 }
 
-/** As `systemError`, from an error thrown by Node's own fs and child_process functions. Others are returned as they are. */
+/**
+ * As `systemError`, from an error of Node's fs or child_process. Returns other errors unchanged.
+ */
 export function fromNodeError(attempt: string, error: unknown): unknown {
-  if (!(error instanceof Error) || !("errno" in error) || typeof error.errno !== "number") return error;
+  if (!(error instanceof Error) || !("errno" in error) || typeof error.errno !== "number")
+    return error;
   const errno = Math.abs(error.errno);
   const call = "syscall" in error ? String(error.syscall) : "system call";
   const errnoName = names.get(errno) ?? `errno ${errno}`;

@@ -1,6 +1,6 @@
 /**
- * Which thread it was. Node's worker threads end while their process goes on, and the system gives their numbers to
- * other threads again, so an identity is the number and the time of the start.
+ * The identity of a thread: its number and its start time. Worker threads end before their process,
+ * and the system reuses their numbers.
  */
 import { opendirSync, readFileSync } from "node:fs";
 import { isMainThread } from "node:worker_threads";
@@ -8,16 +8,16 @@ import { parseStart } from "./process-identity.js";
 import { fromNodeError } from "./system-error.js";
 
 export interface ThreadIdentity {
-  /** As the thread itself sees it. A process in another PID namespace sees another number. */
+  /** The number as the thread itself sees it. Other PID namespaces see another number. */
   readonly tid: number;
   /** Clock ticks from the boot to the start of the thread. */
   readonly startTicks: number;
 }
 
-/** WHY a limit: whoever claims a thread that does not exist makes this process look at all threads of its own. */
+/** WHY a limit: a process that claims a missing thread makes this one search all its threads. */
 const THREADS_MAX = 512;
 
-/** The calling thread; undefined for the main thread, which ends with its process. */
+/** The calling thread. Undefined for the main thread, which ends with its process. */
 export function ownThread(): ThreadIdentity | undefined {
   if (isMainThread) return undefined;
   try {
@@ -29,8 +29,8 @@ export function ownThread(): ThreadIdentity | undefined {
 }
 
 /**
- * The number by which this process sees a thread of the process `pid`. Returns undefined if that process has no such
- * thread, or if this process cannot see it.
+ * The number by which this process sees a thread of the process `pid`. Returns undefined if there
+ * is no such thread or this process cannot see it.
  */
 export function findThread(pid: number, thread: ThreadIdentity): number | undefined {
   try {
@@ -44,15 +44,15 @@ export function findThread(pid: number, thread: ThreadIdentity): number | undefi
 }
 
 /**
- * Whether the process `pid` has this thread now. `tid` is the number by which this process sees it.
- * @throws SystemError if that cannot be found out
+ * True if the process `pid` has this thread now. `tid` is the number that this process sees.
+ * @throws SystemError if it cannot find out
  */
 export function isThreadAlive(pid: number, { tid, startTicks }: ThreadIdentity): boolean {
   let stat: string;
   try {
     stat = readFileSync(`/proc/${pid}/task/${tid}/stat`, "utf8");
   } catch (error) {
-    // WHY ESRCH: the thread ended between the opening of the file and the reading.
+    // ESRCH: the thread ended between the open and the read.
     const code = error instanceof Error && "code" in error ? error.code : undefined;
     if (code === "ENOENT" || code === "ESRCH") return false;
     throw fromNodeError(`look at thread ${tid} of process ${pid}`, error);
@@ -71,7 +71,11 @@ function threadsOf(pid: number): number[] {
   const folder = opendirSync(`/proc/${pid}/task`);
   try {
     const found: number[] = [];
-    for (let entry = folder.readSync(); entry !== null && found.length < THREADS_MAX; entry = folder.readSync()) {
+    for (
+      let entry = folder.readSync();
+      entry !== null && found.length < THREADS_MAX;
+      entry = folder.readSync()
+    ) {
       found.push(Number(entry.name));
     }
     return found;

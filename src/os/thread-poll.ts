@@ -1,10 +1,10 @@
 /**
- * Tells a worker thread when descriptors are ready, in a way that a thread can be terminated with at any instant.
- *
- * WHY not koffi's poll handles: a thread that is terminated still finishes its turn of the event loop. koffi then calls
- * JavaScript for what became ready, which is refused, and koffi ends the process with SIGABRT. Node's own sockets call
- * nothing in that case, but none of them takes a descriptor of any kind. So a UDP socket of Node watches an epoll file
- * under its number: each time something is ready, Node reports that this is no socket (ENOTSOCK), and goes on watching.
+ * Polls descriptors for a worker thread, so that the thread can be terminated at any moment.
+ * WHY not koffi's poll handles: a terminated thread still finishes its turn of the event loop.
+ * koffi then calls JavaScript, is refused, and ends the process with SIGABRT. Node's own sockets
+ * call nothing then, but take only sockets. So a UDP socket of Node watches an epoll file under the
+ * socket's number. When a descriptor is ready, Node reports that this is not a socket (ENOTSOCK)
+ * and keeps watching.
  */
 import { createSocket, type Socket } from "node:dgram";
 import { acquireIn } from "../base/scope.js";
@@ -28,7 +28,7 @@ const EPOLLIN = 0x1;
 const EPOLLOUT = 0x4;
 const EPOLLRDHUP = 0x2000;
 
-/** struct epoll_event: u32 events, u64 data. It is packed on x86-64 alone. */
+/** struct epoll_event: u32 events, u64 data. It is packed only on x86-64. */
 const EVENT_BYTES = process.arch === "x64" ? 12 : 16;
 const DATA_AT = EVENT_BYTES - 8;
 const EVENTS_MAX = 64;
@@ -49,13 +49,17 @@ class ThreadPoll {
 
   static open(): ThreadPoll {
     return acquireIn((scope) => {
-      const made = checked("make an epoll file", "epoll_create1", (c) => c.epoll_create1(O_CLOEXEC));
+      const made = checked("make an epoll file", "epoll_create1", (c) =>
+        c.epoll_create1(O_CLOEXEC),
+      );
       const epoll = scope.own(new OwnedFd(made), (fd) => fd.close());
       const socket = scope.own(createSocket("udp4"), (it) => it.close());
-      const number = checked("open a socket", "socket", (c) => c.socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-      // WHY exclusive: else a process of Node's `cluster` would ask its primary for the socket.
+      const number = checked("open a socket", "socket", (c) =>
+        c.socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+      );
+      // WHY exclusive: otherwise a worker of Node's `cluster` would ask its primary for the socket.
       socket.bind({ fd: number, exclusive: true });
-      // WHY only now: Node takes sockets alone, and libuv begins to watch the number when the event loop next waits.
+      // WHY only now: Node accepts only sockets. libuv begins to watch the number at the next wait.
       checked("watch an epoll file", "dup3", (c) => c.dup3(epoll.number, number, O_CLOEXEC));
       return new ThreadPoll(epoll, socket);
     });
@@ -64,7 +68,9 @@ class ThreadPoll {
   start(fd: number, handle: ThreadPollHandle, events: PollEvents): void {
     const event = new DataView(new ArrayBuffer(EVENT_BYTES));
     const wanted =
-      (events.readable ? EPOLLIN : 0) | (events.writable ? EPOLLOUT : 0) | (events.disconnect ? EPOLLRDHUP : 0);
+      (events.readable ? EPOLLIN : 0) |
+      (events.writable ? EPOLLOUT : 0) |
+      (events.disconnect ? EPOLLRDHUP : 0);
     event.setUint32(0, wanted, true);
     event.setInt32(DATA_AT, fd, true);
     this.#control(EPOLL_CTL_ADD, fd, event);
@@ -72,10 +78,11 @@ class ThreadPoll {
   }
 
   stop(fd: number): void {
-    if (this.#handles.delete(fd)) this.#control(EPOLL_CTL_DEL, fd, new DataView(new ArrayBuffer(EVENT_BYTES)));
+    if (this.#handles.delete(fd))
+      this.#control(EPOLL_CTL_DEL, fd, new DataView(new ArrayBuffer(EVENT_BYTES)));
   }
 
-  /** How many handles more, or fewer, keep the thread from ending. */
+  /** Counts the handles that keep the thread alive. */
   refer(change: number): void {
     this.#referenced += change;
     if (this.#referenced > 0) this.#socket.ref();
@@ -83,14 +90,16 @@ class ThreadPoll {
   }
 
   #control(operation: number, fd: number, event: DataView): void {
-    // SAFETY: the event is of the size that the kernel reads, and is read within the call.
+    // SAFETY: the event has the size that the kernel reads, and is read within the call.
     const bytes = new Uint8Array(event.buffer);
-    checked("watch a file descriptor", "epoll_ctl", (c) => c.epoll_ctl(this.#epoll.number, operation, fd, bytes));
+    checked("watch a file descriptor", "epoll_ctl", (c) =>
+      c.epoll_ctl(this.#epoll.number, operation, fd, bytes),
+    );
   }
 
   #callBack(): void {
     const events = this.#events;
-    // SAFETY: room for as many events as are asked for. Those that find none are reported again by the kernel.
+    // SAFETY: there is room for as many events as requested. The kernel reports the others again.
     const bytes = new Uint8Array(events.buffer);
     const count = libc().epoll_wait(this.#epoll.number, bytes, EVENTS_MAX, 0);
     for (let index = 0; index < count; index += 1) {
@@ -99,7 +108,7 @@ class ThreadPoll {
   }
 }
 
-/** As koffi's poll handles, which are for the main thread. */
+/** Like koffi's poll handles, which are for the main thread. */
 export class ThreadPollHandle {
   readonly #fd: number;
   readonly #poll: ThreadPoll;
@@ -146,11 +155,15 @@ export class ThreadPollHandle {
   }
 }
 
-/** WHY one for all, and never closed: it is of this thread, and ends with it. */
+/** One for the whole thread. It is never closed, because it ends with the thread. */
 let threadPoll: ThreadPoll | undefined;
 
-/** Begins to watch a descriptor from this worker thread, as `koffi.node.poll` does from the main thread. */
-export function pollInThread(fd: number, events: PollEvents, onReady: () => void): ThreadPollHandle {
+/** Watches a descriptor from this worker thread, as `koffi.node.poll` does from the main thread. */
+export function pollInThread(
+  fd: number,
+  events: PollEvents,
+  onReady: () => void,
+): ThreadPollHandle {
   threadPoll ??= ThreadPoll.open();
   const handle = new ThreadPollHandle(fd, threadPoll);
   handle.start(events, onReady);

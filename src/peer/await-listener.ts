@@ -1,17 +1,24 @@
-/** Connects to a process that may not be listening yet; tells one that never came from one that has died. */
+/**
+ * Connects to a process that may not listen yet. Its errors tell a process that never started from
+ * one that died.
+ */
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
-import { retryPause } from "../base/retry-pause.js";
+import { retryPause } from "../base/pause.js";
 import { PeerLink } from "./peer-link.js";
 
 const FOUND: Readonly<Record<string, string>> = {
-  ENOENT: "there is no such socket; is the other process running?",
-  ECONNREFUSED: "a socket file is there, and nobody listens on it: who made it has ended",
-  EAGAIN: "who listens does not take new connections",
+  ENOENT: "there is no such socket. Check that the other process runs",
+  ECONNREFUSED:
+    "there is a socket file but nobody listens, because the process that made it has ended",
+  EAGAIN: "the listening process accepts no connections",
 };
 
 /**
- * @throws TIMEOUT where nobody came in time, PEER_GONE where at the end of the time a stale socket file was there; UNTRUSTED_PEER, ABORTED
+ * Connects to the path, and retries until the deadline.
+ * @throws TIMEOUT if nobody listened in time
+ * @throws PEER_GONE if a stale socket file is at the path when the time is over
+ * @throws UNTRUSTED_PEER, ABORTED
  */
 export async function awaitListener(path: string, deadline: Deadline): Promise<PeerLink> {
   for (;;) {
@@ -28,9 +35,13 @@ export async function awaitListener(path: string, deadline: Deadline): Promise<P
     } catch (error) {
       if (!hasCode(error, "TIMEOUT")) throw error;
       const message = `${error.message}; at ${path} ${FOUND[absence.errnoName]}`;
-      throw new CudaIpcError(absence.errnoName === "ECONNREFUSED" ? "PEER_GONE" : "TIMEOUT", message, {
-        cause: absence,
-      });
+      throw new CudaIpcError(
+        absence.errnoName === "ECONNREFUSED" ? "PEER_GONE" : "TIMEOUT",
+        message,
+        {
+          cause: absence,
+        },
+      );
     }
   }
 }

@@ -1,12 +1,14 @@
 /**
- * Hands out file descriptors to other processes of this user: whoever knows the token that descriptors are registered under
- * gets them. One server in a process (in each of its threads), there while anything is registered, and no reason to stay alive.
+ * Sends file descriptors to other processes of this user. A client gets the descriptors that are
+ * registered under the token it sends. Each thread runs one server while anything is registered.
+ * The server does not keep the process alive.
  */
 import { randomBytes } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { CudaIpcError, SystemError } from "../base/errors.js";
-import type { GrowingBuffer } from "../gpu/growing-memory.js";
+import type { GrowingBuffer } from "../gpu/memory/growing-buffer.js";
+import { closeFds } from "../os/foreign-fd.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { identityOf } from "../os/process-identity.js";
 import { prepareRuntimeFolder, runtimeSocketPath } from "../os/runtime-folder.js";
@@ -15,31 +17,33 @@ import { SocketFile } from "../os/socket-file.js";
 import { fromNodeError } from "../os/system-error.js";
 import { decodePeerMessage } from "../wire/codec.js";
 import { fetchSchema, PEER_VERSION } from "../wire/peer-messages.js";
-import { closeFds } from "./peer-link.js";
 import { type PeerClient, PeerListener } from "./peer-listener.js";
 
 const TOKEN_BYTES = 16;
 const SOCKET_NAME = /^peer-(\d{1,10})-[0-9a-f]+\.sock$/;
 
 export interface FdRegistration {
-  /** Where to ask, and with what. */
+  /** The address of the server and the token to send. */
   readonly fds: { readonly socket: string; readonly token: string };
-  /** From here on nobody gets them; who has them keeps them. */
+  /** Stops sending these descriptors. Processes that have received them keep them. */
   withdraw(): void;
 }
 
-/** Takes over the descriptors, unless it throws, until the registration is withdrawn. */
+/** Owns the descriptors until the registration is withdrawn, unless it throws. */
 export function registerFds(fds: readonly OwnedFd[]): FdRegistration {
   return register({ fds });
 }
 
-/** Hands out the pieces of memory that grows, as many as there are by then. The memory stays the caller's, who withdraws before closing it. */
+/**
+ * Sends the pieces that growing memory has at the time of a request. The caller keeps the memory,
+ * and withdraws the registration before closing it.
+ */
 export function registerGrowing(memory: GrowingBuffer): FdRegistration {
   return register({ fds: [], memory });
 }
 
 interface Registered {
-  /** Closed when they are withdrawn. */
+  /** Closed by `withdraw`. */
   readonly fds: readonly OwnedFd[];
   readonly memory?: GrowingBuffer;
 }
@@ -101,12 +105,14 @@ class FdServer {
     const { fds, memory } = registered;
     if (memory === undefined) {
       if (request.op !== "fetch")
-        throw new CudaIpcError("WRONG_KIND", "Cannot fetch pieces: what is shared does not grow");
+        throw new CudaIpcError("WRONG_KIND", "Cannot fetch pieces: the shared memory cannot grow");
       client.send({ v: PEER_VERSION, ok: true }, fds);
       return;
     }
     if (!memory.open) throw withdrawn();
-    const grown = memory.exportGrowth(request.op === "grow" ? Math.min(request.from, memory.pieceCount) : 0);
+    const grown = memory.exportGrowth(
+      request.op === "grow" ? Math.min(request.from, memory.pieceCount) : 0,
+    );
     try {
       client.send({ v: PEER_VERSION, ok: true, growth: grown.growth }, grown.fds);
     } finally {
@@ -116,11 +122,14 @@ class FdServer {
 }
 
 function withdrawn(): CudaIpcError {
-  const found = `process ${process.pid} shares nothing under this token, or no longer`;
-  return new CudaIpcError("STALE_HANDLE", `Cannot fetch what was shared: ${found}`);
+  const found = `process ${process.pid} never shared it or has stopped sharing it`;
+  return new CudaIpcError("STALE_HANDLE", `Cannot fetch the shared object: ${found}`);
 }
 
-/** Removes sockets of processes that were killed. WHY both questions: a process of another PID namespace only seems to be gone. */
+/**
+ * Removes sockets of processes that were killed. A missing pid alone does not prove that, because
+ * the process may be in another PID namespace.
+ */
 function removeLeftOver(folder: string): void {
   for (const name of namesIn(folder)) {
     const pid = SOCKET_NAME.exec(name)?.[1];
@@ -135,7 +144,7 @@ function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch (error) {
-    throw fromNodeError(`look into ${folder}`, error);
+    throw fromNodeError(`list ${folder}`, error);
   }
 }
 

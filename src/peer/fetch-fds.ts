@@ -1,27 +1,44 @@
-/** Gets the file descriptors of a shared document from the process that shares it, and says what became of it where that fails. */
+/**
+ * Gets the file descriptors of a shared document from the process that shares it. Its errors say
+ * what happened to that process.
+ */
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, SystemError } from "../base/errors.js";
-import { retryPause } from "../base/retry-pause.js";
+import { retryPause } from "../base/pause.js";
 import { acquireInAsync } from "../base/scope.js";
-import type { ExportedGrowth } from "../gpu/growing-memory.js";
+import type { ExportedGrowth } from "../gpu/memory/growing-memory.js";
+import { closeFds } from "../os/foreign-fd.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { whereaboutsOf } from "../os/process-identity.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { decodePeerMessage } from "../wire/codec.js";
-import { fetchedSchema, grownSchema, PEER_VERSION, type PeerMessage } from "../wire/peer-messages.js";
+import {
+  fetchedSchema,
+  grownSchema,
+  PEER_VERSION,
+  type PeerMessage,
+} from "../wire/peer-messages.js";
 import type { SharedDocument } from "../wire/shared-document.js";
-import { closeFds, PeerLink } from "./peer-link.js";
-import { refusedBy } from "./refusal.js";
+import { PeerLink, refusedBy } from "./peer-link.js";
 
-/** What an exporter sent; the caller owns all of it. */
+/** The descriptors that an exporter sent. The caller owns all of them. */
 interface Fetched {
   readonly fds: readonly OwnedFd[];
-  /** A pidfd of the exporter, as the socket gave it. Undefined if it has ended, or is of another PID namespace before Linux 6.5. */
+  /**
+   * A pidfd of the exporter, from the socket. Undefined if the exporter has ended, or if it is in
+   * another PID namespace and Linux is older than 6.5.
+   */
   readonly exporter: OwnedFd | undefined;
 }
 
-/** As `fetchFds`, with the exporter itself: in another PID namespace its number means nothing. */
-export async function fetchWithExporter(document: FetchableDocument, deadline: Deadline): Promise<Fetched> {
+/**
+ * Like `fetchFds`, but also returns a pidfd of the exporter. The pid in the document identifies
+ * nothing in another PID namespace.
+ */
+export async function fetchWithExporter(
+  document: FetchableDocument,
+  deadline: Deadline,
+): Promise<Fetched> {
   return acquireInAsync(async (scope) => {
     let exporter: OwnedFd | undefined;
     const fds = await fetchFds(document, deadline, (link) => {
@@ -33,9 +50,11 @@ export async function fetchWithExporter(document: FetchableDocument, deadline: D
 }
 
 /**
- * The caller owns the descriptors.
- * @param onConnected called before the exporter answers. Once it has hung up, nobody is there to be asked
- * @throws PEER_GONE where the exporter has ended, STALE_HANDLE for another boot or what was withdrawn, UNTRUSTED_PEER, TIMEOUT, ABORTED
+ * Fetches the descriptors of the document. The caller owns them.
+ * @param onConnected called before the exporter replies, because afterwards it may hang up
+ * @throws PEER_GONE if the exporter has ended
+ * @throws STALE_HANDLE if the document is of another boot or was withdrawn
+ * @throws UNTRUSTED_PEER, TIMEOUT, ABORTED
  */
 export async function fetchFds(
   document: FetchableDocument,
@@ -51,7 +70,10 @@ export async function fetchFds(
   return ask(document, request, deadline, { onConnected, take });
 }
 
-/** The pieces of memory that grows from number `from` on. The caller owns the descriptors. @throws as `fetchFds` */
+/**
+ * Fetches the pieces of growing memory, starting with number `from`. The caller owns the
+ * descriptors. Throws the errors of `fetchFds`.
+ */
 export async function fetchGrowth(
   document: FetchableDocument,
   from: number,
@@ -66,7 +88,7 @@ export async function fetchGrowth(
   return ask(document, request, deadline, { take });
 }
 
-/** What has descriptors to be fetched. */
+/** A document whose exporter sends descriptors. */
 export type FetchableDocument = Extract<SharedDocument, { readonly fds: object }>;
 
 interface Exchange<T> {
@@ -74,14 +96,14 @@ interface Exchange<T> {
   readonly take: (bytes: Uint8Array, fds: readonly OwnedFd[]) => T;
 }
 
-/** The descriptors that came are the result's, or closed where `take` throws. */
+/** Sends one request. Closes the received descriptors if `take` throws. */
 async function ask<T>(
   document: FetchableDocument,
   request: PeerMessage,
   deadline: Deadline,
   { onConnected, take }: Exchange<T>,
 ): Promise<T> {
-  checkBoot("open what was shared", document);
+  checkBoot("open the shared object", document);
   return acquireInAsync(async (scope) => {
     const link = await connect(document, deadline);
     let packet: Packet;
@@ -97,26 +119,36 @@ async function ask<T>(
 }
 
 /**
- * Fails if the exporter has ended, or is of another boot.
- * @param attempt in words, for the message
- * @throws PEER_GONE, STALE_HANDLE
+ * Checks that the exporter still runs.
+ * @param attempt the action that failed, for the error message
+ * @throws PEER_GONE if the exporter has ended
+ * @throws STALE_HANDLE if the document is of another boot
  */
 export function checkExporter(attempt: string, document: SharedDocument): void {
   checkBoot(attempt, document);
   const { exporter } = document;
   const found = whereaboutsOf(exporter);
-  if (found === "gone" || (found === "unseen" && "fds" in document && !isListenedAt(document.fds.socket))) {
-    throw new CudaIpcError("PEER_GONE", `Cannot ${attempt}: process ${exporter.pid}, which shared it, has ended`);
+  if (
+    found === "gone" ||
+    (found === "unseen" && "fds" in document && !isListenedAt(document.fds.socket))
+  ) {
+    throw new CudaIpcError(
+      "PEER_GONE",
+      `Cannot ${attempt}: process ${exporter.pid}, which shared it, has ended`,
+    );
   }
 }
 
 function checkBoot(attempt: string, { exporter }: Pick<SharedDocument, "exporter">): void {
   if (whereaboutsOf(exporter) !== "other-boot") return;
-  const message = `Cannot ${attempt}: it is of another machine, or of this one before it was started again`;
-  throw new CudaIpcError("STALE_HANDLE", message);
+  const found = "it is of another machine or of an earlier boot";
+  throw new CudaIpcError("STALE_HANDLE", `Cannot ${attempt}: ${found}`);
 }
 
-/** False if the socket was left by a death. One that is missing says nothing: its folder may not be mounted here. */
+/**
+ * False if a process died and left the socket file. A missing file proves nothing, because its
+ * folder may not be mounted here.
+ */
 function isListenedAt(path: string): boolean {
   try {
     SeqpacketSocket.connect(path).close();
@@ -139,17 +171,23 @@ async function connect(document: FetchableDocument, deadline: Deadline): Promise
   }
 }
 
-/** Why nobody listens. An exporter that withdraws removes its socket's file, so one that is there still was left by a death. */
+/**
+ * The error that says why nobody listens. An exporter that withdraws its documents removes the
+ * socket file. So if the file is still there, the exporter was killed.
+ */
 function absent(document: FetchableDocument, error: SystemError): unknown {
   if (error.errnoName !== "ENOENT" && error.errnoName !== "ECONNREFUSED") return error;
   const { exporter, fds } = document;
+  const attempt = "Cannot open the shared object";
   const whereabouts = whereaboutsOf(exporter);
   if (error.errnoName === "ECONNREFUSED" || whereabouts === "gone") {
-    const message = `Cannot open what was shared: process ${exporter.pid}, which shared it, has ended`;
-    return new CudaIpcError("PEER_GONE", message, { cause: error });
+    const found = `process ${exporter.pid}, which shared it, has ended`;
+    return new CudaIpcError("PEER_GONE", `${attempt}: ${found}`, { cause: error });
   }
-  const place = `there is no socket ${fds.socket} in this container; mount its folder at the same path in both`;
-  const unseen = whereabouts === "unseen" ? `, or ${place}` : "";
-  const message = `Cannot open what was shared: process ${exporter.pid} shares it no longer${unseen}`;
-  return new CudaIpcError("STALE_HANDLE", message, { cause: error });
+  let found = `process ${exporter.pid} has stopped sharing it`;
+  if (whereabouts === "unseen") {
+    found += `, or socket ${fds.socket} is not visible in this container.`;
+    found += " Mount its folder at the same path in both containers.";
+  }
+  return new CudaIpcError("STALE_HANDLE", `${attempt}: ${found}`, { cause: error });
 }

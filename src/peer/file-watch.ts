@@ -1,6 +1,6 @@
 /**
- * Tells that a file may have come or changed, by the system's word where it gives one (inotify), and every so often in any case:
- * not every file system tells, and a folder that is missing cannot be watched.
+ * Waits for a file to appear or change. It uses inotify and also polls, because not every file
+ * system sends events and a missing folder cannot be watched.
  */
 import { type FSWatcher, watch } from "node:fs";
 import { basename, dirname } from "node:path";
@@ -22,7 +22,7 @@ export class FileWatch {
   }
 
   /**
-   * Resolves when the file may be another than at the last call of this, or before the first.
+   * Resolves when the file may have changed since the last call.
    * @throws TIMEOUT, ABORTED
    */
   async next(deadline: Deadline): Promise<void> {
@@ -53,11 +53,11 @@ function watchFolder(path: string, onChange: () => void): FSWatcher | undefined 
     const watcher = watch(dirname(path), (_event, changed) => {
       if (changed === null || changed === name) onChange();
     });
-    // A watcher that fails later falls silent; the file is still looked for every so often.
+    // A watcher that fails later sends no more events. Polling goes on.
     watcher.on("error", () => {});
     return watcher;
   } catch {
-    // No such folder yet, or no watches left: the file is looked for every so often.
+    // The folder is missing, or no watches are left. Polling goes on.
     return undefined;
   }
 }

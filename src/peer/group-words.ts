@@ -1,6 +1,6 @@
 /**
- * The shared memory of a group as one of its members sees it: writes its own words, reads those of the others and believes none
- * of them unchecked. The layout is in group-layout.ts; when a barrier is complete is for group-barrier.ts to say.
+ * The shared memory of a group as one member sees it. It writes its own words, and reads and checks
+ * those of the others. group-layout.ts has the layout, and group-barrier.ts decides about barriers.
  */
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
@@ -11,10 +11,10 @@ import type { OwnedFd } from "../os/owned-fd.js";
 import * as layout from "./group-layout.js";
 
 export interface End {
-  /** The first barrier that will not be. */
+  /** The first barrier that the rank misses. */
   readonly barrier: number;
   readonly reason: EndReason;
-  /** Who left, gave up, or died. */
+  /** The rank that left, gave up, or died. */
   readonly rank: number;
 }
 
@@ -38,10 +38,13 @@ export class GroupWords {
     this.#view = new BigInt64Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 8);
   }
 
-  /** New memory for a group, of which the caller is rank 0. The caller owns both. */
+  /** Creates the memory of a group as its rank 0. The caller owns both. */
   static create(size: number): { readonly memory: OwnedFd; readonly words: GroupWords } {
     return acquireIn((scope) => {
-      const memory = scope.own(createMemoryFile("cuda-ipc-group", layout.groupByteLength(size)), (fd) => fd.close());
+      const memory = scope.own(
+        createMemoryFile("cuda-ipc-group", layout.groupByteLength(size)),
+        (fd) => fd.close(),
+      );
       const words = GroupWords.#map(memory, 0, size);
       words.#words[layout.headerWords.magic] = layout.GROUP_MAGIC;
       words.#words[layout.headerWords.version] = layout.GROUP_VERSION;
@@ -51,8 +54,8 @@ export class GroupWords {
   }
 
   /**
-   * The memory that rank 0 sent; the descriptor stays the caller's.
-   * @throws INVALID_DESCRIPTOR for any other
+   * Maps the memory that rank 0 sent. The caller keeps the descriptor.
+   * @throws INVALID_DESCRIPTOR for any other memory
    */
   static open(memory: OwnedFd, rank: number, size: number): GroupWords {
     const refuse = (found: string) =>
@@ -60,13 +63,15 @@ export class GroupWords {
     const { byteLength, sizeSealed, flaw } = inspectMemoryFile(memory);
     if (flaw !== undefined) throw refuse(flaw);
     const wanted = layout.groupByteLength(size);
-    if (!sizeSealed || byteLength !== wanted) throw refuse(`${byteLength} bytes, wanted ${wanted} of sealed size`);
+    if (!sizeSealed || byteLength !== wanted)
+      throw refuse(`${byteLength} bytes, wanted ${wanted} of sealed size`);
     return acquireIn((scope) => {
       const words = scope.own(GroupWords.#map(memory, rank, size), (words) => words.close());
       const { magic, version, size: members } = layout.headerWords;
       const found = [magic, version, members].map((index) => words.#words[index]);
-      if (found[0] !== layout.GROUP_MAGIC) throw refuse("it does not begin as one");
-      if (found[1] !== layout.GROUP_VERSION) throw refuse(`version ${found[1]}, wanted ${layout.GROUP_VERSION}`);
+      if (found[0] !== layout.GROUP_MAGIC) throw refuse("its magic number is wrong");
+      if (found[1] !== layout.GROUP_VERSION)
+        throw refuse(`version ${found[1]}, wanted ${layout.GROUP_VERSION}`);
       if (found[2] !== BigInt(size)) throw refuse(`it is for ${found[2]} members, wanted ${size}`);
       return words;
     });
@@ -83,29 +88,41 @@ export class GroupWords {
     });
   }
 
-  /** SYNC: releases what was written before, the slots above all, to those who see it by `arrived`. */
+  /** SYNC: releases earlier writes, such as the slot, to members that read `arrived`. */
   arrive(barrier: number): void {
     Atomics.store(this.#words, layout.wordIndex(this.rank, "arrived"), BigInt(barrier));
   }
 
-  /** SYNC: acquires what the rank wrote before it arrived. Any number at all where the rank does not keep to the rules. */
+  /**
+   * SYNC: acquires what the rank wrote before it arrived. A rank that breaks the rules can store
+   * any number.
+   */
   arrived(rank: number): bigint {
     return Atomics.load(this.#words, layout.wordIndex(rank, "arrived"));
   }
 
-  /** From this barrier on this rank takes no part, for its own reasons or because of another. The first word counts. */
+  /** This rank misses this barrier and all later ones. Only the first call counts. */
   end({ barrier, reason, rank }: End): void {
     const index = layout.wordIndex(this.rank, "ended");
     if (Atomics.load(this.#words, index) !== 0n) return;
     const why = BigInt(rank) * layout.END_REASONS + layout.endReasons[reason];
-    Atomics.store(this.#words, index, BigInt(barrier) * layout.END_RANKS * layout.END_REASONS + why);
+    Atomics.store(
+      this.#words,
+      index,
+      BigInt(barrier) * layout.END_RANKS * layout.END_REASONS + why,
+    );
   }
 
-  /** Whether, from where on and why the rank takes no part; "nonsense" where its word says none of it. */
+  /**
+   * Whether the rank takes part no more, since which barrier, and why; "nonsense" if no member
+   * writes such a word.
+   */
   ended(rank: number): End | "nonsense" | undefined {
     const word = Atomics.load(this.#words, layout.wordIndex(rank, "ended"));
     if (word === 0n) return undefined;
-    const reason = REASONS.find((reason) => layout.endReasons[reason] === word % layout.END_REASONS);
+    const reason = REASONS.find(
+      (reason) => layout.endReasons[reason] === word % layout.END_REASONS,
+    );
     const concerned = Number((word / layout.END_REASONS) % layout.END_RANKS);
     const barrier = word / layout.END_REASONS / layout.END_RANKS;
     if (barrier < 1n || reason === undefined || concerned >= this.size) return "nonsense";
@@ -113,14 +130,17 @@ export class GroupWords {
     return { barrier: Number(barrier), reason, rank: concerned };
   }
 
-  /** What this rank gives in this barrier, before it arrives there; at most `limits.gatherBytesMax`. */
+  /**
+   * Stores this rank's value for the barrier, at most `limits.gatherBytesMax` bytes. Call it before
+   * `arrive`.
+   */
   give(barrier: number, bytes: Uint8Array): void {
     this.#slot(this.rank, barrier, bytes.byteLength).set(bytes);
     const word = BigInt(barrier) * layout.GATHERED_LENGTHS + BigInt(bytes.byteLength);
     Atomics.store(this.#words, layout.gatheredIndex(this.rank, barrier), word);
   }
 
-  /** A copy of what the rank gave in this barrier, which is complete; undefined where it gave nothing there. */
+  /** A copy of the rank's value at this barrier, which is complete. Undefined if it gave none. */
   given(rank: number, barrier: number): Uint8Array | undefined {
     const word = Atomics.load(this.#words, layout.gatheredIndex(rank, barrier));
     const byteLength = word - BigInt(barrier) * layout.GATHERED_LENGTHS;
@@ -133,9 +153,10 @@ export class GroupWords {
     this.#mapping.close();
   }
 
-  /** SAFETY: the view outlives the mapping, so it is used through this alone. */
+  /** SAFETY: the view outlives the mapping, so every access goes through this getter. */
   get #words(): BigInt64Array {
-    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot use the memory of a group: it was closed");
+    if (!this.#open)
+      throw new CudaIpcError("CLOSED", "Cannot use the memory of a group: it was closed");
     return this.#view;
   }
 

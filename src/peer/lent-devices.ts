@@ -1,10 +1,13 @@
-/** Devices for memory that is opened without one being given: opened once, shared by all that is open on them, closed after the last. */
+/**
+ * Opens devices for callers that open memory without a device. Each device is opened once, shared
+ * by its users, and closed after the last of them.
+ */
 import { type DeviceReference, uuidOf } from "../base/device-reference.js";
 import { Device } from "../gpu/device.js";
 
 export interface LentDevice {
   readonly device: Device;
-  /** Once, when the memory is unmapped. */
+  /** Gives up this use of the device. Call it once, when the memory is unmapped. */
   giveBack(): void;
 }
 
@@ -15,12 +18,15 @@ interface Lent {
 
 const lent = new Map<string, Lent>();
 
-/** The device of this name, or without a name the one that the memory is of. */
+/** Lends the device with this name. Without a name, lends the device of the memory (`own`). */
 export function lendDevice(name: string | undefined, own: DeviceReference): LentDevice {
   const key = name === undefined ? `uuid ${uuidOf(own)}` : `name ${name}`;
   let entry = lent.get(key);
   if (entry === undefined) {
-    entry = { device: name === undefined ? Device.openByReference(own) : Device.open(name), users: 0 };
+    entry = {
+      device: name === undefined ? Device.openByReference(own) : Device.open(name),
+      users: 0,
+    };
     lent.set(key, entry);
   }
   const { device } = entry;

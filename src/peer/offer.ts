@@ -1,23 +1,72 @@
-/** Offers memory on a socket of a given name, without a hub: each that connects gets it, and says when it has done with it. */
+/**
+ * Offers memory on a socket, without a hub. Each process that connects gets the memory, and can
+ * acknowledge it when it has finished with it.
+ */
 import { resolve } from "node:path";
 import { checkInteger } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { checkOneOf } from "../base/one-of.js";
+import { checkOneOf } from "../base/option-checks.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
-import type { DeviceArray } from "../gpu/device-array.js";
-import type { DeviceBuffer } from "../gpu/device-buffer.js";
+import type { DeviceArray } from "../gpu/arrays/device-array.js";
+import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { SocketClaim } from "../os/socket-claim.js";
+import { SocketClaim } from "../os/socket-file.js";
 import { decodePeerMessage } from "../wire/codec.js";
 import { acknowledgeSchema, PEER_VERSION } from "../wire/peer-messages.js";
-import { Acknowledgements } from "./acknowledgements.js";
-import { bufferOf, describe, exportFor } from "./exported-memory.js";
 import { type PeerClient, PeerListener } from "./peer-listener.js";
-import type { ShareOptions } from "./share.js";
+import { bufferOf, describe, type ShareOptions } from "./share.js";
 
-interface Held {
+interface Waiter {
+  readonly count: number;
+  resolve(): void;
+  reject(reason: CudaIpcError): void;
+}
+
+/** Counts acknowledgements and wakes each waiter that has enough of them. */
+class Acknowledgements {
+  readonly #waiters = new Set<Waiter>();
+  #count = 0;
+  #ended: CudaIpcError | undefined;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  add(): void {
+    this.#count += 1;
+    for (const waiter of this.#waiters) if (this.#count >= waiter.count) waiter.resolve();
+  }
+
+  /**
+   * Resolves when `count` acknowledgements have arrived.
+   * @throws TIMEOUT, ABORTED, or the reason given to `end`
+   */
+  async reach(count: number, deadline: Deadline): Promise<void> {
+    if (this.#count >= count) return;
+    if (this.#ended !== undefined) throw this.#ended;
+    deadline.check();
+    let waiter: Waiter | undefined;
+    const reached = new Promise<void>((resolve, reject) => {
+      waiter = { count, resolve, reject };
+      this.#waiters.add(waiter);
+    });
+    try {
+      await deadline.race(reached, () => {});
+    } finally {
+      if (waiter !== undefined) this.#waiters.delete(waiter);
+    }
+  }
+
+  /** Rejects all waiters, because no more acknowledgements will arrive. */
+  end(reason: CudaIpcError): void {
+    this.#ended ??= reason;
+    for (const waiter of this.#waiters) waiter.reject(reason);
+  }
+}
+
+interface OfferParts {
   readonly claim: SocketClaim;
   readonly memory: OwnedFd;
   readonly listener: PeerListener;
@@ -25,14 +74,14 @@ interface Held {
 
 export class Offer {
   readonly path: string;
-  readonly #held: Held;
+  readonly #parts: OfferParts;
   readonly #acknowledgements: Acknowledgements;
   #open = true;
 
-  /** Made by `offer`; takes over what is held. */
-  constructor(path: string, held: Held, acknowledgements: Acknowledgements) {
+  /** Created by `offer`. Takes ownership of the parts. */
+  constructor(path: string, parts: OfferParts, acknowledgements: Acknowledgements) {
     this.path = path;
-    this.#held = held;
+    this.#parts = parts;
     this.#acknowledgements = acknowledgements;
   }
 
@@ -42,26 +91,36 @@ export class Offer {
   }
 
   /**
-   * Resolves once this many consumers have said that they have done with it; one that dies before is not among them.
+   * Resolves when `count` consumers have acknowledged. A consumer that dies first does not count.
    * @throws TIMEOUT, ABORTED, CLOSED
    */
   async acknowledged(count = 1, options: WaitOptions = {}): Promise<void> {
     checkInteger("count", count, 1);
-    const what = `be acknowledged by ${count} at ${this.path}`;
-    const why = () => `${this.acknowledgedCount} have done so`;
-    await this.#acknowledgements.reach(count, new Deadline(what, options, defaults.peerTimeoutMs, why));
+    const wanted = count === 1 ? "1 acknowledgement" : `${count} acknowledgements`;
+    const what = `get ${wanted} at ${this.path}`;
+    const why = () => `${this.acknowledgedCount} arrived`;
+    await this.#acknowledgements.reach(
+      count,
+      new Deadline(what, options, defaults.peerTimeoutMs, why),
+    );
   }
 
-  /** Offers it no longer. Who has it keeps it; who is connected still finds that this side has hung up. */
+  /**
+   * Withdraws the offer. Consumers that have the memory keep it. Their connections to this
+   * process are closed.
+   */
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    const ended = new CudaIpcError("CLOSED", `Cannot be acknowledged at ${this.path}: the offer was closed`);
-    const farewell = `Cannot receive what was offered at ${this.path}: it is offered no longer`;
+    const ended = new CudaIpcError(
+      "CLOSED",
+      `Cannot get acknowledgements at ${this.path}: the offer was closed`,
+    );
+    const farewell = `Cannot receive the offer at ${this.path}: the producer withdrew it`;
     releaseAll([
-      () => this.#held.listener.close(new CudaIpcError("STALE_HANDLE", farewell)),
-      () => this.#held.claim.release(),
-      () => this.#held.memory.close(),
+      () => this.#parts.listener.close(new CudaIpcError("STALE_HANDLE", farewell)),
+      () => this.#parts.claim.release(),
+      () => this.#parts.memory.close(),
       () => this.#acknowledgements.end(ended),
     ]);
   }
@@ -76,14 +135,20 @@ export class Offer {
 }
 
 /**
- * Serves an array or a buffer that was allocated in this process to every process of this user that connects to the path, until
- * the result is closed, which keeps this process from ending.
- * @throws NAME_TAKEN where another process offers something there, FILE_EXISTS, SOCKET_PATH_TOO_LONG, UNSUPPORTED
+ * Serves an array or a buffer of this process to every process of this user that connects to
+ * the path. The offer keeps this process alive until you close it.
+ * @throws NAME_TAKEN if another process has an offer at the path
+ * @throws UNSUPPORTED if this process did not allocate the memory
+ * @throws FILE_EXISTS, SOCKET_PATH_TOO_LONG
  * @example
  * await using offered = offer("/tmp/frames.sock", array);
  * await offered.acknowledged(1, { timeoutMs: 30_000 });
  */
-export function offer(socketPath: string, source: DeviceArray | DeviceBuffer, options: ShareOptions = {}): Offer {
+export function offer(
+  socketPath: string,
+  source: DeviceArray | DeviceBuffer,
+  options: ShareOptions = {},
+): Offer {
   const access = checkOneOf("access", options.access ?? "read-write", ["read", "read-write"]);
   const path = resolve(socketPath);
   const { descriptor } = describe(source);
@@ -92,9 +157,12 @@ export function offer(socketPath: string, source: DeviceArray | DeviceBuffer, op
   return acquireIn((scope) => {
     const claim = SocketClaim.tryMake(path);
     if (claim === undefined)
-      throw new CudaIpcError("NAME_TAKEN", `Cannot offer memory at ${path}: another offers there`);
+      throw new CudaIpcError(
+        "NAME_TAKEN",
+        `Cannot offer memory at ${path}: another process has an offer there`,
+      );
     scope.own(claim, (claim) => claim.release());
-    const memory = scope.own(exportFor(bufferOf(source), access), (fd) => fd.close());
+    const memory = scope.own(bufferOf(source).exportFd(access), (fd) => fd.close());
     const listener = PeerListener.listen(path, {
       referenced: true,
       onClient: (client) => {
@@ -103,7 +171,7 @@ export function offer(socketPath: string, source: DeviceArray | DeviceBuffer, op
       },
       onRequest: (client, bytes) => {
         decodePeerMessage("an acknowledgement", acknowledgeSchema, bytes);
-        // WHY once: the count is of consumers and not of messages.
+        // Counts consumers, not messages.
         if (acknowledgedBy.has(client)) return;
         acknowledgedBy.add(client);
         acknowledgements.add();

@@ -1,102 +1,186 @@
-/** Opens what another process shares without a hub: the document is checked, the descriptors fetched, the memory mapped. */
+/**
+ * Opens what another process shares without a hub: the document is checked, the file descriptors
+ * are fetched from the exporter, and the thing is opened by its kind.
+ */
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { checkOneOf } from "../base/one-of.js";
-import { acquireIn } from "../base/scope.js";
+import { checkOneOf } from "../base/option-checks.js";
+import { acquireIn, acquireInAsync } from "../base/scope.js";
+import type { DeviceArray } from "../gpu/arrays/device-array.js";
+import { IpcArrayHandle } from "../gpu/arrays/ipc-array-handle.js";
 import { Device } from "../gpu/device.js";
-import type { DeviceArray } from "../gpu/device-array.js";
-import type { DeviceBuffer } from "../gpu/device-buffer.js";
-import { IpcArrayHandle } from "../gpu/ipc-array-handle.js";
+import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
+import { GrowingBuffer } from "../gpu/memory/growing-buffer.js";
+import { Event } from "../gpu/order/event.js";
+import type { ImportedTimeline } from "../gpu/order/timeline.js";
+import { closeFds } from "../os/foreign-fd.js";
 import type { Access } from "../os/mapping.js";
 import type { Descriptor } from "../wire/descriptor.js";
-import { parseSharedDocument, type SharedDocumentOf, type SharedKind } from "../wire/shared-document.js";
-import { fetchFds } from "./fetch-fds.js";
+import { checkGrowingDescriptor } from "../wire/growing-descriptor.js";
+import {
+  parseSharedDocument,
+  type SharedDocument,
+  type SharedDocumentOf,
+  type SharedKind,
+} from "../wire/shared-document.js";
+import { fetchFds, fetchGrowth } from "./fetch-fds.js";
 import { lendDevice } from "./lent-devices.js";
 import { arrayOn, mapArrived } from "./map-arrived.js";
-import { closeFds } from "./peer-link.js";
+import { openTimeline } from "./shared-timeline.js";
 
 export interface OpenSharedOptions extends WaitOptions {
-  /** Where to map it: a device, which stays the caller's, or the name of one. Default: the device that the memory is of. */
+  /**
+   * The device to open it on: a `Device`, which stays the caller's, or for memory also its name.
+   * By default the device that the memory is on. Timelines, events and memory that grows need one.
+   */
   readonly device?: Device | string | undefined;
   /** Default `read`. */
   readonly access?: Access | undefined;
+  /** The name in error messages. */
+  readonly label?: string | undefined;
+}
+
+/** What `openShared` opens, by the `kind` that it is asked for. */
+export interface OpenedKinds {
+  array: DeviceArray;
+  buffer: DeviceBuffer;
+  growing: GrowingBuffer;
+  event: Event;
+  timeline: ImportedTimeline;
 }
 
 /**
- * The array of a document that `share` made, in this process or another, mapped without a copy; of a shared buffer its bytes.
- * The document may come from anywhere: it is checked. Close the result; it keeps the memory also when its exporter has ended.
- * @throws INVALID_DESCRIPTOR, PEER_GONE, STALE_HANDLE, READ_ONLY, DEVICE_NOT_FOUND, UNTRUSTED_PEER, TIMEOUT, ABORTED
+ * Opens the document that `share` made in this process or another, without a copy.
+ * The document may come from anywhere: it is checked. Close the result. Memory stays after its
+ * exporter has ended; a timeline ends with it.
+ *
+ * `kind` is what you expect, and gives the type of the result: `array` (the default; a shared
+ * buffer is opened as its bytes), `buffer` (for a shared array the buffer that it lies in),
+ * `growing`, `event` or `timeline`.
+ * @throws WRONG_KIND, INVALID_DESCRIPTOR, PEER_GONE, STALE_HANDLE, READ_ONLY, DEVICE_NOT_FOUND,
+ * UNTRUSTED_PEER, INVALID_HANDLE, OWN_HANDLE, TIMEOUT, ABORTED
  * @example
  * process.once("message", async (document) => {
  *   using array = await openShared(document);
  *   console.log(await array.read());
  * });
  */
-export async function openShared(document: unknown, options: OpenSharedOptions = {}): Promise<DeviceArray> {
-  const parsed = parseSharedDocument(WHAT, document);
-  if (parsed.kind === "array-handle") return openHandle(parsed, options);
-  const { buffer, descriptor } = await open(document, options);
-  return arrayOn(buffer, descriptor);
-}
-
-/** As `openShared`, for the memory as a whole; of a shared array the buffer that it lies in. */
-export async function openSharedBuffer(document: unknown, options: OpenSharedOptions = {}): Promise<DeviceBuffer> {
-  return (await open(document, options)).buffer;
-}
-
-async function open(
-  value: unknown,
-  options: OpenSharedOptions,
-): Promise<{ readonly buffer: DeviceBuffer; readonly descriptor: Descriptor }> {
+export async function openShared<Kind extends keyof OpenedKinds = "array">(
+  document: unknown,
+  options: OpenSharedOptions & { readonly kind?: Kind | undefined } = {},
+): Promise<OpenedKinds[Kind]> {
+  const kinds = Object.keys(openers) as (keyof OpenedKinds)[];
+  const kind = checkOneOf("kind", options.kind ?? "array", kinds);
+  const deadline = new Deadline("open the shared object", options, defaults.peerTimeoutMs);
+  const parsed = parseSharedDocument("the document of something shared", document);
   const access = checkAccess(options);
-  const deadline = new Deadline("open what was shared", options, defaults.peerTimeoutMs);
-  const document = parseKind(value, ["array", "buffer"]);
+  deadline.check();
+  const open: Opener<keyof OpenedKinds> = openers[kind];
+  return (await open(parsed, { ...options, access }, deadline)) as OpenedKinds[Kind];
+}
+
+type Opener<Kind extends keyof OpenedKinds> = (
+  document: SharedDocument,
+  options: OpenSharedOptions & { readonly access: Access },
+  deadline: Deadline,
+) => Promise<OpenedKinds[Kind]>;
+
+const openers: { readonly [Kind in keyof OpenedKinds]: Opener<Kind> } = {
+  async array(document, options, deadline) {
+    if (document.kind === "array-handle") return openHandle(document, options);
+    const { buffer, descriptor } = await openMemory(document, options, deadline);
+    return arrayOn(buffer, descriptor);
+  },
+
+  async buffer(document, options, deadline) {
+    return (await openMemory(document, options, deadline)).buffer;
+  },
+
+  async growing(document, options, deadline) {
+    const { device, access, label } = options;
+    const parsed = expectKind(document, ["growing"]);
+    const descriptor = checkGrowingDescriptor(parsed.descriptor);
+    const nothing = { ...descriptor, growth: { from: 0, byteLengths: [], byteLength: 0 } };
+    return acquireInAsync(async (scope) => {
+      const fetch = (from: number, deadline: Deadline) => fetchGrowth(parsed, from, deadline);
+      const options = { access, label, fetch };
+      const growing = GrowingBuffer.import(expectDevice(device, "growing"), [], nothing, options);
+      scope.own(growing, (it) => it.close());
+      await growing.follow({ signal: deadline.signal, timeoutMs: deadline.remainingMs });
+      return growing;
+    });
+  },
+
+  async event(document, { device, label }) {
+    return Event.import(expectDevice(device, "event"), expectKind(document, ["event"]), { label });
+  },
+
+  async timeline(document, { device, label }, deadline) {
+    const parsed = expectKind(document, ["timeline"]);
+    return openTimeline(expectDevice(device, "timeline"), parsed, label, deadline);
+  },
+};
+
+async function openMemory(
+  value: SharedDocument,
+  { device, access, label }: OpenSharedOptions & { readonly access: Access },
+  deadline: Deadline,
+): Promise<{ readonly buffer: DeviceBuffer; readonly descriptor: Descriptor }> {
+  const document = expectKind(value, ["array", "buffer"]);
   const { descriptor, exporter } = document;
   checkGranted(document.access, access);
-  deadline.check();
   const fds = await fetchFds(document, deadline);
   return acquireIn((scope) => {
     try {
-      const label = `memory of process ${exporter.pid}`;
-      const mapped = mapArrived(label, descriptor, fds, { device: options.device, access });
-      return { buffer: scope.own(mapped, (buffer) => buffer.close()), descriptor };
+      const name = label ?? `memory of process ${exporter.pid}`;
+      const buffer = mapArrived(name, descriptor, fds, { device, access });
+      return { buffer: scope.own(buffer, (it) => it.close()), descriptor };
     } finally {
       closeFds(fds);
     }
   });
 }
 
-/** What is shared by a handle alone is of the device that it lies on. */
-function openHandle(document: SharedDocumentOf<"array-handle">, options: OpenSharedOptions): DeviceArray {
-  const access = checkAccess(options);
+/** Opens what is shared by a handle alone, by default on the device that it lies on. */
+function openHandle(
+  document: SharedDocumentOf<"array-handle">,
+  { device, access, label }: OpenSharedOptions,
+): DeviceArray {
   const handle = IpcArrayHandle.from(document);
-  if (options.device instanceof Device) return handle.open(options.device, { access });
+  if (device instanceof Device) return handle.open(device, { access, label });
   return acquireIn((scope) => {
-    const wanted = options.device as string | undefined;
-    const lent = scope.own(lendDevice(wanted, document.device), (lent) => lent.giveBack());
-    const array = handle.open(lent.device, { access });
+    const lent = scope.own(lendDevice(device, document.device), (lent) => lent.giveBack());
+    const array = handle.open(lent.device, { access, label });
     array.buffer.onUnmapped(() => lent.giveBack());
     return array;
   });
 }
 
-const WHAT = "the document of something shared";
-
-/** @throws INVALID_DESCRIPTOR, WRONG_KIND */
-export function parseKind<Kind extends SharedKind>(value: unknown, kinds: readonly Kind[]): SharedDocumentOf<Kind> {
-  const document = parseSharedDocument(WHAT, value);
-  if ((kinds as readonly SharedKind[]).includes(document.kind)) return document as SharedDocumentOf<Kind>;
+/** @throws WRONG_KIND */
+function expectKind<Kind extends SharedKind>(
+  document: SharedDocument,
+  kinds: readonly Kind[],
+): SharedDocumentOf<Kind> {
+  if ((kinds as readonly SharedKind[]).includes(document.kind))
+    return document as SharedDocumentOf<Kind>;
   throw new CudaIpcError(
     "WRONG_KIND",
-    `Cannot open what was shared: it is of kind ${document.kind}, wanted ${kinds.join(" or ")}`,
+    `Cannot open the shared object: it is of kind ${document.kind}, wanted ${kinds.join(" or ")}`,
   );
 }
 
-/** @throws TypeError for what no device or access is */
+function expectDevice(device: OpenSharedOptions["device"], kind: string): Device {
+  if (device instanceof Device) return device;
+  throw new TypeError(`device must be a Device to open what is shared as kind "${kind}" on`);
+}
+
+/** @throws TypeError if it is not a device or an access */
 export function checkAccess({ access = "read", device }: OpenSharedOptions): Access {
   if (device !== undefined && typeof device !== "string" && !(device instanceof Device)) {
-    throw new TypeError(`device must be a Device or the name of one, not ${device === null ? "null" : typeof device}`);
+    throw new TypeError(
+      `device must be a Device or the name of one, not ${device === null ? "null" : typeof device}`,
+    );
   }
   return checkOneOf("access", access, ["read", "read-write"]);
 }
@@ -104,5 +188,8 @@ export function checkAccess({ access = "read", device }: OpenSharedOptions): Acc
 /** @throws READ_ONLY */
 export function checkGranted(granted: Access, wanted: Access): void {
   if (granted === "read-write" || wanted === "read") return;
-  throw new CudaIpcError("READ_ONLY", "Cannot open what was shared for writing: it is shared for reading only");
+  throw new CudaIpcError(
+    "READ_ONLY",
+    "Cannot open the shared object for writing: it is shared for reading only",
+  );
 }

@@ -1,20 +1,23 @@
-/** The client's end of a connection to a PeerListener of the same user: messages out, and each that comes in waited for. */
+/** The client side of a connection to a `PeerListener` of the same user. */
 import type { Deadline } from "../base/deadline.js";
+import { isErrorCode } from "../base/error-codes.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
-import { closeForeign } from "../os/foreign-fd.js";
+import { userWords } from "../os/accounts.js";
+import { closeFds } from "../os/foreign-fd.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
 import { ownUid } from "../os/runtime-folder.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
-import { userWords } from "../os/user-namespace.js";
 import { encodeMessage } from "../wire/codec.js";
-import type { PeerMessage } from "../wire/peer-messages.js";
+import type { PeerMessage, Refusal } from "../wire/peer-messages.js";
 
-/** Messages that may come without being waited for; no protocol between peers sends more than one. */
+/** The most messages that may wait for `receive`. Peer protocols send one at a time. */
 const UNREAD_MAX = 4;
 
 export class PeerLink {
+  /** The pid of the listener, for errors. 0 if this process cannot see its PID namespace. */
+  readonly pid: number;
   readonly #path: string;
   readonly #socket: SeqpacketSocket;
   readonly #channel: PacketChannel;
@@ -22,7 +25,8 @@ export class PeerLink {
   #ended: CudaIpcError | undefined;
   #wake: () => void = () => {};
 
-  private constructor(path: string, socket: SeqpacketSocket) {
+  private constructor(path: string, socket: SeqpacketSocket, pid: number) {
+    this.pid = pid;
     this.#path = path;
     this.#socket = socket;
     this.#channel = new PacketChannel(socket, {
@@ -32,40 +36,44 @@ export class PeerLink {
   }
 
   /**
-   * @throws SystemError `ENOENT` or `ECONNREFUSED` where nobody listens, `EAGAIN` where too many wait already; UNTRUSTED_PEER
+   * Connects to the socket at `path`.
+   * @throws SystemError `ENOENT` or `ECONNREFUSED` if nobody listens, `EAGAIN` if the queue is full
+   * @throws UNTRUSTED_PEER if the listener runs as another user
    */
   static connect(path: string): PeerLink {
     return acquireIn((scope) => {
       const socket = scope.own(SeqpacketSocket.connect(path), (socket) => socket.close());
-      const { uid } = socket.peerCredentials();
+      const { uid, pid } = socket.peerCredentials();
       if (uid !== ownUid()) {
-        const message = `Cannot trust who listens at ${path}: it runs as ${userWords(uid)}, this process as ${ownUid()}`;
+        const found = `it runs as ${userWords(uid)}, this process as ${ownUid()}`;
+        const message = `Cannot trust the process that listens at ${path}: ${found}`;
         throw new CudaIpcError("UNTRUSTED_PEER", message);
       }
-      return new PeerLink(path, socket);
+      return new PeerLink(path, socket, pid);
     });
   }
 
-  /** @throws PEER_GONE, CLOSED */
+  /** Sends a message and does not wait for a reply. @throws PEER_GONE, CLOSED */
   send(message: PeerMessage): void {
     if (this.#ended !== undefined) throw this.#ended;
     this.#channel.send(encodeMessage(message));
   }
 
-  /** Sends a request and waits for its answer, as `receive` does. */
+  /** Sends a request and waits for its reply, as `receive` does. */
   async request(message: PeerMessage, deadline: Deadline): Promise<Packet> {
     try {
       this.send(message);
     } catch (error) {
-      // WHY: a listener that hangs up has said why, which is still to be received.
+      // A listener says why before it closes the connection. `receive` returns that message.
       if (!hasCode(error, "PEER_GONE")) throw error;
     }
     return this.receive(deadline);
   }
 
   /**
-   * The next message; its descriptors are the caller's.
-   * @throws PEER_GONE where the other side hung up, TIMEOUT, ABORTED, and what the message was damaged by
+   * Returns the next message. The caller owns its descriptors.
+   * @throws PEER_GONE if the listener closed the connection
+   * @throws TIMEOUT, ABORTED, or the error of a damaged message
    */
   async receive(deadline: Deadline): Promise<Packet> {
     deadline.check();
@@ -81,12 +89,14 @@ export class PeerLink {
     return packet;
   }
 
-  /** A pidfd of the process that listens; see `SeqpacketSocket.peerPidfd`. The connection is open. */
+  /**
+   * Returns a pidfd of the listener; see `SeqpacketSocket.peerPidfd`. The connection must be open.
+   */
   peerPidfd(): OwnedFd | undefined {
     return this.#socket.peerPidfd();
   }
 
-  /** Whether the connection keeps this process from ending; it does unless told otherwise. */
+  /** Sets whether the connection keeps this process alive. By default it does. */
   setReferenced(referenced: boolean): void {
     this.#channel.setReferenced(referenced);
   }
@@ -94,7 +104,10 @@ export class PeerLink {
   close(): void {
     releaseAll([
       () => this.#channel.close(),
-      () => this.#end(new CudaIpcError("CLOSED", `Cannot use the connection to ${this.#path}: it was closed`)),
+      () =>
+        this.#end(
+          new CudaIpcError("CLOSED", `Cannot use the connection to ${this.#path}: it was closed`),
+        ),
       () => closeFds(this.#unread.splice(0).flatMap((packet) => packet.fds)),
     ]);
   }
@@ -106,7 +119,10 @@ export class PeerLink {
   #onPacket(packet: Packet): void {
     if (this.#unread.length >= UNREAD_MAX) {
       closeFds(packet.fds);
-      throw new CudaIpcError("INVALID_MESSAGE", `Cannot take more from ${this.#path}: messages that nobody asked for`);
+      throw new CudaIpcError(
+        "INVALID_MESSAGE",
+        `Cannot accept another message from ${this.#path}: no request is pending`,
+      );
     }
     this.#unread.push(packet);
     this.#wake();
@@ -114,7 +130,13 @@ export class PeerLink {
 
   #gone(cause: unknown): CudaIpcError {
     if (cause instanceof CudaIpcError && cause.code === "INVALID_MESSAGE") return cause;
-    return new CudaIpcError("PEER_GONE", `The process that listened at ${this.#path} has hung up`, { cause });
+    return new CudaIpcError(
+      "PEER_GONE",
+      `Cannot wait for the process at ${this.#path}: it closed the connection`,
+      {
+        cause,
+      },
+    );
   }
 
   #end(reason: CudaIpcError): void {
@@ -123,6 +145,7 @@ export class PeerLink {
   }
 }
 
-export function closeFds(fds: readonly OwnedFd[]): void {
-  releaseAll(fds.map((fd) => () => (fd.closed ? undefined : closeForeign(fd))));
+/** Returns the error that a refusal carries. An unknown code becomes SYSTEM_ERROR. */
+export function refusedBy({ error }: Refusal): CudaIpcError {
+  return new CudaIpcError(isErrorCode(error.code) ? error.code : "SYSTEM_ERROR", error.message);
 }

@@ -1,34 +1,40 @@
 /**
- * A socket on which this process serves others of the same user, without a hub: accepts them, hands on what they send, and hangs
- * up on those that are too many, of another user, or silent. What is served is the concern of who listens.
+ * A socket that serves other processes of the same user without a hub. It accepts clients and
+ * passes their requests to a `PeerService`. It refuses clients of other users and clients beyond
+ * the limit, and disconnects silent ones.
  */
-import { CudaIpcError } from "../base/errors.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { FdWatch } from "../os/fd-watch.js";
 import { restrictToOwner } from "../os/file-calls.js";
-import { closeForeign } from "../os/foreign-fd.js";
+import { closeFds } from "../os/foreign-fd.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { PacketChannel } from "../os/packet-channel.js";
-import { passDescriptors } from "../os/pass-descriptors.js";
 import { ownUid } from "../os/runtime-folder.js";
-import { type Packet, type PeerCredentials, SeqpacketListener, type SeqpacketSocket } from "../os/seqpacket.js";
+import type { Packet, PeerCredentials, SeqpacketSocket } from "../os/seqpacket.js";
+import { SeqpacketListener } from "../os/seqpacket-listener.js";
 import { removeStaleSocket, SocketFile } from "../os/socket-file.js";
+import { passDescriptors } from "../os/socket-message.js";
 import { encodeMessage } from "../wire/codec.js";
-import type { PeerMessage } from "../wire/peer-messages.js";
-import { refusalOf } from "./refusal.js";
+import { PEER_VERSION, type PeerMessage, type Refusal } from "../wire/peer-messages.js";
 
 export interface PeerService {
-  /** Whether the socket and its clients keep this process from ending. */
+  /** Whether the socket and its clients keep this process alive. */
   readonly referenced: boolean;
   onClient?(client: PeerClient): void;
-  /** A whole message within the limit; its descriptors were closed, since none are ever asked for. What it throws is told to the client. */
+  /**
+   * Handles one whole request within the size limit. No request needs descriptors, so received
+   * ones are closed before this call. If it throws, the client is sent the error.
+   */
   onRequest(client: PeerClient, bytes: Uint8Array): void;
   onEnd?(client: PeerClient): void;
 }
 
-/** How long to leave clients waiting where this process has no descriptors for them. */
+/** Pause before the next accept if this process has no descriptors left. */
 const ACCEPT_PAUSE_MS = 100;
+
+const REFUSAL_LENGTH_MAX = 1024;
 
 export class PeerClient {
   readonly credentials: PeerCredentials;
@@ -36,11 +42,14 @@ export class PeerClient {
   readonly #channel: PacketChannel;
   readonly #silence: NodeJS.Timeout;
 
-  /** Takes over the socket. */
+  /** Takes ownership of the socket. */
   constructor(
     socket: SeqpacketSocket,
     credentials: PeerCredentials,
-    events: { onRequest(client: PeerClient, packet: Packet): void; onEnd(client: PeerClient): void },
+    events: {
+      onRequest(client: PeerClient, packet: Packet): void;
+      onEnd(client: PeerClient): void;
+    },
   ) {
     this.credentials = credentials;
     this.socket = socket;
@@ -55,11 +64,12 @@ export class PeerClient {
       },
     });
     this.#silence = setTimeout(() => {
-      const message = `Cannot serve process ${credentials.pid}: it said nothing for ${defaults.peerSilenceMs} ms`;
+      const found = `it sent nothing for ${defaults.peerSilenceMs} ms`;
+      const message = `Cannot serve process ${credentials.pid}: ${found}`;
       try {
         this.refuse(new CudaIpcError("TIMEOUT", message));
       } catch {
-        // It could not be told: `refuse` has hung up on it, which tells it enough.
+        // The client could not be told, but `refuse` has closed the connection.
       }
       events.onEnd(this);
     }, defaults.peerSilenceMs);
@@ -70,16 +80,21 @@ export class PeerClient {
     return this.#channel.open;
   }
 
-  /** The descriptors stay the caller's. A client that has hung up is not told: its end is. */
+  /**
+   * Sends a message. The caller keeps the descriptors. Does nothing if the client has disconnected.
+   */
   send(message: PeerMessage, fds: readonly OwnedFd[] = []): void {
     try {
       this.#channel.send(encodeMessage(message), fds);
     } catch (error) {
-      if (!(error instanceof CudaIpcError && (error.code === "PEER_GONE" || error.code === "CLOSED"))) throw error;
+      if (
+        !(error instanceof CudaIpcError && (error.code === "PEER_GONE" || error.code === "CLOSED"))
+      )
+        throw error;
     }
   }
 
-  /** Says why not, and hangs up. */
+  /** Sends the error and closes the connection. */
   refuse(error: unknown): void {
     try {
       if (this.open) this.send(refusalOf(error));
@@ -88,7 +103,7 @@ export class PeerClient {
     }
   }
 
-  /** From here on it need not say anything. */
+  /** Lets the client stay silent from now on. */
   allowSilence(): void {
     clearTimeout(this.#silence);
   }
@@ -97,7 +112,7 @@ export class PeerClient {
     this.#channel.setReferenced(referenced);
   }
 
-  /** Hangs up, without an event. */
+  /** Closes the connection and calls no event handler. */
   close(): void {
     this.allowSilence();
     this.#channel.close();
@@ -125,7 +140,10 @@ export class PeerListener {
     this.#watch.setReferenced(service.referenced);
   }
 
-  /** Listens at a path where no file is; the file is for this user alone, and is removed at the end. */
+  /**
+   * Listens at a path where no file exists. Only this user can connect. `close` removes the socket
+   * file.
+   */
   static listen(path: string, service: PeerService): PeerListener {
     return acquireIn((scope) => {
       const listener = scope.own(SeqpacketListener.listen(path), (listener) => listener.close());
@@ -146,12 +164,12 @@ export class PeerListener {
     for (const client of this.#clients) client.setReferenced(referenced);
   }
 
-  /** Removes the socket's file; what happens when the process ends without `close`. */
+  /** Removes the socket file. Call it if the process ends without `close`. */
   removeFile(): void {
     this.#file.remove();
   }
 
-  /** Ends it. Those who are connected or about to be are told `farewell`. */
+  /** Stops listening. Sends `farewell` to all clients, accepted or waiting. */
   close(farewell: CudaIpcError): void {
     if (!this.#open) return;
     this.#open = false;
@@ -168,12 +186,17 @@ export class PeerListener {
 
   #acceptAll(): void {
     try {
-      for (let socket = this.#listener.tryAccept(); socket !== undefined; socket = this.#listener.tryAccept()) {
+      for (
+        let socket = this.#listener.tryAccept();
+        socket !== undefined;
+        socket = this.#listener.tryAccept()
+      ) {
         this.#serve(socket);
         if (!this.#open) return;
       }
     } catch {
-      // WHY not thrown: there is nobody to throw to, and the clients stay in the kernel's queue until there is room.
+      // No caller would catch an error here. The clients stay in the kernel's queue until the
+      // next attempt.
       this.#watch.pause();
       this.#pause = setTimeout(() => this.#watch.resume(), ACCEPT_PAUSE_MS);
       if (!this.#referenced) this.#pause.unref();
@@ -200,28 +223,35 @@ export class PeerListener {
 
   #checkAdmissible(uid: number): void {
     if (uid !== ownUid()) {
-      const message = `Cannot serve user ${uid} at ${this.path}: it is of user ${ownUid()}`;
+      const message = `Cannot serve user ${uid} at ${this.path}: only user ${ownUid()} is served`;
       throw new CudaIpcError("UNTRUSTED_PEER", message);
     }
     if (this.#clients.size >= limits.peerClientsMax) {
       const found = `${this.#clients.size} are connected, the limit (peerClientsMax)`;
-      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot serve another client at ${this.path}: ${found}`);
+      throw new CudaIpcError(
+        "LIMIT_EXCEEDED",
+        `Cannot serve another client at ${this.path}: ${found}`,
+      );
     }
   }
 
   #onRequest(client: PeerClient, { bytes, fds, damage }: Packet): void {
     this.#attempt(client, () => {
-      releaseAll(fds.map((fd) => () => closeForeign(fd)));
+      closeFds(fds);
       if (damage !== undefined) throw damage;
       if (bytes.byteLength > limits.peerRequestBytesMax) {
-        const found = `${bytes.byteLength} bytes, the limit (peerRequestBytesMax) is ${limits.peerRequestBytesMax}`;
-        throw new CudaIpcError("MESSAGE_TOO_LARGE", `Cannot take a request at ${this.path}: ${found}`);
+        const limit = `the limit (peerRequestBytesMax) is ${limits.peerRequestBytesMax}`;
+        const found = `it has ${bytes.byteLength} bytes, ${limit}`;
+        throw new CudaIpcError(
+          "MESSAGE_TOO_LARGE",
+          `Cannot accept a request at ${this.path}: ${found}`,
+        );
       }
       this.#service.onRequest(client, bytes);
     });
   }
 
-  /** A client that cannot be served is told and sent away; the others do not notice. */
+  /** If the work throws, sends the error to the client and disconnects this client alone. */
   #attempt(client: PeerClient, work: () => void): void {
     try {
       work();
@@ -229,7 +259,7 @@ export class PeerListener {
       try {
         client.refuse(error);
       } catch {
-        // It could not even be told: `refuse` has hung up on it, which tells it enough.
+        // The client could not be told, but `refuse` has closed the connection.
       }
       this.#onEnd(client);
     }
@@ -241,9 +271,13 @@ export class PeerListener {
     this.#service.onEnd?.(client);
   }
 
-  /** Those who have connected and were not accepted yet. */
+  /** Refuses clients that have connected but are not accepted yet. */
   #sendAway(farewell: CudaIpcError): void {
-    for (let socket = this.#listener.tryAccept(); socket !== undefined; socket = this.#listener.tryAccept()) {
+    for (
+      let socket = this.#listener.tryAccept();
+      socket !== undefined;
+      socket = this.#listener.tryAccept()
+    ) {
       turnAway(socket, farewell);
     }
   }
@@ -253,8 +287,14 @@ function turnAway(socket: SeqpacketSocket, error: unknown): void {
   try {
     socket.trySend(encodeMessage(refusalOf(error)));
   } catch {
-    // It has hung up already: there is nobody to be told.
+    // The client has disconnected already.
   } finally {
     socket.close();
   }
+}
+
+function refusalOf(error: unknown): Refusal {
+  const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
+  const message = messageOf(error).slice(0, REFUSAL_LENGTH_MAX);
+  return { v: PEER_VERSION, ok: false, error: { code, message } };
 }

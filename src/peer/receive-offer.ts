@@ -1,34 +1,39 @@
-/** The consumer's side of an offer: waits until the producer is there, maps what it offers, and says when it has done with it. */
+/** The consumer's side of an offer: waits for the producer, maps the memory and acknowledges it. */
 import { resolve } from "node:path";
 import { Deadline } from "../base/deadline.js";
 import { defaults } from "../base/limits.js";
 import { acquireInAsync, releaseAll } from "../base/scope.js";
-import type { DeviceArray } from "../gpu/device-array.js";
+import type { DeviceArray } from "../gpu/arrays/device-array.js";
+import { closeFds } from "../os/foreign-fd.js";
 import { decodePeerMessage } from "../wire/codec.js";
 import { offeredSchema, PEER_VERSION } from "../wire/peer-messages.js";
 import { awaitListener } from "./await-listener.js";
 import { arrayOn, mapArrived } from "./map-arrived.js";
 import { checkAccess, checkGranted, type OpenSharedOptions } from "./open-shared.js";
-import { closeFds, type PeerLink } from "./peer-link.js";
-import { refusedBy } from "./refusal.js";
+import { type PeerLink, refusedBy } from "./peer-link.js";
 
 export class ReceivedOffer {
-  /** What was offered; of a buffer its bytes. Usable until `close()`, also when the producer has ended. */
+  /**
+   * The offered array. An offered buffer arrives as an array of its bytes. Usable until `close()`,
+   * even if the producer has ended.
+   */
   readonly array: DeviceArray;
   readonly #link: PeerLink;
   #acknowledged = false;
 
-  /** Made by `receiveOffer`; takes over both. */
+  /** Created by `receiveOffer`. Takes ownership of both. */
   constructor(array: DeviceArray, link: PeerLink) {
     this.array = array;
     this.#link = link;
-    // WHY: nothing is waited for any more, and what is mapped keeps no process alive either.
+    // No reply is expected any more, and mapped memory does not keep a process alive either.
     link.setReferenced(false);
   }
 
   /**
-   * Tells the producer that this consumer has done with it, once; the array stays usable.
-   * @throws PEER_GONE where the producer has ended or closed its offer, CLOSED
+   * Tells the producer that this consumer has finished with the memory. Later calls do nothing.
+   * The array stays usable.
+   * @throws PEER_GONE if the producer has ended or closed its offer
+   * @throws CLOSED
    */
   acknowledge(): void {
     if (this.#acknowledged) return;
@@ -46,18 +51,23 @@ export class ReceivedOffer {
 }
 
 /**
- * What is offered at the path, mapped without a copy. Waits for a producer that is not there yet, within the time limit.
- * @throws TIMEOUT where there is no socket, PEER_GONE where there is one that nobody listens on any more; READ_ONLY,
- * UNTRUSTED_PEER, INVALID_DESCRIPTOR, DEVICE_NOT_FOUND, ABORTED
+ * Maps the memory that is offered at the path, without a copy. Waits for the producer up to the
+ * time limit.
+ * @throws TIMEOUT if the path has no socket
+ * @throws PEER_GONE if the path has a socket file but its process has ended
+ * @throws READ_ONLY, UNTRUSTED_PEER, INVALID_DESCRIPTOR, DEVICE_NOT_FOUND, ABORTED
  * @example
  * using received = await receiveOffer("/tmp/frames.sock", { timeoutMs: 30_000 });
  * console.log(await received.array.read());
  * received.acknowledge();
  */
-export async function receiveOffer(socketPath: string, options: OpenSharedOptions = {}): Promise<ReceivedOffer> {
+export async function receiveOffer(
+  socketPath: string,
+  options: OpenSharedOptions = {},
+): Promise<ReceivedOffer> {
   const access = checkAccess(options);
   const path = resolve(socketPath);
-  const deadline = new Deadline(`receive what is offered at ${path}`, options, defaults.peerTimeoutMs);
+  const deadline = new Deadline(`receive the offer at ${path}`, options, defaults.peerTimeoutMs);
   return receive(path, deadline, { device: options.device, access });
 }
 

@@ -1,47 +1,68 @@
 /**
- * Where everything lies in the shared memory that orders a channel: the writer's words in one memory file, which others map for reading
- * alone, and the words of each reader in a page of its own. The data of the slots are in other memory. All numbers are little-endian;
- * a position counts slots from the first that was ever written, and lies in slot `position % slots`.
+ * The shared memory that orders a channel. The writer's words are in one memory file, which others
+ * map for reading only. Each reader has a page of its own. The slots' data is in other memory.
+ * All numbers are little-endian. A position counts slots from the first one ever written, and lies
+ * in slot `position % slots`.
  *
- * The control file, written by the writer (and by the hub when the writer is gone):
+ * The control file. The writer writes it. If the writer is gone, the hub does:
  *
- *   byte 0      4       8         12      16           20             24          32           40          44             48         52               56              64   128
- *   | "CIPC"   | "CHAN" | version | slots | readersMax | metaBytesMax | slotBytes | slotStride | headersAt | headerStride | whenFull | whenWriterGone | firstPosition | zero |   never changes
- *   128                                     192
- *   | published | unused                     |     positions below have a message or were passed over. For who comes: headers say it before, and so of one position more
- *   192         200       208               256
- *   | limit     | dropped | sequence | unused |    the writer may write positions below `limit` without looking at the readers again; `sequence` is that of the next message
- *   256         260      264                320
- *   | state     | epoch   | asleep | unused  |     `epoch` counts writers; `asleep` is odd while the writer waits for its bell
- *   320                                     832
- *   | expelled: a lease for each place       |     a reader whose words made no sense, which is no longer looked at
- *   1024                                    5120
- *   | 64 timelines, the one of `epoch % 64` is the writer's "ready": what its streams have finished; see base/timeline-line |
+ *   byte 0     4        8         12      16           20             24          32
+ *   | "CIPC"   | "CHAN" | version | slots | readersMax | metaBytesMax | slotBytes |
+ *   32           40          44             48         52               56              64     128
+ *   | slotStride | headersAt | headerStride | whenFull | whenWriterGone | firstPosition | zero |
+ *       Bytes 0 to 128 never change.
+ *   128                                      192
+ *   | published | unused                     |
+ *       For new readers. Positions below `published` have a message or were passed over. A header
+ *       is stored first, so headers can be one position ahead.
+ *   192         200       208                256
+ *   | limit     | dropped | sequence | unused |
+ *       The writer may write positions below `limit` without looking at the readers again.
+ *       `sequence` is the number of the next message.
+ *   256         260     264                  320
+ *   | state     | epoch | asleep | unused    |
+ *       `epoch` counts writers. `asleep` is odd while the writer waits for its bell.
+ *   320                                      832
+ *   | expelled: a lease for each seat        |
+ *       A reader whose words made no sense. The writer ignores it.
+ *   1024                                     5120
+ *   | 64 timelines                           |
+ *       Timeline `epoch % 64` is the writer's "ready": the work that its streams have finished. See
+ *       base/timeline-line.
  *   headersAt
- *   | the header of slot 0 | of slot 1 | ... |     `headerStride` bytes each
+ *   | the header of slot 0 | of slot 1 | ... |
+ *       Each header has `headerStride` bytes.
  *
- * The header of a slot, of the message that was committed there last:
+ * The header of a slot describes the last message that was committed in the slot:
  *
- *   byte 0     8          16            24           32        40      44      48          52     56           64         128
- *   | generation | sequence | timestampMs | byteLength | readyAt | epoch | flags | metaBytes | rank | passedOver | shape[8] | meta ... |
+ *   byte 0       8          16            24           32        40      44
+ *   | generation | sequence | timestampMs | byteLength | readyAt | epoch | flags |
+ *   48          52     56           64         128
+ *   | metaBytes | rank | passedOver | shape[8] | meta ... |
  *
- * The generation is the message's position plus one, and 0 before the first: its store is the commit. `passedOver` is the same of the last
- * position here that has no message, whose writer left the slot as it was. A reader looks at these two alone until one of them is what it
- * waits for. `timestampMs` is a float64, milliseconds since 1970; `readyAt` is the value of the writer's timeline from which on the data
- * are there, 0 where they are there at once.
+ * The generation is the message's position plus one, and 0 before the first. Its store is the
+ * commit. `passedOver` is the same for the last position of this slot without a message; its writer
+ * left the slot unchanged. A reader polls these two words. `timestampMs` is a float64 in
+ * milliseconds since 1970. `readyAt` is the value of the writer's timeline at which the data is
+ * ready, or 0 if it is ready at once.
  *
- * A reader's page, written by that reader (and by the hub before it has a reader and after it had one):
+ * A reader's page. Its reader writes it. Before and after the reader's time, the hub does:
  *
  *   byte 0   8       12     16                        64
- *   | lease  | state | mode | asleep | unused          |
+ *   | lease  | state | mode | asleep | unused         |
  *   64         72                                     128
- *   | released | gpuReleased | unused                  |   positions below are given back; the largest of them that streams give back
+ *   | released | gpuReleased | unused                 |
+ *       Positions below these are released. `gpuReleased` is the largest that streams release.
  *   128                                               192
- *   | claims[8]                                        |   where it may be overtaken: what it holds. c: position c - 1; -c: the same, until `done` is c
+ *   | claims[8]                                       |
+ *       The slots that a reader holds which may be overtaken. Value c claims position c - 1. Value
+ *       -c claims it until `done` reaches c.
  *   192        200                                    256
- *   | done: a timeline of what its streams have given back: value, final |
+ *   | done: value, final                              |
+ *       A timeline of the releases by the reader's streams.
  *   256        264                                    320
- *   | received | missed                                |   for those who look on
+ *   | received | missed                               |
+ *       Counters for observers.
  */
 
 import { LINE_BYTES } from "../base/timeline-line.js";
@@ -51,13 +72,13 @@ export const MAGIC = [0x43_50_49_43, 0x4e_41_48_43] as const;
 export const CHANNEL_VERSION = 1;
 
 export const PAGE_BYTES = 4096;
-/** Timelines of successive writers, so that what waits for an earlier one is not woken by a later one. */
+/** Successive writers use different timelines, so a wait for one is not ended by the next. */
 export const READY_LINES = 64;
-/** Slots that a reader holds at a time where it may be overtaken. */
+/** The most slots that a lossy reader holds at a time. */
 export const CLAIMS = 8;
-/** No position is beyond: numbers are exact up to here, and with a ring's length added. */
+/** The largest position. Numbers are exact up to here, also with a ring's length added. */
 export const POSITIONS_MAX = Number.MAX_SAFE_INTEGER - 2 ** 33;
-/** Axes of one message. */
+/** The most axes of one message. */
 export const RANK_MAX = 8;
 
 /** Byte offsets in the control file. */
@@ -126,20 +147,20 @@ export const page = {
   missed: 264,
 } as const;
 
-/** Of the control file: whether there is a writer, and what readers may expect. */
+/** Word in the control file: whether there is a writer, and what readers may expect. */
 export const writerStates = { none: 0, open: 1, closed: 2, gone: 3, awaited: 4 } as const;
 
-/** Of a reader's page. */
+/** Word in a reader's page. */
 export const readerStates = { none: 0, attached: 1, left: 2 } as const;
 
-export const readerModes = { waitedFor: 0, mayBeOvertaken: 1 } as const;
+export const readerModes = { waitedFor: 0, lossy: 1 } as const;
 
-/** What the writer does where no slot is free; the place in the list is the word in the control file. */
+/** What the writer does if no slot is free. The index is the word in the control file. */
 export const whenFullPolicies = ["wait", "drop-oldest", "drop-newest", "error"] as const;
 
 export type WhenFull = (typeof whenFullPolicies)[number];
 
-/** What becomes of a channel whose writer is gone; the place in the list is the word in the control file. */
+/** What becomes of a channel whose writer is gone. The index is the word in the control file. */
 export const whenWriterGonePolicies = ["end", "wait"] as const;
 
 export type WhenWriterGone = (typeof whenWriterGonePolicies)[number];
@@ -147,14 +168,14 @@ export type WhenWriterGone = (typeof whenWriterGonePolicies)[number];
 export interface ChannelFacts {
   readonly slots: number;
   readonly readersMax: number;
-  /** Of one message at most. */
+  /** The most bytes of one message. */
   readonly slotBytes: number;
   /** From the start of one slot to that of the next. */
   readonly slotStride: number;
   readonly metaBytesMax: number;
   readonly whenFull: WhenFull;
   readonly whenWriterGone: WhenWriterGone;
-  /** Of the first message; 0 but in tests. */
+  /** The position of the first message; only tests begin beyond 0. */
   readonly firstPosition: number;
 }
 
@@ -162,16 +183,19 @@ export function headerStrideOf(metaBytesMax: number): number {
   return header.meta + Math.ceil(metaBytesMax / LINE_BYTES) * LINE_BYTES;
 }
 
-export function controlByteLength({ slots, metaBytesMax }: Pick<ChannelFacts, "slots" | "metaBytesMax">): number {
+export function controlByteLength({
+  slots,
+  metaBytesMax,
+}: Pick<ChannelFacts, "slots" | "metaBytesMax">): number {
   return HEADERS_AT + slots * headerStrideOf(metaBytesMax);
 }
 
-/** Slots of memory behind a channel: where the newest is dropped there is one more, for what is dropped. */
+/** Slots of memory behind a channel. With "drop-newest" there is one more, for dropped messages. */
 export function memorySlots({ slots, whenFull }: Pick<ChannelFacts, "slots" | "whenFull">): number {
   return whenFull === "drop-newest" ? slots + 1 : slots;
 }
 
-/** How many positions a writer takes at a time when it has looked at the readers. */
+/** How many positions a writer reserves at each look at the readers. */
 export function windowOf(slots: number): number {
   return Math.max(1, slots >> 2);
 }

@@ -1,34 +1,28 @@
 /**
- * The control file of a channel: what never changes, written once and checked by whoever opens it, and the writer's words. Who may
- * change them is the writer alone; here is what they are, in writer and reader what they mean.
+ * The words of a channel's control file: the constant ones, and those that only the writer changes.
  */
 
 import { CudaIpcError } from "../base/errors.js";
 import { LINE_BYTES } from "../base/timeline-line.js";
 import {
-  CHANNEL_VERSION,
   type ChannelFacts,
   control,
-  controlByteLength,
+  flags,
   HEADERS_AT,
   header,
   headerStrideOf,
-  MAGIC,
-  POSITIONS_MAX,
   RANK_MAX,
   READY_LINES,
-  whenFullPolicies,
-  whenWriterGonePolicies,
   writerStates,
 } from "./channel-layout.js";
-import { GrowingWords, RingWords } from "./ring-words.js";
+import { GrowingWords, type RingWords } from "./ring-words.js";
 
 /** What a slot's header says of its message. */
 export interface MessageHeader {
   readonly sequence: number;
   readonly timestampMs: number;
   readonly byteLength: number;
-  /** The value of the writer's timeline from which on the data are there; 0 where they are. */
+  /** The value of the writer's timeline at which the data is ready; 0 if it is ready at once. */
   readonly readyAt: number;
   readonly epoch: number;
   readonly flags: number;
@@ -47,7 +41,8 @@ export class ControlWords {
   readonly #limit: GrowingWords;
   readonly #generations: GrowingWords;
 
-  private constructor(words: RingWords, facts: ChannelFacts) {
+  /** Use `createControlFile` or `openControlFile`. */
+  constructor(words: RingWords, facts: ChannelFacts) {
     this.#words = words;
     this.facts = facts;
     this.#headerStride = headerStrideOf(facts.metaBytesMax);
@@ -57,83 +52,21 @@ export class ControlWords {
     this.#generations = new GrowingWords(words, HEADERS_AT + header.generation, headers);
   }
 
-  /** Writes what never changes into zeroed memory, for a writer that is there. */
-  static create(buffer: ArrayBufferLike, facts: ChannelFacts): ControlWords {
-    const words = new RingWords(buffer, 0, controlByteLength(facts));
-    words.setWord32(control.version, CHANNEL_VERSION);
-    for (const name of ["slots", "readersMax", "metaBytesMax"] as const) words.setWord32(control[name], facts[name]);
-    for (const name of ["slotBytes", "slotStride", "firstPosition"] as const)
-      words.setCount(control[name], facts[name]);
-    words.setWord32(control.headersAt, HEADERS_AT);
-    words.setWord32(control.headerStride, headerStrideOf(facts.metaBytesMax));
-    words.setWord32(control.whenFull, whenFullPolicies.indexOf(facts.whenFull));
-    words.setWord32(control.whenWriterGone, whenWriterGonePolicies.indexOf(facts.whenWriterGone));
-    words.setCount(control.published, facts.firstPosition);
-    words.setCount(control.limit, facts.firstPosition);
-    words.store32(control.state, writerStates.open);
-    words.setWord32(control.magic, MAGIC[0]);
-    words.setWord32(control.magic + 4, MAGIC[1]);
-    return new ControlWords(words, facts);
-  }
-
-  /**
-   * The control file of another process.
-   * @param wanted what its descriptor says it is
-   * @throws PROTOCOL_MISMATCH for a layout of another version, INVALID_DESCRIPTOR for what is none, or not what is wanted
-   */
-  static open(
-    label: string,
-    buffer: ArrayBufferLike,
-    byteLength: number,
-    wanted: Omit<ChannelFacts, "firstPosition">,
-  ): ControlWords {
-    const refuse = (found: string) =>
-      new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open channel "${label}": its control file ${found}`);
-    if (byteLength < controlByteLength(wanted)) {
-      throw refuse(`has ${byteLength} bytes, wanted ${controlByteLength(wanted)}`);
-    }
-    const words = new RingWords(buffer, 0, controlByteLength(wanted));
-    if (words.word32(control.magic) !== MAGIC[0] || words.word32(control.magic + 4) !== MAGIC[1]) {
-      throw refuse('does not begin with "CIPCCHAN"');
-    }
-    const version = words.word32(control.version);
-    if (version !== CHANNEL_VERSION) {
-      const found = `its control file is of version ${version}, wanted ${CHANNEL_VERSION}`;
-      throw new CudaIpcError("PROTOCOL_MISMATCH", `Cannot open channel "${label}": ${found}`);
-    }
-    const facts: ChannelFacts = { ...wanted, firstPosition: words.count(control.firstPosition) };
-    const claims: readonly (readonly [string, unknown, unknown])[] = [
-      ["headersAt", words.word32(control.headersAt), HEADERS_AT],
-      ["headerStride", words.word32(control.headerStride), headerStrideOf(wanted.metaBytesMax)],
-      ["slots", words.word32(control.slots), wanted.slots],
-      ["readersMax", words.word32(control.readersMax), wanted.readersMax],
-      ["metaBytesMax", words.word32(control.metaBytesMax), wanted.metaBytesMax],
-      ["slotBytes", words.count(control.slotBytes), wanted.slotBytes],
-      ["slotStride", words.count(control.slotStride), wanted.slotStride],
-      ["whenFull", whenFullPolicies[words.word32(control.whenFull)], wanted.whenFull],
-      ["whenWriterGone", whenWriterGonePolicies[words.word32(control.whenWriterGone)], wanted.whenWriterGone],
-    ];
-    for (const [name, found, want] of claims) {
-      if (found !== want) throw refuse(`says ${name} is ${String(found)}, its descriptor ${String(want)}`);
-    }
-    if (facts.firstPosition > POSITIONS_MAX) throw refuse(`says firstPosition is ${facts.firstPosition}`);
-    return new ControlWords(words, facts);
-  }
-
-  /** Positions below have a message, or were passed over. */
+  /** All positions below have a message or were passed over. */
   get published(): number {
-    // SYNC: what was written of those messages is seen after this. Pairs with `publish`.
+    // SYNC: what was written of those messages is visible after this load. Pairs with `publish`.
     return this.#words.load(control.published);
   }
 
   publish(position: number): void {
-    // SYNC: after the header has said it. Pairs with the load in `published`.
+    // SYNC: after the header. Pairs with the load in `published`.
     this.#published.store(0, position);
   }
 
-  /** The writer may write positions below without looking at the readers again. */
+  /** The writer may write all positions below without another look at the readers. */
   get limit(): number {
-    // SYNC: after the claim (or attachment) of the reader that asks: one of the two sides sees the other. Pairs with `setLimit`.
+    // SYNC: after the reader's own claim or attachment, so at least one side sees the other. Pairs
+    // with `setLimit`.
     return this.#words.load(control.limit);
   }
 
@@ -160,11 +93,15 @@ export class ControlWords {
 
   /** @throws CHANNEL_CORRUPT */
   get state(): WriterState {
-    // SYNC: what the writer did before its end is seen after this. Pairs with the store in `setState`, and with the hub's write.
+    // SYNC: what the writer did before its end is visible after this load. Pairs with `setState`
+    // and with the hub's write.
     const found = this.#words.load32(control.state);
     const name = stateNames.find((name) => writerStates[name] === found);
     if (name === undefined)
-      throw new CudaIpcError("CHANNEL_CORRUPT", `The state of a channel is ${found}, which is none`);
+      throw new CudaIpcError(
+        "CHANNEL_CORRUPT",
+        `Cannot use a channel: its state is ${found}, which is unknown`,
+      );
     return name;
   }
 
@@ -172,7 +109,7 @@ export class ControlWords {
     this.#words.store32(control.state, writerStates[state]);
   }
 
-  /** Counts writers. */
+  /** The number of writers before this one. */
   get epoch(): number {
     return this.#words.word32(control.epoch);
   }
@@ -183,7 +120,8 @@ export class ControlWords {
 
   /** Odd while the writer waits for its bell. */
   get asleep(): number {
-    // SYNC: after what the reader gave back: either the writer sees that, or the reader sees that it sleeps. Pairs with `setAsleep`.
+    // SYNC: after the reader has given a slot back, so at least one side sees the other. Pairs with
+    // `setAsleep`.
     return this.#words.load32(control.asleep);
   }
 
@@ -192,59 +130,66 @@ export class ControlWords {
     this.#words.store32(control.asleep, count);
   }
 
-  /** The lease at this place whose words made no sense; 0 for none. */
-  expelled(place: number): number {
-    return this.#words.load(control.expelled + place * 8);
+  /** The lease in this seat that was expelled; 0 for none. */
+  expelled(seat: number): number {
+    return this.#words.load(control.expelled + seat * 8);
   }
 
-  /** As `expelled`, for one who asks all the time. */
-  isExpelled(place: number, lease: number): boolean {
-    return this.#words.load32(control.expelled + place * 8) === lease >>> 0 && this.expelled(place) === lease;
+  /** Compares like `expelled`, but faster in the usual case. */
+  isExpelled(seat: number, lease: number): boolean {
+    return (
+      this.#words.load32(control.expelled + seat * 8) === lease >>> 0 &&
+      this.expelled(seat) === lease
+    );
   }
 
-  setExpelled(place: number, lease: number): void {
-    this.#words.store(control.expelled + place * 8, lease);
+  setExpelled(seat: number, lease: number): void {
+    this.#words.store(control.expelled + seat * 8, lease);
   }
 
-  /** Where the timeline of this writer lies. */
+  /** The byte offset of the timeline of this writer. */
   readyOffset(epoch: number): number {
     return control.ready + (epoch % READY_LINES) * LINE_BYTES;
   }
 
-  /** Whether the message of this position is in its slot. */
+  /** The slot holds the message of this position. */
   isCommitted(slot: number, position: number): boolean {
-    // SYNC: what was written of the message before its commit is seen after this. Pairs with `commit`.
+    // SYNC: what was written of the message before its commit is visible after this. Pairs with
+    // `commit`.
     return this.#words.isAt(this.#at(slot) + header.generation, position + 1);
   }
 
-  /** Whether the writer passed this position over, which is of that slot. */
+  /** The writer passed over this position of the slot. */
   isPassedOver(slot: number, position: number): boolean {
     return this.#words.isAt(this.#at(slot) + header.passedOver, position + 1);
   }
 
-  /** Whether the writer has come to a position of this slot that is later. */
+  /** The writer has come to a later position of this slot. */
   isPast(slot: number, position: number): boolean {
     const at = this.#at(slot);
     const beyond = position + 1;
-    // WHY twice: the first is quick, and may mix two values.
-    if (this.#words.count(at + header.generation) <= beyond && this.#words.count(at + header.passedOver) <= beyond) {
+    // WHY twice: the first comparison is quick but may mix two values.
+    if (
+      this.#words.count(at + header.generation) <= beyond &&
+      this.#words.count(at + header.passedOver) <= beyond
+    ) {
       return false;
     }
     return this.generation(slot) > beyond || this.passedOver(slot) > beyond;
   }
 
-  /** The position of the message in a slot, plus one; 0 before the first. */
+  /** The position of the slot's message plus one; 0 before the first message. */
   generation(slot: number): number {
     return this.#words.load(this.#at(slot) + header.generation);
   }
 
-  /** The message at this position is complete. */
+  /** Marks the message of this position as complete. */
   commit(slot: number, position: number): void {
     // SYNC: header and data first. Pairs with the loads in `isCommitted` and `generation`.
     this.#generations.store(slot, position + 1);
   }
 
-  /** The position without a message that the slot came to last, plus one. */
+  /** The last position of the slot that was passed over, plus one. */
   passedOver(slot: number): number {
     return this.#words.load(this.#at(slot) + header.passedOver);
   }
@@ -253,9 +198,12 @@ export class ControlWords {
     this.#words.store(this.#at(slot) + header.passedOver, position + 1);
   }
 
-  /** Of the message in a slot, for one who asks afterwards whether it was there all the time. */
+  /**
+   * The sequence number in a slot, for a reader that checks afterwards whether it was overwritten.
+   */
   sequenceIn(slot: number): number {
-    // SYNC: before the load of the limit. Pairs with `setLimit`, which comes before the header is written.
+    // SYNC: before the load of the limit. Pairs with `setLimit`, which comes before the header is
+    // written.
     return this.#words.load(this.#at(slot) + header.sequence);
   }
 
@@ -285,7 +233,7 @@ export class ControlWords {
     words.setWord32(at + header.metaBytes, message.metaBytes);
   }
 
-  /** The flags alone, asked again of a message whose writer may have died meanwhile. */
+  /** The flags alone, read again for a message whose writer may have died meanwhile. */
   flags(slot: number): number {
     return this.#words.load32(this.#at(slot) + header.flags);
   }
@@ -294,20 +242,23 @@ export class ControlWords {
     this.#words.store32(this.#at(slot) + header.flags, flags);
   }
 
-  /** Of a message that has a shape of its own. Whoever reads it checks it against the bytes of the message. */
+  /** The shape of a message that has its own. The reader checks it against the message's bytes. */
   shape(slot: number): number[] {
     const at = this.#at(slot);
     const rank = Math.min(this.#words.word32(at + header.rank), RANK_MAX);
-    return Array.from({ length: rank }, (_, axis) => this.#words.count(at + header.shape + axis * 8));
+    return Array.from({ length: rank }, (_, axis) =>
+      this.#words.count(at + header.shape + axis * 8),
+    );
   }
 
   setShape(slot: number, shape: readonly number[]): void {
     const at = this.#at(slot);
     this.#words.setWord32(at + header.rank, shape.length);
-    for (const [axis, length] of shape.entries()) this.#words.setCount(at + header.shape + axis * 8, length);
+    for (const [axis, length] of shape.entries())
+      this.#words.setCount(at + header.shape + axis * 8, length);
   }
 
-  /** The meta bytes of a slot, in place. */
+  /** The meta bytes of a slot, without a copy. */
   meta(slot: number, byteLength: number): Uint8Array {
     const at = this.#at(slot) + header.meta;
     return this.#words.bytes.subarray(at, at + byteLength);
@@ -316,4 +267,25 @@ export class ControlWords {
   #at(slot: number): number {
     return HEADERS_AT + slot * this.#headerStride;
   }
+}
+
+const KNOWN_FLAGS = flags.json | flags.shaped | flags.lost;
+
+/** What makes no sense in a header that another process wrote; undefined if it is sound. */
+export function contradictionOf(
+  { byteLength, metaBytes, sequence, readyAt, flags: found }: MessageHeader,
+  { slotBytes, metaBytesMax }: ChannelFacts,
+  position: number,
+): string | undefined {
+  const isWrong =
+    byteLength > slotBytes ||
+    metaBytes > metaBytesMax ||
+    !Number.isSafeInteger(sequence) ||
+    readyAt > position + 1 ||
+    (found & ~KNOWN_FLAGS) !== 0;
+  if (!isWrong) return undefined;
+  return (
+    `message ${sequence} of ${byteLength} bytes, ready at ${readyAt}, ` +
+    `with ${metaBytes} of meta and flags ${found}`
+  );
 }

@@ -1,4 +1,4 @@
-/** A reader's page: its words, of which it alone writes all but the lease, and what the writer makes of them. */
+/** The words of a reader's page. The hub writes the lease, and the reader writes all the rest. */
 import { CLAIMS, PAGE_BYTES, page, readerModes, readerStates } from "./channel-layout.js";
 import { GrowingWords, RingWords } from "./ring-words.js";
 
@@ -11,23 +11,23 @@ export class PageWords {
     this.#released = new GrowingWords(this.#words, page.released, { count: 1, stride: 0 });
   }
 
-  /** Of the reader that has this place; 0 for none. Written by the hub. */
+  /** The lease of the reader in this seat; 0 for none. Written by the hub. */
   get lease(): number {
     return this.#words.load(page.lease);
   }
 
   get state(): number {
-    // SYNC: the words of a reader that is attached are seen after this. Pairs with `setState`.
+    // SYNC: the words of an attached reader are visible after this load. Pairs with `setState`.
     return this.#words.load32(page.state);
   }
 
   setState(state: keyof typeof readerStates): void {
-    // SYNC: its position first. Pairs with the load in `state`.
+    // SYNC: after its position. Pairs with the load in `state`.
     this.#words.store32(page.state, readerStates[state]);
   }
 
-  get mayBeOvertaken(): boolean {
-    return this.#words.load32(page.mode) === readerModes.mayBeOvertaken;
+  get lossy(): boolean {
+    return this.#words.load32(page.mode) === readerModes.lossy;
   }
 
   setMode(mode: keyof typeof readerModes): void {
@@ -36,7 +36,7 @@ export class PageWords {
 
   /** Odd while the reader waits for its bell. */
   get asleep(): number {
-    // SYNC: after a commit: either the reader sees the message, or the writer sees that it sleeps. Pairs with `setAsleep`.
+    // SYNC: after a commit, so at least one side sees the other. Pairs with `setAsleep`.
     return this.#words.load32(page.asleep);
   }
 
@@ -45,18 +45,22 @@ export class PageWords {
     this.#words.store32(page.asleep, count);
   }
 
-  /** Positions below are given back. */
+  /** All positions below are given back. */
   get released(): number {
-    // SYNC: the reader has done with the slots below. Pairs with `setReleased`.
+    // SYNC: the reader has finished with the slots below. Pairs with `setReleased`.
     return this.#words.load(page.released);
   }
 
   setReleased(position: number): void {
-    // SYNC: after the last read of the slot, and after `setGpuReleased`. Pairs with the load in `released`.
+    // SYNC: after the last read of the slot, and after `setGpuReleased`. Pairs with the load in
+    // `released`.
     this.#released.store(0, position);
   }
 
-  /** Positions below may be given back by streams, once `done` is there. Asked after `released`. */
+  /**
+   * Positions below may be given back by streams when `done` reaches them. Load it after
+   * `released`.
+   */
   get gpuReleased(): number {
     return this.#words.load(page.gpuReleased);
   }
@@ -65,18 +69,18 @@ export class PageWords {
     this.#words.store(page.gpuReleased, position);
   }
 
-  /** 0: free; c: position c - 1 is held; -c: the same until `done` is c. */
+  /** 0 if free; c if position c - 1 is held; -c if it is held until `done` is c. */
   claim(index: number): number {
     return this.#words.load(page.claims + index * 8);
   }
 
   setClaim(index: number, claim: number): void {
-    // SYNC: before the reader looks at the limit, and after its last read of the slot. Pairs with the load in `claim`, which comes after
-    // the store of the limit.
+    // SYNC: before the reader loads the limit, and after its last read of the slot. Pairs with the
+    // load in `claim`, which comes after the store of the limit.
     this.#words.store(page.claims + index * 8, claim);
   }
 
-  /** The value of the timeline of what streams have given back; beyond every position where the reader is gone. */
+  /** The value of the reader's timeline; beyond every position if the reader is gone. */
   get done(): number {
     return this.#words.load(page.done);
   }
@@ -98,7 +102,10 @@ export class PageWords {
     return this.#words.count(page.missed);
   }
 
-  /** Whether a claim stands for a message in this slot: of whatever position, since one can be held while the ring goes round. */
+  /**
+   * A claim holds the message in this slot. Its position does not matter: a slot can stay claimed
+   * while the ring goes round.
+   */
   holds(slot: number, slots: number): boolean {
     for (let index = 0; index < CLAIMS; index += 1) {
       const claim = this.claim(index);
@@ -108,7 +115,7 @@ export class PageWords {
     return false;
   }
 
-  /** The claims that stand until `done` is there. */
+  /** Calls back for the claims that stand until `done` reaches them. */
   pendingClaims(each: (value: number) => void): void {
     for (let index = 0; index < CLAIMS; index += 1) {
       const claim = this.claim(index);

@@ -1,46 +1,45 @@
 /**
- * A reader's side of a ring: where it begins, the next message, and giving slots back in any order. Never waits. What it reads of the
- * writer's words is checked before it is used.
+ * A reader's side of a ring: takes the next message and gives slots back in any order. Never waits.
+ * It checks the writer's words before it uses them.
  */
 import { CudaIpcError } from "../base/errors.js";
 import { CLAIMS, flags } from "./channel-layout.js";
-import type { ControlWords, MessageHeader } from "./control-words.js";
-import { contradictionOf } from "./header-check.js";
-import { HeldSlots, type ReleaseOrder, type TakenMessage } from "./held-slots.js";
+import { type ControlWords, contradictionOf } from "./control-words.js";
 import type { PageWords } from "./page-words.js";
-import { type ReadFrom, sequenceFrom, startPosition } from "./ring-start.js";
+import { attach, type ReadFrom } from "./ring-start.js";
+import { type SignalDone, type TakenMessage, TakenSlots } from "./taken-slots.js";
 
-export type { ReadFrom, ReleaseOrder, TakenMessage };
+export type { ReadFrom, SignalDone, TakenMessage };
 
 export interface RingReaderOptions {
   readonly label: string;
-  readonly place: number;
+  readonly seat: number;
   readonly lease: number;
   readonly from: ReadFrom;
-  readonly mayBeOvertaken: boolean;
+  readonly lossy: boolean;
   /** Wakes the writer. */
   readonly ring: () => void;
 }
 
 export class RingReader {
-  readonly mayBeOvertaken: boolean;
+  readonly lossy: boolean;
   readonly #label: string;
   readonly #control: ControlWords;
   readonly #page: PageWords;
-  readonly #place: number;
+  readonly #seat: number;
   readonly #lease: number;
   readonly #slots: number;
-  readonly #held: HeldSlots;
+  readonly #taken: TakenSlots;
   #next: number;
   #slot: number;
-  /** Of the message that comes next if none is lost; undefined before the first where none can be lost or nothing says it. */
+  /** The sequence number of the next message if none is lost; undefined if it is not known. */
   #sequence: number | undefined;
-  /** Messages that were lost since the last that was taken. */
+  /** Messages that were lost since the last one that was taken. */
   #gap = 0;
   #received = 0;
   #missed = 0;
   readonly #ring: () => void;
-  /** The count of the writer's sleeps for which its bell was rung. */
+  /** The writer's sleep count at the last ring of its bell. */
   #rung = 0;
 
   /** Attaches to a page that the hub has prepared for this lease. */
@@ -48,12 +47,12 @@ export class RingReader {
     this.#label = options.label;
     this.#control = control;
     this.#page = page;
-    this.#held = new HeldSlots(page);
-    this.#place = options.place;
+    this.#taken = new TakenSlots(page);
+    this.#seat = options.seat;
     this.#lease = options.lease;
     this.#ring = options.ring;
     this.#slots = control.facts.slots;
-    this.mayBeOvertaken = options.mayBeOvertaken || control.facts.whenFull === "drop-oldest";
+    this.lossy = options.lossy || control.facts.whenFull === "drop-oldest";
     this.#next = control.published;
     this.#next = this.#attach(options.from);
     this.#slot = this.#next % this.#slots;
@@ -74,17 +73,17 @@ export class RingReader {
   }
 
   get heldCount(): number {
-    return this.#held.size;
+    return this.#taken.size;
   }
 
-  /** Whether a slot could be held beside those that are. */
+  /** A lossy reader can hold at most `CLAIMS` slots. */
   get mayHoldMore(): boolean {
-    return !this.mayBeOvertaken || this.#held.freeClaim() >= 0;
+    return !this.lossy || this.#taken.freeClaim() >= 0;
   }
 
   /**
-   * The next message, which is held until it is given back; undefined where there is none yet.
-   * @throws CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED where it holds too many
+   * Takes the next message and holds it until `release`. Returns undefined if there is none yet.
+   * @throws CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if it holds too many slots
    */
   tryTake(): TakenMessage | undefined {
     for (;;) {
@@ -93,42 +92,54 @@ export class RingReader {
         return undefined;
       }
       const position = this.#next;
-      const claim = this.mayBeOvertaken ? this.#claim(position) : -1;
+      const claim = this.lossy ? this.#claim(position) : -1;
       if (this.#next !== position) continue;
       if (this.#control.isCommitted(this.#slot, position)) {
         const taken = this.#take(position, claim);
         if (taken !== undefined) return taken;
       } else if (this.#isPassedOver()) this.#passOver(claim);
-      else this.#refuse(`slot ${this.#slot} is of ${this.#control.generation(this.#slot)}, wanted ${position + 1}`);
+      else
+        this.#refuse(
+          `slot ${this.#slot} is of ${this.#control.generation(this.#slot)}, ` +
+            `wanted ${position + 1}`,
+        );
     }
   }
 
-  /** Whether the writer has come to the next position. */
+  /** The writer has committed or passed over the next position. */
   get hasNext(): boolean {
     const control = this.#control;
     const slot = this.#slot;
     const next = this.#next;
-    return control.isCommitted(slot, next) || control.isPassedOver(slot, next) || control.isPast(slot, next);
+    return (
+      control.isCommitted(slot, next) ||
+      control.isPassedOver(slot, next) ||
+      control.isPast(slot, next)
+    );
   }
 
   /**
-   * Gives a slot back: at once, or when a stream gets there. Slots that streams give back are given back in the order of their positions.
-   * @throws CLOSED where it was given back before
+   * Gives a slot back: at once, or with `signal` when a stream gets there. Streams give slots back
+   * in the order of their positions.
+   * @throws CLOSED if it was given back before
    */
-  release(taken: TakenMessage, order?: ReleaseOrder): void {
-    if (!this.#held.release(taken, order)) {
-      throw new CudaIpcError("CLOSED", `Cannot release a slot of channel "${this.#label}": it was released`);
+  release(taken: TakenMessage, signal?: SignalDone): void {
+    if (!this.#taken.release(taken, signal)) {
+      throw new CudaIpcError(
+        "CLOSED",
+        `Cannot release a slot of channel "${this.#label}": it was released`,
+      );
     }
     this.#giveBack();
   }
 
-  /** Tries again what a stream refused to give back, and what came after. @throws as that stream */
-  giveBackOwed(): void {
-    this.#held.giveBack();
+  /** Retries what a stream refused to give back. @throws what the stream throws */
+  retryGiveBack(): void {
+    this.#taken.giveBack();
     this.#giveBack();
   }
 
-  /** The message was never there for this reader: its writer died before the GPU had finished it. */
+  /** Counts a taken message as lost: its writer died before the GPU had finished it. */
   lose(taken: TakenMessage): void {
     this.release(taken);
     this.#received -= 1;
@@ -137,16 +148,20 @@ export class RingReader {
     this.#page.setCounts(this.#received, this.#missed);
   }
 
-  /** Asks whether the writer has turned this reader away. @throws READER_EXPELLED */
+  /** @throws READER_EXPELLED if the writer has expelled this reader */
   checkExpelled(): void {
-    if (!this.#control.isExpelled(this.#place, this.#lease)) return;
+    if (!this.#control.isExpelled(this.#seat, this.#lease)) return;
     throw new CudaIpcError(
       "READER_EXPELLED",
-      `Cannot read channel "${this.#label}": its writer found words in this reader's page that make no sense`,
+      `Cannot read channel "${this.#label}": ` +
+        "its writer found words in this reader's page that make no sense",
     );
   }
 
-  /** From here on the writer rings when there is a message. The caller looks once more before it sleeps, and calls `wakeUp` after it. */
+  /**
+   * From here on the writer rings for each message. Check `hasNext` once more before you sleep, and
+   * call `wakeUp` afterwards.
+   */
   fallAsleep(): void {
     this.#page.setAsleep(this.#page.asleep | 1);
   }
@@ -156,51 +171,37 @@ export class RingReader {
     if ((asleep & 1) === 1) this.#page.setAsleep(asleep + 1);
   }
 
-  /** What streams are still to give back once older slots are is signalled now: nothing more is given back here. */
-  signalOwed(): void {
-    this.#held.signalOwed();
+  /** Has the streams of all released slots signal now. Nothing more is given back after this. */
+  signalReleased(): void {
+    this.#taken.signalReleased();
   }
 
-  /** Nothing is held any more, and the writer looks at this place no longer. */
+  /** Gives all slots back and leaves the seat. */
   detach(): void {
-    this.#held.clear();
+    this.#taken.clear();
     this.#page.setState("left");
     this.#wakeWriter();
   }
 
   #attach(from: ReadFrom): number {
-    const page = this.#page;
-    const published = this.#next;
     const { firstPosition } = this.#control.facts;
-    if (published < firstPosition) this.#refuse(`${published} positions are published, the first was ${firstPosition}`);
-    const askOldest = () => this.#oldest();
-    const begin = startPosition(this.#control, from, published, askOldest);
-    let position = begin;
-    page.setAsleep((page.asleep + 1) & ~1);
-    page.setMode(this.mayBeOvertaken ? "mayBeOvertaken" : "waitedFor");
-    page.setDone(position);
-    page.setReleased(position);
-    page.setState("attached");
-    // WHY again: the writer may have gone on before it could see this reader.
-    let oldest = this.#oldest();
-    do {
-      if (position < oldest) {
-        position = oldest;
-        page.setDone(position);
-        page.setReleased(position);
-      }
-      // WHY not where it is waited for: it loses nothing before its first message.
-      if (this.mayBeOvertaken) this.#sequence = sequenceFrom(this.#control, position, askOldest);
-      oldest = this.#oldest();
-    } while (position < oldest);
-    // WHY: a writer that saw it further behind may have gone to sleep for want of room.
-    if (position !== begin) this.#wakeWriter();
-    const sequence = this.#sequence ?? 0;
-    if (sequence < 0 || sequence > position - firstPosition) this.#refuse(`message ${sequence} comes at ${position}`);
-    return position;
+    const published = this.#next;
+    if (published < firstPosition)
+      this.#refuse(`${published} positions are published, the first was ${firstPosition}`);
+    const oldest = () => this.#oldest();
+    const { lossy } = this;
+    const options = { from, lossy, published, oldest };
+    const start = attach(this.#control, this.#page, options);
+    // A writer that saw this reader further behind may sleep for want of a free slot.
+    if (start.hasMoved) this.#wakeWriter();
+    this.#sequence = start.sequence;
+    const sequence = start.sequence ?? 0;
+    if (sequence < 0 || sequence > start.position - firstPosition)
+      this.#refuse(`message ${sequence} comes at ${start.position}`);
+    return start.position;
   }
 
-  /** What the writer does not yet go over. Asked after what is published was, which is no further than the limit then. */
+  /** The oldest position that the writer does not overwrite yet. Load `published` before this. */
   #oldest(): number {
     const { limit } = this.#control;
     if (!Number.isSafeInteger(limit) || limit < this.#next) {
@@ -209,24 +210,26 @@ export class RingReader {
     return Math.max(this.#control.facts.firstPosition, limit - this.#slots);
   }
 
-  /** The claim on this position; where it was overtaken, `#next` has moved on. */
+  /** Claims this position. If the writer was faster, `#next` has moved on and -1 is returned. */
   #claim(position: number): number {
-    const claim = this.#held.freeClaim();
+    const claim = this.#taken.freeClaim();
     if (claim < 0) {
       throw new CudaIpcError(
         "LIMIT_EXCEEDED",
-        `Cannot take a message of channel "${this.#label}": ${CLAIMS} slots are held, the most where a reader may be overtaken`,
+        `Cannot take a message of channel "${this.#label}": it holds ${CLAIMS} slots, ` +
+          "the most with lossy",
       );
     }
     this.#page.setClaim(claim, position + 1);
     const oldest = this.#oldest();
     if (position >= oldest) return claim;
     this.#page.setClaim(claim, 0);
-    // WHY: the writer may have seen the claim, and gone to sleep for want of room.
+    // The writer may have seen the claim and gone to sleep for want of a free slot.
     this.#wakeWriter();
-    // WHY after the limit, which is no further than a ring's length beyond.
+    // Load `published` after the limit, which is at most one ring's length beyond it.
     const { published } = this.#control;
-    if (oldest > published) this.#refuse(`the limit is ${oldest + this.#slots}, ${published} positions are published`);
+    if (oldest > published)
+      this.#refuse(`the limit is ${oldest + this.#slots}, ${published} positions are published`);
     this.#moveTo(oldest);
     return -1;
   }
@@ -234,7 +237,8 @@ export class RingReader {
   #take(position: number, claim: number): TakenMessage | undefined {
     const slot = this.#slot;
     const header = this.#control.header(slot);
-    this.#check(header);
+    const contradiction = contradictionOf(header, this.#control.facts, position);
+    if (contradiction !== undefined) this.#refuse(`slot ${slot} claims ${contradiction}`);
     const { sequence } = header;
     const gap = this.#sequence === undefined ? 0 : sequence - this.#sequence;
     if (gap < 0) this.#refuse(`message ${sequence} comes after ${Number(this.#sequence) - 1}`);
@@ -251,21 +255,17 @@ export class RingReader {
     this.#moveTo(position + 1);
     const missed = this.#gap;
     this.#gap = 0;
-    return this.#held.add(header, { position, slot, missed, claim });
+    return this.#taken.add(header, { position, slot, missed, claim });
   }
 
-  #check(header: MessageHeader): void {
-    const found = contradictionOf(header, this.#control.facts, this.#next);
-    if (found !== undefined) this.#refuse(`slot ${this.#slot} claims ${found}`);
-  }
-
-  /** Of the next position, which the writer has come to, and where there is no message. */
+  /** The next position, to which the writer has come, has no message. */
   #isPassedOver(): boolean {
     const control = this.#control;
     if (control.isPassedOver(this.#slot, this.#next)) return true;
-    // WHY: a lap later the writer goes past what this reader has claimed. WHY not beyond the limit: there it cannot have come, and going on
-    // would take until the end of the numbers.
-    return this.mayBeOvertaken && control.passedOver(this.#slot) > this.#next && this.#next < control.limit;
+    // A lap later the writer passes over the slot that this reader has claimed.
+    // WHY only below the limit: the writer cannot be beyond it, and following a wrong word would
+    // take until the end of the numbers.
+    return this.lossy && control.passedOver(this.#slot) > this.#next && this.#next < control.limit;
   }
 
   #passOver(claim: number): void {
@@ -275,19 +275,19 @@ export class RingReader {
   }
 
   #moveTo(position: number): void {
-    this.#slot =
-      position === this.#next + 1 ? (this.#slot + 1 === this.#slots ? 0 : this.#slot + 1) : position % this.#slots;
+    if (position !== this.#next + 1) this.#slot = position % this.#slots;
+    else this.#slot = this.#slot + 1 === this.#slots ? 0 : this.#slot + 1;
     this.#next = position;
   }
 
-  /** Tells the writer how far all is given back. */
+  /** Tells the writer up to where all is given back. */
   #giveBack(): void {
     this.#page.setCounts(this.#received, this.#missed);
-    this.#page.setReleased(this.#held.oldest ?? this.#next);
+    this.#page.setReleased(this.#taken.oldest ?? this.#next);
     this.#wakeWriter();
   }
 
-  /** Once for each of its sleeps. */
+  /** Rings once for each sleep of the writer. */
   #wakeWriter(): void {
     const { asleep } = this.#control;
     if ((asleep & 1) === 0 || asleep === this.#rung) return;
@@ -295,7 +295,7 @@ export class RingReader {
     this.#ring();
   }
 
-  /** The writer's words make no sense; or it goes over what this reader counts on, since it has turned it away. */
+  /** An expelled reader is overwritten, so its expulsion is the better explanation. */
   #refuse(found: string): never {
     this.checkExpelled();
     throw new CudaIpcError("CHANNEL_CORRUPT", `Cannot read channel "${this.#label}": ${found}`);

@@ -1,37 +1,92 @@
-/** Where a reader begins, and which message it expects there, so that what it loses before its first one is counted too. */
+/** Attaches a reader to a ring: where it begins, and which message it expects there. */
 import type { ControlWords } from "./control-words.js";
+import type { PageWords } from "./page-words.js";
 
 export type ReadFrom = "latest" | "oldest" | "next";
 
-/** Asks for the oldest position that the writer does not yet go over. */
+/** Returns the oldest position that the writer does not overwrite yet. */
 type Oldest = () => number;
 
-/** Not older than what is still there when it is asked. */
-export function startPosition(control: ControlWords, from: ReadFrom, published: number, oldest: Oldest): number {
+export interface AttachOptions {
+  readonly from: ReadFrom;
+  readonly lossy: boolean;
+  /** `published` as it was before the attachment. */
+  readonly published: number;
+  readonly oldest: Oldest;
+}
+
+export interface RingStart {
+  /** Where the reader begins. */
+  readonly position: number;
+  /** The sequence number it expects there; undefined if none can be lost or none is known. */
+  readonly sequence: number | undefined;
+  /** The reader moved on after the writer could see it. */
+  readonly hasMoved: boolean;
+}
+
+/** Announces the reader in its page. From then on the writer waits for it, or sees its claims. */
+export function attach(
+  control: ControlWords,
+  page: PageWords,
+  { from, lossy, published, oldest: findOldest }: AttachOptions,
+): RingStart {
+  const begin = startPosition(control, from, published, findOldest);
+  let position = begin;
+  let sequence: number | undefined;
+  page.setAsleep((page.asleep + 1) & ~1);
+  page.setMode(lossy ? "lossy" : "waitedFor");
+  page.setDone(position);
+  page.setReleased(position);
+  page.setState("attached");
+  // The writer may have gone on before it could see this reader, so look again.
+  let oldest = findOldest();
+  do {
+    if (position < oldest) {
+      position = oldest;
+      page.setDone(position);
+      page.setReleased(position);
+    }
+    // A reader that the writer waits for loses nothing before its first message.
+    if (lossy) sequence = sequenceFrom(control, position, findOldest);
+    oldest = findOldest();
+  } while (position < oldest);
+  return { position, sequence, hasMoved: position !== begin };
+}
+
+/** Never older than what the writer still keeps at the moment of the call. */
+function startPosition(
+  control: ControlWords,
+  from: ReadFrom,
+  published: number,
+  oldest: Oldest,
+): number {
   const { slots } = control.facts;
   if (from === "next") return Math.max(published, oldest());
   if (from === "oldest") return Math.max(published - slots, oldest());
   let position = published - 1;
-  while (position >= oldest() && control.generation(position % slots) !== position + 1) position -= 1;
+  while (position >= oldest() && control.generation(position % slots) !== position + 1)
+    position -= 1;
   const still = oldest();
   return position < still ? Math.max(published, still) : position;
 }
 
 /**
- * The sequence number of the message at this position, or of the next after it where it has none: from the first message there is from
- * here on, or else the last before. Undefined where no message that the writer does not yet go over says it; and where the writer has
- * come to go over the position itself.
+ * The sequence number of the next message at or after this position. The first message from here on
+ * says it, or else the last one before. Returns undefined if no kept message says it, or if the
+ * writer overwrites the position itself.
  */
-export function sequenceFrom(control: ControlWords, position: number, oldest: Oldest): number | undefined {
+function sequenceFrom(control: ControlWords, position: number, oldest: Oldest): number | undefined {
   if (position === control.facts.firstPosition) return 0;
   for (;;) {
     const { published } = control;
     const found = nearest(control, position, oldest(), published);
-    // SYNC: asked after the headers were read: the writer moves its limit before it writes there. Pairs with `setLimit`.
+    // SYNC: after the headers. The writer moves its limit before it writes a header. Pairs with
+    // `setLimit`.
     const now = oldest();
     if (position < now) return undefined;
-    // WHY again: what was looked at is gone, or a message has come.
-    if (found === undefined ? control.published === published : found.position >= now) return found?.sequence;
+    // Try again if the message that says it was overwritten, or if a message has come meanwhile.
+    if (found === undefined ? control.published === published : found.position >= now)
+      return found?.sequence;
   }
 }
 
@@ -41,10 +96,15 @@ interface Found {
   readonly sequence: number;
 }
 
-function nearest(control: ControlWords, position: number, oldest: number, published: number): Found | undefined {
+function nearest(
+  control: ControlWords,
+  position: number,
+  oldest: number,
+  published: number,
+): Found | undefined {
   const { slots } = control.facts;
   const isThere = (at: number) => control.generation(at % slots) === at + 1;
-  // WHY not beyond what is published: there the header may be seen in part.
+  // Beyond `published` a header may be half written.
   const end = Math.min(published, position + slots);
   for (let at = position; at < end; at += 1) {
     if (isThere(at)) return { position: at, sequence: control.sequenceIn(at % slots) };

@@ -1,6 +1,7 @@
 /**
- * The words of one shared file, of each size that a channel has. What orders the two sides goes by `load` and `store`, which are
- * sequentially consistent; the rest is plain memory, written before such a store and read after such a load.
+ * The words of one shared file, of each size that a channel has. `load` and `store` are
+ * sequentially consistent and order the two sides. All other words are plain memory: written before
+ * such a store and read after such a load.
  */
 const HIGH = 2 ** 32;
 
@@ -21,7 +22,7 @@ export class RingWords {
     return this.bytes.byteLength;
   }
 
-  /** A 64-bit word. What is beyond 2^53 comes out rounded, and so beyond everything that a channel counts to. */
+  /** Loads a 64-bit word. A value beyond 2^53 is rounded, and still beyond every valid position. */
   load(byteOffset: number): number {
     return Number(Atomics.load(this.#words, byteOffset >> 3));
   }
@@ -31,12 +32,15 @@ export class RingWords {
   }
 
   /**
-   * Whether a word that only grows has this value. WHY half of it in order, and half behind: a bigint takes longer, and whoever sees the
-   * lower half sees the upper half that belongs to it.
+   * Compares a word that only grows with a value. Loads its lower half in order and its upper half
+   * plainly, because a bigint takes longer. A reader that sees the lower half sees its upper half.
    */
   isAt(byteOffset: number, value: number): boolean {
     const index = byteOffset >> 2;
-    return Atomics.load(this.#halves, index) === value >>> 0 && this.#halves[index + 1] === upperHalf(value);
+    return (
+      Atomics.load(this.#halves, index) === value >>> 0 &&
+      this.#halves[index + 1] === upperHalf(value)
+    );
   }
 
   load32(byteOffset: number): number {
@@ -47,7 +51,7 @@ export class RingWords {
     Atomics.store(this.#halves, byteOffset >> 2, value);
   }
 
-  /** A 64-bit word of plain memory, from 0. */
+  /** An unsigned 64-bit word of plain memory. */
   count(byteOffset: number): number {
     const index = byteOffset >> 2;
     return (this.#halves[index] as number) + (this.#halves[index + 1] as number) * HIGH;
@@ -55,7 +59,7 @@ export class RingWords {
 
   setCount(byteOffset: number, value: number): void {
     const index = byteOffset >> 2;
-    // WHY no modulo: a Uint32Array keeps the lowest 32 bits of what it is given.
+    // A Uint32Array keeps the lowest 32 bits, so no modulo is needed.
     this.#halves[index] = value;
     this.#halves[index + 1] = value / HIGH;
   }
@@ -78,9 +82,10 @@ export class RingWords {
 }
 
 /**
- * Words that only grow, of the one who alone stores them. WHY not `store` each time: the word would have to be made a bigint, which takes
- * longer than the store, where most of the time its lower half alone changes. WHY the upper halves are remembered and not read: others look
- * at the words all the time, and a load would fetch them twice.
+ * Words that only grow and have one writer. Mostly only the lower half changes, and storing it
+ * alone is faster than making a bigint.
+ * WHY the upper halves are remembered: a load would fetch the cache line from the process that
+ * reads it.
  */
 export class GrowingWords {
   readonly #words: RingWords;
@@ -88,7 +93,7 @@ export class GrowingWords {
   readonly #stride: number;
   readonly #highs: Int32Array;
 
-  /** @param stride from one of the words to the next */
+  /** @param stride bytes from one word to the next */
   constructor(
     words: RingWords,
     byteOffset: number,
@@ -100,7 +105,7 @@ export class GrowingWords {
     this.#highs = new Int32Array(count).fill(-1);
   }
 
-  /** Whoever loads the word sees the value before or this one. */
+  /** A concurrent load sees the old value or this one. */
   store(index: number, value: number): void {
     const byteOffset = this.#byteOffset + index * this.#stride;
     const high = upperHalf(value);
@@ -110,7 +115,7 @@ export class GrowingWords {
   }
 }
 
-/** Of a number up to 2^53. */
+/** For numbers up to 2^53. */
 function upperHalf(value: number): number {
   return (value / HIGH) | 0;
 }

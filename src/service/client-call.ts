@@ -1,13 +1,24 @@
-/** One request of a client on one link: what it is made of, what has become of it, and whether anybody still waits for it. */
+/**
+ * One request of a client on one link: its content, its outcome, and whether the caller still
+ * waits.
+ */
 import type { DType } from "../array/dtype.js";
+import { CudaIpcError } from "../base/errors.js";
 import type { Meta } from "../channel/message-meta.js";
+import type { ReceivedEnvelope } from "./envelope.js";
 import type { ServiceMessage, SlotToFill } from "./service-message.js";
 
-/** Fills a request. Called anew for each worker that the request goes to. The signal is aborted where nobody waits for it any more. */
-export type FillRequest<D extends DType = DType> = (slot: SlotToFill<D>, signal: AbortSignal) => void | Promise<void>;
+/**
+ * Writes a request into its slot. It runs again for each worker that the request is sent to. The
+ * signal aborts when the caller no longer waits.
+ */
+export type FillRequest<D extends DType = DType> = (
+  slot: SlotToFill<D>,
+  signal: AbortSignal,
+) => void | Promise<void>;
 
 export interface Ask<D extends DType = DType> {
-  /** Undefined for a request that has no data, and meta alone. */
+  /** Undefined for a request without data, which has only meta. */
   readonly fill: FillRequest<D> | undefined;
   readonly meta: Meta | undefined;
   readonly shape: readonly number[] | undefined;
@@ -17,11 +28,11 @@ export interface Ask<D extends DType = DType> {
 export type Outcome =
   | { readonly kind: "reply"; readonly reply: ServiceMessage }
   | { readonly kind: "failed"; readonly report: unknown }
-  /** It was not begun, and another worker may take it. */
+  /** The worker did not begin it. Another worker may take it. */
   | { readonly kind: "elsewhere" }
-  /** The worker gave it up since its deadline had passed. */
+  /** The worker dropped it because its deadline had passed. */
   | { readonly kind: "dropped" }
-  /** The worker was gone before it had answered. */
+  /** The worker ended before it answered. */
   | { readonly kind: "gone"; readonly cause: unknown };
 
 export class Call {
@@ -41,7 +52,7 @@ export class Call {
     });
   }
 
-  /** Aborted where nobody waits for it any more. */
+  /** Aborted when the caller no longer waits. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -61,4 +72,29 @@ export class Call {
   fail(error: unknown): void {
     this.#reject(error);
   }
+}
+
+export function reportOf(message: ServiceMessage): unknown {
+  try {
+    return message.json;
+  } catch {
+    // The request failed, even if the report cannot be read.
+    return undefined;
+  }
+}
+
+/** @throws CHANNEL_CORRUPT */
+export function outcomeOf(label: string, kind: ReceivedEnvelope["kind"], report: unknown): Outcome {
+  if (kind === "failed") return { kind, report };
+  if (kind === "refused") return { kind: "elsewhere" };
+  if (kind === "dropped" || kind === "reply") return { kind: "dropped" };
+  const cause = new CudaIpcError(
+    "PEER_GONE",
+    `Cannot wait for worker "${label}": it was closed before it finished`,
+  );
+  if (kind === "abandoned") return { kind: "gone", cause };
+  throw new CudaIpcError(
+    "CHANNEL_CORRUPT",
+    `Cannot accept a reply of worker "${label}": its kind is "${kind}"`,
+  );
 }

@@ -1,23 +1,24 @@
 /**
- * A client's side of one link: sends requests to one worker, one slot at a time, and hears what becomes of them. It ends when the worker
- * closes its side or dies; replies that are held stay as they are until they are released.
+ * A client's side of one link. It sends requests to one worker, one slot at a time, and receives
+ * their outcomes. The link ends when the worker closes its side or dies. Replies that are held stay
+ * valid until they are released.
  */
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
+import { defaults } from "../base/limits.js";
 import { releaseAll } from "../base/scope.js";
 import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { LoanedSlot } from "../channel/loaned-slot.js";
 import type { ReceivedSlot } from "../channel/received-slot.js";
 import type { Hub } from "../client/hub.js";
-import type { Stream } from "../gpu/stream.js";
-import { type Ask, Call, type Outcome } from "./client-call.js";
-import { Arrived, encodeEnvelope, monotonicMicros } from "./envelope.js";
+import type { Stream } from "../gpu/order/stream.js";
+import { type Ask, Call, type Outcome, outcomeOf, reportOf } from "./client-call.js";
+import { encodeEnvelope, monotonicMicros, ReceivedEnvelope } from "./envelope.js";
 import { LinkWindow } from "./link-window.js";
 import type { ServiceFacts } from "./service-facts.js";
 import { ServiceMessage, SlotToFill } from "./service-message.js";
 import { Turns } from "./turns.js";
-import { processOf } from "./worker-process.js";
 
 export interface ClientChannels {
   readonly worker: string;
@@ -28,10 +29,10 @@ export interface ClientChannels {
 }
 
 export interface ClientLinkEvents {
-  /** It may take requests that it could not take before. */
+  /** The link may now accept requests that it had to refuse before. */
   onRoom(): void;
   onEnd(link: ClientLink): void;
-  /** It has ended, and no reply of it is held any more. */
+  /** The link has ended, and no reply of it is held any more. */
   onSettled(link: ClientLink): void;
 }
 
@@ -42,14 +43,14 @@ export class ClientLink {
   readonly #window: LinkWindow;
   readonly #turns = new Turns();
   readonly #ended = new AbortController();
-  /** Committed, and somebody waits for them. */
+  /** Committed requests whose callers still wait. */
   readonly #calls = new Map<number, Call>();
   readonly #cancelled: number[] = [];
-  /** Being filled: one at a time. */
+  /** The request that is being filled. There is one at a time. */
   #filling: Call | undefined;
   #lastNumber = 0;
   #process: string | undefined;
-  /** The worker takes nothing any more. */
+  /** The worker accepts no more requests. */
   #isLeaving = false;
 
   /** Takes over both channels. */
@@ -64,12 +65,12 @@ export class ClientLink {
     return !this.#ended.signal.aborted;
   }
 
-  /** What its worker has to do for this client. */
+  /** Requests of this client that the worker has yet to answer. */
   get load(): number {
     return this.#window.underWay + (this.#turns.areFree ? 0 : 1);
   }
 
-  /** Its worker for errors: the process if the hub says so at once, or else what it is called. */
+  /** The worker for errors: its process if the hub says so at once, otherwise its id. */
   async workerWords(hub: Hub): Promise<string> {
     this.#process ??= await processOf(hub, this.#channels.replies.label);
     return this.#process ?? this.worker;
@@ -79,7 +80,7 @@ export class ClientLink {
     return this.open && !this.#isLeaving && this.#turns.areFree && this.#window.canSend;
   }
 
-  /** Puts the room for one request by: for `send`, or to be given back. */
+  /** Reserves room for one request. Call `send` or `giveBack` afterwards. */
   reserve(): void {
     this.#turns.tryTake();
   }
@@ -89,8 +90,8 @@ export class ClientLink {
   }
 
   /**
-   * Sends a request, for which room was put by, and waits for what becomes of it.
-   * @throws TIMEOUT, ABORTED, CLOSED where the client was closed, and what its filling throws
+   * Sends a request, for which room was reserved, and waits for its outcome.
+   * @throws TIMEOUT, ABORTED, CLOSED if the client was closed, and what the callback throws
    */
   send(ask: Ask, deadline: Deadline): Promise<Outcome> {
     this.#lastNumber += 1;
@@ -99,14 +100,15 @@ export class ClientLink {
     return deadline.race(call.outcome, () => this.#giveUp(call));
   }
 
-  /** Hears the worker until the link ends. */
+  /** Receives the worker's messages until the link ends. */
   async listen(): Promise<void> {
     try {
       for (;;) {
         const slot = await this.#channels.replies.next();
-        // WHY "elsewhere": a worker that closes has told what became of all that it had begun.
+        // A worker that closes its side has answered every request it began, so the rest may go
+        // elsewhere.
         if (slot === undefined) break;
-        this.#hear(slot);
+        this.#receive(slot);
       }
       this.#end((call) => call.settle({ kind: "elsewhere" }));
     } catch (cause) {
@@ -114,15 +116,16 @@ export class ClientLink {
     }
   }
 
-  /** WHY two ways: on a device that is lost this client cannot take a request to another worker either. */
+  /** On a lost device this client cannot send the request to another worker either. */
   #endBy(cause: unknown): void {
     if (hasCode(cause, "DEVICE_LOST")) this.#end((call) => call.fail(cause));
     else this.#end((call) => call.settle({ kind: "gone", cause }));
   }
 
-  /** Ends the link, and with it all replies that are held. */
+  /** Ends the link and every reply of it that is held. */
   close(): void {
-    const closed = () => new CudaIpcError("CLOSED", "Cannot wait for a reply: the client of the service was closed");
+    const closed = () =>
+      new CudaIpcError("CLOSED", "Cannot wait for a reply: the service client was closed");
     releaseAll([() => this.#end((call) => call.fail(closed())), () => this.#settle()]);
   }
 
@@ -153,18 +156,29 @@ export class ClientLink {
     const { number, ask } = call;
     const { metaBytesMax } = facts.request;
     const remainingMicros = Math.ceil(deadline.remainingMs * 1000);
-    const deadlineMicros = Number.isSafeInteger(remainingMicros) ? monotonicMicros() + remainingMicros : undefined;
-    const meta = encodeEnvelope(requests.label, { kind: "request", number, deadlineMicros }, ask.meta, metaBytesMax);
-    const size = ask.fill === undefined ? { byteLength: 0 } : { shape: ask.shape, byteLength: ask.byteLength };
+    const deadlineMicros = Number.isSafeInteger(remainingMicros)
+      ? monotonicMicros() + remainingMicros
+      : undefined;
+    const meta = encodeEnvelope(
+      requests.label,
+      { kind: "request", number, deadlineMicros },
+      ask.meta,
+      metaBytesMax,
+    );
+    const size =
+      ask.fill === undefined ? { byteLength: 0 } : { shape: ask.shape, byteLength: ask.byteLength };
     slot.commit({ ...size, meta });
     this.#window.sent(number);
     this.#calls.set(number, call);
   }
 
-  /** Nobody waits for it: what is being filled is not sent, and what was sent is cancelled. */
+  /**
+   * The caller no longer waits: a request that is being filled is not sent, a sent one is
+   * cancelled.
+   */
   #giveUp(call: Call): void {
     call.giveUp();
-    // WHY: its reply may have come in this very step, and nobody else gives it back.
+    // The reply may have envelope in this same turn. Nobody else would release it.
     void call.outcome.then(
       (outcome) => outcome.kind === "reply" && outcome.reply.release(),
       () => {},
@@ -181,11 +195,20 @@ export class ClientLink {
   async #cancel(): Promise<void> {
     const { requests, facts } = this.#channels;
     try {
-      for (let number = this.#cancelled.shift(); number !== undefined; number = this.#cancelled.shift()) {
+      for (
+        let number = this.#cancelled.shift();
+        number !== undefined;
+        number = this.#cancelled.shift()
+      ) {
         if (!this.#window.cancel(number)) continue;
         using slot = await requests.loan({ signal: this.#ended.signal });
         const { metaBytesMax } = facts.request;
-        const meta = encodeEnvelope(requests.label, { kind: "cancel", number }, undefined, metaBytesMax);
+        const meta = encodeEnvelope(
+          requests.label,
+          { kind: "cancel", number },
+          undefined,
+          metaBytesMax,
+        );
         slot.commit({ byteLength: 0, meta });
       }
     } catch (cause) {
@@ -195,16 +218,19 @@ export class ClientLink {
     }
   }
 
-  /** @throws CHANNEL_CORRUPT for what no worker says */
-  #hear(slot: ReceivedSlot): void {
+  /** @throws CHANNEL_CORRUPT for a message that no worker sends */
+  #receive(slot: ReceivedSlot): void {
     const { label } = this.#channels.replies;
-    const arrived = new Arrived(label, slot.meta);
-    const { kind, number } = arrived;
-    const place = this.#window.answered(number);
-    if (place === undefined) {
-      throw new CudaIpcError("CHANNEL_CORRUPT", `Cannot take a reply of "${label}": no request ${number} is under way`);
+    const envelope = new ReceivedEnvelope(label, slot.meta);
+    const { kind, number } = envelope;
+    const position = this.#window.answered(number);
+    if (position === undefined) {
+      throw new CudaIpcError(
+        "CHANNEL_CORRUPT",
+        `Cannot accept a reply of worker "${label}": no request ${number} is open`,
+      );
     }
-    const message = new ServiceMessage(slot, arrived, () => this.#givenBack(place));
+    const message = new ServiceMessage(slot, envelope, () => this.#released(position));
     const call = this.#calls.get(number);
     this.#calls.delete(number);
     if (kind === "refused") this.#isLeaving = true;
@@ -217,8 +243,8 @@ export class ClientLink {
     this.#events.onRoom();
   }
 
-  #givenBack(place: number): void {
-    this.#window.givenBack(place);
+  #released(position: number): void {
+    this.#window.givenBack(position);
     if (this.open) this.#events.onRoom();
     else if (this.#window.held === 0) this.#settle();
   }
@@ -229,16 +255,17 @@ export class ClientLink {
     if (this.open) this.#events.onRoom();
   }
 
-  /** @param tell what becomes of a call that was not answered */
+  /** @param tell settles each call that was not answered */
   #end(tell: (call: Call) => void): void {
     if (!this.open) return;
     this.#ended.abort();
     this.#cancelled.length = 0;
-    // WHY it alone is not told yet: what fills it goes on, and may be called anew only once it is done.
+    // The call that is being filled is settled later: its callback still runs, and must end before
+    // it runs again.
     this.#filling?.giveUp();
     const calls = [...this.#calls.values()];
     this.#calls.clear();
-    // WHY not what is held: it was answered, and belongs to who asked.
+    // Replies that are held were answered and belong to the caller, so their channel stays open.
     const settle = () => (this.#window.held === 0 ? this.#settle() : undefined);
     const { requests } = this.#channels;
     const told = calls.map((call) => () => tell(call));
@@ -250,21 +277,17 @@ export class ClientLink {
   }
 }
 
-function reportOf(message: ServiceMessage): unknown {
+/**
+ * @param replies the name of the worker's reply channel
+ * @returns undefined if the hub does not answer at once
+ */
+async function processOf(hub: Hub, replies: string): Promise<string | undefined> {
   try {
-    return message.json;
+    const { holders } = await hub.inspect(replies, { timeoutMs: defaults.explanationMs });
+    const worker = holders.find(({ access }) => access === "owner");
+    return worker === undefined ? undefined : `process ${worker.pid}, ${worker.program}`;
   } catch {
-    // It failed, whatever the worker says of it.
+    // This only adds detail to another error.
     return undefined;
   }
-}
-
-/** @throws CHANNEL_CORRUPT */
-function outcomeOf(label: string, kind: Arrived["kind"], report: unknown): Outcome {
-  if (kind === "failed") return { kind, report };
-  if (kind === "refused") return { kind: "elsewhere" };
-  if (kind === "dropped" || kind === "reply") return { kind: "dropped" };
-  const cause = new CudaIpcError("PEER_GONE", `Worker "${label}" was closed before it was done`);
-  if (kind === "abandoned") return { kind: "gone", cause };
-  throw new CudaIpcError("CHANNEL_CORRUPT", `Cannot take a reply of "${label}": its kind is "${kind}"`);
 }

@@ -1,11 +1,12 @@
 /**
- * What stands before the meta of each message of a link, little-endian. docs/protocol.md has the same picture.
+ * The header before the meta of each message of a link, little-endian. docs/protocol.md has the
+ * same table.
  *
  *    0  u8   kind
- *    1  u8   1 where the meta that follows is JSON, 0 where it is bytes
+ *    1  u8   1 if the meta is JSON, 0 if it is bytes
  *    2  6 B  0
- *    8  u64  number of the request: chosen by the client, never twice on one link; 0 of a hello
- *   16  u64  of a request: the microsecond of CLOCK_MONOTONIC from which on nobody waits for the reply; 0 where there is none
+ *    8  u64  number of the request: chosen by the client, unique on its link; 0 in a hello
+ *   16  u64  in a request: its deadline in microseconds of CLOCK_MONOTONIC; 0 for none
  *   24       the user's meta
  */
 import { CudaIpcError } from "../base/errors.js";
@@ -13,36 +14,38 @@ import { decodeJson, encodeMeta, type JsonValue, type Meta } from "../channel/me
 
 export const ENVELOPE_BYTES = 24;
 
-/** Requests and cancellations go to the worker, all others to the client. */
+/** Requests and cancellations go to the worker. All others go to the client. */
 export const kinds = {
-  /** The first message of a worker: how its requests are made (service-facts.ts). */
+  /** The first message of a worker. It says how requests are sent (service-facts.ts). */
   hello: 1,
   request: 2,
-  /** The client waits no more for the request of this number. */
+  /** The client no longer waits for the request with this number. */
   cancel: 3,
   reply: 4,
-  /** The handler threw; the meta says what. */
+  /** The handler threw. The meta describes the error. */
   failed: 5,
-  /** The request was not begun, and another worker may take it. */
+  /** The worker did not begin the request. Another worker may take it. */
   refused: 6,
-  /** The request was given up as its client wanted, by a cancellation or a deadline. */
+  /** The request was cancelled, or its deadline passed. */
   dropped: 7,
-  /** The request was begun, and the worker was closed before it was done. */
+  /** The worker was closed after it began the request and before it finished. */
   abandoned: 8,
 } as const;
 
 export type Kind = keyof typeof kinds;
 
-const names = new Map<number, Kind>(Object.entries(kinds).map(([name, number]) => [number, name as Kind]));
+const names = new Map<number, Kind>(
+  Object.entries(kinds).map(([name, number]) => [number, name as Kind]),
+);
 
 export interface Envelope {
   readonly kind: Kind;
   readonly number: number;
-  /** As `monotonicMicros` has it; undefined where there is none. */
+  /** In microseconds of `monotonicMicros`; undefined for none. */
   readonly deadlineMicros?: number | undefined;
 }
 
-/** @throws MESSAGE_TOO_LARGE, TypeError for what is no JSON */
+/** @throws MESSAGE_TOO_LARGE; TypeError if the meta is not JSON */
 export function encodeEnvelope(
   label: string,
   envelope: Envelope,
@@ -60,8 +63,8 @@ export function encodeEnvelope(
   return bytes;
 }
 
-/** What arrived, and the user's meta behind it. */
-export class Arrived implements Envelope {
+/** A received header and the user's meta after it. */
+export class ReceivedEnvelope implements Envelope {
   readonly kind: Kind;
   readonly number: number;
   readonly deadlineMicros: number | undefined;
@@ -74,12 +77,12 @@ export class Arrived implements Envelope {
     const refuse = (found: string) =>
       new CudaIpcError("CHANNEL_CORRUPT", `Cannot read a message of "${label}": ${found}`);
     if (bytes.byteLength < ENVELOPE_BYTES)
-      throw refuse(`${bytes.byteLength} bytes before its meta, wanted ${ENVELOPE_BYTES}`);
+      throw refuse(`${bytes.byteLength} bytes of envelope, wanted ${ENVELOPE_BYTES}`);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const kind = names.get(view.getUint8(0));
-    if (kind === undefined) throw refuse(`kind ${view.getUint8(0)}`);
+    if (kind === undefined) throw refuse(`unknown kind ${view.getUint8(0)}`);
     const [number, deadline] = [view.getBigUint64(8, true), view.getBigUint64(16, true)];
-    if (number > Number.MAX_SAFE_INTEGER) throw refuse(`number ${number}`);
+    if (number > Number.MAX_SAFE_INTEGER) throw refuse(`request number ${number} is over 2^53 - 1`);
     this.#label = label;
     this.#isJson = view.getUint8(1) === 1;
     this.kind = kind;
@@ -88,13 +91,16 @@ export class Arrived implements Envelope {
     this.meta = bytes.subarray(ENVELOPE_BYTES);
   }
 
-  /** The meta as the value that was given; undefined where it is bytes or none. @throws CHANNEL_CORRUPT */
+  /**
+   * The meta as the JSON value that was sent. Undefined if the meta is bytes or empty.
+   * @throws CHANNEL_CORRUPT
+   */
   get json(): JsonValue | undefined {
     return this.#isJson ? decodeJson(this.#label, this.meta) : undefined;
   }
 }
 
-/** Of the clock that all processes of the machine share and that nobody sets. */
+/** The machine's monotonic clock, which all processes share and nobody sets. */
 export function monotonicMicros(): number {
   return Number(process.hrtime.bigint() / 1000n);
 }

@@ -1,4 +1,6 @@
-/** What waits to be worked on, of several sources: one of each source in turn, so that a client that asks much does not hold up others. */
+/**
+ * A queue that takes one item of each source in turn, so a busy client does not hold up the others.
+ */
 
 export class FairQueue<Source, Item> {
   /** In the order of their turns. */
@@ -27,18 +29,18 @@ export class FairQueue<Source, Item> {
     return undefined;
   }
 
-  /** Whether it was there. */
+  /** Returns whether the item was in the queue. */
   delete(source: Source, item: Item): boolean {
     const items = this.#bySource.get(source);
-    const place = items?.indexOf(item) ?? -1;
-    if (items === undefined || place < 0) return false;
-    items.splice(place, 1);
+    const index = items?.indexOf(item) ?? -1;
+    if (items === undefined || index < 0) return false;
+    items.splice(index, 1);
     if (items.length === 0) this.#bySource.delete(source);
     this.#length -= 1;
     return true;
   }
 
-  /** Takes out everything. */
+  /** Removes and returns all items. */
   clear(): Item[] {
     const items = [...this.#bySource.values()].flat();
     this.#bySource.clear();

@@ -1,11 +1,13 @@
 /**
- * A client's account of one link: whether one more request can go. Counted so that neither side ever waits for a slot because of the
- * other: each request that was not answered has a slot for its cancellation and one for its reply put by. Pure.
+ * A client's accounting of one link: whether it may send another request. Pure. Neither side may
+ * ever wait for a slot because of the other. So each open request reserves one slot for its
+ * cancellation and one for its reply.
  *
- *   requests  | answered | r1 ... cancel ... r2 |   put by: a cancellation of each   |
- *                        ^ the oldest that was not answered: the worker gives slots back in order, so that all from here on are taken
- *   replies   | given back | held ... given back |  put by: a reply to each          |
- *                          ^ the oldest that the user holds
+ *   requests  | answered | r1 ... cancel ... r2 |   reserved: one cancellation each   |
+ *                        ^ the oldest open request. The worker releases slots in order,
+ *                          so every slot from here on is taken
+ *   replies   | released | held ... released |      reserved: one reply each          |
+ *                        ^ the oldest reply that the user holds
  */
 
 interface Sent {
@@ -22,18 +24,20 @@ export class LinkWindow {
   #nextReply = 0;
   #uncancelled = 0;
 
-  /** @param depth requests that are under way at a time; either channel has twice as many slots */
+  /**
+   * @param depth the most requests that are open at a time; each channel has twice as many slots
+   */
   constructor(depth: number) {
     this.#depth = depth;
     this.#slots = slotsOf(depth);
   }
 
-  /** Requests that were not answered. */
+  /** Requests without an answer. */
   get underWay(): number {
     return this.#requests.size;
   }
 
-  /** Replies that were not given back. */
+  /** Replies that are not released. */
   get held(): number {
     return this.#held.size;
   }
@@ -51,12 +55,12 @@ export class LinkWindow {
     this.#uncancelled += 1;
   }
 
-  /** A slot that was given back while a stream might still write to it counts as a message. */
+  /** A slot that was returned while a stream may still write to it counts as a message. */
   passedOver(): void {
     this.#nextRequest += 1;
   }
 
-  /** Whether there is a cancellation to be sent now; it counts from here on. */
+  /** Returns whether a cancellation must be sent now. It counts from here on. */
   cancel(number: number): boolean {
     const sent = this.#requests.get(number);
     if (sent === undefined || sent.cancelled) return false;
@@ -66,7 +70,7 @@ export class LinkWindow {
     return true;
   }
 
-  /** @returns where the reply lies, until `givenBack`; undefined where no such request is under way */
+  /** @returns the position of the reply, for `givenBack`; undefined if no such request is open */
   answered(number: number): number | undefined {
     const sent = this.#requests.get(number);
     if (sent === undefined) return undefined;
@@ -83,7 +87,7 @@ export class LinkWindow {
   }
 
   #requestSpan(): number {
-    // WHY the first: a Map keeps the order in which they were sent.
+    // The first entry is the oldest, because a Map keeps the order of insertion.
     for (const { position } of this.#requests.values()) return this.#nextRequest - position;
     return 0;
   }
@@ -94,7 +98,7 @@ export class LinkWindow {
   }
 }
 
-/** Of either channel of a link. */
+/** The slots of either channel of a link. */
 export function slotsOf(depth: number): number {
   return 2 * depth;
 }

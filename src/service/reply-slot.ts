@@ -1,25 +1,26 @@
 /**
- * The reply to one request while it is being made. A slot is lent when the handler asks for it, and not before: a channel lends one at a
- * time, and a handler that thinks must not hold up those that are done.
+ * The reply to one request while the handler makes it. The slot is lent only when the handler asks
+ * for it, because a channel lends one slot at a time and a slow handler must not hold up the
+ * others.
  */
 import type { DType } from "../array/dtype.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { CommitOptions, LoanedSlot } from "../channel/loaned-slot.js";
-import type { Stream } from "../gpu/stream.js";
+import type { Stream } from "../gpu/order/stream.js";
 import { type Envelope, encodeEnvelope } from "./envelope.js";
 import { SlotToFill } from "./service-message.js";
 import type { Turns } from "./turns.js";
 
-/** What goes with a reply; its `shape` or `byteLength` where it does not fill its slot. */
+/** Sent with a reply: its meta, and `shape` or `byteLength` if it does not fill its slot. */
 export type ReplyOptions = CommitOptions;
 
-/** How the slots of a link's replies are lent. */
+/** How a link lends slots for replies. */
 export interface ReplySlots<D extends DType = DType> {
   readonly writer: ChannelWriter<D>;
   readonly turns: Turns;
   readonly stream: Stream | undefined;
   readonly metaBytesMax: number;
-  /** False for a service that answers with meta alone. */
+  /** False for a service whose replies have only meta. */
   readonly hasData: boolean;
   /** Aborted when the link ends. */
   readonly signal: AbortSignal;
@@ -37,33 +38,42 @@ export class ReplySlot<D extends DType = DType> {
   }
 
   /**
-   * The slot to be filled, which is sent when the handler is done; others of the same client wait for theirs until then. A reply for which
-   * none is asked for has no data, and meta alone.
-   * @throws CLOSED, ABORTED where the client is gone; TypeError where the service has no `reply`
+   * Returns the slot to fill. It is sent when the handler returns. Other replies to the same client
+   * wait until then. Without a loan the reply has only meta.
+   * @throws CLOSED; ABORTED if the client is gone; TypeError if the service has no `reply`
    */
   async loan(): Promise<SlotToFill<D>> {
     if (!this.#from.hasData) {
-      throw new TypeError("this service answers with meta alone: give serve() the option reply to send an array");
+      throw new TypeError(
+        "Cannot loan a reply slot: this service replies with meta only. " +
+          "Give serve() the option reply.",
+      );
     }
     const slot = await this.#loan();
     this.#toFill ??= new SlotToFill(slot);
     return this.#toFill;
   }
 
-  /** For the service: sends it. @throws MESSAGE_TOO_LARGE, TypeError, RangeError, as `loan` */
+  /**
+   * For the service: sends the reply.
+   * @throws MESSAGE_TOO_LARGE, TypeError, RangeError, and the errors of `loan`
+   * @internal
+   */
   async commit(envelope: Envelope, options: ReplyOptions): Promise<void> {
     const { writer, metaBytesMax } = this.#from;
     const meta = encodeEnvelope(writer.label, envelope, options.meta, metaBytesMax);
     const hasData = this.#lent !== undefined;
     if (!hasData && (options.shape !== undefined || (options.byteLength ?? 0) > 0)) {
-      throw new TypeError("a reply without a slot has no shape and no bytes: ask for one with reply.loan()");
+      throw new TypeError(
+        "Cannot send a reply of that size: it has no slot. Get one with reply.loan().",
+      );
     }
     const slot = await this.#loan();
     slot.commit(hasData ? { ...options, meta } : { meta, byteLength: 0 });
     this.close();
   }
 
-  /** Gives the slot back where it was not sent, and the turn to the next. */
+  /** Returns an unsent slot, and passes the turn to the next reply. */
   close(): void {
     if (!this.#open) return;
     this.#open = false;
@@ -93,7 +103,7 @@ export class ReplySlot<D extends DType = DType> {
     }
     this.#slot = slot;
     if (this.#open) return slot;
-    // WHY returned: whoever asked for it was given up meanwhile, and finds it closed.
+    // This reply was closed while it waited for the slot. The caller gets a closed slot.
     this.#open = true;
     this.close();
     return slot;

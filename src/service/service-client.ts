@@ -1,11 +1,17 @@
 /**
- * A client of a service: gives each request to the worker that has the least to do for this client, and to another where the first dies or
- * leaves. Requests that no worker has room for wait in the order in which they were made.
+ * A client of a service. It sends each request to the least loaded worker, and to another worker if
+ * that one dies or leaves. Requests that no worker has room for wait in order.
  */
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults, limits } from "../base/limits.js";
-import { checkFunction, checkShape, integer, optionsOf, waitChecks } from "../base/option-checks.js";
+import {
+  checkFunction,
+  checkShape,
+  integer,
+  optionsOf,
+  waitChecks,
+} from "../base/option-checks.js";
 import { releaseAll } from "../base/scope.js";
 import type { Meta } from "../channel/message-meta.js";
 import type { Hub } from "../client/hub.js";
@@ -18,11 +24,11 @@ import { type ClientPlan, type ConnectServiceOptions, clientPlan } from "./servi
 import { WorkerSearch } from "./worker-search.js";
 
 export interface RequestOptions extends WaitOptions {
-  /** Bytes, or a value that travels as JSON. */
+  /** Bytes, or a JSON value. */
   readonly meta?: Meta | undefined;
-  /** Of a request that does not fill its slot: its shape. */
+  /** The shape of a request that does not fill its slot. */
   readonly shape?: readonly number[] | undefined;
-  /** The same in bytes. */
+  /** The size in bytes of a request that does not fill its slot. */
   readonly byteLength?: number | undefined;
 }
 
@@ -36,7 +42,7 @@ const checkRequest = optionsOf<RequestOptions>("request()", {
 interface Waiter {
   readonly resolve: (link: ClientLink) => void;
   readonly reject: (error: CudaIpcError) => void;
-  /** Room was put by on this one. */
+  /** The link on which room is reserved for this request. */
   link: ClientLink | undefined;
 }
 
@@ -46,7 +52,7 @@ export class ServiceClient {
   readonly #plan: ClientPlan;
   readonly #search: WorkerSearch;
   readonly #links = new Set<ClientLink>();
-  /** Ended, with replies that are still held. */
+  /** Links that have ended, with replies that are still held. */
   readonly #lingering = new Set<ClientLink>();
   readonly #waiting = new Set<Waiter>();
   #retried = 0;
@@ -60,49 +66,65 @@ export class ServiceClient {
     this.#search = new WorkerSearch(hub, name, options, {
       isNeeded: () => this.#waiting.size > 0 && this.#links.size < this.#plan.workersMax,
       wants: (worker) =>
-        this.#links.size < this.#plan.workersMax && ![...this.#links].some((link) => link.worker === worker),
+        this.#links.size < this.#plan.workersMax &&
+        ![...this.#links].some((link) => link.worker === worker),
       onLink: (channels) => this.#onLink(channels),
       onFailure: (error) => this.#onNoHub(error),
     });
   }
 
-  /** Workers that are linked. */
+  /** Number of connected workers. */
   get workers(): number {
     return this.#links.size;
   }
 
-  /** Requests that wait for a worker. */
+  /** Number of requests that wait for a worker. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
-  /** Requests that were given to another worker since the first was gone. */
+  /** Number of requests that were sent to another worker because the first was gone. */
   get retried(): number {
     return this.#retried;
   }
 
   /**
-   * Asks a worker. `fill` writes the request into its slot, anew for each worker that it goes to; without one there is meta alone. The
-   * reply is held until it is released; a client that releases none is soon given none.
-   * @throws REQUEST_FAILED where the handler threw, PEER_GONE where its worker died (and as often as it may be tried again), TIMEOUT,
-   * ABORTED, CLOSED, LIMIT_EXCEEDED, MESSAGE_TOO_LARGE, and what `fill` throws. A TIMEOUT without a worker has as its cause why each of those
-   * that were found could not be used.
+   * Sends a request to a worker and returns the reply. `fill` writes the request into its slot. It
+   * runs again if the request goes to another worker. Without it the request has only meta. Release
+   * each reply: new requests stall while all slots are held.
+   * @throws REQUEST_FAILED if the handler threw
+   * @throws PEER_GONE if the worker died and no retry is left
+   * @throws TIMEOUT; if no worker was usable, its cause says why for each one
+   * @throws ABORTED, CLOSED, LIMIT_EXCEEDED, MESSAGE_TOO_LARGE, and what `fill` throws
    * @example
-   * using reply = await client.request((slot) => slot.array.write(image), { meta: { camera: 1 }, timeoutMs: 1000 });
+   * using reply = await client.request((slot) => slot.array.write(image), { timeoutMs: 1000 });
    * console.log(reply.json, await reply.array.read());
    */
-  async request(fill: FillRequest | undefined, options: RequestOptions = {}): Promise<ServiceMessage> {
+  async request(
+    fill: FillRequest | undefined,
+    options: RequestOptions = {},
+  ): Promise<ServiceMessage> {
     checkRequest(options);
     if (fill !== undefined) checkFunction("fill", fill);
     const attempt = `request from service "${this.name}"`;
     const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
-    const ask: Ask = { fill, meta: options.meta, shape: options.shape, byteLength: options.byteLength };
+    const ask: Ask = {
+      fill,
+      meta: options.meta,
+      shape: options.shape,
+      byteLength: options.byteLength,
+    };
     for (let lost = 0; ; ) {
       const link = await this.#linkFor(deadline);
-      const outcome = await link.send(ask, deadline).catch((error) => this.#fail(link, deadline, error));
+      const outcome = await link
+        .send(ask, deadline)
+        .catch((error) => this.#fail(link, deadline, error));
       if (outcome.kind === "reply") return outcome.reply;
       if (outcome.kind === "failed") {
-        throw new CudaIpcError("REQUEST_FAILED", `Cannot ${attempt}: the handler threw ${failureText(outcome.report)}`);
+        throw new CudaIpcError(
+          "REQUEST_FAILED",
+          `Cannot ${attempt}: the handler threw ${failureText(outcome.report)}`,
+        );
       }
       if (outcome.kind === "dropped") throw deadline.timedOut(await this.#whyUnanswered(link));
       if (outcome.kind === "elsewhere") continue;
@@ -112,7 +134,7 @@ export class ServiceClient {
     }
   }
 
-  /** Ends all links; requests under way fail with CLOSED, and replies that are held end. */
+  /** Ends all links. Open requests fail with CLOSED, and replies that are held end. */
   async close(): Promise<void> {
     this.#closing ??= this.#close();
     await this.#closing;
@@ -153,34 +175,39 @@ export class ServiceClient {
     this.onRoom();
   }
 
-  /** WHY not where there are workers: they go on without a hub. */
+  /** Requests that have a worker go on without a hub. */
   #onNoHub(error: CudaIpcError): void {
     if (this.#links.size > 0) return;
     for (const { reject } of this.#waiting) reject(error);
     this.#waiting.clear();
   }
 
-  /** A link on which room was put by. */
+  /** Returns a link with room reserved on it. */
   async #linkFor(deadline: Deadline): Promise<ClientLink> {
     deadline.check();
     if (this.#closing !== undefined) throw this.#closedError();
     const link = this.#waiting.size === 0 ? this.#leastLoaded() : undefined;
     if (link !== undefined) {
-      // WHY looked for: a request would have to wait behind another here, and a new worker may have nothing to do.
+      // A request would have to wait behind another here. A new worker may be idle.
       if (link.load > 0) this.#search.lookAgain();
       link.reserve();
       return link;
     }
     if (this.#waiting.size >= limits.serviceWaitingMax) {
-      const found = `${this.#waiting.size} others wait (serviceWaitingMax)`;
-      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot request from service "${this.name}": ${found}`);
+      const found = `${this.#waiting.size} requests wait, the limit (serviceWaitingMax)`;
+      throw new CudaIpcError(
+        "LIMIT_EXCEEDED",
+        `Cannot request from service "${this.name}": ${found}`,
+      );
     }
     return this.#waitForLink(deadline);
   }
 
   async #waitForLink(deadline: Deadline): Promise<ClientLink> {
     const waiter: Waiter = { resolve: () => {}, reject: () => {}, link: undefined };
-    const found = new Promise<ClientLink>((resolve, reject) => Object.assign(waiter, { resolve, reject }));
+    const found = new Promise<ClientLink>((resolve, reject) =>
+      Object.assign(waiter, { resolve, reject }),
+    );
     this.#waiting.add(waiter);
     this.#search.begin();
     try {
@@ -196,7 +223,7 @@ export class ServiceClient {
   }
 
   async #fail(link: ClientLink, deadline: Deadline, error: unknown): Promise<never> {
-    // WHY the time as well: what fills a request may have time limits of its own.
+    // The callback may throw a TIMEOUT of its own, so the deadline is checked too.
     if (!hasCode(error, "TIMEOUT") || !deadline.isOver) throw error;
     throw deadline.timedOut(await this.#whyUnanswered(link));
   }
@@ -204,13 +231,14 @@ export class ServiceClient {
   async #whyUnanswered(link: ClientLink): Promise<string> {
     const name = await link.workerWords(this.#hub);
     const others = link.load - 1;
-    const behind = others > 0 ? `; ${others} more requests of this client wait for it` : "";
+    const behind = others > 0 ? `; ${others} other requests of this client wait for it` : "";
     return `its worker (${name}) has not answered${behind}`;
   }
 
   #whyNoRoom(): string {
-    const workers = this.#links.size === 1 ? "its worker has" : `each of its ${this.#links.size} workers has`;
-    return `${workers} as many requests of this client as it takes, or the replies are not released`;
+    const workers =
+      this.#links.size === 1 ? "its worker has" : `each of its ${this.#links.size} workers has`;
+    return `${workers} no room for another request of this client, or its replies are not released`;
   }
 
   #leastLoaded(): ClientLink | undefined {
@@ -219,17 +247,21 @@ export class ServiceClient {
       if (link.hasRoom && link.load < (best?.load ?? Number.POSITIVE_INFINITY)) best = link;
     }
     if (best === undefined) return undefined;
-    // WHY to the end: among equals each has its turn.
+    // Moves the link to the end, so equally loaded workers take turns.
     this.#links.delete(best);
     this.#links.add(best);
     return best;
   }
 
   /** @throws PEER_GONE */
-  #checkMayRetry(attempt: string, lost: number, { cause }: Extract<Outcome, { kind: "gone" }>): void {
+  #checkMayRetry(
+    attempt: string,
+    lost: number,
+    { cause }: Extract<Outcome, { kind: "gone" }>,
+  ): void {
     if (this.#plan.policy === "retry" && lost <= this.#plan.retriesMax) return;
     const times = lost > 1 ? `, the last of ${lost}` : "";
-    const message = `Cannot ${attempt}: its worker was gone before it had answered${times}`;
+    const message = `Cannot ${attempt}: its worker ended before it answered${times}`;
     throw new CudaIpcError("PEER_GONE", message, { cause });
   }
 
@@ -241,7 +273,7 @@ export class ServiceClient {
       this.#closeLinks();
     } finally {
       await this.#search.close();
-      // WHY again: one may have been found meanwhile.
+      // The search may have found another worker meanwhile.
       this.#closeLinks();
     }
   }
@@ -251,14 +283,22 @@ export class ServiceClient {
   }
 
   #closedError(): CudaIpcError {
-    return new CudaIpcError("CLOSED", `Cannot request from service "${this.name}": the client was closed`);
+    return new CudaIpcError(
+      "CLOSED",
+      `Cannot request from service "${this.name}": the client was closed`,
+    );
   }
 }
 
 /**
- * A client of the service of this name. Workers are looked for when there are requests; to be closed before the hub is.
+ * Returns a client of the service with this name. It looks for workers when it has requests. Close
+ * it before you close the hub.
  * @throws INVALID_NAME, RangeError, TypeError
  */
-export function connectService(hub: Hub, name: string, options: ConnectServiceOptions = {}): ServiceClient {
+export function connectService(
+  hub: Hub,
+  name: string,
+  options: ConnectServiceOptions = {},
+): ServiceClient {
   return new ServiceClient(hub, name, options);
 }

@@ -1,11 +1,11 @@
-/** What a worker says first on each link, as the meta of its hello: how the channel for requests is to be made. */
+/** The meta of a worker's hello: how the client must make the channel for its requests. */
 import * as v from "valibot";
 import { type DType, dtypeNames } from "../array/dtype.js";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import type { JsonValue } from "../channel/message-meta.js";
 import { RANK_MAX } from "../ring/channel-layout.js";
-import { count, positive } from "../wire/numbers.js";
+import { count, positive } from "../wire/schemas.js";
 import { ENVELOPE_BYTES } from "./envelope.js";
 import type { ServicePlan } from "./service-options.js";
 
@@ -17,17 +17,24 @@ const factsSchema = v.strictObject({
   request: v.strictObject({
     dtype: v.picklist(dtypeNames),
     shape: v.pipe(v.array(count), v.maxLength(RANK_MAX)),
-    /** The envelope included. */
+    /** Includes the envelope. */
     metaBytesMax: v.pipe(count, v.minValue(ENVELOPE_BYTES), v.maxValue(limits.channelMetaBytesMax)),
   }),
 });
 
 export interface ServiceFacts {
   readonly depth: number;
-  readonly request: { readonly dtype: DType; readonly shape: readonly number[]; readonly metaBytesMax: number };
+  readonly request: {
+    readonly dtype: DType;
+    readonly shape: readonly number[];
+    readonly metaBytesMax: number;
+  };
 }
 
-export function factsMessage({ depth, request: { dtype, shape, metaBytesMax } }: ServicePlan): JsonValue {
+export function factsMessage({
+  depth,
+  request: { dtype, shape, metaBytesMax },
+}: ServicePlan): JsonValue {
   return { v: VERSION, depth, request: { dtype, shape, metaBytesMax } };
 }
 
@@ -38,6 +45,6 @@ export function parseFacts(label: string, value: unknown): ServiceFacts {
   const what = found.issues[0].message;
   throw new CudaIpcError(
     "PROTOCOL_MISMATCH",
-    `Cannot use worker "${label}": its hello is not one of version ${VERSION}: ${what}`,
+    `Cannot use worker "${label}": its hello does not follow version ${VERSION}: ${what}`,
   );
 }

@@ -1,6 +1,7 @@
 /**
- * The names of a service's channels. A worker's replies go through `NAME:w<worker>:<n>`, which is also how clients find it; the requests
- * for them come through the same name with `:req`. Both belong to one link of one client, and no name is used for a second link.
+ * The names of a service's channels. A worker's replies use `NAME:w<worker>:<n>`, by which clients
+ * find it. The requests use the same name with `:req`. Both belong to one link of one client, and
+ * no name is used for a second link.
  */
 import { randomBytes } from "node:crypto";
 import { CudaIpcError } from "../base/errors.js";
@@ -8,12 +9,12 @@ import { limits } from "../base/limits.js";
 import { checkName } from "../wire/names.js";
 
 const REQUESTS = ":req";
-/** What follows the service's name at most. */
+/** The longest suffix after the service's name. */
 const SUFFIX_BYTES_MAX = 64;
 const REST = /^([0-9a-z]{1,24}):(\d{1,15})(:req)?$/;
 
-/** An offer of a worker that no client has made use of yet, as far as its name tells. */
-export interface Found {
+/** An offer of a worker that no client has claimed yet, judging by its name. */
+export interface FoundOffer {
   readonly worker: string;
   readonly name: string;
 }
@@ -23,10 +24,13 @@ export function checkServiceName(name: string): string {
   checkName(name);
   if (name.length <= limits.nameBytesMax - SUFFIX_BYTES_MAX) return name;
   const wanted = `at most ${limits.nameBytesMax - SUFFIX_BYTES_MAX}`;
-  throw new CudaIpcError("INVALID_NAME", `Cannot use a name of ${name.length} bytes for a service: wanted ${wanted}`);
+  throw new CudaIpcError(
+    "INVALID_NAME",
+    `Cannot use "${name}" as the name of a service: it has ${name.length} bytes, wanted ${wanted}`,
+  );
 }
 
-/** Of a worker, unlike all others. */
+/** A worker id that no other worker has. */
 export function newWorkerId(): string {
   return `${process.pid.toString(36)}${randomBytes(8).toString("hex")}`;
 }
@@ -39,12 +43,12 @@ export function requestName(reply: string): string {
   return `${reply}${REQUESTS}`;
 }
 
-/** What all offers of a service begin with. */
+/** The prefix of all offers of a service. */
 export function offerPrefix(service: string): string {
   return `${service}:w`;
 }
 
-/** All workers that have a channel of the service under one of these names. */
+/** The workers that have a channel of the service among these names. */
 export function workersAmong(service: string, names: Iterable<string>): Set<string> {
   const workers = new Set<string>();
   for (const name of names) {
@@ -54,8 +58,11 @@ export function workersAmong(service: string, names: Iterable<string>): Set<stri
   return workers;
 }
 
-/** The offers among these names, which nobody has made a channel for requests for: the newest of each worker. */
-export function offersAmong(service: string, names: Iterable<string>): Found[] {
+/**
+ * The unclaimed offers among these names: those without a request channel. Only the newest of each
+ * worker.
+ */
+export function offersAmong(service: string, names: Iterable<string>): FoundOffer[] {
   const all = new Set(names);
   const newest = new Map<string, { readonly number: number; readonly name: string }>();
   for (const name of all) {
@@ -72,6 +79,7 @@ function partsOf(
   name: string,
 ): { readonly [key in "worker" | "digits" | "requests"]: string | undefined } {
   const prefix = offerPrefix(service);
-  const [, worker, digits, requests] = REST.exec(name.startsWith(prefix) ? name.slice(prefix.length) : "") ?? [];
+  const [, worker, digits, requests] =
+    REST.exec(name.startsWith(prefix) ? name.slice(prefix.length) : "") ?? [];
   return { worker, digits, requests };
 }

@@ -1,4 +1,4 @@
-/** What a service is to be like, and how a client uses it, as the callers say it and checked. */
+/** Options of a service and of its clients, and their checks. */
 import type { DType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { defaults, limits } from "../base/limits.js";
@@ -9,48 +9,60 @@ import { sharingCheck } from "../client/call-checks.js";
 import type { SharingOptions } from "../client/hub-options.js";
 import type { Device } from "../gpu/device.js";
 import { aDeviceName, aStream } from "../gpu/option-checks.js";
-import type { Stream } from "../gpu/stream.js";
+import type { Stream } from "../gpu/order/stream.js";
 import { ENVELOPE_BYTES } from "./envelope.js";
 import { slotsOf } from "./link-window.js";
 
-/** Of one message: `dtype` and `shape` of what fills it, or `byteLength`. */
-export type MessageOptions<D extends DType = DType> = Pick<ChannelOptions<D>, "dtype" | "shape" | "byteLength">;
+/** The size of a message: `dtype` and `shape`, or `byteLength`. */
+export type MessageOptions<D extends DType = DType> = Pick<
+  ChannelOptions<D>,
+  "dtype" | "shape" | "byteLength"
+>;
 
-export interface ServeOptions<Q extends DType = DType, R extends DType = DType> extends WaitOptions {
+export interface ServeOptions<Q extends DType = DType, R extends DType = DType>
+  extends WaitOptions {
   readonly request: MessageOptions<Q>;
-  /** Left out for a service that answers with meta alone. */
+  /** Leave this out for a service whose replies have only meta. */
   readonly reply?: MessageOptions<R> | undefined;
-  /** Requests of one client that are under way with this worker at a time; one more than `concurrency` by default. */
+  /** Open requests that one client may have with this worker. Default: `concurrency` + 1. */
   readonly depth?: number | undefined;
-  /** Clients that this worker takes at a time; 16 by default. */
+  /** Clients that this worker accepts at a time. Default: 16. */
   readonly clientsMax?: number | undefined;
-  /** Requests that the handler works on at a time; 1 by default. */
+  /** Requests that the handler works on at a time. Default: 1. */
   readonly concurrency?: number | undefined;
-  /** Bytes of meta that go with a request, and with a reply, at most; 256 by default. */
+  /** The most bytes of meta in a request or a reply. Default: 256. */
   readonly metaBytesMax?: number | undefined;
-  /** Where requests and replies lie: `host`, `cuda:N` or `auto`; default what `connect` was given. */
+  /**
+   * The device of requests and replies: `host`, `cuda:N` or `auto`. Default: the device of the hub.
+   */
   readonly device?: string | undefined;
-  /** The handler's work is done by this stream: it waits for the requests' data, and gives requests back and replies out in its order. */
+  /**
+   * The stream on which the handler works. It waits for the requests' data, releases requests and
+   * sends replies.
+   */
   readonly stream?: Stream | undefined;
-  /** Other users who may be clients; by default nobody beside this process's own user (and root). */
+  /** Other users who may be clients. Default: only this process's user, and root. */
   readonly sharing?: SharingOptions | undefined;
-  /** How long a client that has taken an offer may be silent before this worker makes another; 10 s by default. */
+  /**
+   * Milliseconds that a client may stay silent after it claimed an offer. Then the worker makes
+   * another offer. Default: 10 s.
+   */
   readonly claimTimeoutMs?: number | undefined;
 }
 
 export interface ConnectServiceOptions {
   /**
-   * What becomes of a request whose worker dies before it answered: another worker gets it (`retry`, default), so that it may be worked on
-   * twice, or it fails with PEER_GONE (`fail`).
+   * What happens to a request if its worker dies before it answers. `retry` (default) sends it to
+   * another worker, so it may be handled twice. `fail` throws PEER_GONE.
    */
   readonly policy?: "retry" | "fail" | undefined;
-  /** How often a request is given to another worker at most; 3 by default. */
+  /** How many times a request may be sent to another worker. Default: 3. */
   readonly retriesMax?: number | undefined;
-  /** Workers that this client uses at a time; 64 by default. */
+  /** Workers that this client uses at a time. Default: 64. */
   readonly workersMax?: number | undefined;
-  /** Where requests lie; the device of the worker's replies by default. */
+  /** The device of the requests. Default: the device of the worker's replies. */
   readonly device?: string | undefined;
-  /** Replies are read by this stream, as with `openChannel`, and requests are filled by it. */
+  /** The stream that reads replies (as with `openChannel`) and fills requests. */
   readonly stream?: Stream | undefined;
   /** Other users whose workers may read the requests. */
   readonly sharing?: SharingOptions | undefined;
@@ -90,11 +102,11 @@ const checkConnectService = optionsOf<ConnectServiceOptions>("connectService()",
   sharing: sharingCheck,
 });
 
-/** What both channels of each link of a worker are made of. */
+/** The shape of both channels of each link of a worker. */
 export interface ServicePlan<Q extends DType = DType, R extends DType = DType> {
   readonly request: ChannelShape<Q>;
   readonly reply: ChannelShape<R>;
-  /** Whether replies have data beside their meta. */
+  /** Whether replies have data besides their meta. */
   readonly hasReplyData: boolean;
   readonly depth: number;
   readonly clientsMax: number;
@@ -108,7 +120,7 @@ export interface ClientPlan {
   readonly workersMax: number;
 }
 
-/** WHY a byte: a channel has memory, also one whose messages are meta alone. */
+/** A channel always has memory, even if its messages have only meta. */
 const NO_DATA = { byteLength: 1 } as const;
 
 /** @throws TypeError, RangeError */
@@ -120,7 +132,7 @@ export function servicePlan<Q extends DType, R extends DType>(
   const depth = options.depth ?? Math.min(concurrency + 1, limits.serviceDepthMax);
   const claimTimeoutMs = options.claimTimeoutMs ?? defaults.serviceClaimTimeoutMs;
   const channel = { slots: slotsOf(depth), readersMax: 1 } as const;
-  // WHY more for replies: what the worker says of itself and of errors is in their meta.
+  // The worker's hello and error reports also travel in the meta of replies.
   const replyMeta = Math.max(metaBytesMax, limits.serviceReportBytesMax);
   return {
     request: channelShape(
@@ -129,7 +141,11 @@ export function servicePlan<Q extends DType, R extends DType>(
     ),
     hasReplyData: options.reply !== undefined,
     reply: channelShape(
-      { ...messageOf(options.reply ?? NO_DATA), ...channel, metaBytesMax: ENVELOPE_BYTES + replyMeta },
+      {
+        ...messageOf(options.reply ?? NO_DATA),
+        ...channel,
+        metaBytesMax: ENVELOPE_BYTES + replyMeta,
+      },
       alignmentBytes,
     ),
     depth,
@@ -146,6 +162,10 @@ export function clientPlan(options: ConnectServiceOptions): ClientPlan {
   return { policy, retriesMax, workersMax };
 }
 
-function messageOf<D extends DType>({ dtype, shape, byteLength }: MessageOptions<D>): MessageOptions<D> {
+function messageOf<D extends DType>({
+  dtype,
+  shape,
+  byteLength,
+}: MessageOptions<D>): MessageOptions<D> {
   return { dtype, shape, byteLength };
 }

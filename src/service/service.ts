@@ -1,25 +1,29 @@
 /**
- * A worker of a service: takes what clients ask, one of each in turn, has the handler work on it, and sends its replies. What its clients
- * are owed when it is closed, or when one of them dies, is decided here.
+ * A worker of a service. It takes requests of its clients in turn, runs the handler, and sends the
+ * replies. It decides what each client is told when the worker closes or the device is lost.
  */
 import type { DType } from "../array/dtype.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { hasCode } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { checkFunction } from "../base/option-checks.js";
+import { checkFunction, optionsOf, waitChecks } from "../base/option-checks.js";
+import type { ChannelReader } from "../channel/channel-reader.js";
+import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { Hub } from "../client/hub.js";
 import { monotonicMicros } from "./envelope.js";
 import { failureReport } from "./failure-report.js";
 import { FairQueue } from "./fair-queue.js";
-import { Offer } from "./offer.js";
-import { Offers } from "./offers.js";
 import type { ReplyOptions, ReplySlot } from "./reply-slot.js";
 import type { ServiceRequest } from "./service-message.js";
-import { checkServiceName, newWorkerId, replyName } from "./service-names.js";
+import { checkServiceName } from "./service-names.js";
 import { checkServe, type ServeOptions, type ServicePlan, servicePlan } from "./service-options.js";
 import { WorkerLink } from "./worker-link.js";
+import { WorkerOffers } from "./worker-offers.js";
 
-/** Works on one request. What it returns goes with the reply; what it throws reaches the client as REQUEST_FAILED. */
+/**
+ * Handles one request. Its result is sent with the reply. If it throws, the client gets
+ * REQUEST_FAILED.
+ */
 export type ServiceHandler<Q extends DType = DType, R extends DType = DType> = (
   request: ServiceRequest<Q>,
   reply: ReplySlot<R>,
@@ -34,76 +38,67 @@ interface Work<Q extends DType, R extends DType> {
 /** setTimeout fires at once for anything larger. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
+const checkClose = optionsOf<WaitOptions>("close()", waitChecks);
+
 export class Service<Q extends DType = DType, R extends DType = DType> {
   readonly name: string;
   readonly #handler: ServiceHandler<Q, R>;
   readonly #plan: ServicePlan<Q, R>;
-  readonly #offers: Offers<Q, R>;
+  readonly #offers: WorkerOffers<Q, R>;
   readonly #links = new Set<WorkerLink<Q, R>>();
   readonly #queue = new FairQueue<WorkerLink<Q, R>, Work<Q, R>>();
   readonly #running = new Map<Work<Q, R>, ReplySlot<R>>();
   #answered = 0;
   #closing: Promise<void> | undefined;
-  /** Its device is lost, and so is every request that it would take. */
+  /** The device is lost, so every further request would fail. */
   #isLost = false;
   #onIdle: () => void = () => {};
 
   /** Use `serve()`. */
   constructor(
     name: string,
-    first: Offer<Q, R>,
-    {
-      plan,
-      make,
-      handler,
-      hasHub,
-    }: {
-      plan: ServicePlan<Q, R>;
-      make: () => Promise<Offer<Q, R>>;
-      handler: ServiceHandler<Q, R>;
-      hasHub: () => boolean;
-    },
+    plan: ServicePlan<Q, R>,
+    handler: ServiceHandler<Q, R>,
+    offers: WorkerOffers<Q, R>,
   ) {
     this.name = name;
     this.#plan = plan;
     this.#handler = handler;
-    const { hasReplyData } = plan;
-    const { metaBytesMax } = plan.reply;
-    this.#offers = new Offers(first, {
-      make,
-      onTaken: (requests, replies) =>
-        this.#onTaken(new WorkerLink({ requests, replies, metaBytesMax, hasReplyData, stream: requests.stream }, this)),
+    this.#offers = offers;
+    offers.start({
+      onTaken: (requests, replies) => this.#onTaken(requests, replies),
       hasRoom: () => this.#links.size < plan.clientsMax,
-      hasHub,
     });
   }
 
-  /** Clients that are linked. */
+  /** Number of connected clients. */
   get clients(): number {
     return this.#links.size;
   }
 
-  /** Requests that the handler works on. */
+  /** Number of requests that the handler works on. */
   get running(): number {
     return this.#running.size;
   }
 
-  /** Requests that wait for the handler. */
+  /** Number of requests that wait for the handler. */
   get waiting(): number {
     return this.#queue.length;
   }
 
-  /** Requests that the handler was done with. */
+  /** Number of requests that the handler has finished. */
   get answered(): number {
     return this.#answered;
   }
 
   /**
-   * Finishes what was begun, refuses the rest, which clients then take to other workers, and leaves. What is not done within the time
-   * (30 s by default) is given up: its signal is aborted, and to its client it is as if this worker had died.
+   * Finishes running requests and refuses waiting ones, which clients then send to other workers. A
+   * request that is not finished in time (30 s by default) is abandoned: its signal aborts, and its
+   * client sees a dead worker.
    */
   async close(options: WaitOptions = {}): Promise<void> {
-    this.#closing ??= this.#close(new Deadline(`close service "${this.name}"`, options, defaults.requestTimeoutMs));
+    checkClose(options);
+    this.#closing ??= this.#close(this.#closeDeadline(options));
     await this.#closing;
   }
 
@@ -130,7 +125,11 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     this.#offers.roomCame();
   }
 
-  /** For links: takes nothing more, and has clients take elsewhere what was not begun. @internal */
+  /**
+   * For links: takes no more requests, and refuses those that wait. The links stay open, because a
+   * link that its worker closes tells the client that nothing on it was begun.
+   * @internal
+   */
   onLost(): void {
     if (this.#isLost) return;
     this.#isLost = true;
@@ -138,7 +137,16 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     void this.#refuseWaiting();
   }
 
-  #onTaken(link: WorkerLink<Q, R>): void {
+  #closeDeadline(options: WaitOptions): Deadline {
+    const why = () => `requests that still run: ${this.#running.size}`;
+    return new Deadline(`close service "${this.name}"`, options, defaults.requestTimeoutMs, why);
+  }
+
+  #onTaken(requests: ChannelReader<Q>, replies: ChannelWriter<R>): void {
+    const { hasReplyData, reply } = this.#plan;
+    const { metaBytesMax } = reply;
+    const channels = { requests, replies, metaBytesMax, hasReplyData, stream: requests.stream };
+    const link = new WorkerLink(channels, this);
     this.#links.add(link);
     void link.listen();
   }
@@ -147,7 +155,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     while (this.#running.size < this.#plan.concurrency) {
       const work = this.#queue.shift();
       if (work === undefined) return;
-      // WHY looked at again: where the handler keeps the event loop, a timer comes late.
+      // The deadline timer may fire late if the handler blocks the event loop.
       if (isLate(work.request)) {
         clearTimeout(work.timer);
         void work.link.answer(work.request, "dropped");
@@ -159,7 +167,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     }
   }
 
-  /** Nobody waits for it: where it was not begun, it never is. */
+  /** The client no longer waits. A request that was not begun is dropped. */
   #drop(work: Work<Q, R>): void {
     if (!this.#queue.delete(work.link, work)) return;
     clearTimeout(work.timer);
@@ -189,8 +197,9 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     } catch (error) {
       reply.close();
       if (request.signal.aborted) return await link.answer(request, "dropped");
-      if (!hasCode(error, "DEVICE_LOST")) return await link.answer(request, "failed", failureReport(error));
-      // WHY not "failed": it says nothing of the request, which another worker may well answer.
+      if (!hasCode(error, "DEVICE_LOST"))
+        return await link.answer(request, "failed", failureReport(error));
+      // "failed" would blame the request. Another worker may well answer it.
       this.onLost();
       await link.answer(request, "abandoned");
     }
@@ -203,7 +212,7 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
       const idle = new Promise<void>((resolve) => {
         this.#onIdle = resolve;
       });
-      await deadline.race(idle, () => {}).catch(() => this.#abandon());
+      await deadline.race(idle, () => {}).catch((cause) => this.#abandon(cause));
     }
     for (const link of [...this.#links]) link.close("its worker was closed");
   }
@@ -216,10 +225,10 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
     await Promise.all(refused);
   }
 
-  /** WHY told one by one: a client takes a request that got no word as one that was never begun. */
-  async #abandon(): Promise<void> {
+  /** Each client must be told: one that hears nothing assumes that its request was never begun. */
+  async #abandon(cause: unknown): Promise<void> {
     const answers = [...this.#running].map(([{ link, request }, reply]) => {
-      request.giveUp("CLOSED", "its worker was closed");
+      request.giveUp("CLOSED", "its worker was closed", cause);
       reply.close();
       return link.answer(request, "abandoned");
     });
@@ -228,10 +237,13 @@ export class Service<Q extends DType = DType, R extends DType = DType> {
 }
 
 /**
- * Serves requests of this name, as one of its workers, until it is closed, or this process ends.
- * @throws INVALID_NAME, OUT_OF_MEMORY; RangeError and TypeError for what no channel can be
+ * Serves requests under this name, as one of its workers. Returns once clients can connect. The
+ * worker runs until you close it or the process ends.
+ * @throws INVALID_NAME, OUT_OF_MEMORY; RangeError and TypeError for options that no channel can
+ * have
  * @example
- * await using service = await serve(hub, "double", { request: { dtype: "float32", shape: [4] }, reply: { dtype: "float32", shape: [4] } },
+ * const message = { dtype: "float32", shape: [4] } as const;
+ * await using service = await serve(hub, "double", { request: message, reply: message },
  *   async (request, reply) => {
  *     const values = await request.array.read();
  *     await (await reply.loan()).array.write(values.map((value) => 2 * value));
@@ -248,25 +260,14 @@ export async function serve<Q extends DType, R extends DType>(
   checkServe(options);
   checkFunction("handler", handler);
   const plan = servicePlan(options, hub.device(options.device));
-  const worker = newWorkerId();
-  let offers = 0;
-  const make = (wait: WaitOptions) => {
-    offers += 1;
-    return Offer.make(hub, replyName(name, worker, offers - 1), plan, { ...options, ...wait });
-  };
-  const first = await make({ timeoutMs: options.timeoutMs, signal: options.signal });
-  let hasHub = true;
-  hub.onEnd(() => {
-    hasHub = false;
-  });
-  const makeNext = () => make({ timeoutMs: undefined, signal: undefined });
-  return new Service(name, first, { plan, make: makeNext, handler, hasHub: () => hasHub });
+  const offers = await WorkerOffers.open(hub, name, plan, options);
+  return new Service(name, plan, handler, offers);
 }
 
-/** Aborts the request's signal when its client waits no longer. */
+/** Aborts the request's signal when its deadline passes. */
 function deadlineTimer(request: ServiceRequest): NodeJS.Timeout | undefined {
   if (request.deadlineMicros === undefined) return undefined;
-  const giveUp = () => request.giveUp("TIMEOUT", "its client waits for it no longer");
+  const giveUp = () => request.giveUp("TIMEOUT", "its deadline has passed");
   const remainingMs = Math.max(0, request.deadlineMicros - monotonicMicros()) / 1000;
   return setTimeout(giveUp, Math.min(remainingMs, TIMER_MS_MAX));
 }

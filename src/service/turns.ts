@@ -1,4 +1,4 @@
-/** One at a time, in the order in which they came: a channel lends one slot at a time. */
+/** A lock with a queue, because a channel lends one slot at a time. */
 
 interface Waiting {
   readonly resolve: () => void;
@@ -14,7 +14,10 @@ export class Turns {
     return !this.#taken;
   }
 
-  /** Resolves when it is the caller's turn, which `end` ends. @throws what `close` was given */
+  /**
+   * Resolves when it is the caller's turn. Call `end` to pass it on.
+   * @throws the error that was given to `close`
+   */
   async take(): Promise<void> {
     if (this.#reason !== undefined) throw this.#reason;
     if (this.tryTake()) return;
@@ -33,7 +36,7 @@ export class Turns {
     else next.resolve();
   }
 
-  /** Nobody gets a turn any more. */
+  /** Rejects all waiters. Nobody gets a turn any more. */
   close(reason: Error): void {
     this.#reason ??= reason;
     for (const { reject } of this.#waiting.splice(0)) reject(reason);

@@ -1,6 +1,6 @@
 /**
- * A worker's side of one link: takes the client's requests as they come, hears its cancellations, and sends what becomes of each. It
- * ends when the client closes its side or dies, or says what makes no sense.
+ * A worker's side of one link. It receives the client's requests and cancellations, and sends each
+ * outcome. The link ends when the client closes its side, dies, or breaks the protocol.
  */
 import type { DType } from "../array/dtype.js";
 import { CudaIpcError, hasCode, messageOf } from "../base/errors.js";
@@ -9,8 +9,8 @@ import type { ChannelReader } from "../channel/channel-reader.js";
 import type { ChannelWriter } from "../channel/channel-writer.js";
 import type { Meta } from "../channel/message-meta.js";
 import type { ReceivedSlot } from "../channel/received-slot.js";
-import type { Stream } from "../gpu/stream.js";
-import { Arrived, type Kind } from "./envelope.js";
+import type { Stream } from "../gpu/order/stream.js";
+import { type Kind, ReceivedEnvelope } from "./envelope.js";
 import { ReplySlot, type ReplySlots } from "./reply-slot.js";
 import { ServiceRequest } from "./service-message.js";
 import { Turns } from "./turns.js";
@@ -18,7 +18,7 @@ import { Turns } from "./turns.js";
 export interface LinkChannels<Q extends DType = DType, R extends DType = DType> {
   readonly requests: ChannelReader<Q>;
   readonly replies: ChannelWriter<R>;
-  /** Of the replies. */
+  /** The most bytes of meta in a reply. */
   readonly metaBytesMax: number;
   readonly hasReplyData: boolean;
   readonly stream: Stream | undefined;
@@ -27,7 +27,7 @@ export interface LinkChannels<Q extends DType = DType, R extends DType = DType> 
 export interface LinkEvents<Q extends DType = DType, R extends DType = DType> {
   onRequest(link: WorkerLink<Q, R>, request: ServiceRequest<Q>): void;
   onEnd(link: WorkerLink<Q, R>): void;
-  /** The device is lost: what clients are owed is theirs to take elsewhere when this process ends. */
+  /** The device is lost. Clients may send their requests elsewhere when this process ends. */
   onLost(): void;
 }
 
@@ -37,7 +37,7 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
   readonly #events: LinkEvents<Q, R>;
   readonly #turns = new Turns();
   readonly #ended = new AbortController();
-  /** Those that were not answered. */
+  /** Requests without an answer. */
   readonly #underWay = new Map<number, ServiceRequest<Q>>();
 
   /** Takes over both channels. */
@@ -46,7 +46,14 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
     events: LinkEvents<Q, R>,
   ) {
     this.#requests = requests;
-    this.#replies = { writer: replies, turns: this.#turns, stream, metaBytesMax, hasData, signal: this.#ended.signal };
+    this.#replies = {
+      writer: replies,
+      turns: this.#turns,
+      stream,
+      metaBytesMax,
+      hasData,
+      signal: this.#ended.signal,
+    };
     this.#events = events;
   }
 
@@ -54,30 +61,32 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
     return !this.#ended.signal.aborted;
   }
 
-  /** Takes requests until the link ends. */
+  /** Receives requests until the link ends. */
   async listen(): Promise<void> {
-    let found = "its client has left";
+    let found = "its client closed the link";
     try {
       for (;;) {
         const slot = await this.#requests.next();
         if (slot === undefined) break;
-        this.#take(slot);
+        this.#receive(slot);
       }
     } catch (error) {
-      // WHY it stays open: a link that this side closes says that nothing was begun.
+      // The link stays open: closing it would tell the client that none of its requests was begun.
       if (hasCode(error, "DEVICE_LOST")) return this.#events.onLost();
-      // WHY not told further: whatever it is, the client and its requests are gone, and each of those is told.
+      // Any other error ends this client alone, and each of its requests is told.
       found = messageOf(error);
     }
     this.close(found);
   }
 
-  /** For the reply to a request; to be closed. */
+  /** Returns a reply to fill. Close it. */
   openReply(): ReplySlot<R> {
     return new ReplySlot(this.#replies);
   }
 
-  /** Sends a reply that was made. Nothing where the request was answered before, or the link has ended. */
+  /**
+   * Sends a finished reply. Does nothing if the request was answered before or the link has ended.
+   */
   async send(
     request: ServiceRequest<Q>,
     reply: ReplySlot<R>,
@@ -88,7 +97,10 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
     this.#underWay.delete(request.number);
   }
 
-  /** Says what became of a request instead of a reply. Nothing where it was answered before, or the link has ended. */
+  /**
+   * Sends an outcome without a reply. Does nothing if the request was answered before or the link
+   * has ended.
+   */
   async answer(request: ServiceRequest<Q>, kind: Kind, meta?: Meta): Promise<void> {
     request.release();
     if (!this.open || !this.#underWay.delete(request.number)) return;
@@ -103,7 +115,7 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
     }
   }
 
-  /** Ends both channels; who works on a request of this link is told that nobody waits for it. */
+  /** Ends both channels, and aborts the requests of this link that are being handled. */
   close(found: string): void {
     if (!this.open) return;
     this.#ended.abort();
@@ -114,20 +126,24 @@ export class WorkerLink<Q extends DType = DType, R extends DType = DType> {
     releaseAll([() => this.#requests.close(), () => this.#replies.writer.close(), tell]);
   }
 
-  /** @throws CHANNEL_CORRUPT for what no client says */
-  #take(slot: ReceivedSlot<Q>): void {
-    const arrived = new Arrived(this.#requests.label, slot.meta);
-    const { kind, number } = arrived;
+  /** @throws CHANNEL_CORRUPT for a message that no client sends */
+  #receive(slot: ReceivedSlot<Q>): void {
+    const envelope = new ReceivedEnvelope(this.#requests.label, slot.meta);
+    const { kind, number } = envelope;
     if (kind === "cancel") {
       slot.release();
-      this.#underWay.get(number)?.giveUp("ABORTED", "its client waits for it no more");
+      this.#underWay.get(number)?.giveUp("ABORTED", "its client cancelled it");
       return;
     }
     if (kind !== "request" || this.#underWay.has(number)) {
-      const found = kind === "request" ? `number ${number} a second time` : `kind "${kind}"`;
-      throw new CudaIpcError("CHANNEL_CORRUPT", `Cannot take a request of "${this.#requests.label}": ${found}`);
+      const found =
+        kind === "request" ? `number ${number} is open already` : `its kind is "${kind}"`;
+      throw new CudaIpcError(
+        "CHANNEL_CORRUPT",
+        `Cannot accept a request of "${this.#requests.label}": ${found}`,
+      );
     }
-    const request = new ServiceRequest(slot, arrived);
+    const request = new ServiceRequest(slot, envelope);
     this.#underWay.set(number, request);
     this.#events.onRequest(this, request);
   }

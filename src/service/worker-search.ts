@@ -1,23 +1,25 @@
-/** Finds workers of a service while they are needed: looks at the names on the hub, less and less often where nobody new is there. */
-import { type CudaIpcError, hasCode } from "../base/errors.js";
-import { GrowingPause } from "../base/growing-pause.js";
+/**
+ * Finds workers of a service while a client needs them. It lists the names on the hub, less and
+ * less often if no new worker appears.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import { CudaIpcError, hasCode } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
+import { GrowingPause } from "../base/pause.js";
 import type { Hub } from "../client/hub.js";
 import { claimOffer } from "./claim-offer.js";
 import type { ClientChannels } from "./client-link.js";
-import { FoundWorkers } from "./found-workers.js";
-import { pauseFor } from "./pause-for.js";
 import { offerPrefix, offersAmong, workersAmong } from "./service-names.js";
 import type { ConnectServiceOptions } from "./service-options.js";
 
 export interface SearchEvents {
-  /** Whether to go on. */
+  /** Whether the search goes on. */
   isNeeded(): boolean;
   /** Whether a link to this worker is wanted. */
   wants(worker: string): boolean;
   /** Takes over the channels. */
   onLink(channels: ClientChannels): void;
-  /** There is no hub any more, or the device is lost. */
+  /** The hub is gone, or the device is lost. */
   onFailure(error: CudaIpcError): void;
 }
 
@@ -38,7 +40,7 @@ export class WorkerSearch {
     this.#events = events;
   }
 
-  /** Looks until it is needed no more, where it does not do so already. */
+  /** Searches until no worker is needed. Does nothing if a search is running. */
   begin(): void {
     if (this.#ended.signal.aborted) return;
     this.#underWay ??= this.#run().finally(() => {
@@ -47,17 +49,17 @@ export class WorkerSearch {
     });
   }
 
-  /** Looks once where the last look was long ago. */
+  /** Looks once if the last look was long ago. */
   lookAgain(): void {
     if (performance.now() - this.#lastLookMs > defaults.serviceLookAgainMs) this.begin();
   }
 
-  /** For who has waited in vain: says what was found of each worker. */
+  /** The error of a request that found no usable worker in time. It says why for each worker. */
   timedOut(attempt: string, timeoutMs: number): CudaIpcError {
     return this.#found.timedOut(attempt, timeoutMs);
   }
 
-  /** Nothing is found any more once this resolves. */
+  /** No worker is found after this resolves. */
   async close(): Promise<void> {
     this.#ended.abort();
     await this.#underWay;
@@ -75,12 +77,12 @@ export class WorkerSearch {
       }
       this.#lastLookMs = performance.now();
       if (signal.aborted || !this.#events.isNeeded()) return;
-      await pauseFor(pause.nextMs(), signal);
+      await delay(pause.nextMs(), undefined, { signal }).catch(() => {});
       if (signal.aborted || !this.#events.isNeeded()) return;
     }
   }
 
-  /** Whether somebody new was found. */
+  /** Returns whether a new worker was found. */
   async #look(): Promise<boolean> {
     const { signal } = this.#ended;
     const objects = await this.#hub.list({ prefix: offerPrefix(this.#service), signal });
@@ -98,7 +100,7 @@ export class WorkerSearch {
         this.#events.onLink(channels);
       } catch (error) {
         if (endsSearch(error)) throw error;
-        // WHY no end: another was faster, the worker has gone, or it is none. The next one may do.
+        // Another client was faster, or the worker is gone. The next worker may do.
         this.#found.refused(offer.worker, error);
       }
     }
@@ -109,4 +111,66 @@ export class WorkerSearch {
 
 function endsSearch(error: unknown): error is CudaIpcError {
   return (["CLOSED", "HUB_GONE", "DEVICE_LOST"] as const).some((code) => hasCode(error, code));
+}
+
+/** Workers whose errors the message quotes. The cause has all of them. */
+const TOLD_MAX = 3;
+
+/** Why each worker that was found could not be used, for the timeout error. */
+class FoundWorkers {
+  readonly #unusable = new Map<string, unknown>();
+  /** Why the hub could not be asked the last time. */
+  #lookFailure: unknown;
+
+  /** A look has begun, and found these workers. */
+  see(workers: ReadonlySet<string>): void {
+    this.#lookFailure = undefined;
+    for (const worker of this.#unusable.keys())
+      if (!workers.has(worker)) this.#unusable.delete(worker);
+  }
+
+  refused(worker: string, error: unknown): void {
+    this.#unusable.set(worker, error);
+  }
+
+  usable(worker: string): void {
+    this.#unusable.delete(worker);
+  }
+
+  /** The worker has no open offer now. */
+  hasNoOffer(worker: string): void {
+    const found = "it has no free offer: it has clientsMax clients, is closing, or makes one now";
+    const advice = "Start another worker, or raise clientsMax.";
+    const message = `Cannot use worker "${worker}": ${found}. ${advice}`;
+    this.#unusable.set(worker, new CudaIpcError("READERS_FULL", message));
+  }
+
+  lookFailed(error: unknown): void {
+    this.#lookFailure = error;
+  }
+
+  /** @param attempt in words: `request from service "double"` */
+  timedOut(attempt: string, timeoutMs: number): CudaIpcError {
+    const errors =
+      this.#lookFailure === undefined ? [...this.#unusable.values()] : [this.#lookFailure];
+    if (errors.length === 0) {
+      return new CudaIpcError(
+        "TIMEOUT",
+        `Cannot ${attempt}: no worker was found within ${timeoutMs} ms`,
+      );
+    }
+    const what =
+      this.#lookFailure === undefined
+        ? `none of ${errors.length} workers could be used within ${timeoutMs} ms`
+        : `no worker was found within ${timeoutMs} ms, because the hub did not list its names`;
+    const told = errors.slice(0, TOLD_MAX).map(wordsOf);
+    if (errors.length > TOLD_MAX) told.push(`and ${errors.length - TOLD_MAX} more`);
+    const cause = errors.length === 1 ? errors[0] : new AggregateError(errors, what);
+    return new CudaIpcError("TIMEOUT", `Cannot ${attempt}: ${what}: ${told.join("; ")}`, { cause });
+  }
+}
+
+function wordsOf(error: unknown): string {
+  if (error instanceof CudaIpcError) return `${error.code}: ${error.message}`;
+  return String(error);
 }

@@ -1,4 +1,7 @@
-/** Messages to bytes and back. Decoding trusts nothing: UTF-8, JSON, version, then the schema, each with its own error. */
+/**
+ * Encodes and decodes messages. Decoding checks UTF-8, JSON, the version and the schema, each with
+ * its own error.
+ */
 import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
@@ -22,7 +25,8 @@ export function encodeMessage(message: Request | Reply | PeerMessage): Uint8Arra
   if (bytes.byteLength > limits.messageBytesMax) {
     throw new CudaIpcError(
       "MESSAGE_TOO_LARGE",
-      `Cannot send a message of ${bytes.byteLength} bytes: the protocol takes ${limits.messageBytesMax}`,
+      `Cannot send a message of ${bytes.byteLength} bytes: ` +
+        `the protocol takes ${limits.messageBytesMax}`,
     );
   }
   return bytes;
@@ -44,7 +48,7 @@ export function decodeResult<Op extends Request["op"]>(op: Op, result: unknown):
 }
 
 /**
- * A message between processes without a hub.
+ * Decodes a message between processes without a hub.
  * @throws INVALID_MESSAGE, PROTOCOL_MISMATCH
  */
 export function decodePeerMessage<Schema extends v.GenericSchema>(
@@ -55,14 +59,14 @@ export function decodePeerMessage<Schema extends v.GenericSchema>(
   return checked(what, schema, parse(what, bytes));
 }
 
-/** The id of a request that could not be decoded as a whole, so that the refusal can name it; 0 where it has none. */
+/** The id of a request that could not be decoded, for the refusal; 0 if it has none. */
 export function idOf(bytes: Uint8Array): number {
   try {
     const value: unknown = JSON.parse(decoder.decode(bytes));
     const id = typeof value === "object" && value !== null && "id" in value ? value.id : 0;
     return typeof id === "number" && Number.isSafeInteger(id) && id > 0 ? id : 0;
   } catch {
-    // Not JSON at all: there is no id, and the caller already holds the error that says so.
+    // It is not JSON. The caller has the error that says so.
     return 0;
   }
 }
@@ -72,21 +76,29 @@ function parse(what: string, bytes: Uint8Array): unknown {
   try {
     value = JSON.parse(decoder.decode(bytes));
   } catch (cause) {
-    throw new CudaIpcError("INVALID_MESSAGE", `Cannot read ${what}: ${bytes.byteLength} bytes that are not JSON`, {
-      cause,
-    });
+    throw new CudaIpcError(
+      "INVALID_MESSAGE",
+      `Cannot read ${what}: ${bytes.byteLength} bytes that are not JSON`,
+      {
+        cause,
+      },
+    );
   }
   const version = typeof value === "object" && value !== null && "v" in value ? value.v : undefined;
   if (typeof version === "number" && version !== PROTOCOL_VERSION) {
     throw new CudaIpcError(
       "PROTOCOL_MISMATCH",
-      `Cannot read ${what}: it is of protocol version ${version}, wanted version ${PROTOCOL_VERSION}`,
+      `Cannot read ${what}: it is of protocol version ${version}, ` +
+        `wanted version ${PROTOCOL_VERSION}`,
     );
   }
   return value;
 }
 
-/** @throws `code` with the path of the first field that is wrong */
+/**
+ * Checks a value against a schema.
+ * @throws `code` with the path of the first wrong field
+ */
 export function checked<Schema extends v.GenericSchema>(
   what: string,
   schema: Schema,

@@ -1,19 +1,27 @@
 /**
- * The descriptor of a shared object: what any process in any language needs beside the file descriptors to map and read it.
- * Versioned JSON; every field from another process is checked here for its form, and against the memory by whoever maps it.
+ * The descriptor of a shared object: what a process in any language needs, beside the file
+ * descriptors, to map and read it. It is versioned JSON. Its form is checked here, and its memory
+ * by the code that maps it.
  */
 import * as v from "valibot";
 import { limits } from "../base/limits.js";
-import { isPlace, LINE_BYTES } from "../base/timeline-line.js";
-import { channelContent, channelContradiction, channelFds, wordsByteLength } from "./channel-content.js";
-import { deviceSchema, factsOf } from "./devices.js";
-import { count, positive } from "./numbers.js";
+import { isLineOffset, LINE_BYTES } from "../base/timeline-line.js";
+import {
+  channelContent,
+  channelContradiction,
+  channelFds,
+  wordsByteLength,
+} from "./channel-content.js";
+import { count, deviceSchema, factsOf, positive } from "./schemas.js";
 
 export const DESCRIPTOR_VERSION = 1;
 
 const integer = v.pipe(v.number(), v.safeInteger());
 
-/** One array in memory: strides in elements, as DLPack and numpy count them; offset in bytes from the start of the memory. */
+/**
+ * One array in memory. Strides count elements, as in DLPack and numpy. The offset counts bytes from
+ * the start of the memory.
+ */
 export const arrayLayout = v.strictObject({
   dtype: v.pipe(v.string(), v.maxLength(32)),
   shape: v.pipe(v.array(count), v.maxLength(limits.dimensionsMax)),
@@ -21,7 +29,10 @@ export const arrayLayout = v.strictObject({
   byteOffset: count,
 });
 
-/** What the memory holds: one array; many, whose layouts are in the index, the second file descriptor; a timeline; or the slots of a channel. */
+/**
+ * What the memory holds: one array, a bundle of arrays with its index in a second file, a timeline,
+ * or the slots of a channel.
+ */
 const content = v.variant("kind", [
   v.strictObject({ kind: v.literal("array"), array: arrayLayout }),
   v.strictObject({
@@ -29,7 +40,7 @@ const content = v.variant("kind", [
     arrayCount: v.pipe(count, v.maxValue(limits.bundleArraysMax)),
     indexByteLength: v.pipe(count, v.minValue(2), v.maxValue(limits.bundleIndexBytesMax)),
   }),
-  /** A timeline at this byte of the memory, which holds others too; see timeline-line.ts. */
+  /** A timeline at this byte of memory that holds others, too; see timeline-line.ts. */
   v.strictObject({ kind: v.literal("timeline"), byteOffset: count }),
   channelContent,
 ]);
@@ -37,11 +48,14 @@ const content = v.variant("kind", [
 export const descriptorSchema = v.strictObject({
   version: v.literal(DESCRIPTOR_VERSION),
   device: deviceSchema,
-  /** GPU memory travels as `vmm` (CUDA virtual memory management), host memory as `memfd`, memory of pools of both as `pool`. */
+  /**
+   * GPU memory travels as `vmm` (CUDA virtual memory management), host memory as `memfd`, memory of
+   * pools of both as `pool`.
+   */
   mechanism: v.picklist(["vmm", "memfd", "pool"]),
   /**
-   * Of memory of a pool: which pool, whose descriptor then comes in the place of the memory's, and the driver's 64 bytes (in base64) that
-   * name the allocation in it.
+   * For memory of a pool: the pool, whose descriptor comes instead of the memory's, and the
+   * driver's 64 bytes (base64) that name the allocation.
    */
   pooled: v.optional(
     v.strictObject({
@@ -50,9 +64,9 @@ export const descriptorSchema = v.strictObject({
       data: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]{86}==$/)),
     }),
   ),
-  /** Bytes that belong to the content. */
+  /** Bytes of the content. */
   byteLength: count,
-  /** Bytes of the memory behind the descriptor, which is mapped as a whole: a multiple of the device's granularity. */
+  /** Bytes of the memory, which is mapped as a whole: a multiple of the device's granularity. */
   allocationByteLength: positive,
   content,
 });
@@ -60,7 +74,7 @@ export const descriptorSchema = v.strictObject({
 export type Descriptor = v.InferOutput<typeof descriptorSchema>;
 export type DescriptorContent = Descriptor["content"];
 
-/** WHY not v.record: it drops keys that are names of JavaScript's own, such as "constructor", without a word. */
+/** WHY not v.record: it silently drops keys such as "constructor". */
 const textByName = v.custom<Readonly<Record<string, string>>>(
   (value) =>
     typeof value === "object" &&
@@ -70,7 +84,10 @@ const textByName = v.custom<Readonly<Record<string, string>>>(
   "an object of texts",
 );
 
-/** The index of a bundle, in a sealed memory file of its own because it can be larger than a message. */
+/**
+ * The index of a bundle. It can be larger than a message, so it has a sealed memory file of its
+ * own.
+ */
 export const bundleIndexSchema = v.strictObject({
   version: v.literal(DESCRIPTOR_VERSION),
   metadata: textByName,
@@ -82,20 +99,27 @@ export const bundleIndexSchema = v.strictObject({
 
 export type BundleIndex = v.InferOutput<typeof bundleIndexSchema>;
 
-/** What contradicts itself in a well-formed descriptor; undefined where nothing does. */
+/** What contradicts itself in a well-formed descriptor; undefined if nothing does. */
 export function descriptorContradiction(descriptor: Descriptor): string | undefined {
   const { byteLength, allocationByteLength, mechanism, device, content } = descriptor;
   if (byteLength > allocationByteLength) {
     return `content of ${byteLength} bytes in memory of ${allocationByteLength}`;
   }
-  if (!factsOf(device).mechanisms.includes(mechanism)) return `mechanism ${mechanism} on device ${device.kind}`;
+  if (!factsOf(device).mechanisms.includes(mechanism))
+    return `mechanism ${mechanism} on device ${device.kind}`;
   if ((mechanism === "pool") !== (descriptor.pooled !== undefined)) {
-    return `mechanism ${mechanism} ${mechanism === "pool" ? "without" : "with"} the name of an allocation in a pool`;
+    return (
+      `mechanism ${mechanism} ${mechanism === "pool" ? "without" : "with"} the name of an ` +
+      "allocation in a pool"
+    );
   }
   if (content.kind === "array" && content.array.shape.length !== content.array.strides.length) {
     return `${content.array.shape.length} dimensions with ${content.array.strides.length} strides`;
   }
-  if (content.kind === "timeline" && (mechanism !== "memfd" || !isPlace(content.byteOffset, byteLength))) {
+  if (
+    content.kind === "timeline" &&
+    (mechanism !== "memfd" || !isLineOffset(content.byteOffset, byteLength))
+  ) {
     return `a timeline at byte ${content.byteOffset} of ${byteLength} bytes of ${mechanism} memory`;
   }
   if (content.kind === "timeline" && allocationByteLength > limits.timelineMemoryBytesMax) {
@@ -106,7 +130,7 @@ export function descriptorContradiction(descriptor: Descriptor): string | undefi
   return channelContradiction(content, byteLength);
 }
 
-/** How many file descriptors an object has: the memory, and the index of a bundle, or what else a channel has. */
+/** How many file descriptors an object has. */
 export function fdsOf({ content }: Descriptor): number {
   if (content.kind === "channel") return channelFds(content);
   return content.kind === "bundle" ? 2 : 1;
@@ -117,7 +141,9 @@ export interface ChargedBytes {
   readonly deviceBytes: number;
 }
 
-/** How many bytes of memory an object stands for: all that is mapped, but for what shares its memory with others, which counts what is its own. */
+/**
+ * The bytes that an object counts for. An object that shares its memory counts only its own part.
+ */
 export function chargedBytes({
   device,
   mechanism,
@@ -127,7 +153,7 @@ export function chargedBytes({
 }: Descriptor): ChargedBytes {
   if (content.kind === "timeline") return { hostBytes: LINE_BYTES, deviceBytes: 0 };
   const bytes = mechanism === "pool" ? byteLength : allocationByteLength;
-  // WHY also of a channel on a GPU: what orders it is host memory.
+  // The words of a channel are host memory, on a GPU, too.
   const beside = content.kind === "channel" ? wordsByteLength(content) : 0;
   return factsOf(device).memoryFiles
     ? { hostBytes: bytes + beside, deviceBytes: 0 }

@@ -1,23 +1,22 @@
 /**
- * What travels of memory that grows in place, beside the file descriptors of its pieces: at first all that there is, later the pieces that
- * came since. Checked here for its form and against itself, and against the memory by whoever imports it.
+ * The messages about growing memory, beside the file descriptors of its pieces: first all pieces,
+ * later the new ones. Their form is checked here, and the memory by the code that imports it.
  */
 import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { checked } from "./codec.js";
-import { deviceSchema } from "./devices.js";
-import { count, positive } from "./numbers.js";
+import { count, deviceSchema, positive } from "./schemas.js";
 
 export const GROWING_DESCRIPTOR_VERSION = 1;
 
 const pieces = v.pipe(v.array(positive), v.maxLength(limits.growingPiecesMax));
 
-/** Pieces from number `from` on, in order; with them come as many file descriptors. */
+/** The pieces from number `from` on, in order. As many file descriptors come with them. */
 export const growthSchema = v.strictObject({
   from: v.pipe(count, v.maxValue(limits.growingPiecesMax)),
   byteLengths: pieces,
-  /** Bytes of the content, once these pieces are mapped. */
+  /** Bytes of the content when these pieces are mapped. */
   byteLength: count,
 });
 
@@ -27,7 +26,7 @@ export const growingDescriptorSchema = v.strictObject({
   version: v.literal(GROWING_DESCRIPTOR_VERSION),
   kind: v.literal("growing"),
   device: deviceSchema,
-  /** What every process reserves addresses for. */
+  /** The address space that every process reserves. */
   maxByteLength: v.pipe(positive, v.maxValue(limits.reservationBytesMax)),
   growth: growthSchema,
 });
@@ -36,12 +35,19 @@ export type GrowingDescriptor = v.InferOutput<typeof growingDescriptorSchema>;
 
 /** @throws INVALID_DESCRIPTOR */
 export function checkGrowingDescriptor(value: unknown): GrowingDescriptor {
-  const descriptor = checked("the descriptor of growing memory", growingDescriptorSchema, value, "INVALID_DESCRIPTOR");
+  const descriptor = checked(
+    "the descriptor of growing memory",
+    growingDescriptorSchema,
+    value,
+    "INVALID_DESCRIPTOR",
+  );
   const { growth, maxByteLength } = descriptor;
   if (growth.from !== 0) throw invalid(`its first piece is number ${growth.from}, wanted 0`);
   const total = growth.byteLengths.reduce((sum, length) => sum + length, 0);
-  if (total > maxByteLength) throw invalid(`pieces of ${total} bytes in ${maxByteLength} bytes of addresses`);
-  if (growth.byteLength > total) throw invalid(`content of ${growth.byteLength} bytes in pieces of ${total}`);
+  if (total > maxByteLength)
+    throw invalid(`pieces of ${total} bytes in ${maxByteLength} bytes of addresses`);
+  if (growth.byteLength > total)
+    throw invalid(`content of ${growth.byteLength} bytes in pieces of ${total}`);
   return descriptor;
 }
 
@@ -51,5 +57,8 @@ export function checkGrowth(value: unknown): Growth {
 }
 
 function invalid(found: string): CudaIpcError {
-  return new CudaIpcError("INVALID_DESCRIPTOR", `Cannot read the descriptor of growing memory: ${found}`);
+  return new CudaIpcError(
+    "INVALID_DESCRIPTOR",
+    `Cannot read the descriptor of growing memory: ${found}`,
+  );
 }

@@ -1,32 +1,38 @@
 /**
- * The documents of what is shared by a 64-byte handle: an array in memory of the legacy mechanism, and an event. JSON that travels by
- * any way; there is no file descriptor to go with it. Every field is checked here for its form, and against the memory by who opens it.
+ * The documents of objects with a 64-byte handle: an array in legacy memory, and an event. They are
+ * JSON without file descriptors. Their form is checked here, and the memory by the code that opens
+ * them.
  */
 import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { checked } from "./codec.js";
 import { arrayLayout } from "./descriptor.js";
-import { deviceSchema } from "./devices.js";
-import { count, positive } from "./numbers.js";
+import { count, deviceSchema, positive } from "./schemas.js";
 
 export const IPC_DOCUMENT_VERSION = 1;
 const HANDLE_BYTES = 64;
-/** So much and no more is decoded; a longer text is no handle of anything. */
+/** A longer text is not a handle, and is not decoded. */
 const HANDLE_TEXT_MAX = 1024;
 const FD_MAX = 2 ** 31 - 1;
 
-/** Which process it is: see os/process-identity.ts. */
+/** The exporting process: see os/process-identity.ts. */
 export const exporterSchema = v.strictObject({
   pid: positive,
   pidNamespace: count,
   startTicks: count,
-  bootId: v.pipe(v.string(), v.regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/)),
+  bootId: v.pipe(
+    v.string(),
+    v.regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/),
+  ),
 });
 
-/** Where the exporter's mark is that says whether it still has what it exported: see gpu/export-marks.ts. */
+/**
+ * The exporter's mark, which says whether the exporter still has the object: see
+ * gpu/memory/export-marks.ts.
+ */
 const mark = v.strictObject({
-  /** A descriptor of the exporter's, and the number of the file behind it. */
+  /** A descriptor of the exporter, and the number of its file. */
   fd: v.pipe(count, v.maxValue(FD_MAX)),
   fileNumber: positive,
   slot: v.pipe(count, v.maxValue(limits.exportsPerDeviceMax - 1)),
@@ -39,7 +45,9 @@ const head = {
   device: deviceSchema,
   /** In base64. */
   handle: v.pipe(v.string(), v.maxLength(HANDLE_TEXT_MAX)),
-  /** Larger than that of whatever the exporter had at the same place before; handles alone can repeat. */
+  /**
+   * Larger than the generation of any earlier object with the same handle, because handles repeat.
+   */
   generation: positive,
   mark,
 };
@@ -56,7 +64,7 @@ export const arrayHandleSchema = v.strictObject({
 export const eventSchema = v.strictObject({
   ...head,
   kind: v.literal("event"),
-  /** How often the event had been recorded when the document was made; 0 is never. */
+  /** How often the event had been recorded when the document was made; 0 for never. */
   recorded: count,
 });
 
@@ -66,12 +74,16 @@ export type EventDescriptor = v.InferOutput<typeof eventSchema>;
 
 /** @throws INVALID_DESCRIPTOR, INVALID_HANDLE */
 export function parseArrayHandle(value: unknown): ArrayHandleDocument {
-  return withHandle(checked("the handle of an array", arrayHandleSchema, value, "INVALID_DESCRIPTOR"));
+  return withHandle(
+    checked("the handle of an array", arrayHandleSchema, value, "INVALID_DESCRIPTOR"),
+  );
 }
 
 /** @throws INVALID_DESCRIPTOR, INVALID_HANDLE */
 export function parseEventDescriptor(value: unknown): EventDescriptor {
-  return withHandle(checked("the descriptor of an event", eventSchema, value, "INVALID_DESCRIPTOR"));
+  return withHandle(
+    checked("the descriptor of an event", eventSchema, value, "INVALID_DESCRIPTOR"),
+  );
 }
 
 export function encodeHandle(handle: Uint8Array): string {
@@ -89,7 +101,10 @@ export function decodeHandle(text: string): Uint8Array {
 /** @throws INVALID_HANDLE */
 export function checkHandle(handle: Uint8Array): Uint8Array {
   if (handle.byteLength === HANDLE_BYTES) return handle;
-  const hint = handle.byteLength === HANDLE_BYTES + 2 ? "; PyTorch puts 2 bytes of its own before the handle" : "";
+  const hint =
+    handle.byteLength === HANDLE_BYTES + 2
+      ? "; PyTorch puts 2 bytes of its own before the handle"
+      : "";
   const found = `it has ${handle.byteLength} bytes, wanted ${HANDLE_BYTES}${hint}`;
   throw new CudaIpcError("INVALID_HANDLE", `Cannot read a handle: ${found}`);
 }

@@ -1,18 +1,18 @@
 /**
- * The messages between client and hub. Each is one JSON document of at most 64 KiB in one SEQPACKET packet:
- * a request `{v, id, op, ...}` from the client, and for each request one reply `{v, id, ok, ...}` with the same id.
- * docs/protocol.md explains them; the schemas here are what is enforced.
+ * The messages between client and hub. Each is one JSON document of at most 64 KiB in one SEQPACKET
+ * packet: a request `{v, id, op, ...}` from the client, and one reply `{v, id, ok, ...}` with the
+ * same id. docs/protocol.md explains them. These schemas are what is enforced.
  */
 import * as v from "valibot";
 import { channelRoleSchema, placeSchema } from "./channel-content.js";
 import { descriptorSchema } from "./descriptor.js";
 import { isValidName } from "./names.js";
-import { count, positive } from "./numbers.js";
+import { count, positive } from "./schemas.js";
 
 export const PROTOCOL_VERSION = 1;
 
 const word = v.pipe(v.string(), v.maxLength(128));
-// WHY: any string here, judged by the hub, so that a bad name is answered with INVALID_NAME and not as a broken message.
+// Any string: the hub answers a bad name with INVALID_NAME instead of refusing the message.
 const anyName = v.pipe(v.string(), v.maxLength(16 * 1024));
 const goodName = v.pipe(v.string(), v.check(isValidName, "not a valid name"));
 const head = { v: v.literal(PROTOCOL_VERSION), id: positive };
@@ -22,20 +22,29 @@ export const lifetimeSchema = v.picklist(["held", "pinned"]);
 
 export type Lifetime = v.InferOutput<typeof lifetimeSchema>;
 
-/** Whom an object is shared with beside its owner's user: nobody, the owner's group, or every user that the hub serves; and for what. */
-export const sharingSchema = v.strictObject({ with: v.picklist(["private", "group", "all"]), access });
+/**
+ * With which other users an object is shared: none, the owner's group, or all that the hub serves;
+ * and their access.
+ */
+export const sharingSchema = v.strictObject({
+  with: v.picklist(["private", "group", "all"]),
+  access,
+});
 
 export type Sharing = v.InferOutput<typeof sharingSchema>;
 
 export const PRIVATE: Sharing = { with: "private", access: "read" };
 
-/** A thread of the client's process, as the thread itself sees its number; `startTicks` as in /proc/PID/task/TID/stat. */
+/**
+ * A thread of the client's process, by its own view of its number. `startTicks` is as in
+ * /proc/PID/task/TID/stat.
+ */
 const threadSchema = v.strictObject({ tid: positive, startTicks: count });
 
 export const requestSchema = v.variant("op", [
   /**
-   * First message of a connection. With `resume` it goes on with a session that the same process had on an earlier connection.
-   * With `thread` the session ends with that thread of the process.
+   * The first message of a connection. `resume` continues a session that the same process had on an
+   * earlier connection. With `thread` the session ends with that thread.
    */
   v.strictObject({
     ...head,
@@ -44,11 +53,17 @@ export const requestSchema = v.variant("op", [
     resume: v.optional(v.strictObject({ session: positive })),
     thread: v.optional(threadSchema),
   }),
-  /** After `resume`: this lease is still held. With it come the object's descriptors, for a hub that has lost them, or none. */
+  /**
+   * After `resume`: this lease is still held. The object's descriptors may come with it, for a hub
+   * that has lost them.
+   */
   v.strictObject({ ...head, op: v.literal("restore"), lease: positive }),
-  /** After all `restore`: leases of this session that were not named are given back. */
+  /** After all `restore` messages: leases of this session that were not named are released. */
   v.strictObject({ ...head, op: v.literal("restored") }),
-  /** Registers memory under a name; with it come its descriptors, as many as `fdsOf` says. Not yet visible to `open`. */
+  /**
+   * Registers memory under a name. As many descriptors come with it as `fdsOf` says. `open` does
+   * not see it yet.
+   */
   v.strictObject({
     ...head,
     op: v.literal("create"),
@@ -58,7 +73,7 @@ export const requestSchema = v.variant("op", [
     sharing: v.optional(sharingSchema),
   }),
   v.strictObject({ ...head, op: v.literal("publish"), object: positive }),
-  /** Answered when the name is published; at once where `wait` is false. With a role for channels, and for nothing else. */
+  /** Answered when the name is published; with `wait: false` at once. Only channels have a role. */
   v.strictObject({
     ...head,
     op: v.literal("open"),
@@ -69,18 +84,26 @@ export const requestSchema = v.variant("op", [
   }),
   /**
    * Ends the wait of an earlier `open`, which is then answered with ABORTED unless it was answered
-   * already. With `explain` the answer says why the open had to wait.
+   * before. With `explain` the reply says why the open had to wait.
    */
-  v.strictObject({ ...head, op: v.literal("cancel"), request: positive, explain: v.optional(v.boolean()) }),
+  v.strictObject({
+    ...head,
+    op: v.literal("cancel"),
+    request: positive,
+    explain: v.optional(v.boolean()),
+  }),
   v.strictObject({ ...head, op: v.literal("release"), lease: positive }),
   v.strictObject({ ...head, op: v.literal("remove"), name: anyName }),
   v.strictObject({ ...head, op: v.literal("list"), after: v.optional(anyName) }),
   v.strictObject({ ...head, op: v.literal("inspect"), name: anyName }),
   v.strictObject({ ...head, op: v.literal("status") }),
   v.strictObject({ ...head, op: v.literal("stop"), force: v.boolean() }),
-  /** Ends this hub's process; its keeper or service manager starts the next one, which goes on with everything. */
+  /**
+   * Ends this hub's process. Its keeper or service manager starts the next one, which continues
+   * with everything.
+   */
   v.strictObject({ ...head, op: v.literal("restart") }),
-  /** Last message of a session: everything it holds is given back at once. */
+  /** The last message of a session: everything it holds is released at once. */
   v.strictObject({ ...head, op: v.literal("bye") }),
 ]);
 
@@ -96,7 +119,7 @@ const objectSummary = v.strictObject({
   leases: count,
   ownerPid: v.nullable(count),
   ownerUid: count,
-  /** False after a crash of the hub until somebody who holds the memory has brought it back. */
+  /** False after a crash of the hub, until a process that holds the memory brings it back. */
   hasMemory: v.boolean(),
   createdAtMs: count,
   descriptor: descriptorSchema,
@@ -108,20 +131,20 @@ const holder = v.strictObject({
   pid: count,
   program: word,
   access: v.picklist(["owner", "read", "read-write"]),
-  /** Of a channel, and which place where it is a reader. */
+  /** For a channel; `place` is the seat of a reader. */
   role: v.optional(channelRoleSchema),
   place: v.optional(placeSchema),
 });
 
 export type Holder = v.InferOutput<typeof holder>;
 
-/** A limit that is set for the hub, for the user who asks, or for the client that asks. */
+/** A limit of the hub, of the user who asks, or of the client that asks. */
 const limitStatus = v.strictObject({
   of: v.picklist(["hub", "user", "client"]),
   /** As in the configuration: `objects`, `hostBytes`, `messagesPerSecond`. */
   resource: word,
   limit: count,
-  /** Null for what is no stock, but a rate. */
+  /** Null for rates. */
   used: v.nullable(count),
 });
 
@@ -155,10 +178,10 @@ const hubStatus = v.strictObject({
   startedAtMs: count,
   socket: v.string(),
   clients: count,
-  /** Sessions whose connection has ended and whose process still holds something. */
+  /** Sessions without a connection whose process still holds something. */
   detached: count,
   objects: count,
-  /** Objects whose memory has not been brought back yet after a crash of the hub. */
+  /** Objects whose memory has not been brought back after a crash of the hub. */
   withoutMemory: count,
   pinned: count,
   leases: count,
@@ -167,16 +190,16 @@ const hubStatus = v.strictObject({
   deviceBytes: count,
   /** How long the hub stays without clients and pinned objects; null for ever. */
   idleMs: v.nullable(count),
-  /** The process that has the descriptors for the next hub, and how many; null without one. */
+  /** The process that keeps the descriptors for the next hub; null without one. */
   keeper: v.nullable(v.strictObject({ pid: count, descriptors: count, pending: count })),
   /** The latest of those that this client could have opened. */
   lost: v.array(lostObject),
   limits: v.array(limitStatus),
-  /** Those who use something, with what they use: for the hub's user and root all, for others themselves. */
+  /** Users and what they use. The hub's user and root see all, others see themselves. */
   users: v.array(userStatus),
-  /** Users beyond those that are named. */
+  /** Users beyond those in the list. */
   usersLeftOut: count,
-  /** What is amiss with the files beside the socket, and what to do about it. */
+  /** Problems with the files beside the socket, and what to do about them. */
   troubles: v.array(v.string()),
 });
 
@@ -184,15 +207,24 @@ export type HubStatus = v.InferOutput<typeof hubStatus>;
 
 const none = v.strictObject({});
 
-/** What a successful reply to each request carries as `result`. */
+/** The `result` of a successful reply to each request. */
 export const resultSchemas = {
-  /** `session` is what a later connection can resume; `resumed` says whether this one did. */
-  hello: v.strictObject({ version: word, instance: word, pid: count, session: positive, resumed: v.boolean() }),
+  /** A later connection can resume `session`. `resumed` says whether this one did. */
+  hello: v.strictObject({
+    version: word,
+    instance: word,
+    pid: count,
+    session: positive,
+    resumed: v.boolean(),
+  }),
   restore: none,
   restored: none,
   create: v.strictObject({ object: positive, lease: positive }),
   publish: none,
-  /** With it come the memory's descriptor and, for a bundle, its index; of a channel what its role has, and a reader's place. */
+  /**
+   * The memory's descriptor comes with it, and the index of a bundle. For a channel, the role's
+   * descriptors come, and a reader's seat in `place`.
+   */
   open: v.strictObject({
     object: positive,
     lease: positive,
@@ -200,15 +232,19 @@ export const resultSchemas = {
     place: v.optional(placeSchema),
   }),
   /**
-   * `found`: what kept the open waiting, in words; left out where it waited no more, or nobody
+   * `found` says what kept the open waiting. It is missing if the open waited no more or nobody
    * asked.
    */
   cancel: v.strictObject({ found: v.optional(v.pipe(v.string(), v.maxLength(1024))) }),
   release: none,
   remove: none,
-  /** In order of names; `next` is what to pass as `after` for the following page. */
+  /** Sorted by name. Pass `next` as `after` to get the following page. */
   list: v.strictObject({ objects: v.array(objectSummary), next: v.nullable(v.string()) }),
-  inspect: v.strictObject({ object: objectSummary, holders: v.array(holder), holdersLeftOut: count }),
+  inspect: v.strictObject({
+    object: objectSummary,
+    holders: v.array(holder),
+    holdersLeftOut: count,
+  }),
   status: hubStatus,
   stop: none,
   restart: none,
@@ -221,7 +257,7 @@ export const replySchema = v.variant("ok", [
   v.strictObject({ ...head, ok: v.literal(true), result: v.unknown() }),
   v.strictObject({
     v: v.literal(PROTOCOL_VERSION),
-    /** 0 where the hub could not read the id of the request. */
+    /** 0 if the hub could not read the id of the request. */
     id: count,
     ok: v.literal(false),
     error: v.strictObject({

@@ -1,4 +1,4 @@
-/** Which names objects may have: they appear in messages, file names, terminals and shells, and need quoting in none of them. */
+/** The names of objects. They need no quoting in messages, file names, terminals and shells. */
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { shownValue } from "../base/shown-value.js";
@@ -12,11 +12,13 @@ export function isValidName(name: string): boolean {
 /** @throws INVALID_NAME */
 export function checkName(name: string): string {
   if (isValidName(name)) return name;
-  if (typeof name !== "string") throw new TypeError(`name must be a string, not ${shownValue(name)}`);
+  if (typeof name !== "string")
+    throw new TypeError(`name must be a string, not ${shownValue(name)}`);
   const shown = JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}...` : name);
   throw new CudaIpcError(
     "INVALID_NAME",
-    `Cannot use ${shown} as a name: wanted 1 to ${limits.nameBytesMax} letters, digits, '.', '_', '-' or ':', ` +
+    `Cannot use ${shown} as a name: wanted 1 to ${limits.nameBytesMax} letters, digits, ` +
+      "'.', '_', '-' or ':', " +
       "the first a letter, digit or '_'",
   );
 }

@@ -1,12 +1,13 @@
 /**
- * The messages between processes that share without a hub. Each is one JSON document in one SEQPACKET packet, on a connection
- * that serves one purpose: fetching descriptors by their token, receiving an offer, or joining a group.
+ * The messages between processes without a hub. Each is one JSON document in one SEQPACKET packet.
+ * A connection has one purpose: to fetch descriptors by a token, to receive an offer, or to join a
+ * group.
  */
 import * as v from "valibot";
 import { limits } from "../base/limits.js";
 import { descriptorSchema } from "./descriptor.js";
 import { growthSchema } from "./growing-descriptor.js";
-import { count, positive } from "./numbers.js";
+import { count, positive } from "./schemas.js";
 
 export const PEER_VERSION = 1;
 
@@ -24,21 +25,24 @@ export const refusalSchema = v.strictObject({
 const token = v.pipe(v.string(), v.maxLength(64));
 
 /**
- * To an exporter: the descriptors that are registered under a token, answered with them; or of memory that grows the pieces from this
- * number on, answered with them and their sizes; or with a refusal.
+ * To an exporter. `fetch` asks for the descriptors under a token. `grow` asks for the pieces of
+ * growing memory from number `from` on, and for their sizes. The reply may be a refusal.
  */
 export const fetchSchema = v.variant("op", [
   v.strictObject({ ...head, op: v.literal("fetch"), token }),
   v.strictObject({ ...head, op: v.literal("grow"), token, from: count }),
 ]);
-export const fetchedSchema = v.variant("ok", [v.strictObject({ ...head, ok: v.literal(true) }), refusalSchema]);
+export const fetchedSchema = v.variant("ok", [
+  v.strictObject({ ...head, ok: v.literal(true) }),
+  refusalSchema,
+]);
 
 export const grownSchema = v.variant("ok", [
   v.strictObject({ ...head, ok: v.literal(true), growth: growthSchema }),
   refusalSchema,
 ]);
 
-/** From a producer to each that connects, with the descriptor of the memory; or a refusal. */
+/** From a producer to each consumer that connects, with the memory's descriptor; or a refusal. */
 export const offeredSchema = v.variant("ok", [
   v.strictObject({
     ...head,
@@ -48,15 +52,16 @@ export const offeredSchema = v.variant("ok", [
   }),
   refusalSchema,
 ]);
-/** From a consumer that has done with what was offered. */
+/** From a consumer that has finished with the offer. */
 export const acknowledgeSchema = v.strictObject({ ...head, op: v.literal("acknowledge") });
 
-/** A member of a group, as it knows itself. */
+/** A member of a group, by its own view of its numbers. */
 const memberSchema = v.strictObject({ pid: positive, startTicks: count, pidNamespace: count });
 
 /**
- * To rank 0 of a group. Answered, once all have come, with the members in order of ranks, the group's memory, and pidfds: one of each
- * other member in order of ranks, unless both that member and the receiver are in rank 0's PID namespace. Or with a refusal.
+ * To rank 0 of a group. The reply comes when all members have joined, with the members and the
+ * group's memory; or it is a refusal. A pidfd of each other member comes with it, in the order of
+ * ranks, unless both that member and the receiver are in rank 0's PID namespace.
  */
 export const joinSchema = v.strictObject({
   ...head,

@@ -1,11 +1,10 @@
 /**
- * What travels of memory pools beside the pool's file descriptor: the pool itself, once for each process, and each buffer of it.
- * Every field is checked here for its form, and against the memory by whoever imports it.
+ * The descriptors of a memory pool and of a buffer in it, beside the pool's file descriptor. Their
+ * form is checked here, and the memory by the code that imports it.
  */
 import * as v from "valibot";
 import { checked } from "./codec.js";
-import { deviceSchema } from "./devices.js";
-import { count, positive } from "./numbers.js";
+import { count, deviceSchema, positive } from "./schemas.js";
 
 export const POOL_DESCRIPTOR_VERSION = 1;
 
@@ -16,7 +15,7 @@ export const poolDescriptorSchema = v.strictObject({
   version,
   kind: v.literal("pool"),
   device: deviceSchema,
-  /** Names the pool to every process that imports it. */
+  /** The id of the pool in all processes. */
   pool: poolId,
   maxBytes: positive,
 });
@@ -29,7 +28,7 @@ export const pooledDescriptorSchema = v.strictObject({
   pool: poolId,
   /** The driver's 64 bytes in base64. */
   data: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]{86}==$/)),
-  /** Bytes that belong to the content. */
+  /** Bytes of the content. */
   byteLength: count,
   /** Bytes of the allocation. */
   allocationByteLength: positive,
@@ -44,5 +43,10 @@ export function checkPoolDescriptor(value: unknown): PoolDescriptor {
 
 /** @throws INVALID_DESCRIPTOR */
 export function checkPooledDescriptor(value: unknown): PooledDescriptor {
-  return checked("the descriptor of a pool's buffer", pooledDescriptorSchema, value, "INVALID_DESCRIPTOR");
+  return checked(
+    "the descriptor of a pool's buffer",
+    pooledDescriptorSchema,
+    value,
+    "INVALID_DESCRIPTOR",
+  );
 }

@@ -1,6 +1,7 @@
 /**
- * The document of something that a process shares without a hub: JSON that travels in a message, a file or an environment
- * variable. It says who shares what and where the file descriptors are to be had; those cannot travel in JSON.
+ * The document of an object that a process shares without a hub: JSON that travels in a message, a
+ * file or an environment variable. It says who shares what, and where to fetch the file
+ * descriptors.
  */
 import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
@@ -9,11 +10,11 @@ import { checked } from "./codec.js";
 import { descriptorContradiction, descriptorSchema } from "./descriptor.js";
 import { growingDescriptorSchema } from "./growing-descriptor.js";
 import { arrayHandleSchema, eventSchema, exporterSchema } from "./ipc-documents.js";
-import { count } from "./numbers.js";
+import { count } from "./schemas.js";
 
 export const SHARED_DOCUMENT_VERSION = 1;
 
-/** Where the exporter hands out the file descriptors, and by which token: whoever has it may have them. */
+/** Where to fetch the file descriptors, and the token that gives the right to them. */
 const fds = v.strictObject({
   socket: v.pipe(
     v.string(),
@@ -23,7 +24,11 @@ const fds = v.strictObject({
   token: v.pipe(v.string(), v.regex(/^[0-9a-f]{32}$/)),
 });
 
-const head = { format: v.literal("cuda-ipc"), version: v.literal(SHARED_DOCUMENT_VERSION), exporter: exporterSchema };
+const head = {
+  format: v.literal("cuda-ipc"),
+  version: v.literal(SHARED_DOCUMENT_VERSION),
+  exporter: exporterSchema,
+};
 
 /** Memory that is mapped by its file descriptor. */
 const mappable = {
@@ -34,7 +39,7 @@ const mappable = {
   fds,
 };
 
-/** One entry a kind of thing; a new kind is one more entry. */
+/** One entry for each kind of object. */
 export const sharedDocumentSchema = v.variant("kind", [
   v.strictObject({ ...mappable, kind: v.literal("array") }),
   v.strictObject({ ...mappable, kind: v.literal("buffer") }),
@@ -45,7 +50,10 @@ export const sharedDocumentSchema = v.variant("kind", [
     byteOffset: count,
     fds,
   }),
-  /** Memory that grows; the descriptors that are fetched are of the pieces, and later ones are asked for by their number. */
+  /**
+   * Growing memory. The first fetch brings the pieces' descriptors; later pieces are fetched by
+   * number.
+   */
   v.strictObject({ ...head, kind: v.literal("growing"), descriptor: growingDescriptorSchema, fds }),
   arrayHandleSchema,
   eventSchema,
@@ -54,19 +62,22 @@ export const sharedDocumentSchema = v.variant("kind", [
 export type SharedDocument = v.InferOutput<typeof sharedDocumentSchema>;
 export type SharedKind = SharedDocument["kind"];
 export type SharedDocumentOf<Kind extends SharedKind> = Extract<SharedDocument, { kind: Kind }>;
-/** The kinds that are memory with a file descriptor. */
+/** Kinds that are memory with a file descriptor. */
 export type SharedMemoryDocument = SharedDocumentOf<"array" | "buffer">;
 
 /**
- * Checks what came from elsewhere, form and contradictions.
- * @param what what is read, for the message: `the document in /tmp/frame.json`
+ * Checks a document from elsewhere: its form and its contradictions.
+ * @param what the source, for the message: `the document in /tmp/frame.json`
  * @throws INVALID_DESCRIPTOR
  */
 export function parseSharedDocument(what: string, value: unknown): SharedDocument {
   const document = checked(what, sharedDocumentSchema, value, "INVALID_DESCRIPTOR");
   const contradiction = contradictionOf(document);
   if (contradiction === undefined) return document;
-  throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot read ${what}: the descriptor claims ${contradiction}`);
+  throw new CudaIpcError(
+    "INVALID_DESCRIPTOR",
+    `Cannot read ${what}: the descriptor claims ${contradiction}`,
+  );
 }
 
 function contradictionOf(document: SharedDocument): string | undefined {
@@ -74,8 +85,11 @@ function contradictionOf(document: SharedDocument): string | undefined {
   return descriptorContradiction(document.descriptor) ?? kindContradiction(document);
 }
 
-/** A bundle's index is a second descriptor, which these kinds have not. */
-function kindContradiction({ kind, descriptor: { content } }: SharedMemoryDocument): string | undefined {
+/** These kinds have one descriptor, and the index of a bundle would be a second one. */
+function kindContradiction({
+  kind,
+  descriptor: { content },
+}: SharedMemoryDocument): string | undefined {
   if (content.kind !== "array") return `a ${content.kind} in a document of kind ${kind}`;
   return undefined;
 }

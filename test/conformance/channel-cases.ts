@@ -1,17 +1,20 @@
-/** Channels on the driver under test: sites that end with the test, messages that are one number again and again, gates for streams. */
+/**
+ * Channels on the driver under test: their ends, messages of one repeated number, gates for
+ * streams.
+ */
 import assert from "node:assert/strict";
+import type { ReaderOptions } from "../../src/channel/channel-options.js";
 import type { ChannelReader } from "../../src/channel/channel-reader.js";
 import type { ChannelWriter } from "../../src/channel/channel-writer.js";
-import type { ReaderOptions } from "../../src/channel/reader-options.js";
 import type { ReceivedSlot } from "../../src/channel/received-slot.js";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
-import { DeviceArray } from "../../src/gpu/device-array.js";
-import type { Stream } from "../../src/gpu/stream.js";
-import type { Timeline } from "../../src/gpu/timeline.js";
+import { DeviceArray } from "../../src/gpu/arrays/device-array.js";
+import type { Stream } from "../../src/gpu/order/stream.js";
+import type { Timeline } from "../../src/gpu/order/timeline.js";
 import { ChannelSite, type SiteOptions } from "../support/channel-site.js";
 import type { ConformanceRig } from "./conformance-rig.js";
 
-/** Elements of a message, of int32. */
+/** How many int32 elements a message has. */
 export const ELEMENTS = 4096;
 export const LATE = { timeoutMs: 30_000 };
 
@@ -21,7 +24,7 @@ export class ChannelCase {
   readonly #gates: Timeline[] = [];
   readonly #streams: Stream[] = [];
   readonly #readers: ChannelReader[] = [];
-  /** WHY: the streams of the libcuda in C get on with their work only where somebody asks for it. */
+  /** WHY: the streams of the libcuda in C make progress only when polled. */
   readonly #asking = setInterval(() => {
     for (const stream of this.#streams) stream.device.driver.isIdle(stream.handle);
   }, 1);
@@ -30,8 +33,9 @@ export class ChannelCase {
     const device = rig.kind === "host" ? "host" : "cuda:0";
     const openDriver = () => lasting(rig.driver);
     this.#rig = rig;
-    this.site = rig.own(new ChannelSite({ device, openDriver, dtype: "int32", shape: [ELEMENTS], ...options }), () =>
-      this.#end(),
+    this.site = rig.own(
+      new ChannelSite({ device, openDriver, dtype: "int32", shape: [ELEMENTS], ...options }),
+      () => this.#end(),
     );
   }
 
@@ -51,7 +55,7 @@ export class ChannelCase {
     return stream;
   }
 
-  /** Holds a stream back until the gate is opened, which the end of the test does at the latest. */
+  /** Holds a stream back until the gate is opened, at the latest by the end of the test. */
   gate(stream: Stream): { open(): void } {
     const gate = this.site.device.createTimeline();
     this.#gates.push(gate);
@@ -59,21 +63,29 @@ export class ChannelCase {
     return { open: () => gate.signal(1) };
   }
 
-  /** An array of `count` messages in memory of its own. */
+  /** An array of `count` messages in its own memory. */
   messages(count: number): DeviceArray<"int32"> {
-    const array = DeviceArray.allocate(this.site.device, { dtype: "int32", shape: [count, ELEMENTS] });
+    const array = DeviceArray.allocate(this.site.device, {
+      dtype: "int32",
+      shape: [count, ELEMENTS],
+    });
     return this.#rig.own(array, (array) => array.close());
   }
 
-  /** Enqueues: all elements have this value. */
+  /** Enqueues a fill of all elements with this value. */
   fill(stream: Stream, array: DeviceArray, value: number): void {
     array.buffer.enqueue("write", stream, (mapped) => {
       const pointer = mapped.pointerAt(array.layout.byteOffset);
-      stream.device.driver.fill(stream.handle, pointer, { elementBytes: 4, value }, array.elementCount);
+      stream.device.driver.fill(
+        stream.handle,
+        pointer,
+        { elementBytes: 4, value },
+        array.elementCount,
+      );
     });
   }
 
-  /** Commits a message of this value that a stream writes. */
+  /** Commits a message of this value, written by a stream. */
   async send(stream: Stream, value: number): Promise<void> {
     using slot = await this.writer.loan({ stream, ...LATE });
     this.fill(stream, slot.array, value);
@@ -91,7 +103,7 @@ export class ChannelCase {
   }
 }
 
-/** The next message, which must be there within the time of a test. */
+/** Waits for the next message, within the time limit of a test. */
 export async function nextOf(reader: ChannelReader): Promise<ReceivedSlot> {
   const slot = await reader.next(LATE);
   assert.ok(slot !== undefined, "the channel has ended");
@@ -103,13 +115,15 @@ export async function assertValue(array: DeviceArray, value: number): Promise<vo
   assert.deepEqual(found, new Int32Array(array.elementCount).fill(value));
 }
 
-/** Closed by the suite, which gives one driver to many tests. */
+/** The suite closes the driver, because many tests share it. */
 function lasting(driver: GpuDriver): GpuDriver {
   return new Proxy(driver, {
     get(target, name) {
       if (name === "close") return () => {};
       const member: unknown = Reflect.get(target, name, target);
-      return typeof member === "function" ? (...values: unknown[]) => Reflect.apply(member, target, values) : member;
+      return typeof member === "function"
+        ? (...values: unknown[]) => Reflect.apply(member, target, values)
+        : member;
     },
   });
 }

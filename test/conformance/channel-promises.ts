@@ -1,7 +1,7 @@
-/** Channels that the CPU orders, on memory of any driver. */
+/** Channels that the CPU orders. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { DeviceArray } from "../../src/gpu/device-array.js";
+import type { DeviceArray } from "../../src/gpu/arrays/device-array.js";
 import { assertValue, ChannelCase, ELEMENTS, LATE, nextOf } from "./channel-cases.js";
 import type { Subject } from "./describe-conformance.js";
 
@@ -24,11 +24,21 @@ export function channelPromises({ rig }: Subject): void {
   it("carry meta, as bytes and as JSON, and the time", async () => {
     const channel = new ChannelCase(rig());
     const reader = channel.reader();
-    for (const meta of [undefined, Uint8Array.of(), Uint8Array.of(1, 2, 255), { frame: 7, tags: ["a"] }, null, 5]) {
+    for (const meta of [
+      undefined,
+      Uint8Array.of(),
+      Uint8Array.of(1, 2, 255),
+      { frame: 7, tags: ["a"] },
+      null,
+      5,
+    ]) {
       const beforeMs = performance.timeOrigin + performance.now();
       channel.writer.tryLoan()?.commit({ meta });
       using slot = await nextOf(reader);
-      assert.ok(slot.timestampMs >= beforeMs && slot.timestampMs <= performance.timeOrigin + performance.now());
+      assert.ok(
+        slot.timestampMs >= beforeMs &&
+          slot.timestampMs <= performance.timeOrigin + performance.now(),
+      );
       if (meta === undefined || meta instanceof Uint8Array) {
         assert.deepEqual([slot.meta, slot.json], [meta ?? Uint8Array.of(), undefined]);
       } else assert.deepEqual(slot.json, meta);
@@ -58,7 +68,7 @@ export function channelPromises({ rig }: Subject): void {
     }
   });
 
-  it("give a slot again that was lent in vain, and nobody sees it", async () => {
+  it("lend a slot again that was not committed, and nobody sees it", async () => {
     const channel = new ChannelCase(rig());
     const reader = channel.reader();
     {
@@ -75,7 +85,7 @@ export function channelPromises({ rig }: Subject): void {
     assert.equal(reader.tryNext(), undefined);
   });
 
-  it("keep what a reader holds while newer messages go over the others", async () => {
+  it("keep the message a reader holds while newer ones overwrite the others", async () => {
     const channel = new ChannelCase(rig(), { whenFull: "drop-oldest", slots: 4 });
     const reader = channel.reader();
     const put = async (value: number) => {
@@ -101,7 +111,7 @@ export function channelPromises({ rig }: Subject): void {
     assert.equal(reader.received + reader.missed, 21);
   });
 
-  it("lend memory that nobody sees where the newest is dropped", async () => {
+  it("lend memory that nobody sees if the newest message is dropped", async () => {
     const channel = new ChannelCase(rig(), { whenFull: "drop-newest", slots: 2 });
     const reader = channel.reader();
     for (let value = 0; value < 5; value += 1) {

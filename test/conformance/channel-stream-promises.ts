@@ -1,4 +1,4 @@
-/** Channels that streams order, on either side or on both, while no CPU waits for them. */
+/** Channels that streams order, on one side or both, while no CPU waits. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { assertValue, ChannelCase, ELEMENTS, LATE, nextOf } from "./channel-cases.js";
@@ -25,7 +25,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     for (let value = 0; value < MESSAGES; value += 1) await assertValue(out.slice(value), value);
   });
 
-  it("let the reader's stream wait for the data, and not its CPU", async () => {
+  it("make the reader's stream wait for the data, not its CPU", async () => {
     const channel = new ChannelCase(rig());
     const [from, to] = [channel.stream(), channel.stream()];
     const out = channel.messages(1);
@@ -41,7 +41,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     await assertValue(out, 7);
   });
 
-  it("give a CPU what a stream has written once it is written", async () => {
+  it("give a CPU the data of a stream once it is written", async () => {
     const channel = new ChannelCase(rig());
     const from = channel.stream();
     const reader = channel.reader();
@@ -58,7 +58,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     }
   });
 
-  it("keep a CPU from a slot that a reader's stream has still to read", async () => {
+  it("keep a CPU from a slot that a reader's stream still reads", async () => {
     const channel = new ChannelCase(rig(), { slots: 2 });
     const to = channel.stream();
     const out = channel.messages(2);
@@ -84,7 +84,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     await assertValue(out.slice(1), 2);
   });
 
-  it("let a writer's stream wait for a reader's, and not its CPU", async () => {
+  it("make a writer's stream wait for a reader's, not its CPU", async () => {
     const channel = new ChannelCase(rig(), { slots: 2 });
     const [from, to] = [channel.stream(), channel.stream()];
     const out = channel.messages(6);
@@ -102,12 +102,13 @@ export function channelStreamPromises({ rig }: Subject): void {
     for (let value = 0; value < 6; value += 1) await assertValue(out.slice(value), value);
   });
 
-  it("are in order whatever streams commit", async () => {
+  it("are in order if different streams commit", async () => {
     const channel = new ChannelCase(rig(), { slots: 8 });
     const streams = [channel.stream(), channel.stream(), channel.stream()] as const;
     const reader = channel.reader();
     const gate = channel.gate(streams[0]);
-    for (let value = 0; value < 6; value += 1) await channel.send(streams[value % 3] as (typeof streams)[0], value);
+    for (let value = 0; value < 6; value += 1)
+      await channel.send(streams[value % 3] as (typeof streams)[0], value);
     using loan = await channel.writer.loan(LATE);
     await loan.array.write(new Int32Array(ELEMENTS).fill(6));
     loan.commit();
@@ -120,7 +121,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     }
   });
 
-  it("take slots back from streams in whatever order", async () => {
+  it("take slots back from streams in any order", async () => {
     const channel = new ChannelCase(rig(), { slots: 3 });
     const from = channel.stream();
     const streams = [channel.stream(), channel.stream(), channel.stream()] as const;
@@ -130,7 +131,9 @@ export function channelStreamPromises({ rig }: Subject): void {
     const slots = [await nextOf(reader), await nextOf(reader), await nextOf(reader)] as const;
     const gates = streams.map((stream) => channel.gate(stream));
     for (const index of [2, 0, 1] as const) {
-      await out.slice(index).copyFrom(slots[index].array.expectDType("int32"), { stream: streams[index] });
+      await out
+        .slice(index)
+        .copyFrom(slots[index].array.expectDType("int32"), { stream: streams[index] });
       slots[index].release({ stream: streams[index] });
     }
     for (const index of [2, 1, 0] as const) {
@@ -143,7 +146,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     for (let value = 0; value < 3; value += 1) await assertValue(out.slice(value), value);
   });
 
-  it("never let a stream see newer bytes than those of its message, however far it is behind", async () => {
+  it("never show a stream newer bytes than those of its message, however far it is behind", async () => {
     const channel = new ChannelCase(rig(), { slots: 16, whenFull: "drop-oldest" });
     const [from, to] = [channel.stream(), channel.stream()];
     const out = channel.messages(32);
@@ -157,7 +160,7 @@ export function channelStreamPromises({ rig }: Subject): void {
       values.push(slot.sequence);
       await out.slice(values.length - 1).copyFrom(slot.array.expectDType("int32"), { stream: to });
     }
-    // All that it may hold is held by its stream: it is a matter of waiting.
+    // Its stream holds all the slots it may hold, so this call waits.
     assert.equal(reader.tryNext(), undefined);
     await assert.rejects(reader.next({ timeoutMs: 10 }), { code: "TIMEOUT" });
     const waiting = reader.next(LATE);
@@ -169,7 +172,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     for (const [index, value] of values.entries()) await assertValue(out.slice(index), value);
   });
 
-  it("pass over a slot that a stream was to fill in vain", async () => {
+  it("skip a slot that a stream was to fill and did not", async () => {
     const channel = new ChannelCase(rig(), { slots: 2 });
     const [slow, from] = [channel.stream(), channel.stream()];
     const reader = channel.reader();
@@ -195,7 +198,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     await sending;
   });
 
-  it("end when the writer's streams have done what they had to do", async () => {
+  it("end when the writer's streams are done", async () => {
     const channel = new ChannelCase(rig());
     const from = channel.stream();
     const reader = channel.reader();
@@ -211,7 +214,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     await until("the writer has ended", () => channel.site.writerClosed);
   });
 
-  it("hold a closed reader's slots until its stream has done with them", async () => {
+  it("hold a closed reader's slots until its stream is done with them", async () => {
     const channel = new ChannelCase(rig(), { slots: 2 });
     const to = channel.stream();
     const out = channel.messages(2);
@@ -238,7 +241,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     await assertValue(out.slice(1), 2);
   });
 
-  it("lose what the GPU of a dead writer had not finished, and nothing else", async () => {
+  it("lose only what the GPU of a dead writer had not finished", async () => {
     const channel = new ChannelCase(rig());
     const [from, to] = [channel.stream(), channel.stream()];
     const [byCpu, byStream] = [channel.reader(), channel.reader({ stream: to })];

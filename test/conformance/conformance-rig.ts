@@ -1,6 +1,6 @@
 /**
- * What every promise of the suite is tested with: a counting driver, things acquired from it that are given back at the end of each
- * test, and waits with a deadline. Ends a test in failure when anything is left over.
+ * The rig of every test of the suite: a counting driver, resources that are released at the end of
+ * each test, and waits with a deadline. A test fails if anything is left.
  */
 import assert from "node:assert/strict";
 import { roundUp } from "../../src/base/bytes.js";
@@ -14,11 +14,20 @@ import type {
   WordValue,
 } from "../../src/driver/gpu-driver.js";
 import { LEGACY_GRANULARITY_BYTES } from "../../src/driver/legacy-calls.js";
-import type { PendingReduction, Reduction, ReductionOf, ReductionResults } from "../../src/driver/operation-calls.js";
+import type {
+  PendingReduction,
+  Reduction,
+  ReductionOf,
+  ReductionResults,
+} from "../../src/driver/operation-calls.js";
 import { type Access, Mapping } from "../../src/os/mapping.js";
 import { createMemoryFile, reopenReadOnly } from "../../src/os/memory-file.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
-import { type CountingDriver, createCountingDriver, type LiveCounts } from "../../src/testing/live-counts.js";
+import {
+  type CountingDriver,
+  createCountingDriver,
+  type LiveCounts,
+} from "../support/live-counts.js";
 
 const DEADLINE_MS = 30_000;
 const WORDS_BYTES = 4096;
@@ -31,7 +40,7 @@ export interface Buffer {
 
 export interface Words {
   readonly fd: OwnedFd;
-  /** The words as the CPU of this process sees and stores them. */
+  /** The words, for the CPU of this process. */
   readonly cpu: BigInt64Array;
   /** The address of word 0 in this process. */
   readonly address: bigint;
@@ -69,9 +78,9 @@ export class ConformanceRig {
     return this.#counting.counts();
   }
 
-  /** Gives back what the test acquired, newest first, and compares the counts. */
+  /** Releases what the test acquired, newest first, and compares the counts. */
   async end(): Promise<void> {
-    // WHY waits first: a driver may block in a release while one is pending.
+    // Waits end first, because a driver may block in a release while one is pending.
     for (const cleanup of [...this.#waits, ...this.#cleanups.reverse()]) await cleanup();
     assert.deepEqual(this.counts(), this.#before, "something was left over");
   }
@@ -104,11 +113,15 @@ export class ConformanceRig {
   }
 
   imported(fd: OwnedFd, byteLength: number): DriverMemory {
-    return this.own(this.driver.importMemory(0, fd, byteLength), (it) => this.driver.releaseMemory(it));
+    return this.own(this.driver.importMemory(0, fd, byteLength), (it) =>
+      this.driver.releaseMemory(it),
+    );
   }
 
   staging(byteLength: number): StagingMemory {
-    return this.own(this.driver.allocateStaging(0, byteLength), (it) => this.driver.freeStaging(it));
+    return this.own(this.driver.allocateStaging(0, byteLength), (it) =>
+      this.driver.freeStaging(it),
+    );
   }
 
   event(): DriverEvent {
@@ -120,10 +133,12 @@ export class ConformanceRig {
   }
 
   legacy(byteLength = LEGACY_GRANULARITY_BYTES): DevicePointer {
-    return this.own(this.driver.allocateLegacy(0, byteLength), (it) => this.driver.freeLegacy(0, it));
+    return this.own(this.driver.allocateLegacy(0, byteLength), (it) =>
+      this.driver.freeLegacy(0, it),
+    );
   }
 
-  /** Shared words in a memory file, registered. With `read`, streams get a mapping of a read-only descriptor. */
+  /** Registers shared words in a memory file. With `read`, streams get a read-only mapping. */
   words(access: Access = "read-write"): Words {
     const fd = this.own(createMemoryFile("words", WORDS_BYTES), (it) => it.close());
     const writable = this.own(Mapping.shared(fd, WORDS_BYTES, "read-write"), (it) => it.close());
@@ -134,12 +149,19 @@ export class ConformanceRig {
     return { fd, cpu, address: mapping.address, pointer };
   }
 
-  /** Enqueues a wait, and sees to it that a test that fails does not leave the stream waiting. */
+  /** Enqueues a wait, and ends it with the test if the test fails. */
   wait(stream: DriverStream, words: Words, index: number, value: bigint): void {
-    this.waitOn(stream, words.pointer + BigInt(8 * index), value, () => Atomics.store(words.cpu, index, value));
+    this.waitOn(stream, words.pointer + BigInt(8 * index), value, () =>
+      Atomics.store(words.cpu, index, value),
+    );
   }
 
-  waitOn(stream: DriverStream, pointer: DevicePointer, value: WordValue, release: () => void): void {
+  waitOn(
+    stream: DriverStream,
+    pointer: DevicePointer,
+    value: WordValue,
+    release: () => void,
+  ): void {
     this.driver.waitWord(stream, pointer, value);
     this.#waits.push(async () => {
       release();
@@ -167,7 +189,7 @@ export class ConformanceRig {
     return Uint8Array.from(staging.bytes);
   }
 
-  /** Memory for tests with many rounds: that of the number given, made anew where it is too small. */
+  /** Memory that rounds of a test reuse, by number. It is replaced if it is too small. */
   scratch(byteLength: number, number: number): Buffer {
     let found = this.#scratch.get(number);
     if (found === undefined || found.byteLength < byteLength) {
@@ -182,7 +204,7 @@ export class ConformanceRig {
     return this.#sharedStream;
   }
 
-  /** As `write` and `read`, through staging memory that the test keeps. */
+  /** Like `write` and `read`, through staging memory that the test keeps. */
   async put(pointer: DevicePointer, bytes: Uint8Array): Promise<void> {
     if (bytes.byteLength === 0) return;
     const staging = this.#sharedStaging(bytes.byteLength);
@@ -200,10 +222,13 @@ export class ConformanceRig {
   }
 
   enqueued<R extends Reduction>(reduction: R): PendingReduction<ReductionResults[R["kind"]]> {
-    return this.driver.enqueueReduction<R["kind"]>(this.sharedStream(), reduction as unknown as ReductionOf<R["kind"]>);
+    return this.driver.enqueueReduction<R["kind"]>(
+      this.sharedStream(),
+      reduction as unknown as ReductionOf<R["kind"]>,
+    );
   }
 
-  /** The result of a reduction by itself. */
+  /** Runs one reduction and returns its result. */
   async reduced<R extends Reduction>(reduction: R): Promise<ReductionResults[R["kind"]]> {
     const pending = this.enqueued(reduction);
     await this.done(this.sharedStream());
@@ -211,7 +236,8 @@ export class ConformanceRig {
   }
 
   #sharedStaging(byteLength: number): StagingMemory {
-    if (this.#staging === undefined || this.#staging.byteLength < byteLength) this.#staging = this.staging(byteLength);
+    if (this.#staging === undefined || this.#staging.byteLength < byteLength)
+      this.#staging = this.staging(byteLength);
     return this.#staging;
   }
 
@@ -221,7 +247,7 @@ export class ConformanceRig {
   }
 }
 
-/** Asks again and again, with turns of the event loop in between. */
+/** Polls, with turns of the event loop in between. */
 export async function until(what: string, condition: () => boolean): Promise<void> {
   const end = performance.now() + DEADLINE_MS;
   while (!condition()) {
@@ -230,7 +256,7 @@ export async function until(what: string, condition: () => boolean): Promise<voi
   }
 }
 
-/** Some turns of the event loop: enough for work that is wrongly not waiting to happen on the host device. */
+/** Some turns of the event loop, enough for work on the host device that wrongly does not wait. */
 export async function turns(): Promise<void> {
   for (let i = 0; i < 100; i += 1) await turn();
 }
@@ -239,7 +265,7 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Bytes that differ everywhere and from call to call. */
+/** Random bytes, different on every call. */
 export function noise(byteLength: number, seed: number): Uint8Array {
   const bytes = new Uint8Array(byteLength);
   let state = seed * 2654435761 + 1;

@@ -1,6 +1,7 @@
 /**
- * The CUDA driver's own code and its FFI without a GPU: the suite on a libcuda written in C against the real cuda.h.
- * Needs a compiler and the header, as test/unit/ffi/cuda-header.test.ts does, and is skipped in the same way.
+ * Runs the suite on the CUDA driver and its FFI without a GPU: libcuda is written in C here,
+ * against the real cuda.h. Without a compiler or the header it is skipped, like
+ * test/unit/ffi/cuda-header.test.ts.
  */
 import assert from "node:assert/strict";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -15,11 +16,15 @@ import { findCudaHeader } from "../unit/ffi/cuda-header.js";
 import { describeConformance } from "./describe-conformance.js";
 
 const name = "conformance of the CUDA driver on a libcuda in C";
-const source = fileURLToPath(new URL("../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const source = fileURLToPath(
+  new URL("../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
+);
 const header = existsSync(source) ? findCudaHeader() : `no ${source}`;
 
 if (typeof header === "string") {
-  it(name, { skip: process.env.REQUIRE_CUDA_HEADER === "1" ? false : header }, () => assert.fail(header));
+  it(name, { skip: process.env.REQUIRE_CUDA_HEADER === "1" ? false : header }, () =>
+    assert.fail(header),
+  );
 } else {
   describe(name, () => {
     const folder = mkdtempSync(join(tmpdir(), "libcuda-in-c-"));
@@ -29,7 +34,9 @@ if (typeof header === "string") {
     // The child processes of the suite open libcuda by its name.
     process.env.LD_LIBRARY_PATH = folder;
     const withoutKernels = "it runs no PTX; test/unit/driver/cuda/ptx-operations.test.ts does";
-    describeConformance("the seam", () => createCudaDriver({ load: () => koffi().load(library) }), { withoutKernels });
+    describeConformance("the seam", () => createCudaDriver({ load: () => koffi().load(library) }), {
+      withoutKernels,
+    });
 
     const old = (): SharedLibrary => {
       const loaded = koffi().load(library);
@@ -40,8 +47,12 @@ if (typeof header === "string") {
         },
       };
     };
-    describeConformance("the seam of a driver that does not tell parameters", () => createCudaDriver({ load: old }), {
-      withoutKernels,
-    });
+    describeConformance(
+      "the seam of a driver that does not tell parameters",
+      () => createCudaDriver({ load: old }),
+      {
+        withoutKernels,
+      },
+    );
   });
 }

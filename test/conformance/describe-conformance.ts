@@ -1,4 +1,4 @@
-/** The promises of the seam, for a driver of any kind. */
+/** The promises of the seam, for any driver. */
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { channelPromises } from "./channel-promises.js";
@@ -17,7 +17,9 @@ import { reservationPromises } from "./reservation-promises.js";
 import { streamPromises } from "./stream-promises.js";
 import { wordPromises } from "./word-promises.js";
 
-/** What a group of promises gets: the rig of the test that is running, and a driver of its own where it needs a fresh one. */
+/**
+ * The argument of a group of promises: the rig of the running test, and a way to a fresh driver.
+ */
 export interface Subject {
   rig(): ConformanceRig;
   createDriver(): GpuDriver;
@@ -26,7 +28,7 @@ export interface Subject {
 export interface ConformanceOptions {
   /** Why this driver runs no kernels. */
   readonly withoutKernels?: string;
-  /** Elements of the larger arrays that operations are tried on. */
+  /** How many elements the larger arrays have. */
   readonly large?: number;
 }
 
@@ -53,8 +55,12 @@ export function describeConformance(
   });
 }
 
-/** The groups about operations alone, for kernels on something slower than a GPU. */
-export function describeOperations(name: string, createDriver: () => GpuDriver, large: number): void {
+/** The groups about operations only, for kernels on something slower than a GPU. */
+export function describeOperations(
+  name: string,
+  createDriver: () => GpuDriver,
+  large: number,
+): void {
   describeGroups(name, createDriver, (subject) => operationGroups(subject, large));
 }
 
@@ -63,7 +69,11 @@ function operationGroups(subject: Subject, large?: number): void {
   describe("reductions", () => reductionPromises(subject, large));
 }
 
-function describeGroups(name: string, createDriver: () => GpuDriver, groups: (subject: Subject) => void): void {
+function describeGroups(
+  name: string,
+  createDriver: () => GpuDriver,
+  groups: (subject: Subject) => void,
+): void {
   describe(name, () => {
     let driver: GpuDriver;
     let current: ConformanceRig;

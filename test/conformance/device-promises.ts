@@ -20,19 +20,21 @@ export function devicePromises({ rig, createDriver }: Subject): void {
       );
       assert.notEqual(facts.name, "");
       assert.ok(facts.totalBytes > 0);
-      assert.ok(facts.granularityBytes >= 4096 && Number.isInteger(Math.log2(facts.granularityBytes)));
+      assert.ok(
+        facts.granularityBytes >= 4096 && Number.isInteger(Math.log2(facts.granularityBytes)),
+      );
       assert.match(facts.driverVersion, /^(CUDA|Linux) \d+\.\d+$/);
       uuids.add(uuidOf(facts.reference));
     }
     assert.equal(uuids.size, driver.deviceCount());
   });
 
-  it("tells free memory, no more than there is", () => {
+  it("reports free memory, at most the total", () => {
     const { freeBytes, totalBytes } = rig().driver.memoryInfo(0);
     assert.ok(freeBytes > 0 && freeBytes <= totalBytes);
   });
 
-  it("refuses a device that is not there with DEVICE_NOT_FOUND", () => {
+  it("refuses an unknown device with DEVICE_NOT_FOUND", () => {
     const { driver } = rig();
     const attempts = [
       () => driver.describeDevice(9),
@@ -41,7 +43,8 @@ export function devicePromises({ rig, createDriver }: Subject): void {
       () => driver.createStream(9),
       () => driver.allocateStaging(9, 64),
     ];
-    for (const attempt of attempts) assert.throws(attempt, (error) => hasCode(error, "DEVICE_NOT_FOUND"));
+    for (const attempt of attempts)
+      assert.throws(attempt, (error) => hasCode(error, "DEVICE_NOT_FOUND"));
     assert.throws(() => driver.describeDevice(-1), RangeError);
   });
 
@@ -66,10 +69,13 @@ export function devicePromises({ rig, createDriver }: Subject): void {
     await rig().done(stream);
     assert.deepEqual(await rig().read(to.pointer, bytes.byteLength), bytes);
     const late = { ordinal: 0, pointer: from.pointer + BigInt(from.byteLength - 8) };
-    assert.throws(() => driver.copyBetweenDevices(stream, { ordinal: 0, pointer: to.pointer }, late, 9), RangeError);
+    assert.throws(
+      () => driver.copyBetweenDevices(stream, { ordinal: 0, pointer: to.pointer }, late, 9),
+      RangeError,
+    );
   });
 
-  it("refuses everything after close with CLOSED", () => {
+  it("throws CLOSED for every call after close", () => {
     const driver = createDriver();
     const memory = driver.createMemory(0, driver.describeDevice(0).granularityBytes);
     const stream = driver.createStream(0);

@@ -1,6 +1,7 @@
 /**
- * What operations on elements give, in the plainest TypeScript: the expectations of operation-promises.ts. Bytes in, bytes out;
- * nothing here is shared with the code that is tested but the encoding of 16-bit floats, which is held to ml_dtypes elsewhere.
+ * Models of the operations on elements, in the plainest TypeScript, and their test values. Bytes
+ * in, bytes out. They share nothing with the tested code except the encoding of 16-bit floats,
+ * which other tests compare with ml_dtypes.
  */
 import type { ArithmeticDType, Scalar } from "../../src/array/arithmetic.js";
 import { dtypes } from "../../src/array/dtype.js";
@@ -10,19 +11,25 @@ import { noise } from "./conformance-rig.js";
 type Small = "float16" | "bfloat16";
 
 const isFloat = (dtype: ArithmeticDType) => dtypes[dtype].kind === "float";
-const isSmall = (dtype: ArithmeticDType): dtype is Small => dtype === "float16" || dtype === "bfloat16";
+const isSmall = (dtype: ArithmeticDType): dtype is Small =>
+  dtype === "float16" || dtype === "bfloat16";
 
-/** Bits of floats that are worth a look: NaNs, infinities, zeros, the ends of subnormal and normal numbers, ties of rounding. */
+/**
+ * Special bits of floats: NaNs, infinities, zeros, limits of subnormal and normal numbers, ties of
+ * rounding.
+ */
 const specialBits: Partial<Record<ArithmeticDType, readonly bigint[]>> = {
   float16: [
-    0x7e00, 0xfe01, 0x7c01, 0x7c00, 0xfc00, 0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x7bff, 0xfbff, 0x3c00, 0x3555,
+    0x7e00, 0xfe01, 0x7c01, 0x7c00, 0xfc00, 0, 0x8000, 1, 0x8001, 0x3ff, 0x400, 0x7bff, 0xfbff,
+    0x3c00, 0x3555,
   ].map(BigInt),
   bfloat16: [
-    0x7fc0, 0xffc1, 0x7f81, 0x7f80, 0xff80, 0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x7f7f, 0xff7f, 0x3f80, 0x3eab,
+    0x7fc0, 0xffc1, 0x7f81, 0x7f80, 0xff80, 0, 0x8000, 1, 0x8001, 0x7f, 0x80, 0x7f7f, 0xff7f,
+    0x3f80, 0x3eab,
   ].map(BigInt),
   float32: [
-    0x7fc00000, 0xffc00001, 0x7f800001, 0x7f800000, 0xff800000, 0, 0x80000000, 1, 0x80000001, 0x7fffff, 0x800000,
-    0x7f7fffff, 0xff7fffff, 0x3f800000, 0x3eaaaaab,
+    0x7fc00000, 0xffc00001, 0x7f800001, 0x7f800000, 0xff800000, 0, 0x80000000, 1, 0x80000001,
+    0x7fffff, 0x800000, 0x7f7fffff, 0xff7fffff, 0x3f800000, 0x3eaaaaab,
   ].map(BigInt),
   float64: [
     0x7ff8000000000000n,
@@ -43,14 +50,17 @@ const specialBits: Partial<Record<ArithmeticDType, readonly bigint[]>> = {
   ],
 };
 
-/** The bytes of elements: those special bits and the extremes of integers first, and then bits of every kind. */
+/**
+ * The bytes of elements: first the special bits and the extremes of integers, then arbitrary bits.
+ */
 export function someElements(dtype: ArithmeticDType, count: number, seed: number): Uint8Array {
   const { byteSize } = dtypes[dtype];
   const bytes = noise(count * byteSize, seed);
   const half = 1n << BigInt(8 * byteSize - 1);
   const first = specialBits[dtype] ?? [0n, 1n, half - 1n, half, half + 1n, 2n * half - 1n];
   first.slice(0, count).forEach((bits, i) => {
-    for (let k = 0; k < byteSize; k += 1) bytes[i * byteSize + k] = Number((bits >> BigInt(8 * k)) & 0xffn);
+    for (let k = 0; k < byteSize; k += 1)
+      bytes[i * byteSize + k] = Number((bits >> BigInt(8 * k)) & 0xffn);
   });
   return bytes;
 }
@@ -62,10 +72,14 @@ function valuesOf(dtype: ArithmeticDType, bytes: Uint8Array): Scalar[] {
   if (isSmall(dtype)) {
     return [...decodeToFloat32(dtype, new Uint16Array(Uint8Array.from(bytes).buffer))];
   }
-  return Array.from({ length: bytes.byteLength / byteSize }, (_, i) => readers[dtype](view, i * byteSize));
+  return Array.from({ length: bytes.byteLength / byteSize }, (_, i) =>
+    readers[dtype](view, i * byteSize),
+  );
 }
 
-const readers: Readonly<Record<Exclude<ArithmeticDType, Small>, (view: DataView, at: number) => Scalar>> = {
+const readers: Readonly<
+  Record<Exclude<ArithmeticDType, Small>, (view: DataView, at: number) => Scalar>
+> = {
   uint8: (view, at) => view.getUint8(at),
   int8: (view, at) => view.getInt8(at),
   uint16: (view, at) => view.getUint16(at, true),
@@ -78,7 +92,9 @@ const readers: Readonly<Record<Exclude<ArithmeticDType, Small>, (view: DataView,
   float64: (view, at) => view.getFloat64(at, true),
 };
 
-/** The bytes of values: integers wrap around, floats are rounded once, and NaN is the one pattern. */
+/**
+ * The bytes of values: integers wrap around, floats are rounded once, and NaN is the one pattern.
+ */
 export function bytesOf(dtype: ArithmeticDType, values: readonly Scalar[]): Uint8Array {
   const { byteSize } = dtypes[dtype];
   const bytes = new Uint8Array(values.length * byteSize);
@@ -86,7 +102,11 @@ export function bytesOf(dtype: ArithmeticDType, values: readonly Scalar[]): Uint
   if (isSmall(dtype)) {
     const bits = encodeFromFloat32(dtype, values as number[]);
     bits.forEach((it, i) => {
-      view.setUint16(2 * i, Number.isNaN(values[i]) ? { float16: 0x7e00, bfloat16: 0x7fc0 }[dtype] : it, true);
+      view.setUint16(
+        2 * i,
+        Number.isNaN(values[i]) ? { float16: 0x7e00, bfloat16: 0x7fc0 }[dtype] : it,
+        true,
+      );
     });
     return bytes;
   }
@@ -115,19 +135,29 @@ function multiplyAdd(dtype: ArithmeticDType, a: Scalar, x: Scalar, b: Scalar): S
   return Math.imul(Number(a), Number(x)) + Number(b);
 }
 
-export function iotaBytes(dtype: ArithmeticDType, count: number, start: Scalar, step: Scalar): Uint8Array {
+export function iotaBytes(
+  dtype: ArithmeticDType,
+  count: number,
+  start: Scalar,
+  step: Scalar,
+): Uint8Array {
   const values = Array.from({ length: count }, (_, i) => multiplyAdd(dtype, step, i, start));
   return bytesOf(dtype, values);
 }
 
-export function affineBytes(dtype: ArithmeticDType, from: Uint8Array, a: Scalar, b: Scalar): Uint8Array {
+export function affineBytes(
+  dtype: ArithmeticDType,
+  from: Uint8Array,
+  a: Scalar,
+  b: Scalar,
+): Uint8Array {
   return bytesOf(
     dtype,
     valuesOf(dtype, from).map((x) => multiplyAdd(dtype, a, x, b)),
   );
 }
 
-/** By the definition in operation-calls.ts, all of it modulo 2^32 and 2^64 in bigints. */
+/** The definition in operation-calls.ts, modulo 2^32 and 2^64 in bigints. */
 export function checksumOf(bytes: Uint8Array): bigint {
   const padded = new Uint8Array(4 * Math.ceil(bytes.byteLength / 4));
   padded.set(bytes);
@@ -149,7 +179,7 @@ export interface PlainStatistics {
   readonly min: Scalar | undefined;
   readonly max: Scalar | undefined;
   readonly mean: number | undefined;
-  /** The mean of absolute values, by which the error of the mean is measured. */
+  /** The mean of absolute values, to scale the error of the mean. */
   readonly size: number;
 }
 
@@ -176,5 +206,58 @@ export function statisticsOf(dtype: ArithmeticDType, bytes: Uint8Array): PlainSt
     max: plain(max),
     mean: finite.length === 0 ? undefined : mean,
     size,
+  };
+}
+
+/** Scalars for the operations on a dtype: ordinary values, extremes and special floats. */
+interface Scalars {
+  readonly fills: readonly Scalar[];
+  /** Pairs of start and step. */
+  readonly iotas: readonly (readonly [Scalar, Scalar])[];
+  /** Pairs of a and b. */
+  readonly affines: readonly (readonly [Scalar, Scalar])[];
+}
+
+export function scalarsOf(dtype: ArithmeticDType): Scalars {
+  const { kind, byteSize } = dtypes[dtype];
+  if (kind === "float") {
+    const beyond = 1e300;
+    return {
+      fills: [0, -0, 1 / 3, -65504, 1e-40, Number.NaN, Number.NEGATIVE_INFINITY, beyond],
+      iotas: [
+        [0, 1],
+        [-3.3, 1 / 3],
+        [1e-40, 1e-42],
+        [Number.NEGATIVE_INFINITY, 1e30],
+        [0, Number.NaN],
+      ],
+      affines: [
+        [1, 0],
+        [2, 1],
+        [-1 / 3, 0.1],
+        [1e-20, 1e-44],
+        [beyond, -1],
+        [0, Number.POSITIVE_INFINITY],
+      ],
+    };
+  }
+  const bits = BigInt(8 * byteSize);
+  const [min, max] =
+    kind === "uint" ? [0n, 2n ** bits - 1n] : [-(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n];
+  const as = (value: bigint): Scalar => (byteSize === 8 ? value : Number(value));
+  return {
+    fills: [as(0n), as(1n), as(min), as(max), as(max / 3n)],
+    iotas: [
+      [as(0n), as(1n)],
+      [as(max), as(1n)],
+      [as(max / 3n), as(max / 5n)],
+      [as(1n), as(kind === "int" ? -3n : max)],
+    ],
+    affines: [
+      [as(1n), as(0n)],
+      [as(3n), as(1n)],
+      [as(max), as(min)],
+      [as(kind === "int" ? -7n : max / 7n), as(max)],
+    ],
   };
 }

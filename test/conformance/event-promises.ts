@@ -23,7 +23,7 @@ function orderPromises({ rig }: Subject): void {
     assert.equal(driver.isEventDone(event), true);
   });
 
-  it("that was never recorded is done, and holds nobody back", async () => {
+  it("is done, and holds no stream back, if it was never recorded", async () => {
     const event = rig().event();
     assert.equal(rig().driver.isEventDone(event), true);
     const stream = rig().stream();
@@ -31,9 +31,14 @@ function orderPromises({ rig }: Subject): void {
     await rig().done(stream);
   });
 
-  it("holds back a stream until its recording before the wait, whatever is recorded later", async () => {
+  it("holds a stream back until the recording made before the wait, and no later one", async () => {
     const { driver } = rig();
-    const [words, first, second, waiter] = [rig().words(), rig().stream(), rig().stream(), rig().stream()];
+    const [words, first, second, waiter] = [
+      rig().words(),
+      rig().stream(),
+      rig().stream(),
+      rig().stream(),
+    ];
     const event = rig().event();
     rig().wait(first, words, 0, 1n);
     driver.recordEvent(event, first);
@@ -51,7 +56,7 @@ function orderPromises({ rig }: Subject): void {
     assert.equal(driver.isEventDone(event), false);
   });
 
-  it("is not done before its last recording, however many earlier ones are", async () => {
+  it("is not done before its last recording, however many earlier ones are done", async () => {
     const { driver } = rig();
     const [words, first, last] = [rig().words(), rig().stream(), rig().stream()];
     const event = rig().event();
@@ -68,14 +73,14 @@ function orderPromises({ rig }: Subject): void {
     assert.equal(driver.isEventDone(event), true);
   });
 
-  it("recorded again while earlier recordings are not done may hold the stream back until then, and no longer", async () => {
+  it("may hold the stream back until earlier recordings are done, and no longer", async () => {
     const { driver, kind } = rig();
     const [words, held, free] = [rig().words(), rig().stream(), rig().stream()];
     const event = rig().event();
     rig().wait(held, words, 0, 1n);
     for (let i = 0; i < 3; i += 1) driver.recordEvent(event, held);
     driver.recordEvent(event, free);
-    // On a GPU it waits (measured); the host device stands for the last recording alone.
+    // On a GPU it waits (measured). On the host device only the last recording counts.
     if (kind === "host") await rig().done(free);
     else await turns();
     if (driver.isEventDone(event)) assert.equal(driver.isIdle(free), true);
@@ -87,7 +92,7 @@ function orderPromises({ rig }: Subject): void {
     assert.equal(driver.isEventDone(event), true);
   });
 
-  it("is recorded again and again", async () => {
+  it("can be recorded repeatedly", async () => {
     const [stream, event] = [rig().stream(), rig().event()];
     for (let i = 0; i < 100; i += 1) {
       rig().driver.recordEvent(event, stream);
@@ -97,7 +102,7 @@ function orderPromises({ rig }: Subject): void {
     assert.equal(rig().driver.isEventDone(event), true);
   });
 
-  it("that was destroyed is CLOSED for every call", () => {
+  it("throws CLOSED for every call after it was destroyed", () => {
     const { driver } = rig();
     const stream = rig().stream();
     const event = driver.createEvent(0);
@@ -112,7 +117,7 @@ function orderPromises({ rig }: Subject): void {
 }
 
 function handlePromises({ rig, createDriver }: Subject): void {
-  it("has one handle, which its own process does not import, by whichever driver", () => {
+  it("has one handle, which its own process refuses, by every driver", () => {
     const event = rig().event();
     const handle = rig().driver.exportEvent(event);
     assert.equal(handle.byteLength, IPC_HANDLE_BYTES);
@@ -123,13 +128,14 @@ function handlePromises({ rig, createDriver }: Subject): void {
     other.close();
   });
 
-  it("is not imported by what is no handle of an event", () => {
-    for (const bytes of noHandles) assertRefused(() => rig().driver.importEvent(0, bytes), "INVALID_HANDLE");
+  it("refuses bytes that are no handle of an event", () => {
+    for (const bytes of noHandles)
+      assertRefused(() => rig().driver.importEvent(0, bytes), "INVALID_HANDLE");
     const memory = rig().driver.exportLegacy(0, rig().legacy()).handle;
     assertRefused(() => rig().driver.importEvent(0, memory), "INVALID_HANDLE", "OWN_HANDLE");
   });
 
-  it("of another process is waited for, by asking and by streams", async () => {
+  it("of another process is waited for, by polling and by streams", async () => {
     const { driver } = rig();
     const { actor, event: handle } = await startExporter(rig().kind);
     await using _ = actor;
@@ -157,7 +163,7 @@ function handlePromises({ rig, createDriver }: Subject): void {
     assertRefused(() => driver.exportEvent(event), "UNSUPPORTED");
   });
 
-  it("of a process that was killed is refused where the driver can tell", async () => {
+  it("of a killed process is refused if the driver can tell", async () => {
     const { actor, event } = await startExporter(rig().kind);
     actor.kill("SIGKILL");
     await actor.exited();
@@ -167,7 +173,7 @@ function handlePromises({ rig, createDriver }: Subject): void {
     try {
       rig().driver.destroyEvent(attempt());
     } catch (error) {
-      // WHY: drivers of GPUs have been seen to take the handle; event.ts of src/gpu asks for the process.
+      // Drivers of GPUs have accepted the handle; src/gpu/order/event.ts checks the process.
       assertRefused(() => {
         throw error;
       }, "INVALID_HANDLE");

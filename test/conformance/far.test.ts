@@ -1,4 +1,6 @@
 import { createFarDriver } from "../support/far-driver.js";
 import { describeConformance } from "./describe-conformance.js";
 
-describeConformance("conformance of a driver whose memory the CPU does not see", createFarDriver, { large: 1003 });
+describeConformance("conformance of a driver whose memory the CPU does not see", createFarDriver, {
+  large: 1003,
+});

@@ -1,4 +1,4 @@
-/** What handles of events and of memory have in common: those that no driver takes, and a process that exports both. */
+/** Handles that every driver refuses, and a process that exports an event and memory. */
 import assert from "node:assert/strict";
 import type { ErrorCode } from "../../src/base/error-codes.js";
 import { CudaIpcError } from "../../src/base/errors.js";
@@ -8,7 +8,7 @@ import { noise } from "./conformance-rig.js";
 
 const EXPORTS = new URL("./actors/exports.js", import.meta.url);
 
-/** No handles at all: of other lengths, of zeros, of noise. */
+/** Bytes that are no handles: of other lengths, zeros, noise. */
 export const noHandles: readonly Uint8Array[] = [
   ...[0, 63, 65, 66, 128].map((byteLength) => new Uint8Array(byteLength)),
   new Uint8Array(64),
@@ -24,11 +24,19 @@ export interface Exporter {
   readonly event: Uint8Array;
 }
 
-/** Another process, which holds memory of two granules filled with cd ab 00 00, and an event whose recording waits until the actor goes on. */
+/**
+ * Another process with two granules of memory filled with cd ab 00 00, and an event whose recording
+ * waits until the actor continues.
+ */
 export async function startExporter(kind: string): Promise<Exporter> {
   const actor = new Actor(EXPORTS, { args: [kind] });
   const said = (await actor.says()) as Exported;
-  return { ...said, actor, memory: Buffer.from(said.memory, "base64"), event: Buffer.from(said.event, "base64") };
+  return {
+    ...said,
+    actor,
+    memory: Buffer.from(said.memory, "base64"),
+    event: Buffer.from(said.event, "base64"),
+  };
 }
 
 export function assertRefused(attempt: () => unknown, ...codes: readonly ErrorCode[]): void {

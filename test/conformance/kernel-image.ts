@@ -1,6 +1,7 @@
 /**
- * A module for drivers of both kinds: PTX for a GPU, and, in its comments, what the libcuda in C is to make of it
- * (see libcuda-in-c/modules.c). PTX 7.0 for sm_52: what drivers from 525 on load on every GPU that they know.
+ * A module for a real and a fake driver: PTX for a GPU, and in its comments orders for the libcuda
+ * in C (see libcuda-in-c/modules.c). Drivers from 525 on load PTX 7.0 for sm_52 on every GPU that
+ * they know.
  */
 
 const ADD = `.visible .entry add(.param .u64 to, .param .u32 count, .param .u32 value)

@@ -15,11 +15,15 @@ function u64(value: bigint): Uint8Array {
   return new Uint8Array(BigUint64Array.of(value).buffer);
 }
 
-const shape = (grid: Dimensions, block: Dimensions, sharedBytes = 0): LaunchOptions => ({ grid, block, sharedBytes });
+const shape = (grid: Dimensions, block: Dimensions, sharedBytes = 0): LaunchOptions => ({
+  grid,
+  block,
+  sharedBytes,
+});
 const one = shape([1, 1, 1], [1, 1, 1]);
 
 export function kernelPromises({ rig }: Subject): void {
-  /** A test on a device that runs code; the host device says that it does not. */
+  /** A test for devices that run code. */
   const onGpu = (name: string, test: (rig: ConformanceRig) => void | Promise<void>): void => {
     it(name, (t: TestContext) => {
       if (rig().kind === "host") return t.skip("the host device runs no code for GPUs");
@@ -28,13 +32,17 @@ export function kernelPromises({ rig }: Subject): void {
   };
   const load = (it: ConformanceRig, text = kernelImage) =>
     it.own(it.driver.loadModule(0, bytesOf(text)), (module) => it.driver.unloadModule(module));
-  const find = (it: ConformanceRig, name: string): DriverKernel => it.driver.findKernel(load(it), name);
+  const find = (it: ConformanceRig, name: string): DriverKernel =>
+    it.driver.findKernel(load(it), name);
 
-  it("says UNSUPPORTED where no code runs, in words", () => {
+  it("throws UNSUPPORTED on a device that runs no code", () => {
     const { driver, kind } = rig();
     if (kind !== "host") return;
     const attempt = () => driver.loadModule(0, bytesOf(kernelImage));
-    assert.throws(attempt, (error) => hasCode(error, "UNSUPPORTED") && /host device/.test(error.message));
+    assert.throws(
+      attempt,
+      (error) => hasCode(error, "UNSUPPORTED") && /host device/.test(error.message),
+    );
   });
 
   onGpu("loads a module, and tells its kernels and their parameters", (it) => {
@@ -67,7 +75,7 @@ export function kernelPromises({ rig }: Subject): void {
     for (const value of [10, 0xffff_fff0]) {
       const args = [u64(pointer), u32(count), u32(value)];
       it.driver.launchKernel(stream, kernel, shape([4, 1, 1], [256, 1, 1]), args);
-      // What the caller does to the arguments afterwards changes nothing.
+      // Later changes of the arguments have no effect.
       for (const bytes of args) bytes.fill(0xff);
     }
     assert.equal(it.driver.isIdle(stream), false);
@@ -86,7 +94,14 @@ export function kernelPromises({ rig }: Subject): void {
       new Uint8Array(Float64Array.of(-2.25).buffer),
     ];
     const struct = Uint8Array.from({ length: 12 }, (_, i) => 0xe0 + i);
-    const values = [Uint8Array.of(0xab), Uint8Array.of(1, 0x80), float, double, u64(2n ** 64n - 2n), struct];
+    const values = [
+      Uint8Array.of(0xab),
+      Uint8Array.of(1, 0x80),
+      float,
+      double,
+      u64(2n ** 64n - 2n),
+      struct,
+    ];
     const stream = it.stream();
     it.driver.fill(stream, pointer, { elementBytes: 1, value: 0 }, 128);
     it.driver.launchKernel(stream, kernel, one, [u64(pointer), ...values]);
@@ -101,7 +116,9 @@ export function kernelPromises({ rig }: Subject): void {
   onGpu("launches with the grid, block and shared memory that were asked for", async (it) => {
     const { pointer } = it.buffer(1);
     const stream = it.stream();
-    it.driver.launchKernel(stream, find(it, "shape"), shape([5, 3, 2], [4, 2, 8], 1024), [u64(pointer)]);
+    it.driver.launchKernel(stream, find(it, "shape"), shape([5, 3, 2], [4, 2, 8], 1024), [
+      u64(pointer),
+    ]);
     await it.done(stream);
     const found = new Uint32Array((await it.read(pointer, 28)).buffer);
     assert.deepEqual([...found], [5, 3, 2, 4, 2, 8, 1024]);
@@ -146,21 +163,38 @@ export function kernelPromises({ rig }: Subject): void {
   onGpu("names the kernels that are there when one is missing", (it) => {
     const module = load(it);
     const message = 'Cannot find kernel "subtract": not in the module; it has add, store, shape';
-    assert.throws(() => it.driver.findKernel(module, "subtract"), { code: "KERNEL_NOT_FOUND", message });
+    assert.throws(() => it.driver.findKernel(module, "subtract"), {
+      code: "KERNEL_NOT_FOUND",
+      message,
+    });
     for (const name of ["", "add\0"])
       assert.throws(() => it.driver.findKernel(module, name), name === "" ? Error : TypeError);
   });
 
   onGpu("refuses PTX with an error by the driver's log, with its line", (it) => {
-    const isRefused = (error: CudaIpcError) => error.code === "INVALID_MODULE" && /line 7\b/.test(error.message);
+    const isRefused = (error: CudaIpcError) =>
+      error.code === "INVALID_MODULE" && /line 7\b/.test(error.message);
     assert.throws(() => it.driver.loadModule(0, bytesOf(brokenImage)), isRefused);
   });
 
   onGpu("refuses what is no module", (it) => {
-    for (const image of ["", "  \n", "not a module", "\x7fELF", "\0\0\0\0", "// module\0// module"]) {
-      assert.throws(() => it.driver.loadModule(0, bytesOf(image)), { code: "INVALID_MODULE" }, JSON.stringify(image));
+    for (const image of [
+      "",
+      "  \n",
+      "not a module",
+      "\x7fELF",
+      "\0\0\0\0",
+      "// module\0// module",
+    ]) {
+      assert.throws(
+        () => it.driver.loadModule(0, bytesOf(image)),
+        { code: "INVALID_MODULE" },
+        JSON.stringify(image),
+      );
     }
-    assert.throws(() => it.driver.loadModule(0, Uint8Array.of(0xb1, 0x43, 0x62, 0x46)), { code: "INVALID_MODULE" });
+    assert.throws(() => it.driver.loadModule(0, Uint8Array.of(0xb1, 0x43, 0x62, 0x46)), {
+      code: "INVALID_MODULE",
+    });
     assert.throws(() => it.driver.loadModule(0, "text" as never), TypeError);
   });
 
@@ -178,7 +212,10 @@ export function kernelPromises({ rig }: Subject): void {
     const foreign = { ordinal: 0, kernelNames: [] };
     assert.throws(() => driver.findKernel(foreign, "add"), TypeError);
     assert.throws(() => driver.unloadModule(foreign), TypeError);
-    assert.throws(() => driver.launchKernel({ ordinal: 0 } as DriverStream, kernel, one, []), TypeError);
+    assert.throws(
+      () => driver.launchKernel({ ordinal: 0 } as DriverStream, kernel, one, []),
+      TypeError,
+    );
     const stranger = { name: "add", parameters: [], threadsPerBlockMax: 1 };
     assert.throws(() => driver.launchKernel(stream, stranger, one, []), TypeError);
   });

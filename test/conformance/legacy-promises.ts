@@ -22,7 +22,7 @@ function ownPromises({ rig, createDriver }: Subject): void {
     await assert.rejects(rig().write(pointer + BigInt(2 * SIZE - 4095), content), RangeError);
   });
 
-  it("is refused in sizes that share a block, and beyond what there is", () => {
+  it("is refused in sizes that would share a block, and beyond the free memory", () => {
     const { driver } = rig();
     for (const byteLength of [0, -1, 4096, SIZE + 1, 1.5]) {
       assert.throws(() => driver.allocateLegacy(0, byteLength), RangeError);
@@ -41,13 +41,13 @@ function ownPromises({ rig, createDriver }: Subject): void {
     assert.notDeepEqual(rig().driver.exportLegacy(0, rig().legacy()).handle, whole.handle);
   });
 
-  it("is not what other memory is: that has no handle", () => {
+  it("other memory has no handle", () => {
     const { driver } = rig();
     assertRefused(() => driver.exportLegacy(0, rig().buffer(1).pointer), "UNSUPPORTED");
     assert.throws(() => driver.exportLegacy(0, 0x1000n), RangeError);
   });
 
-  it("is not imported by its own process, by whichever driver", () => {
+  it("is refused in its own process, by every driver", () => {
     const { handle } = rig().driver.exportLegacy(0, rig().legacy());
     assertRefused(() => rig().driver.importLegacy(0, handle, "read"), "OWN_HANDLE");
     const other = createDriver();
@@ -55,7 +55,7 @@ function ownPromises({ rig, createDriver }: Subject): void {
     other.close();
   });
 
-  it("is freed once, and only what was allocated", () => {
+  it("is freed once, and only if it was allocated", () => {
     const { driver } = rig();
     const pointer = driver.allocateLegacy(0, SIZE);
     assert.throws(() => driver.freeLegacy(0, pointer + 4096n), RangeError);
@@ -64,13 +64,16 @@ function ownPromises({ rig, createDriver }: Subject): void {
     assert.throws(() => driver.freeLegacy(0, pointer), RangeError);
     const stream = rig().stream();
     if (rig().kind === "host") {
-      assert.throws(() => driver.fill(stream, pointer, { elementBytes: 1, value: 1 }, 1), RangeError);
+      assert.throws(
+        () => driver.fill(stream, pointer, { elementBytes: 1, value: 1 }, 1),
+        RangeError,
+      );
     }
   });
 }
 
 function importPromises({ rig }: Subject): void {
-  it("of another process has its size, is counted, and is one memory with two sides", async () => {
+  it("of another process has its size, counts its imports, and is shared by both sides", async () => {
     const { driver } = rig();
     const { actor, memory, blockByteLength, byteOffset } = await startExporter(rig().kind);
     await using _ = actor;
@@ -79,7 +82,10 @@ function importPromises({ rig }: Subject): void {
     const second = driver.importLegacy(0, Uint8Array.from(memory), "read-write");
     assert.deepEqual([first.pointer, first.blockByteLength], [second.pointer, 2 * SIZE]);
     driver.closeLegacy(0, first.pointer);
-    assert.deepEqual([...(await rig().read(second.pointer + 4096n, 8))], [0xcd, 0xab, 0, 0, 0xcd, 0xab, 0, 0]);
+    assert.deepEqual(
+      [...(await rig().read(second.pointer + 4096n, 8))],
+      [0xcd, 0xab, 0, 0, 0xcd, 0xab, 0, 0],
+    );
     await rig().write(second.pointer, Uint8Array.of(7));
     actor.goOn();
     assert.equal(await actor.says(), 7);
@@ -96,11 +102,16 @@ function importPromises({ rig }: Subject): void {
     assert.equal(await actor.exited(), 0);
   });
 
-  it("is not imported by what is no handle of memory", () => {
-    for (const bytes of noHandles) assertRefused(() => rig().driver.importLegacy(0, bytes, "read"), "INVALID_HANDLE");
+  it("refuses bytes that are no handle of memory", () => {
+    for (const bytes of noHandles)
+      assertRefused(() => rig().driver.importLegacy(0, bytes, "read"), "INVALID_HANDLE");
     assert.throws(() => rig().driver.importLegacy(0, "handle" as never, "read"), TypeError);
     const event = rig().driver.exportEvent(rig().event());
-    assertRefused(() => rig().driver.importLegacy(0, event, "read"), "INVALID_HANDLE", "OWN_HANDLE");
+    assertRefused(
+      () => rig().driver.importLegacy(0, event, "read"),
+      "INVALID_HANDLE",
+      "OWN_HANDLE",
+    );
   });
 
   it("of a process that was killed is refused", async () => {
@@ -108,6 +119,10 @@ function importPromises({ rig }: Subject): void {
     actor.kill("SIGKILL");
     await actor.exited();
     await actor[Symbol.asyncDispose]();
-    assertRefused(() => rig().driver.importLegacy(0, memory, "read"), "INVALID_HANDLE", "STALE_HANDLE");
+    assertRefused(
+      () => rig().driver.importLegacy(0, memory, "read"),
+      "INVALID_HANDLE",
+      "STALE_HANDLE",
+    );
   });
 }

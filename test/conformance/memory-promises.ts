@@ -11,7 +11,7 @@ import type { Subject } from "./describe-conformance.js";
 const O_CLOEXEC = 0o2000000;
 
 export function memoryPromises({ rig }: Subject): void {
-  it("creates memory of multiples of the granularity only", () => {
+  it("creates memory only in multiples of the granularity", () => {
     const { driver, granularity } = rig();
     assert.equal(rig().memory(3 * granularity).byteLength, 3 * granularity);
     for (const wrong of [0, -granularity, granularity + 1, granularity / 2, Number.NaN, 0.5]) {
@@ -19,7 +19,7 @@ export function memoryPromises({ rig }: Subject): void {
     }
   });
 
-  it("refuses more memory than there is with OUT_OF_MEMORY", () => {
+  it("refuses more memory than the device has with OUT_OF_MEMORY", () => {
     const { driver, granularity } = rig();
     const tooMuch = roundUp(driver.describeDevice(0).totalBytes * 4, granularity);
     assert.throws(
@@ -42,11 +42,13 @@ export function memoryPromises({ rig }: Subject): void {
 
   it("exports descriptors that are closed on exec", () => {
     const fd = rig().exported(rig().memory(1));
-    const flags = /^flags:\s+(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd.number}`, "utf8"))?.[1];
+    const flags = /^flags:\s+(\d+)$/m.exec(
+      readFileSync(`/proc/self/fdinfo/${fd.number}`, "utf8"),
+    )?.[1];
     assert.notEqual(Number.parseInt(flags ?? "0", 8) & O_CLOEXEC, 0);
   });
 
-  it("refuses descriptors of something else with INVALID_DESCRIPTOR", () => {
+  it("refuses other descriptors with INVALID_DESCRIPTOR", () => {
     for (const open of [() => devNull(), () => createMemoryFile("short", 100)]) {
       const fd = rig().own(open(), (it) => it.close());
       assertInvalid(rig(), fd, rig().granularity);
@@ -62,7 +64,7 @@ export function memoryPromises({ rig }: Subject): void {
     assert.equal(fd.closed, false);
   });
 
-  it("maps the same memory for reading only, and refuses to write there with READ_ONLY", async () => {
+  it("maps memory read-only, and refuses to write there with READ_ONLY", async () => {
     const { driver } = rig();
     const { pointer, memory, byteLength } = rig().buffer(1);
     const content = noise(byteLength, 3);
@@ -75,13 +77,16 @@ export function memoryPromises({ rig }: Subject): void {
     const isReadOnly = (error: unknown) => hasCode(error, "READ_ONLY");
     assert.throws(() => driver.copyToDevice(stream, readOnly, staging.address, 64), isReadOnly);
     assert.throws(() => driver.copyOnDevice(stream, readOnly, pointer, 64), isReadOnly);
-    assert.throws(() => driver.fill(stream, readOnly, { elementBytes: 1, value: 1 }, 64), isReadOnly);
+    assert.throws(
+      () => driver.fill(stream, readOnly, { elementBytes: 1, value: 1 }, 64),
+      isReadOnly,
+    );
     assert.throws(() => driver.writeWord(stream, readOnly, 1n), isReadOnly);
     await rig().done(stream);
     assert.deepEqual(await rig().read(pointer, byteLength), content);
   });
 
-  it("keeps mappings when the handle is released", async () => {
+  it("keeps mappings after the handle is released", async () => {
     const { driver, granularity } = rig();
     const memory = driver.createMemory(0, granularity);
     const pointer = rig().map(memory);
@@ -104,7 +109,7 @@ export function memoryPromises({ rig }: Subject): void {
     assert.deepEqual(await rig().read(again, granularity), content);
   });
 
-  it("refuses what was released or never mapped", () => {
+  it("refuses released handles and addresses that were never mapped", () => {
     const { driver, granularity } = rig();
     const memory = driver.createMemory(0, granularity);
     driver.releaseMemory(memory);
@@ -130,9 +135,11 @@ export function memoryPromises({ rig }: Subject): void {
     );
   });
 
-  it("gives a GPU's memory back", async (t) => {
+  it("frees a GPU's memory", async (t) => {
     if (rig().kind === "host")
-      return t.skip("memory files of the host are covered by the counts of descriptors and mappings");
+      return t.skip(
+        "memory files of the host are covered by the counts of descriptors and mappings",
+      );
     const { driver } = rig();
     const byteLength = roundUp(512 * 1024 * 1024, rig().granularity);
     const before = driver.memoryInfo(0).freeBytes;
@@ -152,7 +159,7 @@ function devNull(): OwnedFd {
   return new OwnedFd(openSync("/dev/null", "r+"));
 }
 
-/** Refused at the import or, where the driver learns the size no sooner, at the mapping. */
+/** Refused at the import, or at the mapping if the driver learns the size only there. */
 function assertInvalid(rig: ConformanceRig, fd: OwnedFd, byteLength: number): void {
   const before = rig.counts();
   const attempt = () => {

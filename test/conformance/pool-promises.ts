@@ -21,10 +21,17 @@ const COUNT = 1024;
 const USUAL: PoolOptions = { maxBytes: 64 * MiB, releaseThresholdBytes: 64 * MiB, shared: false };
 
 function newPool(rig: ConformanceRig, options: Partial<PoolOptions> = {}): DriverPool {
-  return rig.own(rig.driver.createPool(0, { ...USUAL, ...options }), (it) => rig.driver.destroyPool(it));
+  return rig.own(rig.driver.createPool(0, { ...USUAL, ...options }), (it) =>
+    rig.driver.destroyPool(it),
+  );
 }
 
-function allocated(rig: ConformanceRig, pool: DriverPool, byteLength: number, stream: DriverStream): DevicePointer {
+function allocated(
+  rig: ConformanceRig,
+  pool: DriverPool,
+  byteLength: number,
+  stream: DriverStream,
+): DevicePointer {
   const pointer = rig.driver.allocateFromPool(pool, byteLength, stream);
   return rig.own(pointer, (it) => rig.driver.freeToPool(it, stream));
 }
@@ -40,23 +47,29 @@ export function poolPromises(subject: Subject): void {
 }
 
 function allocationPromises({ rig }: Subject): void {
-  it("allocates memory apart from all other, within which operations are checked", async () => {
+  it("allocates separate memory, within which operations are checked", async () => {
     const { driver } = rig();
     const pool = newPool(rig());
     const stream = rig().stream();
-    const [a, b] = [allocated(rig(), pool, 64 * KiB, stream), allocated(rig(), pool, 64 * KiB, stream)];
+    const [a, b] = [
+      allocated(rig(), pool, 64 * KiB, stream),
+      allocated(rig(), pool, 64 * KiB, stream),
+    ];
     assert.ok(a % 512n === 0n && b % 512n === 0n);
     await rig().done(stream);
     await rig().write(a, noise(64 * KiB, 1));
     await rig().write(b, noise(64 * KiB, 2));
     assert.deepEqual(await rig().read(a, 64 * KiB), noise(64 * KiB, 1));
     assert.deepEqual(await rig().read(b, 64 * KiB), noise(64 * KiB, 2));
-    assert.throws(() => driver.fill(stream, a, { elementBytes: 1, value: 0 }, 64 * KiB + 1), RangeError);
+    assert.throws(
+      () => driver.fill(stream, a, { elementBytes: 1, value: 0 }, 64 * KiB + 1),
+      RangeError,
+    );
     assert.throws(() => driver.unmapMemory(0, a), RangeError);
     assert.deepEqual(await rig().read(a, 64 * KiB), noise(64 * KiB, 1));
   });
 
-  it("gives freed memory out again, for as often as it is asked", async () => {
+  it("reuses freed memory any number of times", async () => {
     const { driver } = rig();
     const pool = newPool(rig());
     const stream = rig().stream();
@@ -69,7 +82,7 @@ function allocationPromises({ rig }: Subject): void {
     assert.ok(driver.poolStatistics(pool).reservedHighBytes <= 64 * MiB);
   });
 
-  it("refuses more than the pool holds with OUT_OF_MEMORY, and goes on", async () => {
+  it("refuses more than the pool holds with OUT_OF_MEMORY, and still works", async () => {
     const { driver } = rig();
     const pool = newPool(rig());
     const stream = rig().stream();
@@ -78,7 +91,7 @@ function allocationPromises({ rig }: Subject): void {
     await rig().done(stream);
   });
 
-  it("frees in the order of the stream: what was enqueued before still finds the memory as it was", async () => {
+  it("frees in stream order: earlier work still finds the memory unchanged", async () => {
     const { driver } = rig();
     const pool = newPool(rig());
     const [reader, other] = [rig().stream(), rig().stream()];
@@ -101,7 +114,7 @@ function allocationPromises({ rig }: Subject): void {
     assert.equal(driver.poolStatistics(pool).usedBytes, 0);
   });
 
-  it("says how much it uses and keeps, and gives back what is asked", async () => {
+  it("reports what it uses and keeps, and trims", async () => {
     const { driver } = rig();
     const pool = newPool(rig());
     const stream = rig().stream();
@@ -114,14 +127,17 @@ function allocationPromises({ rig }: Subject): void {
     driver.freeToPool(pointer, stream);
     await rig().done(stream);
     const kept = driver.poolStatistics(pool);
-    assert.deepEqual([kept.usedBytes, kept.usedHighBytes, kept.reservedBytes], [0, 8 * MiB, used.reservedBytes]);
+    assert.deepEqual(
+      [kept.usedBytes, kept.usedHighBytes, kept.reservedBytes],
+      [0, 8 * MiB, used.reservedBytes],
+    );
     driver.trimPool(pool, 0);
     assert.ok(driver.poolStatistics(pool).reservedBytes < used.reservedBytes);
   });
 }
 
 function refusalPromises({ rig }: Subject): void {
-  it("refuses arguments that cannot be meant", () => {
+  it("refuses impossible arguments", () => {
     const { driver } = rig();
     const pool = newPool(rig());
     const stream = rig().stream();
@@ -135,7 +151,7 @@ function refusalPromises({ rig }: Subject): void {
     assertCode("DEVICE_NOT_FOUND", () => driver.createPool(9, USUAL));
   });
 
-  it("refuses to free what is not of a pool, and anything twice", () => {
+  it("refuses to free memory that is not of a pool, and to free twice", () => {
     const { driver } = rig();
     const pool = newPool(rig());
     const stream = rig().stream();
@@ -147,7 +163,7 @@ function refusalPromises({ rig }: Subject): void {
     assert.throws(() => driver.exportPoolPointer(pointer), RangeError);
   });
 
-  it("refuses to end a pool with allocations with IN_USE, and a pool that was ended with CLOSED", () => {
+  it("destroyPool() throws IN_USE while allocations are left, and CLOSED the second time", () => {
     const { driver } = rig();
     const stream = rig().stream();
     const pool = driver.createPool(0, { ...USUAL, shared: true });
@@ -163,7 +179,7 @@ function refusalPromises({ rig }: Subject): void {
     assertCode("CLOSED", () => driver.importPoolPointer(pool, new Uint8Array(64)));
   });
 
-  it("ends a pool whose frees its streams have not reached yet", async () => {
+  it("destroys a pool whose frees are not reached yet", async () => {
     const { driver } = rig();
     const stream = rig().stream();
     const words = rig().words();
@@ -189,12 +205,13 @@ function refusalPromises({ rig }: Subject): void {
     assertCode("UNSUPPORTED", () => driver.exportPoolPointer(pointer));
   });
 
-  it("refuses a descriptor of anything else with INVALID_DESCRIPTOR", () => {
+  it("refuses any other descriptor with INVALID_DESCRIPTOR", () => {
     const { driver } = rig();
     const nothing = rig().own(new OwnedFd(openSync("/dev/null", "r+")), (it) => it.close());
     const file = rig().own(createMemoryFile("no pool", 8192), (it) => it.close());
     const before = rig().counts();
-    for (const fd of [nothing, file]) assertCode("INVALID_DESCRIPTOR", () => driver.importPool(0, fd));
+    for (const fd of [nothing, file])
+      assertCode("INVALID_DESCRIPTOR", () => driver.importPool(0, fd));
     assert.deepEqual(rig().counts(), before);
   });
 }
@@ -203,11 +220,13 @@ function sharingPromises({ rig }: Subject): void {
   it("exports a descriptor with close-on-exec", () => {
     const pool = newPool(rig(), { shared: true });
     const fd = rig().own(rig().driver.exportPool(pool), (it) => it.close());
-    const flags = /^flags:\s*([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd.number}`, "utf8"))?.[1];
+    const flags = /^flags:\s*([0-7]+)$/m.exec(
+      readFileSync(`/proc/self/fdinfo/${fd.number}`, "utf8"),
+    )?.[1];
     assert.ok((Number.parseInt(flags ?? "0", 8) & O_CLOEXEC) !== 0, `flags ${flags}`);
   });
 
-  it("gives every allocation bytes of its own, and the same ones when asked again", () => {
+  it("gives every allocation its own bytes, and the same ones on every call", () => {
     const { driver } = rig();
     const pool = newPool(rig(), { shared: true });
     const stream = rig().stream();
@@ -219,16 +238,21 @@ function sharingPromises({ rig }: Subject): void {
     assertCode("OWN_HANDLE", () => driver.importPoolPointer(pool, exported));
   });
 
-  it("shares an allocation with another process, which is refused what cannot be", async () => {
+  it("shares an allocation with another process, which cannot do what only the exporter may", async () => {
     const { driver } = rig();
     const [pool, other] = [newPool(rig(), { shared: true }), newPool(rig(), { shared: true })];
     const fds = [pool, other].map((it) => rig().own(driver.exportPool(it), (fd) => fd.close()));
     const stream = rig().stream();
-    const [pointer, elsewhere] = [allocated(rig(), pool, 4 * COUNT, stream), allocated(rig(), other, 4096, stream)];
+    const [pointer, elsewhere] = [
+      allocated(rig(), pool, 4 * COUNT, stream),
+      allocated(rig(), other, 4096, stream),
+    ];
     await rig().done(stream);
     const integers = new Int32Array(COUNT).map((_, i) => i + 100);
     await rig().write(pointer, new Uint8Array(integers.buffer));
-    const exported = [pointer, elsewhere].map((it) => Buffer.from(driver.exportPoolPointer(it)).toString("base64"));
+    const exported = [pointer, elsewhere].map((it) =>
+      Buffer.from(driver.exportPoolPointer(it)).toString("base64"),
+    );
 
     const actor = spawn(process.execPath, [ACTOR, rig().kind, String(COUNT), ...exported], {
       stdio: ["ignore", "ignore", "pipe", ...fds.map((fd) => fd.number)],
@@ -238,7 +262,9 @@ function sharingPromises({ rig }: Subject): void {
     actor.stderr?.setEncoding("utf8").on("data", (text: string) => {
       complaint += text;
     });
-    const status = await new Promise((resolve) => actor.on("close", (code, signal) => resolve(signal ?? code)));
+    const status = await new Promise((resolve) =>
+      actor.on("close", (code, signal) => resolve(signal ?? code)),
+    );
     assert.equal(status, 0, complaint);
     const answer = new Int32Array((await rig().read(pointer, 4 * COUNT)).buffer);
     assert.deepEqual(
@@ -247,7 +273,7 @@ function sharingPromises({ rig }: Subject): void {
     );
   });
 
-  it("refuses bytes of memory that was freed, and of memory that came after it", (t) => {
+  it("refuses the bytes of freed memory, also after the memory was reused", (t) => {
     if (rig().kind === "cuda") return t.skip("the driver does not say");
     const { driver } = rig();
     const pool = newPool(rig(), { shared: true });
@@ -261,7 +287,10 @@ function sharingPromises({ rig }: Subject): void {
     const second = allocated(rig(), pool, MiB, stream);
     assert.equal(second, first, "the same place, with another generation");
     assertCode("INVALID_HANDLE", () => driver.importPoolPointer(imported, bytes));
-    const { pointer, byteLength } = driver.importPoolPointer(imported, driver.exportPoolPointer(second));
+    const { pointer, byteLength } = driver.importPoolPointer(
+      imported,
+      driver.exportPoolPointer(second),
+    );
     assert.equal(byteLength, MiB);
     driver.freeToPool(pointer, stream);
   });

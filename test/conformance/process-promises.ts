@@ -31,7 +31,9 @@ export function processPromises({ rig }: Subject): void {
     actor.stderr?.setEncoding("utf8").on("data", (text: string) => {
       complaint += text;
     });
-    const status = await new Promise((resolve) => actor.on("close", (code, signal) => resolve(signal ?? code)));
+    const status = await new Promise((resolve) =>
+      actor.on("close", (code, signal) => resolve(signal ?? code)),
+    );
     assert.equal(status, 0, complaint);
     await rig().done(stream);
     assert.equal(

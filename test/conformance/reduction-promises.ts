@@ -1,4 +1,4 @@
-/** Reductions: exact counts, extremes and sums of every element at any address, and nothing left over. */
+/** Reductions: exact counts, extremes and sums of every element, at any address. */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { type ArithmeticDType, arithmeticDTypes } from "../../src/array/arithmetic.js";
@@ -15,15 +15,23 @@ const ELEMENT_BYTES = [1, 2, 4, 8, 16] as const;
 
 export function reductionPromises({ rig }: Subject, large = LARGE): void {
   for (const elementBytes of ELEMENT_BYTES) {
-    it(`counts elements of ${elementBytes} bytes that differ and finds the first, at any address`, async () => {
+    it(`counts different elements of ${elementBytes} bytes and finds the first, at any address`, async () => {
       for (const count of [0, 1, 2, 257, 1000, large]) {
         const bytes = noise(count * elementBytes, 5);
         const places = [[], [0], [count - 1], [count >> 1, count - 1], [1, 2, 3, 200, 256]];
-        for (const indices of places.map((all) => [...new Set(all)].filter((it) => it >= 0 && it < count))) {
+        for (const indices of places.map((all) =>
+          [...new Set(all)].filter((it) => it >= 0 && it < count),
+        )) {
           const other = Uint8Array.from(bytes);
-          for (const index of indices) flipBit(other, index * elementBytes + (index % elementBytes), index % 8);
-          for (const shift of count === large ? [0] : [0, 1, elementBytes / 2, 4].filter(Number.isInteger)) {
-            const expected = { differences: indices.length, first: indices.sort((a, b) => a - b)[0] };
+          for (const index of indices)
+            flipBit(other, index * elementBytes + (index % elementBytes), index % 8);
+          for (const shift of count === large
+            ? [0]
+            : [0, 1, elementBytes / 2, 4].filter(Number.isInteger)) {
+            const expected = {
+              differences: indices.length,
+              first: indices.sort((a, b) => a - b)[0],
+            };
             const found = await compare(rig(), { bytes, other, elementBytes, shift });
             assert.deepEqual(found, expected, `${count} elements, shifted by ${shift}, ${indices}`);
           }
@@ -32,20 +40,30 @@ export function reductionPromises({ rig }: Subject, large = LARGE): void {
     });
   }
 
-  it("counts every element of two that have none in common", async () => {
+  it("counts every element if all differ", async () => {
     const bytes = noise(4 * large, 6);
-    const found = await compare(rig(), { bytes, other: bytes.map((it) => ~it), elementBytes: 4, shift: 0 });
+    const found = await compare(rig(), {
+      bytes,
+      other: bytes.map((it) => ~it),
+      elementBytes: 4,
+      shift: 0,
+    });
     assert.deepEqual(found, { differences: large, first: 0 });
-    const both = await compare(rig(), { bytes, other: bytes.map((it) => ~it), elementBytes: 1, shift: 3 });
+    const both = await compare(rig(), {
+      bytes,
+      other: bytes.map((it) => ~it),
+      elementBytes: 1,
+      shift: 3,
+    });
     assert.deepEqual(both, { differences: 4 * large, first: 0 });
   });
 
-  it("sums mixed words to the checksum that is documented, of any number of bytes at any address", async () => {
+  it("gives the documented checksum of any number of bytes at any address", async () => {
     for (const byteLength of [0, 1, 2, 3, 4, 5, 7, 8, 1000, 1023, 4097, 4 * large + 1]) {
       const bytes = noise(byteLength, 7);
       for (const shift of [0, 1, 2, 3]) {
         const { pointer } = rig().scratch(byteLength + 64, 0);
-        // What lies around the bytes is not part of them.
+        // The bytes around the range do not count.
         await rig().put(pointer, noise(byteLength + 64, 8));
         await rig().put(pointer + BigInt(shift), bytes);
         const from = pointer + BigInt(shift);
@@ -55,7 +73,7 @@ export function reductionPromises({ rig }: Subject, large = LARGE): void {
     }
   });
 
-  it("has a checksum that tells bytes in another order apart", async () => {
+  it("gives another checksum for bytes in another order", async () => {
     const { pointer } = rig().scratch(64, 0);
     const checksums = new Set<unknown>();
     for (const order of [
@@ -80,7 +98,7 @@ export function reductionPromises({ rig }: Subject, large = LARGE): void {
       }
     });
 
-    it(`refuses addresses that ${dtype} cannot have`, () => {
+    it(`refuses misaligned addresses of ${dtype}`, () => {
       const { pointer, byteLength } = rig().buffer(4096);
       const refused = (from: bigint, count: number) =>
         assert.throws(() => rig().enqueued({ kind: "statistics", dtype, from, count }), RangeError);
@@ -90,24 +108,31 @@ export function reductionPromises({ rig }: Subject, large = LARGE): void {
     });
 
     if (kind !== "float") continue;
-    it(`has no extremes and no mean of ${dtype} where there is no number`, async () => {
+    it(`gives no extremes and no mean of ${dtype} if there is no number`, async () => {
       const nans = bytesOf(dtype, new Array<number>(300).fill(Number.NaN));
       const nan = await statistics(rig(), dtype, nans);
-      assert.deepEqual([nan.nanCount, nan.min, nan.max, nan.mean], [300, undefined, undefined, undefined]);
-      const infinite = await statistics(rig(), dtype, bytesOf(dtype, [Number.NEGATIVE_INFINITY, Number.NaN]));
+      assert.deepEqual(
+        [nan.nanCount, nan.min, nan.max, nan.mean],
+        [300, undefined, undefined, undefined],
+      );
+      const infinite = await statistics(
+        rig(),
+        dtype,
+        bytesOf(dtype, [Number.NEGATIVE_INFINITY, Number.NaN]),
+      );
       const { min, max, mean, infiniteCount } = infinite;
       assert.deepEqual([min, max, mean, infiniteCount], [-Infinity, -Infinity, undefined, 1]);
     });
   }
 
-  it("has a mean of values whose sum overflows", async () => {
+  it("gives a mean if the sum of the values overflows", async () => {
     const values = Array.from({ length: 1000 }, (_, i) => (i % 3 === 0 ? -1.5e308 : 1.7e308));
     const { mean = Number.NaN } = await statistics(rig(), "float64", bytesOf("float64", values));
     const wanted = values.reduce((sum, it) => sum + it / 1000, 0);
     assert.ok(Math.abs(mean - wanted) < 1e-9 * 1.7e308, `${mean}, wanted ${wanted}`);
   });
 
-  it("refuses what lies outside of memory and elements that there are not", () => {
+  it("refuses addresses outside of memory and unknown element sizes", () => {
     const { pointer, byteLength } = rig().buffer(4096);
     const wrong: Reduction[] = [
       { kind: "checksum", from: pointer, byteLength: byteLength + 1 },
@@ -142,7 +167,7 @@ export function reductionPromises({ rig }: Subject, large = LARGE): void {
     }
   });
 
-  it("has many reductions under way at a time, and again and again, in the memory of the first ones", async () => {
+  it("runs many reductions at a time, repeatedly, in the memory of the first ones", async () => {
     const { driver } = rig();
     const { pointer } = rig().scratch(4096, 0);
     const bytes = noise(4096, 2);
@@ -152,7 +177,11 @@ export function reductionPromises({ rig }: Subject, large = LARGE): void {
     for (let round = 0; round < 20; round += 1) {
       const pending = Array.from({ length: 40 }, (_, i) => {
         const stream = streams[i % 2] as (typeof streams)[0];
-        const reduction = { kind: "checksum", from: pointer + BigInt(4 * i), byteLength: 1000 } as const;
+        const reduction = {
+          kind: "checksum",
+          from: pointer + BigInt(4 * i),
+          byteLength: 1000,
+        } as const;
         return driver.enqueueReduction<"checksum">(stream, reduction);
       });
       for (const stream of streams) await rig().done(stream);
@@ -161,8 +190,9 @@ export function reductionPromises({ rig }: Subject, large = LARGE): void {
       });
       if (round === 0) freeBytes = driver.memoryInfo(0).freeBytes;
     }
-    // 800 reductions would otherwise have taken 50 MiB; the host's free memory is everybody's.
-    if (rig().kind === "cuda") assert.ok(freeBytes - driver.memoryInfo(0).freeBytes < 32 * 1024 * 1024);
+    // Otherwise 800 reductions would have taken 50 MiB. On the host other processes use memory too.
+    if (rig().kind === "cuda")
+      assert.ok(freeBytes - driver.memoryInfo(0).freeBytes < 32 * 1024 * 1024);
   });
 }
 
@@ -174,30 +204,51 @@ interface Compared {
   readonly bytes: Uint8Array;
   readonly other: Uint8Array;
   readonly elementBytes: 1 | 2 | 4 | 8 | 16;
-  /** By how much the second lies off the start of its memory; the first is at the start. */
+  /** The offset of the second in its memory; the first is at the start. */
   readonly shift: number;
 }
 
-async function compare(rig: ConformanceRig, { bytes, other, elementBytes, shift }: Compared): Promise<Comparison> {
+async function compare(
+  rig: ConformanceRig,
+  { bytes, other, elementBytes, shift }: Compared,
+): Promise<Comparison> {
   const a = rig.scratch(bytes.byteLength + 64, 0).pointer;
   const b = rig.scratch(other.byteLength + 64, 1).pointer + BigInt(shift);
   await rig.put(a, bytes);
   await rig.put(b, other);
-  return rig.reduced({ kind: "compare", a, b, elementBytes, count: bytes.byteLength / elementBytes });
+  return rig.reduced({
+    kind: "compare",
+    a,
+    b,
+    elementBytes,
+    count: bytes.byteLength / elementBytes,
+  });
 }
 
-async function statistics(rig: ConformanceRig, dtype: ArithmeticDType, bytes: Uint8Array): Promise<Statistics> {
+async function statistics(
+  rig: ConformanceRig,
+  dtype: ArithmeticDType,
+  bytes: Uint8Array,
+): Promise<Statistics> {
   const { byteSize } = dtypes[dtype];
   const from = rig.scratch(bytes.byteLength + 64, 0).pointer + BigInt(3 * byteSize);
   await rig.put(from, bytes);
   return rig.reduced({ kind: "statistics", dtype, from, count: bytes.byteLength / byteSize });
 }
 
-async function assertStatistics(rig: ConformanceRig, dtype: ArithmeticDType, bytes: Uint8Array): Promise<void> {
+async function assertStatistics(
+  rig: ConformanceRig,
+  dtype: ArithmeticDType,
+  bytes: Uint8Array,
+): Promise<void> {
   const { mean, ...found } = await statistics(rig, dtype, bytes);
   const { mean: wantedMean, size, ...wanted } = statisticsOf(dtype, bytes);
   const elementCount = bytes.byteLength / dtypes[dtype].byteSize;
   assert.deepEqual(found, { ...wanted, elementCount, of: "value" });
   if (wantedMean === undefined) assert.equal(mean, undefined);
-  else assert.ok(Math.abs((mean as number) - wantedMean) <= 1e-9 * size, `${mean}, wanted ${wantedMean}`);
+  else
+    assert.ok(
+      Math.abs((mean as number) - wantedMean) <= 1e-9 * size,
+      `${mean}, wanted ${wantedMean}`,
+    );
 }

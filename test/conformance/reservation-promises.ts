@@ -3,7 +3,7 @@ import { it } from "node:test";
 import type { ErrorCode } from "../../src/base/error-codes.js";
 import { hasCode } from "../../src/base/errors.js";
 import type { DriverMemory } from "../../src/driver/gpu-driver.js";
-import type { DriverReservation } from "../../src/driver/reservation-calls.js";
+import type { DriverReservation } from "../../src/driver/memory-calls.js";
 import { type ConformanceRig, noise } from "./conformance-rig.js";
 import type { Subject } from "./describe-conformance.js";
 
@@ -17,7 +17,7 @@ function assertCode(code: ErrorCode, attempt: () => unknown): void {
 }
 
 export function reservationPromises({ rig }: Subject): void {
-  it("grows memory in place: the address and the content stay, and copies go across the pieces", async () => {
+  it("grows memory in place: address and content stay, and copies cross the pieces", async () => {
     const { driver, granularity } = rig();
     const reservation = reserved(rig(), 8);
     const { pointer } = reservation;
@@ -37,7 +37,10 @@ export function reservationPromises({ rig }: Subject): void {
   it("maps pieces of another reservation by their descriptors, in the same order", async () => {
     const { driver, granularity } = rig();
     const [exporter, importer] = [reserved(rig(), 4), reserved(rig(), 4)];
-    const pieces: readonly DriverMemory[] = [rig().memory(granularity), rig().memory(2 * granularity)];
+    const pieces: readonly DriverMemory[] = [
+      rig().memory(granularity),
+      rig().memory(2 * granularity),
+    ];
     for (const piece of pieces) {
       driver.extendMapping(exporter, piece, "read-write");
       const imported = driver.importMemory(0, rig().exported(piece), piece.byteLength);
@@ -48,10 +51,12 @@ export function reservationPromises({ rig }: Subject): void {
     await rig().write(exporter.pointer, content);
     assert.deepEqual(await rig().read(importer.pointer, 3 * granularity), content);
     const stream = rig().stream();
-    assertCode("READ_ONLY", () => driver.fill(stream, importer.pointer, { elementBytes: 1, value: 1 }, 1));
+    assertCode("READ_ONLY", () =>
+      driver.fill(stream, importer.pointer, { elementBytes: 1, value: 1 }, 1),
+    );
   });
 
-  it("keeps what is mapped when its handle is released", async () => {
+  it("keeps the mapping after its handle is released", async () => {
     const { driver, granularity } = rig();
     const reservation = reserved(rig(), 1);
     const memory = driver.createMemory(0, granularity);
@@ -61,20 +66,25 @@ export function reservationPromises({ rig }: Subject): void {
     assert.deepEqual(await rig().read(reservation.pointer, granularity), noise(granularity, 4));
   });
 
-  it("checks operations against what is mapped, not against what is reserved", () => {
+  it("checks operations against the mapped bytes, not the reserved ones", () => {
     const { driver, granularity } = rig();
     const reservation = reserved(rig(), 4);
     driver.extendMapping(reservation, rig().memory(granularity), "read-write");
     const stream = rig().stream();
     const beyond = () =>
-      driver.fill(stream, reservation.pointer + 8n, { elementBytes: 1, value: 1 }, reservation.mappedBytes);
+      driver.fill(
+        stream,
+        reservation.pointer + 8n,
+        { elementBytes: 1, value: 1 },
+        reservation.mappedBytes,
+      );
     assert.throws(beyond, RangeError);
     driver.extendMapping(reservation, rig().memory(granularity), "read-write");
     driver.fill(stream, reservation.pointer + 8n, { elementBytes: 1, value: 1 }, granularity);
     assert.throws(() => driver.unmapMemory(0, reservation.pointer), RangeError);
   });
 
-  it("refuses what does not fit, and stays as it was", async () => {
+  it("refuses memory that does not fit, and stays unchanged", async () => {
     const { driver, granularity } = rig();
     const reservation = reserved(rig(), 2);
     driver.extendMapping(reservation, rig().memory(granularity), "read-write");
@@ -90,7 +100,7 @@ export function reservationPromises({ rig }: Subject): void {
     await rig().write(reservation.pointer, noise(2 * granularity, 5));
   });
 
-  it("refuses sizes that cannot be meant, and a reservation that was released", () => {
+  it("refuses impossible sizes, and a released reservation", () => {
     const { driver, granularity } = rig();
     for (const wrong of [0, -granularity, granularity + 1, Number.NaN]) {
       assert.throws(() => driver.reserveAddresses(0, wrong), RangeError, String(wrong));
@@ -99,7 +109,9 @@ export function reservationPromises({ rig }: Subject): void {
     const reservation = driver.reserveAddresses(0, granularity);
     driver.releaseReservation(reservation);
     assertCode("CLOSED", () => driver.releaseReservation(reservation));
-    assertCode("CLOSED", () => driver.extendMapping(reservation, rig().memory(granularity), "read"));
+    assertCode("CLOSED", () =>
+      driver.extendMapping(reservation, rig().memory(granularity), "read"),
+    );
     const foreign = { ordinal: 0, pointer: 4096n, byteLength: granularity, mappedBytes: 0 };
     assert.throws(() => driver.releaseReservation(foreign), TypeError);
   });

@@ -8,7 +8,7 @@ import type { Subject } from "./describe-conformance.js";
 const MiB = 1024 * 1024;
 
 export function streamPromises({ rig }: Subject): void {
-  it("is idle when it is new and when its work is done", async () => {
+  it("is idle when new and when its work is done", async () => {
     const stream = rig().stream();
     assert.equal(rig().driver.isIdle(stream), true);
     rig().driver.fill(stream, rig().buffer(MiB).pointer, { elementBytes: 1, value: 7 }, MiB);
@@ -31,7 +31,7 @@ export function streamPromises({ rig }: Subject): void {
     assert.deepEqual(await rig().read(pointer, byteLength), expected);
   });
 
-  it("copies large memory in order with what was enqueued around it", async () => {
+  it("copies large memory in order with the work around it", async () => {
     const { driver } = rig();
     const byteLength = 24 * MiB;
     const a = rig().buffer(byteLength);
@@ -69,7 +69,7 @@ export function streamPromises({ rig }: Subject): void {
       const before = noise(byteLength, 6);
       await rig().write(pointer, before);
       const stream = rig().stream();
-      // More than one block of the pattern, and no multiple of it.
+      // More than one block of the pattern, and not a multiple of it.
       const count = 70_001;
       const start = 4 * pattern.elementBytes;
       rig().driver.fill(stream, pointer + BigInt(start), pattern, count);
@@ -86,7 +86,7 @@ export function streamPromises({ rig }: Subject): void {
     });
   }
 
-  it("does nothing for nothing", async () => {
+  it("does nothing for 0 bytes", async () => {
     const { driver } = rig();
     const { pointer } = rig().buffer(1);
     const staging = rig().staging(1);
@@ -98,7 +98,7 @@ export function streamPromises({ rig }: Subject): void {
     assert.equal(driver.isIdle(stream), true);
   });
 
-  it("refuses arguments that cannot be meant with RangeError", () => {
+  it("refuses impossible arguments with RangeError", () => {
     const { driver } = rig();
     const { pointer } = rig().buffer(1);
     const stream = rig().stream();
@@ -115,14 +115,23 @@ export function streamPromises({ rig }: Subject): void {
     for (const attempt of wrong) assert.throws(attempt, RangeError, attempt.toString());
   });
 
-  it("refuses to copy beyond the end of a mapping, and goes on", async () => {
+  it("refuses to copy beyond the end of a mapping, and still works", async () => {
     const { driver } = rig();
     const { pointer, byteLength } = rig().buffer(1);
     const staging = rig().staging(byteLength + 64);
     const stream = rig().stream();
-    assert.throws(() => driver.copyToDevice(stream, pointer, staging.address, byteLength + 64), RangeError);
-    assert.throws(() => driver.copyToHost(stream, staging.address, pointer + 64n, byteLength), RangeError);
-    assert.throws(() => driver.fill(stream, pointer, { elementBytes: 2, value: 0 }, byteLength / 2 + 1), RangeError);
+    assert.throws(
+      () => driver.copyToDevice(stream, pointer, staging.address, byteLength + 64),
+      RangeError,
+    );
+    assert.throws(
+      () => driver.copyToHost(stream, staging.address, pointer + 64n, byteLength),
+      RangeError,
+    );
+    assert.throws(
+      () => driver.fill(stream, pointer, { elementBytes: 2, value: 0 }, byteLength / 2 + 1),
+      RangeError,
+    );
     await rig().done(stream);
     await rig().write(pointer, noise(64, 8));
     assert.deepEqual(await rig().read(pointer, 64), noise(64, 8));

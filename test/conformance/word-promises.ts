@@ -11,7 +11,12 @@ export function wordPromises({ rig }: Subject): void {
   it("writes a word when the work before it is done", async () => {
     const words = rig().words();
     const stream = rig().stream();
-    rig().driver.fill(stream, rig().buffer(1 << 20).pointer, { elementBytes: 1, value: 1 }, 1 << 20);
+    rig().driver.fill(
+      stream,
+      rig().buffer(1 << 20).pointer,
+      { elementBytes: 1, value: 1 },
+      1 << 20,
+    );
     rig().driver.writeWord(stream, words.pointer + 16n, 5n);
     await rig().done(stream);
     assert.deepEqual([...words.cpu.subarray(0, 4)], [0n, 0n, 5n, 0n]);
@@ -20,7 +25,9 @@ export function wordPromises({ rig }: Subject): void {
   it("holds later work back until a stream writes the word", async () => {
     const words = rig().words();
     const [waiter, writer] = [rig().stream(), rig().stream()];
-    await assertHeldBack(rig(), waiter, words, () => rig().driver.writeWord(writer, words.pointer, 3n));
+    await assertHeldBack(rig(), waiter, words, () =>
+      rig().driver.writeWord(writer, words.pointer, 3n),
+    );
   });
 
   it("holds later work back until a CPU stores the word", async () => {
@@ -45,7 +52,7 @@ export function wordPromises({ rig }: Subject): void {
     assert.deepEqual([...staging.bytes], [2, 0, 0, 0, 0, 0, 0, 0]);
   });
 
-  it("takes several waits and writes at once, in their order", async () => {
+  it("runs several waits and writes of one call in order", async () => {
     const words = rig().words();
     const { driver } = rig();
     const stream = rig().stream();
@@ -65,7 +72,7 @@ export function wordPromises({ rig }: Subject): void {
     assert.deepEqual([...words.cpu.subarray(0, 3)], [1n, 7n, -2n]);
   });
 
-  it("enqueues nothing of several waits and writes of which one cannot be done", () => {
+  it("enqueues nothing of a batch if one wait or write is refused", () => {
     const words = rig().words("read");
     const { driver } = rig();
     const stream = rig().stream();
@@ -75,12 +82,15 @@ export function wordPromises({ rig }: Subject): void {
       () => driver.batchWords(stream, [wait, write]),
       (error) => hasCode(error, "READ_ONLY"),
     );
-    assert.throws(() => driver.batchWords(stream, [wait, { ...wait, pointer: wait.pointer + 1n }]), RangeError);
+    assert.throws(
+      () => driver.batchWords(stream, [wait, { ...wait, pointer: wait.pointer + 1n }]),
+      RangeError,
+    );
     assert.throws(() => driver.batchWords(stream, new Array(256).fill(wait)), RangeError);
     assert.equal(driver.isIdle(stream), true);
   });
 
-  it("does not wait for what has been reached", async () => {
+  it("does not wait for a value that was reached", async () => {
     const words = rig().words();
     words.cpu[1] = 10n;
     const stream = rig().stream();
@@ -112,7 +122,7 @@ export function wordPromises({ rig }: Subject): void {
     }
   });
 
-  it("takes values beyond int64 as the same 64 bits", async () => {
+  it("accepts values beyond int64 as the same 64 bits", async () => {
     const words = rig().words();
     const stream = rig().stream();
     rig().driver.writeWord(stream, words.pointer, 2n ** 64n - 2n);
@@ -120,10 +130,17 @@ export function wordPromises({ rig }: Subject): void {
     assert.equal(words.cpu[0], -2n);
   });
 
-  it("takes values as numbers and as bigints, beyond what numbers are exact for too", async () => {
+  it("accepts values as numbers and as bigints, also beyond safe integers", async () => {
     const words = rig().words();
     const stream = rig().stream();
-    const values = [0, 1, 2 ** 32, Number.MAX_SAFE_INTEGER, 2n ** 53n + 1n, 2n ** 62n + 1n] as const;
+    const values = [
+      0,
+      1,
+      2 ** 32,
+      Number.MAX_SAFE_INTEGER,
+      2n ** 53n + 1n,
+      2n ** 62n + 1n,
+    ] as const;
     for (const [index, value] of values.entries()) {
       const pointer = words.pointer + BigInt(8 * index);
       rig().driver.writeWord(stream, pointer, value);
@@ -133,7 +150,7 @@ export function wordPromises({ rig }: Subject): void {
     assert.deepEqual([...words.cpu.subarray(0, values.length)], values.map(BigInt));
   });
 
-  it("waits for a value that is a number as for its bigint", async () => {
+  it("waits the same for a number and its bigint", async () => {
     const words = rig().words();
     const stream = rig().stream();
     rig().waitOn(stream, words.pointer, 5, () => Atomics.store(words.cpu, 0, 5n));
@@ -144,8 +161,11 @@ export function wordPromises({ rig }: Subject): void {
     await rig().done(stream);
   });
 
-  it("waits on words that it may only read, and refuses to write them with READ_ONLY", async (t) => {
-    if (rig().kind === "cuda" && rig().driver.describeDevice(0).attributes.READ_ONLY_HOST_REGISTER_SUPPORTED !== 1) {
+  it("waits on read-only words, and refuses to write them with READ_ONLY", async (t) => {
+    if (
+      rig().kind === "cuda" &&
+      rig().driver.describeDevice(0).attributes.READ_ONLY_HOST_REGISTER_SUPPORTED !== 1
+    ) {
       return t.skip("the device cannot register read-only memory");
     }
     const words = rig().words("read");
@@ -159,8 +179,11 @@ export function wordPromises({ rig }: Subject): void {
     assert.equal(words.cpu[0], 3n);
   });
 
-  it("refuses to write a word that it wrote before, once the memory there is registered for reading only", async (t) => {
-    if (rig().kind === "cuda" && rig().driver.describeDevice(0).attributes.READ_ONLY_HOST_REGISTER_SUPPORTED !== 1) {
+  it("refuses to write a word it wrote before, after the memory was registered read-only", async (t) => {
+    if (
+      rig().kind === "cuda" &&
+      rig().driver.describeDevice(0).attributes.READ_ONLY_HOST_REGISTER_SUPPORTED !== 1
+    ) {
       return t.skip("the device cannot register read-only memory");
     }
     const { driver } = rig();
@@ -188,7 +211,10 @@ export function wordPromises({ rig }: Subject): void {
       [0n, "read"],
       [8n, "read-write"],
     ] as const) {
-      assert.throws(() => driver.registerHostMemory(0, words.address + offset, 4096, access), RangeError);
+      assert.throws(
+        () => driver.registerHostMemory(0, words.address + offset, 4096, access),
+        RangeError,
+      );
     }
     driver.unregisterHostMemory(0, words.address);
     assert.throws(() => driver.unregisterHostMemory(0, words.address), RangeError);
@@ -196,7 +222,7 @@ export function wordPromises({ rig }: Subject): void {
   });
 }
 
-/** A wait for 3 on word 0, and a copy behind it that must show what was written before the word and not before that. */
+/** A wait for 3 on word 0, and a copy behind it that must see what was written before the word. */
 async function assertHeldBack(
   rig: ConformanceRig,
   waiter: DriverStream,

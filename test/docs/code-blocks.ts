@@ -1,4 +1,4 @@
-/** The TypeScript examples of a Markdown page as modules that run against the compiled sources, and whether they fit the API. */
+/** The TypeScript and JavaScript examples of a page, as modules to run and to check. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import ts from "typescript";
@@ -7,32 +7,45 @@ export interface CodeBlock {
   /** `README.md:32` */
   readonly place: string;
   readonly typescript: string;
-  /** Marked as "ts gpu": it runs on a GPU alone. */
+  /** Marked as "ts gpu": it needs a GPU. */
   readonly needsGpu: boolean;
 }
 
 export function codeBlocks(page: string): CodeBlock[] {
   const text = readFileSync(page, "utf8");
-  return [...text.matchAll(/^```ts( gpu)?\n([\s\S]*?)^```/gm)].map((match) => ({
+  return [...text.matchAll(/^```(?:ts|js)( gpu)?\n([\s\S]*?)^```/gm)].map((match) => ({
     place: `${page}:${text.slice(0, match.index).split("\n").length}`,
     typescript: match[2] ?? "",
     needsGpu: match[1] !== undefined,
   }));
 }
 
-/** JavaScript for the oldest supported Node, with the package's name replaced by the file that it stands for. */
-export function runnable(block: CodeBlock, packageFile: string): string {
-  const source = block.typescript.replaceAll('"cuda-ipc"', JSON.stringify(packageFile));
+/** The Python examples of a page, each with the lines that it promises to print. */
+export function pythonBlocks(page: string): { source: string; promised: string[] }[] {
+  const text = readFileSync(page, "utf8");
+  return [...text.matchAll(/^```python\n([\s\S]*?)^```/gm)].map(([, source = ""]) => {
+    const promised = [...source.matchAll(/^ *print\(.*\) {2}# (.+)$/gm)];
+    return { source, promised: promised.map(([, line = ""]) => line) };
+  });
+}
+
+/** JavaScript for the oldest supported Node. Imports of the package become files of `sources`. */
+export function runnable(block: CodeBlock, sources: string): string {
+  const source = block.typescript.replaceAll(/"cuda-ipc(?:\/(\w+))?"/g, (_, door?: string) =>
+    JSON.stringify(join(sources, door === undefined ? "index.js" : `doors/${door}.js`)),
+  );
   const options = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
   return ts.transpileModule(source, { compilerOptions: options }).outputText;
 }
 
-/** What it prints according to the comments behind its `console.log`. */
+/** The lines that the comments behind its `console.log` calls promise. */
 export function promisedLines({ typescript }: CodeBlock): string[] {
-  return [...typescript.matchAll(/^ *console\.log\(.*\); \/\/ (.+)$/gm)].map(([, line = ""]) => line);
+  return [...typescript.matchAll(/^ *console\.log\(.*\); \/\/ (.+)$/gm)].map(
+    ([, line = ""]) => line,
+  );
 }
 
-/** What the compiler says to the blocks, a sentence each; nothing where they are right. They are not run. */
+/** The compiler's errors in the blocks, a sentence each. The blocks are not run. */
 export function typeFaults(blocks: readonly CodeBlock[]): string[] {
   const root = process.cwd();
   const sources = new Map(blocks.map((block, i) => [join(root, "docs", `block-${i}.mts`), block]));
@@ -44,7 +57,10 @@ export function typeFaults(blocks: readonly CodeBlock[]): string[] {
     strict: true,
     noEmit: true,
     skipLibCheck: true,
-    paths: { "cuda-ipc": [join(root, "src/index.ts")] },
+    paths: {
+      "cuda-ipc": [join(root, "src/index.ts")],
+      "cuda-ipc/*": [join(root, "src/doors/*.ts")],
+    },
   };
   const host = ts.createCompilerHost(options);
   const { readFile, fileExists } = host;
@@ -53,7 +69,12 @@ export function typeFaults(blocks: readonly CodeBlock[]): string[] {
   const program = ts.createProgram([...sources.keys()], options, host);
   return [...sources].flatMap(([path, { place }]) => {
     const file = program.getSourceFile(path);
-    const found = [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)];
-    return found.map(({ messageText }) => `${place}: ${ts.flattenDiagnosticMessageText(messageText, " ")}`);
+    const found = [
+      ...program.getSyntacticDiagnostics(file),
+      ...program.getSemanticDiagnostics(file),
+    ];
+    return found.map(
+      ({ messageText }) => `${place}: ${ts.flattenDiagnosticMessageText(messageText, " ")}`,
+    );
   });
 }

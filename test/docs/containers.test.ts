@@ -1,8 +1,11 @@
-/** The manifests of deploy/containers: they parse, and say what docs/containers.md says of them. Neither Docker nor Kubernetes is run. */
+/**
+ * The manifests of deploy/containers parse, and agree with docs/containers.md. The test runs neither
+ * Docker nor Kubernetes.
+ */
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { checkHubConfig } from "../../src/hub/hub-config.js";
+import { checkHubConfig } from "../../src/hub/limits/hub-config.js";
 
 const FOLDER = "deploy/containers";
 const skip = existsSync(FOLDER) ? false : "the manifests are not here";
@@ -12,7 +15,11 @@ interface Container {
   readonly env?: readonly { readonly name: string; readonly value: string }[];
   readonly restartPolicy?: string;
   readonly securityContext?: Record<string, unknown>;
-  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string; readonly readOnly?: boolean }[];
+  readonly volumeMounts: readonly {
+    readonly name: string;
+    readonly mountPath: string;
+    readonly readOnly?: boolean;
+  }[];
 }
 
 interface PodSpec extends Record<string, unknown> {
@@ -28,12 +35,15 @@ interface Manifest extends Record<string, unknown> {
 }
 
 async function parsed(file: string): Promise<Manifest[]> {
-  // WHY loaded here: the GPU bundle has the tests and not this package.
+  // Imported here because the GPU bundle has the tests and not this package.
   const { parseAllDocuments } = await import("yaml");
-  return parseAllDocuments(readFileSync(`${FOLDER}/${file}`, "utf8"), { strict: true }).map((document) => {
-    if ("errors" in document) assert.deepEqual([...document.errors, ...document.warnings], [], file);
-    return (document as { toJS(): unknown }).toJS() as Manifest;
-  });
+  return parseAllDocuments(readFileSync(`${FOLDER}/${file}`, "utf8"), { strict: true }).map(
+    (document) => {
+      if ("errors" in document)
+        assert.deepEqual([...document.errors, ...document.warnings], [], file);
+      return (document as { toJS(): unknown }).toJS() as Manifest;
+    },
+  );
 }
 
 function podsOf(manifests: readonly Manifest[]): PodSpec[] {
@@ -50,13 +60,13 @@ function checkConfig(text: string): string | undefined {
 }
 
 describe("the manifests for containers", { skip }, () => {
-  it("are named by the page", () => {
+  it("docs/containers.md links to each of them", () => {
     const page = readFileSync("docs/containers.md", "utf8");
     for (const file of readdirSync(FOLDER)) assert.ok(page.includes(`../${FOLDER}/${file}`), file);
   });
 
   for (const file of ["hub-daemonset.yaml", "hub-sidecar.yaml"]) {
-    it(`${file}: containers share the folder of one socket, and no namespace of the host's`, async () => {
+    it(`${file}: containers share the folder of one socket and no namespace of the host`, async () => {
       const manifests = await parsed(file);
       const config = manifests.find(({ kind }) => kind === "ConfigMap")?.data?.["hub.json"];
       const sockets = new Set(config === undefined ? [] : [checkConfig(config)]);
@@ -74,7 +84,11 @@ describe("the manifests for containers", { skip }, () => {
           );
           for (const { name } of container.volumeMounts) assert.ok(volumes.has(name), name);
           const { allowPrivilegeEscalation, capabilities } = container.securityContext ?? {};
-          assert.deepEqual([allowPrivilegeEscalation, capabilities], [false, { drop: ["ALL"] }], container.name);
+          assert.deepEqual(
+            [allowPrivilegeEscalation, capabilities],
+            [false, { drop: ["ALL"] }],
+            container.name,
+          );
         }
       }
       assert.equal(sockets.size, 1, [...sockets].join(", "));

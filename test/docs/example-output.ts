@@ -1,9 +1,12 @@
-/** The output that the comment at the head of an example promises, as patterns: numbers, devices and "..." stand for any. */
+/**
+ * The output that the first comment of an example promises, as patterns. Numbers, devices and "..."
+ * match any.
+ */
 import { readFileSync } from "node:fs";
 
 export interface ExampleHead {
   readonly text: string;
-  /** One for each line of the output, without the process that said it. */
+  /** One for each line of the output, without its process. */
   readonly lines: readonly RegExp[];
 }
 
@@ -14,7 +17,7 @@ export function exampleHead(name: string): ExampleHead {
   return { text, lines: lines.map(([, line = ""]) => pattern(line)) };
 }
 
-/** The lines that an example printed, without the processes. */
+/** The lines that an example printed, without their processes. */
 export function saidIn(output: string): string[] {
   return [...output.matchAll(/^ +\d+ {2}(.+)$/gm)].map(([, line = ""]) => line);
 }

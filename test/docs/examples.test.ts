@@ -1,4 +1,4 @@
-/** What README and the guide show is run as it stands there, in processes of its own, on the host device. */
+/** Runs the examples of the documents as they stand there, in their own processes, on the host. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -8,9 +8,18 @@ import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { connect } from "../../src/index.js";
-import { type CodeBlock, codeBlocks, promisedLines, runnable, typeFaults } from "./code-blocks.js";
+import { skip as withoutPython } from "../process/python/python-peer.js";
+import {
+  type CodeBlock,
+  codeBlocks,
+  promisedLines,
+  pythonBlocks,
+  runnable,
+  typeFaults,
+} from "./code-blocks.js";
 
-const packageFile = fileURLToPath(new URL("../../src/index.js", import.meta.url));
+const PAGES = ["docs/guide.md", "docs/building-blocks.md"];
+const sources = fileURLToPath(new URL("../../src/", import.meta.url));
 const run = promisify(execFile);
 
 describe("examples in the documents", () => {
@@ -31,38 +40,58 @@ describe("examples in the documents", () => {
 
   const runBlock = async (block: CodeBlock): Promise<string> => {
     const file = join(folder, `${block.place.replaceAll(/\W/g, "-")}.mjs`);
-    writeFileSync(file, runnable(block, packageFile));
+    writeFileSync(file, runnable(block, sources));
     const env = { ...process.env, CUDA_IPC_SOCKET: socket, CUDA_IPC_DEVICE: "host" };
     const { stdout } = await run(process.execPath, [file], { env, timeout: 60_000 });
     return stdout;
   };
 
-  it("README: what the producer publishes the consumer reads", async () => {
-    const [producer, consumer] = codeBlocks("README.md");
-    assert.ok(producer !== undefined && consumer !== undefined);
+  it("README: the consumers in TypeScript and in JavaScript read what the producer published", async () => {
+    const [producer, ...consumers] = codeBlocks("README.md");
+    assert.ok(producer !== undefined);
+    assert.equal(consumers.length, 2);
     await runBlock(producer);
-    assert.match(await runBlock(consumer), /\[ 1080, 1920, 3 \] 0\.5 5760/);
+    for (const consumer of consumers)
+      assert.match(await runBlock(consumer), /\[ 1080, 1920, 3 \] 0\.5 5760/);
   });
 
-  for (const block of codeBlocks("docs/guide.md").filter(({ needsGpu }) => !needsGpu)) {
+  for (const block of PAGES.flatMap(codeBlocks).filter(({ needsGpu }) => !needsGpu)) {
     it(`${block.place} runs`, async () => {
       const said = (await runBlock(block)).split("\n");
-      for (const line of promisedLines(block)) assert.ok(said.includes(line), `"${line}" is not in ${said.join("\n")}`);
+      for (const line of promisedLines(block))
+        assert.ok(said.includes(line), `"${line}" is not in ${said.join("\n")}`);
     });
   }
 
-  it("all of them fit the API, those for a GPU too", () => {
-    assert.deepEqual(typeFaults([...codeBlocks("README.md"), ...codeBlocks("docs/guide.md")]), []);
+  it("docs/guide.md: the example in Python runs", { skip: withoutPython }, async () => {
+    const [block, ...others] = pythonBlocks("docs/guide.md");
+    assert.ok(block !== undefined && others.length === 0 && block.promised.length > 0);
+    await using _hub = await connect({ socket });
+    const env = { ...process.env, CUDA_IPC_SOCKET: socket, PYTHONPATH: "examples/python" };
+    const python = process.env.PYTHON ?? "python3";
+    const { stdout } = await run(python, ["-c", block.source], { env, timeout: 60_000 });
+    assert.deepEqual(stdout.trimEnd().split("\n"), block.promised);
   });
 
-  it("finds examples to run, and notices one that fails or does not fit", async () => {
-    const blocks = codeBlocks("docs/guide.md");
+  it("all of them pass the compiler, those for a GPU too", () => {
+    assert.deepEqual(typeFaults(["README.md", ...PAGES].flatMap(codeBlocks)), []);
+  });
+
+  it("the test finds examples, and fails for one that throws or has a type error", async () => {
+    const blocks = PAGES.flatMap(codeBlocks);
     assert.ok(blocks.filter(({ needsGpu }) => !needsGpu).length >= 10);
     assert.ok(blocks.some(({ needsGpu }) => needsGpu));
     assert.ok(blocks.flatMap(promisedLines).length >= 8);
-    const nowhere = (typescript: string): CodeBlock => ({ place: "nowhere.md:1", typescript, needsGpu: false });
+    const nowhere = (typescript: string): CodeBlock => ({
+      place: "nowhere.md:1",
+      typescript,
+      needsGpu: false,
+    });
     await assert.rejects(runBlock(nowhere('throw new Error("no");')));
     const wrong = 'import { Device } from "cuda-ipc";\nDevice.open(1);\n';
-    assert.match(typeFaults([nowhere(wrong)]).join(), /^nowhere\.md:1: Argument of type 'number'/);
+    assert.match(
+      typeFaults([nowhere(wrong)]).join(),
+      /^nowhere\.md:1: .*Argument of type 'number'/,
+    );
   });
 });

@@ -14,11 +14,11 @@ describe("the fault matrix", () => {
     assert.equal(new Set(cells.map(cellName)).size, 147);
   });
 
-  it("was run whole, and every cell passed", () => {
+  it("every cell was run and passed", () => {
     assert.deepEqual(faultsOf(report, sentenceOf), [], "run: npm run matrix");
   });
 
-  it("would be found incomplete, failed or out of date", () => {
+  it("the check finds a report that is incomplete, failed or out of date", () => {
     const [first, ...others] = report.cells;
     assert.ok(first !== undefined);
     const changed = (cell: object): string[] => {
@@ -31,11 +31,13 @@ describe("the fault matrix", () => {
     assert.equal(changed({ step: "unheard of" }).length, 2);
   });
 
-  it("was seen to fail for each step and each fault", () => {
+  it("for each step and each fault, a cell failed when its protection was removed", () => {
     assert.deepEqual(report.protections, protections, "run: npm run matrix");
     const known = new Set(cells.map(cellName));
     for (const of of [...steps, ...faults, ...keeperFaults]) {
-      const failing = protections.filter((each) => each.of === of).flatMap(({ seenFailing }) => seenFailing);
+      const failing = protections
+        .filter((each) => each.of === of)
+        .flatMap(({ seenFailing }) => seenFailing);
       assert.ok(failing.length > 0, `${of}: nothing was removed`);
       for (const name of failing) assert.ok(known.has(name), name);
     }

@@ -1,4 +1,4 @@
-/** The tables of docs/reference.md, made from the source. */
+/** Makes the tables of docs/reference.md from the source. */
 
 import { type DType, dtypeNames, dtypes } from "../../src/array/dtype.js";
 import { hostArrayType } from "../../src/array/host-values.js";
@@ -9,7 +9,10 @@ const tables: Readonly<Record<string, () => string[]>> = {
   dtypes: () => [
     "| dtype | bytes | in JavaScript |",
     "|---|---|---|",
-    ...dtypeNames.map((name: DType) => `| \`${name}\` | ${dtypes[name].byteSize} | \`${hostArrayType(name).name}\` |`),
+    ...dtypeNames.map(
+      (name: DType) =>
+        `| \`${name}\` | ${dtypes[name].byteSize} | \`${hostArrayType(name).name}\` |`,
+    ),
   ],
   errors: () => [
     "| code | meaning | what to do | retry helps |",
@@ -23,20 +26,21 @@ const tables: Readonly<Record<string, () => string[]>> = {
     "| name | value |",
     "|---|---|",
     ...Object.entries({ ...limits, ...defaults })
-      // WHY left out: it is Node's own limit and differs between versions.
+      // viewBytesMax is Node's own limit and differs between versions.
       .filter(([name]) => name !== "viewBytesMax")
       .map(([name, value]) => `| \`${name}\` | ${value.toLocaleString("en")} |`),
   ],
 };
 
-/** The page with its tables as the source has them. */
+/** The page with its tables replaced by those of the source. */
 export function withTables(page: string): string {
   return Object.entries(tables).reduce((text, [name, rows]) => {
     const begin = `<!-- begin: ${name} -->\n`;
     const end = `<!-- end: ${name} -->`;
     const from = text.indexOf(begin);
     const to = text.indexOf(end);
-    if (from < 0 || to < from) throw new Error(`docs/reference.md has no place for the table "${name}"`);
+    if (from < 0 || to < from)
+      throw new Error(`docs/reference.md has no place for the table "${name}"`);
     return `${text.slice(0, from + begin.length)}${rows().join("\n")}\n${text.slice(to)}`;
   }, page);
 }

@@ -9,7 +9,7 @@ describe("docs/reference.md", () => {
     assert.equal(page, withTables(page), "run: npm run docs:reference");
   });
 
-  it("would be found out of date", () => {
+  it("the check finds a table that is out of date", () => {
     const page = readFileSync("docs/reference.md", "utf8").replace("| `TIMEOUT` |", "| `TIMOUT` |");
     assert.notEqual(page, withTables(page));
   });

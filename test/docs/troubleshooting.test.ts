@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
-import { deadLinks, faultsOfPage } from "./error-sections.js";
+import { deadLinks, faultsOfPage, longLines } from "./page-faults.js";
 
 const read = (name: string) => readFileSync(join("docs", name), "utf8");
 
-/** What is there beside a page: the text of a file, nothing of a folder. */
+/** Finds what a page links to: the text of a file, an empty text for a folder. */
 const beside = (page: string) => (file: string) => {
   const path = join(dirname(page), file);
   const found = statSync(path, { throwIfNoEntry: false });
@@ -14,22 +14,31 @@ const beside = (page: string) => (file: string) => {
 };
 
 describe("docs/troubleshooting.md", () => {
-  it("has cause and remedy of every error code, and of nothing else", () => {
+  it("has a section with cause and remedy for every error code, and no other section", () => {
     assert.deepEqual(faultsOfPage(read("troubleshooting.md")), []);
   });
 
-  it("would be found incomplete", () => {
+  it("the check finds a missing section, a wrong title and a missing remedy", () => {
     const page = read("troubleshooting.md");
     const faults = (from: string | RegExp, to: string) => faultsOfPage(page.replace(from, to));
     assert.deepEqual(faults("### `TIMEOUT`", "### Timeout"), ["TIMEOUT is missing"]);
-    assert.deepEqual(faults("### `TIMEOUT`", "### `TIMOUT`"), ["TIMEOUT is missing", "TIMOUT is no error code"]);
-    assert.deepEqual(faults("### `TIMEOUT`", "### `ABORTED`"), ["ABORTED has two sections", "TIMEOUT is missing"]);
-    assert.deepEqual(faults(/(### `SYSTEM_ERROR`[\s\S]*)\*\*Remedy:\*\*/, "$1"), ["SYSTEM_ERROR has no Remedy"]);
+    assert.deepEqual(faults("### `TIMEOUT`", "### `TIMOUT`"), [
+      "TIMEOUT is missing",
+      "TIMOUT is no error code",
+    ]);
+    assert.deepEqual(faults("### `TIMEOUT`", "### `ABORTED`"), [
+      "ABORTED has two sections",
+      "TIMEOUT is missing",
+    ]);
+    assert.deepEqual(faults(/(### `SYSTEM_ERROR`[\s\S]*)\*\*Remedy:\*\*/, "$1"), [
+      "SYSTEM_ERROR has no Remedy",
+    ]);
   });
 });
 
-describe("links of the documents", () => {
+describe("the documents", () => {
   const docs = [
+    "building-blocks",
     "containers",
     "guide",
     "mechanisms",
@@ -38,6 +47,7 @@ describe("links of the documents", () => {
     "reference",
     "reliability",
     "troubleshooting",
+    "when-to-use",
   ];
   const pages = [
     "README.md",
@@ -48,13 +58,25 @@ describe("links of the documents", () => {
     "examples/README.md",
     "deploy/README.md",
   ];
+  // Pages that are not wrapped yet.
+  const wide = ["docs/reference.md"];
   for (const page of [...pages, ...docs.map((name) => `docs/${name}.md`)]) {
-    it(`${page}: lead somewhere`, () => {
+    it(`${page}: lines have at most 100 characters`, { skip: wide.includes(page) }, () => {
+      assert.deepEqual(longLines(readFileSync(page, "utf8")), []);
+    });
+
+    it(`${page}: every link leads to a file and a heading that exist`, () => {
       assert.deepEqual(deadLinks(readFileSync(page, "utf8"), beside(page)), []);
     });
   }
 
-  it("would be found dead", () => {
+  it("the check finds long lines, but for tables and links", () => {
+    const long = "a ".repeat(60);
+    const page = [long, `| ${long} |`, `${long} [a](b.md)`, "short"].join("\n");
+    assert.deepEqual(longLines(page), [long]);
+  });
+
+  it("the check finds dead links", () => {
     const page =
       "# A `b_c`, d\n[1](#a-b_c-d) [2](#none) [3](none.md#x) [4](other.md#there) [5](other.md#none) [6](other.md)";
     const textOf = (file: string) => (file === "other.md" ? "## There\n" : undefined);

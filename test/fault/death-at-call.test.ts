@@ -1,4 +1,7 @@
-/** A client that dies, or loses its connection, before its n-th system call, for every n: the hub gives back all that it held. */
+/**
+ * A client that dies or loses its connection before its n-th system call, for every n: the hub
+ * releases everything that it held.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Actor } from "../support/actor.js";
@@ -7,7 +10,10 @@ import { TestHub } from "../support/test-hub.js";
 import { until } from "../support/until.js";
 
 const ENDS = new URL("./actors/ends-at-call.js", import.meta.url);
-/** A process for each call takes a while: one call in so many, and those around the messages come all the same over the two tests. */
+/**
+ * Each call needs a process, so the tests try only some calls. Those around the messages are always
+ * tried.
+ */
 const STEP = 3;
 
 interface Outcome {
@@ -39,7 +45,8 @@ describe("a client that ends before its n-th system call", () => {
           assert.ok(n > 20, "there were calls to die at");
           return;
         }
-        if (outcome !== undefined) assert.ok([null, "HUB_GONE", "CLOSED"].includes(outcome.code), String(outcome.code));
+        if (outcome !== undefined)
+          assert.ok([null, "HUB_GONE", "CLOSED"].includes(outcome.code), String(outcome.code));
       }
     });
   }

@@ -1,10 +1,13 @@
-/** A full table of open files, in the hub or in a client, is an error of one request; nothing is lost and nobody hung up on. */
+/**
+ * A full table of open files, in the hub or in a client, fails one request. Nothing is lost, and
+ * the hub hangs up on nobody.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type CudaIpcError, hasCode } from "../../src/base/errors.js";
 import type { ChannelWriter } from "../../src/channel/channel-writer.js";
 import type { Hub } from "../../src/client/hub.js";
-import type { SharedArray } from "../../src/client/shared-array.js";
+import type { SharedArray } from "../../src/client/objects/shared-array.js";
 import { Actor } from "../support/actor.js";
 import { checkLeaks } from "../support/leak-check.js";
 import { TestHub } from "../support/test-hub.js";
@@ -15,7 +18,7 @@ const FILLS = new URL("../process/hub/actors/fills-fd-table.js", import.meta.url
 describe("a full table of open files", () => {
   checkLeaks();
 
-  it("of the hub refuses what needs a descriptor, and everything goes on once there is room", async () => {
+  it("of the hub refuses requests that need a descriptor, until there is room", async () => {
     await using testHub = await TestHub.start({ fdsMax: 96 });
     await using hub = await testHub.connect();
     const made = await createUntilRefused(hub);
@@ -34,7 +37,7 @@ describe("a full table of open files", () => {
     for (const each of made) each.close();
   });
 
-  it("of the hub is not filled by channels of many readers: their creator is told, and others are served", async () => {
+  it("of the hub is not filled by channels with many readers: their creator gets an error, and others are served", async () => {
     await using testHub = await TestHub.start({ fdsMax: 800 });
     await using greedy = await testHub.connect();
     await using other = await testHub.connect();
@@ -55,7 +58,8 @@ describe("a full table of open files", () => {
     });
     const arrays: SharedArray[] = [];
     const fillUp = async () => {
-      for (;;) arrays.push(await greedy.create(`array-${arrays.length}`, { dtype: "int32", shape: [3] }));
+      for (;;)
+        arrays.push(await greedy.create(`array-${arrays.length}`, { dtype: "int32", shape: [3] }));
     };
     await assert.rejects(fillUp(), (error) => hasCode(error, "LIMIT_EXCEEDED"));
     assert.deepEqual([writers.length, arrays.length], [4, 75]);
@@ -72,7 +76,7 @@ describe("a full table of open files", () => {
     assert.equal(array.object, frame.object);
   });
 
-  it("of a client fails its open alone, whose lease goes back", async () => {
+  it("of a client fails only its open, whose lease is released", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using array = await hub.create("frame", { dtype: "int32", shape: [3] });

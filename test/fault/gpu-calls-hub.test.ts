@@ -1,13 +1,16 @@
-/** Each call of the driver fails in turn while memory is shared by a hub: the failure is thrown, and neither side keeps anything. */
+/**
+ * Each call of the driver fails in turn while a hub shares memory. The failure is thrown, and
+ * nothing is left on either side.
+ */
 import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
 import type { Hub } from "../../src/client/hub.js";
 import { createHostDriver } from "../../src/driver/host/host-driver.js";
 import { Device } from "../../src/gpu/device.js";
-import { createFailingDriver } from "../../src/testing/failing-driver.js";
-import { createCountingDriver } from "../../src/testing/live-counts.js";
+import { createFailingDriver } from "../support/failing-driver.js";
 import { createFakeGpu } from "../support/fake-gpu.js";
 import { checkLeaks } from "../support/leak-check.js";
+import { createCountingDriver } from "../support/live-counts.js";
 import { isMadeToFail } from "../support/made-to-fail.js";
 import { TestHub } from "../support/test-hub.js";
 import { until } from "../support/until.js";
@@ -27,14 +30,14 @@ async function shareAndOpen(hub: Hub): Promise<void> {
   await bundle.array("a").write(VALUES);
 }
 
-describe("the n-th call of a driver that fails while memory is shared by a hub", () => {
+describe("a failing n-th call of a driver while a hub shares memory", () => {
   checkLeaks(() => mock.restoreAll());
 
   for (const [kind, create] of [
     ["host", createHostDriver],
     ["cuda", createFakeGpu],
   ] as const) {
-    it(`is thrown by what was asked for, and nothing is left here or on the hub, on a device of kind ${kind}`, async () => {
+    it(`is thrown by its operation, and leaves nothing here or on the hub, on a device of kind ${kind}`, async () => {
       await using testHub = await TestHub.start();
       await using other = await testHub.connect();
       const open = Device.open.bind(Device);
@@ -43,7 +46,9 @@ describe("the n-th call of a driver that fails while memory is shared by a hub",
         const counting = createCountingDriver(create());
         const before = counting.counts();
         const failing = createFailingDriver(counting.driver, { failAt });
-        mock.method(Device, "open", () => open(kind === "host" ? "host" : "cuda:0", () => failing.driver));
+        mock.method(Device, "open", () =>
+          open(kind === "host" ? "host" : "cuda:0", () => failing.driver),
+        );
         let thrown: unknown;
         const hub = await testHub.connect();
         try {
@@ -51,7 +56,8 @@ describe("the n-th call of a driver that fails while memory is shared by a hub",
         } catch (error) {
           thrown = error;
         }
-        // WHY before it leaves, and asked by itself: its requests are answered in order, and with it goes all that it holds.
+        // WHY a separate client asks, before the first one leaves: the hub answers its requests in
+        // order, and its leases end with it.
         const { leases } = await hub.status();
         assert.equal(leases, 0, `call ${failAt}, ${failing.failed}`);
         await hub.close().catch((error: unknown) => {
@@ -66,7 +72,14 @@ describe("the n-th call of a driver that fails while memory is shared by a hub",
         });
         if (failing.failed === undefined) {
           assert.equal(thrown, undefined);
-          for (const call of ["createMemory", "mapMemory", "exportMemory", "importMemory", "unmapMemory", "close"])
+          for (const call of [
+            "createMemory",
+            "mapMemory",
+            "exportMemory",
+            "importMemory",
+            "unmapMemory",
+            "close",
+          ])
             assert.ok(failed.has(call), `${call} is not among ${[...failed].join(", ")}`);
           return;
         }

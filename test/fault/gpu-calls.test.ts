@@ -1,21 +1,24 @@
-/** Each call of the driver fails in turn: the failure is thrown, and when everything is closed nothing is left. */
+/**
+ * Each call of the driver fails in turn. The failure is thrown, and nothing is left once everything
+ * is closed.
+ */
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { describe, it } from "node:test";
 import { Scope } from "../../src/base/scope.js";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../src/driver/host/host-driver.js";
+import { DeviceArray } from "../../src/gpu/arrays/device-array.js";
+import { GrowingArray } from "../../src/gpu/arrays/growing-array.js";
 import { Device } from "../../src/gpu/device.js";
-import { DeviceArray } from "../../src/gpu/device-array.js";
-import { DeviceBuffer } from "../../src/gpu/device-buffer.js";
-import { GrowingArray } from "../../src/gpu/growing-array.js";
-import { GrowingBuffer } from "../../src/gpu/growing-memory.js";
-import { MemoryPool } from "../../src/gpu/memory-pool.js";
-import { createFailingDriver } from "../../src/testing/failing-driver.js";
-import { createCountingDriver } from "../../src/testing/live-counts.js";
+import { DeviceBuffer } from "../../src/gpu/memory/device-buffer.js";
+import { GrowingBuffer } from "../../src/gpu/memory/growing-buffer.js";
+import { MemoryPool } from "../../src/gpu/memory/memory-pool.js";
 import { Disposables } from "../support/disposables.js";
+import { createFailingDriver } from "../support/failing-driver.js";
 import { createFakeGpu } from "../support/fake-gpu.js";
 import { checkLeaks } from "../support/leak-check.js";
+import { createCountingDriver } from "../support/live-counts.js";
 import { isMadeToFail } from "../support/made-to-fail.js";
 
 const CALLS_MAX = 2000;
@@ -30,7 +33,12 @@ async function useEverything(driver: GpuDriver): Promise<void> {
   await array.write(values);
   using fd = array.buffer.exportFd();
   const { byteLength, allocationByteLength } = array.buffer;
-  const options = { label: "imported", byteLength, allocationByteLength, access: "read-write" } as const;
+  const options = {
+    label: "imported",
+    byteLength,
+    allocationByteLength,
+    access: "read-write",
+  } as const;
   using imported = DeviceBuffer.import(device, fd, options);
   using twin = imported.twin();
   await twin.read(0, new Uint8Array(100));
@@ -38,7 +46,7 @@ async function useEverything(driver: GpuDriver): Promise<void> {
   await part.write(await part.read());
   await array.clear();
   await array.read();
-  // Few enough elements for the host to be done at once: the number of calls is then the same each time.
+  // Few elements, so that the host finishes at once and the number of calls is always the same.
   const row = array.slice(0, 0);
   await row.iota(0, 1, { stream });
   await row.statistics({ stream });
@@ -54,7 +62,7 @@ async function usePoolsAndGrowth(driver: GpuDriver): Promise<void> {
   using pool = MemoryPool.create(device, { maxBytes: 1024 * 1024, shared: true });
   using array = pool.allocateArray({ dtype: "float32", shape: [64, 64] }, { stream });
   await array.clear();
-  using named = pool.import(await array.buffer.exportPooled());
+  using named = pool.import(await pool.exportBuffer(array.buffer));
   await named.read(0, new Uint8Array(100));
   using poolFd = pool.export().fd;
   poolFd.close();
@@ -85,15 +93,27 @@ async function importPool(driver: GpuDriver): Promise<void> {
     const options = { maxBytes: 65_536, releaseThresholdBytes: 0, shared: true };
     const stream = scope.own(driver.createStream(0), (it) => driver.destroyStream(it));
     const pool = scope.own(driver.createPool(0, options), (it) => driver.destroyPool(it));
-    const pointer = scope.own(driver.allocateFromPool(pool, 4096, stream), (it) => driver.freeToPool(it, stream));
+    const pointer = scope.own(driver.allocateFromPool(pool, 4096, stream), (it) =>
+      driver.freeToPool(it, stream),
+    );
     const fd = scope.own(driver.exportPool(pool), (it) => it.close());
     const data = driver.exportPoolPointer(pointer);
     using device = Device.open(driver.describeDevice(0).id, () => interceptClose(driver));
     const named = { version: 1, pool: randomUUID() } as const;
     const from = device.reference;
-    using imported = MemoryPool.import(device, fd, { ...named, kind: "pool", device: from, maxBytes: 65_536 });
+    using imported = MemoryPool.import(device, fd, {
+      ...named,
+      kind: "pool",
+      device: from,
+      maxBytes: 65_536,
+    });
     const sizes = { byteLength: 4096, allocationByteLength: 4096 };
-    const descriptor = { ...named, kind: "pooled", data: Buffer.from(data).toString("base64"), ...sizes } as const;
+    const descriptor = {
+      ...named,
+      kind: "pooled",
+      data: Buffer.from(data).toString("base64"),
+      ...sizes,
+    } as const;
     using buffer = imported.import(descriptor);
     using twin = imported.import(descriptor);
     await twin.read(0, new Uint8Array(10));
@@ -107,10 +127,12 @@ async function importPool(driver: GpuDriver): Promise<void> {
 
 /** For a device on a driver that somebody else closes. */
 function interceptClose(driver: GpuDriver): GpuDriver {
-  return new Proxy(driver, { get: (target, name) => (name === "close" ? () => {} : Reflect.get(target, name)) });
+  return new Proxy(driver, {
+    get: (target, name) => (name === "close" ? () => {} : Reflect.get(target, name)),
+  });
 }
 
-describe("the n-th call of a driver that fails", () => {
+describe("a failing n-th call of a driver", () => {
   checkLeaks();
 
   for (const [kind, create] of [
@@ -126,7 +148,7 @@ describe("the n-th call of a driver that fails", () => {
       ],
       ["imports of pools", importPool, ["importPool", "importPoolPointer", "freeToPool"]],
     ] as const)
-      it(`is thrown by what was asked for, and leaves nothing of ${what} on a device of kind ${kind}`, async () => {
+      it(`is thrown by its operation, and leaves nothing of ${what} on a device of kind ${kind}`, async () => {
         const failed = new Set<string>();
         for (let failAt = 1; failAt < CALLS_MAX; failAt += 1) {
           const counting = createCountingDriver(create());
@@ -146,7 +168,10 @@ describe("the n-th call of a driver that fails", () => {
             return;
           }
           failed.add(failing.failed);
-          assert.ok(isMadeToFail(thrown), `call ${failAt}, ${failing.failed}: found ${String(thrown)}`);
+          assert.ok(
+            isMadeToFail(thrown),
+            `call ${failAt}, ${failing.failed}: found ${String(thrown)}`,
+          );
         }
         assert.fail(`more than ${CALLS_MAX} calls`);
       });

@@ -1,20 +1,23 @@
-/** Each call of the driver fails in turn while handles are exported and imported: the failure is thrown, and nothing is left. */
+/**
+ * Each call of the driver fails in turn while handles are exported and imported. The failure is
+ * thrown, and nothing is left.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../src/base/errors.js";
-import type { GpuDriver } from "../../src/driver/gpu-driver.js";
-import { createHostDriver } from "../../src/driver/host/host-driver.js";
 import {
   type ArrayHandleDocument,
-  Device,
-  DeviceArray,
   Event,
   IpcArrayHandle,
   openIpcHandle,
-} from "../../src/index.js";
-import { createCountingDriver, createFailingDriver } from "../../src/testing/index.js";
+} from "../../src/doors/interop.js";
+import type { GpuDriver } from "../../src/driver/gpu-driver.js";
+import { createHostDriver } from "../../src/driver/host/host-driver.js";
+import { Device, DeviceArray } from "../../src/index.js";
 import { Actor } from "../support/actor.js";
+import { createFailingDriver } from "../support/failing-driver.js";
 import { checkLeaks } from "../support/leak-check.js";
+import { createCountingDriver } from "../support/live-counts.js";
 
 const ACTORS = "../process/ipc/actors";
 const SHARES = new URL(`${ACTORS}/shares-array.js`, import.meta.url);
@@ -36,7 +39,11 @@ const only = [
   "closeLegacy",
 ] as const;
 
-async function useHandles(driver: GpuDriver, array: ArrayHandleDocument, event: unknown): Promise<void> {
+async function useHandles(
+  driver: GpuDriver,
+  array: ArrayHandleDocument,
+  event: unknown,
+): Promise<void> {
   using device = Device.open("host", () => driver);
   using stream = device.createStream();
   using own = device.createEvent();
@@ -58,10 +65,10 @@ async function useHandles(driver: GpuDriver, array: ArrayHandleDocument, event: 
   await stream.synchronize();
 }
 
-describe("the n-th call on handles that fails", () => {
+describe("a failing n-th call on handles", () => {
   checkLeaks();
 
-  it("is thrown by what was asked for, and leaves nothing", async () => {
+  it("is thrown by its operation, and leaves nothing", async () => {
     await using sharer = new Actor(SHARES, { args: ["host"] });
     await using recorder = new Actor(RECORDS, { args: ["host"] });
     const { whole } = (await sharer.says()) as { whole: ArrayHandleDocument };
@@ -93,10 +100,15 @@ describe("the n-th call on handles that fails", () => {
   });
 });
 
-/** WHY inside others: what fails while something is given back is attached to what failed before. */
+/** Also looks inside: an error of a release is attached to the first error. */
 function isMadeToFail(error: unknown): boolean {
   if (hasCode(error, "CUDA_ERROR")) return true;
   if (error instanceof AggregateError) return error.errors.some(isMadeToFail);
-  const suppressed = error as { readonly error?: unknown; readonly suppressed?: unknown } | undefined;
-  return suppressed?.error !== undefined && (isMadeToFail(suppressed.error) || isMadeToFail(suppressed.suppressed));
+  const suppressed = error as
+    | { readonly error?: unknown; readonly suppressed?: unknown }
+    | undefined;
+  return (
+    suppressed?.error !== undefined &&
+    (isMadeToFail(suppressed.error) || isMadeToFail(suppressed.suppressed))
+  );
 }

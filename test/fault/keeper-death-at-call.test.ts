@@ -1,6 +1,6 @@
 /**
- * A hub or keeper that dies before its n-th system call: while one tells the other what to keep, and
- * while one starts the other. Every object whose publication was answered is there afterwards.
+ * A hub or keeper that dies before its n-th system call, while one tells the other what to keep or
+ * starts the other. Every object whose publish was answered exists afterwards.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -13,7 +13,10 @@ import { armNext, Seam } from "../support/seam/seam.js";
 import { TestHub } from "../support/test-hub.js";
 import { until } from "../support/until.js";
 
-/** Each death takes a process or two, most of a second: the first calls are tried, and then one in so many. */
+/**
+ * Each death needs a process or two and most of a second. So the first calls are tried, and then
+ * one in so many.
+ */
 const FIRST = 3;
 const STRIDE_PUBLISHING = 9;
 const STRIDE_OF_HUB = 20;
@@ -53,7 +56,7 @@ class Rig {
     return this.testHub.folder.path;
   }
 
-  /** Leaves a pinned array that no process holds. Its producer does not come back if its hub dies. */
+  /** Leaves a pinned array without holders. Its producer does not come back if its hub dies. */
   async publish(): Promise<void> {
     this.asked += 1;
     const [name, value] = [`model-${this.asked}`, this.asked];
@@ -93,7 +96,7 @@ class Rig {
     return this.pair(pid);
   }
 
-  /** WHY: a keeper waits longer with each hub that ends soon. Another one has not seen the earlier ones. */
+  /** A new keeper, because a keeper waits longer after each hub that ends soon. */
   async replaceKeeper(): Promise<Pair> {
     const { keeper } = await this.pair();
     return this.kill(keeper);
@@ -109,7 +112,10 @@ class Rig {
     return Seam.of(this.folder, pid);
   }
 
-  /** All is there with its content, or is named as lost if it may be. Leases are given and taken back. */
+  /**
+   * Checks that everything exists with its content, or is named as lost if that is allowed. Also
+   * opens and closes.
+   */
   async check(what: string, options: { readonly mayBeLost?: boolean } = {}): Promise<void> {
     const { leases, lost } = await this.#hub.status();
     if (options.mayBeLost !== true) assert.deepEqual(lost, [], what);
@@ -120,7 +126,10 @@ class Rig {
       using opened = (await this.#hub.open(name, { wait: false })).expectDType("int32");
       assert.deepEqual([...(await opened.read())], [value, 0, 0], `${what}: ${name}`);
     }
-    await until(`${what}: leases are given back`, async () => (await this.#hub.status()).leases === leases);
+    await until(
+      `${what}: leases are given back`,
+      async () => (await this.#hub.status()).leases === leases,
+    );
   }
 
   /** WHY: a process that holds an object brings its memory back when it has come back itself. */
@@ -197,10 +206,13 @@ describe("a hub or keeper that ends before its n-th system call", () => {
       await rig.check(`call ${at} of ${calls}`);
       ({ hub } = await rig.replaceKeeper());
     }
-    assert.ok(rig.published.size > 4 && rig.published.size < rig.asked, "some publications were answered");
+    assert.ok(
+      rig.published.size > 4 && rig.published.size < rig.asked,
+      "some publications were answered",
+    );
   });
 
-  it("loses nothing if it is a keeper that takes words", async () => {
+  it("loses nothing if it is a keeper that stores descriptors", async () => {
     await using rig = await Rig.start();
     let { hub, keeper } = await rig.pair();
     for (const at of callsToTry(CALLS_OF_KEEPER, STRIDE_OF_KEEPER)) {
@@ -218,14 +230,20 @@ describe("a hub or keeper that ends before its n-th system call", () => {
   });
 
   for (const action of ["SIGKILL", "SIGSTOP"] as const) {
-    const end = action === "SIGKILL" ? "it is a keeper that starts" : "the hub dies while its next keeper starts";
+    const end =
+      action === "SIGKILL"
+        ? "it is a keeper that starts"
+        : "the hub dies while its next keeper starts";
     it(`loses nothing if ${end}`, async () => {
       await using rig = await Rig.start();
       let { hub, keeper } = await rig.pair();
       for (const at of callsToTry(CALLS_OF_KEEPER, STRIDE_OF_KEEPER)) {
         armNext(rig.folder, "keeper", action, at);
         ({ hub, keeper } = await rig.kill(keeper));
-        await rig.publishUntil("the next keeper has ended", () => !isThere(keeper) || isStopped(keeper));
+        await rig.publishUntil(
+          "the next keeper has ended",
+          () => !isThere(keeper) || isStopped(keeper),
+        );
         if (action === "SIGKILL") await rig.pair(keeper);
         process.kill(hub, "SIGKILL");
         await until("the hub has died", () => !isThere(hub));

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { closeSync, openSync } from "node:fs";
 import { describe, it } from "node:test";
 import { Device } from "../../src/gpu/device.js";
-import { DeviceBuffer } from "../../src/gpu/device-buffer.js";
+import { DeviceBuffer } from "../../src/gpu/memory/device-buffer.js";
 import { Mapping } from "../../src/os/mapping.js";
 import { OwnedFd } from "../../src/os/owned-fd.js";
 import { assertHeld, held } from "../support/leak-check.js";
@@ -32,7 +32,7 @@ describe("the leak check", () => {
     },
   };
   for (const [what, leak] of Object.entries(leaks)) {
-    it(`finds ${what} that is left, and nothing once it is closed`, async () => {
+    it(`finds ${what} that is left open, and nothing once it is closed`, async () => {
       leak()();
       const before = held();
       const close = leak();

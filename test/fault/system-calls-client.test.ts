@@ -1,13 +1,14 @@
 /**
- * Each system call of a client fails in turn, with each errno that it can give: the error says so, nothing is left in the client or on
- * the hub, and the next operation works. The hub is another process, so that all calls are the client's.
+ * Each system call of a client fails in turn, with each errno that it can give. The error names it,
+ * nothing is left in the client or on the hub, and the next operation works. The hub is another
+ * process, so that all calls are the client's.
  */
 import assert from "node:assert/strict";
 import { open } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { CudaIpcError } from "../../src/base/errors.js";
 import type { Hub } from "../../src/client/hub.js";
-import { readFileInto } from "../../src/gpu/file-transfer.js";
+import { readFileInto } from "../../src/gpu/transfer/file-transfer.js";
 import { ClientSite } from "../support/client-site.js";
 import { checkLeaks } from "../support/leak-check.js";
 import { type Round, sweepSystemCalls } from "../support/system-call-sweep.js";
@@ -165,7 +166,10 @@ const operations: readonly Operation[] = [
     calls: ["sendmsg", "recvmsg"],
     async run(hub, { failing }) {
       await failing(async () => {
-        await assert.rejects(hub.open("nothing", { timeoutMs: 1 }), (error) => error instanceof CudaIpcError);
+        await assert.rejects(
+          hub.open("nothing", { timeoutMs: 1 }),
+          (error) => error instanceof CudaIpcError,
+        );
         await hub.status();
       });
     },
@@ -190,13 +194,17 @@ describe("a system call that fails in a client", () => {
   const site = new ClientSite();
   checkLeaks(() => site.close());
 
-  async function sweep(round: (round: Round) => Promise<void>, calls: readonly string[]): Promise<void> {
+  async function sweep(
+    round: (round: Round) => Promise<void>,
+    calls: readonly string[],
+  ): Promise<void> {
     await site.prepare();
     const failed = await sweepSystemCalls(round, { check: (result) => site.check(result) });
-    for (const call of calls) assert.ok(failed.has(call), `${call} is not among ${[...failed].join(", ")}`);
+    for (const call of calls)
+      assert.ok(failed.has(call), `${call} is not among ${[...failed].join(", ")}`);
   }
 
-  it("fails connect, which then works", () =>
+  it("fails connect, which works afterwards", () =>
     sweep(
       async ({ failing }) => {
         const hub = await failing(() => site.join());
@@ -205,7 +213,7 @@ describe("a system call that fails in a client", () => {
       ["socket", "connect", "sendmsg", "recvmsg", "lstatSync"],
     ));
 
-  it("fails the close of a hub, which is closed all the same", () =>
+  it("fails the close of a hub, which is still closed", () =>
     sweep(
       async ({ failing }) => {
         const hub = await site.join();
@@ -218,6 +226,7 @@ describe("a system call that fails in a client", () => {
     ));
 
   for (const { name, calls, run } of operations) {
-    it(`fails ${name}, and the next operation works`, () => sweep((round) => site.run(run, round), calls));
+    it(`fails ${name}, and the next operation works`, () =>
+      sweep((round) => site.run(run, round), calls));
   }
 });

@@ -1,8 +1,10 @@
-/** Each system call of a hub fails in turn while a client ends, and while the hub starts and stops. */
+/**
+ * Each system call of a hub fails in turn: while a client ends, and while the hub starts and stops.
+ */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { describe, it } from "node:test";
-import { HubServer } from "../../src/hub/hub-server.js";
+import { HubServer } from "../../src/hub/server/hub-server.js";
 import { HubSite } from "../support/hub-site.js";
 import { checkLeaks } from "../support/leak-check.js";
 import { sweepSystemCalls } from "../support/system-call-sweep.js";
@@ -11,7 +13,7 @@ describe("a system call that fails as a client ends, and as a hub starts and sto
   const site = new HubSite();
   checkLeaks(() => site.close());
 
-  it("does not keep the end of a client's process from giving back what it held", async () => {
+  it("does not keep the leases of an ended client", async () => {
     const failed = await sweepSystemCalls(
       async ({ failing }) => {
         await site.prepare(["connect", "publish", "open", "createTimeline"]);
@@ -40,7 +42,7 @@ describe("a system call that fails as a client ends, and as a hub starts and sto
       assert.ok(failed.has(call), call);
   });
 
-  it("fails the stop of a hub, which ends all the same", async () => {
+  it("fails the stop of a hub, which still ends", async () => {
     const failed = await sweepSystemCalls(
       async ({ failing }) => {
         await site.prepare(["connect", "publish", "open", "createTimeline"]);

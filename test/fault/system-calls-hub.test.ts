@@ -7,7 +7,11 @@ describeSweeps("a system call that fails in a hub while a client shares and open
   { deed: "publish", before: ["connect"], calls: ["recvmsg", "writeSync", "sendmsg"] },
   { deed: "open", before: ["connect", "publish"], calls: ["open", "sendmsg", "close"] },
   { deed: "createTimeline", before: ["connect"], calls: ["recvmsg", "sendmsg"] },
-  { deed: "openTimeline", before: ["connect", "createTimeline"], calls: ["open", "sendmsg", "close"] },
+  {
+    deed: "openTimeline",
+    before: ["connect", "createTimeline"],
+    calls: ["open", "sendmsg", "close"],
+  },
   { deed: "createBundle", before: ["connect"], calls: ["fstatSync", "sendmsg"] },
   { deed: "openBundle", before: ["connect", "bundle"], calls: ["open", "sendmsg", "close"] },
 ]);

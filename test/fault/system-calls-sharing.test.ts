@@ -1,9 +1,13 @@
-/** The same without a hub: each system call of the one who shares fails in turn, and each of the one who opens. */
+/**
+ * Sharing without a hub: each system call of the exporter fails in turn, and each one of the
+ * opener.
+ */
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { describe, it } from "node:test";
-import { DeviceArray } from "../../src/gpu/device-array.js";
-import { Device, openShared, share } from "../../src/index.js";
+import { openShared, share } from "../../src/doors/peer.js";
+import { DeviceArray } from "../../src/gpu/arrays/device-array.js";
+import { Device } from "../../src/index.js";
 import { mappedBytes } from "../../src/os/mapping.js";
 import { openFdCount } from "../../src/os/owned-fd.js";
 import { Actor } from "../support/actor.js";
@@ -49,7 +53,7 @@ function checkCounts(before: readonly number[]): (result: RoundResult) => Promis
 describe("a system call that fails without a hub", () => {
   checkLeaks();
 
-  it("fails openShared, which then works", async () => {
+  it("fails openShared, which works afterwards", async () => {
     using _runtime = new TestRuntime();
     using device = Device.open("host");
     await using peer = new Actor(PEER);
@@ -72,7 +76,8 @@ describe("a system call that fails without a hub", () => {
       },
       { check: checkCounts(counts()), codes: CODES },
     );
-    for (const call of ["socket", "connect", "sendmsg", "recvmsg", "mmap", "close"]) assert.ok(failed.has(call), call);
+    for (const call of ["socket", "connect", "sendmsg", "recvmsg", "mmap", "close"])
+      assert.ok(failed.has(call), call);
   });
 
   it("fails share and its end, and the next one can be opened", async () => {
@@ -108,11 +113,20 @@ describe("a system call that fails without a hub", () => {
         },
       },
     );
-    for (const call of ["fcntl", "socket", "bind", "listen", "chmodSync", "readdirSync", "unlinkSync", "close"])
+    for (const call of [
+      "fcntl",
+      "socket",
+      "bind",
+      "listen",
+      "chmodSync",
+      "readdirSync",
+      "unlinkSync",
+      "close",
+    ])
       assert.ok(failed.has(call), `${call} is not among ${[...failed].join(", ")}`);
   });
 
-  it("of the one who shares is told to the one who opens, and to nobody else", async () => {
+  it("in the exporter is reported only to the opener", async () => {
     using _runtime = new TestRuntime();
     using device = Device.open("host");
     using array = DeviceArray.allocate(device, { dtype: "int32", shape: [3] });

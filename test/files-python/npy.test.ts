@@ -48,7 +48,12 @@ print(json.dumps(found))
 describe("npy files and numpy", { skip: skipWithoutPython }, () => {
   it("reads the bits of every dtype and shape that numpy writes", async () => {
     using scratch = scratchFolder();
-    const all = python(writeAll, scratch.path, JSON.stringify(npyDTypes), JSON.stringify(shapes)) as Facts[];
+    const all = python(
+      writeAll,
+      scratch.path,
+      JSON.stringify(npyDTypes),
+      JSON.stringify(shapes),
+    ) as Facts[];
     assert.equal(all.length, npyDTypes.length * shapes.length * 2);
     for (const { file: path, hex, ...facts } of all) {
       const file = await open(path);
@@ -57,14 +62,21 @@ describe("npy files and numpy", { skip: skipWithoutPython }, () => {
       const { dtype, shape, fortranOrder } = header;
       assert.deepEqual({ dtype, shape, fortranOrder }, facts, path);
       const packed = new Uint8Array(header.dataByteLength);
-      gatherElements({ ...header, byteOffset: header.dataByteOffset }, { memory: readFileSync(path), packed });
+      gatherElements(
+        { ...header, byteOffset: header.dataByteOffset },
+        { memory: readFileSync(path), packed },
+      );
       assert.equal(Buffer.from(packed).toString("hex"), hex, path);
       const ours = encodeNpyHeader(dtype, shape, { fortranOrder });
-      assert.deepEqual(Buffer.from(ours), readFileSync(path).subarray(0, header.dataByteOffset), path);
+      assert.deepEqual(
+        Buffer.from(ours),
+        readFileSync(path).subarray(0, header.dataByteOffset),
+        path,
+      );
     }
   });
 
-  it("writes what numpy reads back, bit by bit", async () => {
+  it("writes files that numpy reads back bit by bit", async () => {
     using scratch = scratchFolder();
     const wanted: unknown[] = [];
     const paths: string[] = [];

@@ -2,14 +2,21 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { describe, it } from "node:test";
 
-/** Loads python.ts in a process of its own in which there is no Python. */
-function loadWithoutPython(environment: Readonly<Record<string, string>>): { status: number | null; output: string } {
+/** Loads python.ts in a process without Python. */
+function loadWithoutPython(environment: Readonly<Record<string, string>>): {
+  status: number | null;
+  output: string;
+} {
   const script = `const { skipWithoutPython } = await import(${JSON.stringify(new URL("python.js", import.meta.url).href)});
     console.log(skipWithoutPython);`;
-  const { status, stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
-    encoding: "utf8",
-    env: { ...process.env, PYTHON: "/nowhere/python3", ...environment },
-  });
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ["--input-type=module", "-e", script],
+    {
+      encoding: "utf8",
+      env: { ...process.env, PYTHON: "/nowhere/python3", ...environment },
+    },
+  );
   return { status, output: stdout + stderr };
 }
 

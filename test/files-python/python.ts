@@ -1,6 +1,7 @@
 /**
- * Runs Python beside the tests of this folder: the reference implementations say what files mean.
- * Where Python or a package is missing, tests are skipped and say so; REQUIRE_PYTHON=1 turns that into a failure.
+ * Runs Python for the tests of this folder, because the reference implementations define the files.
+ * Without Python or a package the tests are skipped and say so. REQUIRE_PYTHON=1 turns that into a
+ * failure.
  */
 import { spawnSync } from "node:child_process";
 
@@ -19,12 +20,19 @@ def named(name):
 /** For the `skip` of a test: why it cannot run, or false. */
 export const skipWithoutPython: string | false = whyNot();
 
-/** Runs a script with the packages imported as np, ml_dtypes, safetensors, json, sys; returns the JSON it prints. */
+/**
+ * Runs a script with the packages imported as np, ml_dtypes, safetensors, json and sys. Returns the
+ * JSON that it prints.
+ */
 export function python(script: string, ...scriptArguments: string[]): unknown {
-  const { status, stdout, stderr } = spawnSync(executable, ["-c", `${imports}\n${script}`, ...scriptArguments], {
-    encoding: "utf8",
-    maxBuffer: 64 * 1024 * 1024,
-  });
+  const { status, stdout, stderr } = spawnSync(
+    executable,
+    ["-c", `${imports}\n${script}`, ...scriptArguments],
+    {
+      encoding: "utf8",
+      maxBuffer: 64 * 1024 * 1024,
+    },
+  );
   if (status !== 0) throw new Error(`Python ended with ${status}: ${stderr}`);
   return stdout === "" ? undefined : JSON.parse(stdout);
 }

@@ -22,7 +22,9 @@ json.dump(index, open(os.path.join(folder, "model.safetensors.index.json"), "w")
 print(json.dumps(digests))
 `;
 
-/** As the Hugging Face libraries read it: each file of the index, and each array of each file. */
+/**
+ * Reads it as the Hugging Face libraries do: each file of the index, and each array of each file.
+ */
 const READ = `
 import os
 folder = sys.argv[1]
@@ -36,8 +38,10 @@ assert set(found) == set(weight_map)
 print(json.dumps([found, len(set(weight_map.values()))]))
 `;
 
-describe("a folder of safetensors files and the reference implementation", { skip: skipWithoutPython }, () => {
-  it("holds the same bits as one bundle, and as a folder again", async () => {
+describe("a folder of safetensors files and the reference implementation", {
+  skip: skipWithoutPython,
+}, () => {
+  it("loads the same bits as one bundle, and saves them as a folder again", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const [folder, copy] = [testHub.folder.file("model"), testHub.folder.file("copy")];

@@ -51,7 +51,11 @@ describe("small floats and ml_dtypes", { skip: skipWithoutPython }, () => {
       const different = source.findIndex(
         (_, i) => encoded[i] !== wanted[i] && !Object.is(ourValues[i], theirValues[i]),
       );
-      assert.equal(different, -1, `${source[different]} is ${encoded[different]}, wanted ${wanted[different]}`);
+      assert.equal(
+        different,
+        -1,
+        `${source[different]} is ${encoded[different]}, wanted ${wanted[different]}`,
+      );
     });
   }
 

@@ -1,4 +1,4 @@
-/** Handles that must open nothing, on a real GPU. */
+/** Bad handles, which must open nothing, on a real GPU. */
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 import { describeBadHandles } from "../process/ipc/describe-bad-handles.js";
 

@@ -1,4 +1,7 @@
-/** Channels on a real GPU: two processes whose streams order everything, readers elsewhere, and either side killed with work pending. */
+/**
+ * Channels on a real GPU: two processes ordered by their streams, CPU readers, and either side
+ * killed with work pending.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ChannelReader } from "../../src/channel/channel-reader.js";
@@ -31,14 +34,14 @@ describe("channels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     hub = it;
   });
 
-  /** A writer that waits to be let go. */
+  /** A writer that waits until it may continue. */
   async function startWriter(task: "writes" | "stuck", count: number): Promise<Actor> {
     const actor = new Actor(PEER, { args: [hub.socketPath, "cuda:0", task, String(count)] });
     assert.equal(await actor.says(), "created");
     return actor;
   }
 
-  /** Reads to the end by a stream of this device, and looks at every element. */
+  /** Reads to the end by a stream of this device, and checks every element. */
   async function readByStream(device: Device, reader: ChannelReader): Promise<void> {
     const stream = reader.stream as NonNullable<typeof reader.stream>;
     using out = DeviceArray.allocate(device, { dtype: "uint32", shape: [BATCH, ELEMENTS] });
@@ -55,7 +58,7 @@ describe("channels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     assert.equal(await reader.next(LATE), undefined);
   }
 
-  it("hand messages from a process's GPU stream to another's, in order and whole", async () => {
+  it("pass messages from a process's GPU stream to another's, in order and whole", async () => {
     await using writer = await startWriter("writes", MESSAGES);
     using stream = hub.device().createStream();
     using reader = await hub.openChannel("channel", { from: "oldest", stream });
@@ -71,16 +74,23 @@ describe("channels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     let next = 0;
     for await (const slot of reader) {
       const values = await slot.array.expectDType("uint32").read();
-      assert.ok(values.length === ELEMENTS && values.every((value) => value === next), `message ${next}`);
+      assert.ok(
+        values.length === ELEMENTS && values.every((value) => value === next),
+        `message ${next}`,
+      );
       next += 1;
     }
     assert.equal(next, 200);
     assert.equal(await writer.exited(), 0, writer.complaint);
   });
 
-  it("have their slots back from a reader that is killed while its stream holds them", async () => {
+  it("get their slots back from a reader that is killed while its stream holds them", async () => {
     using stream = hub.device().createStream();
-    using writer = await hub.createChannel("channel", { dtype: "uint32", shape: [ELEMENTS], slots: 4 });
+    using writer = await hub.createChannel("channel", {
+      dtype: "uint32",
+      shape: [ELEMENTS],
+      slots: 4,
+    });
     await using holds = new Actor(PEER, { args: [hub.socketPath, "cuda:0", "holds", "4"] });
     for (let sent = 0; sent < 4; sent += 1) (await writer.loan(LATE)).commit();
     using reader = await hub.openChannel("channel", { from: "oldest", stream });
@@ -94,7 +104,7 @@ describe("channels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     await stream.synchronize(LATE);
   });
 
-  it("are drained where their writer is killed with work pending, and nobody waits for the rest", async () => {
+  it("are drained if their writer is killed with work pending, and nobody waits for the rest", async () => {
     await using writer = await startWriter("stuck", 5);
     using stream = hub.device().createStream();
     using byStream = await hub.openChannel("channel", { from: "oldest", stream });

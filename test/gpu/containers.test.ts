@@ -1,4 +1,7 @@
-/** GPU memory between two containers made of namespaces, which share the folder of the hub's socket and nothing else. */
+/**
+ * GPU memory between two containers made of namespaces, which share only the folder of the hub's
+ * socket.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
@@ -11,11 +14,17 @@ const CREATES = new URL("../process/containers/actors/creates-all.js", import.me
 const OPENS = new URL("../process/containers/actors/opens-all.js", import.meta.url);
 const RAW = new URL("./actors/raw-handle.js", import.meta.url);
 
-const whyNoMps = process.env.CUDA_MPS_PIPE_DIRECTORY !== undefined && "these containers have no MPS pipe folder";
+const whyNoMps =
+  process.env.CUDA_MPS_PIPE_DIRECTORY !== undefined && "these containers have no MPS pipe folder";
 
-describe("two containers with one GPU", { skip: whyNoGpu() ?? (skipWithoutContainers || whyNoMps) }, () => {
-  it("share memory, pools, bundles and timelines, which end with the process that held them", async () => {
-    await using hub = await TestHub.start({ folder: new TestFolder(), within: (path) => inContainer(path) });
+describe("two containers with one GPU", {
+  skip: whyNoGpu() ?? (skipWithoutContainers || whyNoMps),
+}, () => {
+  it("share memory, pools, bundles and timelines, which end with their process", async () => {
+    await using hub = await TestHub.start({
+      folder: new TestFolder(),
+      within: (path) => inContainer(path),
+    });
     const options = { args: [hub.socket, "cuda:0"], within: inContainer(hub.folder.path) };
     await using creator = new Actor(CREATES, options);
     assert.equal(await creator.says(), "created", creator.complaint);
@@ -34,7 +43,7 @@ describe("two containers with one GPU", { skip: whyNoGpu() ?? (skipWithoutContai
     assert.deepEqual(await opener.says(), ["pinned"]);
   });
 
-  it("open raw legacy handles if their process numbers differ, and are refused if both are process 1", async () => {
+  it("open raw legacy handles if their pids differ, and are refused if both have pid 1", async () => {
     using folder = new TestFolder();
     const within = inContainer(folder.path);
     await using exporter = new Actor(RAW, { args: ["cuda:0"], within });
@@ -42,7 +51,7 @@ describe("two containers with one GPU", { skip: whyNoGpu() ?? (skipWithoutContai
     assert.equal(pid, 1);
     await using same = new Actor(RAW, { args: ["cuda:0", handle], within });
     assert.deepEqual(await same.says(), { pid: 1, code: "OWN_HANDLE" });
-    // The shell is process 1, and what it starts another.
+    // The shell has pid 1, its child another.
     const second = [...within, "sh", "-c", '"$@"; exit $?', "sh"];
     await using other = new Actor(RAW, { args: ["cuda:0", handle], within: second });
     const { pid: otherPid, values } = (await other.says()) as { pid: number; values?: number[] };

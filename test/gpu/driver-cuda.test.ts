@@ -1,4 +1,7 @@
-/** What can only be seen on a GPU and is not a promise of both drivers; and what this GPU does where NVIDIA's manual is silent. */
+/**
+ * The CUDA driver on a real GPU beyond the promises of both drivers, and what it does where
+ * NVIDIA's manual is silent.
+ */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, openSync } from "node:fs";
@@ -9,9 +12,9 @@ import { createCudaDriver } from "../../src/driver/cuda/cuda-driver.js";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { Mapping } from "../../src/os/mapping.js";
 import { OwnedFd } from "../../src/os/owned-fd.js";
-import { createFailingDriver } from "../../src/testing/index.js";
 import { ConformanceRig, noise, turns } from "../conformance/conformance-rig.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
+import { createFailingDriver } from "../support/failing-driver.js";
 
 const reason = whyNoGpu();
 
@@ -30,18 +33,22 @@ function cudaTests(): void {
   it("names devices as nvidia-smi does", (t) => {
     const listed = spawnSync("nvidia-smi", ["-L"], { encoding: "utf8" });
     if (listed.status !== 0) return t.skip("no nvidia-smi");
-    if (listed.stdout.includes("MIG")) return t.skip("nvidia-smi names MIG instances in another way");
-    assert.ok(listed.stdout.includes(uuidOf(rig.driver.describeDevice(0).reference)), listed.stdout);
+    if (listed.stdout.includes("MIG"))
+      return t.skip("nvidia-smi names MIG instances in another way");
+    assert.ok(
+      listed.stdout.includes(uuidOf(rig.driver.describeDevice(0).reference)),
+      listed.stdout,
+    );
   });
 
-  it("reports every attribute that it asks for", (t) => {
+  it("reports every attribute it reads", (t) => {
     const facts = rig.driver.describeDevice(0);
     t.diagnostic(JSON.stringify(facts));
     assert.equal(typeof facts.attributes.VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "number");
     assert.match(facts.computeCapability ?? "", /^\d+\.\d+$/);
   });
 
-  it("releases, enqueues and asks while a wait of another stream is pending", async () => {
+  it("releases, enqueues and polls while a wait of another stream is pending", async () => {
     const words = rig.words();
     const [waiter, other] = [rig.stream(), rig.stream()];
     rig.wait(waiter, words, 0, 1n);
@@ -57,7 +64,7 @@ function cudaTests(): void {
     assert.equal(rig.driver.isIdle(waiter), false);
   });
 
-  it("registers one memory file twice, for writing and for reading only", async () => {
+  it("registers one memory file twice, for writing and read-only", async () => {
     const words = rig.words();
     const mapping = rig.own(Mapping.shared(words.fd, 4096, "read-write"), (it) => it.close());
     const second = rig.driver.registerHostMemory(0, mapping.address, 4096, "read");
@@ -70,14 +77,17 @@ function cudaTests(): void {
     await rig.done(waiter);
   });
 
-  it("leaves nothing behind, whichever call of the seam fails", async () => {
+  it("leaves nothing behind if any call of the seam fails", async () => {
     for (let failAt = 1; ; failAt += 1) {
       const attempt = new ConformanceRig(driver);
       const failing = createFailingDriver(driver, { failAt });
       const memory = attempt.memory(1);
       try {
         const fd = attempt.own(failing.driver.exportMemory(memory), (it) => it.close());
-        const imported = attempt.own(failing.driver.importMemory(0, fd, memory.byteLength), driver.releaseMemory);
+        const imported = attempt.own(
+          failing.driver.importMemory(0, fd, memory.byteLength),
+          driver.releaseMemory,
+        );
         attempt.own(failing.driver.mapMemory(imported, "read"), (it) => driver.unmapMemory(0, it));
       } catch (error) {
         assert.ok(error instanceof CudaIpcError);
@@ -95,15 +105,19 @@ function cudaTests(): void {
     const imported = rig.own(rig.driver.importMemory(1, rig.exported(memory), byteLength), (it) => {
       rig.driver.releaseMemory(it);
     });
-    const there = rig.own(rig.driver.mapMemory(imported, "read"), (it) => rig.driver.unmapMemory(1, it));
+    const there = rig.own(rig.driver.mapMemory(imported, "read"), (it) =>
+      rig.driver.unmapMemory(1, it),
+    );
     const stream = rig.own(rig.driver.createStream(1), (it) => rig.driver.destroyStream(it));
-    const staging = rig.own(rig.driver.allocateStaging(1, byteLength), (it) => rig.driver.freeStaging(it));
+    const staging = rig.own(rig.driver.allocateStaging(1, byteLength), (it) =>
+      rig.driver.freeStaging(it),
+    );
     rig.driver.copyToHost(stream, staging.address, there, byteLength);
     await rig.done(stream);
     assert.deepEqual(Uint8Array.from(staging.bytes), content);
   });
 
-  describe("where the manual is silent, either does it or says so:", () => {
+  describe("where the manual is silent, either works or throws our error:", () => {
     it("a descriptor that claims less than its memory", (t) => {
       const memory = rig.memory(2 * rig.granularity);
       tell(t, () => {
@@ -134,7 +148,7 @@ function cudaTests(): void {
   });
 }
 
-/** Both a result and an error of ours are fine here; which it is goes into the report of the run. */
+/** Accepts a result and one of our errors. The report of the run says which it was. */
 function tell(t: TestContext, attempt: () => unknown): void {
   try {
     attempt();

@@ -1,11 +1,11 @@
-/** A hub for all tests of one suite on a GPU, in a folder of its own. */
+/** Starts a hub for all tests of a suite on a GPU, in its own folder. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before } from "node:test";
 import { connect, type Hub } from "../../src/index.js";
 
-/** @param use gets it before the first test; it ends after the last */
+/** @param use gets the hub before the first test. It ends after the last. */
 export function withGpuHub(use: (hub: Hub) => void): void {
   let folder: string | undefined;
   let hub: Hub | undefined;

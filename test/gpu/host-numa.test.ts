@@ -1,7 +1,8 @@
-/** Memory of the machine beside the GPU, which the GPU and the CPU use at one address. */
+/** Host-numa memory, which the GPU and the CPU use at one address. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Device, DeviceBuffer } from "../../src/index.js";
+import { DeviceBuffer } from "../../src/doors/interop.js";
+import { Device } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 
 const absence = whyNoGpu();
@@ -10,10 +11,12 @@ const supported = (device: Device) =>
   (device.facts.attributes.HOST_NUMA_ID ?? -1) >= 0;
 
 describe("host-numa memory beside cuda:0", { skip: absence ?? false }, () => {
-  it("is seen by the CPU without a copy, and imported by its descriptor", async (context) => {
+  it("is visible to the CPU without a copy, and imported by its descriptor", async (context) => {
     using device = Device.open("cuda:0");
     if (!supported(device)) {
-      assert.throws(() => DeviceBuffer.allocate(device, 4096, { place: "host-numa" }), { code: "UNSUPPORTED" });
+      assert.throws(() => DeviceBuffer.allocate(device, 4096, { place: "host-numa" }), {
+        code: "UNSUPPORTED",
+      });
       context.skip("this driver has none");
       return;
     }

@@ -1,24 +1,30 @@
-/** Handles of memory and of events between processes on a real GPU; and what its driver does where NVIDIA's manual is silent. */
+/**
+ * Handles of memory and events between processes on a real GPU, and what its driver does where
+ * NVIDIA's manual is silent.
+ */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { afterEach, beforeEach, describe, it, type TestContext } from "node:test";
 import type { ErrorCode } from "../../src/base/error-codes.js";
 import { CudaIpcError } from "../../src/base/errors.js";
-import { createCudaDriver } from "../../src/driver/cuda/cuda-driver.js";
 import {
   type ArrayHandleDocument,
-  Device,
-  DeviceArray,
   Event,
   type EventDescriptor,
   IpcArrayHandle,
   openIpcHandle,
-} from "../../src/index.js";
-import { type CountingDriver, createCountingDriver, type LiveCounts } from "../../src/testing/index.js";
+} from "../../src/doors/interop.js";
+import { createCudaDriver } from "../../src/driver/cuda/cuda-driver.js";
+import { Device, DeviceArray } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 import { givenUpPromises } from "../process/ipc/given-up-promises.js";
 import { Actor } from "../support/actor.js";
+import {
+  type CountingDriver,
+  createCountingDriver,
+  type LiveCounts,
+} from "../support/live-counts.js";
 import { soon } from "../support/until.js";
 
 const ACTORS = "../process/ipc/actors";
@@ -55,7 +61,7 @@ function refused(codes: readonly ErrorCode[], attempt: () => unknown): void {
   });
 }
 
-/** Both a result and an error of ours are fine here; which it is goes into the report of the run. */
+/** Accepts a result and one of our errors. The report of the run says which it was. */
 function tell(t: TestContext, what: string, attempt: () => { close(): void }): void {
   try {
     attempt().close();
@@ -83,7 +89,11 @@ describe("arrays by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
   withDevice();
 
   it("are the same memory in another process, slices with their offset", async () => {
-    using array = DeviceArray.allocate(device, { dtype: "int32", shape: [1_000_000], mechanism: "legacy" });
+    using array = DeviceArray.allocate(device, {
+      dtype: "int32",
+      shape: [1_000_000],
+      mechanism: "legacy",
+    });
     const values = Int32Array.from({ length: 1_000_000 }, (_, i) => i);
     await array.write(values);
     const slice = IpcArrayHandle.of(array.slice({ start: 999_990 }));
@@ -97,7 +107,7 @@ describe("arrays by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
     assert.deepEqual(await array.read(), values);
   });
 
-  it("open twice at one address, and again in microseconds", async (t) => {
+  it("open twice at one address, the second time in microseconds", async (t) => {
     const { actor, shared } = await sharer();
     await using _ = actor;
     const handle = IpcArrayHandle.from(shared.whole);
@@ -111,7 +121,9 @@ describe("arrays by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
     const rounds = 100_000;
     const startMs = performance.now();
     for (let i = 0; i < rounds; i += 1) handle.open(device, { access: "read-write" }).close();
-    t.diagnostic(`opened and closed again in ${((performance.now() - startMs) * 1000) / rounds} us`);
+    t.diagnostic(
+      `opened and closed again in ${((performance.now() - startMs) * 1000) / rounds} us`,
+    );
     assert.equal((await whole.read())[23], -23);
   });
 
@@ -120,14 +132,16 @@ describe("arrays by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
     const { handle } = IpcArrayHandle.of(array).toJSON();
     refused(["OWN_HANDLE"], () => open(IpcArrayHandle.of(array).toJSON()));
     refused(["OWN_HANDLE"], () => openIpcHandle(device, handle, { dtype: "int8", shape: [8] }));
-    // One that this package does not remember: the driver itself has to refuse it.
+    // This package does not remember this one, so the driver itself must refuse it.
     array.close();
-    tell(t, "own handle of freed memory", () => openIpcHandle(device, handle, { dtype: "int8", shape: [8] }));
+    tell(t, "own handle of freed memory", () =>
+      openIpcHandle(device, handle, { dtype: "int8", shape: [8] }),
+    );
     using other = DeviceArray.allocate(device, { dtype: "int8", shape: [8] });
     refused(["UNSUPPORTED"], () => device.driver.exportLegacy(0, other.buffer.pointer));
   });
 
-  it("are refused where the bytes are no handle", async (t) => {
+  it("are refused if the bytes are no handle", async (t) => {
     const options = { dtype: "int8", shape: [8] } as const;
     for (const byteLength of [0, 63, 64, 65, 66]) {
       refused(["INVALID_HANDLE"], () => openIpcHandle(device, new Uint8Array(byteLength), options));
@@ -146,16 +160,18 @@ describe("arrays by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
     assert.equal((await array.read())[1], 1);
   });
 
-  it("are refused once their process was killed", async () => {
+  it("are refused after their process was killed", async () => {
     const { actor, shared } = await sharer();
     using array = open(shared.whole);
     await kill(actor);
     array.close();
     refused(["STALE_HANDLE"], () => open(shared.whole));
-    refused(["INVALID_HANDLE"], () => openIpcHandle(device, shared.whole.handle, { dtype: "int32", shape: [24] }));
+    refused(["INVALID_HANDLE"], () =>
+      openIpcHandle(device, shared.whole.handle, { dtype: "int32", shape: [24] }),
+    );
   });
 
-  it("as raw bytes of freed memory open what is there since", async (t) => {
+  it("open what lies there now, as raw bytes of freed memory", async (t) => {
     const { actor, shared } = await sharer();
     await using _ = actor;
     actor.goOn();
@@ -166,7 +182,7 @@ describe("arrays by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
   });
 });
 
-describe("what its exporter gave up on a GPU", { skip: whyNoGpu() ?? false }, () => {
+describe("objects on a GPU that their exporter closed", { skip: whyNoGpu() ?? false }, () => {
   withDevice();
   givenUpPromises({ name: GPU, device: () => device });
 });
@@ -174,7 +190,7 @@ describe("what its exporter gave up on a GPU", { skip: whyNoGpu() ?? false }, ()
 describe("events by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
   withDevice();
 
-  it("hold back CPUs and streams of another process until they are done", async () => {
+  it("make CPUs and streams of another process wait until they are done", async () => {
     await using actor = new Actor(RECORDS, { args: [GPU] });
     using event = Event.import(device, await actor.says());
     using stream = device.createStream();
@@ -197,7 +213,7 @@ describe("events by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
     await assert.rejects(event.synchronize(), { code: "STALE_HANDLE" });
   });
 
-  it("whose process is killed end the waits of CPUs with PEER_GONE", async (t) => {
+  it("end the waits of CPUs with PEER_GONE if their process is killed", async (t) => {
     const actor = new Actor(RECORDS, { args: [GPU] });
     await actor.says();
     actor.goOn();
@@ -219,7 +235,7 @@ describe("events by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
     });
   });
 
-  it("are refused in their own process, and where the bytes are no handle", () => {
+  it("are refused in their own process, and if the bytes are no handle", () => {
     using event = device.createEvent();
     refused(["OWN_HANDLE"], () => Event.import(device, event.export()));
     for (const byteLength of [0, 63, 64, 65]) {
@@ -253,14 +269,21 @@ describe("PyTorch on the same GPU", { skip: whyNoGpu() ?? false }, () => {
     try {
       const { value, done } = await lines.next();
       if (done) {
-        if (process.env.REQUIRE_PYTHON !== "1") return t.skip(`no PyTorch: ${complaint.trim().split("\n").at(-1)}`);
+        if (process.env.REQUIRE_PYTHON !== "1")
+          return t.skip(`no PyTorch: ${complaint.trim().split("\n").at(-1)}`);
         assert.fail(complaint);
       }
       const said = JSON.parse(value) as { handle: string; byteOffset: number };
       const bytes = Buffer.from(said.handle, "base64");
       t.diagnostic(`PyTorch's handle has ${bytes.byteLength} bytes`);
-      const options = { dtype: "float32", shape: [900], access: "read-write", byteOffset: said.byteOffset } as const;
-      if (bytes.byteLength === 66) refused(["INVALID_HANDLE"], () => openIpcHandle(device, bytes, options));
+      const options = {
+        dtype: "float32",
+        shape: [900],
+        access: "read-write",
+        byteOffset: said.byteOffset,
+      } as const;
+      if (bytes.byteLength === 66)
+        refused(["INVALID_HANDLE"], () => openIpcHandle(device, bytes, options));
       using array = openIpcHandle(device, bytes.subarray(-64), options);
       assert.deepEqual([...(await array.slice({ stop: 3 }).read())], [100.5, 101.5, 102.5]);
       await array.slice({ stop: 2 }).write([-1, -2]);

@@ -1,4 +1,7 @@
-/** A producer that is killed while its queue on the GPU is full: what others see of it, and what is left of it. */
+/**
+ * A producer that is killed while its queue on the GPU is full: what other processes see, and what
+ * is left.
+ */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { describe, it } from "node:test";
@@ -11,23 +14,26 @@ import { TestFolder } from "../support/test-folder.js";
 import { soon, until } from "../support/until.js";
 
 const LATE = { timeoutMs: 30_000 };
-/** WHY a part of the whole: other tests take and give memory of the same GPU meanwhile, and must not matter. */
+/** WHY a part of the total: other tests allocate on the same GPU meanwhile, and must not matter. */
 const PART_OF_FREE_MEMORY = 4;
 const GRANULARITY_BYTES = 2 * 1024 ** 2;
 
-/** What the machine's own tool says is taken, in bytes, of the GPU of this UUID. */
+/** The used memory of the GPU with this UUID, in bytes, as nvidia-smi reports it. */
 function usedByNvidiaSmi(uuid: string): number {
   const query = ["--query-gpu=memory.used", "--format=csv,noheader,nounits", `--id=${uuid}`];
   return Number(execFileSync("nvidia-smi", query, { encoding: "utf8" })) * 1024 ** 2;
 }
 
-describe("a producer with a full queue of kernels on cuda:0", { skip: whyNoGpu() ?? whyNotUnderMps() }, () => {
-  it("that is killed: its memory is given back once its work has ended, and the streams that waited are released", async () => {
+describe("a producer with a full queue of kernels on cuda:0", {
+  skip: whyNoGpu() ?? whyNotUnderMps(),
+}, () => {
+  it("is killed: its memory is freed after its work has ended, and waiting streams are released", async () => {
     await using folder = new TestFolder();
     await using hub = await connect({ socket: folder.socket, device: "cuda:0", hubIdleMs: 60_000 });
     const { uuid } = hub.device();
     const { freeBytes } = hub.device().memoryInfo();
-    const unsharedBytes = Math.floor(freeBytes / PART_OF_FREE_MEMORY / GRANULARITY_BYTES) * GRANULARITY_BYTES;
+    const unsharedBytes =
+      Math.floor(freeBytes / PART_OF_FREE_MEMORY / GRANULARITY_BYTES) * GRANULARITY_BYTES;
     const usedBefore = usedByNvidiaSmi(uuid);
     await using actor = new Actor(new URL("actors/busy-producer.js", import.meta.url), {
       args: [folder.socket, String(unsharedBytes)],
@@ -36,7 +42,10 @@ describe("a producer with a full queue of kernels on cuda:0", { skip: whyNoGpu()
     using counter = (await hub.open("counter", LATE)).expectDType("uint64");
     using done = await hub.openTimeline("done", LATE);
     const usedThen = usedByNvidiaSmi(uuid);
-    assert.ok(usedThen - usedBefore >= unsharedBytes / 2, `nvidia-smi shows ${usedThen - usedBefore} bytes of it`);
+    assert.ok(
+      usedThen - usedBefore >= unsharedBytes / 2,
+      `nvidia-smi shows ${usedThen - usedBefore} bytes of it`,
+    );
 
     using stream = hub.device().createStream();
     stream.wait(done, 1);
@@ -48,13 +57,15 @@ describe("a producer with a full queue of kernels on cuda:0", { skip: whyNoGpu()
     const giveUpMs = performance.now() + LATE.timeoutMs;
     const pidfd = openPidfd(pid);
     assert.ok(pidfd !== undefined);
-    const whenGone = new Promise<Promise<bigint>>((resolve) => new ProcessWatch(pidfd, () => resolve(count())));
+    const whenGone = new Promise<Promise<bigint>>(
+      (resolve) => new ProcessWatch(pidfd, () => resolve(count())),
+    );
     const gone = soon(
       "the process has ended",
       whenGone.then((first) => first),
     );
     actor.kill("SIGKILL");
-    // WHY a loop: this is the earliest moment at which anybody can know of its end.
+    // WHY a loop: this is the earliest moment at which its end can be known.
     while (!done.ended && performance.now() < giveUpMs);
     const whenReleased = await count();
     const waiting = assert.rejects(done.wait(1, LATE), { code: "PEER_GONE" });
@@ -73,7 +84,10 @@ describe("a producer with a full queue of kernels on cuda:0", { skip: whyNoGpu()
       "its kernels wrote after its end was told",
     );
     assert.ok(whenReclaimed > early);
-    await until("nvidia-smi shows its memory back", () => usedThen - usedByNvidiaSmi(uuid) > unsharedBytes / 2);
+    await until(
+      "nvidia-smi shows its memory back",
+      () => usedThen - usedByNvidiaSmi(uuid) > unsharedBytes / 2,
+    );
     for (let i = 0; i < 20; i += 1) assert.equal(await count(), whenReclaimed);
   });
 });

@@ -1,6 +1,7 @@
 /**
- * Deaths under MPS: a client that is killed or faults while its kernel runs ends the contexts of all clients of its server. Each of them
- * is told so by name, and what the hub keeps is unharmed. Every test has an MPS server of its own; this process is none of its clients.
+ * Deaths under MPS: if a client is killed or faults while its kernel runs, all clients of its
+ * server lose their contexts. Each of them gets an error that names the cause, and the hub's
+ * objects are unharmed. Every test has its own MPS server; this process is not its client.
  */
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
@@ -14,7 +15,9 @@ const actor = (name: string) => new URL(`actors/${name}.js`, import.meta.url);
 const PINNED = ["pinned", "1000003", "7"] as const;
 
 /** A hub, and pinned memory on the GPU whose creator has ended. */
-async function withPinned(env: Readonly<Record<string, string>>): Promise<{ testHub: TestHub; hub: Hub }> {
+async function withPinned(
+  env: Readonly<Record<string, string>>,
+): Promise<{ testHub: TestHub; hub: Hub }> {
   const testHub = await TestHub.start();
   const hub = await testHub.connect({ device: "host" });
   await using keeper = new Actor(actor("mps-keeper"), { args: [testHub.socket, ...PINNED], env });
@@ -22,26 +25,40 @@ async function withPinned(env: Readonly<Record<string, string>>): Promise<{ test
   return { testHub, hub };
 }
 
-/** WHY tried again: the server may still be recovering, and says so. */
-async function checkPinned(t: TestContext, socket: string, env: Readonly<Record<string, string>>): Promise<void> {
+/** Retries, because the server may still be recovering, and says so. */
+async function checkPinned(
+  t: TestContext,
+  socket: string,
+  env: Readonly<Record<string, string>>,
+): Promise<void> {
   const beganMs = Date.now();
   for (let attempt = 1; ; attempt += 1) {
-    await using checker = new Actor(actor("mps-checker"), { args: [socket, PINNED[0], PINNED[2]], env });
+    await using checker = new Actor(actor("mps-checker"), {
+      args: [socket, PINNED[0], PINNED[2]],
+      env,
+    });
     const found = await checker.says().catch(() => undefined);
     const code = await checker.exited();
     if (code === 0) {
-      t.diagnostic(`a new process reads the pinned memory ${Date.now() - beganMs} ms later, at attempt ${attempt}`);
+      t.diagnostic(
+        `a new process reads the pinned memory ${Date.now() - beganMs} ms later, at attempt ${attempt}`,
+      );
       return assert.deepEqual(found, { wrong: -1, count: Number(PINNED[1]) });
     }
     t.diagnostic(`attempt ${attempt}: ${checker.complaint.trim().split("\n").at(-1)}`);
-    assert.ok(/MPS_UNAVAILABLE|DEVICE_LOST/.test(checker.complaint) && attempt < 20, checker.complaint);
+    assert.ok(
+      /MPS_UNAVAILABLE|DEVICE_LOST/.test(checker.complaint) && attempt < 20,
+      checker.complaint,
+    );
   }
 }
 
-describe("under MPS, a client that ends while its kernel runs", { skip: whyNoMps() ?? false }, () => {
+describe("under MPS, a client that ends while its kernel runs", {
+  skip: whyNoMps() ?? false,
+}, () => {
   for (const what of ["kernels", "endless", "faults"]) {
     const how = what === "faults" ? "by a fault" : `by SIGKILL (${what})`;
-    it(`takes the contexts of all others with it, ${how}: DEVICE_LOST everywhere, memory unharmed`, async (t) => {
+    it(`ends the contexts of all others, ${how}: DEVICE_LOST everywhere, memory unharmed`, async (t) => {
       using mps = startMps();
       const { env } = mps;
       const { testHub, hub } = await withPinned(env);
@@ -52,17 +69,25 @@ describe("under MPS, a client that ends while its kernel runs", { skip: whyNoMps
       await using second = new Actor(SURVIVOR, { args: [testHub.socket], env });
       await using outside = new Actor(actor("mps-bystander"), { args: [testHub.socket] });
       await Promise.all([waiting(first), waiting(second), outside.says()]);
-      // WHY only now: what loads code may wait for a kernel that runs.
+      // WHY only now: a call that loads code may wait for a running kernel.
       await using victim = new Actor(actor("mps-victim"), { args: [what], env });
       await victim.says();
       const { pid } = await hub.status();
       const endMs = Date.now();
       if (what === "faults") victim.goOn();
       else victim.kill("SIGKILL");
-      await Promise.all([checkEnds(first, endMs, (line) => t.diagnostic(line)), checkEnds(second, endMs, () => {})]);
-      if (what === "faults") t.diagnostic(`the one that faulted: ${JSON.stringify(await victim.says())}`);
+      await Promise.all([
+        checkEnds(first, endMs, (line) => t.diagnostic(line)),
+        checkEnds(second, endMs, () => {}),
+      ]);
+      if (what === "faults")
+        t.diagnostic(`the one that faulted: ${JSON.stringify(await victim.says())}`);
       outside.goOn();
-      assert.deepEqual(await outside.says(), { code: "none", hasWorked: true }, "a process that is no client of it");
+      assert.deepEqual(
+        await outside.says(),
+        { code: "none", hasWorked: true },
+        "a process that is no client of it",
+      );
       assert.equal(await outside.exited(), 0, outside.complaint);
       assert.equal((await hub.status()).pid, pid);
       assert.deepEqual((await hub.list()).map(({ name }) => name).sort(), ["never", "pinned"]);
@@ -73,7 +98,9 @@ describe("under MPS, a client that ends while its kernel runs", { skip: whyNoMps
   }
 });
 
-describe("under MPS, a client that is killed while it fills memory", { skip: whyNoMps() ?? false }, () => {
+describe("under MPS, a client that is killed while it fills memory", {
+  skip: whyNoMps() ?? false,
+}, () => {
   it("harms no other", async () => {
     using mps = startMps();
     const { env } = mps;

@@ -1,4 +1,7 @@
-/** Services of supervised workers under MPS: one is killed, and if its kernel runs then, the contexts of all others end with it. */
+/**
+ * Services of supervised workers under MPS. If one is killed while its kernel runs, all others lose
+ * their contexts.
+ */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +14,7 @@ import { soon } from "../support/until.js";
 
 const WORKERS = 3;
 
-/** What a program says that runs to its end without an error, under an MPS server of its own. */
+/** Runs a program to its end under its own MPS server, without an error, and returns its output. */
 async function saidBy(t: TestContext, program: string): Promise<string> {
   using mps = startMps();
   await using folder = new TestFolder();
@@ -33,16 +36,22 @@ async function saidBy(t: TestContext, program: string): Promise<string> {
 }
 
 describe("supervised workers under MPS", { skip: whyNoMps() ?? false }, () => {
-  it("all lose their device with the one that is killed while its kernel runs; new ones answer every request", async (t) => {
+  it("all lose their device if one is killed while its kernel runs, and new ones answer every request", async (t) => {
     const output = await saidBy(t, "actors/mps-service.js");
-    assert.match(output, new RegExp(`of ${WORKERS} workers 1 was killed and ${WORKERS - 1} lost their device`));
-    assert.match(output, /12 requests were answered rightly, of them after another worker's end: [1-9]/);
+    assert.match(
+      output,
+      new RegExp(`of ${WORKERS} workers 1 was killed and ${WORKERS - 1} lost their device`),
+    );
+    assert.match(
+      output,
+      /12 requests were answered rightly, of them after another worker's end: [1-9]/,
+    );
   });
 
-  it("answer every request of the example, wherever in their work one is killed", async (t) => {
+  it("answer every request of the example, at whatever moment one is killed", async (t) => {
     assert.match(
       await saidBy(t, "../../examples/supervised-workers.js"),
-      /60 requests were answered rightly by \d+ workers/,
+      /60 requests were answered correctly by \d+ workers/,
     );
   });
 });

@@ -1,11 +1,11 @@
-/** Pools and memory that grows on a real GPU, and from one GPU to another. */
+/** Pools and growing memory on a real GPU, and from one GPU to another. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { GrowingArray } from "../../src/gpu/arrays/growing-array.js";
 import { Device } from "../../src/gpu/device.js";
-import { GrowingArray } from "../../src/gpu/growing-array.js";
-import { MemoryPool } from "../../src/gpu/memory-pool.js";
+import { MemoryPool } from "../../src/gpu/memory/memory-pool.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 import { describePools } from "../process/pools/describe-pools.js";
 import { Disposables } from "../support/disposables.js";
@@ -32,7 +32,12 @@ describe("pools of a GPU", { skip }, () => {
     for (let round = 0; round < 1000; round += 1) {
       const buffer = pool.allocate(100 * MiB, { stream });
       buffer.enqueue("write", stream, ({ pointer }) => {
-        device.driver.fill(stream.handle, pointer + BigInt(99 * MiB), { elementBytes: 4, value: round }, 16);
+        device.driver.fill(
+          stream.handle,
+          pointer + BigInt(99 * MiB),
+          { elementBytes: 4, value: round },
+          16,
+        );
         device.driver.copyOnDevice(
           stream.handle,
           sums.buffer.pointer + BigInt(4 * round),
@@ -50,7 +55,7 @@ describe("pools of a GPU", { skip }, () => {
     assert.ok(pool.statistics().reservedHighBytes <= 256 * MiB);
   });
 
-  it("gives its memory back to the GPU when it is closed", async () => {
+  it("frees its memory on the GPU when it is closed", async () => {
     const warm = MemoryPool.create(device, { maxBytes: 64 * MiB, shared: true });
     warm.allocate(MiB).close();
     warm.close();
@@ -64,7 +69,7 @@ describe("pools of a GPU", { skip }, () => {
     assert.ok(missing < 1024 * MiB, `${missing} bytes are missing`);
   });
 
-  it("trims what was freed", async () => {
+  it("trims freed memory", async () => {
     const pool = made.add(MemoryPool.create(device, { maxBytes: 512 * MiB }));
     const buffer = pool.allocate(256 * MiB);
     await buffer.ready();
@@ -78,7 +83,9 @@ describe("pools of a GPU", { skip }, () => {
   });
 
   it("grows to a gigabyte in place, and copies across the pieces", async () => {
-    const array = made.add(GrowingArray.create(device, { dtype: "int32", shape: [0, 1024], maxLength: 262_144 }));
+    const array = made.add(
+      GrowingArray.create(device, { dtype: "int32", shape: [0, 1024], maxLength: 262_144 }),
+    );
     const { pointer } = array.memory;
     for (let i = 0; i < 16; i += 1) await array.append(new Int32Array(16_384 * 1024).fill(i));
     assert.equal(array.memory.pointer, pointer);
@@ -98,7 +105,7 @@ describe("pools of a GPU", { skip }, () => {
     const array = made.add(pool.allocateArray({ dtype: "float32", shape: [1024] }));
     await array.write(new Float32Array(1024).map((_, i) => i));
     const { fd, descriptor } = pool.export();
-    const named = JSON.stringify(await array.buffer.exportPooled());
+    const named = JSON.stringify(await pool.exportBuffer(array.buffer));
     const actor = spawn(process.execPath, [IMPORTER, JSON.stringify(descriptor), named], {
       env: { ...process.env, CUDA_IPC_DEVICE: "cuda:1" },
       stdio: ["pipe", "ignore", "pipe", fd.number],
@@ -110,7 +117,9 @@ describe("pools of a GPU", { skip }, () => {
     actor.stderr?.setEncoding("utf8").on("data", (text: string) => {
       complaint += text;
     });
-    const status = await new Promise((resolve) => actor.on("close", (code, signal) => resolve(signal ?? code)));
+    const status = await new Promise((resolve) =>
+      actor.on("close", (code, signal) => resolve(signal ?? code)),
+    );
     assert.equal(status, 0, complaint);
     assert.deepEqual(
       await array.read(),

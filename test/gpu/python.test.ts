@@ -1,4 +1,7 @@
-/** The Python client of examples/python opens GPU memory of this process, hands it to PyTorch where there is one, and writes to it. */
+/**
+ * The Python client of examples/python opens GPU memory of this process, passes it to PyTorch if
+ * installed, and writes to it.
+ */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";

@@ -1,7 +1,11 @@
-/** Services on a real GPU: requests and replies in its memory, in the order of the streams of two processes, and a worker killed. */
+/**
+ * Services on a real GPU: requests and replies in its memory, ordered by streams of two processes,
+ * and a killed worker.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { connectService, DeviceArray, type Hub } from "../../src/index.js";
+import { connectService } from "../../src/doors/service.js";
+import { DeviceArray, type Hub } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 import { Actor } from "../support/actor.js";
 import { withGpuHub } from "./gpu-hub.js";
@@ -23,11 +27,14 @@ describe("services on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     return worker;
   }
 
-  it("compute on the GPU what clients' streams wrote, whose streams use the replies", async () => {
+  it("compute on the GPU from data of the clients' streams, which then use the replies", async () => {
     await using worker = await startWorker();
     using stream = hub.device().createStream();
     await using client = connectService(hub, "affine", { stream });
-    using sums = DeviceArray.allocate(hub.device(), { dtype: "float32", shape: [REQUESTS, ELEMENTS] });
+    using sums = DeviceArray.allocate(hub.device(), {
+      dtype: "float32",
+      shape: [REQUESTS, ELEMENTS],
+    });
     for (let first = 0; first < REQUESTS; first += 4) {
       const requests = Array.from({ length: Math.min(4, REQUESTS - first) }, async (_, index) => {
         const fill = async (slot: { array: DeviceArray }) => {
@@ -40,13 +47,14 @@ describe("services on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     }
     await stream.synchronize(LATE);
     const values = await sums.read();
-    const isWrong = (value: number, at: number) => value !== (Math.floor(at / ELEMENTS) + (at % ELEMENTS)) * 2 + 1;
+    const isWrong = (value: number, at: number) =>
+      value !== (Math.floor(at / ELEMENTS) + (at % ELEMENTS)) * 2 + 1;
     assert.equal(values.findIndex(isWrong), -1);
     worker.goOn();
     assert.equal(await worker.exited(), 0, worker.complaint);
   });
 
-  it("take requests to another worker where one is killed", async () => {
+  it("send requests to another worker if one is killed", async () => {
     await using first = await startWorker();
     using stream = hub.device().createStream();
     await using client = connectService(hub, "affine", { stream, policy: "fail" });
@@ -58,7 +66,9 @@ describe("services on cuda:0", { skip: whyNoGpu() ?? false }, () => {
       assert.deepEqual(reply.json, { pid: first.pid });
     }
     await using second = await startWorker();
-    await assert.rejects(client.request(fill, { ...LATE, meta: { die: true } }), { code: "PEER_GONE" });
+    await assert.rejects(client.request(fill, { ...LATE, meta: { die: true } }), {
+      code: "PEER_GONE",
+    });
     for (let round = 0; round < 20; round += 1) {
       using reply = await client.request(fill, LATE);
       // The stream waits for the reply; the CPU does not.

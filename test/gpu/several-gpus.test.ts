@@ -1,4 +1,4 @@
-/** Two GPUs: memory of one used on the other, whichever the processes see and in whatever order. */
+/** Two GPUs: memory of one used on the other, whichever GPUs the processes see, in any order. */
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -35,9 +35,13 @@ describe("two GPUs", { skip: whyNotTwo() ?? false }, () => {
       using array = await hub.create("far", { dtype: "int32", shape: [count] });
       await array.write(Int32Array.from({ length: count }, (_, index) => index * 3 + 5));
       await array.publish();
-      const child = fork(fileURLToPath(new URL("actors/other-gpu.js", import.meta.url)), [hub.socketPath, "far", "5"], {
-        env: { ...process.env, CUDA_VISIBLE_DEVICES: visible },
-      });
+      const child = fork(
+        fileURLToPath(new URL("actors/other-gpu.js", import.meta.url)),
+        [hub.socketPath, "far", "5"],
+        {
+          env: { ...process.env, CUDA_VISIBLE_DEVICES: visible },
+        },
+      );
       const [found] = await once(child, "message", { signal: AbortSignal.timeout(60_000) });
       assert.deepEqual(found, { wrong: -1, placement: "peer", uuid: hub.device("cuda:1").uuid });
       if (child.exitCode === null) await once(child, "exit");
@@ -49,7 +53,7 @@ describe("two GPUs", { skip: whyNotTwo() ?? false }, () => {
     });
   }
 
-  it("run kernels in turns, whichever was used last", async () => {
+  it("run kernels in turns, whichever GPU was used last", async () => {
     const [zero, one] = [hub.device("cuda:0"), hub.device("cuda:1")];
     using zeroStream = zero.createStream();
     using oneStream = one.createStream();
@@ -73,8 +77,14 @@ describe("two GPUs", { skip: whyNotTwo() ?? false }, () => {
   });
 
   it("copy between each other in the order of a stream", async () => {
-    using one = DeviceArray.allocate(hub.device("cuda:0"), { dtype: "float32", shape: [1_000_000] });
-    using other = DeviceArray.allocate(hub.device("cuda:1"), { dtype: "float32", shape: [1_000_000] });
+    using one = DeviceArray.allocate(hub.device("cuda:0"), {
+      dtype: "float32",
+      shape: [1_000_000],
+    });
+    using other = DeviceArray.allocate(hub.device("cuda:1"), {
+      dtype: "float32",
+      shape: [1_000_000],
+    });
     const values = Float32Array.from({ length: 1_000_000 }, (_, index) => index / 7);
     await one.write(values);
     await other.copyFrom(one);

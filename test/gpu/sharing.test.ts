@@ -1,10 +1,11 @@
-/** The whole path on a real GPU: arrays and bundles by name between processes. */
+/** The whole path on a real GPU: processes share arrays and bundles by name. */
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { DeviceBuffer, type Hub } from "../../src/index.js";
+import { DeviceBuffer } from "../../src/doors/interop.js";
+import type { Hub } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
 import { until } from "../support/until.js";
 import { withGpuHub } from "./gpu-hub.js";
@@ -21,7 +22,9 @@ interface Found {
 async function consume(socket: string, name: string, seed: number, access: string): Promise<Found> {
   const actor = fileURLToPath(new URL("actors/consumer.js", import.meta.url));
   const child = fork(actor, [socket, name, String(seed), access]);
-  const [message] = (await once(child, "message", { signal: AbortSignal.timeout(60_000) })) as [Found];
+  const [message] = (await once(child, "message", { signal: AbortSignal.timeout(60_000) })) as [
+    Found,
+  ];
   if (child.exitCode === null) await once(child, "exit");
   return message;
 }
@@ -32,7 +35,7 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
     hub = it;
   });
 
-  it("gives another process the same bytes, and takes back what it writes", async () => {
+  it("gives another process the same bytes, and sees what it writes", async () => {
     const count = 3_000_001;
     using array = await hub.create("gpu-array", { dtype: "int32", shape: [count] });
     await array.write(Int32Array.from({ length: count }, (_, index) => index * 3 + 7));
@@ -46,22 +49,31 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
     );
   });
 
-  it("outlives its producer when it is pinned, and goes when it is removed", async () => {
+  it("keeps a pinned object after its producer ended, until it is removed", async () => {
     const before = hub.device().memoryInfo().freeBytes;
     {
-      using array = await hub.create("gpu-pinned", { dtype: "int32", shape: [64 * 1024 * 1024], lifetime: "pinned" });
-      await array.slice({ start: 0, stop: 1000 }).write(Int32Array.from({ length: 1000 }, (_, index) => index * 3));
+      using array = await hub.create("gpu-pinned", {
+        dtype: "int32",
+        shape: [64 * 1024 * 1024],
+        lifetime: "pinned",
+      });
+      await array
+        .slice({ start: 0, stop: 1000 })
+        .write(Int32Array.from({ length: 1000 }, (_, index) => index * 3));
       await array.publish();
     }
     using again = await hub.open("gpu-pinned");
     assert.equal((await again.expectDType("int32").slice(999).read())[0], 2997);
     again.close();
     await hub.remove("gpu-pinned");
-    // WHY later: the keeper closes its copy of the descriptor a moment after the hub.
-    await until("the GPU memory is given back", () => before - hub.device().memoryInfo().freeBytes < 64 * 1024 * 1024);
+    // Later, because the keeper closes its copy of the descriptor a moment after the hub.
+    await until(
+      "the GPU memory is given back",
+      () => before - hub.device().memoryInfo().freeBytes < 64 * 1024 * 1024,
+    );
   });
 
-  it("gives the memory of a killed producer back", async () => {
+  it("frees the memory of a killed producer", async () => {
     const byteLength = 1024 ** 3;
     const freeBefore = hub.device().memoryInfo().freeBytes;
     const actor = fileURLToPath(new URL("actors/producer.js", import.meta.url));
@@ -73,7 +85,7 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
     await exit;
     assert.equal((await reader.expectDType("uint8").slice({ start: -5 }).read()).length, 5);
     reader.close();
-    // The hub learns of the end from a pidfd: soon, but not at once.
+    // The hub learns of the end by a pidfd: soon, but not at once.
     const deadline = Date.now() + 30_000;
     for (;;) {
       const { freeBytes } = hub.device().memoryInfo();
@@ -86,33 +98,47 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
     }
   });
 
-  it("says that a GPU is full, or not there, and leaves nothing behind", async () => {
+  it("reports that a GPU is full or missing, and leaves nothing behind", async () => {
     const { totalBytes } = hub.device().memoryInfo();
     const shape = [totalBytes * 2];
-    await assert.rejects(hub.create("gpu-too-large", { dtype: "uint8", shape }), { code: "OUT_OF_MEMORY" });
-    await assert.rejects(hub.open("gpu-too-large", { wait: false }), { code: "NOT_FOUND" });
-    await assert.rejects(hub.create("gpu-nowhere", { dtype: "uint8", shape: [1], device: "cuda:9" }), {
-      code: "DEVICE_NOT_FOUND",
+    await assert.rejects(hub.create("gpu-too-large", { dtype: "uint8", shape }), {
+      code: "OUT_OF_MEMORY",
     });
+    await assert.rejects(hub.open("gpu-too-large", { wait: false }), { code: "NOT_FOUND" });
+    await assert.rejects(
+      hub.create("gpu-nowhere", { dtype: "uint8", shape: [1], device: "cuda:9" }),
+      {
+        code: "DEVICE_NOT_FOUND",
+      },
+    );
   });
 
   it("refuses a descriptor that claims more than its memory", async () => {
     using small = DeviceBuffer.allocate(hub.device(), 1000);
     using fd = small.exportFd();
-    const claim = { label: "claim", byteLength: 2 ** 30, allocationByteLength: 2 ** 30, access: "read" } as const;
-    assert.throws(() => DeviceBuffer.import(hub.device(), fd, claim), { code: "INVALID_DESCRIPTOR" });
+    const claim = {
+      label: "claim",
+      byteLength: 2 ** 30,
+      allocationByteLength: 2 ** 30,
+      access: "read",
+    } as const;
+    assert.throws(() => DeviceBuffer.import(hub.device(), fd, claim), {
+      code: "INVALID_DESCRIPTOR",
+    });
   });
 
-  it("refuses a write through a mapping for reading and goes on working", async () => {
+  it("refuses a write through a read-only mapping, and still works", async () => {
     using array = await hub.create("gpu-readonly", { dtype: "float32", shape: [1000] });
     await array.clear();
     await array.publish();
     using reader = await hub.open("gpu-readonly");
-    await assert.rejects(reader.expectDType("float32").write(new Float32Array(1000)), { code: "READ_ONLY" });
+    await assert.rejects(reader.expectDType("float32").write(new Float32Array(1000)), {
+      code: "READ_ONLY",
+    });
     assert.deepEqual(await reader.read(), new Float32Array(1000));
   });
 
-  it("slices, transposes and strided writes touch what they should", async () => {
+  it("touches only the selected elements in slices, transposes and strided writes", async () => {
     using array = await hub.create("gpu-strided", { dtype: "float32", shape: [50, 70] });
     const all = Float32Array.from({ length: 3500 }, (_, index) => index);
     await array.write(all);
@@ -125,9 +151,12 @@ describe("sharing on cuda:0", { skip: absence ?? false }, () => {
       .slice({ start: 0, stop: 50, step: 7 }, { start: -1, stop: 0, step: -9 })
       .write(new Array(8 * 8).fill(-1));
     const expected = all.slice();
-    for (let row = 0; row < 50; row += 7) for (let at = 69; at > 0; at -= 9) expected[row * 70 + at] = -1;
+    for (let row = 0; row < 50; row += 7)
+      for (let at = 69; at > 0; at -= 9) expected[row * 70 + at] = -1;
     assert.deepEqual(await array.read(), expected);
-    const transposed = new Float32Array(3500).map((_, at) => expected[(at % 50) * 70 + Math.floor(at / 50)] ?? 0);
+    const transposed = new Float32Array(3500).map(
+      (_, at) => expected[(at % 50) * 70 + Math.floor(at / 50)] ?? 0,
+    );
     assert.deepEqual(await array.transpose().read(), transposed);
   });
 

@@ -1,4 +1,7 @@
-/** Timelines on a real GPU: streams of two processes in step, CPUs that release GPUs, and owners that die. */
+/**
+ * Timelines on a real GPU: two processes' streams in step, CPUs that release GPUs, and owners that
+ * die.
+ */
 import assert from "node:assert/strict";
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -30,7 +33,7 @@ describe("timelines on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     return message;
   }
 
-  it("keep the GPUs of two processes in step while both CPUs go on", async () => {
+  it("keep the GPUs of two processes in step while both CPUs continue", async () => {
     using mine = await hub.createTimeline("steps");
     using ring = await hub.create("ring", { dtype: "int32", shape: [2 * STEPS + 2] });
     await ring.clear();
@@ -62,7 +65,7 @@ describe("timelines on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     assert.equal(theirs.ended, true);
   });
 
-  it("release the streams that wait for an owner that is killed, by a store of the hub alone", async () => {
+  it("release the streams that wait for a killed owner, by a store of the hub alone", async () => {
     using mine = await hub.createTimeline("steps");
     using ring = await hub.create("ring", { dtype: "int32", shape: [2 * STEPS + 2] });
     await ring.publish();
@@ -81,7 +84,7 @@ describe("timelines on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     assert.deepEqual([theirs.value, theirs.ended], [BigInt(STEPS / 2), true]);
   });
 
-  it("let a CPU release a GPU, and a GPU a CPU", async () => {
+  it("let a CPU release a GPU, and a GPU release a CPU", async () => {
     using mine = await hub.createTimeline("cpu");
     using back = hub.device().createTimeline();
     using seen = await hub.openTimeline("cpu");
@@ -96,7 +99,7 @@ describe("timelines on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     await stream.synchronize(LATE);
   });
 
-  it("allow memory to be allocated, mapped and freed by others while a stream waits", async () => {
+  it("let other processes allocate, map and free memory while a stream waits", async () => {
     using timeline = hub.device().createTimeline();
     using stream = hub.device().createStream();
     stream.wait(timeline, 1);

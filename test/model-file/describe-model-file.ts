@@ -1,6 +1,6 @@
 /**
- * A safetensors file that Python wrote goes into a device's memory by one process, is read there by another and comes back as a file
- * by a third; Python compares it with its own, bit for bit. One suite for every device.
+ * One process loads a safetensors file of Python into a device's memory, another reads it, and a
+ * third saves it. Python compares the two files bit by bit. One suite for every device.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -16,7 +16,10 @@ const run = promisify(execFile);
 const command = fileURLToPath(new URL("../../src/cli/launch.cjs", import.meta.url));
 const actor = fileURLToPath(new URL("actors/bundle-digests.js", import.meta.url));
 
-/** Every dtype that safetensors' numpy side knows, sizes that are no multiples of anything, and one array of some MiB. */
+/**
+ * Every dtype that safetensors' numpy side knows, sizes without common factors, and one array of
+ * some MiB.
+ */
 const WRITE = `
 import hashlib
 rng = np.random.default_rng(7)
@@ -43,12 +46,22 @@ print(json.dumps(len(before)))
 `;
 
 export function describeModelFile(device: string, mechanism: string, skip: string | false): void {
-  describe(`a safetensors file by Python, through ${device}`, { skip: skip || skipWithoutPython }, () => {
+  describe(`a safetensors file by Python, through ${device}`, {
+    skip: skip || skipWithoutPython,
+  }, () => {
     it("is read by other processes bit for bit", async () => {
       const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-model-"));
-      const env = { ...process.env, CUDA_IPC_SOCKET: join(folder, "run", "hub.sock"), CUDA_IPC_DEVICE: device };
-      const cli = (...args: string[]) => run(process.execPath, [command, ...args], { env, timeout: 120_000 });
-      const [original, copy] = [join(folder, "model.safetensors"), join(folder, "copy.safetensors")];
+      const env = {
+        ...process.env,
+        CUDA_IPC_SOCKET: join(folder, "run", "hub.sock"),
+        CUDA_IPC_DEVICE: device,
+      };
+      const cli = (...args: string[]) =>
+        run(process.execPath, [command, ...args], { env, timeout: 120_000 });
+      const [original, copy] = [
+        join(folder, "model.safetensors"),
+        join(folder, "copy.safetensors"),
+      ];
       try {
         const expected = python(WRITE, original);
         await cli("put", "model", original);

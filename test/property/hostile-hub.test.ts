@@ -1,6 +1,7 @@
 /**
- * A client of a hub that answers in bad faith: each of its calls ends, with a right result or an error that has a code, and nothing
- * is left of it. `SEED=number` repeats a run, as far as the order in which sockets become readable allows.
+ * A client of a hub that replies in bad faith. Each call ends with a right result or an error with
+ * a code, and leaves nothing behind. `SEED=number` repeats a run, except for the order in which
+ * sockets become readable.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -8,7 +9,7 @@ import * as v from "valibot";
 import { CudaIpcError } from "../../src/base/errors.js";
 import { connect } from "../../src/client/connect.js";
 import type { Hub } from "../../src/client/hub.js";
-import { SharedArray } from "../../src/client/shared-array.js";
+import { SharedArray } from "../../src/client/objects/shared-array.js";
 import { resultSchemas } from "../../src/wire/messages.js";
 import { HostileHub } from "../support/hostile-hub.js";
 import { checkLeaks } from "../support/leak-check.js";
@@ -19,12 +20,12 @@ import { soon, until } from "../support/until.js";
 const CLIENTS = nightly ? 2000 : thorough ? 300 : 100;
 const CALLS = 12;
 const MALICE = [0, 0.05, 0.2, 0.6];
-/** Time for an answer that never comes; one that comes takes a small part of it. */
+/** Time for a reply that never comes. One that comes takes a small part of it. */
 const SILENCE = { timeoutMs: 60 };
 
 const array = { dtype: "int32", shape: [4] } as const;
 
-/** Every call of a client, with a look at what it gave. */
+/** Every call of a client, with a check of its result. */
 const calls: readonly ((hub: Hub) => Promise<void>)[] = [
   async (hub) => {
     const made = await hub.create("frame", { ...array, ...SILENCE });
@@ -47,7 +48,10 @@ const calls: readonly ((hub: Hub) => Promise<void>)[] = [
       assert.equal((await opened.read()).length, opened.elementCount);
     }
   },
-  async (hub) => assert.ok((await hub.open("frame", { ...SILENCE, access: "read-write" })) instanceof SharedArray),
+  async (hub) =>
+    assert.ok(
+      (await hub.open("frame", { ...SILENCE, access: "read-write" })) instanceof SharedArray,
+    ),
   async (hub) => assert.ok((await hub.openBundle("frame", { ...SILENCE, wait: false })).size <= 1),
   async (hub) => {
     using line = await hub.openTimeline("line", SILENCE);
@@ -75,7 +79,8 @@ describe("a client of a hostile hub", () => {
       try {
         await soon(`${what} ends`, call);
       } catch (error) {
-        if (!(error instanceof CudaIpcError)) throw new Error(`SEED=${seed}: ${what}: ${error}`, { cause: error });
+        if (!(error instanceof CudaIpcError))
+          throw new Error(`SEED=${seed}: ${what}: ${error}`, { cause: error });
         outcome = error.code;
       }
       outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
@@ -86,7 +91,13 @@ describe("a client of a hostile hub", () => {
       await until("the hub has seen it leave", () => hostile.clientCount === 0);
     }
     t.diagnostic(JSON.stringify([...outcomes].sort()));
-    for (const wanted of ["right", "TIMEOUT", "HUB_GONE", "INVALID_MESSAGE", "INVALID_DESCRIPTOR"]) {
+    for (const wanted of [
+      "right",
+      "TIMEOUT",
+      "HUB_GONE",
+      "INVALID_MESSAGE",
+      "INVALID_DESCRIPTOR",
+    ]) {
       assert.ok((outcomes.get(wanted) ?? 0) > CLIENTS / 100, `${wanted} came about`);
     }
   });
@@ -105,7 +116,7 @@ describe("a client of a hostile hub", () => {
   });
 });
 
-/** One client's life: some calls after each other, some at once. */
+/** One client's life: some calls one after another, some at once. */
 async function talk(
   socket: string,
   random: Random,
@@ -115,8 +126,14 @@ async function talk(
   const hub = await connect({ socket, start: false, device: "host", ...back, ...SILENCE });
   try {
     for (let count = 0; count < CALLS; count += 1) {
-      const chosen = Array.from({ length: random.pick([1, 1, 4]) }, () => random.below(calls.length));
-      await Promise.all(chosen.map((place) => judged(`call ${place}`, (calls[place] as (typeof calls)[number])(hub))));
+      const chosen = Array.from({ length: random.pick([1, 1, 4]) }, () =>
+        random.below(calls.length),
+      );
+      await Promise.all(
+        chosen.map((place) =>
+          judged(`call ${place}`, (calls[place] as (typeof calls)[number])(hub)),
+        ),
+      );
     }
   } finally {
     await judged("close", hub.close());

@@ -1,6 +1,6 @@
 /**
- * The hub's core under 20,000 random and spoiled messages of one session, with good sessions beside it. `npm run test:all`
- * sends 100,000, `NIGHTLY=1` a million. `SEED=number` repeats a run.
+ * The hub's core under 20,000 random and damaged messages of one session, beside good sessions.
+ * `npm run test:all` sends 100,000, `NIGHTLY=1` a million. `SEED=number` repeats a run.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -10,9 +10,12 @@ import { fdCountOf, requests } from "../support/messages.js";
 import { nightly, Random, seedOfRun, thorough } from "../support/random.js";
 
 const MESSAGES = nightly ? 1_000_000 : thorough ? 100_000 : 20_000;
-/** The full comparison costs as much as some fifty messages. */
+/** The full comparison costs as much as about fifty messages. */
 const COMPARED_EVERY = 500;
-/** How many of its messages a session spoils: one that spoils all gets nowhere, one that spoils few comes to hold things. */
+/**
+ * The share of its messages that a session damages. With all damaged it gets nowhere; with few it
+ * comes to hold things.
+ */
 const SPOILS = [0.01, 0.05, 0.3, 1];
 
 describe("a hostile session of the hub's core", () => {
@@ -37,7 +40,8 @@ describe("a hostile session of the hub's core", () => {
         left -= 1;
         const sample = random.pick(requests);
         bytes = mutations.next(spoil, sample);
-        if (random.chance(0.002)) world.damagedPacket(bytes, random.pick(["MESSAGE_TOO_LARGE", "TOO_MANY_FDS"]));
+        if (random.chance(0.002))
+          world.damagedPacket(bytes, random.pick(["MESSAGE_TOO_LARGE", "TOO_MANY_FDS"]));
         else world.packet(bytes, attach(world, random, sample));
         if (count % COMPARED_EVERY === 0) world.compare();
       }
@@ -49,11 +53,14 @@ describe("a hostile session of the hub's core", () => {
     }
     const { answered, refused, ended } = world.counts;
     t.diagnostic(`answered ${answered}, refused ${refused}, ended their session ${ended}`);
-    assert.ok(Math.min(answered, refused, ended) > MESSAGES / 20, "messages of each kind were sent");
+    assert.ok(
+      Math.min(answered, refused, ended) > MESSAGES / 20,
+      "messages of each kind were sent",
+    );
   });
 });
 
-/** The descriptors that a sample asks for, or others. */
+/** The descriptors that a sample needs, or others. */
 function attach(world: HostileWorld, random: Random, sample: (typeof requests)[number]): number[] {
   const right = fdCountOf(sample);
   const count = random.chance(0.95) ? right : random.pick([0, 1, 2, 3, 253]);

@@ -1,7 +1,8 @@
 /**
- * The hub's core under thousands of clients that come, share, fail and die, and under its own crashes and restarts: after each
- * of 100,000 events it has done exactly what the model says. `npm run test:all` does a million events, `NIGHTLY=1` ten
- * million, `SIMULATION_STEPS` as many as it says. `SIMULATION_SEED=7` repeats one run.
+ * The hub's core under thousands of clients that come, share, fail and die, and under its own
+ * crashes and restarts. After each of 100,000 events it must agree with the model. `npm run
+ * test:all` runs a million events, `NIGHTLY=1` ten million, `SIMULATION_STEPS` that many.
+ * `SIMULATION_SEED=7` repeats a run.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,14 +1,20 @@
 /**
- * A journal that is damaged at random, and one that is written anew while its hub goes on. `SEED=7` repeats one run,
- * `npm run test:all` makes it three to five times as long, `NIGHTLY=1` thirty times and more.
+ * A journal that is damaged at random, and one that is rewritten while its hub goes on. `SEED=7`
+ * repeats a run. `npm run test:all` makes it three to five times as long, `NIGHTLY=1` thirty times
+ * and more.
  */
 import assert from "node:assert/strict";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { type HubRecord, type HubState, recordsOf, replay } from "../../src/hub/hub-records.js";
-import { Journal } from "../../src/hub/journal.js";
-import { JournalLines } from "../../src/hub/journal-lines.js";
-import { JournalRewrite } from "../../src/hub/journal-rewrite.js";
+import {
+  type HubRecord,
+  type HubState,
+  recordsOf,
+  replay,
+} from "../../src/hub/restart/hub-records.js";
+import { Journal } from "../../src/hub/restart/journal.js";
+import { JournalLines } from "../../src/hub/restart/journal-lines.js";
+import { JournalRewrite } from "../../src/hub/restart/journal-rewrite.js";
 import { CoreRig, peerOf } from "../support/core-rig.js";
 import { hostArray } from "../support/messages.js";
 import { nightly, Random, seedOfRun, thorough } from "../support/random.js";
@@ -23,7 +29,7 @@ interface Client {
   readonly leases: number[];
 }
 
-/** Clients of a hub's core that share, open, let go and die at random. */
+/** Clients of a hub's core that share, open, release and die at random. */
 class Clients {
   readonly rig = new CoreRig();
   readonly #random: Random;
@@ -58,7 +64,12 @@ class Clients {
 
   #create(client: Client, name: string): void {
     const lifetime = this.#random.chance(0.3) ? "pinned" : "held";
-    const fields = { name, lifetime, sharing: { with: "private", access: "read" }, descriptor: hostArray } as const;
+    const fields = {
+      name,
+      lifetime,
+      sharing: { with: "private", access: "read" },
+      descriptor: hostArray,
+    } as const;
     const { reply } = this.rig.ask(client.id, "create", fields, [this.rig.fd()]);
     if (!reply.ok) return;
     const { object, lease } = reply.result as { object: number; lease: number };
@@ -89,7 +100,9 @@ const damages: readonly ((bytes: Buffer, random: Random) => Buffer)[] = [
     return bytes;
   },
   function otherDigit(bytes, random) {
-    const digits = [...bytes.keys()].filter((at) => bytes.readUInt8(at) >= 0x30 && bytes.readUInt8(at) <= 0x39);
+    const digits = [...bytes.keys()].filter(
+      (at) => bytes.readUInt8(at) >= 0x30 && bytes.readUInt8(at) <= 0x39,
+    );
     bytes.writeUInt8(0x30 + random.below(10), random.pick(digits));
     return bytes;
   },
@@ -131,10 +144,14 @@ function range(bytes: Buffer, random: Random): [from: number, to: number] {
   return [from, Math.min(bytes.byteLength, from + 1 + random.below(300))];
 }
 
-/** Everything in the state was said by a true record, and nothing that ended while its beginning is there as a copy. */
+/**
+ * Everything in the state comes from a true record. Nothing that ended is there while its beginning
+ * has a copy.
+ */
 function assertTrue(state: HubState, truth: readonly HubRecord[], what: string): void {
   const said = new Set(truth.map((record) => JSON.stringify(record)));
-  const says = (record: HubRecord) => assert.ok(said.has(JSON.stringify(record)), `${what}: ${JSON.stringify(record)}`);
+  const says = (record: HubRecord) =>
+    assert.ok(said.has(JSON.stringify(record)), `${what}: ${JSON.stringify(record)}`);
   const names = new Set<string>();
   for (const session of state.sessions.values()) says(session);
   for (const { record, published, named } of state.objects.values()) {
@@ -142,12 +159,17 @@ function assertTrue(state: HubState, truth: readonly HubRecord[], what: string):
     if (published) says({ t: "published", object: record.id });
     if (named) assert.ok(!names.has(record.name), `${what}: two objects are named ${record.name}`);
     if (named) names.add(record.name);
-    const isTaken = truth.some((it) => it.t === "object" && it.id > record.id && it.name === record.name);
+    const isTaken = truth.some(
+      (it) => it.t === "object" && it.id > record.id && it.name === record.name,
+    );
     if (!named && !isTaken) says({ t: "unnamed", object: record.id });
   }
   for (const lease of state.leases.values()) {
     says(lease);
-    assert.ok(state.objects.has(lease.object) && state.sessions.has(lease.session), `${what}: a lease of nothing`);
+    assert.ok(
+      state.objects.has(lease.object) && state.sessions.has(lease.session),
+      `${what}: a lease of nothing`,
+    );
   }
 }
 

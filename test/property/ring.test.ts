@@ -1,4 +1,4 @@
-/** A ring against plain lists, whatever is done to it and in whatever order. */
+/** A ring compared with plain lists, under any operations in any order. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -8,41 +8,65 @@ import type { RingCommand } from "../support/ring/ring-commands.js";
 import { RingModel } from "../support/ring/ring-model.js";
 import { RingRig } from "../support/ring/ring-rig.js";
 
-const PLACES = 3;
-const place = fc.nat(PLACES - 1);
+const SEATS = 3;
+const seat = fc.nat(SEATS - 1);
 const from = fc.constantFrom("latest", "oldest", "next" as const);
 const huge = fc.constantFrom(2n ** 40n + 2n ** 53n, 2n ** 63n - 1n, 2n ** 62n);
 
 const nonsense = fc.oneof(
-  fc.record({ word: fc.constant("released"), value: fc.oneof(huge, fc.constantFrom(-1n, -(2n ** 63n))) }),
+  fc.record({
+    word: fc.constant("released"),
+    value: fc.oneof(huge, fc.constantFrom(-1n, -(2n ** 63n))),
+  }),
   fc.record({ word: fc.constantFrom("gpuReleased", "claims"), value: huge }),
   fc.record({ word: fc.constant("state"), value: fc.constantFrom(3n, 255n, 2n ** 32n - 1n) }),
 );
 
-/** Alike but for the readers' modes, since one run is of readers that are all waited for. */
-function commands(mayBeOvertaken: fc.Arbitrary<boolean>): fc.Arbitrary<RingCommand[]> {
+/** Alike except for the readers' modes, because in one run all readers are waited for. */
+function commands(lossy: fc.Arbitrary<boolean>): fc.Arbitrary<RingCommand[]> {
   const simple = <T extends string>(...names: T[]) => fc.record({ do: fc.constantFrom(...names) });
-  const placed = <T extends string>(...names: T[]) => fc.record({ do: fc.constantFrom(...names), place });
-  const attach = fc.record({ do: fc.constant("attach"), place, from, mayBeOvertaken });
-  const release = fc.record({ do: fc.constant("release"), place, which: fc.nat(7), byStream: fc.boolean() });
-  const hoard = [...Array(9).fill(simple("put")), ...Array(12).fill(placed("take")), attach, release];
+  const seated = <T extends string>(...names: T[]) =>
+    fc.record({ do: fc.constantFrom(...names), seat });
+  const attach = fc.record({ do: fc.constant("attach"), seat, from, lossy });
+  const release = fc.record({
+    do: fc.constant("release"),
+    seat,
+    which: fc.nat(7),
+    byStream: fc.boolean(),
+  });
+  const hoard = [
+    ...Array(9).fill(simple("put")),
+    ...Array(12).fill(seated("take")),
+    attach,
+    release,
+  ];
   const arbitraries = [
     ...Array(6).fill(simple("put")),
-    ...Array(4).fill(placed("take")),
+    ...Array(4).fill(seated("take")),
     ...Array(3).fill(release),
     ...Array(2).fill(attach),
     simple("passOver", "drop", "sleepWriter", "wakeWriter"),
-    placed("sleep", "wake", "finishStream"),
-    fc.oneof({ weight: 3, arbitrary: placed("finishStream") }, { weight: 1, arbitrary: placed("detach", "die") }),
+    seated("sleep", "wake", "finishStream"),
     fc.oneof(
-      { weight: 1, arbitrary: fc.record({ do: fc.constant("dieTaking"), place, at: fc.nat(12) }) },
-      { weight: 2, arbitrary: fc.record({ do: fc.constant("writerDies"), at: fc.nat(30), unfinished: fc.nat(3) }) },
+      { weight: 3, arbitrary: seated("finishStream") },
+      { weight: 1, arbitrary: seated("detach", "die") },
+    ),
+    fc.oneof(
+      { weight: 1, arbitrary: fc.record({ do: fc.constant("dieTaking"), seat, at: fc.nat(12) }) },
+      {
+        weight: 2,
+        arbitrary: fc.record({
+          do: fc.constant("writerDies"),
+          at: fc.nat(30),
+          unfinished: fc.nat(3),
+        }),
+      },
       {
         weight: 1,
         arbitrary: nonsense.chain((what) =>
           fc.record({
             do: fc.constant("nonsense"),
-            place,
+            seat,
             word: fc.constant(what.word),
             value: fc.constant(what.value),
           }),
@@ -51,14 +75,24 @@ function commands(mayBeOvertaken: fc.Arbitrary<boolean>): fc.Arbitrary<RingComma
     ),
   ];
   const list = (arbitraries: readonly fc.Arbitrary<unknown>[]) =>
-    fc.array(fc.oneof(...(arbitraries as fc.Arbitrary<RingCommand>[])), { maxLength: 120, size: "max" });
-  // WHY the second: readers that hold on to what they take.
-  return fc.oneof({ weight: 5, arbitrary: list(arbitraries) }, { weight: 1, arbitrary: list(hoard) });
+    fc.array(fc.oneof(...(arbitraries as fc.Arbitrary<RingCommand>[])), {
+      maxLength: 120,
+      size: "max",
+    });
+  // WHY the second: readers that keep what they take.
+  return fc.oneof(
+    { weight: 5, arbitrary: list(arbitraries) },
+    { weight: 1, arbitrary: list(hoard) },
+  );
 }
 
-function run(facts: Partial<ChannelFacts>, list: readonly RingCommand[], seen: Map<string, number>): void {
-  const rig = new RingRig({ readersMax: PLACES, ...facts });
-  // Where counters of sleeps and writers begin again.
+function run(
+  facts: Partial<ChannelFacts>,
+  list: readonly RingCommand[],
+  seen: Map<string, number>,
+): void {
+  const rig = new RingRig({ readersMax: SEATS, ...facts });
+  // The counters of sleeps and writers wrap around here.
   new Uint32Array(rig.memory.control)[control.asleep / 4] = 2 ** 32 - 3;
   rig.control.setEpoch(2 ** 32 - 2);
   rig.writer = rig.newWriter();

@@ -12,9 +12,9 @@ const documents: readonly SharedMemoryDocument[] = [
   { ...sharedArray, descriptor: gpuArray, access: "read" },
 ];
 
-/** A document that is exactly what was given, or the one error. */
+/** The document is accepted unchanged, or there is the one error. */
 function assertJudged(given: unknown): void {
-  // WHY through JSON: as it travels; a list with a name beside its elements is none there.
+  // WHY through JSON: that is how it travels. A list with named properties loses them there.
   const value: unknown = JSON.parse(JSON.stringify(given));
   try {
     assert.deepEqual(parseSharedDocument("a document", value), value);

@@ -2,14 +2,20 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { CudaIpcError } from "../../src/base/errors.js";
-import { decodeReply, decodeRequest, decodeResult, encodeMessage, idOf } from "../../src/wire/codec.js";
+import {
+  decodeReply,
+  decodeRequest,
+  decodeResult,
+  encodeMessage,
+  idOf,
+} from "../../src/wire/codec.js";
 import type { Request } from "../../src/wire/messages.js";
 import { requests } from "../support/messages.js";
 import { spoiled } from "../support/spoiled.js";
 
 const ALLOWED = new Set(["INVALID_MESSAGE", "PROTOCOL_MISMATCH"]);
 
-/** Whatever the bytes are: a message, or one of the two errors. */
+/** Any bytes give a message or one of the two errors. */
 function assertJudged(decode: () => unknown): void {
   try {
     decode();
@@ -49,7 +55,10 @@ describe("the wire, whatever comes off it", () => {
         const bytes = Buffer.from(JSON.stringify(message));
         assertJudged(() => {
           const decoded = decodeRequest(bytes);
-          assert.deepEqual(JSON.parse(JSON.stringify(decoded)), JSON.parse(JSON.stringify(message)));
+          assert.deepEqual(
+            JSON.parse(JSON.stringify(decoded)),
+            JSON.parse(JSON.stringify(message)),
+          );
         });
       }),
       { numRuns: 2000 },
@@ -77,12 +86,18 @@ describe("the wire, whatever comes off it", () => {
     fc.assert(
       fc.property(id, text, text, (number, one, other) => {
         const messages: Request[] = [
-          { v: 1, id: number, op: "hello", client: { version: one.slice(0, 128), program: other.slice(0, 128) } },
+          {
+            v: 1,
+            id: number,
+            op: "hello",
+            client: { version: one.slice(0, 128), program: other.slice(0, 128) },
+          },
           { v: 1, id: number, op: "inspect", name: one },
           { v: 1, id: number, op: "list", after: other },
         ];
         for (const message of messages) {
-          // WHY through JSON: half of a surrogate pair has no UTF-8 and becomes a replacement character.
+          // WHY through JSON: half of a surrogate pair has no UTF-8 and becomes a replacement
+          // character.
           const wanted = JSON.parse(new TextDecoder().decode(encodeMessage(message))) as Request;
           assert.deepEqual(decodeRequest(encodeMessage(message)), wanted);
           assert.equal(idOf(encodeMessage(message)), number);

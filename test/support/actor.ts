@@ -1,4 +1,7 @@
-/** A process that plays one part in a test: says what it did in lines of JSON, and goes on when it is told to. */
+/**
+ * A process with one role in a test. It says what it did in lines of JSON, and waits for lines that
+ * tell it to go on.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface, type Interface } from "node:readline";
@@ -21,7 +24,11 @@ export interface ActorOptions {
 }
 
 export class Actor {
-  readonly #child: ChildProcess & { readonly stdin: Writable; readonly stdout: Readable; readonly stderr: Readable };
+  readonly #child: ChildProcess & {
+    readonly stdin: Writable;
+    readonly stdout: Readable;
+    readonly stderr: Readable;
+  };
   readonly #lines: AsyncIterator<string>;
   readonly #interface: Interface;
   readonly #exited: Promise<number | string>;
@@ -29,8 +36,16 @@ export class Actor {
 
   /** @param file the compiled program, as a URL */
   constructor(file: URL, options: ActorOptions = {}) {
-    const limit = options.fdsMax === undefined ? [] : ["prlimit", `--nofile=${options.fdsMax}:${options.fdsMax}`];
-    const program = [process.execPath, ...(options.execArgv ?? []), fileURLToPath(file), ...(options.args ?? [])];
+    const limit =
+      options.fdsMax === undefined
+        ? []
+        : ["prlimit", `--nofile=${options.fdsMax}:${options.fdsMax}`];
+    const program = [
+      process.execPath,
+      ...(options.execArgv ?? []),
+      fileURLToPath(file),
+      ...(options.args ?? []),
+    ];
     const [command = process.execPath, ...args] = [...limit, ...(options.within ?? []), ...program];
     const env = { ...process.env, ...options.env };
     delete env.NODE_TEST_CONTEXT;
@@ -50,7 +65,9 @@ export class Actor {
     });
     this.#interface = createInterface({ input: this.#child.stdout });
     this.#lines = this.#interface[Symbol.asyncIterator]();
-    this.#exited = once(this.#child, "close").then(([code, signal]) => (signal ?? code) as number | string);
+    this.#exited = once(this.#child, "close").then(
+      ([code, signal]) => (signal ?? code) as number | string,
+    );
   }
 
   get pid(): number {
@@ -65,11 +82,15 @@ export class Actor {
   /** The next thing that it says. */
   async says(): Promise<unknown> {
     const { value, done } = await soon("the actor says something", this.#lines.next());
-    if (done) throw new Error(`The actor ended (${await this.#exited}) without a word: ${this.#complaint}`);
+    if (done)
+      throw new Error(`The actor ended (${await this.#exited}) without a word: ${this.#complaint}`);
     return JSON.parse(value);
   }
 
-  /** Lets it go on from where it waits. @param line what it is told, for actors that do one of several things */
+  /**
+   * Lets it go on from where it waits. @param line what it is told, for actors that do one of
+   * several things
+   */
   goOn(line = ""): void {
     this.#child.stdin.write(`${line}\n`);
   }

@@ -1,4 +1,7 @@
-/** One user attacks a hub in one of several ways (test/process/hub/actors/attacker.ts) while others use it. Needs root, to be several users. */
+/**
+ * One user attacks a hub (test/process/hub/actors/attacker.ts) while others use it. Needs root, for
+ * several users.
+ */
 import { Actor } from "./actor.js";
 
 export const attackUsers = {
@@ -32,7 +35,12 @@ export const attackKinds = [
 export type AttackKind = (typeof attackKinds)[number] | "computing";
 
 /** @param own a name that no other attacker has. Says "here" once the attack goes on */
-export function startAttacker(socket: string, kind: AttackKind, own: string, hubUid: number): Actor {
+export function startAttacker(
+  socket: string,
+  kind: AttackKind,
+  own: string,
+  hubUid: number,
+): Actor {
   return new Actor(new URL("../process/hub/actors/attacker.js", import.meta.url), {
     args: [socket, kind, own],
     user: kind.startsWith("unserved") ? attackUsers.unserved : attackUsers.attacker,

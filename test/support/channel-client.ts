@@ -1,23 +1,31 @@
-/** A client that makes and opens channels as far as the hub is concerned: all their descriptors, and nothing that flows through them. */
+/**
+ * A client that makes and opens channels as the hub sees them: with all descriptors, but without
+ * messages.
+ */
 import assert from "node:assert/strict";
 import { readSync } from "node:fs";
 import { Deadline } from "../../src/base/deadline.js";
+import { duplicates } from "../../src/client/connection/held-leases.js";
+import { HubLink, type Reconnected } from "../../src/client/connection/hub-link.js";
+import { type HubPlace, tryConnect } from "../../src/client/connection/reach-hub.js";
 import { Devices } from "../../src/client/devices.js";
-import { duplicates } from "../../src/client/held-leases.js";
-import { closeFds } from "../../src/client/hub-connection.js";
-import { HubLink, type Reconnected } from "../../src/client/hub-link.js";
-import { HubObjects } from "../../src/client/hub-objects.js";
 import type { CreateOptions } from "../../src/client/hub-options.js";
-import type { OpenedChannel } from "../../src/client/opened-channel.js";
-import { type HubPlace, tryConnect } from "../../src/client/reach-hub.js";
-import type { SharedHandle } from "../../src/client/shared-object.js";
+import { HubObjects } from "../../src/client/objects/hub-objects.js";
+import type { OpenedChannel } from "../../src/client/objects/opened-channel.js";
+import type { SharedHandle } from "../../src/client/objects/shared-object.js";
 import { createBell } from "../../src/os/bell.js";
 import { readFilePart, writeFilePart } from "../../src/os/file-calls.js";
+import { closeFds } from "../../src/os/foreign-fd.js";
 import { createMemoryFile } from "../../src/os/memory-file.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
 import { ownUid } from "../../src/os/runtime-folder.js";
 import { controlByteLength, memorySlots, PAGE_BYTES } from "../../src/ring/channel-layout.js";
-import { type ChannelContent, type ChannelRole, channelFdsAt, readerFdsAt } from "../../src/wire/channel-content.js";
+import {
+  type ChannelContent,
+  type ChannelRole,
+  channelFdsAt,
+  readerFdsAt,
+} from "../../src/wire/channel-content.js";
 import type { ObjectSummary, ResultOf } from "../../src/wire/messages.js";
 import { channelOf } from "./messages.js";
 import { soon } from "./until.js";
@@ -92,11 +100,17 @@ export class ChannelClient {
     const place: HubPlace = { socketPath, program: "channels", trusted, start, hubIdleMs: 60_000 };
     const connection = await tryConnect(place, { deadline: new Deadline("connect", {}, 30_000) });
     assert.ok(connection !== undefined, "a hub listens");
-    return new ChannelClient(new HubLink(connection, place, { reconnect: true, reconnectTimeoutMs: 30_000 }));
+    return new ChannelClient(
+      new HubLink(connection, place, { reconnect: true, reconnectTimeoutMs: 30_000 }),
+    );
   }
 
   /** A channel that is published, as its writer. */
-  async create(name: string, changes: Partial<ChannelContent> = {}, options: CreateOptions = {}): Promise<HeldChannel> {
+  async create(
+    name: string,
+    changes: Partial<ChannelContent> = {},
+    options: CreateOptions = {},
+  ): Promise<HeldChannel> {
     const descriptor = channelOf(changes);
     const { content } = descriptor;
     const fds = channelFiles(content);
@@ -104,7 +118,13 @@ export class ChannelClient {
       const kept = duplicates(fds);
       const memory = { bring: () => duplicates(kept), close: () => closeFds(kept) };
       const facts = await this.objects.register(name, descriptor, memory, options);
-      const channel = new HeldChannel({ role: "writer", place: undefined, lease: facts.lease, content, fds });
+      const channel = new HeldChannel({
+        role: "writer",
+        place: undefined,
+        lease: facts.lease,
+        content,
+        fds,
+      });
       const handle = this.objects.track(facts, () => channel.close());
       channel.heldBy(handle);
       await handle.publish({});
@@ -143,9 +163,17 @@ export class ChannelClient {
 
 /** Of one channel, in order; the caller's. */
 export function channelFiles(content: ChannelContent): OwnedFd[] {
-  const places = Array.from({ length: content.readersMax }, () => [createMemoryFile("page", PAGE_BYTES), createBell()]);
+  const places = Array.from({ length: content.readersMax }, () => [
+    createMemoryFile("page", PAGE_BYTES),
+    createBell(),
+  ]);
   const data = createMemoryFile("slots", memorySlots(content) * content.slotStride);
-  return [data, createMemoryFile("control", controlByteLength(content)), createBell(), ...places.flat()];
+  return [
+    data,
+    createMemoryFile("control", controlByteLength(content)),
+    createBell(),
+    ...places.flat(),
+  ];
 }
 
 /** Whether a bell has rung since this was asked last. */

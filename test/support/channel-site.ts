@@ -1,7 +1,10 @@
-/** A channel without a hub, in one process: the test does what the hub does with places and ends. */
+/**
+ * A channel without a hub, in one process. The test does what the hub does for seats and deaths.
+ */
 
 import type { DType } from "../../src/array/dtype.js";
 import { arrayByteLength } from "../../src/array/layout.js";
+import type { ReaderOptions } from "../../src/channel/channel-options.js";
 import {
   type ChannelShape,
   createParts,
@@ -11,14 +14,13 @@ import {
 } from "../../src/channel/channel-parts.js";
 import { ChannelReader } from "../../src/channel/channel-reader.js";
 import { ChannelWriter } from "../../src/channel/channel-writer.js";
-import type { ReaderOptions } from "../../src/channel/reader-options.js";
 import type { DriverOpener } from "../../src/driver/open-driver.js";
 import { Device } from "../../src/gpu/device.js";
-import { DeviceBuffer } from "../../src/gpu/device-buffer.js";
+import { DeviceBuffer } from "../../src/gpu/memory/device-buffer.js";
 import { ringBell } from "../../src/os/bell.js";
 import { readFilePart, writeFilePart } from "../../src/os/file-calls.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
-import { beginPlace, endPlace, endWriter, type WordsFile } from "../../src/ring/channel-end.js";
+import { beginSeat, endSeat, endWriter, type WordsFile } from "../../src/ring/channel-end.js";
 import { memorySlots } from "../../src/ring/channel-layout.js";
 
 export interface SiteOptions extends Partial<ChannelShape> {
@@ -56,9 +58,13 @@ export class ChannelSite {
       ...given,
     };
     this.device = Device.open(device, openDriver);
-    const buffer = DeviceBuffer.allocate(this.device, memorySlots(this.shape) * this.shape.slotStride, {
-      label: "site",
-    });
+    const buffer = DeviceBuffer.allocate(
+      this.device,
+      memorySlots(this.shape) * this.shape.slotStride,
+      {
+        label: "site",
+      },
+    );
     this.#parts = createParts("site", buffer, this.shape, firstPosition);
     this.#memory = buffer.exportFd();
     this.#fds = exportParts(this.#parts);
@@ -81,7 +87,7 @@ export class ChannelSite {
     this.#leases += 1;
     const [control, roomBell] = this.#fds as [OwnedFd, OwnedFd];
     const [page, bell] = [this.#fds[2 + 2 * place] as OwnedFd, this.#fds[3 + 2 * place] as OwnedFd];
-    beginPlace(wordsFile(page), this.#leases);
+    beginSeat(wordsFile(page), this.#leases);
     const buffer = DeviceBuffer.import(device, this.#memory, {
       label: "site",
       byteLength: memorySlots(this.shape) * this.shape.slotStride,
@@ -89,9 +95,13 @@ export class ChannelSite {
       access: "read",
     });
     const fds = [this.#memory, control, roomBell, page, bell];
-    const parts = openReaderParts("site", buffer, this.shape, { fds, place, lease: this.#leases });
+    const parts = openReaderParts("site", buffer, this.shape, {
+      fds,
+      seat: place,
+      lease: this.#leases,
+    });
     const leave = () => {
-      endPlace(wordsFile(page));
+      endSeat(wordsFile(page));
       ringBell(roomBell);
       this.#taken.delete(place);
     };
@@ -106,8 +116,12 @@ export class ChannelSite {
 
   /** What the hub does when the writer's process has ended. */
   endWriter(): void {
-    endWriter(wordsFile(this.#fds[0] as OwnedFd), this.shape.whenWriterGone === "wait" ? "awaited" : "gone");
-    for (let place = 0; place < this.shape.readersMax; place += 1) ringBell(this.#fds[3 + 2 * place] as OwnedFd);
+    endWriter(
+      wordsFile(this.#fds[0] as OwnedFd),
+      this.shape.whenWriterGone === "wait" ? "awaited" : "gone",
+    );
+    for (let place = 0; place < this.shape.readersMax; place += 1)
+      ringBell(this.#fds[3 + 2 * place] as OwnedFd);
   }
 
   close(): void {

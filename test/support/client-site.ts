@@ -1,6 +1,6 @@
 /**
- * Where the calls of a client fail: a hub of its own as another process, a client in whose calls nothing fails, and what both hold,
- * before and after each round.
+ * A setup in which a client's system calls fail: a hub in another process, a client without
+ * failures, and checks of what both hold before and after each round.
  */
 import assert from "node:assert/strict";
 import { inspect } from "node:util";
@@ -46,8 +46,14 @@ export class ClientSite {
     return joined;
   }
 
-  /** One round with a client of its own, which goes on after the failure and leaves in an orderly way. */
-  async run(operation: (hub: Hub, round: Round, other: Hub) => Promise<void>, round: Round): Promise<void> {
+  /**
+   * One round with a client of its own, which goes on after the failure and leaves in an orderly
+   * way.
+   */
+  async run(
+    operation: (hub: Hub, round: Round, other: Hub) => Promise<void>,
+    round: Round,
+  ): Promise<void> {
     const { other } = await this.#ready();
     const hub = await this.join();
     try {
@@ -71,11 +77,15 @@ export class ClientSite {
     this.#ended = undefined;
     this.#broken = undefined;
     assert.equal(broken, undefined, `after ${what}: ${inspect(broken)}`);
-    const mayEnd = failure !== undefined && TRANSPORT.has(failure.call.name) && !HARMLESS.has(failure.errno);
+    const mayEnd =
+      failure !== undefined && TRANSPORT.has(failure.call.name) && !HARMLESS.has(failure.errno);
     assert.ok(ended === undefined || mayEnd, `${what} ended the connection: ${inspect(ended)}`);
-    await assertHeld(place.held).catch((error: Error) => assert.fail(`after ${what}: ${error.message}`));
+    await assertHeld(place.held).catch((error: Error) =>
+      assert.fail(`after ${what}: ${error.message}`),
+    );
     const lasting = await this.#whatLasts(place, what, mayEnd);
-    // WHY another hub: a client that was cut off without a word keeps what it held until its process ends, which is this one.
+    // WHY another hub: a client that was cut off without a word keeps what it held until its
+    // process ends, which is this one.
     if (lasting) await this.close();
   }
 
@@ -90,20 +100,32 @@ export class ClientSite {
     }
   }
 
-  /** WHY before it leaves: with it goes all that it holds, and what was left behind would not be seen. */
+  /**
+   * WHY before it leaves: with it goes all that it holds, and what was left behind would not be
+   * seen.
+   */
   async #goOn(hub: Hub, other: Hub): Promise<void> {
     await hub.status();
-    await until("all that the client held is given back", async () => (await other.status()).leases === 0);
+    await until(
+      "all that the client held is given back",
+      async () => (await other.status()).leases === 0,
+    );
     await useIt(hub, other);
   }
 
-  /** Waits until the hub is as before. @returns whether leases stay, which only a lost connection may bring about */
+  /**
+   * Waits until the hub is as before. @returns whether leases stay, which only a lost connection
+   * may bring about
+   */
   async #whatLasts({ hub, other, hubFds }: Place, what: string, mayEnd: boolean): Promise<boolean> {
     let lasting = false;
     await until(`after ${what} the hub holds nothing`, async () => {
       const { objects, leases, clients, waitingOpens } = await other.status();
       lasting = mayEnd && leases > 0;
-      return lasting || (objects + leases + waitingOpens === 0 && clients === 1 && hub.fdCount() === hubFds);
+      return (
+        lasting ||
+        (objects + leases + waitingOpens === 0 && clients === 1 && hub.fdCount() === hubFds)
+      );
     });
     return lasting;
   }

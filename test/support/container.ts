@@ -1,6 +1,6 @@
 /**
- * A stand-in for a container: PID, mount, IPC, network and user namespaces of its own, a /dev/shm and a folder for temporary files of its
- * own, and of the machine's files for temporary use only the folder that is shared. Needs `unshare` and nothing else.
+ * A stand-in for a container. It has its own PID, mount, IPC, network and user namespaces, its own
+ * /dev/shm and temporary folder, and shares one folder with the machine. Needs only `unshare`.
  */
 import { spawnSync } from "node:child_process";
 import { tmpdir } from "node:os";
@@ -22,7 +22,10 @@ const UNSHARE = [
 /** The project itself, which may lie among the files for temporary use. */
 const PROJECT = fileURLToPath(new URL("../../..", import.meta.url));
 
-/** $0 is the folder that is shared, $1 how it is mounted, $2 what to do first, and the rest is the command. */
+/**
+ * $0 is the folder that is shared, $1 how it is mounted, $2 what to do first, and the rest is the
+ * command.
+ */
 const SETUP = `set -e
 mount -t tmpfs tmpfs /mnt
 mkdir /mnt/shared /mnt/project
@@ -49,7 +52,9 @@ export interface ContainerOptions {
   readonly restrict?: string;
 }
 
-/** The command before a command that runs it in a container of its own, which shares this folder. */
+/**
+ * The command before a command that runs it in a container of its own, which shares this folder.
+ */
 export function inContainer(
   folder: string,
   { readOnly = false, foreignProc = false, restrict = ":" }: ContainerOptions = {},
@@ -62,5 +67,8 @@ export function inContainer(
 export const skipWithoutContainers: string | false = (() => {
   using folder = new TestFolder();
   const [command = "", ...args] = [...inContainer(folder.path), "true"];
-  return spawnSync(command, args).status !== 0 && "namespaces cannot be made here (unshare --user --pid --mount)";
+  return (
+    spawnSync(command, args).status !== 0 &&
+    "namespaces cannot be made here (unshare --user --pid --mount)"
+  );
 })();

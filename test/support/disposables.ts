@@ -1,4 +1,4 @@
-/** What a test acquires, given back at its end, newest first. */
+/** The resources of a test, released at its end, newest first. */
 export class Disposables {
   readonly #all: { [Symbol.dispose](): void }[] = [];
 

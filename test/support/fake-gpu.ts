@@ -1,6 +1,6 @@
 /**
- * A driver that says that it is CUDA and does its work as the host driver does, later: what the layers above do for a GPU
- * (staging memory, streams, waits) runs without one.
+ * A driver that claims to be CUDA and does its work later, as the host driver does it. The layers
+ * above then use staging memory, streams and waits without a GPU.
  */
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../src/driver/host/host-driver.js";
@@ -11,11 +11,18 @@ export interface FakeGpuOptions {
   readonly uuid?: string;
   /** Whether it reaches the memory of other GPUs. */
   readonly reachesPeers?: boolean;
-  /** What does the work, closed by the caller; two GPUs of one process that copy to each other have one in common. */
+  /**
+   * What does the work, closed by the caller; two GPUs of one process that copy to each other have
+   * one in common.
+   */
   readonly host?: GpuDriver;
 }
 
-export function createFakeGpu({ uuid = FAKE_UUID, reachesPeers = true, host }: FakeGpuOptions = {}): GpuDriver {
+export function createFakeGpu({
+  uuid = FAKE_UUID,
+  reachesPeers = true,
+  host,
+}: FakeGpuOptions = {}): GpuDriver {
   const facts = { id: "cuda:0", reference: { kind: "cuda", uuid }, alignmentBytes: 256 } as const;
   return new Proxy(host ?? createHostDriver(), {
     get(target, name) {
@@ -25,9 +32,12 @@ export function createFakeGpu({ uuid = FAKE_UUID, reachesPeers = true, host }: F
       if (name === "close" && host !== undefined) return () => {};
       if (name === "canAccessPeer") return () => reachesPeers;
       if (name === "cpuAddress") return () => undefined;
-      if (name === "describeDevice") return (ordinal: number) => ({ ...target.describeDevice(ordinal), ...facts });
+      if (name === "describeDevice")
+        return (ordinal: number) => ({ ...target.describeDevice(ordinal), ...facts });
       const member: unknown = Reflect.get(target, name, target);
-      return typeof member === "function" ? (...values: unknown[]) => Reflect.apply(member, target, values) : member;
+      return typeof member === "function"
+        ? (...values: unknown[]) => Reflect.apply(member, target, values)
+        : member;
     },
   });
 }

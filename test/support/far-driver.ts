@@ -1,6 +1,6 @@
 /**
- * A driver that is neither the host's nor CUDA's: its memory is not visible to the CPU, and all else
- * is as on the host. What runs on it above the seam asks the driver what it can do, not what it is.
+ * A driver that is neither host nor CUDA: the CPU cannot see its memory, and all else is as on the
+ * host. Code above the seam must ask what a driver can do, not what it is.
  */
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../src/driver/host/host-driver.js";

@@ -1,13 +1,15 @@
 /**
- * A hub that answers in bad faith: results of other operations, spoiled ones, with too many descriptors or too few or odd ones, under wrong
- * numbers, twice, late, after silence or not at all. It is kind at times, so that its clients get far enough.
+ * A hub that answers in bad faith: with results of other operations, damaged results, wrong
+ * descriptors or numbers, twice, late or never. Sometimes it answers correctly, so its clients get
+ * far enough.
  */
 import { limits } from "../../src/base/limits.js";
 import { FdWatch } from "../../src/os/fd-watch.js";
 import { createConstantFile, createMemoryFile } from "../../src/os/memory-file.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
 import { PacketChannel } from "../../src/os/packet-channel.js";
-import { type Packet, SeqpacketListener, type SeqpacketSocket } from "../../src/os/seqpacket.js";
+import type { Packet, SeqpacketSocket } from "../../src/os/seqpacket.js";
+import { SeqpacketListener } from "../../src/os/seqpacket-listener.js";
 import { decodeRequest } from "../../src/wire/codec.js";
 import { type Descriptor, fdsOf } from "../../src/wire/descriptor.js";
 import type { Request } from "../../src/wire/messages.js";
@@ -51,7 +53,10 @@ export class HostileHub {
     const samples = Object.values(results)
       .flat()
       .map((result) => ({ v: 1, id: 1, ok: true, result }));
-    this.#mutations = new MessageMutations(random, samples, { names: ["frame", "other"], numbers: [] });
+    this.#mutations = new MessageMutations(random, samples, {
+      names: ["frame", "other"],
+      numbers: [],
+    });
     this.#listener = SeqpacketListener.listen(socketPath);
     this.#watch = new FdWatch(this.#listener.fd, () => this.#acceptAll());
   }
@@ -70,7 +75,11 @@ export class HostileHub {
   }
 
   #acceptAll(): void {
-    for (let socket = this.#listener.tryAccept(); socket !== undefined; socket = this.#listener.tryAccept()) {
+    for (
+      let socket = this.#listener.tryAccept();
+      socket !== undefined;
+      socket = this.#listener.tryAccept()
+    ) {
       this.#serve(socket);
     }
   }
@@ -88,7 +97,8 @@ export class HostileHub {
     const request = decodeRequest(packet.bytes);
     for (const late of this.#late.splice(0)) this.#send(channel, late);
     const reply = this.#replyTo(request);
-    // WHY always answered: a client that leaves waits for its answer as long as any request may take.
+    // WHY always answered: a client that leaves waits for its answer as long as any request may
+    // take.
     const silent = request.op !== "bye" && this.#bad(0.2);
     if (silent && this.#random.chance(0.5)) this.#late.push(reply);
     if (silent) return;
@@ -99,7 +109,8 @@ export class HostileHub {
     }
     this.#send(channel, reply);
     if (this.#bad(0.2)) this.#send(channel, reply);
-    if (this.#bad(0.1)) this.#send(channel, this.#replyTo({ ...request, id: request.id + this.#random.below(3) }));
+    if (this.#bad(0.1))
+      this.#send(channel, this.#replyTo({ ...request, id: request.id + this.#random.below(3) }));
     if (this.#bad(0.1) && channel.open)
       sendUnchecked(channel.socket, Buffer.alloc(this.#random.pick(ODD_LENGTHS), " "));
   }
@@ -123,11 +134,17 @@ export class HostileHub {
     }
     const from = this.#bad(0.1) ? random.pick(Object.keys(results) as Request["op"][]) : op;
     const ofBundle = { object: 1, lease: 3, descriptor: hostBundle(1, INDEX_BYTES) };
-    const result: object = random.pick<object>(from === "open" ? [...results.open, ofBundle] : results[from]);
-    const descriptor = op === "open" && "descriptor" in result ? (result.descriptor as Descriptor) : undefined;
+    const result: object = random.pick<object>(
+      from === "open" ? [...results.open, ofBundle] : results[from],
+    );
+    const descriptor =
+      op === "open" && "descriptor" in result ? (result.descriptor as Descriptor) : undefined;
     const next = !this.listsEnd || this.#bad(0.5) ? "frame" : null;
     const page = op === "list" && "next" in result ? { ...result, next } : result;
-    return { bytes: this.#spoiled({ v: 1, id, ok: true, result: page }), fds: this.#fdsFor(descriptor) };
+    return {
+      bytes: this.#spoiled({ v: 1, id, ok: true, result: page }),
+      fds: this.#fdsFor(descriptor),
+    };
   }
 
   #spoiled(reply: object): Uint8Array {
@@ -135,7 +152,8 @@ export class HostileHub {
   }
 
   #fdsFor(descriptor: Descriptor | undefined): readonly OwnedFd[] {
-    const wanted = descriptor === undefined ? [] : [this.#memory, this.#index].slice(0, fdsOf(descriptor));
+    const wanted =
+      descriptor === undefined ? [] : [this.#memory, this.#index].slice(0, fdsOf(descriptor));
     if (!this.#bad(0.7)) return wanted;
     const pool = [...this.#odd.all, this.#memory, this.#index];
     const count = this.#random.pick([0, 1, 2, wanted.length, wanted.length, 100]);

@@ -1,48 +1,30 @@
 /**
- * The hub's core with four good sessions and one hostile, and what must hold after each message of the hostile one: it alone is answered
- * and hung up on, descriptors have one owner, and what the others have, wait for and were told is as it was.
+ * The hub's core with four good sessions and a hostile one. After each hostile message only the
+ * hostile session is answered or disconnected, each descriptor has one owner, and the good sessions
+ * are as before.
  */
 import assert from "node:assert/strict";
 import { isErrorCode } from "../../src/base/error-codes.js";
 import { CudaIpcError } from "../../src/base/errors.js";
 import { decodeRequest } from "../../src/wire/codec.js";
-import type { Descriptor } from "../../src/wire/descriptor.js";
 import type { Request, ResultOf } from "../../src/wire/messages.js";
 import { type Answered, CoreRig, peerOf } from "./core-rig.js";
+import {
+  checkTimelines,
+  fdsOf,
+  forgetAnswers,
+  GOOD_SESSIONS,
+  type GoodObject,
+  OBSERVER,
+  PRODUCER,
+  pidOf,
+  READER,
+  SHARES,
+  type Share,
+  WAITER,
+} from "./good-sessions.js";
 import type { Vocabulary } from "./message-mutations.js";
-import { channelOf, gpuArray, hostArray, hostBundle, timelineDescriptor } from "./messages.js";
-
-const PRODUCER = 1;
-const READER = 2;
-const WAITER = 3;
-const OBSERVER = 4;
-const GOOD_SESSIONS = 4;
-const pidOf = (session: number) => 1000 + session;
-
-interface Share {
-  readonly name: string;
-  readonly descriptor: Descriptor;
-  readonly lifetime: "held" | "pinned";
-  /** How `READER` has it open; not at all where it is not published. */
-  readonly access: "read" | "read-write" | undefined;
-}
-
-const SHARES: readonly Share[] = [
-  { name: "held", descriptor: hostArray, lifetime: "held", access: "read" },
-  { name: "pinned", descriptor: hostBundle(3, 200), lifetime: "pinned", access: "read-write" },
-  { name: "line", descriptor: timelineDescriptor, lifetime: "held", access: "read" },
-  { name: "channel", descriptor: channelOf({ readersMax: 3 }), lifetime: "held", access: "read" },
-  { name: "unpublished", descriptor: gpuArray, lifetime: "held", access: undefined },
-];
-
-interface GoodObject {
-  readonly share: Share;
-  readonly object: number;
-  readonly leases: readonly { readonly session: number; readonly lease: number }[];
-  readonly fds: readonly number[];
-  /** Until somebody, the hostile session included, removes the name as any client may. */
-  named: boolean;
-}
+import { hostArray } from "./messages.js";
 
 /** What a refusal that ends a session says. */
 const ENDS = new Set(["INVALID_MESSAGE", "PROTOCOL_MISMATCH", "MESSAGE_TOO_LARGE"]);
@@ -50,7 +32,10 @@ const ENDS = new Set(["INVALID_MESSAGE", "PROTOCOL_MISMATCH", "MESSAGE_TOO_LARGE
 export class HostileWorld {
   readonly rig = new CoreRig();
   readonly vocabulary: Vocabulary;
-  /** Messages that were taken as requests, and those that ended their session: a run of one kind alone would show little. */
+  /**
+   * Messages that were taken as requests, and those that ended their session: a run of one kind
+   * alone would show little.
+   */
   readonly counts = { answered: 0, refused: 0, ended: 0 };
   /** The hostile session of the moment. */
   hostile = 10;
@@ -58,7 +43,10 @@ export class HostileWorld {
   readonly #objects: GoodObject[];
   /** Names that WAITER waits for, by request. */
   readonly #waits = new Map<number, string>();
-  /** Names that it waited for until the hostile session published them; it waits again when that has ended. */
+  /**
+   * Names that it waited for until the hostile session published them; it waits again when that has
+   * ended.
+   */
   readonly #unwaited: string[] = [];
   readonly #hostileWaits = new Set<number>();
   #greeted = false;
@@ -84,26 +72,32 @@ export class HostileWorld {
   begin(greet: boolean): void {
     this.hostile += 1;
     this.rig.core.connected(this.hostile, peerOf(pidOf(this.hostile)));
-    if (greet) this.rig.result(this.hostile, "hello", { client: { version: "0", program: "hostile" } });
+    if (greet)
+      this.rig.result(this.hostile, "hello", { client: { version: "0", program: "hostile" } });
     this.#greeted = greet;
     this.#alive = true;
     this.#hostileWaits.clear();
     this.#numbers.length = 0;
-    for (const { object, leases } of this.#objects) this.#learn(object, ...leases.map(({ lease }) => lease));
+    for (const { object, leases } of this.#objects)
+      this.#learn(object, ...leases.map(({ lease }) => lease));
     this.#learn(this.hostile, pidOf(this.hostile), ...this.#waits.keys());
   }
 
   /** A packet of the hostile session, and the judgement. */
   packet(bytes: Uint8Array, fds: readonly number[]): void {
-    this.#forgetAnswers();
+    forgetAnswers(this.rig);
     this.rig.core.packet(this.hostile, bytes, fds);
     this.#judge(bytes, fds);
   }
 
   /** A packet of which the kernel cut off something. */
   damagedPacket(bytes: Uint8Array, code: "MESSAGE_TOO_LARGE" | "TOO_MANY_FDS"): void {
-    this.#forgetAnswers();
-    this.rig.core.damagedPacket(this.hostile, bytes, new CudaIpcError(code, "Cannot receive a message: cut"));
+    forgetAnswers(this.rig);
+    this.rig.core.damagedPacket(
+      this.hostile,
+      bytes,
+      new CudaIpcError(code, "Cannot receive a message: cut"),
+    );
     const { answered, hungUp } = this.rig;
     assert.deepEqual(
       answered.map(({ connection, reply }) => [connection, !reply.ok && reply.error.code]),
@@ -113,21 +107,29 @@ export class HostileWorld {
     if (hungUp.length > 0) this.#alive = false;
   }
 
-  /** Ends the hostile session; nothing is left of it but what it made to outlive it, which is then removed. */
+  /**
+   * Ends the hostile session; nothing is left of it but what it made to outlive it, which is then
+   * removed.
+   */
   end(hangUpFirst: boolean): void {
-    this.#forgetAnswers();
+    forgetAnswers(this.rig);
     if (hangUpFirst) this.rig.core.hungUp(this.hostile);
     this.rig.core.processEnded(this.hostile);
     assert.equal(this.rig.core.hasConnection(this.hostile), false);
     assert.deepEqual([this.rig.answered, this.rig.hungUp, this.rig.stops], [[], [], 0]);
-    this.#checkTimelines();
+    checkTimelines(this.rig, this.#objects);
     const mine = new Set(this.#objects.map(({ object }) => object));
     if (this.rig.core.objectCount !== mine.size) {
       const { objects } = this.rig.result(OBSERVER, "list", {}) as ResultOf<"list">;
-      for (const { name, object } of objects) if (!mine.has(object)) this.rig.result(OBSERVER, "remove", { name });
+      for (const { name, object } of objects)
+        if (!mine.has(object)) this.rig.result(OBSERVER, "remove", { name });
     }
     this.#repair();
-    assert.deepEqual([...this.rig.open].sort(), this.#fds().sort(), "each descriptor has one owner");
+    assert.deepEqual(
+      [...this.rig.open].sort(),
+      fdsOf(this.#objects).sort(),
+      "each descriptor has one owner",
+    );
     const { clients, objects, leases, waitingOpens } = this.rig.result(OBSERVER, "status", {});
     const held = this.#objects.reduce((sum, object) => sum + object.leases.length, 0);
     assert.deepEqual(
@@ -138,23 +140,34 @@ export class HostileWorld {
 
   /** What the good sessions have, as the hub tells it, and work of theirs. */
   compare(): void {
-    for (const fd of this.#fds()) assert.ok(this.rig.open.has(fd), `descriptor ${fd} of a good session was closed`);
+    for (const fd of fdsOf(this.#objects))
+      assert.ok(this.rig.open.has(fd), `descriptor ${fd} of a good session was closed`);
     for (const { share, object, leases, named } of this.#objects) {
       if (!named) continue;
-      const seen = this.rig.result(OBSERVER, "inspect", { name: share.name }) as ResultOf<"inspect">;
+      const seen = this.rig.result(OBSERVER, "inspect", {
+        name: share.name,
+      }) as ResultOf<"inspect">;
       assert.deepEqual(
         [seen.object.object, seen.object.published, seen.object.lifetime, seen.object.ownerPid],
         [object, share.access !== undefined, share.lifetime, pidOf(PRODUCER)],
       );
       assert.deepEqual(
-        seen.holders.filter(({ pid }) => pid !== pidOf(this.hostile)).map(({ pid, access }) => [pid, access]),
-        leases.map(({ session }) => [pidOf(session), session === PRODUCER ? "owner" : share.access]),
+        seen.holders
+          .filter(({ pid }) => pid !== pidOf(this.hostile))
+          .map(({ pid, access }) => [pid, access]),
+        leases.map(({ session }) => [
+          pidOf(session),
+          session === PRODUCER ? "owner" : share.access,
+        ]),
       );
     }
     this.#work();
   }
 
-  /** An array from creation to end, and a wait that is given up. WHY numbered: the hostile session cannot guess the name. */
+  /**
+   * An array from creation to end, and a wait that is given up. WHY numbered: the hostile session
+   * cannot guess the name.
+   */
   #work(): void {
     const { rig } = this;
     this.#works += 1;
@@ -164,7 +177,9 @@ export class HostileWorld {
     rig.result(WAITER, "cancel", { request: given });
     assert.deepEqual(rig.codes(WAITER, given), ["ABORTED"]);
     const fd = rig.fd();
-    const made = rig.result(PRODUCER, "create", { name, lifetime: "held", descriptor: hostArray }, [fd]);
+    const made = rig.result(PRODUCER, "create", { name, lifetime: "held", descriptor: hostArray }, [
+      fd,
+    ]);
     assert.deepEqual(rig.codes(WAITER, waiting), []);
     rig.result(PRODUCER, "publish", { object: made.object as number });
     const [granted] = rig.answersTo(WAITER, waiting);
@@ -181,14 +196,26 @@ export class HostileWorld {
     const { name, descriptor, lifetime, access } = share;
     const { content, allocationByteLength } = descriptor;
     const isChannel = content.kind === "channel";
-    const fds = isChannel ? this.rig.channelFds(content) : [this.rig.fd({ byteLength: allocationByteLength })];
+    const fds = isChannel
+      ? this.rig.channelFds(content)
+      : [this.rig.fd({ byteLength: allocationByteLength })];
     if (content.kind === "bundle") fds.push(this.rig.fd({ byteLength: content.indexByteLength }));
-    const made = this.rig.result(PRODUCER, "create", { name, lifetime, descriptor }, fds) as ResultOf<"create">;
+    const made = this.rig.result(
+      PRODUCER,
+      "create",
+      { name, lifetime, descriptor },
+      fds,
+    ) as ResultOf<"create">;
     const leases = [{ session: PRODUCER, lease: made.lease }];
     if (access !== undefined) {
       this.rig.result(PRODUCER, "publish", { object: made.object });
       const role = isChannel ? { role: "reader" as const } : {};
-      const { lease } = this.rig.result(READER, "open", { name, access, wait: false, ...role }) as ResultOf<"open">;
+      const { lease } = this.rig.result(READER, "open", {
+        name,
+        access,
+        wait: false,
+        ...role,
+      }) as ResultOf<"open">;
       leases.push({ session: READER, lease });
     }
     return { share, object: made.object, leases, fds, named: true };
@@ -210,18 +237,27 @@ export class HostileWorld {
 
   #judge(bytes: Uint8Array, fds: readonly number[]): void {
     const { answered, hungUp, open } = this.rig;
-    this.#checkTimelines();
+    checkTimelines(this.rig, this.#objects);
     for (const { connection, reply } of answered) {
       if (connection !== this.hostile || reply.ok) continue;
       // WHY not SYSTEM_ERROR: that is what the core answers where it failed itself.
-      assert.ok(isErrorCode(reply.error.code) && reply.error.code !== "SYSTEM_ERROR", JSON.stringify(reply));
+      assert.ok(
+        isErrorCode(reply.error.code) && reply.error.code !== "SYSTEM_ERROR",
+        JSON.stringify(reply),
+      );
     }
     const [only] = answered;
     const refused =
-      answered.length === 1 && only?.connection === this.hostile && !only.reply.ok ? only.reply : undefined;
+      answered.length === 1 && only?.connection === this.hostile && !only.reply.ok
+        ? only.reply
+        : undefined;
     if (hungUp.length > 0 && refused !== undefined) {
-      assert.deepEqual([hungUp, this.rig.stops, ENDS.has(refused.error.code)], [[this.hostile], 0, true]);
-      for (const fd of fds) assert.ok(!open.has(fd), `descriptor ${fd} is kept of a message that was no request`);
+      assert.deepEqual(
+        [hungUp, this.rig.stops, ENDS.has(refused.error.code)],
+        [[this.hostile], 0, true],
+      );
+      for (const fd of fds)
+        assert.ok(!open.has(fd), `descriptor ${fd} is kept of a message that was no request`);
       this.counts.ended += 1;
       this.#alive = false;
       return;
@@ -234,10 +270,13 @@ export class HostileWorld {
 
   #judgeRequest(request: Request, fds: readonly number[]): void {
     const { answered, hungUp, open, stops } = this.rig;
-    const answer = answered.find(({ connection, reply }) => connection === this.hostile && reply.id === request.id);
+    const answer = answered.find(
+      ({ connection, reply }) => connection === this.hostile && reply.id === request.id,
+    );
     const ok = answer?.reply.ok === true;
     const kept = ok && request.op === "create";
-    for (const fd of fds) assert.equal(open.has(fd), kept, `descriptor ${fd} ${kept ? "was closed" : "is kept"}`);
+    for (const fd of fds)
+      assert.equal(open.has(fd), kept, `descriptor ${fd} ${kept ? "was closed" : "is kept"}`);
     assert.deepEqual(hungUp, ok && request.op === "bye" ? [this.hostile] : []);
     assert.equal(this.rig.restarts, ok && request.op === "restart" ? 1 : 0);
     assert.deepEqual(this.rig.forgotten, [], "no session is taken over by another process");
@@ -259,7 +298,8 @@ export class HostileWorld {
     if (waits) this.#hostileWaits.add(request.id);
     if (!answer?.reply.ok) return;
     if (request.op === "remove") {
-      for (const object of this.#objects) if (object.share.name === request.name) object.named = false;
+      for (const object of this.#objects)
+        if (object.share.name === request.name) object.named = false;
     }
     if (request.op === "create" || request.op === "open") {
       const { object, lease } = answer.reply.result as ResultOf<"create">;
@@ -267,10 +307,16 @@ export class HostileWorld {
     }
   }
 
-  /** A name that WAITER waits for was published, as any client may: it gets what was published and gives it back. */
+  /**
+   * A name that WAITER waits for was published, as any client may: it gets what was published and
+   * gives it back.
+   */
   #judgeGrant({ connection, reply, fds }: Answered, published: boolean): void {
     const name = this.#waits.get(reply.id);
-    assert.ok(published && connection === WAITER && name !== undefined, `connection ${connection} is told something`);
+    assert.ok(
+      published && connection === WAITER && name !== undefined,
+      `connection ${connection} is told something`,
+    );
     if (!reply.ok) {
       assert.equal(reply.error.code, "WRONG_KIND", "it did not wait for a channel");
       this.#waits.delete(reply.id);
@@ -284,36 +330,7 @@ export class HostileWorld {
     this.#unwaited.push(name);
   }
 
-  #checkTimelines(): void {
-    const lines = new Set(this.#fds());
-    for (const { fd } of this.rig.ended) assert.ok(!lines.has(fd), "the timeline of a good session was ended");
-    for (const { share, fds } of this.#objects) {
-      if (share.name !== "channel") continue;
-      const [, control, roomBell, page] = fds;
-      const written = this.rig.channelWords.map((words) => Number(words.split(" ")[0]));
-      const own = written.filter((fd) => fds.includes(fd) && fd !== roomBell);
-      assert.ok(!own.includes(control as number), "the channel of a good session was ended");
-      assert.ok(!own.includes(page as number), "the place of a good reader was touched");
-    }
-  }
-
-  #fds(): number[] {
-    return this.#objects.flatMap(({ fds }) => [...fds]);
-  }
-
   #learn(...numbers: readonly number[]): void {
     this.#numbers.push(...numbers);
-  }
-
-  #forgetAnswers(): void {
-    this.rig.answered.length = 0;
-    this.rig.hungUp.length = 0;
-    this.rig.ended.length = 0;
-    this.rig.channelWords.length = 0;
-    this.rig.stops = 0;
-    this.rig.restarts = 0;
-    this.rig.records.length = 0;
-    // WHY: the limit of messages a second is met elsewhere; here it would refuse nearly all.
-    this.rig.monotonic += 1000;
   }
 }

@@ -1,7 +1,10 @@
-/** Where the calls of a hub fail: the hub is this process, and its clients are another, so that all calls counted here are the hub's. */
+/**
+ * A setup in which a hub's system calls fail. The hub is this process and its clients are another,
+ * so all counted calls are the hub's.
+ */
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
-import { HubServer } from "../../src/hub/hub-server.js";
+import { HubServer } from "../../src/hub/server/hub-server.js";
 import { mappedBytes } from "../../src/os/mapping.js";
 import { openFdCount } from "../../src/os/owned-fd.js";
 import { Actor } from "./actor.js";
@@ -69,10 +72,16 @@ export class HubSite {
     const client = this.#client;
     this.#client = undefined;
     await client?.[Symbol.asyncDispose]();
-    await until("what the client held is given back", () => openFdCount() === HUB_FDS && mappedBytes() === 0);
+    await until(
+      "what the client held is given back",
+      () => openFdCount() === HUB_FDS && mappedBytes() === 0,
+    );
   }
 
-  /** The hub serves others, and holds nothing any more once the client has left or, where it was cut off, has ended. */
+  /**
+   * The hub serves others, and holds nothing any more once the client has left or, where it was cut
+   * off, has ended.
+   */
   async check({ failure }: RoundResult): Promise<void> {
     const what = failure?.description ?? "no failure";
     if (this.#client === undefined) await this.prepare([]);
@@ -86,11 +95,18 @@ export class HubSite {
       await this.kill();
       await this.prepare([]);
       const after = await this.tell("status");
-      assert.deepEqual(after.status, { objects: 0, leases: 0, clients: 0, waitingOpens: 0 }, `after ${what}`);
+      assert.deepEqual(
+        after.status,
+        { objects: 0, leases: 0, clients: 0, waitingOpens: 0 },
+        `after ${what}`,
+      );
     }
-    await until(`after ${what} the hub holds as much as before: ${JSON.stringify(this.#idle)}`, () => {
-      return JSON.stringify(counts()) === JSON.stringify(this.#idle);
-    });
+    await until(
+      `after ${what} the hub holds as much as before: ${JSON.stringify(this.#idle)}`,
+      () => {
+        return JSON.stringify(counts()) === JSON.stringify(this.#idle);
+      },
+    );
   }
 
   /** Ends the hub, whatever it has. */
@@ -111,9 +127,16 @@ export class HubSite {
   }
 }
 
-/** The hub's lock, its listening socket, its journal, its own memory, the watch of its folder and the socket of its gate. */
+/**
+ * The hub's lock, its listening socket, its journal, its own memory, the watch of its folder and
+ * the socket of its gate.
+ */
 const HUB_FDS = 6;
 
 function counts(): Counts {
-  return { fds: readdirSync("/proc/self/fd").length, ownedFds: openFdCount(), mappedBytes: mappedBytes() };
+  return {
+    fds: readdirSync("/proc/self/fd").length,
+    ownedFds: openFdCount(),
+    mappedBytes: mappedBytes(),
+  };
 }

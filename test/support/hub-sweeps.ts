@@ -1,4 +1,4 @@
-/** Each system call of a hub fails in turn while a client asks for something. */
+/** Makes each system call of a hub fail in turn while a client sends a request. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { HubSite } from "./hub-site.js";
@@ -41,7 +41,8 @@ export function describeSweeps(title: string, requests: readonly HubRequest[]): 
           },
           { check: (result) => site.check(result) },
         );
-        for (const call of calls) assert.ok(failed.has(call), `${call} is not among ${[...failed].join(", ")}`);
+        for (const call of calls)
+          assert.ok(failed.has(call), `${call} is not among ${[...failed].join(", ")}`);
       });
     }
   });

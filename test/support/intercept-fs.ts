@@ -1,4 +1,6 @@
-/** In front of the calls of Node's own fs that src makes: the same for them as intercept-libc.ts is for the C library. */
+/**
+ * Intercepts the calls of Node's fs that src makes, as intercept-libc.ts does for the C library.
+ */
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { constants } from "node:os";
@@ -28,9 +30,13 @@ export type FsInterceptor = (call: FsCall, errnos: readonly number[]) => number 
 
 const names = new Map<number, string>(Object.entries(errno).map(([name, value]) => [value, name]));
 
-/** The errno with which the call is to fail, or undefined, which lets it be made. @returns takes the interceptor away again */
+/**
+ * The errno with which the call is to fail, or undefined, which lets it be made. @returns takes the
+ * interceptor away again
+ */
 export function interceptFs(interceptor: FsInterceptor): () => void {
-  // WHY by way of the module's object: the functions that other modules imported follow it once Node is told to.
+  // WHY by way of the module's object: the functions that other modules imported follow it once
+  // Node is told to.
   const functions = fs as unknown as Record<string, (...values: unknown[]) => unknown>;
   const real = Object.keys(errnosByCall).map((name) => [name as FsCall, functions[name]] as const);
   for (const [name, call] of real) {
@@ -51,5 +57,9 @@ export function interceptFs(interceptor: FsInterceptor): () => void {
 function errorOf(name: FsCall, failure: number): Error {
   const code = names.get(failure);
   const syscall = name.replace(/(File)?Sync$/, "");
-  return Object.assign(new Error(`${code}: made to fail, ${syscall}`), { errno: -failure, code, syscall });
+  return Object.assign(new Error(`${code}: made to fail, ${syscall}`), {
+    errno: -failure,
+    code,
+    syscall,
+  });
 }

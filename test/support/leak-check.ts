@@ -1,11 +1,14 @@
-/** What this process holds, before and after: whatever a test does, open descriptors, mappings and buffers are back where they were. */
+/**
+ * Compares what this process holds before and after a test: open descriptors, mappings and buffers
+ * must be as before.
+ */
 import assert from "node:assert/strict";
 import { readdirSync, readlinkSync, watch } from "node:fs";
 import { tmpdir } from "node:os";
 import { afterEach, beforeEach } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { openBufferCount } from "../../src/gpu/held-memory.js";
+import { openBufferCount } from "../../src/gpu/memory/open-buffers.js";
 import { FdWatch } from "../../src/os/fd-watch.js";
 import { mappedBytes } from "../../src/os/mapping.js";
 import { openFdCount } from "../../src/os/owned-fd.js";
@@ -23,10 +26,18 @@ export interface Held {
 }
 
 export function held(): Held {
-  return { fds: openFds(), ownedFds: openFdCount(), mappedBytes: mappedBytes(), buffers: openBufferCount() };
+  return {
+    fds: openFds(),
+    ownedFds: openFdCount(),
+    mappedBytes: mappedBytes(),
+    buffers: openBufferCount(),
+  };
 }
 
-/** WHY through flags: views of memory are unmapped when they are collected, and tests are not run with --expose-gc. */
+/**
+ * WHY through flags: views of memory are unmapped when they are collected, and tests are not run
+ * with --expose-gc.
+ */
 setFlagsFromString("--expose-gc");
 export const collect = runInNewContext("gc") as () => void;
 
@@ -36,20 +47,27 @@ process.on("warning", (warning) => {
   if (warning.name === "CudaIpcLeak") reported.push(warning.message);
 });
 
-/** Fails unless the process comes to hold the same as before. WHY wait: libuv closes handles a turn of the loop later. */
+/**
+ * Fails unless the process comes to hold the same as before. WHY wait: libuv closes handles a turn
+ * of the loop later.
+ */
 export async function assertHeld(before: Held, deadlineMs: number = LEFT_OVER_MS): Promise<void> {
   const endMs = performance.now() + deadlineMs;
   for (;;) {
     const now = comparable(held());
     if (JSON.stringify(now) === JSON.stringify(comparable(before))) break;
-    if (performance.now() >= endMs) assert.deepEqual(now, comparable(before), "something was left over");
+    if (performance.now() >= endMs)
+      assert.deepEqual(now, comparable(before), "something was left over");
     if (now.mappedBytes !== before.mappedBytes) collect();
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   assert.deepEqual(reported.splice(0), [], "something was forgotten");
 }
 
-/** WHY without the descriptors where libcuda is in use: it opens and closes some of its own as it goes; ours are counted all the same. */
+/**
+ * WHY without the descriptors where libcuda is in use: it opens and closes some of its own as it
+ * goes; ours are counted all the same.
+ */
 function comparable({ fds, ...counted }: Held): Partial<Held> {
   return usesCuda() ? counted : { fds, ...counted };
 }
@@ -58,7 +76,10 @@ function usesCuda(): boolean {
   return openFds().some((fd) => fd.includes(" /dev/nvidia"));
 }
 
-/** Surrounds each test of the file or suite that calls this; `cleanUp` runs after each test, before the comparison. */
+/**
+ * Surrounds each test of the file or suite that calls this; `cleanUp` runs after each test, before
+ * the comparison.
+ */
 export function checkLeaks(cleanUp: () => void | Promise<void> = () => {}): void {
   let before: Held;
   beforeEach(() => {

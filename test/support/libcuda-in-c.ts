@@ -1,4 +1,4 @@
-/** The libcuda in C of the conformance suite, compiled, for tests of what is above the driver on a GPU that is none. */
+/** Compiles the libcuda in C of the conformance suite, for tests above the driver without a GPU. */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +7,9 @@ import { koffi } from "../../src/ffi/koffi.js";
 import type { LoadLibrary } from "../../src/ffi/libcuda.js";
 import { findCudaHeader } from "../unit/ffi/cuda-header.js";
 
-const source = fileURLToPath(new URL("../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const source = fileURLToPath(
+  new URL("../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
+);
 
 /** Opens the library, or why there is none here. Call once for a file. */
 export function compileLibcuda(): LoadLibrary | string {

@@ -1,10 +1,17 @@
-/** Whether an error is the one that a failing driver throws. */
+/** Whether an error is the one that the failing driver throws. */
 import { hasCode } from "../../src/base/errors.js";
 
-/** WHY inside others: what fails while something is given back is attached to what failed before. */
+/**
+ * WHY inside others: what fails while something is given back is attached to what failed before.
+ */
 export function isMadeToFail(error: unknown): boolean {
   if (hasCode(error, "CUDA_ERROR")) return /was made to fail/.test(error.message);
   if (error instanceof AggregateError) return error.errors.some(isMadeToFail);
-  const suppressed = error as { readonly error?: unknown; readonly suppressed?: unknown } | undefined;
-  return suppressed?.error !== undefined && (isMadeToFail(suppressed.error) || isMadeToFail(suppressed.suppressed));
+  const suppressed = error as
+    | { readonly error?: unknown; readonly suppressed?: unknown }
+    | undefined;
+  return (
+    suppressed?.error !== undefined &&
+    (isMadeToFail(suppressed.error) || isMadeToFail(suppressed.suppressed))
+  );
 }

@@ -1,6 +1,6 @@
 /**
- * Messages from good to hopeless: samples whose fields are dropped, added, swapped and pushed to their edges, whose text is doubled or
- * padded, and whose bytes are flipped, cut, inserted and repeated. What a message means is not known here: samples say it all.
+ * Mutates sample messages: drops, adds and swaps fields, pushes values to their limits, doubles or
+ * pads text, and flips, cuts, inserts and repeats bytes. It knows nothing of what messages mean.
  */
 import { limits } from "../../src/base/limits.js";
 import type { Random } from "./random.js";
@@ -27,7 +27,22 @@ const KEYS = [
   "0",
 ];
 
-const NUMBERS = [0, -1, 1, 2, 0.5, 253, 2 ** 31, 2 ** 32, 2 ** 53 - 1, 2 ** 53, -(2 ** 53), 1e308, -1e308, 5e-324];
+const NUMBERS = [
+  0,
+  -1,
+  1,
+  2,
+  0.5,
+  253,
+  2 ** 31,
+  2 ** 32,
+  2 ** 53 - 1,
+  2 ** 53,
+  -(2 ** 53),
+  1e308,
+  -1e308,
+  5e-324,
+];
 
 const STRINGS = [
   "",
@@ -65,7 +80,14 @@ const RAW = [
 ];
 
 /** Sequences that are no UTF-8, and a byte order mark. */
-const BAD_UTF8 = [[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf5, 0x80, 0x80, 0x80], [0xe2, 0x82], [0xef, 0xbb, 0xbf]];
+const BAD_UTF8 = [
+  [0xff],
+  [0xc0, 0x80],
+  [0xed, 0xa0, 0x80],
+  [0xf5, 0x80, 0x80, 0x80],
+  [0xe2, 0x82],
+  [0xef, 0xbb, 0xbf],
+];
 
 export class MessageMutations {
   readonly #random: Random;
@@ -89,22 +111,30 @@ export class MessageMutations {
     if (way < 0.65) {
       for (let count = 1 + random.below(3); count > 0; count -= 1) this.#spoilField(document);
     }
-    let text = JSON.stringify(document).replace(/"@raw(\d+)@"/g, (_, index) => RAW[Number(index)] ?? "");
+    let text = JSON.stringify(document).replace(
+      /"@raw(\d+)@"/g,
+      (_, index) => RAW[Number(index)] ?? "",
+    );
     if (way > 0.6 && way < 0.8) text = this.#spoilText(text);
     let bytes: Uint8Array = Buffer.from(text);
     if (way >= 0.78) bytes = this.#spoilBytes(bytes);
     return bytes.subarray(0, limits.messageBytesMax);
   }
 
-  /** Lets the message speak of what is there: most numbers and names of samples would meet nothing. */
+  /**
+   * Lets the message speak of what is there: most numbers and names of samples would meet nothing.
+   */
   #address(document: Record<string, unknown>): void {
     const random = this.#random;
     for (const [key, value] of Object.entries(document)) {
       if (key === "v") continue;
       if (typeof value === "number" && this.#vocabulary.numbers.length > 0) {
         document[key] =
-          key === "id" || key === "request" ? 1 + random.below(50) : random.pick(this.#vocabulary.numbers);
-      } else if (key === "name" || key === "after") document[key] = random.pick(this.#vocabulary.names);
+          key === "id" || key === "request"
+            ? 1 + random.below(50)
+            : random.pick(this.#vocabulary.numbers);
+      } else if (key === "name" || key === "after")
+        document[key] = random.pick(this.#vocabulary.names);
     }
   }
 
@@ -172,7 +202,9 @@ export class MessageMutations {
       case 3:
         return random.pick(["[", " ", "\ufeff", "\t\r\n", "(", '"']) + text;
       case 4:
-        return random.chance(0.02) ? text.padEnd(limits.messageBytesMax, " ") : text.padEnd(400, " ");
+        return random.chance(0.02)
+          ? text.padEnd(limits.messageBytesMax, " ")
+          : text.padEnd(400, " ");
       case 5:
         return text.replaceAll('"', "'");
       default:
@@ -192,7 +224,11 @@ export class MessageMutations {
       case 2:
         return Buffer.concat([bytes.subarray(0, end), bytes.subarray(at)]);
       case 3:
-        return Buffer.concat([bytes.subarray(0, at), Buffer.from(random.pick(BAD_UTF8)), bytes.subarray(at)]);
+        return Buffer.concat([
+          bytes.subarray(0, at),
+          Buffer.from(random.pick(BAD_UTF8)),
+          bytes.subarray(at),
+        ]);
       case 4: {
         const changed = bytes.slice();
         for (let index = at; index < end; index += 1) changed[index] = random.below(256);
@@ -210,9 +246,17 @@ export class MessageMutations {
   }
 }
 
-/** WHY not by assignment: a key `__proto__` would change the object's prototype instead of becoming a field. */
+/**
+ * WHY not by assignment: a key `__proto__` would change the object's prototype instead of becoming
+ * a field.
+ */
 function put(holder: Record<string, unknown>, key: string, value: unknown): void {
-  Object.defineProperty(holder, key, { value, enumerable: true, configurable: true, writable: true });
+  Object.defineProperty(holder, key, {
+    value,
+    enumerable: true,
+    configurable: true,
+    writable: true,
+  });
 }
 
 function placesOf(node: unknown, places: Place[] = []): Place[] {

@@ -1,4 +1,4 @@
-/** Well-formed messages and descriptors, for tests that send them or spoil them. */
+/** Well-formed messages and descriptors, for tests that send or damage them. */
 import { memorySlots, whenFullPolicies } from "../../src/ring/channel-layout.js";
 import type { ChannelContent } from "../../src/wire/channel-content.js";
 import { type Descriptor, fdsOf } from "../../src/wire/descriptor.js";
@@ -11,7 +11,10 @@ export const hostArray: Descriptor = {
   mechanism: "memfd",
   byteLength: 24,
   allocationByteLength: 4096,
-  content: { kind: "array", array: { dtype: "float32", shape: [2, 3], strides: [3, 1], byteOffset: 0 } },
+  content: {
+    kind: "array",
+    array: { dtype: "float32", shape: [2, 3], strides: [3, 1], byteOffset: 0 },
+  },
 };
 
 export const gpuArray: Descriptor = {
@@ -36,7 +39,10 @@ export const sharedArray: SharedMemoryDocument = {
   },
   access: "read-write",
   descriptor: hostArray,
-  fds: { socket: "/run/user/1000/cuda-ipc/peer-4242-0123456789ab.sock", token: "0123456789abcdef0123456789abcdef" },
+  fds: {
+    socket: "/run/user/1000/cuda-ipc/peer-4242-0123456789ab.sock",
+    token: "0123456789abcdef0123456789abcdef",
+  },
 };
 
 export const timelineDescriptor: Descriptor = {
@@ -58,8 +64,14 @@ export const channelContent = {
   whenWriterGone: "end",
 } as const satisfies Partial<ChannelContent>;
 
-export function channelOf(changes: Partial<ChannelContent> = {}): Descriptor & { content: ChannelContent } {
-  const content: ChannelContent = { ...channelContent, shape: [...channelContent.shape], ...changes };
+export function channelOf(
+  changes: Partial<ChannelContent> = {},
+): Descriptor & { content: ChannelContent } {
+  const content: ChannelContent = {
+    ...channelContent,
+    shape: [...channelContent.shape],
+    ...changes,
+  };
   const byteLength = memorySlots(content) * content.slotStride;
   return { ...hostArray, byteLength, allocationByteLength: byteLength, content };
 }
@@ -72,7 +84,11 @@ const channels: readonly Descriptor[] = whenFullPolicies.map((whenFull) => {
 const pooledArray: Descriptor = {
   ...gpuArray,
   mechanism: "pool",
-  pooled: { pool: "01234567-89ab-4def-8123-456789abcdef", maxBytes: 65_536, data: `${"A".repeat(86)}==` },
+  pooled: {
+    pool: "01234567-89ab-4def-8123-456789abcdef",
+    maxBytes: 65_536,
+    data: `${"A".repeat(86)}==`,
+  },
 };
 
 const head = { v: 1, id: 7 } as const;
@@ -84,11 +100,19 @@ const sharings: readonly Sharing[] = [
 ];
 const sharedFrame = { name: "frame", lifetime: "held", descriptor: hostArray } as const;
 
-/** Requests of each kind, with every field and every choice of the schemas: test/unit/wire/samples.test.ts says what is missing. */
+/**
+ * Requests of each kind, with every field and every choice of the schemas:
+ * test/unit/wire/samples.test.ts says what is missing.
+ */
 export const requests: readonly Request[] = [
   { ...head, op: "hello", client: { version: "1.2.3", program: "test" } },
   { ...head, op: "hello", client: { version: "1.2.3", program: "test" }, resume: { session: 1 } },
-  { ...head, op: "hello", client: { version: "1.2.3", program: "test" }, thread: { tid: 4243, startTicks: 987_654 } },
+  {
+    ...head,
+    op: "hello",
+    client: { version: "1.2.3", program: "test" },
+    thread: { tid: 4243, startTicks: 987_654 },
+  },
   { ...head, op: "restore", lease: 2 },
   { ...head, op: "restored" },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: hostArray },
@@ -142,7 +166,13 @@ const opened = { object: 1, lease: 3 };
 /** Results of each operation, as complete as the requests. */
 export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] } = {
   hello: [
-    { version: "1.2.3", instance: "01234567-89ab-4def-8123-456789abcdef", pid: 4242, session: 3, resumed: false },
+    {
+      version: "1.2.3",
+      instance: "01234567-89ab-4def-8123-456789abcdef",
+      pid: 4242,
+      session: 3,
+      resumed: false,
+    },
   ],
   create: [{ object: 1, lease: 2 }],
   publish: [{}],
@@ -150,10 +180,12 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
   restored: [{}],
   restart: [{}],
   open: [
-    ...[hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray, ...channels].map((descriptor) => ({
-      ...opened,
-      descriptor,
-    })),
+    ...[hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray, ...channels].map(
+      (descriptor) => ({
+        ...opened,
+        descriptor,
+      }),
+    ),
     { ...opened, descriptor: channelOf(), place: 1 },
   ],
   cancel: [{}, { found: 'no process has created "frame"' }],
@@ -161,27 +193,39 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
   remove: [{}],
   list: [
     { objects: [summary], next: "frame" },
-    { objects: [{ ...summary, ownerPid: null, lifetime: "pinned", descriptor: hostBundle(3, 200) }], next: null },
+    {
+      objects: [{ ...summary, ownerPid: null, lifetime: "pinned", descriptor: hostBundle(3, 200) }],
+      next: null,
+    },
     ...[timelineDescriptor, gpuArray, pooledArray, ...channels].map((descriptor, index) => ({
       objects: [{ ...summary, descriptor, sharing: sharings[index] ?? summary.sharing }],
       next: null,
     })),
   ],
-  inspect: [hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray, ...channels].map(
-    (descriptor, index) => ({
-      object: {
-        ...summary,
-        descriptor,
-        lifetime: descriptor === hostArray ? "held" : "pinned",
-        sharing: sharings[index % sharings.length] ?? summary.sharing,
-      },
-      holders: [
-        ...(["owner", "read", "read-write"] as const).map((access) => ({ pid: 4242, program: "test", access })),
-        ...(["reader", "writer", "observer"] as const).map((role) => ({ ...aReader, role })),
-      ],
-      holdersLeftOut: 0,
-    }),
-  ),
+  inspect: [
+    hostArray,
+    hostBundle(3, 200),
+    timelineDescriptor,
+    gpuArray,
+    pooledArray,
+    ...channels,
+  ].map((descriptor, index) => ({
+    object: {
+      ...summary,
+      descriptor,
+      lifetime: descriptor === hostArray ? "held" : "pinned",
+      sharing: sharings[index % sharings.length] ?? summary.sharing,
+    },
+    holders: [
+      ...(["owner", "read", "read-write"] as const).map((access) => ({
+        pid: 4242,
+        program: "test",
+        access,
+      })),
+      ...(["reader", "writer", "observer"] as const).map((role) => ({ ...aReader, role })),
+    ],
+    holdersLeftOut: 0,
+  })),
   status: [
     {
       version: "1.2.3",
@@ -215,7 +259,17 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
         { of: "user", resource: "objects", limit: 10, used: 2 },
         { of: "hub", resource: "messagesPerSecond", limit: 5, used: null },
       ],
-      users: [{ uid: 1000, clients: 1, objects: 2, leases: 3, waitingOpens: 0, hostBytes: 4096, deviceBytes: 0 }],
+      users: [
+        {
+          uid: 1000,
+          clients: 1,
+          objects: 2,
+          leases: 3,
+          waitingOpens: 0,
+          hostBytes: 4096,
+          deviceBytes: 0,
+        },
+      ],
       usersLeftOut: 0,
       troubles: ["the folder of the socket is gone"],
     },

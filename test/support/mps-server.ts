@@ -1,4 +1,4 @@
-/** An MPS server of a test's own, for processes that are started with its environment; and tests that cannot be under one. */
+/** An MPS server for the processes of a test, and a check for tests that cannot run under one. */
 import { spawnSync } from "node:child_process";
 import { MultiProcessService } from "../../bench/channel/mps.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
@@ -17,7 +17,9 @@ export function startMps(): MultiProcessService {
   return mps;
 }
 
-/** Why a test does not run that ends every context of the server which this process uses, or false. */
+/**
+ * Why a test does not run that ends every context of the server which this process uses, or false.
+ */
 export function whyNotUnderMps(): string | false {
   const isUnder = process.env.CUDA_MPS_PIPE_DIRECTORY !== undefined;
   return isUnder && "under MPS it would end this process's context, too: see mps-deaths.test.ts";

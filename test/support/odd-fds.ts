@@ -1,4 +1,4 @@
-/** Descriptors of everything that is not what a hub or a client wants, and of memory that is. */
+/** Descriptors that no hub or client wants, and some of memory that it does. */
 import { constants, openSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { koffi } from "../../src/ffi/koffi.js";

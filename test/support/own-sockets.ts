@@ -1,4 +1,7 @@
-/** The sockets of this process, and cutting them as a fault of the system would: neither side is told why. */
+/**
+ * The sockets of this process, and a way to cut them as a system fault would, without a reason for
+ * either side.
+ */
 import { readdirSync, readlinkSync } from "node:fs";
 import { koffi } from "../../src/ffi/koffi.js";
 

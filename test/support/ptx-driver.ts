@@ -1,7 +1,9 @@
 /**
- * The host driver with the CUDA driver's own operations on elements: their kernels run in the PTX machine, in the order of the stream.
- * What is left out of it is the driver of CUDA itself.
+ * The host driver with the element operations of the CUDA driver. Their kernels run in the PTX
+ * machine, in stream order. It does not use the CUDA driver itself.
  */
+
+import { checkWithin } from "../../src/driver/common/argument-checks.js";
 import {
   CudaElementOperations,
   type OperationDriver,
@@ -12,10 +14,9 @@ import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../src/driver/host/host-driver.js";
 import { HostStream } from "../../src/driver/host/host-stream.js";
 import type { DriverKernel } from "../../src/driver/kernel-calls.js";
-import { checkWithin } from "../../src/driver/operation-checks.js";
 import { viewAt } from "../../src/os/host-memory.js";
 import type { Access } from "../../src/os/mapping.js";
-import { interceptDriver } from "../../src/testing/intercept-driver.js";
+import { interceptDriver } from "./intercept-driver.js";
 import { PtxKernel, type PtxMemory } from "./ptx-machine.js";
 
 type OwnKernels = Pick<OperationDriver, "loadModule" | "unloadModule" | "findKernel" | "launch">;
@@ -34,7 +35,10 @@ export interface PtxDriver {
 const releases: readonly string[] = ["releaseMemory", "unmapMemory", "freeStaging"];
 
 /** @param fails throws where a call of the operations on the rest of the driver is to fail */
-export function createPtxDriver(sizes?: OperationSizes, fails: (call: string) => void = () => {}): PtxDriver {
+export function createPtxDriver(
+  sizes?: OperationSizes,
+  fails: (call: string) => void = () => {},
+): PtxDriver {
   const memory = new MappedRanges();
   const held = { modules: 0, memories: 0, mappings: 0, stagings: 0 };
   const host = memory.watch(createHostDriver());
@@ -82,7 +86,11 @@ export function createPtxDriver(sizes?: OperationSizes, fails: (call: string) =>
   return { driver, held };
 }
 
-function kernelCalls(memory: PtxMemory, held: { modules: number }, fails: (call: string) => void): OwnKernels {
+function kernelCalls(
+  memory: PtxMemory,
+  held: { modules: number },
+  fails: (call: string) => void,
+): OwnKernels {
   const kernelsOf = new Map<object, Map<string, PtxKernel>>();
   return {
     loadModule(ordinal, image) {
@@ -119,14 +127,22 @@ function kernelCalls(memory: PtxMemory, held: { modules: number }, fails: (call:
 
 /** The ranges that the driver has mapped, as a GPU's page tables have them. */
 class MappedRanges implements PtxMemory {
-  readonly #ranges: { readonly start: bigint; readonly bytes: Uint8Array; readonly writable: boolean }[] = [];
+  readonly #ranges: {
+    readonly start: bigint;
+    readonly bytes: Uint8Array;
+    readonly writable: boolean;
+  }[] = [];
 
   watch(driver: GpuDriver): GpuDriver {
     return {
       ...driver,
       mapMemory: (memory, access) => {
         const start = driver.mapMemory(memory, access);
-        this.#ranges.unshift({ start, bytes: viewAt(start, memory.byteLength), writable: access === "read-write" });
+        this.#ranges.unshift({
+          start,
+          bytes: viewAt(start, memory.byteLength),
+          writable: access === "read-write",
+        });
         return start;
       },
       unmapMemory: (ordinal, pointer) => {
@@ -141,20 +157,32 @@ class MappedRanges implements PtxMemory {
   check(address: bigint, byteLength: number, access: Access): void {
     const { start, bytes, writable } = this.#holding(address) ?? {};
     if (start === undefined || bytes === undefined) return;
-    const range = { start, byteLength: bytes.byteLength, access: writable ? "read-write" : "read" } as const;
+    const range = {
+      start,
+      byteLength: bytes.byteLength,
+      access: writable ? "read-write" : "read",
+    } as const;
     checkWithin(range, address, byteLength, access);
   }
 
-  at(address: bigint, byteLength: number, access: "read" | "write"): { view: DataView; offset: number } {
-    if (address % BigInt(byteLength) !== 0n) throw new Error(`misaligned: ${byteLength} bytes at ${address}`);
+  at(
+    address: bigint,
+    byteLength: number,
+    access: "read" | "write",
+  ): { view: DataView; offset: number } {
+    if (address % BigInt(byteLength) !== 0n)
+      throw new Error(`misaligned: ${byteLength} bytes at ${address}`);
     const range = this.#holding(address);
     if (range === undefined) throw new Error(`illegal address ${address}`);
-    if (access === "write" && !range.writable) throw new Error(`write to read-only memory at ${address}`);
+    if (access === "write" && !range.writable)
+      throw new Error(`write to read-only memory at ${address}`);
     return { view: viewOf(range.bytes), offset: Number(address - range.start) };
   }
 
   #holding(address: bigint) {
-    return this.#ranges.find((it) => address >= it.start && address - it.start < it.bytes.byteLength);
+    return this.#ranges.find(
+      (it) => address >= it.start && address - it.start < it.bytes.byteLength,
+    );
   }
 }
 

@@ -1,6 +1,9 @@
-/** The types of PTX and what they compute, as ptx-machine.ts runs them. */
+/** The types of PTX and their arithmetic, for ptx-machine.ts. */
 
-/** Floats are numbers, integers of 64 bits unsigned bigints, others unsigned numbers, predicates booleans. */
+/**
+ * Floats are numbers, integers of 64 bits unsigned bigints, others unsigned numbers, predicates
+ * booleans.
+ */
 export type Value = number | bigint | boolean;
 
 export interface Type {
@@ -19,7 +22,8 @@ export function typeOf(text: string): Type {
 }
 
 export function immediate(text: string, type: Type): Value {
-  if (text.startsWith("0f") || text.startsWith("0d")) return fromBits(type, BigInt(`0x${text.slice(2)}`));
+  if (text.startsWith("0f") || text.startsWith("0d"))
+    return fromBits(type, BigInt(`0x${text.slice(2)}`));
   if (!/^(0x)?[0-9A-Fa-f]+$/.test(text)) unknown(text);
   return isFloat(type) ? Number(text) : stored(type, BigInt(text));
 }
@@ -44,7 +48,8 @@ export function fromBits(type: Type, bits: bigint): Value {
 }
 
 export function readAs(type: Type, view: DataView, offset: number): number | bigint {
-  if (isFloat(type)) return type.bits === 32 ? view.getFloat32(offset, true) : view.getFloat64(offset, true);
+  if (isFloat(type))
+    return type.bits === 32 ? view.getFloat32(offset, true) : view.getFloat64(offset, true);
   const signed = type.kind === "s";
   switch (type.bits) {
     case 8:
@@ -122,7 +127,8 @@ export function convert(value: number | bigint, from: Type, to: Type): Value {
   if (to.kind === "f" && to.bits === 16) return encodeHalf(value as number);
   if (isFloat(to)) {
     const exact = from.kind === "s" ? BigInt.asIntN(from.bits, BigInt(value)) : value;
-    // WHY Number of the bigint once: to float32 from 64 bits it would be rounded twice; the kernels convert indices below 2^53.
+    // WHY Number of the bigint once: to float32 from 64 bits it would be rounded twice; the kernels
+    // convert indices below 2^53.
     return to.bits === 32 ? Math.fround(Number(exact)) : Number(exact);
   }
   return stored(to, value);
@@ -134,7 +140,9 @@ function decodeHalf(bits: number): number {
   const exponent = (bits >> 10) & 31;
   const mantissa = bits & 1023;
   if (exponent === 31) return mantissa === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
-  return exponent === 0 ? sign * mantissa * 2 ** -24 : sign * (1024 + mantissa) * 2 ** (exponent - 25);
+  return exponent === 0
+    ? sign * mantissa * 2 ** -24
+    : sign * (1024 + mantissa) * 2 ** (exponent - 25);
 }
 
 function encodeHalf(value: number): number {

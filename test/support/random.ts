@@ -1,11 +1,15 @@
-/** Random numbers from a seed, so that a run can be repeated: `SEED=123 npm test -- property/hostile`. */
+/**
+ * Random numbers from a seed, so a run can be repeated: `SEED=123 npm test -- property/hostile`.
+ */
 
 export { Random } from "../../bench/random.js";
 
 /** The seed of this run: `SEED`, else a new one. Tests print it. */
 export function seedOfRun(): number {
   const given = process.env.SEED;
-  return given === undefined || given === "" ? Math.floor(Math.random() * 2 ** 32) : Number(given) >>> 0;
+  return given === undefined || given === ""
+    ? Math.floor(Math.random() * 2 ** 32)
+    : Number(given) >>> 0;
 }
 
 /** Whether this is the long run: `NIGHTLY=1`. */

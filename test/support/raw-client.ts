@@ -1,4 +1,4 @@
-/** A client that sends whatever a test wants, right or wrong. */
+/** A client that sends any message, right or wrong. */
 import assert from "node:assert/strict";
 import { libc } from "../../src/ffi/libc.js";
 import { addressOf } from "../../src/os/host-memory.js";
@@ -58,7 +58,8 @@ export class RawClient {
       const packet = this.socket.tryReceive();
       if (packet === undefined) return false;
       if (packet !== "end") for (const fd of packet.fds) fd.close();
-      found = packet === "end" ? "end" : (JSON.parse(Buffer.from(packet.bytes).toString()) as RawReply);
+      found =
+        packet === "end" ? "end" : (JSON.parse(Buffer.from(packet.bytes).toString()) as RawReply);
       return true;
     });
     return found as RawReply | "end";
@@ -70,7 +71,11 @@ export class RawClient {
 }
 
 /** Any number of bytes, none included. */
-export function sendUnchecked(socket: SeqpacketSocket, bytes: Uint8Array, fds: readonly OwnedFd[] = []): number {
+export function sendUnchecked(
+  socket: SeqpacketSocket,
+  bytes: Uint8Array,
+  fds: readonly OwnedFd[] = [],
+): number {
   const memory = new MessageMemory(Math.max(1, bytes.byteLength), addressOf);
   memory.data.set(bytes);
   memory.prepareSend(

@@ -1,4 +1,4 @@
-/** Safetensors files and folders of them, as tests put them together. */
+/** Builds safetensors files and folders for tests. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { DType } from "../../src/array/dtype.js";
@@ -17,12 +17,21 @@ export function safetensorsFile(
   seed = 0,
 ): Buffer {
   const plan = planSafetensors(Object.entries(arrays).map(([name, array]) => ({ name, ...array })));
-  const data = Uint8Array.from({ length: plan.dataByteLength }, (_, i) => ((i * 7 + seed) >> 1) % 2);
-  return Buffer.concat([encodeSafetensorsHeader(plan.arrays, new Map(Object.entries(metadata))), data]);
+  const data = Uint8Array.from(
+    { length: plan.dataByteLength },
+    (_, i) => ((i * 7 + seed) >> 1) % 2,
+  );
+  return Buffer.concat([
+    encodeSafetensorsHeader(plan.arrays, new Map(Object.entries(metadata))),
+    data,
+  ]);
 }
 
 /** A folder with these files; texts and bytes by path. */
-export function writeFolder(folder: string, files: Readonly<Record<string, string | Uint8Array>>): string {
+export function writeFolder(
+  folder: string,
+  files: Readonly<Record<string, string | Uint8Array>>,
+): string {
   for (const [name, content] of Object.entries(files)) {
     const path = join(folder, name);
     mkdirSync(dirname(path), { recursive: true });

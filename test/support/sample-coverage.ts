@@ -1,4 +1,4 @@
-/** What samples leave out of a schema: fields that none of them has, choices that none of them makes. A new field then asks for a sample. */
+/** Finds fields and choices of a schema that no sample has, so a new field needs a sample. */
 import * as v from "valibot";
 
 interface Node {
@@ -10,7 +10,11 @@ interface Node {
 }
 
 /** The places in the schema that the values do not reach, as `descriptor.content: array`. */
-export function uncovered(schema: v.GenericSchema, values: readonly unknown[], at = "message"): string[] {
+export function uncovered(
+  schema: v.GenericSchema,
+  values: readonly unknown[],
+  at = "message",
+): string[] {
   const node = schema as unknown as Node;
   if (node.wrapped !== undefined) {
     const there = values.filter((value) => value !== undefined && value !== null);
@@ -43,7 +47,9 @@ export function uncovered(schema: v.GenericSchema, values: readonly unknown[], a
     );
   }
   if (node.type === "picklist") {
-    return (node.options ?? []).filter((option) => !values.includes(option)).map((option) => `${at}: ${option}`);
+    return (node.options ?? [])
+      .filter((option) => !values.includes(option))
+      .map((option) => `${at}: ${option}`);
   }
   return [];
 }

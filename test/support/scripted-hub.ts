@@ -1,9 +1,10 @@
-/** A hub in the test's own process that answers as the test says: right, wrong, late or not at all. */
+/** A hub in the test's process that answers as the test says: right, wrong, late or never. */
 
 import { FdWatch } from "../../src/os/fd-watch.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
 import { PacketChannel } from "../../src/os/packet-channel.js";
-import { type Packet, SeqpacketListener, type SeqpacketSocket } from "../../src/os/seqpacket.js";
+import type { Packet, SeqpacketSocket } from "../../src/os/seqpacket.js";
+import { SeqpacketListener } from "../../src/os/seqpacket-listener.js";
 import { until } from "./until.js";
 
 export interface HeardRequest {
@@ -14,7 +15,9 @@ export interface HeardRequest {
   readonly [field: string]: unknown;
 }
 
-/** A result; `undefined` for no answer; an error with its code; or what to do with the connection. */
+/**
+ * A result; `undefined` for no answer; an error with its code; or what to do with the connection.
+ */
 export type Answer =
   | Record<string, unknown>
   | undefined
@@ -51,7 +54,12 @@ export class ScriptedConnection {
   }
 
   refuse(id: number, code: string): void {
-    this.#send({ v: 1, id, ok: false, error: { code, message: `Refused by the script with ${code}` } });
+    this.#send({
+      v: 1,
+      id,
+      ok: false,
+      error: { code, message: `Refused by the script with ${code}` },
+    });
   }
 
   sendText(text: string): void {
@@ -68,14 +76,18 @@ export class ScriptedConnection {
   }
 
   #onPacket(packet: Packet, script: Script): void {
-    const request = { ...JSON.parse(Buffer.from(packet.bytes).toString()), fds: packet.fds.length } as HeardRequest;
+    const request = {
+      ...JSON.parse(Buffer.from(packet.bytes).toString()),
+      fds: packet.fds.length,
+    } as HeardRequest;
     this.fds.push(...packet.fds);
     this.heard.push(request);
     const answer = script(request, this);
     if (answer === undefined) return;
     if (answer === "hang up") this.hangUp();
     else if ("code" in answer) this.refuse(request.id, String(answer.code));
-    else if ("fds" in answer) this.reply(request.id, answer.result as Record<string, unknown>, answer.fds as OwnedFd[]);
+    else if ("fds" in answer)
+      this.reply(request.id, answer.result as Record<string, unknown>, answer.fds as OwnedFd[]);
     else this.reply(request.id, answer);
   }
 }
@@ -102,7 +114,10 @@ export class ScriptedHub {
   /** Waits until the latest connection has heard this, and returns it. */
   async heard(op: string, connections = 1): Promise<HeardRequest> {
     const find = () => this.latest.heard.find((request) => request.op === op);
-    await until(`the hub hears ${op}`, () => this.connections.length >= connections && find() !== undefined);
+    await until(
+      `the hub hears ${op}`,
+      () => this.connections.length >= connections && find() !== undefined,
+    );
     return find() as HeardRequest;
   }
 
@@ -121,7 +136,10 @@ export class ScriptedHub {
   }
 }
 
-/** Answers as a hub does that grants everything, and goes on with every session but those that `forgets` names. */
+/**
+ * Answers as a hub does that grants everything, and goes on with every session but those that
+ * `forgets` names.
+ */
 export function obliging(overrides: Partial<Record<string, Script>> = {}): Script {
   let lastId = 100;
   return (request, connection) => {
@@ -131,7 +149,13 @@ export function obliging(overrides: Partial<Record<string, Script>> = {}): Scrip
     const { resume } = request as { resume?: { session: number } };
     switch (request.op) {
       case "hello":
-        return { version: "0", instance: "scripted", pid: 1, session: resume?.session ?? lastId, resumed: !!resume };
+        return {
+          version: "0",
+          instance: "scripted",
+          pid: 1,
+          session: resume?.session ?? lastId,
+          resumed: !!resume,
+        };
       case "create":
         lastId += 1;
         return { object: lastId, lease: lastId - 1 };

@@ -1,9 +1,14 @@
-/** Documents with one value somewhere replaced, removed or added. */
+/** Documents with one value replaced, removed or added. */
 import fc from "fast-check";
 
 export function spoiled(originals: readonly object[]): fc.Arbitrary<Record<string, unknown>> {
   return fc
-    .tuple(fc.constantFrom(...originals), fc.nat(), fc.option(fc.jsonValue(), { nil: undefined }), fc.boolean())
+    .tuple(
+      fc.constantFrom(...originals),
+      fc.nat(),
+      fc.option(fc.jsonValue(), { nil: undefined }),
+      fc.boolean(),
+    )
     .map(([original, at, value, add]) => {
       const copy = structuredClone(original) as unknown as Record<string, unknown>;
       const places: [Record<string, unknown>, string][] = [];

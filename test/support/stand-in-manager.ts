@@ -1,4 +1,4 @@
-/** Stands in for systemd's end of NOTIFY_SOCKET: a DGRAM socket at an address, and what was sent to it. */
+/** Stands in for systemd's end of NOTIFY_SOCKET: a datagram socket that records what it gets. */
 import { lastErrno, libc } from "../../src/ffi/libc.js";
 import { addressOf } from "../../src/os/host-memory.js";
 import { OwnedFd } from "../../src/os/owned-fd.js";
@@ -18,8 +18,11 @@ export class StandInManager {
   constructor(address: string) {
     const type = layout.SOCK_DGRAM | layout.SOCK_CLOEXEC | layout.SOCK_NONBLOCK;
     this.fd = new OwnedFd(libc().socket(layout.AF_UNIX, type, 0));
-    const bytes = address.startsWith("@") ? layout.abstractAddress(address.slice(1)) : layout.unixAddress(address);
-    if (libc().bind(this.fd.number, bytes, bytes.byteLength) < 0) throw new Error(`bind: errno ${lastErrno()}`);
+    const bytes = address.startsWith("@")
+      ? layout.abstractAddress(address.slice(1))
+      : layout.unixAddress(address);
+    if (libc().bind(this.fd.number, bytes, bytes.byteLength) < 0)
+      throw new Error(`bind: errno ${lastErrno()}`);
   }
 
   /** The oldest that was not yet read; undefined where all was. */
@@ -33,7 +36,8 @@ export class StandInManager {
   }
 
   [Symbol.dispose](): void {
-    for (let told = this.read(); told !== undefined; told = this.read()) for (const fd of told.fds) fd.close();
+    for (let told = this.read(); told !== undefined; told = this.read())
+      for (const fd of told.fds) fd.close();
     this.fd.close();
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Stands in for systemd: starts a service with NOTIFY_SOCKET and LISTEN_FDS, keeps the descriptors that it gives, passes them to the next
- * process of the service, and drops those that are removed. As systemd does, it keeps each open file once, whatever its name.
+ * Stands in for systemd. It starts a service with NOTIFY_SOCKET and LISTEN_FDS, stores its
+ * descriptors, passes them to the next process, and drops removed ones. Like systemd it stores each
+ * open file once, whatever its name.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -55,7 +56,8 @@ export class StandInSystemd {
   async start(): Promise<void> {
     const all = [...this.passed, ...this.stored];
     const names = all.map(({ name }) => name).join(":");
-    const variables = all.length === 0 ? "" : `LISTEN_PID=$$ LISTEN_FDS=${all.length} LISTEN_FDNAMES=${names}`;
+    const variables =
+      all.length === 0 ? "" : `LISTEN_PID=$$ LISTEN_FDS=${all.length} LISTEN_FDNAMES=${names}`;
     const script = `export NOTIFY_SOCKET=${this.#address} ${variables}; exec "$@"`;
     const child = spawn("sh", ["-c", script, "sh", ...this.#command], {
       env: this.#env,
@@ -81,7 +83,10 @@ export class StandInSystemd {
 
   /** How the service ends. */
   async exited(): Promise<unknown> {
-    const [code, by] = (await soon("the service ends", this.#exited)) as [number | null, string | null];
+    const [code, by] = (await soon("the service ends", this.#exited)) as [
+      number | null,
+      string | null,
+    ];
     return by ?? code;
   }
 
@@ -113,7 +118,10 @@ export class StandInSystemd {
   }
 }
 
-/** WHY by changing the flags: they belong to the open file, and all of its descriptors show them. systemd asks kcmp, which may be refused. */
+/**
+ * WHY by changing the flags: they belong to the open file, and all of its descriptors show them.
+ * systemd asks kcmp, which may be refused.
+ */
 function isSameOpenFile(one: OwnedFd, other: OwnedFd): boolean {
   const [first, second] = [one, other].map(({ number }) => fstatSync(number));
   if (first?.ino !== second?.ino || first?.dev !== second?.dev) return false;

@@ -1,4 +1,6 @@
-/** What a process must say whose context on a GPU is lost: see test/gpu/actors/mps-survivor.ts. */
+/**
+ * What a process must say when it loses its context on a GPU. See test/gpu/actors/mps-survivor.ts.
+ */
 import assert from "node:assert/strict";
 import type { Actor } from "./actor.js";
 
@@ -22,7 +24,8 @@ interface Closed {
 
 type Ends = readonly (readonly [name: string, end: End])[];
 
-const ofMps = /^Start this process again, open by name and go on: a client of its MPS server was killed or faulted/;
+const ofMps =
+  /^Start this process again, open by name and go on: a client of its MPS server was killed or faulted/;
 
 export interface Loss {
   /** Takes the context away from it. */
@@ -32,7 +35,10 @@ export interface Loss {
 }
 
 /** Has it wait, lose its context, and end. */
-export async function checkSurvivor(survivor: Actor, { lose, tell = () => {} }: Loss): Promise<void> {
+export async function checkSurvivor(
+  survivor: Actor,
+  { lose, tell = () => {} }: Loss,
+): Promise<void> {
   await waiting(survivor);
   lose();
   await checkEnds(survivor, Date.now(), tell);
@@ -44,16 +50,23 @@ export async function waiting(survivor: Actor): Promise<void> {
   assert.equal(sharesContext, true, "the driver does not say that it is under MPS");
 }
 
-export async function checkEnds(survivor: Actor, lostMs: number, tell: (line: string) => void): Promise<void> {
+export async function checkEnds(
+  survivor: Actor,
+  lostMs: number,
+  tell: (line: string) => void,
+): Promise<void> {
   const ends = (await survivor.says()) as Ends;
-  for (const [name, { code, message, atMs }] of ends) tell(`${name}: ${code} after ${atMs - lostMs} ms: ${message}`);
+  for (const [name, { code, message, atMs }] of ends)
+    tell(`${name}: ${code} after ${atMs - lostMs} ms: ${message}`);
   for (const [name, end] of ends) checkEnd(name, end);
   const later = (await survivor.says()) as Ends;
   for (const [name, { code, message }] of later) tell(`${name}: ${code}: ${message}`);
   for (const [name, end] of later) checkEnd(name, end);
   const { closing, left, before } = (await survivor.says()) as Closed;
   assert.deepEqual({ closing, left: left[0] }, { closing: [], left: before[0] });
-  tell(`bells, and what a driver has like them: ${before[1].length} before, ${left[1].length} after`);
+  tell(
+    `bells, and what a driver has like them: ${before[1].length} before, ${left[1].length} after`,
+  );
   survivor.goOn();
   assert.equal(await survivor.exited(), 0, survivor.complaint);
   assert.equal(survivor.complaint, "");

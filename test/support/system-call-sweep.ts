@@ -1,4 +1,7 @@
-/** An operation with its 1st system call failing, then its 2nd, with each errno that the call can give, until none is left to fail. */
+/**
+ * Runs an operation with its 1st system call failing, then its 2nd, and so on, with each errno of
+ * that call, until no call fails.
+ */
 import assert from "node:assert/strict";
 import type { ErrorCode } from "../../src/base/error-codes.js";
 import { CudaIpcError, SystemError } from "../../src/base/errors.js";
@@ -17,7 +20,10 @@ export interface Failure {
 }
 
 export interface Round {
-  /** Runs the operation, the one thing in which a call fails, under a deadline. What it throws goes on. */
+  /**
+   * Runs the operation, the one thing in which a call fails, under a deadline. What it throws goes
+   * on.
+   */
   failing<T>(operation: () => T | Promise<T>): Promise<T>;
 }
 
@@ -27,13 +33,19 @@ export interface RoundResult {
 }
 
 export interface SweepOptions {
-  /** What the failure may be told as, other than by the system's own error: a connection that ended because of it. */
+  /**
+   * What the failure may be told as, other than by the system's own error: a connection that ended
+   * because of it.
+   */
   readonly codes?: readonly ErrorCode[];
   /** What is to hold after each round, the last included, in which nothing failed. */
   readonly check: (result: RoundResult) => void | Promise<void>;
 }
 
-/** WHY the same call again: messages that arrive together take fewer calls than the same messages one after the other. */
+/**
+ * WHY the same call again: messages that arrive together take fewer calls than the same messages
+ * one after the other.
+ */
 const SAME_CALL_ROUNDS = 3;
 const MISSED_ROUNDS = 3 * SAME_CALL_ROUNDS;
 
@@ -47,7 +59,8 @@ export async function sweepSystemCalls(
   for (let n = 1; n < CALLS_MAX; n += 1) {
     for (let variant = 0; ; variant += 1) {
       const result = await runOnce(round, n, variant);
-      if (result.failure !== undefined && result.error !== undefined) checkError(result.failure, result.error, codes);
+      if (result.failure !== undefined && result.error !== undefined)
+        checkError(result.failure, result.error, codes);
       await check(result);
       if (result.failure === undefined) {
         if (result.error !== undefined) throw result.error;
@@ -64,7 +77,11 @@ export async function sweepSystemCalls(
   assert.fail(`more than ${CALLS_MAX} calls`);
 }
 
-async function runOnce(round: (round: Round) => Promise<void>, n: number, variant: number): Promise<RoundResult> {
+async function runOnce(
+  round: (round: Round) => Promise<void>,
+  n: number,
+  variant: number,
+): Promise<RoundResult> {
   const failures: Failure[] = [];
   const failing = async <T>(operation: () => T | Promise<T>): Promise<T> => {
     using _armed = atSystemCall(n, (call) => {
@@ -88,7 +105,11 @@ function describe(n: number, name: string, errno: number): string {
 }
 
 /** Each error is of this package and says why: the call that failed, or what came of that. */
-function checkError({ description, errno }: Failure, error: unknown, codes: readonly ErrorCode[]): void {
+function checkError(
+  { description, errno }: Failure,
+  error: unknown,
+  codes: readonly ErrorCode[],
+): void {
   for (const each of partsOf(error)) {
     const told = each instanceof SystemError && each.errno === errno;
     const cameOfIt = each instanceof CudaIpcError && codes.includes(each.code);
@@ -100,7 +121,10 @@ function checkError({ description, errno }: Failure, error: unknown, codes: read
 function partsOf(error: unknown): unknown[] {
   if (error === undefined) return [];
   if (error instanceof AggregateError) return error.errors.flatMap(partsOf);
-  const { error: later, suppressed } = error as { readonly error?: unknown; readonly suppressed?: unknown };
+  const { error: later, suppressed } = error as {
+    readonly error?: unknown;
+    readonly suppressed?: unknown;
+  };
   if (later !== undefined) return [...partsOf(later), ...partsOf(suppressed)];
   return [error];
 }

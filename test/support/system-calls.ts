@@ -1,12 +1,12 @@
 /**
- * The n-th system call that src makes in this thread, by the C library or by Node's fs: it fails, or something happens before it is made.
- * Calls are synchronous, so what happens at the n-th call happens there and nowhere else.
+ * Makes the n-th system call of src in this thread fail, or runs something before it. It counts
+ * calls of the C library and of Node's fs. They are synchronous, so the hook runs exactly there.
  */
 import { readdirSync } from "node:fs";
 import { interceptLibc } from "../../src/ffi/intercept-libc.js";
 import { koffi } from "../../src/ffi/koffi.js";
-import { errnosOf } from "../../src/testing/system-call-errnos.js";
 import { interceptFs } from "./intercept-fs.js";
+import { errnosOf } from "./system-call-errnos.js";
 
 export interface SystemCallSeen {
   readonly name: string;
@@ -65,7 +65,10 @@ export function atSystemCall(
 /** `cut`: the sockets of this package are shut down, as if the other side had hung up. */
 export type SystemCallAction = "SIGKILL" | "SIGSTOP" | "cut";
 
-/** For actors: dies, stops or loses its connections before the n-th call, those that cannot fail included. */
+/**
+ * For actors: dies, stops or loses its connections before the n-th call, those that cannot fail
+ * included.
+ */
 export function actAtSystemCall(n: number, action: SystemCallAction): NthSystemCall {
   const act = () => {
     if (action === "cut") cutSockets();
@@ -84,8 +87,13 @@ const ADDRESS_BYTES = 110;
 /** The length of an address without a name. */
 const FAMILY_BYTES = 2;
 
-/** Shuts down every connected SEQPACKET socket of this process: those of this package, since Node makes none. */
-export function cutSockets(fds: readonly number[] = readdirSync("/proc/self/fd").map(Number)): void {
+/**
+ * Shuts down every connected SEQPACKET socket of this process: those of this package, since Node
+ * makes none.
+ */
+export function cutSockets(
+  fds: readonly number[] = readdirSync("/proc/self/fd").map(Number),
+): void {
   // WHY not by libc(): these calls are not src's, and are not counted.
   const library = koffi().load(null);
   const getsockopt = library.func("getsockopt", "int", ["int", "int", "int", "void*", "void*"]);
@@ -95,12 +103,17 @@ export function cutSockets(fds: readonly number[] = readdirSync("/proc/self/fd")
     const length = new Uint32Array(new ArrayBuffer(4)).fill(4);
     return getsockopt(fd, SOL_SOCKET, name, value, length) < 0 ? undefined : value[0];
   };
-  const names = ["getsockname", "getpeername"].map((name) => library.func(name, "int", ["int", "void*", "void*"]));
+  const names = ["getsockname", "getpeername"].map((name) =>
+    library.func(name, "int", ["int", "void*", "void*"]),
+  );
   // WHY not pairs: they lead to a child, as the hub's gate, and only the end of that one cuts them.
   const isPair = (fd: number) =>
     names.every((nameOf) => {
       const length = new Uint32Array(new ArrayBuffer(4)).fill(ADDRESS_BYTES);
-      return nameOf(fd, new Uint8Array(new ArrayBuffer(ADDRESS_BYTES)), length) < 0 || length[0] === FAMILY_BYTES;
+      return (
+        nameOf(fd, new Uint8Array(new ArrayBuffer(ADDRESS_BYTES)), length) < 0 ||
+        length[0] === FAMILY_BYTES
+      );
     });
   for (const fd of fds) {
     const isConnection = option(fd, SO_TYPE) === SOCK_SEQPACKET && option(fd, SO_ACCEPTCONN) === 0;

@@ -1,4 +1,4 @@
-/** A folder of a test's own (0700) in the folder for temporary files, and the end of any hub that listens there. */
+/** A temporary folder (0700) of a test, and the end of any hub that listens in it. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -28,7 +28,10 @@ export class TestFolder {
     rmSync(this.path, { recursive: true, force: true, maxRetries: 10 });
   }
 
-  /** Ends the hub that listens in this folder, whoever started it, with its keeper, and removes the folder. */
+  /**
+   * Ends the hub that listens in this folder, whoever started it, with its keeper, and removes the
+   * folder.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     await killHub(this.path);
     this[Symbol.dispose]();
@@ -50,11 +53,14 @@ function isUnlocked(path: string): boolean {
   return tryLock(lock);
 }
 
-/** Kills hub and keeper. WHY by signal: a hub that a test has brought into trouble may not answer. */
+/**
+ * Kills hub and keeper. WHY by signal: a hub that a test has brought into trouble may not answer.
+ */
 export function endHub(folder: string): void {
   const keepers = keepersIn(folder);
   const hub = hubAt(join(folder, "hub.sock"));
-  if (hub === process.pid) throw new Error("The hub of this folder runs in the test itself; stop it there");
+  if (hub === process.pid)
+    throw new Error("The hub of this folder runs in the test itself; stop it there");
   // WHY stopped first: it would start another keeper, as a keeper would start another hub.
   if (hub !== undefined) tryKill(hub, "SIGSTOP");
   for (const pid of keepers) tryKill(pid, "SIGKILL");

@@ -1,7 +1,15 @@
-/** A hub as a process of its own in a folder of its own, ended whatever the test does. */
+/** A hub process in a folder of its own. It ends with the test. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, closeSync, mkdirSync, openSync, readdirSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  writeFileSync,
+} from "node:fs";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -22,7 +30,10 @@ export interface TestHubOptions {
   /** A command that runs it, as `inContainer` gives one. */
   readonly within?: (folder: string) => readonly string[];
   readonly folder?: TestFolder;
-  /** The user that it runs as, which only root can choose. The folder becomes that user's, and others may enter it. */
+  /**
+   * The user that it runs as, which only root can choose. The folder becomes that user's, and
+   * others may enter it.
+   */
   readonly user?: { readonly uid: number; readonly gid: number };
   /** What its configuration file says. */
   readonly config?: object;
@@ -45,10 +56,22 @@ export class TestHub {
   static async start(options: TestHubOptions = {}): Promise<TestHub> {
     const folder = options.folder ?? new TestFolder();
     const idle = options.idleMs === undefined ? "Infinity" : String(options.idleMs);
-    const limit = options.fdsMax === undefined ? [] : ["prlimit", `--nofile=${options.fdsMax}:${options.fdsMax}`];
+    const limit =
+      options.fdsMax === undefined
+        ? []
+        : ["prlimit", `--nofile=${options.fdsMax}:${options.fdsMax}`];
     const within = options.within?.(folder.path) ?? [];
     const program = options.withSeam === true ? seamProgram(folder.path) : process.execPath;
-    const command = [...limit, ...within, program, HUB_MAIN, "--socket", folder.socket, "--idle-ms", idle];
+    const command = [
+      ...limit,
+      ...within,
+      program,
+      HUB_MAIN,
+      "--socket",
+      folder.socket,
+      "--idle-ms",
+      idle,
+    ];
     prepareFolder(folder, options);
     const env = { ...process.env, XDG_CONFIG_HOME: folder.file("config") };
     const log = options.log === true ? openSync(folder.file("log"), "a+") : undefined;

@@ -1,4 +1,4 @@
-/** A runtime folder of a test's own, for this process and those that it starts. */
+/** A runtime folder for this test and its processes. */
 import { readdirSync } from "node:fs";
 import { TestFolder } from "./test-folder.js";
 

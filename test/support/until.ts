@@ -1,10 +1,13 @@
-/** Waiting for what only asking reveals: asks again and again until a deadline that no working program comes near. */
+/** Polls for a condition until a deadline that no working program reaches. */
 import assert from "node:assert/strict";
 
 const DEADLINE_MS = 30_000;
 const PAUSE_MS = 5;
 
-export async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+export async function until(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+): Promise<void> {
   const endMs = performance.now() + DEADLINE_MS;
   while (!(await condition())) {
     assert.ok(performance.now() < endMs, `not so within ${DEADLINE_MS} ms: ${what}`);

@@ -1,4 +1,7 @@
-/** Descriptors of which a call waits for somebody else (close, fstat, write), and the processes behind them. */
+/**
+ * Descriptors on which a call (close, fstat, write) waits for another process, and the processes
+ * behind them.
+ */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -19,7 +22,10 @@ const O_NONBLOCK = 0x800;
 /** Longer than any deadline of a test. */
 const LINGER_SECONDS = 120;
 
-/** Makes TCP sockets with data that nobody reads: to close the last descriptor of one waits, for LINGER_SECONDS. */
+/**
+ * Makes TCP sockets with data that nobody reads: to close the last descriptor of one waits, for
+ * LINGER_SECONDS.
+ */
 export class LingeringSockets {
   readonly #server: Server;
 
@@ -27,7 +33,9 @@ export class LingeringSockets {
 
   private constructor(server: Server) {
     this.#server = server;
-    server.on("connection", (connection) => this.#connections.push(connection.on("error", () => {})));
+    server.on("connection", (connection) =>
+      this.#connections.push(connection.on("error", () => {})),
+    );
   }
 
   static async open(): Promise<LingeringSockets> {
@@ -82,8 +90,9 @@ export const skipFuse =
         : false;
 
 /**
- * Answers what opens a file, and nothing from then on. Its child opens the file and sends it as it is told, or, with "write", writes what
- * is in the file to descriptor 3. With "file" it has no child: the process that started it opens the file and says so.
+ * Answers what opens a file, and nothing from then on. Its child opens the file and sends it as it
+ * is told, or, with "write", writes what is in the file to descriptor 3. With "file" it has no
+ * child: the process that started it opens the file and says so.
  */
 const FUSE_SENDER = `
 import ctypes, json, mmap, os, socket, struct, sys, threading, time
@@ -185,7 +194,10 @@ os.write(ready[1], b"x")
 time.sleep(1000)
 `;
 
-/** A process that has sent a file of FUSE whose server answers nothing any more, until it is disposed of. */
+/**
+ * A process that has sent a file of FUSE whose server answers nothing any more, until it is
+ * disposed of.
+ */
 export class FuseSender {
   readonly #server: ChildProcess;
 
@@ -193,8 +205,17 @@ export class FuseSender {
     this.#server = server;
   }
 
-  /** @param uid the user that sends it, if the moment is "unserved": with each of `copies` connections */
-  static async start(folder: string, hubSocket: string, moment: string, copies = 1, uid = 0): Promise<FuseSender> {
+  /**
+   * @param uid the user that sends it, if the moment is "unserved": with each of `copies`
+   * connections
+   */
+  static async start(
+    folder: string,
+    hubSocket: string,
+    moment: string,
+    copies = 1,
+    uid = 0,
+  ): Promise<FuseSender> {
     const args = ["-c", FUSE_SENDER, folder, hubSocket, moment, String(copies), String(uid)];
     const server = spawn("python3", args, { stdio: ["ignore", "pipe", "pipe"] });
     const sender = new FuseSender(server);
@@ -203,9 +224,10 @@ export class FuseSender {
       complaint += String(data);
     });
     const lines = createInterface({ input: server.stdout });
-    const [line] = (await soon("the file is sent", Promise.race([once(lines, "line"), once(server, "exit")]))) as [
-      string,
-    ];
+    const [line] = (await soon(
+      "the file is sent",
+      Promise.race([once(lines, "line"), once(server, "exit")]),
+    )) as [string];
     assert.equal(line, "sent", complaint);
     return sender;
   }
@@ -218,8 +240,9 @@ export class FuseSender {
 }
 
 /**
- * A process that writes to a memory file what it reads from a file of FUSE whose server does not answer. The kernel has everybody wait who
- * writes to the memory, seals it or changes its mode, until this is disposed of.
+ * A process that writes to a memory file what it reads from a file of FUSE whose server does not
+ * answer. The kernel has everybody wait who writes to the memory, seals it or changes its mode,
+ * until this is disposed of.
  */
 export class EndlessWrite {
   readonly #server: ChildProcess;
@@ -233,7 +256,10 @@ export class EndlessWrite {
     const server = spawn("python3", args, { stdio: ["ignore", "pipe", "inherit", memory.number] });
     assert.ok(server.stdout !== null);
     const lines = createInterface({ input: server.stdout });
-    const [line] = (await soon("it writes", Promise.race([once(lines, "line"), once(server, "exit")]))) as [string];
+    const [line] = (await soon(
+      "it writes",
+      Promise.race([once(lines, "line"), once(server, "exit")]),
+    )) as [string];
     assert.equal(line, "waits");
     return new EndlessWrite(server);
   }
@@ -244,7 +270,10 @@ export class EndlessWrite {
   }
 }
 
-/** A file of FUSE that is open here and whose server answers nothing any more, until it is disposed of. */
+/**
+ * A file of FUSE that is open here and whose server answers nothing any more, until it is disposed
+ * of.
+ */
 export class WaitingFile {
   /** Nobody may close it or a copy of it meanwhile: each close waits. */
   readonly fd: OwnedFd;

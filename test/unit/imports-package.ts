@@ -4,7 +4,10 @@ import { readFileSync } from "node:fs";
 
 const [, , file = "index.js", call] = process.argv;
 const before = libraries();
-const door = (await import(new URL(`../../src/${file}`, import.meta.url).href)) as Record<string, () => unknown>;
+const door = (await import(new URL(`../../src/${file}`, import.meta.url).href)) as Record<
+  string,
+  () => unknown
+>;
 if (call !== undefined) door[call]?.();
 process.stdout.write(JSON.stringify([...libraries()].filter((library) => !before.has(library))));
 

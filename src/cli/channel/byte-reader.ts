@@ -1,23 +1,24 @@
-/** Bytes that come in pieces of any size, taken as lines or in the sizes that are wanted. */
+/** Reads lines or a given number of bytes from pieces of any size. */
 
 const LINE_BREAK = 10;
 const NOTHING = new Uint8Array(0);
 
 export class ByteReader {
   readonly #pieces: AsyncIterator<Uint8Array>;
-  /** Come, and not taken yet. */
+  /** Received, and not taken yet. */
   #rest: Uint8Array = NOTHING;
 
   constructor(pieces: AsyncIterator<Uint8Array>) {
     this.#pieces = pieces;
   }
 
-  /** So many bytes; fewer only where there are no more, none at the end. Valid until the next are taken. */
+  /** Takes so many bytes, fewer at the end of the input. Valid until the next call. */
   async take(byteLength: number): Promise<Uint8Array> {
     if (this.#rest.byteLength >= byteLength) return this.#cut(byteLength);
     const parts: Uint8Array[] = [];
     let found = 0;
-    // WHY in parts: what claims to be long need not be, and memory is taken for what has come alone.
+    // WHY in parts: a header may claim more than there is, so memory is allocated only for what
+    // came.
     while (found < byteLength && (this.#rest.byteLength > 0 || (await this.#more()))) {
       const part = this.#cut(Math.min(byteLength - found, this.#rest.byteLength));
       parts.push(part);
@@ -27,14 +28,16 @@ export class ByteReader {
   }
 
   /**
-   * The next line without its break; undefined at the end. What comes after the last break is a line too, where it is not empty.
-   * A line that is longer than `byteLengthMax` comes back cut, one byte over it.
+   * Takes the next line without its line break. Returns undefined at the end of the input.
+   * A last line without a break counts, unless it is empty.
+   * A line longer than `byteLengthMax` is cut one byte above it.
    */
   async line(byteLengthMax: number): Promise<Uint8Array | undefined> {
     const parts: Uint8Array[] = [];
     let found = 0;
     for (;;) {
-      if (this.#rest.byteLength === 0 && !(await this.#more())) return found === 0 ? undefined : joined(parts);
+      if (this.#rest.byteLength === 0 && !(await this.#more()))
+        return found === 0 ? undefined : joined(parts);
       const end = this.#rest.indexOf(LINE_BREAK);
       const isWhole = end >= 0;
       const room = byteLengthMax + 1 - found;

@@ -1,37 +1,54 @@
-/** What an observer sees of a channel, as text. */
+/** Describes the state of a channel for `channel stat` and `inspect`. */
 import type { ChannelReaderStatistics, ChannelStatistics } from "../../channel/channel-observer.js";
-import { formatTable } from "../table.js";
-import { plural, sizeWords } from "../words.js";
+import { formatTable } from "../terminal/table.js";
+import { plural, sizeWords } from "../terminal/words.js";
 import { rateWords } from "./traffic.js";
 
-/** How much more it was than a look before, and in what time. */
+/** The statistics of an earlier look, and the time since then. */
 export interface Growth {
   readonly ms: number;
   readonly earlier: ChannelStatistics;
 }
 
 const writerWords: Readonly<Record<ChannelStatistics["writer"], string>> = {
-  open: "is there",
-  awaited: "is gone, and the next one is waited for",
+  open: "connected",
+  awaited: "gone, the channel waits for the next one",
   closed: "has ended the channel",
-  gone: "died, and the channel with it",
+  gone: "died, which ended the channel",
 };
 
 const whenFullWords: Readonly<Record<ChannelStatistics["whenFull"], string>> = {
-  wait: "wait: for the slowest reader",
+  wait: "wait: the writer waits for the slowest reader",
   "drop-oldest": "drop-oldest: slow readers miss messages",
-  "drop-newest": "drop-newest: what finds no room is not sent",
-  error: "error: the writer is told",
+  "drop-newest": "drop-newest: the writer drops the new message",
+  error: "error: the writer gets an error",
 };
 
-/** Title and text. */
+/** Rows of title and text. */
 export function channelRows(now: ChannelStatistics, growth?: Growth): [string, string][] {
-  const { writer, writers, slots, slotBytes, metaBytesMax, readersMax, whenFull, committed, dropped, readers } = now;
-  const rate = growth === undefined ? "" : `, ${rateWords(committed - growth.earlier.committed, growth.ms)} messages/s`;
+  const {
+    writer,
+    writers,
+    slots,
+    slotBytes,
+    metaBytesMax,
+    readersMax,
+    whenFull,
+    committed,
+    dropped,
+    readers,
+  } = now;
+  const rate =
+    growth === undefined
+      ? ""
+      : `, ${rateWords(committed - growth.earlier.committed, growth.ms)} messages/s`;
   const after = writers === 1 ? "" : ` (number ${writers})`;
   return [
     ["writer", `${writerWords[writer]}${after}`],
-    ["slots", `${slots} of ${sizeWords(slotBytes)}, each with ${sizeWords(metaBytesMax)} of meta at most`],
+    [
+      "slots",
+      `${slots} of ${sizeWords(slotBytes)}, each with up to ${sizeWords(metaBytesMax)} of meta`,
+    ],
     ["when full", whenFullWords[whenFull]],
     ["committed", `${plural(committed, "message")}${rate}`],
     ["dropped", String(dropped)],
@@ -39,24 +56,36 @@ export function channelRows(now: ChannelStatistics, growth?: Growth): [string, s
   ];
 }
 
-/** A line for each reader, under a line of titles; nothing where there are none. */
+/** A title line and a line for each reader. Empty if there are no readers. */
 export function readerLines({ readers }: ChannelStatistics, growth?: Growth): string[] {
   if (readers.length === 0) return [];
-  const columns = ["PLACE", "RECEIVED", "BEHIND", "MISSED", ...(growth === undefined ? [] : ["PER SECOND"])];
-  const titles = [...columns.map((title) => ({ title, align: "right" as const })), { title: "STATE" }];
+  const columns = [
+    "READER",
+    "RECEIVED",
+    "BEHIND",
+    "MISSED",
+    ...(growth === undefined ? [] : ["PER SECOND"]),
+  ];
+  const titles = [
+    ...columns.map((title) => ({ title, align: "right" as const })),
+    { title: "STATE" },
+  ];
   const rows = readers.map((reader) => [...cells(reader, growth), stateWords(reader)]);
   return formatTable(titles, rows).map((line) => `  ${line}`);
 }
 
-function cells({ place, received, behind, missed }: ChannelReaderStatistics, growth: Growth | undefined): string[] {
+function cells(
+  { place, received, behind, missed }: ChannelReaderStatistics,
+  growth: Growth | undefined,
+): string[] {
   const counts = [place, received, behind, missed].map(String);
   if (growth === undefined) return counts;
   const before = growth.earlier.readers.find((reader) => reader.place === place)?.received ?? 0;
-  // WHY not less: another reader may have come to the same place.
+  // Not below zero: a new reader may have got the number of an earlier one.
   return [...counts, rateWords(Math.max(0, received - before), growth.ms)];
 }
 
-function stateWords({ expelled, asleep, mayBeOvertaken }: ChannelReaderStatistics): string {
+function stateWords({ expelled, asleep, lossy }: ChannelReaderStatistics): string {
   const words = expelled ? "expelled" : asleep ? "asleep" : "awake";
-  return mayBeOvertaken ? `${words}, may be overtaken` : words;
+  return lossy ? `${words}, may be overtaken` : words;
 }

@@ -1,11 +1,10 @@
-/** A message of each file: arrays of .npy files, the bytes of all others. */
+/** Makes a message of each file: the array of an .npy file, or the bytes of another file. */
 import { CudaIpcError } from "../../base/errors.js";
 import { detectFileFormat } from "../../files/file-format.js";
-import { fileByteLength } from "../../files/file-piece.js";
 import { type NpyHeader, readNpyHeader } from "../../files/npy-header.js";
-import { openSourceFile } from "../../files/source-file.js";
-import { UsageError } from "../error-report.js";
-import { checkInputPath } from "../input-file.js";
+import { fileByteLength, openSourceFile } from "../../files/source-file.js";
+import { checkInputPath } from "../arguments.js";
+import { UsageError } from "../terminal/error-report.js";
 import {
   type AskedSlot,
   bytesAs,
@@ -23,11 +22,15 @@ interface PlannedFile {
 }
 
 /**
- * Each file as a message, all of them so many times.
- * @param repeat may be Infinity
+ * Makes a message of each file.
+ * @param repeat how many times all files are sent, may be Infinity
  * @throws INVALID_FILE, UNSUPPORTED_DTYPE, PERMISSION_DENIED
  */
-export async function fileMessages(paths: readonly string[], asked: AskedSlot, repeat: number): Promise<MessageSource> {
+export async function fileMessages(
+  paths: readonly string[],
+  asked: AskedSlot,
+  repeat: number,
+): Promise<MessageSource> {
   const files: PlannedFile[] = [];
   for (const path of paths) files.push(await plan(path));
   const total = files.length * repeat;
@@ -39,7 +42,10 @@ export async function fileMessages(paths: readonly string[], asked: AskedSlot, r
   };
 }
 
-async function* all(files: readonly PlannedFile[], repeat: number): AsyncGenerator<OutgoingMessage, void, undefined> {
+async function* all(
+  files: readonly PlannedFile[],
+  repeat: number,
+): AsyncGenerator<OutgoingMessage, void, undefined> {
   for (let round = 0; round < repeat; round += 1) {
     for (const planned of files) {
       const { path, byteOffset, byteLength, array } = planned;
@@ -60,29 +66,41 @@ async function plan(path: string): Promise<PlannedFile> {
   try {
     const format = await detectFileFormat(path);
     if (format === "safetensors") {
-      throw new UsageError(`${path} holds many arrays, and a message is one; --frames BYTES sends its bytes`);
+      throw new UsageError(
+        `${path} holds several arrays, but a message is one array; --frames SIZE sends its bytes`,
+      );
     }
     if (format === "raw") {
-      return { path, byteOffset: 0, byteLength: await fileByteLength(file, path), array: undefined };
+      return {
+        path,
+        byteOffset: 0,
+        byteLength: await fileByteLength(file, path),
+        array: undefined,
+      };
     }
     const header = await readNpyHeader(file, path);
     checkOrder(header, path);
     const { dtype, shape, dataByteOffset, dataByteLength } = header;
-    return { path, byteOffset: dataByteOffset, byteLength: dataByteLength, array: { dtype, shape } };
+    return {
+      path,
+      byteOffset: dataByteOffset,
+      byteLength: dataByteLength,
+      array: { dtype, shape },
+    };
   } finally {
     await file.close();
   }
 }
 
-/** @throws INVALID_FILE where the elements are not in the order that those of a message have */
+/** @throws INVALID_FILE if the elements are in Fortran order */
 export function checkOrder({ fortranOrder, shape }: NpyHeader, fileName: string): void {
-  // Of one axis, or of none, both orders are the same.
+  // With at most one axis, both orders are the same.
   if (!fortranOrder || shape.filter((size) => size !== 1).length <= 1) return;
-  const found = "its elements are in Fortran order, those of a message are in C order";
+  const found = "its elements are in Fortran order, but a message needs C order";
   throw new CudaIpcError("INVALID_FILE", `Cannot send ${JSON.stringify(fileName)}: ${found}`);
 }
 
-/** The first one says it where it is an array; of bytes, the largest. */
+/** The slot for all files: the first array's dtype and shape, or the size of the largest file. */
 function slotOf(files: readonly PlannedFile[], { dtype = "uint8" }: AskedSlot): SlotFacts {
   const [first] = files;
   if (first?.array !== undefined) return first.array;

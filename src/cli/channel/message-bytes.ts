@@ -1,15 +1,15 @@
-/** A message as it is written: its bytes, a line, an .npy, or a line of JSON about it. */
+/** Encodes a received message: its bytes, a line, an .npy file, or a line of JSON about it. */
 import type { ReceivedSlot } from "../../channel/received-slot.js";
 import { readPieces } from "../../files/array-pieces.js";
 import { encodeNpyHeader } from "../../files/npy-header.js";
-import { printable } from "../printable.js";
+import { printable } from "../terminal/printable.js";
 
 export type MessageFormat = "raw" | "lines" | "npy" | "json";
 
 const LINE_BREAK = Uint8Array.of(10);
 const encoder = new TextEncoder();
 
-/** Pieces that are valid until the next is asked for. */
+/** Yields pieces. Each is valid until the next one is asked for. */
 export async function* messageBytes(
   slot: ReceivedSlot,
   format: MessageFormat,
@@ -21,7 +21,7 @@ export async function* messageBytes(
   }
   if (format === "npy") yield encodeNpyHeader(slot.array.dtype, slot.array.shape);
   if (slot.byteLength === 0) {
-    // Nothing to be read.
+    // There are no elements to read.
   } else if (slot.array.device.cpuVisible) yield slot.bytes;
   else yield* readPieces(slot.array, { signal });
   if (format === "lines") yield LINE_BREAK;
@@ -30,11 +30,19 @@ export async function* messageBytes(
 function jsonLine(slot: ReceivedSlot): string {
   const { sequence, timestampMs, missed, byteLength, array } = slot;
   const { dtype, shape } = array;
-  const text = JSON.stringify({ sequence, timestampMs, missed, byteLength, dtype, shape, ...metaOf(slot) });
+  const text = JSON.stringify({
+    sequence,
+    timestampMs,
+    missed,
+    byteLength,
+    dtype,
+    shape,
+    ...metaOf(slot),
+  });
   return printable(text);
 }
 
-/** What travelled as JSON, or else bytes. */
+/** The meta of a message: a JSON value, or bytes in base64. */
 function metaOf(slot: ReceivedSlot): { meta: unknown; metaBase64?: string } {
   const { json } = slot;
   if (json !== undefined) return { meta: json };

@@ -1,42 +1,42 @@
-/** Where received messages go: one after another to standard output or into a file, or into a file each. */
+/** Writes received messages: all to standard output, all to one file, or each to its own file. */
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { SystemError } from "../../base/errors.js";
 import type { ReceivedSlot } from "../../channel/received-slot.js";
 import { writeFileAtomically } from "../../files/atomic-write.js";
 import { fileSystemError } from "../../files/file-errors.js";
 import type { CommandContext } from "../command-context.js";
-import { StandardOutput } from "../standard-output.js";
+import { UsageError } from "../terminal/error-report.js";
+import { StandardOutput } from "../terminal/standard-output.js";
 import { type MessageFormat, messageBytes } from "./message-bytes.js";
-import { type FilePattern, pathOf } from "./output-pattern.js";
 
 export interface MessageSink {
-  /** False once nobody takes any more. */
+  /** False once the reader of the output has gone. */
   readonly isOpen: boolean;
-  /** Needs the message no longer once it resolves. */
+  /** Once it resolves, the slot may be released. */
   take(slot: ReceivedSlot): Promise<void>;
-  /** No message is there for now: what was gathered goes out. */
+  /** Writes what was buffered. Called before a wait for the next message. */
   flush(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Small messages are gathered up to this. */
-const GATHERED_BYTES = 64 * 1024;
+/** Small messages are buffered up to this size. */
+const BUFFER_BYTES = 64 * 1024;
 
-interface Taker {
+interface Output {
   readonly isOpen: boolean;
   readonly write: (bytes: Uint8Array) => Promise<void>;
   readonly close?: () => Promise<void>;
 }
 
-/** One after another. */
+/** Writes all messages to one output, one after the other. */
 class JoinedSink implements MessageSink {
   readonly #format: MessageFormat;
   readonly #signal: AbortSignal;
-  readonly #to: Taker;
-  readonly #gathered = new Uint8Array(GATHERED_BYTES);
+  readonly #to: Output;
+  readonly #buffer = new Uint8Array(BUFFER_BYTES);
   #byteLength = 0;
 
-  constructor(to: Taker, format: MessageFormat, signal: AbortSignal) {
+  constructor(to: Output, format: MessageFormat, signal: AbortSignal) {
     this.#to = to;
     this.#format = format;
     this.#signal = signal;
@@ -48,10 +48,10 @@ class JoinedSink implements MessageSink {
 
   async take(slot: ReceivedSlot): Promise<void> {
     for await (const piece of messageBytes(slot, this.#format, this.#signal)) {
-      if (piece.byteLength > GATHERED_BYTES - this.#byteLength) await this.flush();
-      if (piece.byteLength > GATHERED_BYTES) await this.#to.write(piece);
+      if (piece.byteLength > BUFFER_BYTES - this.#byteLength) await this.flush();
+      if (piece.byteLength > BUFFER_BYTES) await this.#to.write(piece);
       else {
-        this.#gathered.set(piece, this.#byteLength);
+        this.#buffer.set(piece, this.#byteLength);
         this.#byteLength += piece.byteLength;
       }
     }
@@ -59,7 +59,7 @@ class JoinedSink implements MessageSink {
 
   async flush(): Promise<void> {
     if (this.#byteLength === 0) return;
-    const bytes = this.#gathered.subarray(0, this.#byteLength);
+    const bytes = this.#buffer.subarray(0, this.#byteLength);
     this.#byteLength = 0;
     await this.#to.write(bytes);
   }
@@ -85,8 +85,8 @@ export function standardOutputSink(format: MessageFormat, context: CommandContex
 }
 
 /**
- * Looks at once whether the file may be written; it is there from the first message on.
- * @throws FILE_EXISTS without `force`
+ * Writes all messages to one file, which is created with the first message.
+ * @throws FILE_EXISTS at once, unless `force` is set
  */
 export async function fileSink(
   path: string,
@@ -108,11 +108,37 @@ export async function fileSink(
 async function refuseExisting(path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined);
   if (found === undefined) return;
-  const message = `Cannot write ${JSON.stringify(path)}: the file is there already`;
+  const message = `Cannot write ${JSON.stringify(path)}: the file exists`;
   throw new SystemError("FILE_EXISTS", message, { errno: 17, errnoName: "EEXIST", call: "stat" });
 }
 
-/** A file each, which is there whole or not at all. */
+/** A path with the sequence number of a message in it. */
+interface FilePattern {
+  readonly before: string;
+  readonly after: string;
+  /** The least number of digits. */
+  readonly width: number;
+}
+
+/**
+ * Parses `frame-%d.npy` or `frame-%06d.npy`. Returns undefined for a path without a number.
+ * @throws UsageError
+ */
+export function filePattern(path: string): FilePattern | undefined {
+  const [found, second] = path.matchAll(/%(?:0(\d))?d/g);
+  if (found === undefined) return undefined;
+  if (second !== undefined)
+    throw new UsageError(`${path} has more than one %d, but a message has only one number`);
+  const before = path.slice(0, found.index);
+  const after = path.slice(found.index + found[0].length);
+  return { before, after, width: Number(found[1] ?? 1) };
+}
+
+export function pathOf({ before, after, width }: FilePattern, sequence: number): string {
+  return `${before}${String(sequence).padStart(width, "0")}${after}`;
+}
+
+/** Writes each message to its own file, which appears whole or not at all. */
 export function filesSink(
   pattern: FilePattern,
   force: boolean,
@@ -123,7 +149,7 @@ export function filesSink(
     isOpen: true,
     take: async (slot) => {
       const path = pathOf(pattern, slot.sequence);
-      // WHY not durable: a disk takes some hundred files a second that way.
+      // WHY not durable: a disk syncs only some hundred files a second.
       await writeFileAtomically(path, { force, durable: false }, async (file) => {
         for await (const piece of messageBytes(slot, format, signal)) await writeAll(file, piece);
       });

@@ -1,14 +1,14 @@
-/** Where the messages of `channel send` come from, and what a channel for them is like. */
+/** What `channel send` sends, and what slots a channel for it needs. */
 import { type DType, dtypeFacts } from "../../array/dtype.js";
-import type { FileSection } from "../../gpu/file-transfer.js";
+import type { FileSection } from "../../gpu/transfer/file-transfer.js";
 
-/** Of a slot, and so of the largest message. */
+/** The dtype and shape of a slot, which holds the largest message. */
 export interface SlotFacts {
   readonly dtype: DType;
   readonly shape: readonly number[];
 }
 
-/** What the command line says of it, where it says anything. */
+/** What the command line says about the slots. */
 export interface AskedSlot {
   readonly dtype?: DType | undefined;
   readonly shape?: readonly number[] | undefined;
@@ -16,30 +16,30 @@ export interface AskedSlot {
 }
 
 export interface OutgoingMessage {
-  /** In an error: `"a.npy"`, `line 7 of standard input`. */
+  /** What errors call it: `"a.npy"`, `line 7 of standard input`. */
   readonly origin: string;
   readonly byteLength: number;
-  /** Of an array; other messages are bytes of whatever the channel has. */
+  /** Set if the message is an array, and not bytes. */
   readonly array?: SlotFacts | undefined;
-  /** Bytes that are valid until the next message is asked for, or where they are in a file. */
+  /** A section of a file, or bytes that are valid until the next message is asked for. */
   readonly data: Uint8Array | FileSection;
 }
 
 export interface MessageSource {
   readonly slot: SlotFacts;
-  /** How many there will be; undefined where nobody knows. */
+  /** How many messages there will be, if known. */
   readonly total: number | undefined;
   messages(): AsyncGenerator<OutgoingMessage, void, undefined>;
-  /** Lets go of what it has open; needed where its messages were not asked for. */
+  /** Closes its files. Needed if `messages()` was not read to the end. */
   close(): Promise<void>;
 }
 
-/** Room for so many bytes. */
+/** A slot that holds so many bytes. */
 export function bytesAs(dtype: DType, byteLength: number): SlotFacts {
   return { dtype, shape: [Math.ceil(byteLength / dtypeFacts(dtype).byteSize)] };
 }
 
-/** What is asked for goes before what was found in the first message. */
+/** The command line overrides what was found in the first message. */
 export function chosenSlot(asked: AskedSlot, found: SlotFacts): SlotFacts {
   if (asked.byteLength !== undefined) return { dtype: "uint8", shape: [asked.byteLength] };
   if (asked.shape !== undefined) return { dtype: asked.dtype ?? found.dtype, shape: asked.shape };

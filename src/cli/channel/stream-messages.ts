@@ -1,11 +1,16 @@
-/** Messages cut from a stream of bytes, standard input or files: frames of one size, lines, or .npy arrays one after another. */
+/** Cuts standard input or files into messages: frames of one size, lines, or .npy arrays. */
 import { createReadStream } from "node:fs";
 import { addAbortSignal, type Readable } from "node:stream";
 import { arrayByteLength } from "../../array/layout.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
 import { fileSystemError, invalidFile } from "../../files/file-errors.js";
-import { NPY_PREAMBLE_BYTES, type NpyHeader, npyHeaderByteLength, parseNpyStart } from "../../files/npy-header.js";
+import {
+  NPY_PREAMBLE_BYTES,
+  type NpyHeader,
+  npyHeaderByteLength,
+  parseNpyStart,
+} from "../../files/npy-header.js";
 import { ByteReader } from "./byte-reader.js";
 import { checkOrder } from "./file-messages.js";
 import {
@@ -24,13 +29,13 @@ export type Framing =
 
 type Messages = AsyncGenerator<OutgoingMessage, void, undefined>;
 
-/** Of a line, where nothing else is asked for. */
+/** The longest line, unless the command line gives a shape or size. */
 const LINE_BYTES_MAX = 64 * 1024;
 const STDIN = "standard input";
 
 /**
- * Waits for the first array where it is .npy, which says what the channel is like.
- * @param paths standard input where there are none
+ * Cuts files into messages. For .npy it reads the first array, which sets dtype and shape.
+ * @param paths if empty, standard input is read
  * @throws INVALID_FILE, UNSUPPORTED_DTYPE, ABORTED
  */
 export async function streamMessages(
@@ -42,7 +47,8 @@ export async function streamMessages(
   if (framing.kind !== "npy") {
     const bytes = framing.kind === "lines" ? LINE_BYTES_MAX : framing.byteLength;
     const slot = chosenSlot(asked, bytesAs(asked.dtype ?? "uint8", bytes));
-    const byteLength = framing.kind === "lines" ? arrayByteLength(slot.dtype, slot.shape) : framing.byteLength;
+    const byteLength =
+      framing.kind === "lines" ? arrayByteLength(slot.dtype, slot.shape) : framing.byteLength;
     const cut = framing.kind === "lines" ? lines : frames;
     const messages = () => ofAll(paths, signal, (reader, of) => cut(reader, of, byteLength));
     return { slot, total: undefined, messages, close: async () => {} };
@@ -52,7 +58,12 @@ export async function streamMessages(
   if (first.done) throw invalidFile(paths[0] ?? STDIN, "it has no array in it");
   const slot = chosenSlot(asked, first.value.array as SlotFacts);
   const all = followed(first.value, messages);
-  return { slot, total: undefined, messages: () => all, close: async () => void (await messages.return()) };
+  return {
+    slot,
+    total: undefined,
+    messages: () => all,
+    close: async () => void (await messages.return()),
+  };
 }
 
 async function* followed(first: OutgoingMessage, others: Messages): Messages {
@@ -72,12 +83,17 @@ async function* ofAll(
   }
 }
 
-/** Ends the stream with the loop, however that ends. */
-async function* pieces(stream: Readable, name: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+/** Reads a stream, and closes it when the loop over it ends. */
+async function* pieces(
+  stream: Readable,
+  name: string,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
   try {
     for await (const piece of addAbortSignal(signal, stream)) yield piece as Uint8Array;
   } catch (error) {
-    if (signal.aborted) throw new CudaIpcError("ABORTED", `Cannot read ${name}: aborted`, { cause: error });
+    if (signal.aborted)
+      throw new CudaIpcError("ABORTED", `Cannot read ${name}: aborted`, { cause: error });
     throw fileSystemError(`read ${JSON.stringify(name)}`, error);
   }
 }
@@ -87,7 +103,10 @@ async function* frames(reader: ByteReader, name: string, byteLength: number): Me
     const data = await reader.take(byteLength);
     if (data.byteLength === 0) return;
     if (data.byteLength < byteLength) {
-      throw invalidFile(name, `it ends within frame ${count}: ${data.byteLength} of ${byteLength} bytes`);
+      throw invalidFile(
+        name,
+        `it ends in frame ${count}, after ${data.byteLength} of ${byteLength} bytes`,
+      );
     }
     yield { origin: `frame ${count} of ${name}`, byteLength, data };
   }
@@ -109,21 +128,27 @@ async function* arrays(reader: ByteReader, name: string): Messages {
     checkOrder(header, origin);
     const { dtype, shape, dataByteLength: byteLength } = header;
     if (byteLength > limits.viewBytesMax) {
-      throw invalidFile(origin, `its header claims ${byteLength} bytes of data, at most ${limits.viewBytesMax}`);
+      throw invalidFile(
+        origin,
+        `its header claims ${byteLength} bytes of data, the limit is ${limits.viewBytesMax}`,
+      );
     }
     const data = await reader.take(byteLength);
     if (data.byteLength < byteLength) {
-      throw invalidFile(origin, `header claims ${byteLength} bytes of data, ${data.byteLength} came`);
+      throw invalidFile(
+        origin,
+        `its header claims ${byteLength} bytes of data, but it has ${data.byteLength}`,
+      );
     }
     yield { origin, byteLength, array: { dtype, shape }, data };
   }
 }
 
-/** Undefined at the end of the stream. */
+/** Reads the next header. Returns undefined at the end of the stream. */
 async function npyHeader(reader: ByteReader, origin: string): Promise<NpyHeader | undefined> {
   const preamble = await reader.take(NPY_PREAMBLE_BYTES);
   if (preamble.byteLength === 0) return undefined;
-  // WHY copied: the bytes are valid until the next are taken.
+  // Copied, because the bytes are valid only until the next take().
   const start = Buffer.from(preamble);
   const rest = await reader.take(npyHeaderByteLength(start, origin) - start.byteLength);
   return parseNpyStart(Buffer.concat([start, rest]), origin);

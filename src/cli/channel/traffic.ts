@@ -1,19 +1,21 @@
-/** Messages and bytes that went by, and how fast: a line that is redrawn where a person watches, or lines now and then. */
-import type { Terminal } from "../terminal.js";
-import { durationWords, plural, sizeWords } from "../words.js";
+/**
+ * Counts messages and bytes, and prints how fast they go: a line that is redrawn on a terminal,
+ * else a line a second.
+ */
+import type { Terminal } from "../terminal/terminal.js";
+import { durationWords, plural, sizeWords } from "../terminal/words.js";
 
-/** How often it is said. */
 const REDRAW_MS = 200;
 const LINE_MS = 1000;
 
 interface TrafficOptions {
-  /** Where nobody watches standard error: whether a line a second goes to standard output. */
+  /** Print a line a second to standard output if standard error is no terminal. */
   readonly lines?: boolean;
-  /** Whether it is shown while it goes on at all; true unless set. */
+  /** Print anything before the end. True by default. */
   readonly shown?: boolean;
-  /** Of messages; undefined where nobody knows. */
+  /** How many messages there will be, if known. */
   readonly total?: number | undefined;
-  /** What else there is to say, as `3 missed`; undefined for nothing. */
+  /** Lost messages in words, such as `3 missed`, or undefined if there are none. */
   readonly losses: () => string | undefined;
 }
 
@@ -25,7 +27,7 @@ export class Traffic {
   #timer: NodeJS.Timeout | undefined;
   #messages = 0;
   #bytes = 0;
-  /** As it was when it was shown last. */
+  /** The counts at the last redraw. */
   #shown = { atMs: this.#startMs, messages: 0, bytes: 0 };
 
   constructor(terminal: Terminal, verb: "Sent" | "Received", options: TrafficOptions) {
@@ -34,7 +36,8 @@ export class Traffic {
     this.#options = options;
     if (options.shown === false) return;
     const drawn = terminal.progressStream;
-    if (drawn !== undefined) this.#timer = setInterval(() => drawn.write(`\r\u001b[K${this.#now()}`), REDRAW_MS);
+    if (drawn !== undefined)
+      this.#timer = setInterval(() => drawn.write(`\r\u001b[K${this.#now()}`), REDRAW_MS);
     else if (options.lines) this.#timer = setInterval(() => this.#line(), LINE_MS);
     this.#timer?.unref();
   }
@@ -48,7 +51,7 @@ export class Traffic {
     this.#bytes += byteLength;
   }
 
-  /** Takes the redrawn line away. */
+  /** Stops printing and erases the redrawn line. */
   stop(): void {
     if (this.#timer === undefined) return;
     clearInterval(this.#timer);
@@ -78,7 +81,9 @@ export class Traffic {
   #words(): string {
     const { total } = this.#options;
     const count =
-      total === undefined ? plural(this.#messages, "message") : `${this.#messages} of ${plural(total, "message")}`;
+      total === undefined
+        ? plural(this.#messages, "message")
+        : `${this.#messages} of ${plural(total, "message")}`;
     return `${this.#verb} ${count}, ${sizeWords(this.#bytes)}`;
   }
 
@@ -92,7 +97,7 @@ function speedWords(messages: number, bytes: number, ms: number): string {
   return `${rateWords(messages, ms)} messages/s, ${sizeWords(Math.round((bytes * 1000) / ms))}/s`;
 }
 
-/** Of a count within a time, a second: `0.5`, `30`, `83333`. */
+/** A count per second: `0.5`, `30`, `83333`. */
 export function rateWords(count: number, ms: number): string {
   const rate = (count * 1000) / ms;
   return rate < 10 ? String(Number(rate.toFixed(1))) : String(Math.round(rate));

@@ -1,6 +1,6 @@
-/** What the demo and its actors tell each other. */
+/** The messages between a demo and its actors. */
 
-/** How an actor is started: as its one argument, in JSON. */
+/** The one argument of an actor, as JSON. */
 export interface ActorPart {
   readonly socket: string;
   readonly device: string;
@@ -8,13 +8,13 @@ export interface ActorPart {
 }
 
 export type FromActor =
-  /** A step that was done, for people. */
+  /** A step that the demo prints. */
   | { readonly kind: "say"; readonly text: string }
-  /** A point that the demo waits for. */
+  /** A point that the demo may wait for. */
   | { readonly kind: "reached"; readonly point: string }
   | { readonly kind: "failed"; readonly code: string; readonly message: string };
 
-/** To an actor: go on from the point where it waits for this word. */
+/** Tells an actor to continue where it waits for this word. */
 export interface ToActor {
   readonly go: string;
 }
@@ -22,11 +22,12 @@ export interface ToActor {
 /** The array's name in all demos. */
 export const ARRAY_NAME = "demo";
 
-/** What the producer writes, and what the consumer turns it into; both exact in float32 up to 2^24 elements, rounded alike beyond. */
+/** What the producer writes. Exact in float32 up to 2^24 elements, and rounded above. */
 export function producedValue(i: number): number {
   return Math.fround(i * 0.5 + 1);
 }
 
+/** What the consumer turns it into. */
 export function consumedValue(i: number): number {
   return Math.fround(producedValue(i) * -2);
 }

@@ -1,8 +1,8 @@
-/** The outside of an actor: the process that plays a part, as the demo starts, directs and ends it. */
+/** Starts, directs and ends an actor, which is a process of a demo. */
 import { type ChildProcess, fork } from "node:child_process";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
-import { ownProgram } from "../../base/own-program.js";
+import { ownProgram } from "../../base/own-package.js";
 import type { ActorPart, FromActor, ToActor } from "./actor-messages.js";
 
 export type ActorRole = "producer" | "consumer" | "reader";
@@ -10,7 +10,7 @@ export type ActorRole = "producer" | "consumer" | "reader";
 export class ActorProcess {
   readonly role: string;
   readonly pid: number;
-  /** Settled once the process has ended. */
+  /** Resolves when the process has ended. */
   readonly exited: Promise<void>;
   readonly #child: ChildProcess;
   readonly #signal: AbortSignal;
@@ -20,8 +20,8 @@ export class ActorProcess {
   #ended: { readonly code: number | null; readonly signal: string | null } | undefined;
 
   /**
-   * @param title what the actor is called in what it says
-   * @param onSay takes each step that the actor tells of
+   * @param title the actor's name in the output
+   * @param onSay called for each step that the actor reports
    */
   static start(
     role: ActorRole,
@@ -34,8 +34,11 @@ export class ActorProcess {
   ): ActorProcess {
     const program = `cli/demo/actors/${role}.js`;
     const file = ownProgram(program) ?? program;
-    // WHY no execArgv: a debugger's port, say, is meant for this process alone.
-    const child = fork(file, [JSON.stringify(part)], { execArgv: [], stdio: ["ignore", "ignore", "inherit", "ipc"] });
+    // WHY no execArgv: it may hold a debugger's port, which only one process can use.
+    const child = fork(file, [JSON.stringify(part)], {
+      execArgv: [],
+      stdio: ["ignore", "ignore", "inherit", "ipc"],
+    });
     return new ActorProcess(child, options.title, options.signal, options.onSay);
   }
 
@@ -53,7 +56,8 @@ export class ActorProcess {
     child.on("message", (message: FromActor) => {
       if (message.kind === "say") onSay(this, message.text);
       if (message.kind === "reached") this.#reached.add(message.point);
-      if (message.kind === "failed") this.#failure = failureOf(message.code, `The ${title} failed: ${message.message}`);
+      if (message.kind === "failed")
+        this.#failure = failureOf(message.code, `The ${title} failed: ${message.message}`);
       this.#wake();
     });
     this.exited = new Promise((resolve) => {
@@ -70,13 +74,14 @@ export class ActorProcess {
 
   tell(word: string): void {
     const message: ToActor = { go: word };
-    // WHY the callback: telling an actor that has just ended is no error here; whoever waits for it is told.
+    // WHY the callback: without it an actor that has just ended makes this throw. reached() reports
+    // it.
     this.#child.send(message, () => {});
   }
 
   /**
-   * Waits until the actor says that it got there.
-   * @throws what the actor failed with; PEER_GONE where it ended before
+   * Waits until the actor has reported this point.
+   * @throws the actor's failure; PEER_GONE if it ended first
    */
   async reached(point: string): Promise<void> {
     await this.#until(() => {
@@ -86,13 +91,13 @@ export class ActorProcess {
     });
   }
 
-  /** Waits until the actor has ended by itself, its part done. */
+  /** Waits until the actor has ended successfully. */
   async finished(): Promise<void> {
     await this.#until(() => this.#ended !== undefined);
     if (this.#ended?.code !== 0) throw this.#gone();
   }
 
-  /** Ends the process at once, wherever it is; `finished` is not for it any more. */
+  /** Kills the process and waits for its end. Do not call `finished` afterwards. */
   async kill(): Promise<void> {
     if (this.#ended === undefined) this.#child.kill("SIGKILL");
     await this.exited;
@@ -115,7 +120,10 @@ export class ActorProcess {
 
   #gone(): CudaIpcError {
     const how = this.#ended?.signal ?? `exit code ${this.#ended?.code ?? "unknown"}`;
-    return new CudaIpcError("PEER_GONE", `The ${this.role} (process ${this.pid}) ended too early: ${how}`);
+    return new CudaIpcError(
+      "PEER_GONE",
+      `The ${this.role} (process ${this.pid}) ended too early: ${how}`,
+    );
   }
 }
 

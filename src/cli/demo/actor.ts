@@ -1,4 +1,4 @@
-/** The inside of an actor: a process of a demo that does one part and tells the demo about it. */
+/** Runs inside an actor: a process of a demo that plays one part and reports its steps. */
 import { CudaIpcError, messageOf } from "../../base/errors.js";
 import { connect } from "../../client/connect.js";
 import type { Hub } from "../../client/hub.js";
@@ -9,7 +9,7 @@ export interface Actor {
   readonly elements: number;
   say(text: string): void;
   reached(point: string): void;
-  /** Resolves once the demo said this word. */
+  /** Resolves when the demo has sent this word. */
   told(word: string): Promise<void>;
 }
 
@@ -18,17 +18,19 @@ const voice = {
   reached: (point: string) => send({ kind: "reached", point }),
 };
 
-/** Runs a part to its end, with the hub joined; what it throws is told to the demo. */
+/** Connects to the hub and runs a part. Reports a failure to the demo. */
 export async function play(part: (actor: Actor) => Promise<void>): Promise<void> {
   await run(async ({ socket, device, elements }, told) => {
     await using hub = await connect({ socket, device, start: false });
-    // WHY: the first use of a GPU takes a process a while, which is no part of opening an array.
+    // The first use of a GPU is slow. Do it here, so that it does not count as opening the array.
     hub.device().memoryInfo();
     await part({ ...voice, hub, elements, told });
   });
 }
 
-async function run(part: (given: ActorPart, told: (word: string) => Promise<void>) => Promise<void>): Promise<void> {
+async function run(
+  part: (given: ActorPart, told: (word: string) => Promise<void>) => Promise<void>,
+): Promise<void> {
   const told = listen();
   try {
     await part(JSON.parse(process.argv[2] ?? "{}") as ActorPart, told);
@@ -51,8 +53,9 @@ function listen(): (word: string) => Promise<void> {
     heard.add(go);
     waiting.get(go)?.();
   });
-  // WHY: Ctrl-C reaches all processes of a terminal; the demo ends its actors itself, and they end with it.
+  // Ctrl-C reaches all processes of a terminal. The demo ends its actors itself.
   process.on("SIGINT", () => {});
   process.on("disconnect", () => process.exit());
-  return (word) => (heard.has(word) ? Promise.resolve() : new Promise((resolve) => waiting.set(word, resolve)));
+  return (word) =>
+    heard.has(word) ? Promise.resolve() : new Promise((resolve) => waiting.set(word, resolve));
 }

@@ -1,6 +1,6 @@
 /**
- * Runs one of the examples as a process of its own, whose children end with it, in a temporary folder, within a time limit. Its lines
- * are printed as they come; what it failed with is thrown here.
+ * Runs an example as a process of its own, in a temporary folder and within a time limit. Prints
+ * its lines as they come, and throws its failure.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -8,10 +8,10 @@ import { dirname } from "node:path";
 import { createInterface } from "node:readline";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
-import { ownProgram } from "../../base/own-program.js";
+import { ownProgram } from "../../base/own-package.js";
 import type { CommandContext } from "../command-context.js";
-import { UsageError } from "../error-report.js";
 import { withTemporarySocket } from "../temporary-folder.js";
+import { UsageError } from "../terminal/error-report.js";
 
 export interface ExampleOptions {
   readonly device?: string | undefined;
@@ -20,10 +20,10 @@ export interface ExampleOptions {
 }
 
 const TIME_LIMIT_MS = 120_000;
-/** How long an example that was told to stop may take before it is ended by force. */
+/** How long an example may take to stop before it is killed. */
 const GRACE_MS = 2_000;
 
-/** Resolves to why the example cannot be run on this device, where that is so. */
+/** Resolves to the reason if the example cannot run on this device. */
 export async function runExample(
   name: string,
   options: ExampleOptions,
@@ -31,8 +31,13 @@ export async function runExample(
 ): Promise<string | undefined> {
   return withTemporarySocket("cuda-ipc-demo-", async (socket) => {
     const folder = dirname(socket);
-    // WHY all three: whatever the example and the package put somewhere then lies in the folder that is removed afterwards.
-    const env = { ...process.env, TMPDIR: folder, XDG_RUNTIME_DIR: folder, CUDA_IPC_SOCKET: socket };
+    // With all three, every file of the example and the package is in the folder, which is removed.
+    const env = {
+      ...process.env,
+      TMPDIR: folder,
+      XDG_RUNTIME_DIR: folder,
+      CUDA_IPC_SOCKET: socket,
+    };
     const child = fork(fileOf(name), argumentsOf(options), {
       env,
       execArgv: [],
@@ -42,12 +47,15 @@ export async function runExample(
   });
 }
 
-/** WHY two places: compiled for the package they lie in dist/examples, for tests in build/examples. */
+/** Examples are in dist/examples in the package, and in build/examples for tests. */
 function fileOf(name: string): string {
-  const places = [`examples/${name}.js`, `../examples/${name}.js`];
-  const file = places.map(ownProgram).find((path) => path !== undefined);
+  const paths = [`examples/${name}.js`, `../examples/${name}.js`];
+  const file = paths.map(ownProgram).find((path) => path !== undefined);
   if (file === undefined) {
-    throw new CudaIpcError("INVALID_FILE", `Cannot run example "${name}": looked for ${places.join(" and ")}`);
+    throw new CudaIpcError(
+      "INVALID_FILE",
+      `Cannot run example "${name}": neither ${paths.join(" nor ")} exists`,
+    );
   }
   return file;
 }
@@ -83,7 +91,10 @@ class RunningExample {
     const lines = createInterface({ input: child.stdout ?? process.stdin });
     lines.on("line", (line) => terminal.line(`  ${line}`));
     const timer = setTimeout(() => {
-      this.#failure = new CudaIpcError("TIMEOUT", `The example was not done within ${TIME_LIMIT_MS / 1000} s`);
+      this.#failure = new CudaIpcError(
+        "TIMEOUT",
+        `Cannot finish the example: it was not done within ${TIME_LIMIT_MS / 1000} s`,
+      );
       this.#end();
     }, TIME_LIMIT_MS);
     const onInterrupt = () => this.#end();
@@ -96,7 +107,8 @@ class RunningExample {
       if (code === 0) return this.#skipped;
       throw new CudaIpcError(
         "PEER_GONE",
-        `The example "${this.#name}" ended too early: ${byName ?? `exit code ${code}`}`,
+        `Cannot finish example "${this.#name}": it ended too early, ` +
+          `with ${byName ?? `exit code ${code}`}`,
       );
     } finally {
       clearTimeout(timer);
@@ -105,21 +117,28 @@ class RunningExample {
     }
   }
 
-  /** Hanging up makes it end by itself, and its children with it. */
+  /** Disconnects, which makes the example and its children end by themselves. */
   #end(): void {
     if (this.#child.connected) this.#child.disconnect();
     setTimeout(() => this.#child.kill("SIGKILL"), GRACE_MS).unref();
   }
 }
 
-/** How it ended, once all that it said has arrived. WHY not "close": that never comes where this side hung up. */
+/**
+ * Resolves when the process has ended and all its output has arrived.
+ * WHY not "close": that event never comes if this side has disconnected.
+ */
 async function endOf(child: ChildProcess): Promise<readonly [number | null, string | null]> {
   try {
-    const all = [once(child, "exit"), once(child, "disconnect"), once(child.stdout ?? process.stdin, "close")];
+    const all = [
+      once(child, "exit"),
+      once(child, "disconnect"),
+      once(child.stdout ?? process.stdin, "close"),
+    ];
     const [how] = await Promise.all(all);
     return how as [number | null, string | null];
   } catch {
-    // It could not be started.
+    // The process could not be started.
     return [null, null];
   }
 }
@@ -133,9 +152,14 @@ function failureOf(message: unknown): Error | undefined {
   return new CudaIpcError(known, text);
 }
 
-/** What a message of this kind says. */
+/** The text of a message of this kind, or undefined if it is another message. */
 function textOf(kind: "failed" | "skipped", message: unknown): string | undefined {
-  if (typeof message !== "object" || message === null || !("kind" in message) || message.kind !== kind)
+  if (
+    typeof message !== "object" ||
+    message === null ||
+    !("kind" in message) ||
+    message.kind !== kind
+  )
     return undefined;
   return "message" in message ? String(message.message) : "";
 }

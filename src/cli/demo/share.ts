@@ -1,4 +1,7 @@
-/** The demo without a name: one process makes an array, another opens it by name, turns it in place, and the first one sees it. */
+/**
+ * The demo `share`, which is the default. One process creates an array. Another opens it by name
+ * and changes it in place. The first one sees the change.
+ */
 import type { Stage } from "./stage.js";
 
 export async function shareDemo(stage: Stage): Promise<void> {
@@ -10,5 +13,8 @@ export async function shareDemo(stage: Stage): Promise<void> {
   producer.tell("verify");
   await producer.reached("verified");
   await Promise.all([producer.finished(), consumer.finished()]);
-  stage.sayHub("keeps 0 objects: nothing is left", await stage.hubStatus(({ objects }) => objects === 0));
+  stage.sayHub(
+    "keeps 0 objects: nothing is left",
+    await stage.hubStatus(({ objects }) => objects === 0),
+  );
 }

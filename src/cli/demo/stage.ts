@@ -1,16 +1,13 @@
-/**
- * Where a demo plays: a hub in a temporary folder of its own, so that the user's hub is left alone, the actors, and one time
- * limit. Closing it ends them all and leaves nothing behind.
- */
+/** What a demo runs on: a hub of its own in a temporary folder, the actors, and one time limit. */
 import { CudaIpcError } from "../../base/errors.js";
 import { connect } from "../../client/connect.js";
 import type { Hub } from "../../client/hub.js";
 import type { CommandContext } from "../command-context.js";
-import { endHub } from "../end-hub.js";
-import type { HubStatus } from "../hub-facts.js";
+import type { HubStatus } from "../join-hub.js";
+import { endHub } from "../join-hub.js";
 import { withTemporarySocket } from "../temporary-folder.js";
-import type { Terminal } from "../terminal.js";
-import { chosenDeviceWords } from "../words.js";
+import type { Terminal } from "../terminal/terminal.js";
+import { chosenDeviceWords } from "../terminal/words.js";
 import { ActorProcess, type ActorRole } from "./actor-process.js";
 
 export interface StageOptions {
@@ -19,7 +16,7 @@ export interface StageOptions {
 }
 
 const TIME_LIMIT_MS = 60_000;
-/** How long the hub outlives a demo that was itself ended by force. */
+/** How long the hub outlives a demo that was killed. */
 const HUB_IDLE_MS = 2_000;
 
 export class Stage {
@@ -43,7 +40,7 @@ export class Stage {
     this.#terminal = terminal;
   }
 
-  /** Sets the stage, runs the play on it and clears it, whatever came of the play. */
+  /** Starts a hub and runs the play. Always ends the actors and the hub. */
   static async run(
     options: StageOptions,
     context: CommandContext,
@@ -58,7 +55,7 @@ export class Stage {
         Stage.#runAt(socket, options, limit.signal, context.terminal, play),
       );
     } catch (error) {
-      // WHY: whatever failed then failed because of that.
+      // After an abort, other failures are its consequences.
       throw limit.signal.aborted ? limit.signal.reason : error;
     } finally {
       clearTimeout(timer);
@@ -73,7 +70,12 @@ export class Stage {
     terminal: Terminal,
     play: (stage: Stage) => Promise<void>,
   ): Promise<void> {
-    await using hub = await connect({ socket, hubIdleMs: HUB_IDLE_MS, program: "cuda-ipc demo", signal });
+    await using hub = await connect({
+      socket,
+      hubIdleMs: HUB_IDLE_MS,
+      program: "cuda-ipc demo",
+      signal,
+    });
     try {
       const stage = new Stage(hub, options, signal, terminal);
       try {
@@ -86,7 +88,7 @@ export class Stage {
     }
   }
 
-  /** Starts an actor; its steps are printed under the title. */
+  /** Starts an actor, and prints its steps under the title. */
   start(role: ActorRole, title: string = role): ActorProcess {
     const part = { socket: this.hub.socketPath, device: this.#device, elements: this.#elements };
     const onSay = (from: ActorProcess, text: string) => this.say(from.role, from.pid, text);
@@ -103,7 +105,7 @@ export class Stage {
     this.say("hub", pid, text);
   }
 
-  /** The hub's status as soon as it satisfies the condition. */
+  /** Waits until the hub's status satisfies the condition. */
   async hubStatus(isWanted: (status: HubStatus) => boolean): Promise<HubStatus> {
     for (;;) {
       const status = await this.hub.status({ signal: this.signal });
@@ -116,5 +118,8 @@ export class Stage {
 const POLL_MS = 5;
 
 function overTime(): CudaIpcError {
-  return new CudaIpcError("TIMEOUT", `The demo was not done within ${TIME_LIMIT_MS / 1000} s`);
+  return new CudaIpcError(
+    "TIMEOUT",
+    `Cannot finish the demo: it was not done within ${TIME_LIMIT_MS / 1000} s`,
+  );
 }

@@ -1,11 +1,12 @@
-/** One line of the doctor's findings. */
+/** A check of the doctor, which prints one line for each. */
 import type { ErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError, hasCode } from "../../base/errors.js";
-import { withoutLoaderWords } from "../words.js";
+import { withoutLoaderWords } from "../terminal/words.js";
 
 /**
- * `missing`: the machine has it not, and what was asked for needs it. `not supported`: the device lacks it, and does without.
- * `failed`: it is there and does not work. `fact`: not tried.
+ * `missing`: needed, but the machine does not have it. `not supported`: optional, and the device
+ * does not have it. `failed`: present, but it does not work. `fact`: read from the system, not
+ * tried.
  */
 export type CheckState = "ok" | "missing" | "not supported" | "failed" | "fact";
 
@@ -14,7 +15,7 @@ export interface Check {
   readonly state: CheckState;
   /** What was found, or why it does not work. */
   readonly detail: string;
-  /** What it means here, a sentence each. */
+  /** What that means for sharing. */
   readonly notes?: readonly string[];
   readonly toDo?: string;
 }
@@ -27,12 +28,16 @@ const ABSENT: readonly ErrorCode[] = [
   "NVRTC_NOT_FOUND",
 ];
 
-/** Something read and not tried; it never counts as a failure. */
-export function fact(name: string, detail: string, more: Pick<Check, "notes" | "toDo"> = {}): Check {
+/** A fact that was read, not tried. It never counts as a failure. */
+export function fact(
+  name: string,
+  detail: string,
+  more: Pick<Check, "notes" | "toDo"> = {},
+): Check {
   return { name, state: "fact", detail, ...more };
 }
 
-/** Runs a probe that returns what it found and throws why it does not work. */
+/** Runs a probe, which returns what it found or throws why it does not work. */
 export async function check(name: string, probe: () => string | Promise<string>): Promise<Check> {
   try {
     return { name, state: "ok", detail: await probe() };
@@ -42,8 +47,8 @@ export async function check(name: string, probe: () => string | Promise<string>)
 }
 
 /**
- * As `check`, for what a device may do without.
- * @param lacking whether its driver says that it has none: what does not work then is no failure
+ * Like `check`, for what a device need not support.
+ * @param lacking whether the driver says that the device does not support it; then it cannot fail
  */
 export async function checkMechanism(
   name: string,
@@ -63,7 +68,7 @@ export function failedCheck(name: string, error: unknown): Check {
     name,
     state: absent ? "missing" : "failed",
     detail: `${code}: ${withoutLoaderWords(message)}`,
-    // WHY: the remedy for this one is to ask the doctor.
+    // The remedy for UNSUPPORTED is to run the doctor.
     ...(code === "UNSUPPORTED" ? {} : { toDo: remedy }),
   };
 }

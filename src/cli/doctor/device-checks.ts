@@ -1,13 +1,13 @@
-/** What a device can do, tried on the device itself. */
+/** Tries what a device can do. */
 import { uuidOf } from "../../base/device-reference.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { connect } from "../../client/connect.js";
 import { Device } from "../../gpu/device.js";
-import { deviceProbes } from "../../gpu/probe-device.js";
-import { probeCompiler, probePeerAccess } from "../../gpu/probe-mechanisms.js";
-import { HubServer } from "../../hub/hub-server.js";
+import { deviceProbes } from "../../gpu/probes/probe-device.js";
+import { probeCompiler, probePeerAccess } from "../../gpu/probes/probe-mechanisms.js";
+import { HubServer } from "../../hub/server/hub-server.js";
 import { withTemporarySocket } from "../temporary-folder.js";
-import { sizeWords } from "../words.js";
+import { sizeWords } from "../terminal/words.js";
 import { type Check, check, checkMechanism, fact, failedCheck } from "./check.js";
 import { gpuSharingChecks } from "./gpu-sharing-checks.js";
 import { PROCESS_PROBE_TIMEOUT_MS, processProbes } from "./process-probes.js";
@@ -21,7 +21,7 @@ export interface DeviceReport {
   readonly checks: readonly Check[];
 }
 
-/** Tries everything, whatever fails on the way. @param signal ends it, at the latest with the probe under way */
+/** Runs all probes, also after failures. @param signal ends it after the current probe */
 export async function checkDevice(
   name: string,
   surroundings: Surroundings,
@@ -39,12 +39,20 @@ export async function checkDevice(
     signal.throwIfAborted();
     checks.push(await probe());
   }
-  checks.push(...(open.facts.computeCapability === undefined ? [] : gpuSharingChecks(open.facts, surroundings)));
+  checks.push(
+    ...(open.facts.computeCapability === undefined
+      ? []
+      : gpuSharingChecks(open.facts, surroundings)),
+  );
   return { name: open.name, model: open.facts.name, uuid: open.uuid, checks };
 }
 
-/** In the order in which they are told. What every device must do is a `check`, what it may do without a `checkMechanism`. */
-function probesOf(device: Device, surroundings: Surroundings, signal: AbortSignal): (() => Promise<Check>)[] {
+/** The probes in order. A `check` must pass on every device, a `checkMechanism` is optional. */
+function probesOf(
+  device: Device,
+  surroundings: Surroundings,
+  signal: AbortSignal,
+): (() => Promise<Check>)[] {
   const options = { signal, timeoutMs: PROCESS_PROBE_TIMEOUT_MS };
   return [
     ...deviceProbes.map(
@@ -62,12 +70,13 @@ function probesOf(device: Device, surroundings: Surroundings, signal: AbortSigna
   ];
 }
 
-/** One for each other GPU. */
+/** One probe for each other GPU. */
 function peerProbes(device: Device): (() => Promise<Check>)[] {
-  const others = Array.from({ length: device.driver.deviceCount() }, (_, ordinal) => ordinal).filter(
-    (ordinal) => ordinal !== device.ordinal,
-  );
-  if (others.length === 0) return [async () => fact("peer access", "there is no other GPU here")];
+  const others = Array.from(
+    { length: device.driver.deviceCount() },
+    (_, ordinal) => ordinal,
+  ).filter((ordinal) => ordinal !== device.ordinal);
+  if (others.length === 0) return [async () => fact("peer access", "there is no other GPU")];
   return others.map((ordinal) => () => {
     return checkMechanism("peer access", async () => {
       using other = Device.open(`cuda:${ordinal}`);
@@ -76,14 +85,14 @@ function peerProbes(device: Device): (() => Promise<Check>)[] {
   });
 }
 
-/** Which library it is tells the table of what this process has mapped. */
+/** Finds the path of the library in the mappings of this process. */
 async function findCompiler(device: Device, surroundings: Surroundings): Promise<string> {
   const found = await probeCompiler(device);
   const library = /\S*\/libnvrtc\.so\S*/.exec(surroundings.text("/proc/self/maps") ?? "")?.[0];
   return library === undefined ? found : `${found} with ${library}`;
 }
 
-/** The GPUs that this process sees; throws why it sees none. */
+/** Lists the GPUs that this process sees. Throws the reason if there are none. */
 export function listGpus(): string[] {
   using first = Device.open("cuda:0");
   return Array.from({ length: first.driver.deviceCount() }, (_, ordinal) => `cuda:${ordinal}`);
@@ -92,7 +101,9 @@ export function listGpus(): string[] {
 function deviceFacts({ facts }: Device): Check[] {
   const { reference, driverVersion, computeCapability, granularityBytes } = facts;
   if (computeCapability === undefined) return [];
-  const detail = `${uuidOf(reference)}, compute capability ${computeCapability}, ${driverVersion}, pages of ${sizeWords(granularityBytes)}`;
+  const detail =
+    `${uuidOf(reference)}, compute capability ${computeCapability}, ${driverVersion}, ` +
+    `pages of ${sizeWords(granularityBytes)}`;
   return [fact("device", detail)];
 }
 
@@ -103,7 +114,7 @@ function freeMemory(device: Device): string {
 
 const ELEMENTS = 65_536;
 
-/** Shares an array by name through a hub of its own, so that the user's hub is left alone, and opens it again. */
+/** Shares an array by name and opens it, through a hub of its own. */
 function probeByName(device: string): Promise<string> {
   return withTemporarySocket("cuda-ipc-doctor-", async (socket) => {
     const hubServer = HubServer.start({ socket });
@@ -123,7 +134,11 @@ async function shareByName(socket: string, device: string): Promise<string> {
   using opened = await hub.open("probe", { wait: false });
   const values = (await opened.read()) as Int32Array;
   const wrong = values.findIndex((value, i) => value !== i * 3);
-  if (wrong < 0) return `shared an array of ${sizeWords(made.byteLength)} through a hub, opened and verified it`;
-  const found = `element ${wrong} is ${values[wrong]}, wanted ${wrong * 3}`;
-  throw new CudaIpcError("VERIFICATION_FAILED", `An array that was opened by name is not what was written: ${found}`);
+  if (wrong < 0)
+    return `shared an array of ${sizeWords(made.byteLength)} through a hub, opened and verified it`;
+  const found = `element ${wrong} is ${values[wrong]}, expected ${wrong * 3}`;
+  throw new CudaIpcError(
+    "VERIFICATION_FAILED",
+    `An array opened by name does not hold what was written: ${found}`,
+  );
 }

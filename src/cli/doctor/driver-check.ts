@@ -1,5 +1,5 @@
-/** Whether there is a CUDA driver, where it was found, and what to do where it was not. */
-import { plural } from "../words.js";
+/** Checks whether there is a CUDA driver, and where. */
+import { plural } from "../terminal/words.js";
 import { type Check, failedCheck } from "./check.js";
 import { listGpus } from "./device-checks.js";
 import type { Surroundings } from "./surroundings.js";
@@ -8,12 +8,15 @@ const KERNEL_DRIVER = "/proc/driver/nvidia/version";
 
 export interface DriverFindings {
   readonly check: Check;
-  /** `cuda:0`, ...; none where there is no driver or no GPU. */
+  /** `cuda:0` and so on. Empty without a driver or a GPU. */
   readonly gpus: readonly string[];
 }
 
-/** @param list the GPUs that this process sees; throws why it sees none */
-export function checkDriver(surroundings: Surroundings, list: () => string[] = listGpus): DriverFindings {
+/** @param list lists the GPUs that this process sees, and throws the reason if there are none */
+export function checkDriver(
+  surroundings: Surroundings,
+  list: () => string[] = listGpus,
+): DriverFindings {
   const kernelDriver = surroundings.text(KERNEL_DRIVER);
   try {
     const gpus = list();
@@ -25,12 +28,13 @@ export function checkDriver(surroundings: Surroundings, list: () => string[] = l
   } catch (error) {
     const found = failedCheck("CUDA driver", error);
     const hidden = found.state === "missing" && kernelDriver !== undefined;
-    const toDo = "The kernel has the driver, this container has not: start it with --gpus all.";
+    const toDo =
+      "The kernel has the driver, but this container does not: start it with --gpus all.";
     return { check: hidden ? { ...found, toDo } : found, gpus: [] };
   }
 }
 
-/** The file that was loaded, which the name alone does not tell. */
+/** The path of the library that was loaded. */
 function loadedLibrary(surroundings: Surroundings): string | undefined {
   return /\S*\/libcuda\.so\S*/.exec(surroundings.text("/proc/self/maps") ?? "")?.[0];
 }

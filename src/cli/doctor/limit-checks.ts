@@ -1,9 +1,9 @@
-/** Limits of the system that sharing may meet. Read, not tried. */
-import { sizeWords } from "../words.js";
+/** Limits of the system that may affect sharing. Read, not tried. */
+import { sizeWords } from "../terminal/words.js";
 import { type Check, fact } from "./check.js";
 import type { Surroundings } from "./surroundings.js";
 
-/** Fewer are soon used up: Node has some twenty, each array of the host takes one. */
+/** Node opens about twenty files, and each array on the host needs one. */
 const FEW_FILES = 1024;
 
 export function limitChecks(surroundings: Surroundings): Check[] {
@@ -18,27 +18,33 @@ function softLimit(limits: string | undefined, name: string): string | undefined
 
 function openFilesCheck(limits: string | undefined): Check {
   const files = softLimit(limits, "Max open files");
-  const notes = ["each array made on the host takes one here, and one or two in the hub"];
+  const notes = ["each array on the host needs one in this process, and one or two in the hub"];
   if (files === undefined) return fact("open files", "the limit cannot be read", { notes });
   const few = Number(files) < FEW_FILES;
-  const toDo = "Raise it with ulimit -n, in a container with --ulimit nofile=, and start the hub again.";
+  const toDo =
+    "Raise the limit with ulimit -n, in a container with --ulimit nofile=, and restart the hub.";
   return fact("open files", `this process may have ${files}`, few ? { notes, toDo } : { notes });
 }
 
 function lockedMemoryCheck(limits: string | undefined): Check {
   const locked = softLimit(limits, "Max locked memory");
-  const size = locked === undefined || Number.isNaN(Number(locked)) ? locked : sizeWords(Number(locked));
+  const size =
+    locked === undefined || Number.isNaN(Number(locked)) ? locked : sizeWords(Number(locked));
   const notes = [
-    "memory that the CUDA driver pins should not count: the open part of the driver does not look at the limit (not tried)",
+    "memory that the CUDA driver pins should not count, " +
+      "because the driver's open part ignores this limit (not tried)",
   ];
-  return fact("locked memory", size === undefined ? "the limit cannot be read" : `limit: ${size}`, { notes });
+  return fact("locked memory", size === undefined ? "the limit cannot be read" : `limit: ${size}`, {
+    notes,
+  });
 }
 
-/** Nothing where every program may make memory files, or where the kernel has no such rule (before Linux 6.3). */
+/** Empty if executable memory files are allowed, or on kernels before Linux 6.3. */
 function noexecChecks(surroundings: Surroundings): Check[] {
   if (surroundings.text("/proc/sys/vm/memfd_noexec") !== "2") return [];
   const notes = [
-    "made here with MFD_NOEXEC_SEAL, as this demands; a client in another language must do the same, or gets EACCES",
+    "cuda-ipc creates them with MFD_NOEXEC_SEAL; " +
+      "a client in another language must do the same, or it gets EACCES",
   ];
-  return [fact("memfd_noexec", "2: memory files must be made so that they cannot be executed", { notes })];
+  return [fact("memfd_noexec", "2: memory files must not be executable", { notes })];
 }

@@ -1,15 +1,15 @@
-/** The second process of a probe: started for one part, spoken with by messages, and ended with the probe whatever comes of that. */
+/** Starts the second process of a probe, exchanges messages with it, and ends it with the probe. */
 import { type ChildProcess, fork } from "node:child_process";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
-import { ownProgram } from "../../base/own-program.js";
+import { ownProgram } from "../../base/own-package.js";
 
 export type ProbePart = "legacy" | "event" | "pool";
 
 export interface ProbePeerOptions {
-  /** Of the probe as a whole: ends the process and all waits for it. */
+  /** Ends the process and all waits for it. */
   readonly signal: AbortSignal;
-  /** By when the process must have played its part. */
+  /** For the whole probe. */
   readonly timeoutMs: number;
 }
 
@@ -20,18 +20,18 @@ export class ProbePeer {
   readonly #child: ChildProcess;
   readonly #part: ProbePart;
   readonly #options: ProbePeerOptions;
-  /** Aborted when the time is over or the caller gives up. */
+  /** Aborted by the timeout or by the caller. */
   readonly #end: AbortSignal;
   readonly #said: unknown[] = [];
   readonly #closed: Promise<void>;
   #wake: () => void = () => {};
   #failure: CudaIpcError | undefined;
-  /** How it ended, once all that it said has arrived. */
+  /** How the process ended, set after all its messages have arrived. */
   #ended: string | undefined;
 
-  /** @param device the name by which both processes open it */
+  /** @param device the name of the device that both processes open */
   static start(part: ProbePart, device: string, options: ProbePeerOptions): ProbePeer {
-    // WHY no execArgv: a debugger's port, say, is meant for this process alone.
+    // WHY no execArgv: it may hold a debugger's port, which only one process can use.
     const child = fork(ownProgram(PROGRAM) ?? PROGRAM, [part, device], {
       execArgv: [],
       stdio: ["ignore", "ignore", "ignore", "ipc"],
@@ -58,31 +58,32 @@ export class ProbePeer {
         resolve();
       };
       child.once("error", (error) => end(error.message));
-      // WHY not "exit": what it said last may still be on its way then.
+      // WHY not "exit": its last messages may arrive after that.
       child.once("close", (code, signal) => end(signal ?? `exit code ${code}`));
     });
   }
 
   tell(message: object | string): void {
-    // WHY the callback: telling a process that has just ended is no error here; whoever waits for it is told.
+    // WHY the callback: without it a process that has just ended makes this throw. says() reports
+    // it.
     this.#child.send(message, () => {});
   }
 
   /**
-   * The next thing that it says, which is for the caller to check.
-   * @throws what it failed with; PEER_GONE where it ended before, TIMEOUT, ABORTED
+   * Waits for its next message, which the caller must check.
+   * @throws its own failure; PEER_GONE if it ended first, TIMEOUT, ABORTED
    */
   async says(): Promise<unknown> {
     await this.#until(() => this.#said.length > 0);
     return this.#said.shift();
   }
 
-  /** Waits until it has ended by itself, its part played. */
+  /** Waits until it has ended successfully. */
   async finished(): Promise<void> {
     await this.#until(() => this.#ended === "exit code 0");
   }
 
-  /** Ends it wherever it is; resolves once nothing of it is left. */
+  /** Kills the process if it still runs. Resolves when it has ended. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#end.removeEventListener("abort", this.#changed);
     if (this.#ended === undefined) this.#child.kill("SIGKILL");
@@ -96,7 +97,9 @@ export class ProbePeer {
       if (this.#failure !== undefined) throw this.#failure;
       this.#refuseLate();
       if (this.#ended !== undefined) {
-        const message = `The second process of the probe (${this.#part}) ended too early: ${this.#ended}`;
+        const message =
+          `Cannot probe with a second process (${this.#part}): it ended too early, ` +
+          `with ${this.#ended}`;
         throw new CudaIpcError("PEER_GONE", message);
       }
       await new Promise<void>((resolve) => {
@@ -108,8 +111,10 @@ export class ProbePeer {
   #refuseLate(): void {
     const attempt = `Cannot probe with a second process (${this.#part})`;
     const { signal, timeoutMs } = this.#options;
-    if (signal.aborted) throw new CudaIpcError("ABORTED", `${attempt}: aborted`, { cause: signal.reason });
-    if (this.#end.aborted) throw new CudaIpcError("TIMEOUT", `${attempt}: not done within ${timeoutMs} ms`);
+    if (signal.aborted)
+      throw new CudaIpcError("ABORTED", `${attempt}: aborted`, { cause: signal.reason });
+    if (this.#end.aborted)
+      throw new CudaIpcError("TIMEOUT", `${attempt}: it was not done within ${timeoutMs} ms`);
   }
 }
 
@@ -120,9 +125,17 @@ interface Failure {
 }
 
 function isFailure(message: unknown): message is Failure {
-  return typeof message === "object" && message !== null && "kind" in message && message.kind === "failed";
+  return (
+    typeof message === "object" &&
+    message !== null &&
+    "kind" in message &&
+    message.kind === "failed"
+  );
 }
 
 function failureOf({ code, message }: Failure): CudaIpcError {
-  return new CudaIpcError(isErrorCode(code) ? code : "SYSTEM_ERROR", `In a second process: ${message}`);
+  return new CudaIpcError(
+    isErrorCode(code) ? code : "SYSTEM_ERROR",
+    `In a second process: ${message}`,
+  );
 }

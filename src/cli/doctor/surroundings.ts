@@ -1,6 +1,6 @@
 /**
- * The files and the environment in which the doctor reads where it is. Only reading is here, no judgement; a test gives a
- * folder of its own in place of `/`.
+ * Reads the system files and variables that the doctor judges. A test passes a folder of its own
+ * instead of `/`.
  */
 import { accessSync, constants, existsSync, readFileSync, readlinkSync, statfsSync } from "node:fs";
 import { join } from "node:path";
@@ -12,22 +12,22 @@ export interface Space {
 }
 
 export interface Surroundings {
-  /** The file's text without what ends it; undefined where it is not there or not to be read. */
+  /** The file's text without trailing white space. Undefined if it cannot be read. */
   text(path: string): string | undefined;
   exists(path: string): boolean;
-  /** Where a symbolic link points; undefined where that cannot be read. */
+  /** The target of a symbolic link. Undefined if it cannot be read. */
   link(path: string): string | undefined;
-  /** The file system behind a folder; undefined where the folder is not there. */
+  /** The file system of a folder. Undefined if the folder does not exist. */
   space(path: string): Space | undefined;
-  /** An environment variable; one that is empty counts as not set. */
+  /** An environment variable. Undefined if it is empty. */
   variable(name: string): string | undefined;
 }
 
-/** @param root stands for `/` */
+/** @param root the folder to read instead of `/` */
 export function surroundingsUnder(root: string, environment: NodeJS.ProcessEnv): Surroundings {
   const at = (path: string) => join(root, path);
   return {
-    // WHY the NUL: a text of the device tree ends with one.
+    // Texts of the device tree end with a NUL.
     text: (path) => attempt(() => readFileSync(at(path), "utf8").replace(/[\0\s]+$/, "")),
     exists: (path) => existsSync(at(path)),
     link: (path) => attempt(() => readlinkSync(at(path))),
@@ -46,7 +46,7 @@ function spaceOf(folder: string): Space {
   return { totalBytes: bsize * blocks, freeBytes: bsize * bavail, writable };
 }
 
-/** WHY all errors alike: what cannot be read is not known, whatever the reason, and is said to be so. */
+/** Every error means the same: the value is unknown. */
 function attempt<T>(read: () => T): T | undefined {
   try {
     return read();

@@ -1,12 +1,13 @@
 /**
- * The word that a stream last wrote, or last waited for, with what was found when it was checked. A stream uses the same few words again
- * and again, and looking one up among all addresses costs more than the driver's call takes in the FFI.
- * What is known holds until registered memory is taken back; words in memory of the device are looked up each time.
+ * Remembers the last word that a stream wrote or waited for, with the result of its check. A stream
+ * uses the same few words over and over, and looking one up costs more than the call through the
+ * FFI. The result holds until some memory is unregistered. Words in device memory are looked up
+ * each time.
  */
 import type { Access } from "../../os/mapping.js";
-import type { AddressRange, AddressTable } from "../address-table.js";
-import type { DevicePointer } from "../gpu-driver.js";
-import { checkWithin, checkWordAddress } from "../operation-checks.js";
+import type { AddressRange, AddressTable } from "../common/address-table.js";
+import { checkWithin, checkWordAddress } from "../common/argument-checks.js";
+import type { DevicePointer } from "../memory-calls.js";
 
 export class CheckedWord {
   readonly #access: Access;
@@ -15,18 +16,22 @@ export class CheckedWord {
   #address: number | bigint = 0;
   #removals = 0;
 
-  /** @param registered what streams of the device find in registered memory */
+  /** @param registered host memory, by the addresses that streams of the device use */
   constructor(access: Access, registered: AddressTable<AddressRange>) {
     this.#access = access;
     this.#registered = registered;
   }
 
   /**
-   * The address for the driver, once it was found that the word there may be used.
-   * @param elsewhere looks for what is not in registered memory; an address that is in neither is left to the driver
+   * Checks that the word may be used, and returns its address for the driver.
+   * @param elsewhere looks up device memory; an address in neither is left to the driver
    */
-  check(pointer: DevicePointer, elsewhere: (pointer: DevicePointer) => AddressRange | undefined): number | bigint {
-    if (pointer === this.#pointer && this.#registered.removals === this.#removals) return this.#address;
+  check(
+    pointer: DevicePointer,
+    elsewhere: (pointer: DevicePointer) => AddressRange | undefined,
+  ): number | bigint {
+    if (pointer === this.#pointer && this.#registered.removals === this.#removals)
+      return this.#address;
     checkWordAddress(pointer);
     const registered = this.#registered.holding(pointer);
     const range = registered ?? elsewhere(pointer);
@@ -43,7 +48,8 @@ const MAX_EXACT = BigInt(Number.MAX_SAFE_INTEGER);
 const INT64_MAX = 2n ** 63n - 1n;
 
 /**
- * 64 bits as the FFI takes them. WHY a number where it is exact: it goes through in less time than a bigint, which asUintN would make anew.
+ * Converts 64 bits for the FFI. A safe integer becomes a number, because that is faster than a
+ * bigint.
  */
 export function word64(value: number | bigint): number | bigint {
   if (typeof value === "number") return value;

@@ -1,15 +1,16 @@
 /**
- * A cubin, the 64-bit ELF file that a GPU runs: whether all that it points to lies within it, and which kernels it has.
+ * Checks a cubin, the 64-bit ELF file that a GPU runs, and lists its kernels.
  *
  *     header (64 bytes)    section header (64 bytes)    symbol (24 bytes)
- *      32  phoff  u64        4  type    u32               0  name   u32, into the linked string table
+ *      32  phoff  u64        4  type    u32               0  name   u32, into the string table
  *      40  shoff  u64       24  offset  u64               4  info   u8, lower half 2: a function
- *      54  phentsize u16    32  size    u64               5  other  u8, bit 4: a kernel (STO_CUDA_ENTRY)
+ *      54  phentsize u16    32  size    u64               5  other  u8, bit 4: STO_CUDA_ENTRY
  *      56  phnum  u16       40  link    u32               6  section u16, 0: undefined
  *      58  shentsize u16
  *      60  shnum  u16
  *
- * WHY: the driver is given an address and no size. It reads what the file points to, wherever that may be.
+ * The driver gets an address without a size, and reads whatever the file points to. So everything
+ * that the file points to must lie within it.
  */
 
 const HEADER_BYTES = 64;
@@ -31,7 +32,7 @@ export function isElf(bytes: Uint8Array): boolean {
   return bytes[0] === 0x7f && bytes[1] === 0x45 && bytes[2] === 0x4c && bytes[3] === 0x46;
 }
 
-/** The names of the kernels, or what is wrong with the file in words. */
+/** Returns the names of the kernels, or a string that says what is wrong with the file. */
 export function cubinKernels(bytes: Uint8Array): string[] | string {
   const CLASS_64 = 2;
   const LITTLE_ENDIAN = 1;
@@ -40,14 +41,21 @@ export function cubinKernels(bytes: Uint8Array): string[] | string {
   if (bytes[4] !== CLASS_64 || bytes[5] !== LITTLE_ENDIAN)
     return "found an ELF file that is not 64-bit and little-endian";
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const [segmentsAt, sectionsAt] = [Number(view.getBigUint64(32, true)), Number(view.getBigUint64(40, true))];
+  const [segmentsAt, sectionsAt] = [
+    Number(view.getBigUint64(32, true)),
+    Number(view.getBigUint64(40, true)),
+  ];
   const segmentsEnd = segmentsAt + view.getUint16(54, true) * view.getUint16(56, true);
   const sectionCount = countSections(view, sectionsAt);
   const sectionsEnd = sectionsAt + sectionCount * SECTION_BYTES;
-  if (sectionCount > 0 && view.getUint16(58, true) !== SECTION_BYTES) return "found section headers of an unknown size";
-  if (Math.max(segmentsEnd, sectionsEnd) > bytes.byteLength) return cutOff(bytes, Math.max(segmentsEnd, sectionsEnd));
+  if (sectionCount > 0 && view.getUint16(58, true) !== SECTION_BYTES)
+    return "found section headers of an unknown size";
+  if (Math.max(segmentsEnd, sectionsEnd) > bytes.byteLength)
+    return cutOff(bytes, Math.max(segmentsEnd, sectionsEnd));
 
-  const sections = Array.from({ length: sectionCount }, (_, i) => readSection(view, sectionsAt + i * SECTION_BYTES));
+  const sections = Array.from({ length: sectionCount }, (_, i) =>
+    readSection(view, sectionsAt + i * SECTION_BYTES),
+  );
   for (const section of sections) {
     const end = section.offset + section.byteLength;
     if (section.type !== TYPE_NO_BYTES && end > bytes.byteLength) return cutOff(bytes, end);
@@ -59,10 +67,13 @@ export function cubinKernels(bytes: Uint8Array): string[] | string {
 }
 
 function cutOff(bytes: Uint8Array, end: number): string {
-  return `found ${bytes.byteLength} bytes, wanted the ${end} that the file speaks of`;
+  return `found ${bytes.byteLength} bytes, wanted the ${end} that the file needs`;
 }
 
-/** Where there are too many for the header, the size of the first section is their count. */
+/**
+ * Counts the sections. If the header has no room for it, the size of the first section is the
+ * count.
+ */
 function countSections(view: DataView, sectionsAt: number): number {
   const count = view.getUint16(60, true);
   if (count > 0 || sectionsAt === 0 || sectionsAt + SECTION_BYTES > view.byteLength) return count;
@@ -78,13 +89,19 @@ function readSection(view: DataView, at: number): Section {
   };
 }
 
-function kernelSymbols(bytes: Uint8Array, view: DataView, symbols: Section, strings: Section | undefined): string[] {
+function kernelSymbols(
+  bytes: Uint8Array,
+  view: DataView,
+  symbols: Section,
+  strings: Section | undefined,
+): string[] {
   if (strings === undefined || strings.type === TYPE_NO_BYTES) return [];
   const names: string[] = [];
   const text = bytes.subarray(strings.offset, strings.offset + strings.byteLength);
   for (let at = 0; at + SYMBOL_BYTES <= symbols.byteLength; at += SYMBOL_BYTES) {
     const symbol = symbols.offset + at;
-    const isKernel = (view.getUint8(symbol + 4) & 0xf) === FUNCTION && (view.getUint8(symbol + 5) & KERNEL) !== 0;
+    const isKernel =
+      (view.getUint8(symbol + 4) & 0xf) === FUNCTION && (view.getUint8(symbol + 5) & KERNEL) !== 0;
     if (!isKernel || view.getUint16(symbol + 6, true) === 0) continue;
     const start = view.getUint32(symbol, true);
     const end = text.indexOf(0, start);

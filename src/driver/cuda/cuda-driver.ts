@@ -1,95 +1,73 @@
-/** The seam's implementation on libcuda: binds devices, memory, host memory and streams, which are in the files beside this one. */
+/** The CUDA driver: puts the parts of this folder together as the seam's `GpuDriver`. */
 import { releaseAll } from "../../base/scope.js";
 import type { LoadLibrary } from "../../ffi/libcuda.js";
 import type { GpuDriver } from "../gpu-driver.js";
-import { describeDevice, deviceCount, memoryInfo } from "./cuda-device.js";
-import { createCudaElementOperations } from "./cuda-element-operations.js";
-import { createCudaEvents } from "./cuda-events.js";
-import { CudaHostMemory } from "./cuda-host-memory.js";
-import { createCudaLegacy } from "./cuda-legacy.js";
-import { CudaMappings } from "./cuda-mapping.js";
-import { CudaMemories } from "./cuda-memory.js";
-import { CudaModules, kernelCalls } from "./cuda-modules.js";
-import { createCudaPeers } from "./cuda-peers.js";
-import { createCudaPools } from "./cuda-pools.js";
-import { createCudaReservations } from "./cuda-reservations.js";
+import { CudaAddresses } from "./cuda-addresses.js";
+import { cudaDevices, granularity } from "./cuda-device.js";
+import { CudaElementOperations } from "./cuda-element-operations.js";
+import { cudaEvents } from "./cuda-events.js";
+import { cudaHostMemory } from "./cuda-host-memory.js";
+import { cudaLaunches } from "./cuda-launches.js";
+import { cudaLegacy } from "./cuda-legacy.js";
+import { cudaMappings } from "./cuda-mapping.js";
+import { cudaMemory } from "./cuda-memory.js";
+import { cudaModules } from "./cuda-modules.js";
+import { cudaPools } from "./cuda-pools.js";
 import { CudaSession } from "./cuda-session.js";
-import { CudaStreams } from "./cuda-stream.js";
+import { cudaStreamCalls } from "./cuda-stream-calls.js";
+import { CudaStreams } from "./cuda-streams.js";
 
 export interface CudaDriverOptions {
-  /** Opens a shared library by name; a test puts its own in the place of libcuda. */
+  /** Opens a shared library by name. A test passes its own in place of libcuda. */
   readonly load?: LoadLibrary;
 }
 
 /**
- * Opens libcuda and starts it (cuInit). A context on a device begins with the first call that needs one.
- * After `close()` every call throws CLOSED.
- * @throws DRIVER_NOT_FOUND, DRIVER_TOO_OLD, DEVICE_NOT_FOUND where there is no GPU
+ * Opens libcuda and initialises it (cuInit). A device's context starts with the first call that
+ * needs it. After `close()` every call throws CLOSED.
+ * @throws DRIVER_NOT_FOUND, DRIVER_TOO_OLD, DEVICE_NOT_FOUND if there is no GPU
  */
 export function createCudaDriver(options: CudaDriverOptions = {}): GpuDriver {
   const session = CudaSession.open(options.load);
-  const memories = new CudaMemories(session);
-  const mappings = new CudaMappings(session, memories);
-  const hostMemory = new CudaHostMemory(session);
-  const streams = new CudaStreams(session, mappings, hostMemory);
-  const parts = { session, memories, mappings, hostMemory, streams };
-  const modules = new CudaModules(parts);
-  const operations = createCudaElementOperations(parts, modules);
+  const addresses = new CudaAddresses();
+  const streams = new CudaStreams(session, addresses);
+  const memoryCalls = {
+    ...cudaMemory(session),
+    ...cudaMappings(session, addresses),
+    ...cudaHostMemory(session, addresses),
+  };
+  const streamCalls = cudaStreamCalls(session, addresses, streams);
+  const moduleCalls = cudaModules(session);
+  const { launchKernel, launchOwn } = cudaLaunches(session, streams);
+  const operations = new CudaElementOperations({
+    ...memoryCalls,
+    ...moduleCalls,
+    fill: streamCalls.fill,
+    copyToHost: streamCalls.copyToHost,
+    launch: launchOwn,
+    granularityBytes: (ordinal) => granularity(session, ordinal),
+    checkStream: (stream) => void streams.usable(stream),
+    check: (ordinal, address, byteLength, access) =>
+      addresses.check(ordinal, address, byteLength, access),
+  });
   return {
     mechanism: "vmm",
     cpuVisible: false,
     memoryFiles: false,
     losesContext: true,
 
-    deviceCount: () => deviceCount(session),
-    describeDevice: (ordinal) => describeDevice(session, ordinal),
-    memoryInfo: (ordinal) => memoryInfo(session, ordinal),
-
-    createMemory: (ordinal, byteLength, place) => memories.create(ordinal, byteLength, place),
-    exportMemory: (memory) => memories.export(memory),
-    importMemory: (ordinal, fd, byteLength, place) => memories.import(ordinal, fd, byteLength, place),
-    releaseMemory: (memory) => memories.release(memory),
-    mapMemory: (memory, access) => mappings.map(memory, access),
-    unmapMemory: (ordinal, pointer) => mappings.unmap(ordinal, pointer),
-
-    allocateStaging: (ordinal, byteLength) => hostMemory.allocateStaging(ordinal, byteLength),
-    freeStaging: (staging) => hostMemory.freeStaging(staging),
-    registerHostMemory: (ordinal, pointer, byteLength, access) =>
-      hostMemory.register(ordinal, pointer, byteLength, access),
-    unregisterHostMemory: (ordinal, pointer) => hostMemory.unregister(ordinal, pointer),
-
-    createStream: (ordinal) => streams.create(ordinal),
-    destroyStream: (stream) => streams.destroy(stream),
-    isIdle: (stream) => streams.isIdle(stream),
-    copyToDevice: (stream, to, from, byteLength) => streams.copyToDevice(stream, to, from, byteLength),
-    copyToHost: (stream, to, from, byteLength) => streams.copyToHost(stream, to, from, byteLength),
-    copyOnDevice: (stream, to, from, byteLength) => streams.copyOnDevice(stream, to, from, byteLength),
-    fill: (stream, to, pattern, count) => streams.fill(stream, to, pattern, count),
-    waitWord: (stream, pointer, value) => streams.waitWord(stream, pointer, value),
-    writeWord: (stream, pointer, value) => streams.writeWord(stream, pointer, value),
-
-    batchWords: (stream, operations) => streams.batchWords(stream, operations),
-
-    ...createCudaEvents(parts),
-    ...createCudaLegacy(parts),
-    ...createCudaPools(parts),
-    ...createCudaReservations(parts),
-    ...createCudaPeers(parts),
-    ...kernelCalls(modules),
+    ...cudaDevices(session),
+    ...memoryCalls,
+    ...streamCalls,
+    ...cudaEvents(session, streams),
+    ...cudaLegacy(session, addresses),
+    ...cudaPools(session, addresses, streams),
+    ...moduleCalls,
+    launchKernel,
     enqueueOperation: (stream, operation) => operations.enqueueOperation(stream, operation),
     enqueueReduction: (stream, reduction) => operations.enqueueReduction(stream, reduction),
     prepareOperations: (ordinal) => operations.prepareOperations(ordinal),
 
-    cpuAddress: (pointer) => mappings.cpuAddress(pointer),
     close: () => releaseAll([() => operations.close(), () => session.close()]),
   };
-}
-
-/** What the parts of the driver share. */
-export interface CudaParts {
-  readonly session: CudaSession;
-  readonly memories: CudaMemories;
-  readonly mappings: CudaMappings;
-  readonly hostMemory: CudaHostMemory;
-  readonly streams: CudaStreams;
 }

@@ -1,13 +1,20 @@
 /**
- * Operations on elements by this project's own kernels (kernels/), which are compiled by the driver when they are loaded, once for each
- * device and all at once: a kernel that is loaded at its first launch could wait for streams that wait for it.
+ * Operations on elements by this project's own kernels (kernels/). The driver compiles them when
+ * they are loaded, all at once for each device. A kernel loaded at its first launch could wait for
+ * streams that wait for it.
  */
 import { type ArithmeticDType, arithmeticDTypes, elementBytes } from "../../array/arithmetic.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import type { Access } from "../../os/mapping.js";
-import { type ComputingOperation, checkOperands, checkReduction, storeScalars } from "../element-checks.js";
-import type { DevicePointer, DriverStream, FillPattern, GpuDriver } from "../gpu-driver.js";
-import type { DriverKernel, DriverModule, KernelCalls } from "../kernel-calls.js";
+import {
+  type ComputingOperation,
+  checkOperands,
+  checkReduction,
+  storeScalars,
+} from "../common/element-checks.js";
+import { pendingReduction } from "../common/pending-reduction.js";
+import type { DriverKernel, DriverModule } from "../kernel-calls.js";
+import type { DevicePointer } from "../memory-calls.js";
 import type {
   ElementOperation,
   OperationCalls,
@@ -16,35 +23,41 @@ import type {
   ReductionOf,
   ReductionResults,
 } from "../operation-calls.js";
-import { pendingReduction } from "../pending-reduction.js";
-import { ArgumentBlock } from "./argument-block.js";
-import { granularity } from "./cuda-device.js";
-import type { CudaParts } from "./cuda-driver.js";
-import type { CudaModules } from "./cuda-modules.js";
+import type { DriverStream, FillPattern, StreamCalls } from "../stream-calls.js";
+import type { ModuleCalls } from "./cuda-modules.js";
 import { combineResults, planReduction } from "./cuda-reductions.js";
 import { CudaResultAreas, RESULT_BYTES, type ResultMemory } from "./cuda-result-areas.js";
-import { u64 } from "./kernel-bytes.js";
 import { elementKind } from "./kernels/element-access.js";
 import { BLOCK_THREADS } from "./kernels/grid-loop.js";
 import { kernelNames, kernelSource } from "./kernels/kernel-source.js";
+import { ArgumentBlock, u64 } from "./launch-arguments.js";
 
-/** The rest of the driver, as far as operations use it. */
+/** What operations use of the driver. */
 export type OperationDriver = ResultMemory &
-  Pick<KernelCalls, "loadModule" | "unloadModule" | "findKernel"> &
-  Pick<GpuDriver, "fill" | "copyToHost"> & {
+  ModuleCalls &
+  Pick<StreamCalls, "fill" | "copyToHost"> & {
     /** @throws CLOSED for a stream that was destroyed, TypeError for one of another driver */
     checkStream(stream: DriverStream): void;
-    /** Enqueues a kernel of BLOCK_THREADS threads a block; the arguments are copied before this returns. */
+    /**
+     * Enqueues a kernel of BLOCK_THREADS threads a block; the arguments are copied before this
+     * returns.
+     */
     launch(stream: DriverStream, kernel: DriverKernel, blocks: number, args: ArgumentBlock): void;
     check(ordinal: number, address: DevicePointer, byteLength: number, access: Access): void;
   };
 
 export interface OperationSizes {
-  /** The most blocks of a launch: more than a GPU runs at a time. With more elements than threads, each thread has several. */
+  /**
+   * The most blocks of a launch, more than a GPU runs at a time. A thread may have several
+   * elements.
+   */
   readonly mapBlocks: number;
-  /** The most blocks of a reduction, each with a result of its own: about as many as a large GPU runs at a time. */
+  /**
+   * The most blocks of a reduction, each with its own result: about what a large GPU runs at a
+   * time.
+   */
   readonly reductionBlocks: number;
-  /** Areas for results that are made at a time. */
+  /** How many result areas are made at a time. */
   readonly areas: number;
 }
 
@@ -55,7 +68,7 @@ type FillOperation = Extract<ElementOperation, { kind: "fill" }>;
 interface Loaded {
   readonly module: DriverModule;
   readonly kernels: ReadonlyMap<string, DriverKernel>;
-  /** WHY apart: the name of a kernel takes as long to make as its launch to check. */
+  /** By dtype, because building a kernel's name takes as long as checking its launch. */
   readonly iota: ReadonlyMap<ArithmeticDType, DriverKernel>;
   readonly affine: ReadonlyMap<ArithmeticDType, DriverKernel>;
 }
@@ -65,7 +78,7 @@ export class CudaElementOperations implements OperationCalls {
   readonly #sizes: OperationSizes;
   readonly #areas: CudaResultAreas;
   readonly #loaded = new Map<number, Loaded>();
-  /** WHY made at the first launch: most drivers launch nothing. */
+  /** Made at the first launch, because most drivers launch nothing. */
   #arguments: ArgumentBlock | undefined;
 
   constructor(driver: OperationDriver, sizes: OperationSizes = usualSizes) {
@@ -89,15 +102,19 @@ export class CudaElementOperations implements OperationCalls {
     const touched = checkReduction(reduction);
     const { kernel, count, args, resultBytes } = planReduction(reduction);
     const { kind } = reduction;
-    if (count === 0) return pendingReduction(kind, () => combineResults<Kind>(reduction, new Uint8Array(0)));
+    if (count === 0)
+      return pendingReduction(kind, () => combineResults<Kind>(reduction, new Uint8Array(0)));
     for (const { address, byteLength, access } of touched) {
       this.#driver.check(stream.ordinal, address, byteLength, access);
     }
     this.#kernel(stream.ordinal, kernel);
     const area = this.#areas.take(stream.ordinal);
-    const blocks = blocksFor(count, Math.min(this.#sizes.reductionBlocks, Math.floor(RESULT_BYTES / resultBytes)));
+    const blocks = blocksFor(
+      count,
+      Math.min(this.#sizes.reductionBlocks, Math.floor(RESULT_BYTES / resultBytes)),
+    );
     const byteLength = blocks * resultBytes;
-    // WHY the area is not given back where one of these throws: the kernel may be under way, and write to it.
+    // WHY the area is kept if one of these throws: the kernel may be running, and writes to it.
     this.#arguments ??= new ArgumentBlock();
     this.#arguments.setAll([...args, u64(area.pointer)]);
     this.#launch(stream, this.#kernel(stream.ordinal, kernel), blocks, this.#arguments);
@@ -111,7 +128,7 @@ export class CudaElementOperations implements OperationCalls {
     this.#areas.reserve(ordinal);
   }
 
-  /** Gives back all that was loaded and allocated. The streams are idle. */
+  /** Frees everything that was loaded and allocated. The streams are idle. */
   close(): void {
     const loaded = [...this.#loaded.values()];
     this.#loaded.clear();
@@ -126,7 +143,7 @@ export class CudaElementOperations implements OperationCalls {
   }
 
   /**
-   * WHY the arguments go straight to where the driver takes them from: an array of bytes for each would cost more than the driver's call.
+   * Writes arguments directly to the block: arrays of bytes would cost more than the driver's call.
    */
   #compute(stream: DriverStream, operation: ComputingOperation, touchedBytes: number): void {
     const { kind, dtype, count, to } = operation;
@@ -146,12 +163,16 @@ export class CudaElementOperations implements OperationCalls {
     this.#launch(stream, kernel, blocksFor(count, this.#sizes.mapBlocks), args);
   }
 
-  #fill(stream: DriverStream, { dtype, to, count, value: scalar }: FillOperation, touchedBytes: number): void {
+  #fill(
+    stream: DriverStream,
+    { dtype, to, count, value: scalar }: FillOperation,
+    touchedBytes: number,
+  ): void {
     const value = elementBytes("Fill: value", dtype, scalar);
     if (count === 0) return;
     this.#driver.check(stream.ordinal, to, touchedBytes, "read-write");
     const { byteLength } = value;
-    // WHY the driver's memset: it has all sizes but this one, and needs no kernels to be loaded.
+    // The driver's memset has all other sizes, and needs no kernels.
     if (byteLength === 8) {
       this.#arguments ??= new ArgumentBlock();
       this.#arguments.setAll([u64(to), u64(count), value]);
@@ -161,12 +182,16 @@ export class CudaElementOperations implements OperationCalls {
     }
     const padded = new Uint8Array(4);
     padded.set(value);
-    const pattern = { elementBytes: byteLength, value: new Uint32Array(padded.buffer)[0] as number } as FillPattern;
+    const pattern = {
+      elementBytes: byteLength,
+      value: new Uint32Array(padded.buffer)[0] as number,
+    } as FillPattern;
     this.#driver.fill(stream, to, pattern, count);
   }
 
   #launch(stream: DriverStream, kernel: DriverKernel, blocks: number, args: ArgumentBlock): void {
-    // SAFETY: the ranges were checked, and stay mapped until the stream has passed them: that is the promise of the seam.
+    // SAFETY: the ranges were checked. By the seam's rules they stay mapped until the stream has
+    // passed.
     this.#driver.launch(stream, kernel, blocks, args);
   }
 
@@ -182,34 +207,20 @@ export class CudaElementOperations implements OperationCalls {
     const loaded = acquireIn((scope) => {
       const image = new TextEncoder().encode(source);
       const module = scope.own(driver.loadModule(ordinal, image), (it) => driver.unloadModule(it));
-      // WHY all are looked for now: where the driver loads lazily, this is what loads a kernel.
-      const kernels = new Map(kernelNames(source).map((name) => [name, driver.findKernel(module, name)]));
-      return { module, kernels, iota: byDType("iota", kernels), affine: byDType("affine", kernels) };
+      // WHY all now: a driver that loads lazily loads a kernel when it is looked up.
+      const kernels = new Map(
+        kernelNames(source).map((name) => [name, driver.findKernel(module, name)]),
+      );
+      return {
+        module,
+        kernels,
+        iota: byDType("iota", kernels),
+        affine: byDType("affine", kernels),
+      };
     });
     this.#loaded.set(ordinal, loaded);
     return loaded;
   }
-}
-
-export function createCudaElementOperations(parts: CudaParts, modules: CudaModules): CudaElementOperations {
-  const { session, memories, mappings, hostMemory, streams } = parts;
-  return new CudaElementOperations({
-    loadModule: (ordinal, image) => modules.load(ordinal, image),
-    unloadModule: (module) => modules.unload(module),
-    findKernel: (module, name) => modules.find(module, name),
-    launch: (stream, kernel, blocks, args) => modules.launchOwn(stream, kernel, blocks, args),
-    granularityBytes: (ordinal) => granularity(session, ordinal),
-    createMemory: (ordinal, byteLength) => memories.create(ordinal, byteLength),
-    releaseMemory: (memory) => memories.release(memory),
-    mapMemory: (memory, access) => mappings.map(memory, access),
-    unmapMemory: (ordinal, pointer) => mappings.unmap(ordinal, pointer),
-    allocateStaging: (ordinal, byteLength) => hostMemory.allocateStaging(ordinal, byteLength),
-    freeStaging: (staging) => hostMemory.freeStaging(staging),
-    fill: (stream, to, pattern, count) => streams.fill(stream, to, pattern, count),
-    copyToHost: (stream, to, from, byteLength) => streams.copyToHost(stream, to, from, byteLength),
-    checkStream: (stream) => void streams.usable(stream),
-    check: (ordinal, address, byteLength, access) => streams.check(ordinal, address, byteLength, access),
-  });
 }
 
 function byDType(
@@ -217,7 +228,10 @@ function byDType(
   kernels: ReadonlyMap<string, DriverKernel>,
 ): Map<ArithmeticDType, DriverKernel> {
   return new Map(
-    arithmeticDTypes.map((dtype) => [dtype, kernels.get(`${kind}_${elementKind(dtype)}`) as DriverKernel]),
+    arithmeticDTypes.map((dtype) => [
+      dtype,
+      kernels.get(`${kind}_${elementKind(dtype)}`) as DriverKernel,
+    ]),
   );
 }
 

@@ -1,133 +1,188 @@
 /**
- * Mappings of device memory into the addresses of this process: reserve, map, give access, and all of it back.
+ * Mappings of device memory into the addresses of this process, also of memory that grows:
+ * addresses are reserved, memory is mapped into them, and the device gets access.
  * https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
  */
 import type { ErrorCode } from "../../base/error-codes.js";
+import { CudaIpcError } from "../../base/errors.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import { cuResult, cuValue } from "../../ffi/cuda-constants.js";
 import { deviceLocation, encodeAccessDescs } from "../../ffi/cuda-structs.js";
 import type { Libcuda } from "../../ffi/libcuda.js";
 import type { Access } from "../../os/mapping.js";
-import { type AddressRange, AddressTable, formatAddress } from "../address-table.js";
-import type { DevicePointer, DriverMemory } from "../gpu-driver.js";
-import { type CudaMemories, type CudaMemory, usableMemory } from "./cuda-memory.js";
+import { formatAddress } from "../common/address-table.js";
+import { checkExtension, checkMemorySize } from "../common/argument-checks.js";
+import type { DevicePointer, DriverReservation, MemoryCalls } from "../memory-calls.js";
+import type { CudaAddresses } from "./cuda-addresses.js";
+import { granularity } from "./cuda-device.js";
+import { type CudaMemory, locationOf, usableMemory } from "./cuda-memory.js";
 import type { CudaSession } from "./cuda-session.js";
 import { errorCodeOf } from "./cuda-status.js";
 
-/** How drivers refuse to map another size than the memory has. */
-const sizeRefusals: readonly ErrorCode[] = ["CUDA_ERROR", "UNSUPPORTED"];
+export type MappingCalls = Pick<
+  MemoryCalls,
+  | "mapMemory"
+  | "unmapMemory"
+  | "cpuAddress"
+  | "reserveAddresses"
+  | "extendMapping"
+  | "releaseReservation"
+>;
 
-interface DeviceRange extends AddressRange {
-  /** Mapped by `map`; anything else is not for `unmap`. */
-  readonly own?: true;
+class CudaReservation implements DriverReservation {
+  readonly ordinal: number;
+  readonly pointer: DevicePointer;
+  readonly byteLength: number;
+  /** In the order of their addresses, without gaps. */
+  readonly pieces: { readonly start: DevicePointer; readonly byteLength: number }[] = [];
+  mappedBytes = 0;
+  /** The access of all pieces; undefined before the first. */
+  access: Access | undefined;
+  released = false;
+
+  constructor(ordinal: number, pointer: DevicePointer, byteLength: number) {
+    this.ordinal = ordinal;
+    this.pointer = pointer;
+    this.byteLength = byteLength;
+  }
 }
 
-export class CudaMappings {
-  readonly #session: CudaSession;
-  readonly #memories: CudaMemories;
-  readonly #mapped = new AddressTable<DeviceRange>("Mapped device memory");
-  /** Starts of mappings that the CPU sees too. */
-  readonly #seenByCpu = new Set<bigint>();
+export function cudaMappings(session: CudaSession, addresses: CudaAddresses): MappingCalls {
+  const { memory: ranges } = addresses;
+  return {
+    mapMemory(memory, access) {
+      const own = usableMemory(memory, "map");
+      const { ordinal, byteLength, place } = own;
+      const cuda = session.enter(ordinal);
+      return acquireIn((scope) => {
+        const start = scope.own(reserve(session, cuda, ordinal, byteLength), (it) =>
+          unreserve(session, it, byteLength),
+        );
+        attach(session, cuda, own, start);
+        scope.defer(() => detach(session, start, byteLength));
+        allow(session, cuda, own, start, access);
+        ranges.add({ start, byteLength, access, mapped: place });
+        return start;
+      });
+    },
 
-  constructor(session: CudaSession, memories: CudaMemories) {
-    this.#session = session;
-    this.#memories = memories;
-  }
+    unmapMemory(ordinal, pointer) {
+      session.enterToRelease(ordinal);
+      const range = ranges.at(pointer);
+      if (range?.mapped === undefined)
+        throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
+      ranges.remove(pointer);
+      releaseAll([
+        () => detach(session, pointer, range.byteLength),
+        () => unreserve(session, pointer, range.byteLength),
+      ]);
+    },
 
-  /** The mapping that holds this address. */
-  holding(pointer: DevicePointer): AddressRange | undefined {
-    return this.#mapped.holding(pointer);
-  }
+    cpuAddress: (pointer) =>
+      ranges.holding(pointer)?.mapped === "host-numa" ? pointer : undefined,
 
-  /** Device memory of another mechanism, so that what is enqueued on it is checked too. */
-  addRange(range: AddressRange): void {
-    this.#mapped.add(range);
-  }
+    reserveAddresses(ordinal, byteLength) {
+      const cuda = session.enter(ordinal);
+      checkMemorySize(byteLength, granularity(session, ordinal));
+      const start = reserve(session, cuda, ordinal, byteLength);
+      return new CudaReservation(ordinal, start, byteLength);
+    },
 
-  /** What starts at exactly this address, of whatever mechanism. */
-  rangeAt(start: DevicePointer): AddressRange | undefined {
-    return this.#mapped.at(start);
-  }
+    extendMapping(reservation, memory, access) {
+      const own = usableReservation(reservation, "extend");
+      const piece = usableMemory(memory, "map");
+      const cuda = session.enter(own.ordinal);
+      checkExtension(own, piece, access);
+      const start = own.pointer + BigInt(own.mappedBytes);
+      acquireIn((scope) => {
+        attach(session, cuda, piece, start);
+        scope.defer(() => detach(session, start, piece.byteLength));
+        allow(session, cuda, piece, start, access);
+      });
+      // WHY one range that grows: a copy may cross the pieces, in one check and one driver call.
+      if (own.mappedBytes > 0) ranges.remove(own.pointer);
+      own.pieces.push({ start, byteLength: piece.byteLength });
+      own.mappedBytes += piece.byteLength;
+      own.access = access;
+      ranges.add({ start: own.pointer, byteLength: own.mappedBytes, access });
+    },
 
-  removeRange(start: DevicePointer): AddressRange | undefined {
-    return this.#mapped.remove(start);
-  }
+    releaseReservation(reservation) {
+      const own = usableReservation(reservation, "release");
+      session.enterToRelease(own.ordinal);
+      own.released = true;
+      if (own.mappedBytes > 0) ranges.remove(own.pointer);
+      const detachPiece = (piece: CudaReservation["pieces"][number]) => () =>
+        detach(session, piece.start, piece.byteLength);
+      releaseAll([
+        ...own.pieces.map(detachPiece),
+        () => unreserve(session, own.pointer, own.byteLength),
+      ]);
+    },
+  };
+}
 
-  /** The address for the CPU, of memory that lies in the machine. */
-  cpuAddress(pointer: DevicePointer): bigint | undefined {
-    const range = this.#mapped.holding(pointer);
-    return range !== undefined && this.#seenByCpu.has(range.start) ? pointer : undefined;
-  }
+function usableReservation(reservation: DriverReservation, verb: string): CudaReservation {
+  if (!(reservation instanceof CudaReservation))
+    throw new TypeError(`Cannot ${verb} addresses of another driver`);
+  if (!reservation.released) return reservation;
+  throw new CudaIpcError(
+    "CLOSED",
+    `Cannot ${verb} addresses of cuda:${reservation.ordinal}: they were released`,
+  );
+}
 
-  map(memory: DriverMemory, access: Access): DevicePointer {
-    const own = usableMemory(memory, "map");
-    const { ordinal, byteLength } = own;
-    const cuda = this.#session.enter(ordinal);
-    return acquireIn((scope) => {
-      const start = scope.own(this.reserve(cuda, ordinal, byteLength), (it) => this.unreserve(it, byteLength));
-      this.attach(cuda, own, start);
-      scope.defer(() => this.detach(start, byteLength));
-      this.allow(cuda, own, start, access);
-      this.#mapped.add({ start, byteLength, access, own: true });
-      if (own.place === "host-numa") this.#seenByCpu.add(start);
-      return start;
-    });
-  }
+function reserve(session: CudaSession, cuda: Libcuda, ordinal: number, byteLength: number): bigint {
+  const out = new BigUint64Array(1);
+  const status = cuda.cuMemAddressReserve(out, byteLength, 0, 0n, 0n);
+  session.check(status, "cuMemAddressReserve", `reserve ${byteLength} bytes on cuda:${ordinal}`);
+  return out[0] as bigint;
+}
 
-  unmap(ordinal: number, pointer: DevicePointer): void {
-    this.#session.enterToRelease(ordinal);
-    const range = this.#mapped.at(pointer);
-    if (range?.own === undefined) {
-      throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
-    }
-    this.#mapped.remove(pointer);
-    this.#seenByCpu.delete(pointer);
-    releaseAll([() => this.detach(pointer, range.byteLength), () => this.unreserve(pointer, range.byteLength)]);
-  }
+function unreserve(session: CudaSession, pointer: bigint, byteLength: number): void {
+  const status = session.cuda.cuMemAddressFree(pointer, byteLength);
+  session.checkReleased(status, "cuMemAddressFree", `give back ${byteLength} bytes of addresses`);
+}
 
-  reserve(cuda: Libcuda, ordinal: number, byteLength: number): bigint {
-    const out = new BigUint64Array(1);
-    const status = cuda.cuMemAddressReserve(out, byteLength, 0, 0n, 0n);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuMemAddressReserve", `reserve ${byteLength} bytes on cuda:${ordinal}`);
-    }
-    return out[0] as bigint;
-  }
+/** Drivers refuse a wrong size with one of these; driver 580 says "not supported". */
+const sizeRefusals: readonly ErrorCode[] = ["CUDA_ERROR", "UNSUPPORTED"];
 
-  unreserve(pointer: bigint, byteLength: number): void {
-    const status = this.#session.cuda.cuMemAddressFree(pointer, byteLength);
-    this.#session.checkReleased(status, "cuMemAddressFree", `give back ${byteLength} bytes of addresses`);
+function attach(session: CudaSession, cuda: Libcuda, memory: CudaMemory, start: bigint): void {
+  const { ordinal, byteLength, handle, imported } = memory;
+  // SAFETY: a whole mapping from offset 0, the only one that the driver takes. If a descriptor
+  // claims less than the allocation has, only that prefix is mapped; if it claims more, the driver
+  // refuses.
+  const status = cuda.cuMemMap(start, byteLength, 0, handle, 0n);
+  if (status === cuResult.CUDA_SUCCESS) return;
+  const attempt = `map ${byteLength} bytes on cuda:${ordinal}`;
+  if (imported && sizeRefusals.includes(errorCodeOf(status))) {
+    const claim = `${attempt}, the size that the descriptor claims`;
+    throw session.failure(status, "cuMemMap", claim, "INVALID_DESCRIPTOR");
   }
+  throw session.failure(status, "cuMemMap", attempt);
+}
 
-  attach(cuda: Libcuda, memory: CudaMemory, start: bigint): void {
-    const { ordinal, byteLength, handle, imported } = memory;
-    // SAFETY: a whole mapping from offset 0, the only one that the driver takes. Where a descriptor claims less than the
-    // allocation has, only that prefix is mapped; where it claims more, the driver refuses.
-    const status = cuda.cuMemMap(start, byteLength, 0, handle, 0n);
-    if (status === cuResult.CUDA_SUCCESS) return;
-    const attempt = `map ${byteLength} bytes on cuda:${ordinal}`;
-    // WHY "not supported" too: that is what driver 580 says to a size beyond the memory.
-    if (imported && sizeRefusals.includes(errorCodeOf(status))) {
-      const claim = `${attempt}, the size that the descriptor claims`;
-      throw this.#session.failure(status, "cuMemMap", claim, "INVALID_DESCRIPTOR");
-    }
-    throw this.#session.failure(status, "cuMemMap", attempt);
-  }
+function detach(session: CudaSession, pointer: bigint, byteLength: number): void {
+  const status = session.cuda.cuMemUnmap(pointer, byteLength);
+  const attempt = `unmap ${byteLength} bytes at ${formatAddress(pointer)}`;
+  session.checkReleased(status, "cuMemUnmap", attempt);
+}
 
-  detach(pointer: bigint, byteLength: number): void {
-    const status = this.#session.cuda.cuMemUnmap(pointer, byteLength);
-    this.#session.checkReleased(status, "cuMemUnmap", `unmap ${byteLength} bytes at ${formatAddress(pointer)}`);
-  }
-
-  allow(cuda: Libcuda, memory: CudaMemory, start: bigint, access: Access): void {
-    const { ordinal, byteLength, place } = memory;
-    const flags =
-      access === "read" ? cuValue.CU_MEM_ACCESS_FLAGS_PROT_READ : cuValue.CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-    const users = [deviceLocation(this.#session.device(ordinal))];
-    if (place !== "device") users.push(this.#memories.location(ordinal, place));
-    const status = cuda.cuMemSetAccess(start, byteLength, encodeAccessDescs(users, flags), users.length);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.#session.failure(status, "cuMemSetAccess", `give cuda:${ordinal} ${access} access`);
-    }
-  }
+function allow(
+  session: CudaSession,
+  cuda: Libcuda,
+  memory: CudaMemory,
+  start: bigint,
+  access: Access,
+): void {
+  const { ordinal, byteLength, place } = memory;
+  const flags =
+    access === "read"
+      ? cuValue.CU_MEM_ACCESS_FLAGS_PROT_READ
+      : cuValue.CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const users = [deviceLocation(session.device(ordinal))];
+  if (place !== "device") users.push(locationOf(session, ordinal, place));
+  const descriptors = encodeAccessDescs(users, flags);
+  const status = cuda.cuMemSetAccess(start, byteLength, descriptors, users.length);
+  session.check(status, "cuMemSetAccess", `give cuda:${ordinal} ${access} access`);
 }

@@ -1,9 +1,9 @@
-/** A memory pool of the CUDA driver as its calls know it, and the memory in it. */
-import type { AddressRange } from "../address-table.js";
-import type { DevicePointer } from "../gpu-driver.js";
+/** A memory pool of the CUDA driver, and the address ranges in it. */
+import type { AddressRange } from "../common/address-table.js";
+import type { DevicePointer } from "../memory-calls.js";
 import type { DriverPool, PoolStatistics } from "../pool-calls.js";
 
-/** What is imported from a pool, and how much it was at most. */
+/** Counts the bytes imported from a pool, because driver 580 does not tell. */
 class ImportedBytes {
   #used = 0;
   #high = 0;
@@ -25,17 +25,21 @@ class ImportedBytes {
 
 export class CudaPool implements DriverPool {
   readonly importedBytes = new ImportedBytes();
-  /** Whether the pool itself was exported so far. */
+  /** Whether the pool itself was exported. */
   exported = false;
   readonly ordinal: number;
   readonly handle: bigint;
   readonly imported: boolean;
   readonly shared: boolean;
-  /** Allocations and imports that were not freed. */
+  /** How many allocations and imports are not freed. */
   live = 0;
   destroyed = false;
 
-  constructor(ordinal: number, handle: bigint, kind: { readonly imported: boolean; readonly shared: boolean }) {
+  constructor(
+    ordinal: number,
+    handle: bigint,
+    kind: { readonly imported: boolean; readonly shared: boolean },
+  ) {
     this.ordinal = ordinal;
     this.handle = handle;
     this.imported = kind.imported;
@@ -43,7 +47,10 @@ export class CudaPool implements DriverPool {
   }
 }
 
-/** An allocation in a pool, or an import from one. WHY the pool is kept with it: a second table by address would cost as much as the call. */
+/**
+ * An allocation in a pool, or an import from one. It names its pool, because a second table by
+ * address would cost as much as the driver's call.
+ */
 export class PooledRange implements AddressRange {
   readonly start: DevicePointer;
   readonly byteLength: number;

@@ -1,19 +1,30 @@
-/** Which kernel a reduction is, with which arguments, and how the results of its blocks become one. Pure. */
+/** Plans the launch of a reduction, and combines the results of its blocks. Pure. */
 import { dtypes } from "../../array/dtype.js";
 import type { Statistics } from "../../array/statistics.js";
-import type { Comparison, Reduction, ReductionKind, ReductionOf, ReductionResults } from "../operation-calls.js";
-import { u32, u64 } from "./kernel-bytes.js";
+import type {
+  Comparison,
+  Reduction,
+  ReductionKind,
+  ReductionOf,
+  ReductionResults,
+} from "../operation-calls.js";
 import { checksumAccumulators } from "./kernels/checksum-kernel.js";
 import { type CompareUnit, compareAccumulators, compareUnits } from "./kernels/compare-kernels.js";
-import { type Extremes, extremesOf, SUM_SCALE, statisticsAccumulators } from "./kernels/statistics-kernels.js";
+import {
+  type Extremes,
+  extremesOf,
+  SUM_SCALE,
+  statisticsAccumulators,
+} from "./kernels/statistics-kernels.js";
+import { u32, u64 } from "./launch-arguments.js";
 
 export interface ReductionPlan {
   readonly kernel: string;
-  /** Steps of the kernel's loop. */
+  /** How many steps the kernel's loop has. */
   readonly count: number;
-  /** Without the last one, the address of the results. */
+  /** All arguments except the last, which is the address of the results. */
   readonly args: readonly Uint8Array[];
-  /** Of the result of one block. */
+  /** The size of the result of one block. */
   readonly resultBytes: number;
 }
 
@@ -23,7 +34,12 @@ export function planReduction(reduction: Reduction): ReductionPlan {
       const { a, b, count, elementBytes } = reduction;
       const unit = unitOf(elementBytes, a | b);
       const args = [u64(a), u64(b), u64(count), u32(elementBytes / unit)];
-      return { kernel: `compare_${unit}`, count, args, resultBytes: 8 * compareAccumulators.length };
+      return {
+        kernel: `compare_${unit}`,
+        count,
+        args,
+        resultBytes: 8 * compareAccumulators.length,
+      };
     }
     case "checksum": {
       const { from, byteLength } = reduction;
@@ -40,13 +56,17 @@ export function planReduction(reduction: Reduction): ReductionPlan {
   }
 }
 
-/** The largest unit that elements consist of and that they are aligned to. */
+/** The largest unit that divides the element and that both addresses are aligned to. */
 function unitOf(elementBytes: number, addresses: bigint): CompareUnit {
-  const fitting = compareUnits.filter((unit) => elementBytes % unit === 0 && addresses % BigInt(unit) === 0n);
+  const fitting = compareUnits.filter(
+    (unit) => elementBytes % unit === 0 && addresses % BigInt(unit) === 0n,
+  );
   return fitting.at(-1) ?? 1;
 }
 
-type Combine = { readonly [Kind in ReductionKind]: (of: ReductionOf<Kind>, words: Words) => ReductionResults[Kind] };
+type Combine = {
+  readonly [Kind in ReductionKind]: (of: ReductionOf<Kind>, words: Words) => ReductionResults[Kind];
+};
 
 /** The results of all blocks, in the order of the kernel's accumulators. */
 interface Words {
@@ -55,13 +75,17 @@ interface Words {
   readonly f64: Float64Array;
 }
 
-/** @param bytes what the blocks wrote; nothing where there was nothing to reduce */
+/** @param bytes what the blocks wrote; empty if there was nothing to reduce */
 export function combineResults<Kind extends ReductionKind>(
   reduction: ReductionOf<Kind>,
   bytes: Uint8Array,
 ): ReductionResults[Kind] {
   const { buffer } = Uint8Array.from(bytes);
-  const words = { u64: new BigUint64Array(buffer), s64: new BigInt64Array(buffer), f64: new Float64Array(buffer) };
+  const words = {
+    u64: new BigUint64Array(buffer),
+    s64: new BigInt64Array(buffer),
+    f64: new Float64Array(buffer),
+  };
   return combine[reduction.kind as Kind](reduction, words);
 }
 
@@ -110,7 +134,7 @@ function statisticsOf({ dtype, count }: ReductionOf<"statistics">, words: Words)
   };
 }
 
-/** Of the values at `offset` in the results of the blocks. */
+/** The extreme of the values at `offset` in the results of all blocks. */
 function extreme(
   words: Words[Extremes],
   width: number,

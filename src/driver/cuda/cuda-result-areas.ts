@@ -1,10 +1,11 @@
 /**
- * Where reductions leave their results: areas of device memory, each with staging memory that it is copied to. They are made some at a
- * time, used again and again, and freed with the driver, because freeing staging memory may block while a stream waits.
+ * Result areas of reductions: device memory, each with staging memory that it is copied to. They
+ * are made several at a time, reused, and freed only with the driver, because freeing staging
+ * memory may block while a stream waits.
  */
 import { roundUp } from "../../base/bytes.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
-import type { DevicePointer, GpuDriver, HostPointer, StagingMemory } from "../gpu-driver.js";
+import type { DevicePointer, HostPointer, MemoryCalls, StagingMemory } from "../memory-calls.js";
 
 export const RESULT_BYTES = 64 * 1024;
 
@@ -16,9 +17,9 @@ export interface ResultArea {
   readonly bytes: Uint8Array;
 }
 
-/** The calls that areas are made with. */
+/** The driver calls that areas need. */
 export type ResultMemory = Pick<
-  GpuDriver,
+  MemoryCalls,
   "createMemory" | "releaseMemory" | "mapMemory" | "unmapMemory" | "allocateStaging" | "freeStaging"
 > & { granularityBytes(ordinal: number): number };
 
@@ -39,18 +40,18 @@ export class CudaResultAreas {
     this.#areasAtATime = areasAtATime;
   }
 
-  /** An area that nothing uses, for the caller until `giveBack`. */
+  /** Takes a free area. It is the caller's until `giveBack`. */
   take(ordinal: number): ResultArea {
     this.reserve(ordinal);
     return this.#freeOn(ordinal).pop() as ResultArea;
   }
 
-  /** No stream writes to it any more. */
+  /** Gives an area back. No stream may still write to it. */
   giveBack(area: ResultArea): void {
     this.#freeOn(area.ordinal).push(area);
   }
 
-  /** Sees to it that there is an area to be taken. */
+  /** Makes sure that there is a free area. */
   reserve(ordinal: number): void {
     const free = this.#freeOn(ordinal);
     if (free.length > 0) return;
@@ -66,7 +67,7 @@ export class CudaResultAreas {
     }
   }
 
-  /** Frees everything, areas that were not given back included: their streams are idle or lost. */
+  /** Frees everything, also areas in use: their streams are idle or lost. */
   close(): void {
     this.#free.clear();
     const memory = this.#memory;
@@ -84,10 +85,15 @@ export class CudaResultAreas {
     const memory = this.#memory;
     const byteLength = this.#areasAtATime * RESULT_BYTES;
     return acquireIn((scope) => {
-      const physical = memory.createMemory(ordinal, roundUp(byteLength, memory.granularityBytes(ordinal)));
+      const physical = memory.createMemory(
+        ordinal,
+        roundUp(byteLength, memory.granularityBytes(ordinal)),
+      );
       let pointer: DevicePointer;
       try {
-        pointer = scope.own(memory.mapMemory(physical, "read-write"), (it) => memory.unmapMemory(ordinal, it));
+        pointer = scope.own(memory.mapMemory(physical, "read-write"), (it) =>
+          memory.unmapMemory(ordinal, it),
+        );
       } finally {
         // The mapping keeps the memory.
         memory.releaseMemory(physical);

@@ -1,6 +1,8 @@
 /**
- * The driver's library in use: initialised once, primary contexts retained at their first use and made current before every call
- * that works in one. The primary context is the one that all CUDA code of a process shares; its flags stay as they are.
+ * The open CUDA driver: libcuda initialised once, its contexts, and the check of every call's
+ * status. A device's primary context is retained at its first use and made current before each call
+ * that needs one. All CUDA code of a process shares the primary context, so its flags stay as they
+ * are.
  */
 import { checkInteger } from "../../base/bytes.js";
 import type { ErrorCode } from "../../base/error-codes.js";
@@ -8,13 +10,12 @@ import { type CudaError, CudaIpcError } from "../../base/errors.js";
 import { releaseAll } from "../../base/scope.js";
 import { cuDeviceAttribute, cuResult } from "../../ffi/cuda-constants.js";
 import { type Libcuda, type LoadLibrary, openLibcuda } from "../../ffi/libcuda.js";
-import { cudaError, errorCodeOf } from "./cuda-status.js";
-import type { MpsUse } from "./lost-context.js";
+import { cudaError, errorCodeOf, type MpsUse } from "./cuda-status.js";
 
 interface Device {
   readonly handle: number;
   context: bigint | undefined;
-  /** Since a call of this process found a context lost: it may be that of this device. */
+  /** A call of this process found a context lost. It may be this device's. */
   isInDoubt: boolean;
 }
 
@@ -23,7 +24,7 @@ const ORDINAL_MAX = 2 ** 31 - 1;
 export class CudaSession {
   readonly #cuda: Libcuda;
   readonly #devices = new Map<number, Device>();
-  /** Of the device whose context began last. */
+  /** For the device whose context was started last. */
   #mps: MpsUse = "unknown";
   #open = true;
 
@@ -31,22 +32,41 @@ export class CudaSession {
     this.#cuda = cuda;
   }
 
-  /** @throws DRIVER_NOT_FOUND, DRIVER_TOO_OLD, DEVICE_NOT_FOUND where there is no GPU at all */
+  /** @throws DRIVER_NOT_FOUND, DRIVER_TOO_OLD, DEVICE_NOT_FOUND if there is no GPU */
   static open(load?: LoadLibrary): CudaSession {
     const session = new CudaSession(openLibcuda(load));
-    const status = session.#cuda.cuInit(0);
-    if (status !== cuResult.CUDA_SUCCESS) throw session.failure(status, "cuInit", "start the CUDA driver");
+    session.check(session.#cuda.cuInit(0), "cuInit", "start the CUDA driver");
     return session;
   }
 
-  /** @throws CLOSED */
+  /** The functions of libcuda. @throws CLOSED */
   get cuda(): Libcuda {
-    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot use the CUDA driver: it was closed");
+    this.checkOpen();
     return this.#cuda;
   }
 
+  /** @throws CLOSED */
+  checkOpen(): void {
+    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot use the CUDA driver: it was closed");
+  }
+
+  /**
+   * Throws if a call failed. Calls on a hot path test the status themselves and use `failure`,
+   * because the message costs more than the test.
+   * @param attempt what was attempted, for the message: `map 4096 bytes on cuda:0`
+   * @param blamed replaces the codes that blame nobody, CUDA_ERROR and UNSUPPORTED
+   */
+  check(status: number, call: string, attempt: string, blamed?: ErrorCode): void {
+    if (status === cuResult.CUDA_SUCCESS) return;
+    const usual = errorCodeOf(status);
+    const blamesNobody = usual === "CUDA_ERROR" || usual === "UNSUPPORTED";
+    throw this.failure(status, call, attempt, blamesNobody ? blamed : undefined);
+  }
+
+  /** The error for a failed call. @param code replaces the code that the status stands for */
   failure(status: number, call: string, attempt: string, code?: ErrorCode): CudaError {
-    if (errorCodeOf(status) === "DEVICE_LOST") for (const device of this.#devices.values()) device.isInDoubt = true;
+    if (errorCodeOf(status) === "DEVICE_LOST")
+      for (const device of this.#devices.values()) device.isInDoubt = true;
     return cudaError(this.#cuda, { status, call, attempt, code, mps: this.#mps });
   }
 
@@ -57,43 +77,46 @@ export class CudaSession {
 
   /**
    * Makes the device's context current on this thread and returns the functions to call in it.
-   * WHY every time: other CUDA code of the process may have made another context current since.
-   * @throws DEVICE_LOST also for calls that the driver would still do
+   * WHY every time: other CUDA code of the process may have made another context current.
+   * @throws DEVICE_LOST, also for calls that the driver would still carry out
    */
   enter(ordinal: number): Libcuda {
     const cuda = this.cuda;
     const device = this.#device(ordinal);
     const status = cuda.cuCtxSetCurrent(this.#contextOf(device, ordinal));
-    if (status !== cuResult.CUDA_SUCCESS) throw this.failure(status, "cuCtxSetCurrent", `use cuda:${ordinal}`);
+    // WHY not `check`: every call comes here, and would make this message.
+    if (status !== cuResult.CUDA_SUCCESS)
+      throw this.failure(status, "cuCtxSetCurrent", `use cuda:${ordinal}`);
     if (device.isInDoubt) this.#checkContext(device, ordinal);
     return cuda;
   }
 
-  /**
-   * As `enter`, for calls that give something back: a context that is lost is no reason not to.
-   * What remains of it goes with the process.
-   */
+  /** Like `enter`, for calls that release something. A lost context is no reason to refuse them. */
   enterToRelease(ordinal: number): Libcuda {
     const cuda = this.cuda;
-    this.checkReleased(cuda.cuCtxSetCurrent(this.context(ordinal)), "cuCtxSetCurrent", `use cuda:${ordinal}`);
+    this.checkReleased(
+      cuda.cuCtxSetCurrent(this.context(ordinal)),
+      "cuCtxSetCurrent",
+      `use cuda:${ordinal}`,
+    );
     return cuda;
   }
 
   /**
-   * For the status of a call that gives something back.
-   * WHY a lost context is no failure: what was to be given back went with it, and whoever computes there is told.
+   * Checks the status of a call that releases something. WHY a lost context is no failure: the
+   * resource went with the context, and the next call that uses the device reports the loss.
    */
   checkReleased(status: number, call: string, attempt: string): void {
     if (status === cuResult.CUDA_SUCCESS || errorCodeOf(status) === "DEVICE_LOST") return;
     throw this.failure(status, call, attempt);
   }
 
-  /** The device's context, retained from here on. */
+  /** The device's context, which stays retained until `close`. */
   context(ordinal: number): bigint {
     return this.#contextOf(this.#device(ordinal), ordinal);
   }
 
-  /** Releases the contexts. Whatever else in the process retained them keeps them. */
+  /** Releases the contexts. Other code of the process that retained them keeps them. */
   close(): void {
     if (!this.#open) return;
     this.#open = false;
@@ -113,8 +136,7 @@ export class CudaSession {
     if (known !== undefined) return known;
     checkInteger("ordinal", ordinal, 0, ORDINAL_MAX);
     const out = new Int32Array(1);
-    const status = this.cuda.cuDeviceGet(out, ordinal);
-    if (status !== cuResult.CUDA_SUCCESS) throw this.failure(status, "cuDeviceGet", `find cuda:${ordinal}`);
+    this.check(this.cuda.cuDeviceGet(out, ordinal), "cuDeviceGet", `find cuda:${ordinal}`);
     const device = { handle: out[0] as number, context: undefined, isInDoubt: false };
     this.#devices.set(ordinal, device);
     return device;
@@ -126,33 +148,33 @@ export class CudaSession {
   }
 
   /**
-   * Of the device whose context is current.
-   * WHY: the driver goes on creating, importing and mapping memory in a context that is lost, and nobody could use it.
+   * Checks the current context, which must be the device's. WHY: the driver still creates, imports
+   * and maps memory in a lost context, and nobody could use it.
    */
   #checkContext(device: Device, ordinal: number): void {
     const status = this.#cuda.cuMemGetInfo(new BigUint64Array(1), new BigUint64Array(1));
-    if (status !== cuResult.CUDA_SUCCESS) throw this.failure(status, "cuMemGetInfo", `use cuda:${ordinal}`);
+    this.check(status, "cuMemGetInfo", `use cuda:${ordinal}`);
     device.isInDoubt = false;
   }
 
   #retain(device: Device, ordinal: number): bigint {
-    // WHY now: a driver whose context was lost may not answer any more.
+    // WHY now: after the context is lost the driver may not answer.
     this.#mps = this.#mpsUse(device, ordinal);
     const out = new BigUint64Array(1);
     const status = this.#cuda.cuDevicePrimaryCtxRetain(out, device.handle);
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.failure(status, "cuDevicePrimaryCtxRetain", `start a context on cuda:${ordinal}`);
-    }
+    this.check(status, "cuDevicePrimaryCtxRetain", `start a context on cuda:${ordinal}`);
     return out[0] as bigint;
   }
 
   #mpsUse({ handle }: Device, ordinal: number): MpsUse {
     const out = new Int32Array(1);
-    const status = this.#cuda.cuDeviceGetAttribute(out, cuDeviceAttribute.CU_DEVICE_ATTRIBUTE_MPS_ENABLED, handle);
+    const status = this.#cuda.cuDeviceGetAttribute(
+      out,
+      cuDeviceAttribute.CU_DEVICE_ATTRIBUTE_MPS_ENABLED,
+      handle,
+    );
     if (status === cuResult.CUDA_ERROR_INVALID_VALUE) return "unknown";
-    if (status !== cuResult.CUDA_SUCCESS) {
-      throw this.failure(status, "cuDeviceGetAttribute", `ask cuda:${ordinal} whether MPS is in use`);
-    }
+    this.check(status, "cuDeviceGetAttribute", `ask cuda:${ordinal} whether MPS is in use`);
     return out[0] === 1 ? "in use" : "not in use";
   }
 

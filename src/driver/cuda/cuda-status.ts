@@ -1,11 +1,14 @@
-/** Turns a CUresult into a CudaError: one place that decides which code of ours stands for which of the driver's. */
+/** Turns a CUresult into a CudaError. Here alone a status of the driver becomes an error code. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { ErrorCode } from "../../base/error-codes.js";
 import { CudaError } from "../../base/errors.js";
 import { cuResult } from "../../ffi/cuda-constants.js";
 import { decodeCString, type Libcuda } from "../../ffi/libcuda.js";
-import { type LostContext, lostContext, type MpsUse } from "./lost-context.js";
 
-/** After these the context answers every call with the same status until the process ends. */
+/**
+ * After one of these the context answers every call with the same status until the process ends.
+ */
 const lost = [
   cuResult.CUDA_ERROR_ECC_UNCORRECTABLE,
   cuResult.CUDA_ERROR_NVLINK_UNCORRECTABLE,
@@ -47,72 +50,152 @@ const codes = new Map<number, ErrorCode>([
 ]);
 
 const hints = new Map<number, string>([
-  [cuResult.CUDA_ERROR_STUB_LIBRARY, "this libcuda is the toolkit's stub for linking, not the driver"],
+  [
+    cuResult.CUDA_ERROR_STUB_LIBRARY,
+    "this libcuda is the toolkit's stub for linking, not the driver",
+  ],
   [cuResult.CUDA_ERROR_DEVICE_UNAVAILABLE, "another process holds the device in exclusive mode"],
-  [cuResult.CUDA_ERROR_NO_DEVICE, "no GPU is there, or CUDA_VISIBLE_DEVICES hides it"],
-  [cuResult.CUDA_ERROR_SYSTEM_NOT_READY, "a service of the driver (nvidia-fabricmanager) does not run"],
+  [cuResult.CUDA_ERROR_NO_DEVICE, "there is no GPU, or CUDA_VISIBLE_DEVICES hides it"],
+  [
+    cuResult.CUDA_ERROR_SYSTEM_NOT_READY,
+    "a service of the driver (nvidia-fabricmanager) is not running",
+  ],
   [
     cuResult.CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
-    "libcuda and the kernel's driver are of different versions; restart the machine after an update of the driver",
+    "libcuda and the kernel's driver have different versions; restart the machine after a " +
+      "driver update",
   ],
-  [cuResult.CUDA_ERROR_ILLEGAL_ADDRESS, "a kernel touched memory that is not mapped, or wrote where it may only read"],
+  [
+    cuResult.CUDA_ERROR_ILLEGAL_ADDRESS,
+    "a kernel touched memory that is not mapped, or wrote to read-only memory",
+  ],
   [
     cuResult.CUDA_ERROR_MISALIGNED_ADDRESS,
-    "a kernel used an address that is no multiple of the size of what it accessed",
+    "a kernel used an address that is not aligned for what it accessed",
   ],
   [cuResult.CUDA_ERROR_ASSERT, "an assert() of a kernel failed"],
   [
     cuResult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
-    "the PTX is of a newer version than this driver knows; compile for the device itself (Program.compile with a device " +
-      "gives a cubin), with an older compiler, or install a newer driver",
+    "the PTX is newer than this driver; compile for the device itself (Program.compile with a " +
+      "device gives a cubin), use an older compiler, or install a newer driver",
   ],
-  [cuResult.CUDA_ERROR_NO_BINARY_FOR_GPU, "the code was compiled for another architecture than this device's"],
+  [cuResult.CUDA_ERROR_NO_BINARY_FOR_GPU, "the code was compiled for another architecture"],
   [
     cuResult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
-    "the block has more threads than the kernel's registers and shared memory suffice for",
+    "the block has more threads than the kernel's registers and shared memory allow",
   ],
-  [cuResult.CUDA_ERROR_JIT_COMPILER_NOT_FOUND, "libnvidia-ptxjitcompiler is not installed beside libcuda"],
+  [
+    cuResult.CUDA_ERROR_JIT_COMPILER_NOT_FOUND,
+    "libnvidia-ptxjitcompiler is not installed beside libcuda",
+  ],
   [cuResult.CUDA_ERROR_MPS_CONNECTION_FAILED, "the MPS control daemon does not answer"],
-  [cuResult.CUDA_ERROR_MPS_SERVER_NOT_READY, "the MPS server starts, or recovers from a fault of one of its clients"],
-  [cuResult.CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, "the MPS server has as many clients as it may have"],
-  [cuResult.CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, "the MPS server has as many connections as it may have"],
+  [
+    cuResult.CUDA_ERROR_MPS_SERVER_NOT_READY,
+    "the MPS server is starting, or recovering from a fault of a client",
+  ],
+  [cuResult.CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, "the MPS server has reached its limit of clients"],
+  [
+    cuResult.CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED,
+    "the MPS server has reached its limit of connections",
+  ],
   [cuResult.CUDA_ERROR_UNKNOWN, "at start this often means that /dev/nvidia-uvm is missing"],
 ]);
 
-const names = new Map<number, string>(Object.entries(cuResult).map(([name, status]) => [status, name]));
+const names = new Map<number, string>(
+  Object.entries(cuResult).map(([name, status]) => [status, name]),
+);
 
 export interface FailedCall {
   readonly status: number;
   readonly call: string;
-  /** The attempt in words: `map 2097152 bytes on cuda:0`. */
+  /** What was attempted: `map 2097152 bytes on cuda:0`. */
   readonly attempt: string;
-  /** If the call knows better than the status what has happened. */
+  /** Replaces the code of the status if the caller knows better. */
   readonly code?: ErrorCode | undefined;
   readonly mps: MpsUse;
 }
 
-export function cudaError(cuda: Libcuda, { status, call, attempt, code, mps }: FailedCall): CudaError {
+export function cudaError(
+  cuda: Libcuda,
+  { status, call, attempt, code, mps }: FailedCall,
+): CudaError {
   const statusName = nameOf(cuda, status);
   const context = lost.some((it) => it === status) ? lostContext(status, mps) : undefined;
   const hint = hintsOf(status, context).map((it) => `; ${it}`);
-  const message = `Cannot ${attempt}: ${call} failed with ${statusName} (${status})${hint.join("")}`;
-  return new CudaError(code ?? errorCodeOf(status), message, { status, statusName, call, remedy: context?.remedy });
+  const found = `${call} failed with ${statusName} (${status})${hint.join("")}`;
+  return new CudaError(code ?? errorCodeOf(status), `Cannot ${attempt}: ${found}`, {
+    status,
+    statusName,
+    call,
+    remedy: context?.remedy,
+  });
 }
 
 function hintsOf(status: number, context: LostContext | undefined): string[] {
   const hint = hints.get(status);
-  // WHY not under MPS: what the status says of a kernel need not be about one of this process.
+  // Under MPS the status may be about a kernel of another process, so its hint could mislead.
   const hintOfStatus = hint === undefined || context?.remedy !== undefined ? [] : [hint];
   return context === undefined ? hintOfStatus : [...hintOfStatus, context.found];
 }
 
-/** Which of our codes stands for a status. */
+/** Returns the error code for a status. */
 export function errorCodeOf(status: number): ErrorCode {
   return codes.get(status) ?? "CUDA_ERROR";
 }
 
 function nameOf(cuda: Libcuda, status: number): string {
   const holder = new BigUint64Array(1);
-  const found = cuda.cuGetErrorName(status, holder) === cuResult.CUDA_SUCCESS ? decodeCString(holder) : undefined;
+  const found =
+    cuda.cuGetErrorName(status, holder) === cuResult.CUDA_SUCCESS
+      ? decodeCString(holder)
+      : undefined;
   return found ?? names.get(status) ?? "an unknown status";
+}
+
+/**
+ * Whether a device's contexts belong to an MPS server; unknown before the attribute MPS_ENABLED.
+ */
+export type MpsUse = "in use" | "not in use" | "unknown";
+
+interface LostContext {
+  /** Follows the driver's name of the status. */
+  readonly found: string;
+  /** Replaces the remedy of DEVICE_LOST; undefined to keep it. */
+  readonly remedy: string | undefined;
+}
+
+/** Where MPS listens by default: https://docs.nvidia.com/deploy/mps/index.html */
+const DEFAULT_PIPE_FOLDER = "/tmp/nvidia-mps";
+
+const ofMps: readonly number[] = [
+  cuResult.CUDA_ERROR_MPS_RPC_FAILURE,
+  cuResult.CUDA_ERROR_MPS_CLIENT_TERMINATED,
+];
+
+const LOST = "this process's context on the device is lost, and every later call fails alike";
+
+/**
+ * Explains a lost context. Under MPS all clients of a server lose their contexts together, so the
+ * process at fault may be another one: https://docs.nvidia.com/deploy/mps/index.html
+ */
+function lostContext(status: number, mps: MpsUse): LostContext {
+  if (mps === "in use" || ofMps.includes(status)) {
+    return {
+      found:
+        `${LOST}; under MPS that happens to every client if one is killed or faults while ` +
+        "its kernel runs",
+      remedy:
+        "Start this process again, open by name and go on: a client of its MPS server was killed " +
+        "or faulted, and took the contexts of all others with it. Memory and names are unharmed.",
+    };
+  }
+  const pipes = process.env.CUDA_MPS_PIPE_DIRECTORY ?? DEFAULT_PIPE_FOLDER;
+  const mayBeMps = mps === "unknown" && existsSync(join(pipes, "control"));
+  const other = mayBeMps
+    ? `; an MPS server listens in ${pipes}: if it serves this process, ` +
+      "another client may be at fault"
+    : "";
+  const advice = "restart this process; memory that it shared with others is unharmed";
+  const found = `${LOST}: ${advice}${other}`;
+  return { found, remedy: undefined };
 }

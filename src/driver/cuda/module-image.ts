@@ -1,6 +1,6 @@
 /**
- * What may be given to the driver as a module: PTX text, a cubin, a fatbin. The driver takes an address without a size, so what would
- * lead it out of the bytes is refused here, in words.
+ * Checks the image of a module: PTX text, a cubin or a fatbin. The driver gets an address without a
+ * size, so an image that would lead it beyond its bytes is refused here.
  */
 import { formatBytes } from "../../base/bytes.js";
 import { CudaIpcError } from "../../base/errors.js";
@@ -9,9 +9,11 @@ import { cubinKernels, isElf } from "./cubin.js";
 import { type KernelTable, ptxEntries } from "./ptx-entries.js";
 
 export interface ModuleImage {
-  /** What the driver gets. SAFETY: text ends with a zero; anything else says itself where it ends, within these bytes. */
+  /**
+   * For the driver. SAFETY: text ends with a zero; the other forms contain their own, checked end.
+   */
   readonly bytes: Uint8Array;
-  /** Undefined where the image does not tell. */
+  /** Undefined if the image does not tell. */
   readonly kernels: KernelTable | undefined;
 }
 
@@ -25,11 +27,14 @@ const FATBIN_HEADER_BYTES = 16;
 
 /** @throws INVALID_MODULE, LIMIT_EXCEEDED */
 export function readModuleImage(image: Uint8Array): ModuleImage {
-  if (!(image instanceof Uint8Array)) throw new TypeError(`A module's image must be a Uint8Array, not ${typeof image}`);
+  if (!(image instanceof Uint8Array))
+    throw new TypeError(`A module's image must be a Uint8Array, not ${typeof image}`);
   if (image.byteLength > limits.moduleBytesMax) {
+    const max = formatBytes(limits.moduleBytesMax);
+    const size = formatBytes(image.byteLength);
     throw new CudaIpcError(
       "LIMIT_EXCEEDED",
-      `Cannot load a module of ${formatBytes(image.byteLength)}: the limit (moduleBytesMax) is ${formatBytes(limits.moduleBytesMax)}`,
+      `Cannot load a module of ${size}: the limit (moduleBytesMax) is ${max}`,
     );
   }
   if (isElf(image)) return readCubin(image);
@@ -60,8 +65,9 @@ function readFatbin(image: Uint8Array): ModuleImage {
 
 function readPtx(image: Uint8Array): ModuleImage {
   const end = image.indexOf(0);
-  // Files of PTX may end with the zero already.
-  const text = end >= 0 && image.subarray(end).every((byte) => byte === 0) ? image.subarray(0, end) : image;
+  // A PTX file may already end with zeros.
+  const text =
+    end >= 0 && image.subarray(end).every((byte) => byte === 0) ? image.subarray(0, end) : image;
   if (text.includes(0)) throw invalid("found binary data, wanted PTX text, a cubin or a fatbin");
   let decoded: string;
   try {

@@ -1,7 +1,4 @@
-/**
- * Compiles CUDA C++ with libnvrtc on the thread pool. What is compiled for, and with which options, is the caller's choice;
- * nothing here needs a GPU.
- */
+/** Compiles CUDA C++ with libnvrtc on the thread pool. It needs no GPU. */
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
@@ -11,11 +8,11 @@ import { ptxEntries } from "./ptx-entries.js";
 
 export interface CompileRequest {
   readonly source: string;
-  /** What the log calls the source. */
+  /** The name of the source in the log. */
   readonly name: string;
   /** The compiler's own options, the architecture among them. */
   readonly options: readonly string[];
-  /** Whether code for one architecture is wanted besides the PTX. */
+  /** Whether to make a cubin for one architecture besides the PTX. */
   readonly cubin: boolean;
 }
 
@@ -23,18 +20,19 @@ export interface Compiled {
   readonly ptx: string;
   readonly kernelNames: readonly string[];
   readonly cubin: Uint8Array | undefined;
-  /** Warnings and remarks; empty where there are none. */
+  /** Warnings and remarks; may be empty. */
   readonly log: string;
 }
 
 export interface Compiler {
   /** `13.0` */
   readonly version: string;
-  /** Compute capabilities that it makes code for, ascending: 90 for 9.0. */
+  /** The compute capabilities it compiles for, ascending: 90 for 9.0. */
   readonly architectures: readonly number[];
   /**
-   * @throws COMPILE_FAILED with the compiler's log, TIMEOUT, ABORTED. A compilation that was given up goes on on its thread, and what it
-   * held is given back when it ends.
+   * Compiles a source. After TIMEOUT or ABORTED the compilation continues on its thread, and frees
+   * its memory when it ends.
+   * @throws COMPILE_FAILED with the compiler's log, TIMEOUT, ABORTED
    */
   compile(request: CompileRequest, deadline: Deadline): Promise<Compiled>;
 }
@@ -46,16 +44,24 @@ export function openCompiler(load?: LoadLibrary): Compiler {
     version: readVersion(nvrtc),
     architectures: readArchitectures(nvrtc),
     compile: async (request, deadline) => {
-      // WHY before anything is begun: what is begun is not given up by the deadline alone.
+      // Before the start, because the deadline alone does not stop a compilation.
       deadline.check();
       return deadline.race(compile(nvrtc, request), () => {});
     },
   };
 }
 
-async function compile(nvrtc: Libnvrtc, { source, name, options, cubin }: CompileRequest): Promise<Compiled> {
+async function compile(
+  nvrtc: Libnvrtc,
+  { source, name, options, cubin }: CompileRequest,
+): Promise<Compiled> {
   const holder = new BigUint64Array(1);
-  check(nvrtc, nvrtc.nvrtcCreateProgram(holder, source, name, 0, null, null), "nvrtcCreateProgram", name);
+  check(
+    nvrtc,
+    nvrtc.nvrtcCreateProgram(holder, source, name, 0, null, null),
+    "nvrtcCreateProgram",
+    name,
+  );
   const program = holder[0] as bigint;
   try {
     const result = await new Promise<number>((resolve, reject) => {
@@ -67,7 +73,9 @@ async function compile(nvrtc: Libnvrtc, { source, name, options, cubin }: Compil
     const log = readLog(nvrtc, program, name);
     if (result !== nvrtcResult.NVRTC_SUCCESS) throw compileFailed(nvrtc, result, name, log);
     const ptx = textOf(readOutput(nvrtc, program, name, "nvrtcGetPTXSize", "nvrtcGetPTX"));
-    const code = cubin ? readOutput(nvrtc, program, name, "nvrtcGetCUBINSize", "nvrtcGetCUBIN") : undefined;
+    const code = cubin
+      ? readOutput(nvrtc, program, name, "nvrtcGetCUBINSize", "nvrtcGetCUBIN")
+      : undefined;
     return { ptx, kernelNames: [...ptxEntries(ptx).keys()], cubin: code, log };
   } finally {
     nvrtc.nvrtcDestroyProgram(holder);
@@ -77,22 +85,31 @@ async function compile(nvrtc: Libnvrtc, { source, name, options, cubin }: Compil
 function compileFailed(nvrtc: Libnvrtc, result: number, name: string, log: string): CudaIpcError {
   const words = nvrtc.nvrtcGetErrorString(result);
   const tail = log === "" ? "" : `\n${log}`;
-  return new CudaIpcError("COMPILE_FAILED", `Cannot compile ${name}: nvrtcCompileProgram failed with ${words}${tail}`);
+  return new CudaIpcError(
+    "COMPILE_FAILED",
+    `Cannot compile ${name}: nvrtcCompileProgram failed with ${words}${tail}`,
+  );
 }
 
 type SizeCall = "nvrtcGetPTXSize" | "nvrtcGetCUBINSize" | "nvrtcGetProgramLogSize";
 type DataCall = "nvrtcGetPTX" | "nvrtcGetCUBIN" | "nvrtcGetProgramLog";
 
-function readOutput(nvrtc: Libnvrtc, program: bigint, name: string, sizeOf: SizeCall, data: DataCall): Uint8Array {
+function readOutput(
+  nvrtc: Libnvrtc,
+  program: bigint,
+  name: string,
+  sizeOf: SizeCall,
+  data: DataCall,
+): Uint8Array {
   const size = new BigUint64Array(1);
   check(nvrtc, nvrtc[sizeOf](program, size), sizeOf, name);
-  // SAFETY: the library writes exactly the bytes that it said.
+  // SAFETY: the library writes exactly as many bytes as it said.
   const bytes = new Uint8Array(Number(size[0]));
   if (bytes.byteLength > 0) check(nvrtc, nvrtc[data](program, bytes), data, name);
   return bytes;
 }
 
-/** The log without its zero, cut off after `limits.compilerLogBytesMax`. */
+/** Reads the log without its final zero, cut off after `limits.compilerLogBytesMax`. */
 function readLog(nvrtc: Libnvrtc, program: bigint, name: string): string {
   const bytes = readOutput(nvrtc, program, name, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog");
   const text = textOf(bytes.subarray(0, limits.compilerLogBytesMax)).trim();
@@ -100,7 +117,7 @@ function readLog(nvrtc: Libnvrtc, program: bigint, name: string): string {
   return cut > 0 ? `${text}\n... (${cut} bytes more)` : text;
 }
 
-/** The text before the zero that ends it. */
+/** Decodes the text before its final zero. */
 function textOf(bytes: Uint8Array): string {
   const end = bytes.indexOf(0);
   return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end));
@@ -123,5 +140,8 @@ function readArchitectures(nvrtc: Libnvrtc): number[] {
 function check(nvrtc: Libnvrtc, result: number, call: string, name: string): void {
   if (result === nvrtcResult.NVRTC_SUCCESS) return;
   const words = nvrtc.nvrtcGetErrorString(result);
-  throw new CudaIpcError("COMPILE_FAILED", `Cannot compile ${name}: ${call} failed with ${words} (${result})`);
+  throw new CudaIpcError(
+    "COMPILE_FAILED",
+    `Cannot compile ${name}: ${call} failed with ${words} (${result})`,
+  );
 }

@@ -1,14 +1,18 @@
 /**
- * The kernels that a PTX text declares, with the sizes of their parameters. Not a PTX parser: the driver is the judge of the text.
+ * Finds the kernels that a PTX text declares, and the sizes of their parameters. It is no full PTX
+ * parser: the driver judges the text.
  * https://docs.nvidia.com/cuda/parallel-thread-execution/#kernel-and-function-directives-entry
  */
 import { roundUp } from "../../base/bytes.js";
 import type { KernelParameter } from "../kernel-calls.js";
 
-/** By name; undefined parameters where one of them is declared in a way that is not known here. */
+/** By name. The parameters are undefined if one has an unknown form of declaration. */
 export type KernelTable = ReadonlyMap<string, readonly KernelParameter[] | undefined>;
 
-/** Comments and strings, in which anything may stand. WHY also those that do not end: each is passed over once, and not looked for again. */
+/**
+ * Comments and strings, whose content is ignored. An unfinished one matches to the end, so that the
+ * search stays linear.
+ */
 const ASIDE = /"(?:[^"\\\n]|\\.)*"?|\/\*[\s\S]*?(?:\*\/|$)|\/\/[^\n]*/g;
 const ENTRY = /\.entry\s+([A-Za-z_$%][\w$%]*)\s*(?:\(([^(){}]*)\))?/g;
 /** `.param .u64 .ptr .global .align 4 name` or `.param .align 8 .b8 name[24]`. */

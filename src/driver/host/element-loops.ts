@@ -1,6 +1,7 @@
 /**
- * The loops of fill, iota and affine over a window of memory, for each dtype. They give the bits that the kernels in
- * cuda/kernels/ give: float32 by rounding after every operation, integers modulo 2^n, NaN as one pattern.
+ * The loops of fill, iota and affine over a window of memory, for each dtype. They give the same
+ * bits as the kernels in cuda/kernels: float32 is rounded after every operation, integers wrap
+ * around, and NaN is one pattern.
  */
 import { type ArithmeticDType, nanBits } from "../../array/arithmetic.js";
 import { dtypes } from "../../array/dtype.js";
@@ -22,7 +23,7 @@ export function fillLoop(value: Uint8Array): (to: ArrayBuffer) => void {
 
 /**
  * to[i] = (index + i) * step + start.
- * @param start and step: bytes of the type that is computed in
+ * @param start and step: bytes in the computing type
  */
 export function iotaLoop(
   dtype: ArithmeticDType,
@@ -67,7 +68,8 @@ export function iotaLoop(
       const of = bitsArray(dtypes[dtype].byteSize);
       return (to, index) => {
         const target = new of(to);
-        for (let i = 0; i < target.length; i += 1) target[i] = Math.imul(index + i, difference) + first;
+        for (let i = 0; i < target.length; i += 1)
+          target[i] = Math.imul(index + i, difference) + first;
       };
     }
   }
@@ -75,7 +77,7 @@ export function iotaLoop(
 
 /**
  * to[i] = a * from[i] + b.
- * @param a and b: bytes of the type that is computed in
+ * @param a and b: bytes in the computing type
  */
 export function affineLoop(
   dtype: ArithmeticDType,
@@ -88,15 +90,17 @@ export function affineLoop(
       const [factor, summand] = [word(a), word(b)];
       return (to, from) => {
         const [target, source] = [new BigUint64Array(to), new BigUint64Array(from)];
-        // An entry takes the low 64 bits of what it is given.
-        for (let i = 0; i < target.length; i += 1) target[i] = (source[i] as bigint) * factor + summand;
+        // A BigUint64Array keeps the low 64 bits.
+        for (let i = 0; i < target.length; i += 1)
+          target[i] = (source[i] as bigint) * factor + summand;
       };
     }
     case "float64": {
       const [factor, summand] = [float64(a), float64(b)];
       return (to, from) => {
         const [target, source] = [new Float64Array(to), new Float64Array(from)];
-        for (let i = 0; i < target.length; i += 1) target[i] = (source[i] as number) * factor + summand;
+        for (let i = 0; i < target.length; i += 1)
+          target[i] = (source[i] as number) * factor + summand;
         settleFloat64(target);
       };
     }
@@ -106,7 +110,10 @@ export function affineLoop(
       const [factor, summand] = [float32(a), float32(b)];
       return (to, from) => {
         const target = float32Target(dtype, to);
-        const source = dtype === "float32" ? new Float32Array(from) : decodeToFloat32(dtype, new Uint16Array(from));
+        const source =
+          dtype === "float32"
+            ? new Float32Array(from)
+            : decodeToFloat32(dtype, new Uint16Array(from));
         for (let i = 0; i < target.length; i += 1) {
           target[i] = Math.fround(Math.fround((source[i] as number) * factor) + summand);
         }
@@ -118,7 +125,8 @@ export function affineLoop(
       const of = bitsArray(dtypes[dtype].byteSize);
       return (to, from) => {
         const [target, source] = [new of(to), new of(from)];
-        for (let i = 0; i < target.length; i += 1) target[i] = Math.imul(source[i] as number, factor) + summand;
+        for (let i = 0; i < target.length; i += 1)
+          target[i] = Math.imul(source[i] as number, factor) + summand;
       };
     }
   }
@@ -126,12 +134,16 @@ export function affineLoop(
 
 type Float32Computed = "float32" | "float16" | "bfloat16";
 
-/** Where float32 results go: into the memory itself, or to where they are encoded from. */
+/** The array for float32 results: the memory itself, or a buffer to encode from. */
 function float32Target(dtype: Float32Computed, to: ArrayBuffer): Float32Array<ArrayBuffer> {
   return dtype === "float32" ? new Float32Array(to) : new Float32Array(to.byteLength / 2);
 }
 
-function storeFloat32(dtype: Float32Computed, to: ArrayBuffer, values: Float32Array<ArrayBuffer>): void {
+function storeFloat32(
+  dtype: Float32Computed,
+  to: ArrayBuffer,
+  values: Float32Array<ArrayBuffer>,
+): void {
   const bits = new Uint32Array(values.buffer);
   for (let i = 0; i < values.length; i += 1) if (Number.isNaN(values[i])) bits[i] = nanBits.float32;
   if (dtype !== "float32") new Uint16Array(to).set(encodeFromFloat32(dtype, values));

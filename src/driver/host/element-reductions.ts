@@ -1,19 +1,26 @@
-/** What the reductions of operation-calls.ts gather, window by window. They read memory and know nothing of where it is. */
+/** The reductions of operation-calls.ts, window by window. */
 import { dtypeFacts } from "../../array/dtype.js";
 import { type Statistics, StatisticsAccumulator } from "../../array/statistics.js";
-import type { Reduction, ReductionKind, ReductionOf, ReductionResults } from "../operation-calls.js";
+import type {
+  Reduction,
+  ReductionKind,
+  ReductionOf,
+  ReductionResults,
+} from "../operation-calls.js";
 
 export interface ReductionSteps<Kind extends ReductionKind> {
-  /** Elements in all, each of `elementBytes` bytes; the last may be cut short. */
+  /** The number of elements, each of `elementBytes` bytes. The last may be shorter. */
   readonly count: number;
   readonly elementBytes: number;
-  /** Takes the same part of each memory; `index` is that of its first element. */
+  /** Adds the same window of each memory. `index` is the index of its first element. */
   add(windows: readonly ArrayBuffer[], index: number): void;
   result(): ReductionResults[Kind];
 }
 
-export function startReduction<Kind extends ReductionKind>(reduction: ReductionOf<Kind>): ReductionSteps<Kind> {
-  // What the kind says is known to the compiler only for each kind by itself.
+export function startReduction<Kind extends ReductionKind>(
+  reduction: ReductionOf<Kind>,
+): ReductionSteps<Kind> {
+  // The compiler knows the result type only for each kind by itself.
   return start(reduction) as ReductionSteps<Kind>;
 }
 
@@ -62,16 +69,17 @@ function checksumSteps({ byteLength }: ReductionOf<"checksum">): ReductionSteps<
     elementBytes: 4,
     add([bytes = new ArrayBuffer(0)], index) {
       const words = wholeWords(bytes);
-      // A window has few enough words for their sum to be exact.
+      // A window has so few words that their sum is exact.
       let part = 0;
-      for (let i = 0; i < words.length; i += 1) part += mix32((words[i] as number) + Math.imul(index + i, 0x9e3779b1));
+      for (let i = 0; i < words.length; i += 1)
+        part += mix32((words[i] as number) + Math.imul(index + i, 0x9e3779b1));
       sum = BigInt.asUintN(64, sum + BigInt(part));
     },
     result: () => sum,
   };
 }
 
-/** The words of a window, the last one padded with zeros. */
+/** Views the words of a window, the last one padded with zeros. */
 function wholeWords(bytes: ArrayBuffer): Uint32Array {
   if (bytes.byteLength % 4 === 0) return new Uint32Array(bytes);
   const padded = new Uint8Array(4 * Math.ceil(bytes.byteLength / 4));
@@ -79,7 +87,9 @@ function wholeWords(bytes: ArrayBuffer): Uint32Array {
   return new Uint32Array(padded.buffer);
 }
 
-/** The last step of MurmurHash3: each bit of the word changes about half of the bits of the result. */
+/**
+ * The last step of MurmurHash3: each bit of the word changes about half of the bits of the result.
+ */
 function mix32(value: number): number {
   let mixed = value | 0;
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);
@@ -87,7 +97,10 @@ function mix32(value: number): number {
   return (mixed ^ (mixed >>> 16)) >>> 0;
 }
 
-function statisticsSteps({ dtype, count }: ReductionOf<"statistics">): ReductionSteps<"statistics"> {
+function statisticsSteps({
+  dtype,
+  count,
+}: ReductionOf<"statistics">): ReductionSteps<"statistics"> {
   const accumulator = new StatisticsAccumulator(dtype);
   return {
     count,
@@ -98,6 +111,7 @@ function statisticsSteps({ dtype, count }: ReductionOf<"statistics">): Reduction
 }
 
 function withPlainZeros(found: Statistics): Statistics {
-  const plain = (value: number | bigint | undefined) => (typeof value === "number" ? value + 0 : value);
+  const plain = (value: number | bigint | undefined) =>
+    typeof value === "number" ? value + 0 : value;
   return { ...found, min: plain(found.min), max: plain(found.max) };
 }

@@ -1,15 +1,16 @@
 /**
- * The events of a host driver as words in a memory file, which importers map for reading only.
+ * The events of a host driver, as words in a memory file that importers map read-only.
  *
- *   slot of 64 bytes   0            8          16                                             64
- *                     +------------+----------+--------+--------+--------+--------+--------+--------+
- *                     | generation | recorded | done 0 | done 1 | done 2 | done 3 | done 4 | done 5 |
- *                     +------------+----------+--------+--------+--------+--------+--------+--------+
+ *   A slot of 64 bytes:
+ *   0            8          16                                                   64
+ *   +------------+----------+--------+--------+--------+--------+--------+--------+
+ *   | generation | recorded | done 0 | done 1 | done 2 | done 3 | done 4 | done 5 |
+ *   +------------+----------+--------+--------+--------+--------+--------+--------+
  *
- * `recorded` counts the recordings that were enqueued. Recording n is done once word n % 6 has reached n. WHY six words and not one: an
- * event recorded on several streams is done when its last recording is, whatever the earlier ones wait for. A recording whose word is
- * still needed by the one 6 before it is done after that.
- * A slot whose generation is not the handle's has been given to another event since.
+ * `recorded` counts the enqueued recordings. Recording n is done when word n % 6 has reached n. One
+ * word would not do: an event recorded on several streams is done when its last recording is, even
+ * if earlier ones still wait. A recording completes only after the one 6 before it. If the
+ * generation of a slot differs from the handle's, the slot now belongs to another event.
  */
 import { CudaIpcError } from "../../base/errors.js";
 import { nextGeneration } from "../../base/generation.js";
@@ -37,16 +38,21 @@ interface ArenaFile {
 export class EventArena {
   readonly #mapping: Mapping;
   readonly #words: BigInt64Array;
-  /** Of the exporter, whose file it is: open for as long as importers may come. */
+  /** The exporter's file, open while importers may come; undefined in an importer. */
   readonly #file: ArenaFile | undefined;
-  /** Of an importer: tells whether the exporter is still there. */
+  /** In an importer, tells whether the exporter still runs. */
   readonly #exporter: ProcessWatch | undefined;
   readonly #free: number[] = [];
   #users = 0;
 
-  private constructor(mapping: Mapping, file: ArenaFile | undefined, exporter: ProcessWatch | undefined) {
+  private constructor(
+    mapping: Mapping,
+    file: ArenaFile | undefined,
+    exporter: ProcessWatch | undefined,
+  ) {
     this.#mapping = mapping;
-    // SAFETY: looked at only for events that were not destroyed, and the mapping goes with the last of them.
+    // SAFETY: only events that are not destroyed use it, and the mapping lives until the last of
+    // them.
     const bytes = mapping.view(0, ARENA_BYTES);
     this.#words = new BigInt64Array(bytes.buffer, bytes.byteOffset, ARENA_BYTES / 8);
     this.#file = file;
@@ -66,15 +72,24 @@ export class EventArena {
   /** @throws what `openExporterFile` throws */
   static import(handle: HostHandle): EventArena {
     if (handle.byteLength !== ARENA_BYTES) {
-      const found = `its exporter keeps events in ${handle.byteLength} bytes, wanted ${ARENA_BYTES}`;
-      throw new CudaIpcError("INVALID_HANDLE", `Cannot import an event of the host device: ${found}`);
+      const uses = `its exporter uses ${handle.byteLength} bytes for events`;
+      const found = `${uses}, wanted ${ARENA_BYTES}`;
+      throw new CudaIpcError(
+        "INVALID_HANDLE",
+        `Cannot import an event of the host device: ${found}`,
+      );
     }
     return acquireIn((scope) => {
-      const fd = scope.own(openExporterFile(handle, "read", "an event of the host device"), (it) => it.close());
+      const fd = scope.own(openExporterFile(handle, "read", "an event of the host device"), (it) =>
+        it.close(),
+      );
       const pidfd = openProcess(handle);
       if (pidfd === undefined) {
         const found = `process ${handle.pid} ended`;
-        throw new CudaIpcError("STALE_HANDLE", `Cannot import an event of the host device: ${found}`);
+        throw new CudaIpcError(
+          "STALE_HANDLE",
+          `Cannot import an event of the host device: ${found}`,
+        );
       }
       const exporter = scope.own(new ProcessWatch(pidfd, () => {}), (it) => it.close());
       const mapping = scope.own(Mapping.shared(fd, ARENA_BYTES, "read"), (it) => it.close());
@@ -87,29 +102,38 @@ export class EventArena {
     return this.#exporter?.exited === true;
   }
 
-  /** Counts an event that uses this arena, which calls `release` once. */
+  /** Counts an event that uses this arena. The event calls `release` once. */
   retain(): void {
     this.#users += 1;
   }
 
-  /** True where that was the last one: the arena is closed then. */
+  /** Closes the arena after the last event, and returns true then. */
   release(): boolean {
     this.#users -= 1;
     if (this.#users > 0) return false;
-    releaseAll([() => this.#exporter?.close(), () => this.#file?.fd.close(), () => this.#mapping.close()]);
+    releaseAll([
+      () => this.#exporter?.close(),
+      () => this.#file?.fd.close(),
+      () => this.#mapping.close(),
+    ]);
     return true;
   }
 
-  /** A slot of the exporter's for a new event. */
+  /** Claims a slot for a new event. @throws LIMIT_EXCEEDED */
   claim(): { readonly slot: number; readonly generation: number } {
     const slot = this.#free.pop();
     if (slot === undefined) {
       const found = `there are ${limits.hostEventsMax}, the limit (hostEventsMax)`;
-      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot create an event of the host device: ${found}`);
+      throw new CudaIpcError(
+        "LIMIT_EXCEEDED",
+        `Cannot create an event of the host device: ${found}`,
+      );
     }
     const generation = nextGeneration();
-    for (let word = RECORDED; word < SLOT_WORDS; word += 1) Atomics.store(this.#words, slot * SLOT_WORDS + word, 0n);
-    // SYNC: last, so that whoever finds the new generation finds no recordings of the event before. Pairs with `generationAt`.
+    for (let word = RECORDED; word < SLOT_WORDS; word += 1)
+      Atomics.store(this.#words, slot * SLOT_WORDS + word, 0n);
+    // SYNC: last, so that a reader of the new generation sees no recordings of the previous event.
+    // Pairs with `generationAt`.
     Atomics.store(this.#words, slot * SLOT_WORDS + GENERATION, BigInt(generation));
     return { slot, generation };
   }
@@ -129,21 +153,22 @@ export class EventArena {
     return Atomics.load(this.#words, slot * SLOT_WORDS + RECORDED);
   }
 
-  /** The number of a recording that is enqueued now, from 1. */
+  /** Counts a recording that is being enqueued, and returns its number, from 1. */
   countRecording(slot: number): bigint {
     return Atomics.add(this.#words, slot * SLOT_WORDS + RECORDED, 1n) + 1n;
   }
 
-  /** Marks a recording as done; false while its word is needed by an earlier one. */
+  /** Marks a recording as done. Returns false while an earlier one still needs its word. */
   tryFinish(slot: number, recording: bigint): boolean {
     const word = doneWord(slot, recording);
     if (Atomics.load(this.#words, word) < recording - BigInt(DONE_WORDS)) return false;
-    // SYNC: everything the recording stream did before is visible to whoever sees this. Pairs with the load in `isDone`.
+    // SYNC: a reader that sees this sees everything the recording stream did before. Pairs with the
+    // load in `isDone`.
     Atomics.store(this.#words, word, recording);
     return true;
   }
 
-  /** Whether a recording is done; number 0, none, always is. */
+  /** Whether a recording is done. Number 0 (no recording) always is. */
   isDone(slot: number, recording: bigint): boolean {
     // SYNC: pairs with the store in `tryFinish`.
     return recording === 0n || Atomics.load(this.#words, doneWord(slot, recording)) >= recording;
@@ -151,9 +176,10 @@ export class EventArena {
 
   handle(slot: number, generation: number): Uint8Array {
     const file = this.#file;
-    if (file === undefined) throw new CudaIpcError("UNSUPPORTED", "Cannot export an event of host: it was imported");
-    const place = { fd: file.fd.number, fileNumber: file.number, byteLength: ARENA_BYTES };
-    return encodeHostHandle({ kind: "event", ...place, ...ownIdentity(), slot, generation });
+    if (file === undefined)
+      throw new CudaIpcError("UNSUPPORTED", "Cannot export an event of host: it was imported");
+    const location = { fd: file.fd.number, fileNumber: file.number, byteLength: ARENA_BYTES };
+    return encodeHostHandle({ kind: "event", ...location, ...ownIdentity(), slot, generation });
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Where in a range of bytes an allocation goes: the first gap that is long enough. Pure bookkeeping; it touches no memory.
- * Gaps are kept in order and never touch each other, so that what was freed side by side is one gap again.
+ * First-fit allocation: an allocation goes into the first gap that is long enough. Pure
+ * bookkeeping; it touches no memory. Gaps are kept in order, and neighbouring gaps are joined.
  */
 import { checkInteger, roundUp } from "../../base/bytes.js";
 
@@ -18,7 +18,8 @@ export class FirstFit {
 
   /** @param capacity a multiple of the alignment */
   constructor(capacity: number, alignment: number) {
-    if (capacity % alignment !== 0) throw new RangeError(`${capacity} is not a multiple of ${alignment}`);
+    if (capacity % alignment !== 0)
+      throw new RangeError(`${capacity} is not a multiple of ${alignment}`);
     this.capacity = capacity;
     this.alignment = alignment;
     this.#gaps = capacity > 0 ? [{ offset: 0, byteLength: capacity }] : [];
@@ -32,13 +33,18 @@ export class FirstFit {
     return this.#allocated.size;
   }
 
-  /** Where the last allocation ends; nothing behind it is used. */
+  /** The end of the last allocation. Nothing behind it is used. */
   get usedEnd(): number {
     const last = this.#gaps[this.#gaps.length - 1];
-    return last !== undefined && last.offset + last.byteLength === this.capacity ? last.offset : this.capacity;
+    return last !== undefined && last.offset + last.byteLength === this.capacity
+      ? last.offset
+      : this.capacity;
   }
 
-  /** The offset of `byteLength` bytes rounded up to the alignment, or undefined where no gap is long enough. */
+  /**
+   * Allocates `byteLength` bytes, rounded up to the alignment. Returns the offset, or undefined if
+   * no gap is long enough.
+   */
   allocate(byteLength: number): number | undefined {
     const wanted = roundUp(checkInteger("Allocation: byteLength", byteLength, 1), this.alignment);
     const index = this.#gaps.findIndex((gap) => gap.byteLength >= wanted);
@@ -53,10 +59,11 @@ export class FirstFit {
     return offset;
   }
 
-  /** @throws RangeError where no allocation starts at the offset */
+  /** @throws RangeError if no allocation starts at the offset */
   free(offset: number): void {
     const byteLength = this.#allocated.get(offset);
-    if (byteLength === undefined) throw new RangeError(`Cannot free offset ${offset}: no allocation starts there`);
+    if (byteLength === undefined)
+      throw new RangeError(`Cannot free offset ${offset}: no allocation starts there`);
     this.#allocated.delete(offset);
     this.#usedBytes -= byteLength;
     const index = this.#indexAfter(offset);
@@ -67,10 +74,13 @@ export class FirstFit {
     const start = joinsBefore ? before.offset : offset;
     const end = joinsAfter ? after.offset + after.byteLength : offset + byteLength;
     const replaced = (joinsBefore ? 1 : 0) + (joinsAfter ? 1 : 0);
-    this.#gaps.splice(joinsBefore ? index - 1 : index, replaced, { offset: start, byteLength: end - start });
+    this.#gaps.splice(joinsBefore ? index - 1 : index, replaced, {
+      offset: start,
+      byteLength: end - start,
+    });
   }
 
-  /** How many gaps start before the offset. */
+  /** Counts the gaps that start before the offset. */
   #indexAfter(offset: number): number {
     let low = 0;
     let high = this.#gaps.length;

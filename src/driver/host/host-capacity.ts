@@ -1,10 +1,11 @@
 /**
- * How much memory this process can still have: what the kernel says is available, and what the limits of its control groups leave.
+ * Estimates how much memory this process can still get: what the kernel says is available, limited
+ * by its control groups.
  *
- * WHY: a memory file gets its pages when they are first touched. What does not fit then is no error there but the end of the
- * process (SIGBUS or the OOM killer), so the question is asked before. It is an estimate: others take memory meanwhile, and what
- * was created but never touched is not counted. Reserving the pages (fallocate) would be certain, but it zeroes them first
- * and so doubles the time to fill memory that is filled anyway.
+ * WHY: a memory file gets its pages when they are first touched. If there are none left, SIGBUS or
+ * the OOM killer ends the process, so creation checks first. It is an estimate: other processes
+ * take memory too, and memory that was created but never touched is not counted. Reserving the
+ * pages (fallocate) would be exact, but it zeroes them, which doubles the time to fill the memory.
  */
 import { readFileSync } from "node:fs";
 import { freemem } from "node:os";
@@ -13,13 +14,17 @@ import { CudaIpcError } from "../../base/errors.js";
 
 const CGROUP_ROOT = "/sys/fs/cgroup";
 
-/** The two versions of control groups: where a group's folder is, and what its files are called. */
+/** The two versions of control groups: the folder of a group, and the names of its files. */
 const versions = {
-  v1: { root: `${CGROUP_ROOT}/memory`, limit: "memory.limit_in_bytes", used: "memory.usage_in_bytes" },
+  v1: {
+    root: `${CGROUP_ROOT}/memory`,
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+  },
   v2: { root: CGROUP_ROOT, limit: "memory.max", used: "memory.current" },
 } as const;
 
-/** The question whether there is memory takes some 0.25 ms, and its answer is not exact to this much. */
+/** Smaller sizes are not checked: a check takes about 0.25 ms and is less exact than this. */
 const CAPACITY_CHECK_BYTES_MIN = 16 * 1024 * 1024;
 
 /** @throws OUT_OF_MEMORY */
@@ -27,7 +32,10 @@ export function refuseOverCapacity(byteLength: number): void {
   const available = byteLength < CAPACITY_CHECK_BYTES_MIN ? byteLength : availableBytes();
   if (byteLength <= available) return;
   const found = `${available} bytes are available`;
-  throw new CudaIpcError("OUT_OF_MEMORY", `Cannot create ${byteLength} bytes of host memory: ${found}`);
+  throw new CudaIpcError(
+    "OUT_OF_MEMORY",
+    `Cannot create ${byteLength} bytes of host memory: ${found}`,
+  );
 }
 
 export function availableBytes(): number {
@@ -54,7 +62,10 @@ function availableInGroups(): number {
 
 type Version = (typeof versions)[keyof typeof versions];
 
-/** The least that a group or one above it leaves. WHY up to the root: inside a container the path may be the host's, and only the root be there. */
+/**
+ * The least that the group or one of its parents leaves. Goes up to the root, because inside a
+ * container the path may be the host's, and only the root exists.
+ */
 function availableInTree(version: Version, path: string): number {
   let available = Number.POSITIVE_INFINITY;
   for (let group = posix.join("/", path); ; group = posix.dirname(group)) {
@@ -66,15 +77,19 @@ function availableInTree(version: Version, path: string): number {
 function availableInGroup(version: Version, folder: string): number {
   const limit = Number(readText(posix.join(folder, version.limit)) ?? Number.NaN);
   const used = Number(readText(posix.join(folder, version.used)) ?? Number.NaN);
-  // Not a number: no such file here, or the word `max` for no limit.
+  // NaN: there is no such file, or it says `max` for no limit.
   if (Number.isNaN(limit) || Number.isNaN(used)) return Number.POSITIVE_INFINITY;
-  return Math.max(0, limit - used + reclaimableBytes(readText(posix.join(folder, "memory.stat")) ?? ""));
+  return Math.max(
+    0,
+    limit - used + reclaimableBytes(readText(posix.join(folder, "memory.stat")) ?? ""),
+  );
 }
 
-/** Pages of files on disk, which the kernel drops before it refuses memory. Those of memory files are not among them. */
+/** Pages of files on disk, which the kernel drops before it refuses memory. */
 function reclaimableBytes(stat: string): number {
   let bytes = 0;
-  for (const match of stat.matchAll(/^(?:inactive_file|active_file) (\d+)$/gm)) bytes += Number(match[1]);
+  for (const match of stat.matchAll(/^(?:inactive_file|active_file) (\d+)$/gm))
+    bytes += Number(match[1]);
   return bytes;
 }
 
@@ -82,7 +97,7 @@ function readText(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // Whatever cannot be read limits nothing that could be known here.
+    // A limit that cannot be read is unknown, so it does not count.
     return undefined;
   }
 }

@@ -1,38 +1,55 @@
 /**
- * The seam's implementation without a GPU: one device whose memory is real shared memory of this machine, with the CPU doing the work.
- * It is what runs where there is no GPU, and a device in its own right. Its parts are in the files beside this one.
+ * The host driver: puts the parts of this folder together as the seam's `GpuDriver`. It has one
+ * device, whose memory is shared memory of this machine and whose work the CPU does.
  */
 import { cpus, release, totalmem } from "node:os";
 import { CudaIpcError } from "../../base/errors.js";
-import type { DeviceFacts, GpuDriver, MemoryPlace } from "../gpu-driver.js";
+import type { DeviceCalls, DeviceFacts, GpuDriver } from "../gpu-driver.js";
+import type { KernelCalls } from "../kernel-calls.js";
+import { HostAddresses } from "./host-addresses.js";
 import { availableBytes } from "./host-capacity.js";
-import { createHostElementOperations } from "./host-element-operations.js";
-import { createHostEvents } from "./host-events.js";
-import { hostKernels } from "./host-kernels.js";
-import { createHostLegacy } from "./host-legacy.js";
-import { HOST_GRANULARITY_BYTES, HostMemories } from "./host-memory.js";
-import { createHostPools } from "./host-pools.js";
-import { createHostReservations } from "./host-reservations.js";
+import { hostElementOperations } from "./host-element-operations.js";
+import { hostEvents } from "./host-events.js";
+import { hostLegacy } from "./host-legacy.js";
+import { HOST_GRANULARITY_BYTES, hostMemory } from "./host-memory.js";
+import { hostPools } from "./host-pools.js";
 import { HostSession } from "./host-session.js";
-import { HostStreams } from "./host-streams.js";
+import { HostStreams, hostStreamCalls } from "./host-streams.js";
 
 const CACHE_LINE_BYTES = 64;
 
 /**
- * The host device, ordinal 0. Its memory is allocated by the first touch of each page.
+ * Opens the host device, ordinal 0. Its memory is allocated when a page is first touched.
  * After `close()` every call throws CLOSED, and streams that were not destroyed have stopped.
  */
 export function createHostDriver(): GpuDriver {
   const session = new HostSession();
-  const memories = new HostMemories();
-  const streams = new HostStreams(session, memories);
-  const parts = { session, memories, streams };
+  const addresses = new HostAddresses();
+  const streams = new HostStreams(session);
   return {
     mechanism: "memfd",
     cpuVisible: true,
     memoryFiles: true,
     losesContext: false,
 
+    ...hostDevice(session),
+    ...hostMemory(session, addresses),
+    ...hostStreamCalls(session, addresses, streams),
+    ...hostEvents(session, streams),
+    ...hostLegacy(session, addresses),
+    ...hostPools(session, addresses, streams),
+    ...hostElementOperations(session, addresses, streams),
+    ...withoutKernels,
+
+    close() {
+      session.close();
+      streams.close();
+    },
+  };
+}
+
+function hostDevice(session: HostSession): DeviceCalls {
+  return {
     deviceCount() {
       session.use();
       return 1;
@@ -45,16 +62,6 @@ export function createHostDriver(): GpuDriver {
       session.use(ordinal);
       return { freeBytes: availableBytes(), totalBytes: totalmem() };
     },
-
-    ...memoryCalls(parts),
-    ...streamCalls(parts),
-    ...createHostEvents(parts),
-    ...createHostLegacy(parts),
-    ...createHostPools(parts),
-    ...createHostReservations(parts),
-    ...createHostElementOperations(parts),
-    ...hostKernels,
-
     canAccessPeer(ordinal, peer) {
       session.use(ordinal);
       session.use(peer);
@@ -64,29 +71,7 @@ export function createHostDriver(): GpuDriver {
       session.use(ordinal);
       session.use(peer);
     },
-    copyBetweenDevices: (stream, to, from, byteLength) => {
-      session.use(to.ordinal);
-      session.use(from.ordinal);
-      streams.copy(stream, to.pointer, from.pointer, byteLength);
-    },
-
-    cpuAddress(pointer) {
-      session.use();
-      memories.check(pointer, 1, "read");
-      return pointer;
-    },
-    close() {
-      session.close();
-      streams.close();
-    },
   };
-}
-
-/** What the parts of the driver share. */
-export interface HostParts {
-  readonly session: HostSession;
-  readonly memories: HostMemories;
-  readonly streams: HostStreams;
 }
 
 function describe(ordinal: number): DeviceFacts {
@@ -105,101 +90,16 @@ function describe(ordinal: number): DeviceFacts {
   };
 }
 
-function checkPlace(place: MemoryPlace | undefined): void {
-  if (place === undefined || place === "device") return;
+function refuseKernels(attempt: string): never {
   throw new CudaIpcError(
     "UNSUPPORTED",
-    `Cannot use ${place} memory on the host device: all its memory is the machine's`,
+    `Cannot ${attempt} on the host device: it runs no code for GPUs`,
   );
 }
 
-type MemoryCalls = Pick<
-  GpuDriver,
-  | "createMemory"
-  | "exportMemory"
-  | "importMemory"
-  | "releaseMemory"
-  | "mapMemory"
-  | "unmapMemory"
-  | "allocateStaging"
-  | "freeStaging"
-  | "registerHostMemory"
-  | "unregisterHostMemory"
->;
-
-function memoryCalls({ session, memories }: HostParts): MemoryCalls {
-  return {
-    createMemory(ordinal, byteLength, place) {
-      session.use(ordinal);
-      checkPlace(place);
-      return memories.create(byteLength);
-    },
-    exportMemory(memory) {
-      session.use();
-      return memories.export(memory);
-    },
-    importMemory(ordinal, fd, byteLength, place) {
-      session.use(ordinal);
-      checkPlace(place);
-      return memories.import(fd, byteLength);
-    },
-    releaseMemory(memory) {
-      session.use();
-      memories.release(memory);
-    },
-    mapMemory(memory, access) {
-      session.use();
-      return memories.map(memory, access);
-    },
-    unmapMemory(ordinal, pointer) {
-      session.use(ordinal);
-      memories.unmap(pointer);
-    },
-
-    allocateStaging(ordinal, byteLength) {
-      session.use(ordinal);
-      return memories.allocateStaging(byteLength);
-    },
-    freeStaging(staging) {
-      session.use();
-      memories.freeStaging(staging);
-    },
-    registerHostMemory(ordinal, pointer, byteLength, access) {
-      session.use(ordinal);
-      return memories.register(pointer, byteLength, access);
-    },
-    unregisterHostMemory(ordinal, pointer) {
-      session.use(ordinal);
-      memories.unregister(pointer);
-    },
-  };
-}
-
-type StreamCalls = Pick<
-  GpuDriver,
-  | "createStream"
-  | "destroyStream"
-  | "isIdle"
-  | "copyToDevice"
-  | "copyToHost"
-  | "copyOnDevice"
-  | "fill"
-  | "waitWord"
-  | "writeWord"
-  | "batchWords"
->;
-
-function streamCalls({ streams }: HostParts): StreamCalls {
-  return {
-    createStream: (ordinal) => streams.create(ordinal),
-    destroyStream: (stream) => streams.destroy(stream),
-    isIdle: (stream) => streams.isIdle(stream),
-    copyToDevice: (stream, to, from, byteLength) => streams.copy(stream, to, from, byteLength),
-    copyToHost: (stream, to, from, byteLength) => streams.copy(stream, to, from, byteLength),
-    copyOnDevice: (stream, to, from, byteLength) => streams.copy(stream, to, from, byteLength),
-    fill: (stream, to, pattern, count) => streams.fill(stream, to, pattern, count),
-    waitWord: (stream, pointer, value) => streams.waitWord(stream, pointer, value),
-    writeWord: (stream, pointer, value) => streams.writeWord(stream, pointer, value),
-    batchWords: (stream, operations) => streams.batchWords(stream, operations),
-  };
-}
+const withoutKernels: KernelCalls = {
+  loadModule: () => refuseKernels("load a module"),
+  unloadModule: () => refuseKernels("unload a module"),
+  findKernel: () => refuseKernels("find a kernel"),
+  launchKernel: () => refuseKernels("launch a kernel"),
+};

@@ -1,45 +1,67 @@
 /**
- * Operations on elements by the CPU, as operations of a host stream: in steps that are short enough for the event loop, each on a window
- * of the memory whose addresses are checked again. What a window is computed with is in element-loops.ts and element-reductions.ts.
+ * Operations on elements by the CPU, as operations of a host stream. They run in steps short enough
+ * for the event loop. Each step works on a window of the memory, whose addresses are checked again.
+ * The loops over a window are in element-loops.ts and element-reductions.ts.
  */
 import { dtypeFacts } from "../../array/dtype.js";
 import { viewMemory } from "../../ffi/koffi.js";
-import { checkOperation, checkReduction } from "../element-checks.js";
-import type { DevicePointer, DriverStream } from "../gpu-driver.js";
-import type { ElementOperation, OperationCalls, ReductionKind, ReductionOf } from "../operation-calls.js";
-import { pendingReduction } from "../pending-reduction.js";
+import { checkOperation, checkReduction } from "../common/element-checks.js";
+import { pendingReduction } from "../common/pending-reduction.js";
+import type { DevicePointer } from "../memory-calls.js";
+import type {
+  ElementOperation,
+  OperationCalls,
+  ReductionKind,
+  ReductionOf,
+} from "../operation-calls.js";
+import type { DriverStream } from "../stream-calls.js";
 import { affineLoop, fillLoop, iotaLoop } from "./element-loops.js";
 import { startReduction } from "./element-reductions.js";
-import type { HostParts } from "./host-driver.js";
-import type { HostMemories } from "./host-memory.js";
+import type { HostAddresses } from "./host-addresses.js";
 import type { HostOperation } from "./host-operations.js";
+import type { HostSession } from "./host-session.js";
+import type { HostStreams } from "./host-streams.js";
 
-/** Some tenths of a millisecond for most dtypes, some milliseconds for those whose elements are bigints or are encoded. */
+/** Takes 0.1 to 1 ms for most dtypes, and some milliseconds for bigints and encoded floats. */
 const STEP_ELEMENTS = 32 * 1024;
 
-export function createHostElementOperations({ session, memories, streams }: HostParts): OperationCalls {
+export function hostElementOperations(
+  session: HostSession,
+  addresses: HostAddresses,
+  streams: HostStreams,
+): OperationCalls {
   return {
     enqueueOperation(stream, operation) {
       const queue = streams.queueOf(stream);
       const { touched, scalars } = checkOperation(operation);
       if (operation.count === 0) return;
-      for (const { address, byteLength, access } of touched) memories.check(address, byteLength, access);
-      queue.enqueue(mapElements(memories, operation, scalars));
+      for (const { address, byteLength, access } of touched)
+        addresses.check(address, byteLength, access);
+      queue.enqueue(mapElements(addresses, operation, scalars));
     },
 
-    enqueueReduction<Kind extends ReductionKind>(stream: DriverStream, reduction: ReductionOf<Kind>) {
+    enqueueReduction<Kind extends ReductionKind>(
+      stream: DriverStream,
+      reduction: ReductionOf<Kind>,
+    ) {
       const queue = streams.queueOf(stream);
       const touched = checkReduction(reduction);
       const steps = startReduction<Kind>(reduction);
       if (steps.count > 0) {
-        for (const { address, byteLength, access } of touched) memories.check(address, byteLength, access);
-        const addresses = touched.map(({ address }) => address);
+        for (const { address, byteLength, access } of touched)
+          addresses.check(address, byteLength, access);
+        const starts = touched.map(({ address }) => address);
         const { count, elementBytes } = steps;
         queue.enqueue(
-          inElementSteps(count, elementBytes * addresses.length, (index, length) => {
+          inElementSteps(count, elementBytes * starts.length, (index, length) => {
             const byteOffset = BigInt(index * elementBytes);
-            const byteLength = Math.min(length * elementBytes, (touched[0]?.byteLength ?? 0) - Number(byteOffset));
-            const windows = addresses.map((it) => window(memories, it + byteOffset, byteLength, "read"));
+            const byteLength = Math.min(
+              length * elementBytes,
+              (touched[0]?.byteLength ?? 0) - Number(byteOffset),
+            );
+            const windows = starts.map((it) =>
+              window(addresses, it + byteOffset, byteLength, "read"),
+            );
             steps.add(windows, index);
           }),
         );
@@ -52,7 +74,7 @@ export function createHostElementOperations({ session, memories, streams }: Host
 }
 
 function mapElements(
-  memories: HostMemories,
+  addresses: HostAddresses,
   operation: ElementOperation,
   scalars: readonly Uint8Array[],
 ): HostOperation {
@@ -60,7 +82,7 @@ function mapElements(
   const { byteSize } = dtypeFacts(dtype);
   const [first = new Uint8Array(0), second = new Uint8Array(0)] = scalars;
   const target = (index: number, length: number) =>
-    window(memories, to + BigInt(index * byteSize), length * byteSize, "read-write");
+    window(addresses, to + BigInt(index * byteSize), length * byteSize, "read-write");
   switch (kind) {
     case "fill": {
       const loop = fillLoop(first);
@@ -73,22 +95,28 @@ function mapElements(
     case "affine": {
       const loop = affineLoop(dtype, first, second);
       return inElementSteps(count, 2 * byteSize, (index, length) => {
-        const source = window(memories, operation.from + BigInt(index * byteSize), length * byteSize, "read");
+        const source = window(
+          addresses,
+          operation.from + BigInt(index * byteSize),
+          length * byteSize,
+          "read",
+        );
         loop(target(index, length), source);
       });
     }
   }
 }
 
-/** Bytes of this process at an address that is checked now. */
+/** Views bytes of this process, after a check of their addresses. */
 function window(
-  memories: HostMemories,
+  addresses: HostAddresses,
   address: DevicePointer,
   byteLength: number,
   access: "read" | "read-write",
 ): ArrayBuffer {
-  memories.check(address, byteLength, access);
-  // SAFETY: found in memory of this driver just now; used within the step alone, and nothing runs in between.
+  addresses.check(address, byteLength, access);
+  // SAFETY: the range was checked just now. The view is used only within this step, and nothing
+  // runs in between.
   return viewMemory(address, byteLength);
 }
 

@@ -1,16 +1,15 @@
-/** Events of the host device: recorded by a stream's write into the arena, waited for by looking there. */
+/** Events of the host device. A stream records one by a write to the arena; a wait reads there. */
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import { checkHandleLength, handleKey } from "../common/exported-handles.js";
 import type { DriverEvent, EventCalls } from "../event-calls.js";
-import { checkHandleLength, handleKey } from "../exported-handles.js";
-import type { DriverStream } from "../gpu-driver.js";
 import { EventArena } from "./event-arena.js";
-import type { HostParts } from "./host-driver.js";
 import { decodeHostHandle } from "./host-handle.js";
 import type { HostOperation } from "./host-operations.js";
+import type { HostSession } from "./host-session.js";
 import type { HostStreams } from "./host-streams.js";
 
-/** What bytes of a handle are the same for all events of one arena: process, file, and their proof. */
+/** The bytes of a handle that all events of one arena share: process, file, and their proof. */
 const ARENA_KEY = [8, 32] as const;
 const WORD_BYTES = 8;
 
@@ -30,129 +29,115 @@ class HostEvent implements DriverEvent {
     this.imported = imported;
   }
 
-  /** @throws STALE_HANDLE where the exporter destroyed the event, CLOSED where this process did */
+  /** @throws STALE_HANDLE if the exporter destroyed the event, CLOSED if this process did */
   check(verb: string): void {
-    if (this.destroyed) throw new CudaIpcError("CLOSED", `Cannot ${verb} an event of host: it was destroyed`);
+    if (this.destroyed)
+      throw new CudaIpcError("CLOSED", `Cannot ${verb} an event of host: it was destroyed`);
     if (this.arena.generationAt(this.slot) === this.generation) return;
-    throw new CudaIpcError("STALE_HANDLE", `Cannot ${verb} an event of host: its exporter destroyed it`);
+    throw new CudaIpcError(
+      "STALE_HANDLE",
+      `Cannot ${verb} an event of host: its exporter destroyed it`,
+    );
   }
 }
 
-export function createHostEvents({ session, streams }: HostParts): EventCalls {
-  const events = new HostEvents(streams);
+export function hostEvents(session: HostSession, streams: HostStreams): EventCalls {
+  /** Exists from the first event to the last. */
+  let ownArena: EventArena | undefined;
+  const importedArenas = new Map<string, EventArena>();
   return {
     createEvent(ordinal) {
       session.use(ordinal);
-      return events.create();
+      ownArena ??= EventArena.create();
+      const { slot, generation } = ownArena.claim();
+      return new HostEvent(ownArena, slot, generation, false);
     },
-    recordEvent: (event, stream) => events.record(event, stream),
+
+    recordEvent(event, stream) {
+      const queue = streams.queueOf(stream);
+      const own = usable(event, "record");
+      if (own.imported) {
+        const found = "it was imported, and only its exporter records it";
+        throw new CudaIpcError("UNSUPPORTED", `Cannot record an event of host: ${found}`);
+      }
+      // WHY: a failed stream takes no work, and then the recording must not be counted.
+      queue.isIdle();
+      queue.enqueue(recording(own, own.arena.countRecording(own.slot)));
+    },
+
     isEventDone(event) {
       session.use();
-      return events.isDone(event);
+      const { arena, slot } = usable(event, "ask");
+      return arena.isDone(slot, arena.recordedAt(slot));
     },
-    waitEvent: (stream, event) => events.wait(stream, event),
+
+    waitEvent(stream, event) {
+      const queue = streams.queueOf(stream);
+      const own = usable(event, "wait for");
+      queue.enqueue(waiting(own, own.arena.recordedAt(own.slot)));
+    },
+
     exportEvent(event) {
       session.use();
-      return events.export(event);
+      const { arena, slot, generation } = usable(event, "export");
+      return arena.handle(slot, generation);
     },
+
     importEvent(ordinal, handle) {
       session.use(ordinal);
-      return events.import(handle);
+      return importFrom(importedArenas, handle);
     },
+
     destroyEvent(event) {
       session.use();
-      events.destroy(event);
+      const own = known(event, "destroy");
+      if (own.destroyed) own.check("destroy");
+      own.destroyed = true;
+      if (!own.imported) own.arena.unclaim(own.slot);
+      if (!own.arena.release()) return;
+      if (ownArena === own.arena) ownArena = undefined;
+      for (const [key, arena] of importedArenas)
+        if (arena === own.arena) importedArenas.delete(key);
     },
   };
 }
 
-class HostEvents {
-  readonly #streams: HostStreams;
-  /** From the first event to the last. */
-  #own: EventArena | undefined;
-  readonly #imported = new Map<string, EventArena>();
-
-  constructor(streams: HostStreams) {
-    this.#streams = streams;
+function importFrom(arenas: Map<string, EventArena>, bytes: Uint8Array): HostEvent {
+  const what = "an event of the host device";
+  checkHandleLength(bytes, what);
+  const handle = decodeHostHandle(bytes, "event");
+  if (handle === undefined || handle.slot >= limits.hostEventsMax || handle.generation === 0) {
+    throw new CudaIpcError(
+      "INVALID_HANDLE",
+      `Cannot import ${what}: these 64 bytes are no handle of an event`,
+    );
   }
-
-  create(): DriverEvent {
-    this.#own ??= EventArena.create();
-    const { slot, generation } = this.#own.claim();
-    return new HostEvent(this.#own, slot, generation, false);
+  const key = handleKey(bytes.subarray(...ARENA_KEY));
+  const opened = arenas.get(key);
+  if (opened?.exporterEnded)
+    throw new CudaIpcError("STALE_HANDLE", `Cannot import ${what}: process ${handle.pid} ended`);
+  const arena = opened ?? EventArena.import(handle);
+  const event = new HostEvent(arena, handle.slot, handle.generation, true);
+  try {
+    event.check("import");
+  } catch (error) {
+    event.arena.release();
+    throw error;
   }
+  arenas.set(key, arena);
+  return event;
+}
 
-  record(event: DriverEvent, stream: DriverStream): void {
-    const queue = this.#streams.queueOf(stream);
-    const own = this.#usable(event, "record");
-    if (own.imported) {
-      const found = "it was imported, and only its exporter records it";
-      throw new CudaIpcError("UNSUPPORTED", `Cannot record an event of host: ${found}`);
-    }
-    // WHY asked first: a stream that failed takes nothing, and a recording that is counted but never done would be waited for.
-    queue.isIdle();
-    queue.enqueue(recording(own, own.arena.countRecording(own.slot)));
-  }
+function usable(event: DriverEvent, verb: string): HostEvent {
+  const own = known(event, verb);
+  own.check(verb);
+  return own;
+}
 
-  isDone(event: DriverEvent): boolean {
-    const { arena, slot } = this.#usable(event, "ask");
-    return arena.isDone(slot, arena.recordedAt(slot));
-  }
-
-  wait(stream: DriverStream, event: DriverEvent): void {
-    const queue = this.#streams.queueOf(stream);
-    const own = this.#usable(event, "wait for");
-    queue.enqueue(waiting(own, own.arena.recordedAt(own.slot)));
-  }
-
-  export(event: DriverEvent): Uint8Array {
-    const { arena, slot, generation } = this.#usable(event, "export");
-    return arena.handle(slot, generation);
-  }
-
-  import(bytes: Uint8Array): DriverEvent {
-    const what = "an event of the host device";
-    checkHandleLength(bytes, what);
-    const handle = decodeHostHandle(bytes, "event");
-    if (handle === undefined || handle.slot >= limits.hostEventsMax || handle.generation === 0) {
-      throw new CudaIpcError("INVALID_HANDLE", `Cannot import ${what}: these 64 bytes are no handle of an event`);
-    }
-    const key = handleKey(bytes.subarray(...ARENA_KEY));
-    const known = this.#imported.get(key);
-    if (known?.exporterEnded)
-      throw new CudaIpcError("STALE_HANDLE", `Cannot import ${what}: process ${handle.pid} ended`);
-    const arena = known ?? EventArena.import(handle);
-    const event = new HostEvent(arena, handle.slot, handle.generation, true);
-    try {
-      event.check("import");
-    } catch (error) {
-      event.arena.release();
-      throw error;
-    }
-    this.#imported.set(key, arena);
-    return event;
-  }
-
-  destroy(event: DriverEvent): void {
-    const own = this.#known(event, "destroy");
-    if (own.destroyed) own.check("destroy");
-    own.destroyed = true;
-    if (!own.imported) own.arena.unclaim(own.slot);
-    if (!own.arena.release()) return;
-    if (this.#own === own.arena) this.#own = undefined;
-    for (const [key, arena] of this.#imported) if (arena === own.arena) this.#imported.delete(key);
-  }
-
-  #usable(event: DriverEvent, verb: string): HostEvent {
-    const own = this.#known(event, verb);
-    own.check(verb);
-    return own;
-  }
-
-  #known(event: DriverEvent, verb: string): HostEvent {
-    if (!(event instanceof HostEvent)) throw new TypeError(`Cannot ${verb} an event of another driver`);
-    return event;
-  }
+function known(event: DriverEvent, verb: string): HostEvent {
+  if (!(event instanceof HostEvent))
+    throw new TypeError(`Cannot ${verb} an event of another driver`);
+  return event;
 }
 
 function recording(event: HostEvent, number: bigint): HostOperation {
@@ -170,9 +155,12 @@ function waiting(event: HostEvent, number: bigint): HostOperation {
       event.check("wait for");
       if (arena.isDone(slot, number)) return "done";
       if (!arena.exporterEnded) return "waiting";
-      // WHY asked again: it may have been done just before its exporter ended.
+      // It may have been done just before its exporter ended.
       if (arena.isDone(slot, number)) return "done";
-      throw new CudaIpcError("PEER_GONE", "Cannot wait for an event of host: its exporter ended before it was done");
+      throw new CudaIpcError(
+        "PEER_GONE",
+        "Cannot wait for an event of host: its exporter ended before it was done",
+      );
     },
   };
 }

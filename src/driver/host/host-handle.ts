@@ -1,6 +1,6 @@
 /**
- * The 64 bytes by which memory and events of the host device travel, as a CUDA handle does: they say in which process which open file
- * is meant, and enough of both to know them again. Layout only; os/exporter-file.ts opens the file.
+ * The 64-byte handle of memory and events of the host device, in place of a CUDA handle. It names
+ * an open file of a process, and identifies both. Layout only; os/exporter-file.ts opens the file.
  *
  *      0         4       5      6      8         12        16                24
  *     +---------+-------+------+------+---------+---------+-----------------+
@@ -11,7 +11,9 @@
  *     | fileNumber      | generation     | pages | pidns  | bootId         |
  *     +-----------------+----------------+-------+--------+----------------+
  *
- * Little-endian. `pages` of 4 KiB are the bytes of the file, `pidns` is the PID namespace in which `pid` counts. `slot` and `generation` are those of an event in its arena, and 0 for memory. The process number is where CUDA has it.
+ * Little-endian. `pages` is the size of the file in units of 4 KiB. `pidns` is the PID namespace of
+ * `pid`. `slot` and `generation` are those of an event in its arena, and 0 for memory. The pid is
+ * at the same offset as in a CUDA handle.
  */
 import type { ExporterFile } from "../../os/exporter-file.js";
 import { IPC_HANDLE_BYTES } from "../event-calls.js";
@@ -45,8 +47,11 @@ export function encodeHostHandle(handle: HostHandle): Uint8Array {
   return bytes;
 }
 
-/** A handle of the wanted kind; undefined for bytes that are none. Nothing in it is true because it is well-formed. */
-export function decodeHostHandle(bytes: Uint8Array, kind: HostHandle["kind"]): HostHandle | undefined {
+/** Decodes a handle of the wanted kind; undefined for other bytes. The content is not verified. */
+export function decodeHostHandle(
+  bytes: Uint8Array,
+  kind: HostHandle["kind"],
+): HostHandle | undefined {
   if (bytes.byteLength !== IPC_HANDLE_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (view.getUint32(0, true) !== MAGIC || view.getUint8(4) !== VERSION) return undefined;
@@ -73,5 +78,11 @@ export function decodeHostHandle(bytes: Uint8Array, kind: HostHandle["kind"]): H
 
 function formatBootId(bytes: Uint8Array): string {
   const hex = Buffer.from(bytes).toString("hex");
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    hex.slice(12, 16),
+    hex.slice(16, 20),
+    hex.slice(20),
+  ].join("-");
 }

@@ -1,19 +1,26 @@
 /**
- * The host device's memory: sealed memory files as physical memory, their descriptors, and every range of addresses that the driver
- * has handed out. An operation on any other address is refused, so that a mistake is an exception and not the end of the process.
+ * Memory of the host device: sealed memory files and their mappings, memory that grows, staging
+ * memory, and registered memory.
  */
 import { checkInteger } from "../../base/bytes.js";
 import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
 import { acquireIn } from "../../base/scope.js";
-import { viewMemory } from "../../ffi/koffi.js";
 import { type Access, Mapping } from "../../os/mapping.js";
 import { createMemoryFile, inspectMemoryFile } from "../../os/memory-file.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
-import { type AddressRange, AddressTable, formatAddress } from "../address-table.js";
-import type { DevicePointer, DriverMemory, HostPointer, StagingMemory } from "../gpu-driver.js";
-import { checkMemorySize, checkWithin } from "../operation-checks.js";
+import { checkExtension, checkMemorySize } from "../common/argument-checks.js";
+import type {
+  DriverMemory,
+  DriverReservation,
+  HostPointer,
+  MemoryCalls,
+  MemoryPlace,
+  StagingMemory,
+} from "../memory-calls.js";
+import type { HostAddresses } from "./host-addresses.js";
 import { refuseOverCapacity } from "./host-capacity.js";
+import type { HostSession } from "./host-session.js";
 
 export const HOST_GRANULARITY_BYTES = 4096;
 
@@ -48,156 +55,211 @@ class HostStaging implements StagingMemory {
   }
 }
 
-interface HostRange extends AddressRange {
-  /** Ended with the range; undefined where the mapping is another's (registered memory, pools, reservations). */
-  readonly mapping: Mapping | undefined;
-  words: BigInt64Array | undefined;
-}
+class HostReservation implements DriverReservation {
+  readonly ordinal = 0;
+  readonly mapping: Mapping;
+  mappedBytes = 0;
+  /** The access of all pieces; undefined before the first. */
+  access: Access | undefined;
+  released = false;
 
-export class HostMemories {
-  readonly #mapped = new AddressTable<HostRange>("Mapped memory");
-  readonly #staging = new AddressTable<HostRange>("Staging memory");
-  readonly #registered = new AddressTable<HostRange>("Registered memory");
-
-  create(byteLength: number): DriverMemory {
-    checkMemorySize(byteLength, HOST_GRANULARITY_BYTES);
-    refuseOverCapacity(byteLength);
-    return new HostMemory(createMemoryFile("cuda-ipc", byteLength), byteLength);
+  constructor(mapping: Mapping) {
+    this.mapping = mapping;
   }
 
-  export(memory: DriverMemory): OwnedFd {
-    return this.#usable(memory, "export").fd.duplicate();
+  get pointer(): bigint {
+    return this.mapping.address;
   }
 
-  /** Shrinking a file under those who map it would end them, so one whose size is not sealed is not taken. */
-  import(fd: OwnedFd, byteLength: number): DriverMemory {
-    const found = inspectMemoryFile(fd);
-    const attempt = `Cannot import ${byteLength} bytes of host memory`;
-    if (found.flaw !== undefined) throw new CudaIpcError("INVALID_DESCRIPTOR", `${attempt}: ${found.flaw}`);
-    if (!Number.isSafeInteger(byteLength) || byteLength <= 0 || byteLength > found.byteLength) {
-      throw new CudaIpcError("INVALID_DESCRIPTOR", `${attempt}: the file has ${found.byteLength} bytes`);
-    }
-    if (!found.sizeSealed) {
-      throw new CudaIpcError("INVALID_DESCRIPTOR", `${attempt}: it is no memory file of sealed size`);
-    }
-    return new HostMemory(fd.duplicate(), byteLength);
-  }
-
-  release(memory: DriverMemory): void {
-    this.#usable(memory, "release").fd.close();
-  }
-
-  map(memory: DriverMemory, access: Access): DevicePointer {
-    const { fd, byteLength } = this.#usable(memory, "map");
-    return acquireIn((scope) => {
-      const mapping = mapFile(byteLength, access, () => Mapping.shared(fd, byteLength, access));
-      return this.add(
-        scope.own(mapping, (mapping) => mapping.close()),
-        access,
-      );
-    });
-  }
-
-  /** Takes over a mapping, which is memory of this driver from here on until `unmap`. */
-  add(mapping: Mapping, access: Access): DevicePointer {
-    const { address, byteLength } = mapping;
-    this.#mapped.add({ start: address, byteLength, access, mapping, words: undefined });
-    return address;
-  }
-
-  unmap(pointer: DevicePointer): void {
-    const mapping = this.#mapped.at(pointer)?.mapping;
-    if (mapping === undefined) throw new RangeError(`Cannot unmap ${formatAddress(pointer)}: nothing is mapped there`);
-    this.#mapped.remove(pointer);
-    mapping.close();
-  }
-
-  /** Maps memory into addresses that were reserved; who reserved them adds the range and ends it. */
-  place(memory: DriverMemory, into: Mapping, byteOffset: number, access: Access): void {
-    const { fd, byteLength } = this.#usable(memory, "map");
-    mapFile(byteLength, access, () => into.place(byteOffset, fd, byteLength, access));
-  }
-
-  /** Memory of another mechanism, so that what is enqueued on it is checked too. It stays mapped until `removeRange`. */
-  addRange(range: AddressRange): void {
-    this.#mapped.add({ ...range, mapping: undefined, words: undefined });
-  }
-
-  removeRange(start: DevicePointer): AddressRange | undefined {
-    return this.#mapped.remove(start);
-  }
-
-  allocateStaging(byteLength: number): StagingMemory {
-    checkInteger("Staging: byteLength", byteLength, 1, limits.viewBytesMax);
-    return acquireIn((scope) => {
-      const mapping = scope.own(Mapping.anonymous(byteLength), (mapping) => mapping.close());
-      const staging = new HostStaging(mapping);
-      this.#staging.add({ start: staging.address, byteLength, access: "read-write", mapping, words: undefined });
-      return staging;
-    });
-  }
-
-  freeStaging(staging: StagingMemory): void {
-    if (!(staging instanceof HostStaging)) throw new TypeError("Cannot free staging memory of another driver");
-    if (this.#staging.at(staging.address)?.mapping !== staging.mapping) {
-      throw new CudaIpcError("CLOSED", "Cannot free staging memory: it was freed");
-    }
-    this.#staging.remove(staging.address);
-    staging.mapping.close();
-  }
-
-  /** SAFETY: the caller keeps the memory mapped, at least as accessible as `access` says, until it is unregistered. */
-  register(pointer: HostPointer, byteLength: number, access: Access): DevicePointer {
-    checkInteger("Registered memory: byteLength", byteLength, 1);
-    this.#registered.add({ start: pointer, byteLength, access, mapping: undefined, words: undefined });
-    return pointer;
-  }
-
-  unregister(pointer: HostPointer): void {
-    if (this.#registered.remove(pointer) !== undefined) return;
-    throw new RangeError(`Cannot unregister ${formatAddress(pointer)}: nothing is registered there`);
-  }
-
-  /** @throws RangeError outside of all memory of this driver, READ_ONLY where a write is asked for and only reading allowed */
-  check(address: bigint, byteLength: number, access: Access): void {
-    this.#range(address, byteLength, access);
-  }
-
-  /** A 64-bit word in place, for Atomics: `words[index]`. */
-  word(address: bigint, access: Access): { readonly words: BigInt64Array; readonly index: number } {
-    const range = this.#range(address, 8, access);
-    // WHY windows: one view for small ranges, which hold nearly all words, and one for the word alone where a view has no room.
-    if (range.byteLength > limits.viewBytesMax || range.start % 8n !== 0n) {
-      return { words: new BigInt64Array(viewMemory(address, 8)), index: 0 };
-    }
-    // SAFETY: looked up with its range each time, so that no view outlives the range; nobody outside of this driver sees it.
-    range.words ??= new BigInt64Array(viewMemory(range.start, range.byteLength - (range.byteLength % 8)));
-    return { words: range.words, index: Number(address - range.start) / 8 };
-  }
-
-  #range(address: bigint, byteLength: number, access: Access): HostRange {
-    const range = this.#mapped.holding(address) ?? this.#staging.holding(address) ?? this.#registered.holding(address);
-    if (range === undefined) {
-      throw new RangeError(`${formatAddress(address)} is not in any mapped, registered or staging memory`);
-    }
-    checkWithin(range, address, byteLength, access);
-    return range;
-  }
-
-  #usable(memory: DriverMemory, verb: string): HostMemory {
-    if (!(memory instanceof HostMemory)) throw new TypeError(`Cannot ${verb} memory of another driver`);
-    if (memory.fd.closed) throw new CudaIpcError("CLOSED", `Cannot ${verb} host memory: it was released`);
-    return memory;
+  get byteLength(): number {
+    return this.mapping.byteLength;
   }
 }
 
-/** A descriptor through which nothing can be written says so with EACCES, a file that is sealed against it with EPERM. */
+type PhysicalMemoryCalls = Pick<
+  MemoryCalls,
+  "createMemory" | "exportMemory" | "importMemory" | "releaseMemory"
+>;
+type MappingCalls = Pick<MemoryCalls, "mapMemory" | "unmapMemory" | "cpuAddress">;
+type ReservationCalls = Pick<
+  MemoryCalls,
+  "reserveAddresses" | "extendMapping" | "releaseReservation"
+>;
+type CpuMemoryCalls = Pick<
+  MemoryCalls,
+  "allocateStaging" | "freeStaging" | "registerHostMemory" | "unregisterHostMemory"
+>;
+
+export function hostMemory(session: HostSession, addresses: HostAddresses): MemoryCalls {
+  return {
+    ...physicalMemoryCalls(session),
+    ...mappingCalls(session, addresses),
+    ...reservationCalls(session, addresses),
+    ...cpuMemoryCalls(session, addresses),
+  };
+}
+
+function physicalMemoryCalls(session: HostSession): PhysicalMemoryCalls {
+  return {
+    createMemory(ordinal, byteLength, place) {
+      session.use(ordinal);
+      checkPlace(place);
+      checkMemorySize(byteLength, HOST_GRANULARITY_BYTES);
+      refuseOverCapacity(byteLength);
+      return new HostMemory(createMemoryFile("cuda-ipc", byteLength), byteLength);
+    },
+
+    exportMemory(memory) {
+      session.use();
+      return usableMemory(memory, "export").fd.duplicate();
+    },
+
+    /** WHY the size must be sealed: if the file shrinks, an access behind its end is a SIGBUS. */
+    importMemory(ordinal, fd, byteLength, place) {
+      session.use(ordinal);
+      checkPlace(place);
+      const file = inspectMemoryFile(fd);
+      if (file.flaw !== undefined) throw importRefusal(byteLength, file.flaw);
+      if (!Number.isSafeInteger(byteLength) || byteLength <= 0 || byteLength > file.byteLength)
+        throw importRefusal(byteLength, `the file has ${file.byteLength} bytes`);
+      if (!file.sizeSealed) throw importRefusal(byteLength, "it is no memory file of sealed size");
+      return new HostMemory(fd.duplicate(), byteLength);
+    },
+
+    releaseMemory(memory) {
+      session.use();
+      usableMemory(memory, "release").fd.close();
+    },
+  };
+}
+
+function mappingCalls(session: HostSession, addresses: HostAddresses): MappingCalls {
+  return {
+    mapMemory(memory, access) {
+      session.use();
+      const { fd, byteLength } = usableMemory(memory, "map");
+      return acquireIn((scope) => {
+        const mapping = mapFile(byteLength, access, () => Mapping.shared(fd, byteLength, access));
+        scope.own(mapping, (it) => it.close());
+        return addresses.addMapping(mapping, access);
+      });
+    },
+
+    unmapMemory(ordinal, pointer) {
+      session.use(ordinal);
+      addresses.unmap(pointer);
+    },
+
+    cpuAddress(pointer) {
+      session.use();
+      addresses.check(pointer, 1, "read");
+      return pointer;
+    },
+  };
+}
+
+function reservationCalls(session: HostSession, addresses: HostAddresses): ReservationCalls {
+  return {
+    reserveAddresses(ordinal, byteLength) {
+      session.use(ordinal);
+      checkMemorySize(byteLength, HOST_GRANULARITY_BYTES);
+      return new HostReservation(Mapping.reserved(byteLength));
+    },
+
+    extendMapping(reservation, memory, access) {
+      session.use();
+      const own = usableReservation(reservation, "extend");
+      checkExtension(own, memory, access);
+      const { fd, byteLength } = usableMemory(memory, "map");
+      const place = () => own.mapping.place(own.mappedBytes, fd, byteLength, access);
+      mapFile(byteLength, access, place);
+      if (own.mappedBytes > 0) addresses.removeRange(own.pointer);
+      own.mappedBytes += byteLength;
+      own.access = access;
+      addresses.addRange({ start: own.pointer, byteLength: own.mappedBytes, access });
+    },
+
+    releaseReservation(reservation) {
+      session.use();
+      const own = usableReservation(reservation, "release");
+      own.released = true;
+      if (own.mappedBytes > 0) addresses.removeRange(own.pointer);
+      own.mapping.close();
+    },
+  };
+}
+
+function cpuMemoryCalls(session: HostSession, addresses: HostAddresses): CpuMemoryCalls {
+  return {
+    allocateStaging(ordinal, byteLength) {
+      session.use(ordinal);
+      checkInteger("Staging: byteLength", byteLength, 1, limits.viewBytesMax);
+      return acquireIn((scope) => {
+        const mapping = scope.own(Mapping.anonymous(byteLength), (it) => it.close());
+        const staging = new HostStaging(mapping);
+        addresses.addStaging(mapping);
+        return staging;
+      });
+    },
+
+    freeStaging(staging) {
+      session.use();
+      if (!(staging instanceof HostStaging))
+        throw new TypeError("Cannot free staging memory of another driver");
+      if (!addresses.removeStaging(staging.mapping))
+        throw new CudaIpcError("CLOSED", "Cannot free staging memory: it was freed");
+    },
+
+    registerHostMemory(ordinal, pointer, byteLength, access) {
+      session.use(ordinal);
+      checkInteger("Registered memory: byteLength", byteLength, 1);
+      addresses.register(pointer, byteLength, access);
+      return pointer;
+    },
+
+    unregisterHostMemory(ordinal, pointer) {
+      session.use(ordinal);
+      addresses.unregister(pointer);
+    },
+  };
+}
+
+function checkPlace(place: MemoryPlace | undefined): void {
+  if (place === undefined || place === "device") return;
+  throw new CudaIpcError(
+    "UNSUPPORTED",
+    `Cannot use ${place} memory on the host device: all its memory is the machine's`,
+  );
+}
+
+function importRefusal(byteLength: number, found: string): CudaIpcError {
+  const attempt = `Cannot import ${byteLength} bytes of host memory`;
+  return new CudaIpcError("INVALID_DESCRIPTOR", `${attempt}: ${found}`);
+}
+
+function usableMemory(memory: DriverMemory, verb: string): HostMemory {
+  if (!(memory instanceof HostMemory))
+    throw new TypeError(`Cannot ${verb} memory of another driver`);
+  if (memory.fd.closed)
+    throw new CudaIpcError("CLOSED", `Cannot ${verb} host memory: it was released`);
+  return memory;
+}
+
+function usableReservation(reservation: DriverReservation, verb: string): HostReservation {
+  if (!(reservation instanceof HostReservation))
+    throw new TypeError(`Cannot ${verb} addresses of another driver`);
+  if (!reservation.released) return reservation;
+  throw new CudaIpcError("CLOSED", `Cannot ${verb} addresses of host: they were released`);
+}
+
+/** A read-only descriptor refuses a writable mapping with EACCES, a sealed file with EPERM. */
 function mapFile<T>(byteLength: number, access: Access, map: () => T): T {
   try {
     return map();
   } catch (error) {
     if (access === "read" || !hasCode(error, "PERMISSION_DENIED")) throw error;
-    const message = `Cannot map ${byteLength} bytes of host memory for writing: the descriptor is for reading only`;
+    const attempt = `Cannot map ${byteLength} bytes of host memory for writing`;
+    const message = `${attempt}: the descriptor is for reading only`;
     throw new CudaIpcError("READ_ONLY", message, { cause: error });
   }
 }

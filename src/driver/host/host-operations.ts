@@ -1,10 +1,11 @@
 /**
- * What can be enqueued on a stream of the host device. Each operation is done in steps that are short enough for the event loop,
- * and checks its addresses again in each: memory that was unmapped too early is then an error of the stream.
+ * The operations of a host stream. Each runs in steps short enough for the event loop, and checks
+ * its addresses again in each step. Memory that was unmapped too early is then an error of the
+ * stream.
  */
 import { libc } from "../../ffi/libc.js";
-import type { FillPattern } from "../gpu-driver.js";
-import type { HostMemories } from "./host-memory.js";
+import type { FillPattern } from "../stream-calls.js";
+import type { HostAddresses } from "./host-addresses.js";
 
 /** About a millisecond of copying. */
 export const STEP_BYTES_MAX = 4 * 1024 * 1024;
@@ -13,32 +14,43 @@ const PATTERN_BYTES_MAX = 64 * 1024;
 export type StepResult = "done" | "more" | "waiting";
 
 export interface HostOperation {
-  /** How much memory is touched in all; small operations on an idle stream are done at once. */
+  /** How much memory it touches. Small operations on an idle stream are done at once. */
   readonly byteLength: number;
   step(): StepResult;
-  /** Instead of further steps, where the stream ends or fails before this is done. */
+  /** Called instead of further steps if the stream ends or fails first. */
   dropped?(): void;
 }
 
-/** As on a GPU, the result where the two ranges overlap is undefined. */
-export function copy(memories: HostMemories, to: bigint, from: bigint, byteLength: number): HostOperation {
+/** As on a GPU, the result is undefined if the ranges overlap. */
+export function copy(
+  addresses: HostAddresses,
+  to: bigint,
+  from: bigint,
+  byteLength: number,
+): HostOperation {
   return inSteps(byteLength, (byteOffset, length) => {
     const target = to + BigInt(byteOffset);
     const source = from + BigInt(byteOffset);
-    memories.check(target, length, "read-write");
-    memories.check(source, length, "read");
-    // SAFETY: both ranges were found in memory of this driver just now, and nothing runs in between.
+    addresses.check(target, length, "read-write");
+    addresses.check(source, length, "read");
+    // SAFETY: both ranges were checked just now, and nothing runs in between.
     libc().memmove(target, source, length);
   });
 }
 
-export function fill(memories: HostMemories, to: bigint, pattern: FillPattern, count: number): HostOperation {
+export function fill(
+  addresses: HostAddresses,
+  to: bigint,
+  pattern: FillPattern,
+  count: number,
+): HostOperation {
   const byteLength = count * pattern.elementBytes;
   const block = patternBlock(pattern, Math.min(byteLength, PATTERN_BYTES_MAX));
   return inSteps(byteLength, (byteOffset, length) => {
     const target = to + BigInt(byteOffset);
-    memories.check(target, length, "read-write");
-    // SAFETY: as in copy. The steps begin at multiples of the block, and the block is a multiple of the element.
+    addresses.check(target, length, "read-write");
+    // SAFETY: as in copy. Steps begin at multiples of the block, the block is a multiple of the
+    // element.
     if (block === undefined) {
       libc().memset(target, pattern.value & 0xff, length);
       return;
@@ -49,34 +61,39 @@ export function fill(memories: HostMemories, to: bigint, pattern: FillPattern, c
   });
 }
 
-/** `(int64)(word - value) >= 0`, so that counters may pass the end of their range. */
-export function waitWord(memories: HostMemories, pointer: bigint, value: bigint): HostOperation {
+/** Waits until `(int64)(word - value) >= 0`, so that counters may wrap around. */
+export function waitWord(addresses: HostAddresses, pointer: bigint, value: bigint): HostOperation {
   return {
     byteLength: 8,
     step() {
-      const { words, index } = memories.word(pointer, "read");
-      // SYNC: what the writer did before its store is visible after this load. Pairs with the Atomics.store in `writeWord` here,
-      // with cuStreamWriteValue64 in another process, and with every other Atomics.store to the word.
+      const { words, index } = addresses.word(pointer, "read");
+      // SYNC: what the writer did before its store is visible after this load. Pairs with the
+      // Atomics.store in `writeWord` here, with cuStreamWriteValue64 in another process, and with
+      // every other Atomics.store to the word.
       const word = Atomics.load(words, index);
       return BigInt.asIntN(64, word - value) >= 0n ? "done" : "waiting";
     },
   };
 }
 
-export function writeWord(memories: HostMemories, pointer: bigint, value: bigint): HostOperation {
+export function writeWord(addresses: HostAddresses, pointer: bigint, value: bigint): HostOperation {
   return {
     byteLength: 8,
     step() {
-      const { words, index } = memories.word(pointer, "read-write");
-      // SYNC: everything this stream did before is visible to whoever sees the value. Pairs with the Atomics.load in `waitWord`
-      // here, with cuStreamWaitValue64 in another process, and with every other Atomics.load of the word.
+      const { words, index } = addresses.word(pointer, "read-write");
+      // SYNC: a reader that sees the value sees everything this stream did before. Pairs with the
+      // Atomics.load in `waitWord` here, with cuStreamWaitValue64 in another process, and with
+      // every other Atomics.load of the word.
       Atomics.store(words, index, BigInt.asIntN(64, value));
       return "done";
     },
   };
 }
 
-function inSteps(byteLength: number, work: (byteOffset: number, length: number) => void): HostOperation {
+function inSteps(
+  byteLength: number,
+  work: (byteOffset: number, length: number) => void,
+): HostOperation {
   let done = 0;
   return {
     byteLength,
@@ -89,8 +106,11 @@ function inSteps(byteLength: number, work: (byteOffset: number, length: number) 
   };
 }
 
-/** The pattern repeated, or undefined where all its bytes are equal and memset will do. */
-function patternBlock({ elementBytes, value }: FillPattern, byteLength: number): Uint8Array | undefined {
+/** Repeats the pattern; undefined if all its bytes are equal, for memset. */
+function patternBlock(
+  { elementBytes, value }: FillPattern,
+  byteLength: number,
+): Uint8Array | undefined {
   if (elementBytes === 1 || value === 0) return undefined;
   const count = byteLength / elementBytes;
   const block = elementBytes === 2 ? new Uint16Array(count) : new Uint32Array(count);

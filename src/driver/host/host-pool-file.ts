@@ -1,6 +1,7 @@
 /**
- * The memory file behind a pool of the host device: its header, a record of each allocation, and the data. Every process that uses the
- * pool maps the whole file once. The creator alone writes header and records; importers check what they are given against them.
+ * The memory file of a host pool: a header, a record of each allocation, and the data. Every
+ * process that uses the pool maps the whole file once. Only the creator writes header and records;
+ * importers check the bytes they get against them.
  */
 import { randomBytes } from "node:crypto";
 import { roundUp } from "../../base/bytes.js";
@@ -23,26 +24,35 @@ const VERSION = 1;
  * The file, little-endian
  *   0                   8           12          16                 32           40
  *   | magic "cuipcPL\0" | version   | unit 512  | id, 16 bytes     | data bytes | 0 ...
- *   4096: records, one for each unit of the data, then 0 up to the next multiple of 4096, then the data
+ *   4096: one record for each unit of the data, then 0 up to the next multiple of 4096,
+ *         then the data
  *
  * A record, of the allocation that starts at its unit
  *   0             8
- *   | generation  | byteLength |     generation 0 where none starts; a generation is never used again in this file
+ *   | generation  | byteLength |     generation 0: no allocation; no generation is reused
  */
 const MAGIC = 0x00_4c_50_63_70_69_75_63n;
-const header = { magic: 0, version: 8, unit: 12, id: 16, dataBytes: 32, byteLength: PAGE_BYTES } as const;
+const header = {
+  magic: 0,
+  version: 8,
+  unit: 12,
+  id: 16,
+  dataBytes: 32,
+  byteLength: PAGE_BYTES,
+} as const;
 const RECORD_BYTES = 16;
 const ID_BYTES = 16;
 
 /*
- * What names an allocation to other processes, 64 bytes, little-endian
+ * The 64 bytes that name an allocation to other processes, little-endian
  *   0                   8         12   16              32       40           48           56
  *   | magic "cuipcPP\0" | version | 0  | id of pool    | offset | byteLength | generation | 0 |
  */
 const DATA_MAGIC = 0x00_50_50_63_70_69_75_63n;
 const data = { magic: 0, version: 8, id: 16, offset: 32, byteLength: 40, generation: 48 } as const;
 
-export interface PoolPlace {
+/** The bytes of an allocation, from the start of the data. */
+export interface PoolExtent {
   readonly offset: number;
   readonly byteLength: number;
 }
@@ -52,12 +62,17 @@ export class HostPoolFile {
   readonly #id: Uint8Array;
   readonly #dataStart: number;
   readonly #mapping: Mapping;
-  /** For exporting; the creator's alone. */
+  /** For exporting; undefined in an importer. */
   readonly #fd: OwnedFd | undefined;
   #records: BigInt64Array | undefined;
   #generation = 0n;
 
-  private constructor(mapping: Mapping, id: Uint8Array, dataBytes: number, fd: OwnedFd | undefined) {
+  private constructor(
+    mapping: Mapping,
+    id: Uint8Array,
+    dataBytes: number,
+    fd: OwnedFd | undefined,
+  ) {
     this.#mapping = mapping;
     this.#id = id;
     this.dataBytes = dataBytes;
@@ -67,13 +82,18 @@ export class HostPoolFile {
     this.#records = new BigInt64Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 8);
   }
 
-  /** A new pool, whose memory is taken as it is used. @param dataBytes a multiple of the unit */
+  /**
+   * Creates a pool. A page takes memory when first used.
+   * @param dataBytes a multiple of the unit
+   */
   static create(dataBytes: number): HostPoolFile {
     checkSize(dataBytes);
     return acquireIn((scope) => {
       const fileBytes = dataStart(dataBytes) + dataBytes;
       const fd = scope.own(createMemoryFile("cuda-ipc pool", fileBytes), (fd) => fd.close());
-      const mapping = scope.own(Mapping.shared(fd, fileBytes, "read-write"), (mapping) => mapping.close());
+      const mapping = scope.own(Mapping.shared(fd, fileBytes, "read-write"), (mapping) =>
+        mapping.close(),
+      );
       const id = Uint8Array.from(randomBytes(ID_BYTES));
       const bytes = mapping.view(0, header.byteLength);
       const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -86,17 +106,20 @@ export class HostPoolFile {
     });
   }
 
-  /** The pool behind a descriptor, which stays the caller's. @throws INVALID_DESCRIPTOR */
+  /** Opens the pool behind a descriptor, which stays the caller's. @throws INVALID_DESCRIPTOR */
   static open(fd: OwnedFd): HostPoolFile {
     const { byteLength, sizeSealed, flaw } = inspectMemoryFile(fd);
     if (flaw !== undefined) throw noPool(flaw);
-    if (!sizeSealed || byteLength <= header.byteLength) throw noPool("it is no memory file of sealed size");
+    if (!sizeSealed || byteLength <= header.byteLength)
+      throw noPool("it is no memory file of sealed size");
     return acquireIn((scope) => {
       const mapping = scope.own(mapPool(fd, byteLength), (mapping) => mapping.close());
-      // WHY a copy: what is checked here must be what is used, whatever the creator writes meanwhile.
+      // WHY a copy: the creator may write at any time, and the checked values must be the used
+      // ones.
       const bytes = Uint8Array.from(mapping.view(0, header.byteLength));
       const view = new DataView(bytes.buffer);
-      if (view.getBigUint64(header.magic, true) !== MAGIC) throw noPool("its file does not start as one");
+      if (view.getBigUint64(header.magic, true) !== MAGIC)
+        throw noPool("its file does not start as one");
       const version = view.getUint32(header.version, true);
       if (version !== VERSION || view.getUint32(header.unit, true) !== POOL_UNIT_BYTES) {
         throw noPool(`it is of version ${version}, wanted version ${VERSION}`);
@@ -107,7 +130,12 @@ export class HostPoolFile {
         throw noPool(`it claims ${dataBytes} bytes of data in a file of ${byteLength}`);
       }
       checkSize(dataBytes);
-      return new HostPoolFile(mapping, bytes.slice(header.id, header.id + ID_BYTES), dataBytes, undefined);
+      return new HostPoolFile(
+        mapping,
+        bytes.slice(header.id, header.id + ID_BYTES),
+        dataBytes,
+        undefined,
+      );
     });
   }
 
@@ -121,24 +149,24 @@ export class HostPoolFile {
     return this.#mapping.address + BigInt(this.#dataStart + offset);
   }
 
-  /** Records an allocation, which importers accept from here on. */
-  begin({ offset, byteLength }: PoolPlace): void {
+  /** Records an allocation. From now on importers accept it. */
+  begin({ offset, byteLength }: PoolExtent): void {
     this.#generation += 1n;
     const [records, index] = this.#record(offset);
     Atomics.store(records, index + 1, BigInt(byteLength));
-    // SYNC: whoever sees the generation sees the length too. Pairs with the loads in `find`.
+    // SYNC: a reader that sees the generation sees the length too. Pairs with the loads in `find`.
     Atomics.store(records, index, this.#generation);
   }
 
-  /** From here on importers refuse it. */
+  /** Removes the record. From now on importers refuse the allocation. */
   end(offset: number): void {
     const [records, index] = this.#record(offset);
     // SYNC: pairs with the loads in `find`.
     Atomics.store(records, index, 0n);
   }
 
-  /** The bytes that name an allocation to those who have opened the pool. */
-  describe({ offset, byteLength }: PoolPlace): Uint8Array {
+  /** Encodes the bytes that name an allocation to processes with this pool open. */
+  describe({ offset, byteLength }: PoolExtent): Uint8Array {
     const [records, index] = this.#record(offset);
     const bytes = new Uint8Array(IPC_HANDLE_BYTES);
     const view = new DataView(bytes.buffer);
@@ -151,16 +179,20 @@ export class HostPoolFile {
     return bytes;
   }
 
-  /** The allocation that bytes from anywhere name. @throws INVALID_HANDLE */
-  find(bytes: Uint8Array): PoolPlace {
+  /** Finds the allocation that untrusted bytes name. @throws INVALID_HANDLE */
+  find(bytes: Uint8Array): PoolExtent {
     if (bytes.byteLength !== IPC_HANDLE_BYTES) {
       throw invalid(`found ${bytes.byteLength} bytes, wanted ${IPC_HANDLE_BYTES}`);
     }
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    if (view.getBigUint64(data.magic, true) !== DATA_MAGIC || view.getUint32(data.version, true) !== VERSION) {
+    if (
+      view.getBigUint64(data.magic, true) !== DATA_MAGIC ||
+      view.getUint32(data.version, true) !== VERSION
+    ) {
       throw invalid("the bytes name no allocation of a host pool");
     }
-    if (!this.#id.every((byte, i) => byte === bytes[data.id + i])) throw invalid("they are of another pool");
+    if (!this.#id.every((byte, i) => byte === bytes[data.id + i]))
+      throw invalid("they are of another pool");
     const offset = Number(view.getBigUint64(data.offset, true));
     const byteLength = Number(view.getBigUint64(data.byteLength, true));
     if (offset % POOL_UNIT_BYTES !== 0 || byteLength < 1 || offset + byteLength > this.dataBytes) {
@@ -168,7 +200,8 @@ export class HostPoolFile {
     }
     const [records, index] = this.#record(offset);
     const generation = view.getBigInt64(data.generation, true);
-    // SYNC: pairs with the stores in `begin` and `end`. The generation is asked again after the length, which is then its own.
+    // SYNC: pairs with the stores in `begin` and `end`. The generation is loaded again after the
+    // length, which proves that the length belongs to it.
     const found = generation !== 0n && Atomics.load(records, index) === generation;
     const length = Atomics.load(records, index + 1);
     if (!found || Atomics.load(records, index) !== generation) throw invalid("it was freed");
@@ -176,7 +209,7 @@ export class HostPoolFile {
     return { offset, byteLength };
   }
 
-  /** Gives the pages back that lie wholly behind the offset; they read as zero afterwards. */
+  /** Frees the whole pages behind the offset. They read as zero afterwards. */
   discardFrom(offset: number): void {
     if (this.#fd === undefined) return;
     const start = roundUp(this.#dataStart + offset, PAGE_BYTES);
@@ -194,7 +227,8 @@ export class HostPoolFile {
   }
 
   #record(offset: number): [records: BigInt64Array, index: number] {
-    if (this.#records === undefined) throw new CudaIpcError("CLOSED", "Cannot use a pool of host: it was destroyed");
+    if (this.#records === undefined)
+      throw new CudaIpcError("CLOSED", "Cannot use a pool of host: it was destroyed");
     return [this.#records, (offset / POOL_UNIT_BYTES) * (RECORD_BYTES / 8)];
   }
 }
@@ -207,11 +241,12 @@ function dataStart(dataBytes: number): number {
   return roundUp(header.byteLength + recordBytes(dataBytes), PAGE_BYTES);
 }
 
-/** WHY a limit: the records are one view of memory. */
+/** The size is limited because all records are one view of memory. */
 function checkSize(dataBytes: number): void {
   if (recordBytes(dataBytes) <= limits.viewBytesMax) return;
   const max = Math.floor(limits.viewBytesMax / RECORD_BYTES) * POOL_UNIT_BYTES;
-  const message = `Cannot use a pool of ${dataBytes} bytes on host: the limit of this version of Node is ${max}`;
+  const found = `the limit of this version of Node is ${max}`;
+  const message = `Cannot use a pool of ${dataBytes} bytes on host: ${found}`;
   throw new CudaIpcError("LIMIT_EXCEEDED", message);
 }
 

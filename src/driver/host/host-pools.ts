@@ -1,18 +1,21 @@
 /**
- * Memory pools of the host device: one memory file each, allocated from by first fit. An allocation is there at once; its end comes in the
- * order of its stream, so that its bytes go to nobody else before the work that still uses them is done.
+ * Memory pools of the host device. Each is one memory file, allocated by first fit. An allocation
+ * takes effect at once. A free takes effect in stream order, so that the bytes are not reused while
+ * earlier work still uses them.
  */
 import { checkInteger, roundUp } from "../../base/bytes.js";
 import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { acquireIn } from "../../base/scope.js";
-import type { OwnedFd } from "../../os/owned-fd.js";
-import { formatAddress } from "../address-table.js";
-import type { DevicePointer, DriverStream } from "../gpu-driver.js";
-import type { DriverPool, PoolCalls, PoolOptions, PoolStatistics } from "../pool-calls.js";
+import { formatAddress } from "../common/address-table.js";
+import type { DevicePointer } from "../memory-calls.js";
+import type { DriverPool, PoolCalls, PoolOptions } from "../pool-calls.js";
 import { FirstFit } from "./first-fit.js";
+import type { HostAddresses } from "./host-addresses.js";
 import { refuseOverCapacity } from "./host-capacity.js";
-import type { HostParts } from "./host-driver.js";
-import { HostPoolFile, POOL_UNIT_BYTES, type PoolPlace } from "./host-pool-file.js";
+import { HostPoolFile, POOL_UNIT_BYTES, type PoolExtent } from "./host-pool-file.js";
+import type { HostSession } from "./host-session.js";
+import type { HostStream } from "./host-stream.js";
+import type { HostStreams } from "./host-streams.js";
 
 class HostPool implements DriverPool {
   readonly ordinal = 0;
@@ -22,14 +25,14 @@ class HostPool implements DriverPool {
   readonly releaseThresholdBytes: number;
   /** Undefined for an imported pool. */
   readonly fit: FirstFit | undefined;
-  /** Allocations and imports that were not freed. */
+  /** How many allocations and imports are not freed. */
   live = 0;
-  /** Those too whose stream has not reached the free yet. */
+  /** The same, but a free counts only when its stream has reached it. */
   held = 0;
   destroyed = false;
   usedBytes = 0;
   usedHighBytes = 0;
-  /** How far from its start the data may have pages. */
+  /** Up to this offset the data may have pages. */
   reservedBytes = 0;
   reservedHighBytes = 0;
 
@@ -50,7 +53,7 @@ class HostPool implements DriverPool {
     this.reservedHighBytes = Math.max(this.reservedHighBytes, this.reservedBytes);
   }
 
-  /** Gives back what lies behind the last allocation, but for `keepBytes` from the start. */
+  /** Frees the pages behind the last allocation and behind the first `keepBytes`. */
   trim(keepBytes: number): void {
     if (this.fit === undefined) return;
     const kept = Math.max(keepBytes, this.fit.usedEnd);
@@ -60,87 +63,166 @@ class HostPool implements DriverPool {
   }
 }
 
-interface HostAllocation extends PoolPlace {
+interface HostAllocation extends PoolExtent {
   readonly pool: HostPool;
   freed: boolean;
 }
 
-export function createHostPools(parts: HostParts): PoolCalls {
-  const pools = new HostPools(parts);
+export function hostPools(
+  session: HostSession,
+  addresses: HostAddresses,
+  streams: HostStreams,
+): PoolCalls {
+  return { ...poolCalls(session), ...pooledMemoryCalls(session, addresses, streams) };
+}
+
+type PooledMemoryCalls = Pick<
+  PoolCalls,
+  "allocateFromPool" | "freeToPool" | "exportPoolPointer" | "importPoolPointer"
+>;
+
+/** The calls on pools themselves. */
+function poolCalls(session: HostSession): Omit<PoolCalls, keyof PooledMemoryCalls> {
   return {
-    createPool: (ordinal, options) => pools.create(ordinal, options),
-    destroyPool: (pool) => pools.destroy(pool),
-    exportPool: (pool) => pools.export(pool),
-    importPool: (ordinal, fd) => pools.import(ordinal, fd),
-    allocateFromPool: (pool, byteLength, stream) => pools.allocate(pool, byteLength, stream),
-    freeToPool: (pointer, stream) => pools.free(pointer, stream),
-    exportPoolPointer: (pointer) => pools.exportPointer(pointer),
-    importPoolPointer: (pool, data) => pools.importPointer(pool, data),
-    poolStatistics: (pool) => pools.statistics(pool),
-    trimPool: (pool, keepBytes) => pools.trim(pool, keepBytes),
+    createPool(ordinal, options) {
+      session.use(ordinal);
+      const maxBytes = checkInteger("Pool: maxBytes", options.maxBytes, 1);
+      checkInteger("Pool: releaseThresholdBytes", options.releaseThresholdBytes, 0);
+      return new HostPool(HostPoolFile.create(roundUp(maxBytes, POOL_UNIT_BYTES)), options);
+    },
+
+    destroyPool(pool) {
+      const own = usable(session, pool, "destroy");
+      if (own.live > 0) {
+        const found = `${own.live} of its allocations are not freed`;
+        throw new CudaIpcError("IN_USE", `Cannot destroy a pool of host: ${found}`);
+      }
+      own.destroyed = true;
+      if (own.held === 0) own.file.close();
+    },
+
+    exportPool(pool) {
+      const own = usable(session, pool, "export");
+      if (!own.imported && !own.shared) throw notShared("a pool");
+      return own.file.export();
+    },
+
+    importPool(ordinal, fd) {
+      session.use(ordinal);
+      return new HostPool(HostPoolFile.open(fd), undefined);
+    },
+
+    poolStatistics(pool) {
+      const own = usable(session, pool, "inspect");
+      const { reservedBytes, reservedHighBytes, usedBytes, usedHighBytes } = own;
+      return { reservedBytes, reservedHighBytes, usedBytes, usedHighBytes };
+    },
+
+    trimPool(pool, keepBytes) {
+      usable(session, pool, "trim").trim(checkInteger("Pool: keepBytes", keepBytes, 0));
+    },
   };
 }
 
-class HostPools {
-  readonly #parts: HostParts;
-  readonly #allocations = new Map<DevicePointer, HostAllocation>();
+/** The calls on memory of a pool. */
+function pooledMemoryCalls(
+  session: HostSession,
+  addresses: HostAddresses,
+  streams: HostStreams,
+): PooledMemoryCalls {
+  const allocations = new Allocations(addresses);
+  return {
+    allocateFromPool(pool, byteLength, stream) {
+      const own = usable(session, pool, "allocate from");
+      streams.queueOf(stream);
+      if (own.fit === undefined)
+        throw new CudaIpcError(
+          "UNSUPPORTED",
+          "Cannot allocate from a pool of host: it was imported",
+        );
+      return allocations.allocate(own, own.fit, byteLength);
+    },
 
-  constructor(parts: HostParts) {
-    this.#parts = parts;
+    freeToPool(pointer, stream) {
+      const queue = streams.queueOf(stream);
+      allocations.free(pointer, queue);
+    },
+
+    exportPoolPointer(pointer) {
+      session.use();
+      const allocation = allocations.find(pointer, "export");
+      const { pool } = allocation;
+      if (pool.imported)
+        throw new CudaIpcError(
+          "UNSUPPORTED",
+          "Cannot export pooled memory of host: it was imported",
+        );
+      if (!pool.shared) throw notShared("memory of a pool");
+      return pool.file.describe(allocation);
+    },
+
+    importPoolPointer(pool, data) {
+      const own = usable(session, pool, "import memory of");
+      const attempt = "Cannot import memory of a pool of host";
+      if (!own.imported)
+        throw new CudaIpcError("OWN_HANDLE", `${attempt}: the pool was created here`);
+      const extent = own.file.find(data);
+      if (allocations.has(own.file.addressOf(extent.offset)))
+        throw new CudaIpcError("IN_USE", `${attempt}: it is imported already`);
+      return { pointer: allocations.add(own, extent), byteLength: extent.byteLength };
+    },
+  };
+}
+
+/** The allocations and imports of all pools, by address. */
+class Allocations {
+  readonly #addresses: HostAddresses;
+  readonly #byPointer = new Map<DevicePointer, HostAllocation>();
+
+  constructor(addresses: HostAddresses) {
+    this.#addresses = addresses;
   }
 
-  create(ordinal: number, options: PoolOptions): DriverPool {
-    this.#parts.session.use(ordinal);
-    const maxBytes = checkInteger("Pool: maxBytes", options.maxBytes, 1);
-    checkInteger("Pool: releaseThresholdBytes", options.releaseThresholdBytes, 0);
-    return new HostPool(HostPoolFile.create(roundUp(maxBytes, POOL_UNIT_BYTES)), options);
+  has(pointer: DevicePointer): boolean {
+    return this.#byPointer.has(pointer);
   }
 
-  destroy(pool: DriverPool): void {
-    const own = this.#usable(pool, "destroy");
-    if (own.live > 0) {
-      throw new CudaIpcError("IN_USE", `Cannot destroy a pool of host: ${own.live} of its allocations are not freed`);
-    }
-    own.destroyed = true;
-    if (own.held === 0) own.file.close();
+  find(pointer: DevicePointer, verb: string): HostAllocation {
+    const allocation = this.#byPointer.get(pointer);
+    if (allocation !== undefined && !allocation.freed) return allocation;
+    const found = "no memory of a pool starts there";
+    throw new RangeError(`Cannot ${verb} ${formatAddress(pointer)}: ${found}`);
   }
 
-  export(pool: DriverPool): OwnedFd {
-    const own = this.#usable(pool, "export");
-    if (!own.imported && !own.shared) throw notShared("a pool");
-    return own.file.export();
+  add(pool: HostPool, extent: PoolExtent): DevicePointer {
+    const start = pool.file.addressOf(extent.offset);
+    this.#addresses.addRange({ start, byteLength: extent.byteLength, access: "read-write" });
+    this.#byPointer.set(start, { ...extent, pool, freed: false });
+    pool.take(extent.byteLength, extent.offset + extent.byteLength);
+    return start;
   }
 
-  import(ordinal: number, fd: OwnedFd): DriverPool {
-    this.#parts.session.use(ordinal);
-    return new HostPool(HostPoolFile.open(fd), undefined);
-  }
-
-  allocate(pool: DriverPool, byteLength: number, stream: DriverStream): DevicePointer {
-    const own = this.#usable(pool, "allocate from");
-    this.#parts.streams.queueOf(stream);
-    if (own.fit === undefined) {
-      throw new CudaIpcError("UNSUPPORTED", "Cannot allocate from a pool of host: it was imported");
-    }
-    const { fit } = own;
+  allocate(pool: HostPool, fit: FirstFit, byteLength: number): DevicePointer {
     const offset = fit.allocate(byteLength);
     if (offset === undefined) {
       const found = `${fit.usedBytes} of ${fit.capacity} bytes are used, and no gap is long enough`;
-      throw new CudaIpcError("OUT_OF_MEMORY", `Cannot allocate ${byteLength} bytes from a pool of host: ${found}`);
+      throw new CudaIpcError(
+        "OUT_OF_MEMORY",
+        `Cannot allocate ${byteLength} bytes from a pool of host: ${found}`,
+      );
     }
     return acquireIn((scope) => {
       scope.defer(() => fit.free(offset));
-      const place = { offset, byteLength: roundUp(byteLength, POOL_UNIT_BYTES) };
-      refuseOverCapacity(offset + place.byteLength - own.reservedBytes);
-      const pointer = this.#add(own, place);
-      own.file.begin(place);
+      const extent = { offset, byteLength: roundUp(byteLength, POOL_UNIT_BYTES) };
+      refuseOverCapacity(offset + extent.byteLength - pool.reservedBytes);
+      const pointer = this.add(pool, extent);
+      pool.file.begin(extent);
       return pointer;
     });
   }
 
-  free(pointer: DevicePointer, stream: DriverStream): void {
-    const queue = this.#parts.streams.queueOf(stream);
-    const allocation = this.#allocation(pointer, "free");
+  free(pointer: DevicePointer, queue: HostStream): void {
+    const allocation = this.find(pointer, "free");
     const { pool } = allocation;
     let ended = false;
     const end = (): void => {
@@ -152,13 +234,14 @@ class HostPools {
       end();
       return "done" as const;
     };
-    // WHY counted before it is enqueued, and taken back: a free on an idle stream is done within `enqueue`.
+    // WHY counted first: on an idle stream `enqueue` itself completes the free.
     allocation.freed = true;
     pool.live -= 1;
     try {
       queue.enqueue({ byteLength: 0, step, dropped: end });
     } catch (error) {
-      // A stream that failed gets nowhere any more, so that nothing on it is to be waited for; with one that was destroyed, nothing began.
+      // A failed stream runs nothing more, so the free takes effect now. On a destroyed stream the
+      // free never began.
       if (!hasCode(error, "CLOSED")) end();
       allocation.freed = ended;
       if (!ended) pool.live += 1;
@@ -166,72 +249,32 @@ class HostPools {
     }
   }
 
-  exportPointer(pointer: DevicePointer): Uint8Array {
-    this.#parts.session.use();
-    const allocation = this.#allocation(pointer, "export");
-    const { pool } = allocation;
-    if (pool.imported) throw new CudaIpcError("UNSUPPORTED", "Cannot export pooled memory of host: it was imported");
-    if (!pool.shared) throw notShared("memory of a pool");
-    return pool.file.describe(allocation);
-  }
-
-  importPointer(pool: DriverPool, data: Uint8Array): { readonly pointer: DevicePointer; readonly byteLength: number } {
-    const own = this.#usable(pool, "import memory of");
-    if (!own.imported) {
-      throw new CudaIpcError("OWN_HANDLE", "Cannot import memory of a pool of host: the pool was created here");
-    }
-    const place = own.file.find(data);
-    if (this.#allocations.has(own.file.addressOf(place.offset))) {
-      throw new CudaIpcError("IN_USE", "Cannot import memory of a pool of host: it is imported already");
-    }
-    return { pointer: this.#add(own, place), byteLength: place.byteLength };
-  }
-
-  statistics(pool: DriverPool): PoolStatistics {
-    const { reservedBytes, reservedHighBytes, usedBytes, usedHighBytes } = this.#usable(pool, "inspect");
-    return { reservedBytes, reservedHighBytes, usedBytes, usedHighBytes };
-  }
-
-  trim(pool: DriverPool, keepBytes: number): void {
-    this.#usable(pool, "trim").trim(checkInteger("Pool: keepBytes", keepBytes, 0));
-  }
-
-  #add(pool: HostPool, place: PoolPlace): DevicePointer {
-    const start = pool.file.addressOf(place.offset);
-    this.#parts.memories.addRange({ start, byteLength: place.byteLength, access: "read-write" });
-    this.#allocations.set(start, { ...place, pool, freed: false });
-    pool.take(place.byteLength, place.offset + place.byteLength);
-    return start;
-  }
-
   #end(pointer: DevicePointer, { pool, offset, byteLength }: HostAllocation): void {
-    this.#allocations.delete(pointer);
-    this.#parts.memories.removeRange(pointer);
+    this.#byPointer.delete(pointer);
+    this.#addresses.removeRange(pointer);
     pool.usedBytes -= byteLength;
     pool.held -= 1;
     if (pool.fit === undefined) pool.reservedBytes = pool.usedBytes;
     else {
       pool.file.end(offset);
       pool.fit.free(offset);
-      if (!pool.shared && pool.reservedBytes > pool.releaseThresholdBytes) pool.trim(pool.releaseThresholdBytes);
+      if (!pool.shared && pool.reservedBytes > pool.releaseThresholdBytes)
+        pool.trim(pool.releaseThresholdBytes);
     }
     if (pool.destroyed && pool.held === 0) pool.file.close();
   }
+}
 
-  #allocation(pointer: DevicePointer, verb: string): HostAllocation {
-    const allocation = this.#allocations.get(pointer);
-    if (allocation !== undefined && !allocation.freed) return allocation;
-    throw new RangeError(`Cannot ${verb} ${formatAddress(pointer)}: no memory of a pool starts there`);
-  }
-
-  #usable(pool: DriverPool, verb: string): HostPool {
-    this.#parts.session.use();
-    if (!(pool instanceof HostPool)) throw new TypeError(`Cannot ${verb} a pool of another driver`);
-    if (pool.destroyed) throw new CudaIpcError("CLOSED", `Cannot ${verb} a pool of host: it was destroyed`);
-    return pool;
-  }
+function usable(session: HostSession, pool: DriverPool, verb: string): HostPool {
+  session.use();
+  if (!(pool instanceof HostPool)) throw new TypeError(`Cannot ${verb} a pool of another driver`);
+  if (!pool.destroyed) return pool;
+  throw new CudaIpcError("CLOSED", `Cannot ${verb} a pool of host: it was destroyed`);
 }
 
 function notShared(what: string): CudaIpcError {
-  return new CudaIpcError("UNSUPPORTED", `Cannot export ${what} of host: the pool was not created to be shared`);
+  return new CudaIpcError(
+    "UNSUPPORTED",
+    `Cannot export ${what} of host: the pool was not created to be shared`,
+  );
 }

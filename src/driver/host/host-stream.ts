@@ -1,11 +1,13 @@
 /**
- * A stream of the host device: a queue whose operations are done in order on the event loop, a step at a time.
+ * A stream of the host device: a queue whose operations run in order on the event loop, step by
+ * step.
  *
- * Small work on an idle stream is done within the call that enqueues it. Anything else goes on between other events:
- *   ready to go on     setImmediate, which keeps the process alive: what was enqueued and can be done is done
+ * Small work on an idle stream runs within the call that enqueues it. Other work is scheduled:
+ *   ready              setImmediate, which keeps the process alive until the work is done
  *   waiting, at first  setImmediate for SPIN_MS
- *   waiting, later     timers of 1 ms growing to 4 ms that do not keep the process alive, as a pending wait on a GPU does not.
- *                      Who awaits the stream keeps it alive by asking `isIdle`, and each question makes progress too.
+ *   waiting, later     timers of 1 ms growing to 4 ms. They do not keep the process alive, as a
+ *                      pending wait on a GPU does not. A caller that awaits the stream polls
+ *                      `isIdle`, which keeps the process alive and also makes progress.
  */
 import { CudaIpcError } from "../../base/errors.js";
 import type { DriverStream } from "../gpu-driver.js";
@@ -24,7 +26,7 @@ export class HostStream implements DriverStream {
   #failure: { readonly error: unknown } | undefined;
   #destroyed = false;
   #pending: Pending | undefined;
-  /** When the wait at the head was first found not to be over, and how often timers have looked since. */
+  /** When the operation at the head was first found waiting. */
   #waitingSinceMs: number | undefined;
   #timersUsed = 0;
 
@@ -36,7 +38,7 @@ export class HostStream implements DriverStream {
     this.#schedule();
   }
 
-  /** Throws what an operation failed with, from then on always, as a lost context does. */
+  /** Throws the error of a failed operation, on every call from then on, as a lost context does. */
   isIdle(): boolean {
     this.#check();
     this.#work();
@@ -45,13 +47,13 @@ export class HostStream implements DriverStream {
     return this.#queue.length === 0;
   }
 
-  /** Ends the stream; what was not done yet never will be. */
+  /** Ends the stream and drops unfinished work. */
   destroy(): void {
     if (this.#destroyed) throw this.#closed();
     this.abandon();
   }
 
-  /** As `destroy`, for a driver that is closed; a second time it does nothing. */
+  /** Like `destroy`, for a driver that is closing. A second call does nothing. */
   abandon(): void {
     this.#destroyed = true;
     this.#drop();
@@ -63,11 +65,15 @@ export class HostStream implements DriverStream {
     if (this.#failure !== undefined) throw this.#failure.error;
   }
 
-  /** Does operations until one waits or the time of a step is used up. */
+  /** Runs operations until one waits or the budget of a step is used up. */
   #work(): void {
     let budgetBytes = STEP_BYTES_MAX;
     try {
-      for (let head = this.#queue[0]; head !== undefined && budgetBytes > 0; head = this.#queue[0]) {
+      for (
+        let head = this.#queue[0];
+        head !== undefined && budgetBytes > 0;
+        head = this.#queue[0]
+      ) {
         const result = head.step();
         if (result === "waiting") {
           this.#waitingSinceMs ??= performance.now();
@@ -94,7 +100,8 @@ export class HostStream implements DriverStream {
       this.#cancel();
       return;
     }
-    const waitedMs = this.#waitingSinceMs === undefined ? 0 : performance.now() - this.#waitingSinceMs;
+    const waitedMs =
+      this.#waitingSinceMs === undefined ? 0 : performance.now() - this.#waitingSinceMs;
     const kind = waitedMs < SPIN_MS ? "immediate" : "timer";
     if (this.#pending?.kind === kind) return;
     this.#cancel();

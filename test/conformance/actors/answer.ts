@@ -1,5 +1,6 @@
-// Imports the memory behind descriptor 3, waits on the words behind descriptor 4 until it is written, verifies it,
-// answers with `-i` everywhere and says so in word 1. Arguments: kind, byteLength, count.
+// Imports the memory behind descriptor 3, waits on the words behind descriptor 4 until it is
+// written, verifies it, writes `-i` everywhere and reports it in word 1. Arguments: kind,
+// byteLength, count.
 import assert from "node:assert/strict";
 import { createCudaDriver } from "../../../src/driver/cuda/cuda-driver.js";
 import { createHostDriver } from "../../../src/driver/host/host-driver.js";
@@ -7,7 +8,11 @@ import { Mapping } from "../../../src/os/mapping.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { until } from "../conformance-rig.js";
 
-const [kind, byteLength, count] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])];
+const [kind, byteLength, count] = [
+  process.argv[2],
+  Number(process.argv[3]),
+  Number(process.argv[4]),
+];
 const driver = kind === "cuda" ? createCudaDriver() : createHostDriver();
 const memory = driver.importMemory(0, new OwnedFd(3), byteLength);
 const pointer = driver.mapMemory(memory, "read-write");

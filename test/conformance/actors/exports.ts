@@ -1,5 +1,5 @@
-// Exports memory from an address within it, and an event that is recorded behind a wait; says both handles. Told to, it ends the wait,
-// and says what the memory's first byte is by then. Argument: kind.
+// Exports memory from an address within it, and an event recorded behind a wait; prints both
+// handles. On order it ends the wait, and prints the memory's first byte. Argument: kind.
 import { createCudaDriver } from "../../../src/driver/cuda/cuda-driver.js";
 import { createHostDriver } from "../../../src/driver/host/host-driver.js";
 import { LEGACY_GRANULARITY_BYTES } from "../../../src/driver/legacy-calls.js";

@@ -1,5 +1,6 @@
-// Imports the pools behind descriptors 3 and 4 and an allocation of the first, tries what must be refused, verifies `i + 100`, answers
-// with `-i` everywhere and frees its import. Arguments: kind, count, the exported bytes of an allocation of each pool.
+// Imports the pools behind descriptors 3 and 4 and an allocation of the first, tries what must be
+// refused, verifies `i + 100`, writes `-i` everywhere and frees its import. Arguments: kind, count,
+// the exported bytes of an allocation of each pool.
 import assert from "node:assert/strict";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
@@ -9,7 +10,9 @@ import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { until } from "../conformance-rig.js";
 
 const [kind, count] = [process.argv[2], Number(process.argv[3])];
-const [data, elsewhere] = [4, 5].map((i) => Uint8Array.from(Buffer.from(process.argv[i] ?? "", "base64")));
+const [data, elsewhere] = [4, 5].map((i) =>
+  Uint8Array.from(Buffer.from(process.argv[i] ?? "", "base64")),
+);
 assert.ok(data !== undefined && elsewhere !== undefined);
 const driver = kind === "cuda" ? createCudaDriver() : createHostDriver();
 const stream = driver.createStream(0);
@@ -33,7 +36,10 @@ assert.ok(byteLength >= 4 * count);
 refused("IN_USE", () => driver.importPoolPointer(pool, data));
 refused("IN_USE", () => driver.destroyPool(pool));
 refused("UNSUPPORTED", () => driver.exportPoolPointer(pointer));
-assert.throws(() => driver.fill(stream, pointer, { elementBytes: 1, value: 0 }, byteLength + 1), RangeError);
+assert.throws(
+  () => driver.fill(stream, pointer, { elementBytes: 1, value: 0 }, byteLength + 1),
+  RangeError,
+);
 
 const staging = driver.allocateStaging(0, 4 * count);
 const integers = new Int32Array(staging.bytes.buffer, staging.bytes.byteOffset, count);

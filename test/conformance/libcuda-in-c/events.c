@@ -1,7 +1,8 @@
 /*
- * Events and their handles. Part of libcuda.c, which includes it.
- * An event is a page of shared memory: how often it was recorded, and a word for each of its last recordings, which becomes the
- * recording's number when it is done. Pages stay mapped for good, because streams may still write to them.
+ * Events and their handles. Part of libcuda.c, which includes it. An event is a page of shared
+ * memory: a count of recordings, and a word for each of the last ones, which becomes the
+ * recording's number when it is done. Pages stay mapped for good, because streams may still write
+ * to them.
  */
 #include <fcntl.h>
 
@@ -9,13 +10,13 @@
 #define EVENT_MAGIC 0xE7E47E4Du
 #define MEMORY_MAGIC 0x4D454D4Fu
 
-/* What the 64 bytes of a handle say here; the process number is where the real driver has it. */
+/* The 64 bytes of a handle here. The pid is at the real driver's offset. */
 struct handle_content { uint32_t magic; uint32_t unused; uint32_t pid; uint32_t fd; uint64_t bytes; };
 
 struct event_page { uint64_t recorded; uint64_t done[RECORDINGS_MAX]; };
 struct CUevent_st { int fd; struct event_page *page; };
 
-/* The file of another process, or a negative number; *own is set where it is this one's. */
+/* Opens another process's file, or returns a negative number; sets *own if it is this process's. */
 static int open_handle(const char *reserved, uint32_t magic, int flags, int *own, struct handle_content *content) {
   char path[64];
   memcpy(content, reserved, sizeof *content);
@@ -47,7 +48,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   REQUIRE_CONTEXT;
   REQUIRE(event->fd >= 0);
   uint64_t number = __atomic_add_fetch(&event->page->recorded, 1, __ATOMIC_SEQ_CST), earlier = number - 1;
-  /* As the real driver does: the stream waits for the recording before. */
+  /* Like the real driver, the stream waits for the previous recording. */
   if (earlier > 0) {
     CUresult waited = enqueue(stream, WAIT, (CUdeviceptr)(uintptr_t)&event->page->done[earlier % RECORDINGS_MAX], earlier, 1);
     if (waited != CUDA_SUCCESS) return waited;

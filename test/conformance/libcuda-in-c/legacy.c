@@ -1,6 +1,6 @@
 /*
- * Memory of the legacy kind and its handles. Part of libcuda.c, which includes it, after events.c.
- * Stricter than a real driver: only the base of a block has a handle, and one handle is opened once at a time.
+ * Legacy memory and its handles. Part of libcuda.c, which includes it after events.c. Stricter than
+ * a real driver: only the base of a block has a handle, and one handle is opened once at a time.
  */
 #define BLOCKS_MAX 256
 
@@ -60,7 +60,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p
   return CUDA_SUCCESS;
 }
 
-/* Memory that is no block but is mapped is of another kind. */
+/* Mapped memory that is no block is of another mechanism. */
 CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr pointer) {
   unsigned char resident;
   REQUIRE_CONTEXT;

@@ -1,11 +1,13 @@
 /*
- * The part of libcuda that the CUDA driver uses, for one device whose memory is memory files. Compiled against the real cuda.h, so that
- * the compiler holds its functions to NVIDIA's declarations: what arrives here through the FFI is what a real driver would get.
- * It is strict about arguments and about the current context, and does a stream's work in the calls that enqueue on it or query it.
- * It is no model of a GPU: nothing runs at the same time. Its context is lost once the file exists that LIBCUDA_IN_C_LOST names, in the
- * way that is worst for its user: what is enqueued from then on is accepted and never done, and only who asks for pending work is told;
- * after that every call fails but those of virtual memory, which go on as the real ones do (seen under MPS on an H200), and those that
- * give something back do it all the same.
+ * A libcuda for one device whose memory is memory files, as far as the CUDA driver uses it. It is
+ * compiled against the real cuda.h, so the compiler checks its functions against NVIDIA's
+ * declarations: it gets through the FFI what a real driver would get. It is strict about arguments
+ * and the current context. The calls that enqueue on or query a stream also do its work. It is no
+ * model of a GPU: nothing runs concurrently. When the file named by LIBCUDA_IN_C_LOST exists, its
+ * context is lost, in the worst way for its user: it accepts new work and never does it, and only a
+ * query of pending work reports the loss. After that every call fails, except those of virtual
+ * memory, which still work as in the real driver (seen under MPS on an H200). Calls that release
+ * something do it and then fail.
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -19,7 +21,7 @@
 
 #define GRANULARITY ((size_t)2 << 20)
 #define TOTAL_BYTES ((size_t)8 << 30)
-/* Handles use the highest bits, so that one that went through a double or a signed number is not one any more. */
+/* Handles use the highest bits, so that a conversion to a double or a signed number breaks them. */
 #define HANDLE_MARK 0xF000000000000000ull
 #define OPERATIONS_MAX 4096
 
@@ -28,7 +30,7 @@
 #define REQUIRE_CURRENT if (current != &context) return CUDA_ERROR_INVALID_CONTEXT
 #define REQUIRE_CONTEXT if (told_of_loss) return LOST; else REQUIRE_CURRENT
 #define LOST CUDA_ERROR_ILLEGAL_ADDRESS
-/* Of a call that gives something back, after it has done so. */
+/* The result of a call that releases something, after it has done so. */
 #define GAVE_BACK(status) return told_of_loss ? LOST : (status)
 
 struct CUctx_st { int unused; };
@@ -199,11 +201,11 @@ struct CUstream_st { struct operation queue[OPERATIONS_MAX]; int head; int tail;
 
 /* Runs a launch and frees it; in modules.c. */
 static void run_kernel(void *launch);
-/* In pools.c. */
+/* Defined in pools.c. */
 static int free_pooled(CUdeviceptr pointer);
 static int pooled_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer);
 
-/* Whether the operation is done; a wait may not be. */
+/* Returns whether the operation is done; a wait may not be. */
 static int perform(struct operation *it) {
   switch (it->kind) {
     case COPY: memmove(host(it->to), host(it->value), it->count); return 1;
@@ -237,7 +239,7 @@ CUresult cuStreamQuery(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
-/* Only asked of a stream that is idle. */
+/* Called only for an idle stream. */
 CUresult cuStreamSynchronize(CUstream stream) { return cuStreamQuery(stream) == CUDA_SUCCESS ? CUDA_SUCCESS : INVALID; }
 
 static CUresult enqueue(CUstream stream, enum kind kind, CUdeviceptr to, uint64_t value, size_t count) {
@@ -278,7 +280,7 @@ CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr pointer, cuuint64_
 CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *operations, unsigned int flags) {
   REQUIRE(count > 0 && count < 256 && flags == 0);
   for (unsigned int i = 0; i < count; i++) {
-    /* The two structs of the union lie alike. */
+    /* The two structs of the union have the same layout. */
     struct CUstreamMemOpWaitValueParams_st *it = &operations[i].waitValue;
     REQUIRE(it->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 || it->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64);
     REQUIRE(it->flags == 0 && it->address % 8 == 0);

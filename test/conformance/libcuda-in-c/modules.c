@@ -1,9 +1,10 @@
 /*
  * Modules and kernels. Part of libcuda.c, which includes it.
  *
- * A module is a text that begins with `// module`. Each of its lines `// kernel NAME SIZE SIZE ...` declares a kernel with the sizes of
- * its parameters; the rest is not looked at, so that the same text can be PTX for a real driver. A line `// error WORDS` is an image
- * that does not load, with these words in the log. What a kernel does is chosen by its name:
+ * A module is a text that begins with `// module`. Each line `// kernel NAME SIZE SIZE ...`
+ * declares a kernel with the sizes of its parameters. The rest is ignored, so the same text can be
+ * PTX for a real driver. A line `// error WORDS` makes an image that does not load, with these
+ * words in the log. The name of a kernel chooses what it does:
  *
  *     add (u64 words, u32 count, u32 value)    adds the value to each of the words that the launch has a thread for
  *     store (u64 to, ...)                      stores parameter i at to + 16 * i, from parameter 1 on
@@ -40,7 +41,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
   size_t log_bytes = (size_t)values[1];
   if (strncmp(image, "// module\n", 10) != 0) return CUDA_ERROR_INVALID_IMAGE;
   if ((error = strstr(image, "// error ")) != NULL) {
-    /* As the driver's own compiler speaks; as long as the buffer is, and no longer. */
+    /* Like the driver's own compiler, cut off at the end of the buffer. */
     snprintf(values[0], log_bytes, "ptxas application ptx input, line 7; fatal   : %s", error + 9);
     return CUDA_ERROR_INVALID_PTX;
   }

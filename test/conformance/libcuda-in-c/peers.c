@@ -1,4 +1,4 @@
-/* Several devices: there is only one here. Part of libcuda.c, which includes it. */
+/* Peer devices; there is only one device here. Part of libcuda.c, which includes it. */
 
 CUresult cuDeviceCanAccessPeer(int *can_access, CUdevice device, CUdevice peer) {
   REQUIRE(device == 0 && peer == 0);

@@ -1,8 +1,9 @@
 /*
- * Memory pools. Part of libcuda.c, which includes it. A pool is a memory file: a page that names it, then its blocks, each of whole pages.
- * The exporter maps the file once, an importer each block. It does what the real driver does, faults included: a block that is imported
- * twice is one mapping that the first free ends, the descriptor of a pool has no close-on-exec, an importer at first has no access, an
- * imported pool tells nothing of itself, and memory of a pool is exported only after the pool.
+ * Memory pools. Part of libcuda.c, which includes it. A pool is a memory file: a page with its
+ * name, then blocks of whole pages. The exporter maps the file once, an importer maps each block.
+ * It behaves like the real driver, faults included: a block imported twice is one mapping that the
+ * first free ends, the descriptor of a pool has no close-on-exec, an importer first has no access,
+ * an imported pool reports no statistics, and memory of a pool can be exported only after the pool.
  */
 #include <fcntl.h>
 
@@ -64,7 +65,7 @@ static void end_pool(CUmemoryPool pool) {
   free(pool);
 }
 
-/* Whether there was such a block. Called when a stream gets to the free. */
+/* Returns whether there was such a block. Called when a stream reaches the free. */
 static int free_pooled(CUdeviceptr pointer) {
   struct pooled_block *it = block_holding(pointer);
   if (it == NULL || it->pointer != pointer) return 0;

@@ -1,4 +1,7 @@
-/** Shares an array on the hub at argument 0 and dies, stops or is cut off (argument 1) before its system call of number argument 2. */
+/**
+ * Shares an array on a hub, and dies, stops or is cut off before its n-th system call. Arguments:
+ * socket, how it ends, n.
+ */
 import { connect } from "../../../src/client/connect.js";
 import { argument, say } from "../../support/actor-side.js";
 import { actAtSystemCall, type SystemCallAction } from "../../support/system-calls.js";

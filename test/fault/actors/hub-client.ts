@@ -1,4 +1,7 @@
-/** Does what it is told, a word a line, to the hub whose socket is argument 0, and says each time with which code it failed, or null. */
+/**
+ * Carries out commands on the hub at argument 0, one word a line. Reports the error code of each
+ * one, or null.
+ */
 import assert from "node:assert/strict";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";

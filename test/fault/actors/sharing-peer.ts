@@ -1,7 +1,11 @@
-/** The other process: told `share`, it shares an array and says the document; told a document, it opens that and says how it went. */
+/**
+ * The other process. On `share` it shares an array and prints the document. On a document it opens
+ * that and reports the result.
+ */
 import { CudaIpcError } from "../../../src/base/errors.js";
-import { DeviceArray } from "../../../src/gpu/device-array.js";
-import { Device, openShared, share } from "../../../src/index.js";
+import { openShared, share } from "../../../src/doors/peer.js";
+import { DeviceArray } from "../../../src/gpu/arrays/device-array.js";
+import { Device } from "../../../src/index.js";
 import { say, told } from "../../support/actor-side.js";
 
 using device = Device.open("host");

@@ -1,8 +1,11 @@
 /**
- * Fills a queue of its GPU with kernels that count for ten seconds in memory that it has shared, says so, and then waits to be killed.
- * Owns a timeline that it would signal after the last of them, and memory that nobody else opens. Arguments: socket, bytes of that memory.
+ * Fills a queue of its GPU with kernels that count for ten seconds in shared memory, prints that,
+ * and waits to be killed. Owns a timeline that it would signal after the last kernel, and memory
+ * that nobody else opens. Arguments: socket, bytes of that memory.
  */
-import { arg, connect, Module } from "../../../src/index.js";
+
+import { arg, Module } from "../../../src/doors/kernels.js";
+import { connect } from "../../../src/index.js";
 import { argument, say } from "../../support/actor-side.js";
 import { COUNT_KERNEL } from "./count-kernel.js";
 

@@ -1,8 +1,8 @@
-// One side of a channel on a GPU, in the order of a stream of its own; messages whose words are all their number.
+// One side of a channel on a GPU, ordered by its own stream. Every word of a message is its number.
 // Arguments: socket, device, what to do:
 //   writes N   creates "channel", commits N messages by its stream, and ends it once they are done
-//   stuck N    commits N messages that are done, and one that never will be, says so, and stays
-//   holds N    reads N messages by a stream that never gives them back, says so, and stays
+//   stuck N    commits N messages that are done and one that never will be, prints that, and stays
+//   holds N    reads N messages by a stream that never gives them back, prints that, and stays
 import { connect } from "../../../src/client/connect.js";
 import { argument, say, told } from "../../support/actor-side.js";
 
@@ -20,7 +20,12 @@ if (task === "holds") {
   say("holds");
   await told();
 } else {
-  const writer = await hub.createChannel("channel", { dtype: "uint32", shape: [ELEMENTS], slots: 8, readersMax: 4 });
+  const writer = await hub.createChannel("channel", {
+    dtype: "uint32",
+    shape: [ELEMENTS],
+    slots: 8,
+    readersMax: 4,
+  });
   say("created");
   await told();
   const send = async () => {

@@ -1,4 +1,7 @@
-/** Opens an array by name, verifies that element i is `i * 3 + seed`, and where asked writes `-element` back. Says what it found. */
+/**
+ * Opens an array by name, verifies that element i is `i * 3 + seed`, writes `-element` back if
+ * asked, and prints what it found.
+ */
 import { connect } from "../../../src/index.js";
 
 const [socket = "", name = "", seed = "0", access = "read"] = process.argv.slice(2);
@@ -9,4 +12,9 @@ using array = (
 const values = await array.read();
 const wrong = values.findIndex((value, index) => value !== index * 3 + Number(seed));
 if (access !== "read") await array.write(values.map((value) => -value));
-process.send?.({ wrong, count: values.length, mechanism: array.buffer.mechanism, device: array.device.name });
+process.send?.({
+  wrong,
+  count: values.length,
+  mechanism: array.buffer.mechanism,
+  device: array.device.name,
+});

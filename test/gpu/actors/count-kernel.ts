@@ -1,4 +1,4 @@
-/** A kernel that adds 1 to a word again and again for so many nanoseconds. PTX 7.0 for sm_52. */
+/** A kernel that increments a word for a number of nanoseconds. PTX 7.0 for sm_52. */
 export const COUNT_KERNEL = `.version 7.0
 .target sm_52
 .address_size 64

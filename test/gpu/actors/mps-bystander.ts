@@ -1,4 +1,7 @@
-/** Works on cuda:0 in small steps until it is told to end, or fails; says which, and whether all it computed was right. Argument: socket. */
+/**
+ * Works on cuda:0 in small steps until it is told to end, or fails. Prints which, and whether all
+ * results were right. Argument: socket.
+ */
 import { connect } from "../../../src/index.js";
 import { argument, say, told } from "../../support/actor-side.js";
 

@@ -1,4 +1,7 @@
-/** Opens an array on cuda:0 by name and says the first element that is not `i * 3 + seed`, or -1. Arguments: socket, name, seed. */
+/**
+ * Opens an array on cuda:0 by name and prints the first element that is not `i * 3 + seed`, or -1.
+ * Arguments: socket, name, seed.
+ */
 import { connect } from "../../../src/index.js";
 import { argument, say } from "../../support/actor-side.js";
 

@@ -1,4 +1,7 @@
-/** Creates an array on cuda:0 whose element i is `i * 3 + seed`, publishes it as pinned, and ends. Arguments: socket, name, elements, seed. */
+/**
+ * Creates an array on cuda:0 whose element i is `i * 3 + seed`, publishes it as pinned, and ends.
+ * Arguments: socket, name, elements, seed.
+ */
 import { connect } from "../../../src/index.js";
 import { argument, say } from "../../support/actor-side.js";
 

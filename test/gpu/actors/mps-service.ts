@@ -1,20 +1,25 @@
 /**
- * A service of supervised workers, as examples/supervised-workers.ts has them, of which one is killed while its kernel surely runs: the
- * kernel lasts for seconds, and the worker has said that it was launched. Options: those of the examples.
+ * A service of supervised workers, as in examples/supervised-workers.ts. One is killed while its
+ * kernel certainly runs: the kernel takes seconds, and the worker has reported its launch. Options:
+ * those of the examples.
  */
 import { once } from "node:events";
 import { Child, heard, tellParent } from "../../../examples/child.js";
 import { LIMIT, type Options, run, say, verify } from "../../../examples/program.js";
 import { Supervisor } from "../../../examples/supervisor.js";
-import { arg, connect, connectService, DeviceArray, Module, serve } from "../../../src/index.js";
+import { arg, Module } from "../../../src/doors/kernels.js";
+import { connectService, serve } from "../../../src/doors/service.js";
+import { connect, DeviceArray } from "../../../src/index.js";
 import { COUNT_KERNEL } from "./count-kernel.js";
 
-/** Far longer than an MPS server takes to find out that a client has ended. */
+/** Much longer than an MPS server needs to notice that a client has ended. */
 const LONG_MS = 3000;
 const [SERVICE, REQUESTS, AT_A_TIME, EXIT_LOST] = ["kernels", 12, 4, 75] as const;
 const NUMBERS = { dtype: "float32", shape: [2] } as const;
 
-await run({ processes: 3 }, (options) => (options.role === "worker" ? worker(options) : front(options)));
+await run({ processes: 3 }, (options) =>
+  options.role === "worker" ? worker(options) : front(options),
+);
 
 async function front(options: Options): Promise<void> {
   await using hub = await connect({ device: "host", hubIdleMs: 500, ...LIMIT });
@@ -26,7 +31,7 @@ async function front(options: Options): Promise<void> {
   });
   const keeping = Array.from({ length: options.processes }, () => supervisor.keepOne());
   const exited = first.map(({ process }) => once(process, "exit"));
-  // WHY all: what loads code may wait for a kernel that runs.
+  // WHY all: a call that loads code may wait for a running kernel.
   await Promise.all(first.map(({ process }) => once(process, "message")));
   let isKilled = false;
   for (const { process } of first) {
@@ -42,16 +47,24 @@ async function front(options: Options): Promise<void> {
         next += 1;
         const numbers = [next, next === 1 ? LONG_MS : 1];
         using reply = await client.request((slot) => slot.array.write(numbers), LIMIT);
-        verify(`reply ${numbers[0]}`, await reply.array.expectDType("float32").read(), (i) => numbers[i] as number);
+        verify(
+          `reply ${numbers[0]}`,
+          await reply.array.expectDType("float32").read(),
+          (i) => numbers[i] as number,
+        );
       }
     };
     await Promise.all(Array.from({ length: AT_A_TIME }, sendOn));
-    say(`${REQUESTS} requests were answered rightly, of them after another worker's end: ${client.retried}`);
+    say(
+      `${REQUESTS} requests were answered rightly, of them after another worker's end: ${client.retried}`,
+    );
   }
   await Promise.all(exited);
   const ended = first.map(({ process }) => process.signalCode ?? process.exitCode);
   const count = (end: string | number) => ended.filter((it) => it === end).length;
-  say(`of ${first.length} workers ${count("SIGKILL")} was killed and ${count(EXIT_LOST)} lost their device`);
+  say(
+    `of ${first.length} workers ${count("SIGKILL")} was killed and ${count(EXIT_LOST)} lost their device`,
+  );
   supervisor.end();
   await Promise.all(keeping);
 }

@@ -1,9 +1,12 @@
 /**
- * Waits on cuda:0 in every way that there is, says so, and once its context is lost says how each wait ended, what later calls throw,
- * what closing everything throws, and which files are still open then. Arguments: socket.
+ * Waits on cuda:0 in every possible way and prints that. After its context is lost, prints how each
+ * wait ended, what later calls throw, what closing throws, and which files are still open.
+ * Arguments: socket.
  */
 import { readdirSync, readlinkSync } from "node:fs";
-import { arg, connect, connectService, Module, serve } from "../../../src/index.js";
+import { arg, Module } from "../../../src/doors/kernels.js";
+import { connectService, serve } from "../../../src/doors/service.js";
+import { connect } from "../../../src/index.js";
 import { kernelImage } from "../../conformance/kernel-image.js";
 import { argument, say, told } from "../../support/actor-side.js";
 
@@ -21,7 +24,7 @@ function endOf(error: unknown): End {
   return { code, message: String(message), remedy, atMs: Date.now() };
 }
 
-/** Open files of these kinds, without their numbers. */
+/** Lists open files of these kinds, without their numbers. */
 function openFiles(kinds: RegExp): string[] {
   return readdirSync("/proc/self/fd").flatMap((fd) => {
     try {
@@ -34,7 +37,7 @@ function openFiles(kinds: RegExp): string[] {
 }
 
 const ours = /memfd:cuda-ipc|pidfd/;
-/** Bells among them; a driver may have some, too. */
+/** The bells among them. A driver may have some, too. */
 const events = /eventfd/;
 const before = [openFiles(ours), openFiles(events)];
 const hub = await connect({ socket: argument(0), start: false, device: "cuda:0" });
@@ -57,19 +60,22 @@ const [ofQuiet, ofFull, ofLate] = await Promise.all(
   ["quiet", "full", "late"].map((name) => hub.openChannel(`${name}-${mine}`)),
 );
 const ofGiven = await hub.openChannel(`given-${mine}`, { stream: busy });
-if (ofQuiet === undefined || ofFull === undefined || ofLate === undefined) throw new Error("channels are missing");
+if (ofQuiet === undefined || ofFull === undefined || ofLate === undefined)
+  throw new Error("channels are missing");
 
 const message = { dtype: "int32", shape: [16] } as const;
-// Its handler ends when nobody waits for it any more.
+// Its handler ends when nobody waits for it.
 const [service, spare] = await Promise.all(
   ["service", "spare"].map((name) =>
     serve(hub, `${name}-${mine}`, { request: message, reply: message }, ({ signal }) => {
-      return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+      return new Promise((_, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason)),
+      );
     }),
   ),
 );
 if (service === undefined || spare === undefined) throw new Error("services are missing");
-// WHY "fail": with "retry" the search for another worker would find the loss as well.
+// WHY "fail": with "retry" the search for another worker would also find the loss.
 const client = connectService(hub, `service-${mine}`, { policy: "fail" });
 const lateClient = connectService(hub, `spare-${mine}`);
 
@@ -108,13 +114,13 @@ const waits: Record<string, Promise<unknown>> = {
 };
 const names = Object.keys(waits);
 const ends = Object.values(waits).map((wait) => wait.then(() => endOf({ code: "done" }), endOf));
-// WHY: what has not begun to wait may be refused and not ended.
+// WHY: a call that has not begun to wait may be refused instead of ended.
 while (service.running === 0) await new Promise((resolve) => setImmediate(resolve));
 say({ waits: names, sharesContext: device.sharesContext });
 const tellEnds = Promise.all(ends).then((found) => names.map((name, i) => [name, found[i]]));
 say(await tellEnds);
 
-// WHY asked in a row: each has to fail at once.
+// One after the other, because each must fail at once.
 const later: [string, End][] = [];
 const attempt = async (name: string, call: () => unknown) => {
   try {
@@ -124,7 +130,9 @@ const attempt = async (name: string, call: () => unknown) => {
     later.push([name, endOf(error)]);
   }
 };
-await attempt("create an array", () => hub.create(`later-${mine}`, { dtype: "int32", shape: [ELEMENTS] }));
+await attempt("create an array", () =>
+  hub.create(`later-${mine}`, { dtype: "int32", shape: [ELEMENTS] }),
+);
 await attempt("open an array", () => hub.open("pinned", { timeoutMs: 5000 }));
 await attempt("create a stream", () => device.createStream());
 await attempt("load a module", () => Module.load(device, kernelImage));
@@ -147,9 +155,24 @@ const closeAll = (things: readonly { close(): void }[]) => {
     }
   }
 };
-closeAll([ofQuiet, ofFull, ofLate, ofGiven, quiet, full, late, given, event, gate, foreign, module, array]);
-// WHY: what was closed looks for its streams on timers, and must say nothing there either.
-for (let timers = 0; timers < 5; timers += 1) await new Promise((resolve) => setTimeout(resolve, 2));
+closeAll([
+  ofQuiet,
+  ofFull,
+  ofLate,
+  ofGiven,
+  quiet,
+  full,
+  late,
+  given,
+  event,
+  gate,
+  foreign,
+  module,
+  array,
+]);
+// Closed objects check their streams on timers, and must report nothing there either.
+for (let timers = 0; timers < 5; timers += 1)
+  await new Promise((resolve) => setTimeout(resolve, 2));
 closeAll([stuck, busy]);
 const now = { timeoutMs: 100 };
 for (const end of [client.close(), lateClient.close(), service.close(now), spare.close(now)]) {

@@ -1,4 +1,6 @@
-/** Creates and publishes an array of the given bytes on cuda:0, says so, and then waits to be killed. */
+/**
+ * Creates and publishes an array of the given bytes on cuda:0, prints that, and waits to be killed.
+ */
 import { connect } from "../../../src/index.js";
 
 const [socket = "", name = "", byteLength = "0"] = process.argv.slice(2);

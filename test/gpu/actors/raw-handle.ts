@@ -1,10 +1,10 @@
-// Exports memory of the legacy mechanism by its 64 bytes, or opens such bytes, and says what came of it; then waits to go on.
-// Arguments: device, and the handle in base64 if it is to open one.
+// Exports legacy memory by its 64 bytes, or opens such bytes, and prints the result. Then waits to
+// continue. Arguments: device, and a handle in base64 to open.
 import { CudaIpcError } from "../../../src/base/errors.js";
+import { DeviceArray } from "../../../src/gpu/arrays/device-array.js";
+import { IpcArrayHandle } from "../../../src/gpu/arrays/ipc-array-handle.js";
+import { openIpcHandle } from "../../../src/gpu/arrays/open-ipc-handle.js";
 import { Device } from "../../../src/gpu/device.js";
-import { DeviceArray } from "../../../src/gpu/device-array.js";
-import { IpcArrayHandle } from "../../../src/gpu/ipc-array-handle.js";
-import { openIpcHandle } from "../../../src/gpu/open-ipc-handle.js";
 import { argument, say, told } from "../../support/actor-side.js";
 
 using device = Device.open(argument(0));

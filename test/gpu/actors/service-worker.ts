@@ -1,6 +1,7 @@
-// A worker of the service "affine" on a GPU, whose stream computes 2 x + 1 of each request. Dies at the request that says so.
-// Arguments: socket, device.
-import { connect, type DeviceArray, serve } from "../../../src/index.js";
+// A worker of the service "affine" on a GPU: its stream computes 2 x + 1 of each request. A request
+// can tell it to die. Arguments: socket, device.
+import { serve } from "../../../src/doors/service.js";
+import { connect, type DeviceArray } from "../../../src/index.js";
 import { argument, say, told } from "../../support/actor-side.js";
 
 await using hub = await connect({ socket: argument(0), start: false, device: argument(1) });

@@ -1,5 +1,9 @@
-/** Launches a kernel that writes to an address where there is no memory, and says what its stream and the next call throw. */
-import { Device, Module } from "../../../src/index.js";
+/**
+ * Launches a kernel that writes to an unmapped address, and prints what its stream and the next
+ * call throw.
+ */
+import { Module } from "../../../src/doors/kernels.js";
+import { Device } from "../../../src/index.js";
 import { kernelImage } from "../../conformance/kernel-image.js";
 import { say } from "../../support/actor-side.js";
 
@@ -20,7 +24,7 @@ try {
   second = asFailure(error);
 }
 say([first, second]);
-// WHY: what is closed now would fail as well, and say nothing new.
+// Closing would fail as well, and tell nothing new.
 process.exit(0);
 
 function asFailure(error: unknown): Failure {

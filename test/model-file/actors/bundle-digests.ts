@@ -12,5 +12,9 @@ for (const [arrayName, array] of bundle) {
   digests[arrayName] = createHash("sha256").update(bytes).digest("hex");
 }
 process.stdout.write(
-  JSON.stringify({ device: bundle.buffer.device.name, mechanism: bundle.buffer.mechanism, digests }),
+  JSON.stringify({
+    device: bundle.buffer.device.name,
+    mechanism: bundle.buffer.mechanism,
+    digests,
+  }),
 );

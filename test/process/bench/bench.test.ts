@@ -1,4 +1,4 @@
-/** The benchmarks run and say what they should, with few iterations, so that nothing here depends on how fast the machine is. */
+/** Runs the benchmarks with few iterations and checks their reports, not their times. */
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -17,7 +17,9 @@ import { soon, until } from "../../support/until.js";
 import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
 
 const main = fileURLToPath(new URL("../../../bench/main.js", import.meta.url));
-const libcuda = fileURLToPath(new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const libcuda = fileURLToPath(
+  new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
+);
 const compiler = ["cc", "gcc", "clang"].find((name) => spawnSync(name, ["--version"]).status === 0);
 const noCompiler = compiler === undefined ? "no C compiler" : false;
 
@@ -36,14 +38,21 @@ function runMain(folder: string, args: readonly string[], env: NodeJS.ProcessEnv
 describe("the benchmarks", () => {
   checkLeaks();
 
-  it("measure the loops beside C on the host device, as a table and as JSON", { skip: noCompiler }, () => {
+  it("measure the loops next to C on the host device, as a table and as JSON", {
+    skip: noCompiler,
+  }, () => {
     using folder = new TestFolder();
     const only = benchmarks.flatMap(({ name }) => ["--only", name]);
     const { status, stdout, stderr, report } = runMain(folder.path, ["--device", "host", ...only]);
     assert.equal(status, 0, stderr);
-    assert.match(stdout, /^ +name +what +TypeScript us +C +ratio +goal\n +timeline-ping-pong .+\n +signal-to-cpu /m);
+    assert.match(
+      stdout,
+      /^ +name +what +TypeScript us +C +ratio +goal\n +timeline-ping-pong .+\n +signal-to-cpu /m,
+    );
     assert.match(stdout, /^ +Not in C: pool-alloc-free: the loop in C needs a GPU$/m);
-    assert.deepEqual(Object.keys(report.sections), ["The same loops in TypeScript and in C on host"]);
+    assert.deepEqual(Object.keys(report.sections), [
+      "The same loops in TypeScript and in C on host",
+    ]);
     const rows: Row[] = Object.values<Row[]>(report.sections).flat();
     assert.deepEqual(
       rows.map(({ name }) => name),
@@ -62,13 +71,16 @@ describe("the benchmarks", () => {
     }
   });
 
-  it("refuse a name that there is not, and tell those that there are", () => {
+  it("refuse an unknown name, and list the known ones", () => {
     const { status, stderr } = runMain("/nowhere", ["--only", "nothing"]);
     assert.equal(status, 2);
-    assert.match(stderr, /^No benchmark nothing; there are import, open, put, timeline-ping-pong, /);
+    assert.match(
+      stderr,
+      /^No benchmark nothing; there are import, open, put, timeline-ping-pong, /,
+    );
   });
 
-  it("go on without C where there is nothing to compile with, and say why", async () => {
+  it("go on without C if there is no compiler, and say why", async () => {
     const benchmark = benchmarks.find(({ name }) => name === "enqueue");
     assert.ok(benchmark);
     using c = new CPrograms("host");
@@ -80,25 +92,30 @@ describe("the benchmarks", () => {
     for (const { inC, ratio } of rows) assert.deepEqual([typeof inC, ratio], ["string", undefined]);
   });
 
-  it("end in an error when one of two processes fails", async () => {
+  it("fail if one of two processes fails", async () => {
     const actor = fileURLToPath(new URL("./actors/dies.js", import.meta.url));
     const programs = ["first", "second"].map((role) => ({
       command: process.execPath,
       args: [actor, "host", "1", role],
     }));
-    await assert.rejects(soon("the pair ends", runTogether(programs)), /dies\.js host 1 second ended \(7\): no more$/);
+    await assert.rejects(
+      soon("the pair ends", runTogether(programs)),
+      /dies\.js host 1 second ended \(7\): no more$/,
+    );
   });
 
-  it("end in an error when their time is over", async () => {
+  it("fail when their time is up", async () => {
     const forEver = { command: process.execPath, args: ["-e", "setInterval(() => {}, 1000)"] };
-    await assert.rejects(runTogether([forEver], { timeoutMs: 50 }), (error) => hasCode(error, "TIMEOUT"));
+    await assert.rejects(runTogether([forEver], { timeoutMs: 50 }), (error) =>
+      hasCode(error, "TIMEOUT"),
+    );
   });
 });
 
 describe("the loops in C", { skip: noCompiler }, () => {
   checkLeaks();
 
-  it("end in an error when one of their two processes is killed", async () => {
+  it("fail if one of their two processes is killed", async () => {
     using c = new CPrograms("host");
     const program = c.program("timeline-ping-pong", 1_000_000_000);
     assert.ok(typeof program !== "string");
@@ -108,23 +125,28 @@ describe("the loops in C", { skip: noCompiler }, () => {
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
       complaint += text;
     });
-    const children = () => readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").trim().split(" ");
+    const children = () =>
+      readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8").trim().split(" ");
     await until("both run", () => children().length === 2);
     const pids = children().map(Number);
     process.kill(pids[1] as number, "SIGKILL");
     assert.deepEqual(await soon("the program ends", ended), [1, null]);
     assert.match(complaint, /^process 2 of the pair ended with status 9$/m);
-    await until("the other has ended too", () => !existsSync(`/proc/${pids[0]}`) || isZombie(pids[0] as number));
+    await until(
+      "the other has ended too",
+      () => !existsSync(`/proc/${pids[0]}`) || isZombie(pids[0] as number),
+    );
   });
 });
 
 const header = findCudaHeader();
-const noHeader = typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
+const noHeader =
+  typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
 
 describe("the benchmarks on a libcuda in C", { skip: noHeader }, () => {
   checkLeaks();
 
-  it("measure what one process does, beside C and the goals", () => {
+  it("measure one process, next to C and the goals", () => {
     if (typeof header === "string") assert.fail(header);
     using folder = new TestFolder();
     header.compile(libcuda, `${folder.path}/libcuda.so.1`, ["-shared", "-fPIC", "-O1"]);
@@ -144,7 +166,7 @@ describe("the benchmarks on a libcuda in C", { skip: noHeader }, () => {
     );
   });
 
-  it("say in its column that a loop in C failed, and keep ours", () => {
+  it("report a failed loop in C in its column, and keep ours", () => {
     if (typeof header === "string") assert.fail(header);
     using folder = new TestFolder();
     // The stand-in opens no handle twice, as drivers of old did not; the package counts for itself.

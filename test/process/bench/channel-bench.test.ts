@@ -1,4 +1,4 @@
-/** The benchmarks of channels run on a small scale, with all that they are compared with; what they measure is not judged here. */
+/** Runs the benchmarks of channels and their comparisons on a small scale, and checks no times. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -15,24 +15,34 @@ import { checkLeaks } from "../../support/leak-check.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { until } from "../../support/until.js";
 
-const noCompiler = ["cc", "gcc", "clang"].some((name) => spawnSync(name, ["--version"]).status === 0)
+const noCompiler = ["cc", "gcc", "clang"].some(
+  (name) => spawnSync(name, ["--version"]).status === 0,
+)
   ? false
   : "no C compiler";
 
 /** Every row has a value; the goals that were judged. */
 function goals(rows: readonly Row[]): (string | undefined)[] {
-  for (const { what, value, missing } of rows) assert.ok(Number.isFinite(value), `${what}: ${missing ?? value}`);
+  for (const { what, value, missing } of rows)
+    assert.ok(Number.isFinite(value), `${what}: ${missing ?? value}`);
   return rows.flatMap(({ goal, met }) => (met === undefined ? [] : [goal]));
 }
 
 /** As many messages as make samples of 1024. */
-const small = { messages: 4096, peerMessages: 4096, roundTrips: 50, peerRoundTrips: 20, wakes: 5, rounds: 1 };
+const small = {
+  messages: 4096,
+  peerMessages: 4096,
+  roundTrips: 50,
+  peerRoundTrips: 20,
+  wakes: 5,
+  rounds: 1,
+};
 const C_GOAL = "ours within 1.5 times C";
 
 describe("the benchmarks of channels", { skip: noCompiler }, () => {
   checkLeaks();
 
-  it("measure messages one way, beside C, zeromq and Node", async () => {
+  it("measure messages one way, next to C, zeromq and Node", async () => {
     const rows = await throughput(small);
     assert.deepEqual(goals(rows), ["at least 3 million a second", C_GOAL]);
     assert.match(
@@ -42,13 +52,13 @@ describe("the benchmarks of channels", { skip: noCompiler }, () => {
     assert.equal(rows.filter(({ comparedWith }) => comparedWith === "ours").length, 4);
   });
 
-  it("measure messages there and back, beside C, zeromq and Node", async () => {
+  it("measure round trips, next to C, zeromq and Node", async () => {
     const rows = await roundTrip(small);
     assert.deepEqual(goals(rows), ["under 1 us", C_GOAL]);
     assert.equal(rows.length, 5);
   });
 
-  it("measure how long a reader takes to wake, beside C", async () => {
+  it("measure how long a reader takes to wake, next to C", async () => {
     assert.deepEqual(goals(await wake(small)), ["under 40 us", C_GOAL]);
   });
 
@@ -58,13 +68,13 @@ describe("the benchmarks of channels", { skip: noCompiler }, () => {
     assert.equal(rows[1]?.ratio, (rows[1]?.value ?? 0) / (rows[0]?.value ?? 0));
   });
 
-  it("measure what more readers cost, that spin and that sleep", async () => {
+  it("measure the cost of more readers, spinning and sleeping", async () => {
     const rows = await readerCounts({ readers: [1, 3], messages: 1024, wakes: 5, rounds: 1 });
     assert.deepEqual(goals(rows), ["under 1 us"]);
     assert.equal(rows.length, 5);
   });
 
-  it("measure what idle channels cost, which then still work", async () => {
+  it("measure the cost of idle channels, which still work afterwards", async () => {
     const rows = await idleChannels({ channels: 2, idleMs: 20 });
     assert.equal(goals(rows).length, 3);
   });
@@ -77,20 +87,22 @@ describe("the benchmarks of channels", { skip: noCompiler }, () => {
     });
   }
 
-  it("say why there is nothing of PyTorch", async () => {
+  it("say why there are no PyTorch figures", async () => {
     const [ours, theirs] = await besideTorch("host", { messages: 512, handovers: 1, rounds: 1 });
     assert.ok(Number.isFinite(ours?.value));
     assert.deepEqual([theirs?.missing, theirs?.goal], ["needs a GPU", undefined]);
   });
 
-  it("have a name and a title each", () => {
+  it("each have a name and a title", () => {
     const sections = channelSections("cuda:0");
     assert.equal(new Set(sections.map(({ key }) => key)).size, sections.length);
     assert.equal(new Set(sections.map(({ title }) => title)).size, sections.length);
   });
 });
 
-/** A stand-in for nvidia-cuda-mps-control whose daemon does nothing but run. @param obeys whether `quit` ends it */
+/**
+ * A stand-in for nvidia-cuda-mps-control with an idle daemon. @param obeys true if `quit` ends it
+ */
 function standIn(folder: string, obeys: boolean): void {
   const script = `#!/bin/sh
 name=nvidia-cuda-mps-control
@@ -125,10 +137,12 @@ const mpsFolders = () => readdirSync(tmpdir()).filter((name) => name.startsWith(
 describe("MPS for a benchmark", () => {
   checkLeaks();
 
-  it("says where there is none, and leaves nothing", async () => {
+  it("says if there is none, and leaves nothing behind", async () => {
     using folder = new TestFolder();
     const before = mpsFolders();
-    await withPath(folder.path, async () => assert.equal(MultiProcessService.start(), "no nvidia-cuda-mps-control"));
+    await withPath(folder.path, async () =>
+      assert.equal(MultiProcessService.start(), "no nvidia-cuda-mps-control"),
+    );
     assert.deepEqual(mpsFolders(), before);
   });
 

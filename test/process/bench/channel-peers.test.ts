@@ -1,4 +1,7 @@
-/** The programs in C know the layout of channels, read and write channels of this package, and compute what its kernels compute. */
+/**
+ * The programs in C know the layout of channels, exchange messages with this package, and compute
+ * what its kernels compute.
+ */
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -20,9 +23,9 @@ import { ChannelReader } from "../../../src/channel/channel-reader.js";
 import { ChannelWriter } from "../../../src/channel/channel-writer.js";
 import { affineKernel, iotaKernel } from "../../../src/driver/cuda/kernels/map-kernels.js";
 import { Device } from "../../../src/gpu/device.js";
-import { DeviceBuffer } from "../../../src/gpu/device-buffer.js";
+import { DeviceBuffer } from "../../../src/gpu/memory/device-buffer.js";
 import type { OwnedFd } from "../../../src/os/owned-fd.js";
-import { beginPlace } from "../../../src/ring/channel-end.js";
+import { beginSeat } from "../../../src/ring/channel-end.js";
 import * as layout from "../../../src/ring/channel-layout.js";
 import { wordsFile } from "../../support/channel-site.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -62,7 +65,7 @@ class Channel {
   readerFds(place: number): OwnedFd[] {
     const [memory, control, roomBell] = this.fds as [OwnedFd, OwnedFd, OwnedFd];
     const [page, bell] = this.fds.slice(3 + 2 * place) as [OwnedFd, OwnedFd];
-    beginPlace(wordsFile(page), place + 1);
+    beginSeat(wordsFile(page), place + 1);
     return [memory, control, roomBell, page, bell];
   }
 
@@ -97,7 +100,15 @@ describe("the programs in C", { skip: noCompiler }, () => {
     );
     const { control, header, page, writerStates, readerStates, readerModes, ...rest } = layout;
     const { MAGIC, CHANNEL_VERSION, PAGE_BYTES, READY_LINES, CLAIMS, RANK_MAX, HEADERS_AT } = rest;
-    const numbers = { CHANNEL_VERSION, LINE_BYTES, PAGE_BYTES, READY_LINES, CLAIMS, RANK_MAX, HEADERS_AT };
+    const numbers = {
+      CHANNEL_VERSION,
+      LINE_BYTES,
+      PAGE_BYTES,
+      READY_LINES,
+      CLAIMS,
+      RANK_MAX,
+      HEADERS_AT,
+    };
     const tables = { control, header, page, writerStates, readerStates, readerModes };
     assert.deepEqual(found, { ...tables, ...numbers, MAGIC: [...MAGIC] });
     assert.deepEqual(Object.keys(whenFullPolicies), layout.whenFullPolicies);
@@ -110,10 +121,13 @@ describe("the programs in C", { skip: noCompiler }, () => {
     }
   });
 
-  it("read what this package writes, and both sleep and are woken", async () => {
+  it("read what this package writes, and both sides sleep and wake", async () => {
     using c = new CPrograms("host");
     using channel = new Channel();
-    const reader = start(c.programWith("channel-peer", ["read", String(MESSAGES)]), channel.readerFds(1));
+    const reader = start(
+      c.programWith("channel-peer", ["read", String(MESSAGES)]),
+      channel.readerFds(1),
+    );
     assert.equal(await reader.line(), "attached");
     using writer = new ChannelWriter(channel.parts, () => {});
     for (let i = 0; i < MESSAGES; i += 1) {
@@ -130,12 +144,16 @@ describe("the programs in C", { skip: noCompiler }, () => {
     assert.deepEqual(await soon("its end", reader.ended), [0, null]);
   });
 
-  it("write what this package reads, up to the end", async () => {
+  it("write what this package reads, up to the end of the channel", async () => {
     using c = new CPrograms("host");
     using channel = new Channel();
     const memory = channel.parts.memory.buffer.twin();
-    const given = { fds: channel.readerFds(2), place: 2, lease: 3 };
-    using reader = new ChannelReader(openReaderParts("peers", memory, shape, given), { from: "oldest" }, () => {});
+    const given = { fds: channel.readerFds(2), seat: 2, lease: 3 };
+    using reader = new ChannelReader(
+      openReaderParts("peers", memory, shape, given),
+      { from: "oldest" },
+      () => {},
+    );
     const writer = start(c.programWith("channel-peer", ["write", String(MESSAGES)]), channel.fds);
     for (let i = 0; i < MESSAGES; i += 1) {
       using slot = await soon("a message", reader.next());
@@ -151,7 +169,7 @@ describe("the programs in C", { skip: noCompiler }, () => {
     channel.parts.roomBell.close();
   });
 
-  it("compute what the kernels of this package compute", () => {
+  it("compute the same results as the kernels of this package", () => {
     using folder = new TestFolder();
     const header = fileURLToPath(new URL("../../../../bench/c/kernels.h", import.meta.url));
     const source = `#include <stdio.h>\n#include "${header}"\nint main(void) { fputs(kernel_source, stdout); }\n`;
@@ -165,7 +183,10 @@ describe("the programs in C", { skip: noCompiler }, () => {
   });
 });
 
-/** Counts up in one half of some memory, and computes from there into the other; fewer threads than elements. */
+/**
+ * Counts up in one half of some memory and computes from there into the other half, with fewer
+ * threads than elements.
+ */
 function run(kernels: ReadonlyMap<string, PtxKernel>, iota: string, affine: string): Float32Array {
   const COUNT = 40;
   const floats = new Float32Array(2 * COUNT);
@@ -174,7 +195,9 @@ function run(kernels: ReadonlyMap<string, PtxKernel>, iota: string, affine: stri
   const u64 = (value: number) => new Uint8Array(BigUint64Array.of(BigInt(value)).buffer);
   const f32 = (value: number) => new Uint8Array(Float32Array.of(value).buffer);
   kernels.get(iota)?.run(2, 8, [u64(4096), u64(COUNT), f32(17), f32(0.5)], memory);
-  kernels.get(affine)?.run(2, 8, [u64(4096 + 4 * COUNT), u64(4096), u64(COUNT), f32(3), f32(-1)], memory);
+  kernels
+    .get(affine)
+    ?.run(2, 8, [u64(4096 + 4 * COUNT), u64(4096), u64(COUNT), f32(3), f32(-1)], memory);
   assert.equal(floats[COUNT + 7], 3 * (17 + 3.5) - 1);
   return floats;
 }

@@ -1,4 +1,7 @@
-/** The benchmarks of a large hub and of a producer's death run, on a small scale; what they measure is not judged here. */
+/**
+ * Runs the benchmarks of a large hub and of a producer's death on a small scale, and checks no
+ * times.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hubScale } from "../../../bench/hub/hub-scale.js";
@@ -15,19 +18,29 @@ function goals(rows: readonly Row[]): (string | undefined)[] {
 describe("the benchmarks of the hub", () => {
   checkLeaks();
 
-  it("measure a hub with its objects and clients, and hold it to the goals", async () => {
-    const rows = await hubScale({ objects: 24, clients: 6, processes: 2, samples: 20, starts: 1, idleMs: 50 });
+  it("measure a hub with its objects and clients, and check the goals", async () => {
+    const rows = await hubScale({
+      objects: 24,
+      clients: 6,
+      processes: 2,
+      samples: 20,
+      starts: 1,
+      idleMs: 50,
+    });
     assert.deepEqual(goals(rows), ["p99 under 2 ms", "under 200 MiB", "flat: at most 10 ms more"]);
     assert.ok(
-      rows.some(({ what }) => what === "open + close, 24 objects, 7 clients, one after the other, p99"),
+      rows.some(
+        ({ what }) => what === "open + close, 24 objects, 7 clients, one after the other, p99",
+      ),
       "with one client more, which looks at the hub",
     );
     const compared = rows.filter(({ ratio }) => ratio !== undefined);
     assert.equal(compared.length, 3);
-    for (const { comparedWith } of compared) assert.equal(comparedWith, "that with 10 objects and 1 client");
+    for (const { comparedWith } of compared)
+      assert.equal(comparedWith, "that with 10 objects and 1 client");
   });
 
-  it("measure how long after a producer's end its consumers are released and its memory is back", async () => {
+  it("measure how long after a producer's end its consumers are told and its memory is free", async () => {
     const scale = { objects: 8, clients: 4, processes: 2, rounds: 2 };
     const rows = await producerKilled({ ...scale, arrays: 4, arrayBytes: 64 * 1024 });
     assert.deepEqual(goals(rows), ["within 100 ms of its pidfd", "within 100 ms of its pidfd"]);

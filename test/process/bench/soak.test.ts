@@ -1,4 +1,4 @@
-/** The soak runs, reports what it did, and finds what is wrong: each of its checks is seen to fail here. */
+/** The soak runs and reports; each of its checks is seen to fail here. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -7,7 +7,12 @@ import { fileURLToPath } from "node:url";
 import { ClientProcess, ranMs } from "../../../bench/soak/client-process.js";
 import { contentOf, faultOf } from "../../../bench/soak/content.js";
 import { type ClientLine, Tally } from "../../../bench/soak/tally.js";
-import { judge, RSS_GROWTH_MIB_MAX, type SoakFindings, type SoakSample } from "../../../bench/soak/verdict.js";
+import {
+  judge,
+  RSS_GROWTH_MIB_MAX,
+  type SoakFindings,
+  type SoakSample,
+} from "../../../bench/soak/verdict.js";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { connect } from "../../../src/index.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -21,38 +26,49 @@ function runSoak(...args: string[]) {
   using folder = new TestFolder();
   const out = folder.file("report.json");
   const all = [main, "--minutes", "0.08", "--seed", "7", "--load", "0.34", "--out", out, ...args];
-  const { status, stderr } = spawnSync(process.execPath, all, { encoding: "utf8", timeout: 120_000 });
+  const { status, stderr } = spawnSync(process.execPath, all, {
+    encoding: "utf8",
+    timeout: 120_000,
+  });
   return { status, stderr, report: JSON.parse(readFileSync(out, "utf8")) };
 }
 
 describe("the soak", () => {
   checkLeaks();
 
-  it("runs for some seconds, ends where it began, and says what it did", () => {
+  it("runs for some seconds, ends as it began, and reports what it did", () => {
     const { status, stderr, report } = runSoak();
     assert.deepEqual([status, report.verdict, report.wrong], [0, "passed", []], stderr);
-    assert.deepEqual([report.seed, report.load, report.killHub, report.hubKills], [7, 0.34, false, 0]);
+    assert.deepEqual(
+      [report.seed, report.load, report.killHub, report.hubKills],
+      [7, 0.34, false, 0],
+    );
     assert.ok(report.samples.length > 0);
-    assert.ok(report.end.fds <= report.begin.fds, `${report.begin.fds} and ${report.end.fds} descriptors`);
+    assert.ok(
+      report.end.fds <= report.begin.fds,
+      `${report.begin.fds} and ${report.end.fds} descriptors`,
+    );
     for (const what of ["memoryFiles", "objects", "leases", "memoryFilesOfAll"]) {
       assert.equal(report.end[what], report.begin[what], what);
     }
     assert.ok(report.operations["open array"] > 0);
   });
 
-  it("kills the hub and its keeper, and lets another user attack", { skip: skipUnlessRoot }, () => {
+  it("kills the hub and its keeper, and has another user attack", { skip: skipUnlessRoot }, () => {
     const { status, stderr, report } = runSoak("--kill-hub", "--attack", "--minutes", "0.3");
     assert.deepEqual([status, report.verdict, report.wrong], [0, "passed", []], stderr);
     assert.ok(report.hubKills > 0, "no hub was killed");
     assert.ok(Object.keys(report.attacks).length > 0, "nobody attacked");
   });
 
-  it("refuses what is no number", () => {
-    const { status, stderr } = spawnSync(process.execPath, [main, "--load", "much"], { encoding: "utf8" });
+  it("refuses an option that is not a number", () => {
+    const { status, stderr } = spawnSync(process.execPath, [main, "--load", "much"], {
+      encoding: "utf8",
+    });
     assert.deepEqual([status, stderr], [2, "--load must be a number above 0, not much\n"]);
   });
 
-  it("has clients that tell of data that are not whole", async () => {
+  it("has clients that report incomplete data", async () => {
     await using folder = new TestFolder();
     const { socket } = folder;
     await using hub = await connect({ socket, device: "host" });
@@ -69,7 +85,10 @@ describe("the soak", () => {
       const fault = new Promise<string>((resolve) => {
         client = new ClientProcess(order, (line) => line.kind === "fault" && resolve(line.fault));
       });
-      assert.match(await soon("a fault is told", fault), /^"array-\d+": its checksum is \d+, that of its words \d+$/);
+      assert.match(
+        await soon("a fault is told", fault),
+        /^"array-\d+": its checksum is \d+, that of its words \d+$/,
+      );
     } finally {
       client?.kill();
       await client?.ended;
@@ -78,7 +97,7 @@ describe("the soak", () => {
 });
 
 describe("the contents of the soak", () => {
-  it("are found out for any word that is another", () => {
+  it("reveal any changed word", () => {
     const content = contentOf(5, 16);
     assert.equal(faultOf(content), undefined);
     assert.equal(faultOf(content, 5), undefined);
@@ -105,12 +124,12 @@ describe("the tally of a client", () => {
     return { kinds: lines.map(({ kind }) => kind), hubGone: tally.hubGone };
   };
 
-  it("takes errors that may be as counts, and others as faults", async () => {
+  it("counts expected errors, and reports others as faults", async () => {
     assert.deepEqual(await attempt("NOT_FOUND"), { kinds: ["counts"], hubGone: false });
     assert.deepEqual(await attempt("HUB_GONE"), { kinds: ["fault"], hubGone: true });
   });
 
-  it("leaves out the time in which a process was stopped", () => {
+  it("leaves out the time while a process was stopped", () => {
     const late = { operation: "open", startMs: 1000, endMs: 9000, limitMs: 5000 };
     assert.equal(ranMs(late, []), 8000);
     assert.equal(ranMs(late, [{ fromMs: 500, toMs: 2000 }]), 7000);
@@ -124,6 +143,7 @@ describe("the verdict of the soak", () => {
     atSeconds: 1,
     pid: 1,
     fds: 20,
+    fdKinds: { socket: 20 },
     memoryFiles: 0,
     rssMiB: 50,
     objects: 0,
@@ -144,11 +164,11 @@ describe("the verdict of the soak", () => {
     faults: [],
   };
 
-  it("is good where the end is as the beginning", () => {
+  it("is good if the end equals the beginning", () => {
     assert.deepEqual(judge(good), []);
   });
 
-  const { atSeconds: _, pid: __, rssMiB: ___, ...same } = begin;
+  const { atSeconds: _, pid: __, rssMiB: ___, fdKinds: ____, ...same } = begin;
   for (const what of Object.keys(same) as (keyof typeof same)[]) {
     it(`finds ${what} that are not back`, () => {
       const end = { ...begin, [what]: begin[what] + 1 };
@@ -161,13 +181,18 @@ describe("the verdict of the soak", () => {
   for (const what of ["memoryFiles", "objects", "leases", "memoryFilesOfAll"] as const) {
     it(`finds ${what} that the warm-up left`, () => {
       const early = { ...begin, [what]: 1 };
-      assert.deepEqual(judge({ ...good, begin: early, end: early }), [`${what}: 1 at the beginning, wanted none`]);
+      assert.deepEqual(judge({ ...good, begin: early, end: early }), [
+        `${what}: 1 at the beginning, wanted none`,
+      ]);
     });
   }
 
-  it("finds memory that has grown, faults of clients, and a run in which nothing was done", () => {
+  it("finds grown memory, faults of clients, and a run without work", () => {
     const grown = { ...begin, rssMiB: begin.rssMiB + RSS_GROWTH_MIB_MAX + 1 };
-    assert.match(judge({ ...good, end: grown }).join(), /^rssMiB: grown by 65\.0 MiB, wanted at most 64 MiB$/);
+    assert.match(
+      judge({ ...good, end: grown }).join(),
+      /^rssMiB: grown by 65\.0 MiB, wanted at most 64 MiB$/,
+    );
     assert.deepEqual(judge({ ...good, faults: ["data"] }), ["data"]);
     assert.equal(judge({ ...good, counts: {} }).length, 4);
     assert.deepEqual(judge({ ...good, attacks: {} }), ["nothing was shown: nobody attacked"]);

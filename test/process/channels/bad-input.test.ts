@@ -1,15 +1,18 @@
-/** What no channel can be, what none can be asked for, and what others write into its words: an error with a code, and nothing is left. */
+/**
+ * Invalid channels, invalid calls, and wrong words from others: each gives an error with a code,
+ * and leaves nothing behind.
+ */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { Hub } from "../../../src/client/hub.js";
-import type { CreateChannelOptions } from "../../../src/client/shared-channel.js";
+import type { CreateChannelOptions } from "../../../src/client/objects/shared-channel.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
 
 const SMALL = { dtype: "uint8", shape: [64], slots: 2, readersMax: 2 } as const;
 
-describe("a channel that cannot be", () => {
+describe("an invalid channel", () => {
   let testHub: TestHub;
   let hub: Hub;
   checkLeaks(async () => {
@@ -21,7 +24,7 @@ describe("a channel that cannot be", () => {
     testHub = await TestHub.start();
     hub = await testHub.connect();
   });
-  it("is refused where it is made", async () => {
+  it("is refused by createChannel()", async () => {
     const refused: { readonly error: object; readonly [option: string]: unknown }[] = [
       { shape: [0], error: RangeError },
       { shape: [2, -1], error: RangeError },
@@ -48,10 +51,12 @@ describe("a channel that cannot be", () => {
       await assert.rejects(hub.createChannel("channel", wrong), error, JSON.stringify(options));
     }
     await assert.rejects(hub.createChannel("", SMALL), { code: "INVALID_NAME" });
-    await assert.rejects(hub.createChannel("channel", { ...SMALL, signal: AbortSignal.abort() }), { code: "ABORTED" });
+    await assert.rejects(hub.createChannel("channel", { ...SMALL, signal: AbortSignal.abort() }), {
+      code: "ABORTED",
+    });
   });
 
-  it("is refused where it is opened as what it is not, or by more than it has places for", async () => {
+  it("is refused by open calls of the wrong kind, and by more readers than it has seats", async () => {
     using writer = await hub.createChannel("channel", SMALL);
     await assert.rejects(hub.createChannel("channel", SMALL), { code: "NAME_TAKEN" });
     await assert.rejects(hub.open("channel"), { code: "WRONG_KIND" });
@@ -74,7 +79,7 @@ describe("a channel that cannot be", () => {
     assert.equal((await one.next())?.sequence, 0);
   });
 
-  it("is closed with its hub, at either end and at every stage", async () => {
+  it("is closed on either side and at every stage when its hub object closes", async () => {
     const other = await testHub.connect();
     const writer = await other.createChannel("channel", SMALL);
     const reader = await other.openChannel("channel");
@@ -91,7 +96,7 @@ describe("a channel that cannot be", () => {
     await assert.rejects(other.openChannel("channel"), { code: "CLOSED" });
   });
 
-  it("waits with its hub's close for streams that have messages to finish, and the reader gets them", async () => {
+  it("delays the hub object's close until its streams have finished their messages", async () => {
     const other = await testHub.connect();
     const writer = await other.createChannel("channel", SMALL);
     using reader = await hub.openChannel("channel");

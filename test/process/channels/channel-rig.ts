@@ -4,7 +4,7 @@ import { Actor } from "../../support/actor.js";
 const WRITES = new URL("./actors/writes.js", import.meta.url);
 const READS = new URL("./actors/reads.js", import.meta.url);
 
-/** What a reader says in the end. */
+/** What a reader reports at its end. */
 export interface ReadResult {
   readonly end: string;
   readonly first: number | null;
@@ -14,7 +14,11 @@ export interface ReadResult {
   readonly wrong: number;
 }
 
-export async function startWriter(socket: string, options: object = {}, how = "create"): Promise<Actor> {
+export async function startWriter(
+  socket: string,
+  options: object = {},
+  how = "create",
+): Promise<Actor> {
   const actor = new Actor(WRITES, { args: [socket, "channel", how, JSON.stringify(options)] });
   await actor.says();
   return actor;

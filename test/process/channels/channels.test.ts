@@ -1,4 +1,7 @@
-/** Channels between processes, by name: where readers begin, what a slow, stopped or killed one means to the others, and who is woken. */
+/**
+ * Channels between processes: where readers begin, how slow, stopped and killed readers affect the
+ * others, and which processes are woken.
+ */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -12,7 +15,7 @@ const LATE = { timeoutMs: 30_000 };
 describe("channels between processes", () => {
   checkLeaks();
 
-  it("are opened by their name, and read from the oldest, the latest or the next message", async () => {
+  it("are opened by name and read from the oldest, the latest or the next message", async () => {
     await using testHub = await TestHub.start();
     const { socket } = testHub;
     await using writer = await startWriter(socket, { slots: 8, whenFull: "drop-oldest" });
@@ -22,7 +25,11 @@ describe("channels between processes", () => {
     await using next = await startReader(socket);
     await tell(writer, "send 1");
     await tell(writer, "end");
-    const [first, second, third] = [await resultOf(oldest), await resultOf(latest), await resultOf(next)];
+    const [first, second, third] = [
+      await resultOf(oldest),
+      await resultOf(latest),
+      await resultOf(next),
+    ];
     assert.ok(first.first !== null && first.first >= 12 && first.first < 19);
     assert.deepEqual([second.first, third.first], [19, 20]);
     for (const { end, next, wrong, missed } of [first, second, third]) {
@@ -30,7 +37,7 @@ describe("channels between processes", () => {
     }
   });
 
-  it("go on for the others where a reader that holds slots is killed, and its slots are free again", async () => {
+  it("free the slots of a reader that was killed, and go on for the others", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", { dtype: "uint32", shape: [64], slots: 4 });
@@ -50,14 +57,21 @@ describe("channels between processes", () => {
     for (let count = 0; count < 100; count += 1) await send();
     await until("the place is free", () => watched.statistics().readers.length === 1);
     writer.close();
-    assert.deepEqual(await resultOf(reads), { end: "end", first: 0, next: 105, received: 105, missed: 0, wrong: 0 });
+    assert.deepEqual(await resultOf(reads), {
+      end: "end",
+      first: 0,
+      next: 105,
+      received: 105,
+      missed: 0,
+      wrong: 0,
+    });
   });
 
-  it("overtake a stopped reader where it may be, and tell it how much it missed", async () => {
+  it("overtake a stopped lossy reader and tell it how much it missed", async () => {
     await using testHub = await TestHub.start();
     const { socket } = testHub;
     await using writer = await startWriter(socket, { slots: 8 });
-    await using slow = await startReader(socket, { mayBeOvertaken: true, hold: 1 });
+    await using slow = await startReader(socket, { lossy: true, hold: 1 });
     await using reads = await startReader(socket);
     await tell(writer, "send 3");
     slow.kill("SIGSTOP");
@@ -65,19 +79,27 @@ describe("channels between processes", () => {
     slow.kill("SIGCONT");
     await tell(writer, "send 5");
     await tell(writer, "end");
-    assert.deepEqual(await resultOf(reads), { end: "end", first: 0, next: 1008, received: 1008, missed: 0, wrong: 0 });
+    assert.deepEqual(await resultOf(reads), {
+      end: "end",
+      first: 0,
+      next: 1008,
+      received: 1008,
+      missed: 0,
+      wrong: 0,
+    });
     const { received, missed, wrong, next } = await resultOf(slow);
     assert.deepEqual([received + missed, wrong, next], [1008, 0, 1008]);
     assert.ok(missed >= 900);
   });
 
-  it("wake a reader that sleeps by a message, by the end, and by the death of the writer", async () => {
+  it("wake a sleeping reader by a message, by the end, and by the death of the writer", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using writer = await startWriter(testHub.socket, { slots: 2, whenWriterGone: "end" });
     using reader = await hub.openChannel("channel", { spinMs: 0 });
     using watched = await hub.observeChannel("channel");
-    const asleep = () => until("the reader sleeps", () => watched.statistics().readers[0]?.asleep === true);
+    const asleep = () =>
+      until("the reader sleeps", () => watched.statistics().readers[0]?.asleep === true);
     const first = reader.next(LATE);
     await asleep();
     await tell(writer, "send 1");
@@ -98,11 +120,13 @@ describe("channels between processes", () => {
     assert.equal(await end, undefined);
   });
 
-  it("wake nobody while they are idle", async () => {
+  it("wake no process while they are idle", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const wakeUps = () =>
-      Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
+      Number(
+        /^voluntary_ctxt_switches:\s+(\d+)/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1],
+      );
     const during = async () => {
       const before = wakeUps();
       await new Promise((resolve) => setTimeout(resolve, 500));
@@ -116,12 +140,18 @@ describe("channels between processes", () => {
     const held = writers.map((writer) => writer.tryLoan()?.commit());
     assert.deepEqual(held, [0, 0, 0, 0]);
     const slots = readers.map((reader) => reader.tryNext());
-    const waits = [...readers.map((reader) => reader.next()), ...writers.map((writer) => writer.loan())];
+    const waits = [
+      ...readers.map((reader) => reader.next()),
+      ...writers.map((writer) => writer.loan()),
+    ];
     for (const wait of waits) wait.catch(() => {});
     await new Promise((resolve) => setTimeout(resolve, 100));
     const withChannels = await during();
-    // A timer of a millisecond would be 500 of them.
-    assert.ok(withChannels <= without + 40, `${withChannels} wake-ups, ${without} without channels`);
+    // A timer of one millisecond would cause 500 of them.
+    assert.ok(
+      withChannels <= without + 40,
+      `${withChannels} wake-ups, ${without} without channels`,
+    );
     for (const slot of slots) slot?.release();
     for (const end of [...readers, ...writers]) end.close();
     await Promise.allSettled(waits);

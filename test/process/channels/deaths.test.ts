@@ -1,4 +1,7 @@
-/** Channels whose writers and hubs die at whatever moment: nothing that was committed is lost, nobody waits for the dead. */
+/**
+ * Channels whose writers and hubs die at any moment: no committed message is lost, and no process
+ * waits for a dead one.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ChannelReader } from "../../../src/channel/channel-reader.js";
@@ -11,7 +14,7 @@ import { kill, resultOf, startReader, startWriter, tell } from "./channel-rig.js
 const LATE = { timeoutMs: 30_000 };
 const ROUNDS = nightly ? 50 : 4;
 
-/** Reads until there is an error or the end. @returns its code, and the number after the last message */
+/** Reads until an error or the end. @returns its code, and the number after the last message */
 async function drain(reader: ChannelReader): Promise<{ end: string; next: number }> {
   let next = 0;
   try {
@@ -25,7 +28,7 @@ async function drain(reader: ChannelReader): Promise<{ end: string; next: number
   return { end: "end", next };
 }
 
-/** Another hub in the place of one that has ended, whose folder it leaves to that. */
+/** Starts the next hub in the folder of one that has ended. */
 async function nextHub({ folder }: TestHub): Promise<AsyncDisposable> {
   const hub = await TestHub.start({ folder });
   return {
@@ -38,7 +41,7 @@ async function nextHub({ folder }: TestHub): Promise<AsyncDisposable> {
 describe("a channel whose writer is killed", () => {
   checkLeaks();
 
-  it("is read to what was committed last, by all readers alike", async (test) => {
+  it("is read by all readers up to the last commit", async (test) => {
     const seed = seedOfRun();
     test.diagnostic(`seed ${seed}`);
     const random = new Random(seed);
@@ -67,7 +70,7 @@ describe("a channel whose writer is killed", () => {
     }
   });
 
-  it("goes on with the next writer where it waits for one, and no number is left out", async () => {
+  it('continues with the next writer without a gap if whenWriterGone is "wait"', async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using first = await startWriter(testHub.socket, { slots: 8, whenWriterGone: "wait" });
@@ -93,7 +96,7 @@ describe("a channel whose writer is killed", () => {
     assert.equal(watched.statistics().writers, ROUNDS + 1);
   });
 
-  it("is left by its writer to the next one, in order", async () => {
+  it("continues with the next writer after an orderly close", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using reader = await (async () => {
@@ -110,11 +113,11 @@ describe("a channel whose writer is killed", () => {
   });
 });
 
-describe("a channel whose name was removed while it has or awaits a writer", () => {
+describe("a channel whose name is removed", () => {
   checkLeaks();
   const options = { byteLength: 8, whenWriterGone: "wait" } as const;
 
-  it("ends in order for its readers, whether its writer closes it before or after", async () => {
+  it("ends normally for its readers, whether its writer closes it before or after", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     for (const order of ["close, remove", "remove, close"]) {
@@ -129,7 +132,7 @@ describe("a channel whose name was removed while it has or awaits a writer", () 
     }
   });
 
-  it("is PEER_GONE for them where its writer died, and the end where it awaits one and is removed then", async () => {
+  it("ends with PEER_GONE if its writer died, and normally if it awaited a writer", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using dying = await startWriter(testHub.socket, { whenWriterGone: "wait" });
@@ -154,7 +157,7 @@ describe("a channel whose name was removed while it has or awaits a writer", () 
 describe("a channel whose hub is killed", () => {
   checkLeaks();
 
-  it("flows on, is opened by its name at the next hub, and its writer's death is told there", async () => {
+  it("goes on, can be opened at the next hub, and reports its writer's death there", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using writer = await startWriter(testHub.socket, { slots: 8 });
@@ -173,10 +176,13 @@ describe("a channel whose hub is killed", () => {
     await kill(writer);
     const { end, next } = await reading;
     const result = await resultOf(late);
-    assert.deepEqual([end, result.end, result.next, result.wrong], ["PEER_GONE", "PEER_GONE", next, 0]);
+    assert.deepEqual(
+      [end, result.end, result.next, result.wrong],
+      ["PEER_GONE", "PEER_GONE", next, 0],
+    );
   });
 
-  it("ends for its readers at the next hub where the writer was killed meanwhile", async () => {
+  it("ends for its readers at the next hub if its writer was killed meanwhile", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using writer = await startWriter(testHub.socket, { slots: 8 });
@@ -190,7 +196,7 @@ describe("a channel whose hub is killed", () => {
     await gone;
   });
 
-  it("has its slots back at the next hub where a reader was killed meanwhile", async () => {
+  it("gets its slots back at the next hub if a reader was killed meanwhile", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", { dtype: "uint32", shape: [64], slots: 2 });
@@ -203,7 +209,7 @@ describe("a channel whose hub is killed", () => {
     (await waiting).commit();
   });
 
-  it("ends for its readers where its writer ends it while there is no hub", async () => {
+  it("ends for its readers if its writer ends it while no hub runs", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using writer = await startWriter(testHub.socket, { slots: 8 });

@@ -1,4 +1,7 @@
-/** A holder of a channel's bells makes them wait and fills them: whoever rings or hears them goes on, and so does the hub. */
+/**
+ * A holder fills the bells of a channel and makes them wait. Nobody who rings or hears them is
+ * blocked, and neither is the hub.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Hub } from "../../../src/client/hub.js";
@@ -10,7 +13,7 @@ import { kill, resultOf, startReader, startWriter, tell } from "./channel-rig.js
 
 const FILLS = new URL("./actors/fills-bells.js", import.meta.url);
 const MESSAGES = 1000;
-/** WHY no spinning: both ends are to sleep, and to be woken by their bells. */
+/** WHY no spinning: both sides must sleep and be woken by their bells. */
 const SLEEPY = { spinMs: 0 };
 
 async function filling(testHub: TestHub, role: "reader" | "writer"): Promise<Actor> {
@@ -20,7 +23,7 @@ async function filling(testHub: TestHub, role: "reader" | "writer"): Promise<Act
   return actor;
 }
 
-/** Fails with TIMEOUT if the hub stands still. */
+/** Fails with TIMEOUT if the hub is blocked. */
 async function checkServed(hub: Hub): Promise<void> {
   const options = { timeoutMs: 10_000 };
   using made = await hub.create("bystander", { dtype: "int32", shape: [4], ...options });
@@ -29,37 +32,50 @@ async function checkServed(hub: Hub): Promise<void> {
   assert.equal(opened.elementCount, 4);
 }
 
-describe("bells that a holder has made to wait and filled", () => {
+describe("bells that a holder has filled and made to wait", () => {
   checkLeaks();
 
-  it("hold up neither the writer nor another reader nor the hub if a reader does it", {
+  it("block neither the writer nor another reader nor the hub if the holder is a reader", {
     timeout: 100_000,
   }, async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
-    await using writer = await startWriter(testHub.socket, { slots: 2, readersMax: 3, whenFull: "wait", ...SLEEPY });
+    await using writer = await startWriter(testHub.socket, {
+      slots: 2,
+      readersMax: 3,
+      whenFull: "wait",
+      ...SLEEPY,
+    });
     await using reader = await startReader(testHub.socket, SLEEPY);
     await using attacker = await filling(testHub, "reader");
     assert.deepEqual(await tell(writer, `send ${MESSAGES}`), { committed: MESSAGES, dropped: 0 });
     await checkServed(hub);
-    // The hub rings the room bell, which is full and waits.
+    // The hub rings the room bell, which is full and would wait.
     await kill(attacker);
-    await until("the hub knows of its end", async () => (await hub.inspect("channel")).holders.length === 2);
+    await until(
+      "the hub knows of its end",
+      async () => (await hub.inspect("channel")).holders.length === 2,
+    );
     await checkServed(hub);
-    assert.deepEqual(await tell(writer, `send ${MESSAGES}`), { committed: 2 * MESSAGES, dropped: 0 });
+    assert.deepEqual(await tell(writer, `send ${MESSAGES}`), {
+      committed: 2 * MESSAGES,
+      dropped: 0,
+    });
     assert.equal(await tell(writer, "end"), "ended");
     const { end, received, missed, wrong } = await resultOf(reader);
     assert.deepEqual([end, received, missed, wrong], ["end", 2 * MESSAGES, 0, 0]);
   });
 
-  it("hold up neither the readers nor the hub if the writer does it", { timeout: 100_000 }, async () => {
+  it("block neither the readers nor the hub if the holder is the writer", {
+    timeout: 100_000,
+  }, async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using attacker = await filling(testHub, "writer");
     await using one = await startReader(testHub.socket, SLEEPY);
     await using other = await startReader(testHub.socket);
     await checkServed(hub);
-    // The hub rings all bells, which are full and wait.
+    // The hub rings all bells, which are full and would wait.
     await kill(attacker);
     for (const reader of [one, other]) {
       const { end, received } = await resultOf(reader);

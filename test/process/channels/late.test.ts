@@ -1,4 +1,4 @@
-/** Whom a writer, or a reader, has waited for in vain; and readers that are waited for. */
+/** How timeouts name the readers or the writer that were waited for, and waitForReaders(). */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -11,10 +11,10 @@ const LATE = { timeoutMs: 30 } as const;
 
 const timeout = (message: RegExp | string) => ({ code: "TIMEOUT", message });
 
-describe("loan() whose time is up", () => {
+describe("loan() at its timeout", () => {
   checkLeaks();
 
-  it("names the readers that are behind, and their processes", async () => {
+  it("names the slow readers and their processes", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", CHANNEL);
@@ -31,7 +31,7 @@ describe("loan() whose time is up", () => {
     await assert.rejects(writer.loan(LATE), timeout(message));
   });
 
-  it("names readers by place where there is no hub to ask", async () => {
+  it("names readers by seat if no hub runs", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect({ reconnectTimeoutMs: 60_000 });
     using writer = await hub.createChannel("channel", { ...CHANNEL, slots: 1 });
@@ -41,18 +41,25 @@ describe("loan() whose time is up", () => {
     await assert.rejects(writer.loan(LATE), timeout(/; reader 0 is 1 message behind$/));
   });
 
-  it("names readers that hold slots of a channel that drops the oldest", async () => {
+  it('names readers that hold slots if whenFull is "drop-oldest"', async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect({ program: "viewer" });
-    using writer = await hub.createChannel("channel", { ...CHANNEL, slots: 1, whenFull: "drop-oldest" });
+    using writer = await hub.createChannel("channel", {
+      ...CHANNEL,
+      slots: 1,
+      whenFull: "drop-oldest",
+    });
     using reader = await hub.openChannel("channel");
     (await writer.loan()).commit();
     using _held = await soon("a message", reader.next());
-    await assert.rejects(writer.loan(LATE), timeout(/; reader 0 \(process \d+, viewer\) holds slots$/));
+    await assert.rejects(
+      writer.loan(LATE),
+      timeout(/; reader 0 \(process \d+, viewer\) holds slots$/),
+    );
   });
 });
 
-describe("next() whose time is up", () => {
+describe("next() at its timeout", () => {
   checkLeaks();
 
   it("says what the writer does", async () => {
@@ -60,19 +67,28 @@ describe("next() whose time is up", () => {
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", { ...CHANNEL, whenWriterGone: "wait" });
     using reader = await hub.openChannel("channel");
-    await assert.rejects(reader.next(LATE), timeout(/; its writer has committed nothing more, 0 messages in all$/));
+    await assert.rejects(
+      reader.next(LATE),
+      timeout(/; its writer has committed nothing more, 0 messages in all$/),
+    );
     (await writer.loan()).commit();
     (await soon("a message", reader.next()))?.release();
-    await assert.rejects(reader.next(LATE), timeout(/; its writer has committed nothing more, 1 message in all$/));
+    await assert.rejects(
+      reader.next(LATE),
+      timeout(/; its writer has committed nothing more, 1 message in all$/),
+    );
     writer.close();
-    await assert.rejects(reader.next(LATE), timeout(/; its writer is gone, and no other one has come yet$/));
+    await assert.rejects(
+      reader.next(LATE),
+      timeout(/; its writer is gone, and no other one has come yet$/),
+    );
   });
 });
 
 describe("waitForReaders()", () => {
   checkLeaks();
 
-  it("resolves once as many are there, and at once if they are", async () => {
+  it("resolves when there are enough readers, at once if there already are", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", CHANNEL);
@@ -86,7 +102,7 @@ describe("waitForReaders()", () => {
     assert.equal(writer.readers, 2);
   });
 
-  it("says at its end how many came, and who", async () => {
+  it("names the readers that came in its TIMEOUT", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", CHANNEL);
@@ -99,13 +115,21 @@ describe("waitForReaders()", () => {
     await assert.rejects(writer.waitForReaders(3, LATE), timeout(words));
   });
 
-  it("ends with ABORTED, CLOSED, or a RangeError for more readers than can come", async () => {
+  it("throws ABORTED, CLOSED, or a RangeError for more than readersMax", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", CHANNEL);
-    await assert.rejects(writer.waitForReaders(1, { signal: AbortSignal.abort() }), { code: "ABORTED" });
-    await assert.rejects(writer.waitForReaders(5), /^RangeError: count must be an integer from 0 to 4, not 5/);
-    await assert.rejects(writer.waitForReaders("1" as never), /^TypeError: count must be an integer/);
+    await assert.rejects(writer.waitForReaders(1, { signal: AbortSignal.abort() }), {
+      code: "ABORTED",
+    });
+    await assert.rejects(
+      writer.waitForReaders(5),
+      /^RangeError: count must be an integer from 0 to 4, not 5/,
+    );
+    await assert.rejects(
+      writer.waitForReaders("1" as never),
+      /^TypeError: count must be an integer/,
+    );
     const closed = assert.rejects(writer.waitForReaders(1), { code: "CLOSED" });
     writer.close();
     await closed;
@@ -116,7 +140,7 @@ describe("waitForReaders()", () => {
 describe("writer.readers", () => {
   checkLeaks();
 
-  it("counts those that live, without a message that makes the writer look", async () => {
+  it("counts the attached readers, even before the next message", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", CHANNEL);

@@ -1,4 +1,4 @@
-/** Files through a channel, bit for bit; what is told about messages and channels; and what is refused. */
+/** Files through a channel, bit for bit; reports on messages and channels; refusals. */
 import assert from "node:assert/strict";
 import { copyFile, readdir, readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
@@ -8,19 +8,25 @@ import { CliRig, eventually } from "./cli-rig.js";
 const FIXTURES = ["float32", "bool", "complex128", "int64", "scalar", "version-2", "float16"];
 
 function npy(shape: number[], first: number): Buffer {
-  const values = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => first + i);
+  const values = Float32Array.from(
+    { length: shape.reduce((a, b) => a * b, 1) },
+    (_, i) => first + i,
+  );
   return Buffer.concat([encodeNpyHeader("float32", shape), new Uint8Array(values.buffer)]);
 }
 
 describe("cuda-ipc channel send and receive of files", () => {
   for (const name of FIXTURES) {
-    it(`brings the elements of ${name}.npy back, byte for byte`, async () => {
+    it(`returns the elements of ${name}.npy byte for byte`, async () => {
       await using rig = await CliRig.open();
       await copyFile(`test/fixtures/npy/${name}.npy`, rig.path("in.npy"));
       const receiver = rig.start("channel", "receive", "n", "--output", "out.npy");
       await rig.ok("channel", "send", "n", "in.npy");
       assert.equal((await receiver.outcome).code, 0);
-      const [wanted, found] = await Promise.all([readFile(rig.path("in.npy")), readFile(rig.path("out.npy"))]);
+      const [wanted, found] = await Promise.all([
+        readFile(rig.path("in.npy")),
+        readFile(rig.path("out.npy")),
+      ]);
       // WHY their ends: headers of other versions come back as those of version 1.
       const dataBytes = found.byteLength - (10 + found.readUInt16LE(8));
       assert.ok(dataBytes > 0);
@@ -29,12 +35,22 @@ describe("cuda-ipc channel send and receive of files", () => {
     });
   }
 
-  it("writes a file each, of the shape each has, and tells about them in JSON", async () => {
+  it("writes each message to its own file with its own shape, and prints JSON about it", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("a.npy"), npy([4, 3], 0));
     await writeFile(rig.path("b.npy"), npy([2, 3], 100));
     const receiver = rig.start("channel", "receive", "n", "--output", "got-%03d.npy", "--json");
-    const sent = await rig.ok("channel", "send", "n", "a.npy", "b.npy", "--repeat", "2", "--meta", '{"camera":1}');
+    const sent = await rig.ok(
+      "channel",
+      "send",
+      "n",
+      "a.npy",
+      "b.npy",
+      "--repeat",
+      "2",
+      "--meta",
+      '{"camera":1}',
+    );
     assert.match(sent, /^Sent 4 of 4 messages, 144 bytes in /);
     const { code, stdout } = await receiver.outcome;
     assert.equal(code, 0);
@@ -46,14 +62,21 @@ describe("cuda-ipc channel send and receive of files", () => {
       assert.ok(Math.abs(Date.now() - timestampMs) < 3_600_000);
       const shape = i % 2 === 0 ? [4, 3] : [2, 3];
       const byteLength = i % 2 === 0 ? 48 : 24;
-      assert.deepEqual(facts, { sequence: i, missed: 0, byteLength, dtype: "float32", shape, meta: { camera: 1 } });
+      assert.deepEqual(facts, {
+        sequence: i,
+        missed: 0,
+        byteLength,
+        dtype: "float32",
+        shape,
+        meta: { camera: 1 },
+      });
       const [source, copy] = [i % 2 === 0 ? "a.npy" : "b.npy", `got-00${i}.npy`];
       assert.deepEqual(await readFile(rig.path(copy)), await readFile(rig.path(source)));
     }
     assert.equal(told.length, 4);
   });
 
-  it("takes .npy after .npy from standard input, and gives them so", async () => {
+  it("sends several .npy from standard input and writes them the same way", async () => {
     await using rig = await CliRig.open();
     const all = Buffer.concat([npy([4, 3], 0), npy([12], 7), npy([1, 1], 9), npy([0, 3], 0)]);
     const receiver = rig.start("channel", "receive", "n", "--npy", "--output", "out");
@@ -64,7 +87,7 @@ describe("cuda-ipc channel send and receive of files", () => {
     assert.deepEqual(await readFile(rig.path("out")), all);
   });
 
-  it("takes raw files, each a message of its size", async () => {
+  it("sends each raw file as a message of its size", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("a"), "abc");
     await writeFile(rig.path("b"), "defghi");
@@ -77,7 +100,7 @@ describe("cuda-ipc channel send and receive of files", () => {
     }
   });
 
-  it("says what a file cannot be sent for, and leaves nothing behind", async () => {
+  it("names the reason if a file cannot be sent, and leaves nothing behind", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("a.npy"), npy([2], 0));
     await writeFile(rig.path("large.npy"), npy([3], 0));
@@ -89,9 +112,18 @@ describe("cuda-ipc channel send and receive of files", () => {
       rig.fails(code, "channel", "send", "n", "--wait-readers", "0", ...args);
     await send("INVALID_FILE", "absent.npy");
     await send("INVALID_FILE", "bad.npy");
-    assert.match(await send("INVALID_FILE", "fortran.npy"), /Fortran order.+\n {2}hint: .+ascontiguousarray/);
-    assert.match(await send("MESSAGE_TOO_LARGE", "a.npy", "large.npy"), /"large\.npy" .+more than 8 bytes/);
-    assert.match(await send("INVALID_FILE", "a.npy", "other.npy"), /it is of int64, the channel of float32/);
+    assert.match(
+      await send("INVALID_FILE", "fortran.npy"),
+      /Fortran order.+\n {2}hint: .+ascontiguousarray/,
+    );
+    assert.match(
+      await send("MESSAGE_TOO_LARGE", "a.npy", "large.npy"),
+      /"large\.npy" .+more than 8 bytes/,
+    );
+    assert.match(
+      await send("INVALID_FILE", "a.npy", "other.npy"),
+      /its dtype is int64, that of the channel is float32/,
+    );
     assert.match(await send("INVALID_FILE", "a.npy", "raw"), /3 bytes, no whole number of float32/);
     await rig.fails("INVALID_NAME", "channel", "send", "no/name", "a.npy");
     await rig.fails("INVALID_DEVICE", "channel", "send", "n", "a.npy", "--device", "gpu");
@@ -99,7 +131,7 @@ describe("cuda-ipc channel send and receive of files", () => {
     assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
   });
 
-  it("writes no file over another, unless it is told to", async () => {
+  it("replaces a file only with --force", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("there"), "mine");
     await rig.fails("FILE_EXISTS", "channel", "receive", "n", "--output", "there");
@@ -116,13 +148,23 @@ describe("cuda-ipc channel send and receive of files", () => {
   });
 });
 
-describe("a channel that is looked at", () => {
-  it("is in ls, inspect and stat with its readers, and refuses what it cannot do", async () => {
+describe("a channel on the command line", () => {
+  it("is in ls, inspect and stat with its readers, and put, get and rm treat it as a channel", async () => {
     await using rig = await CliRig.open();
-    const receiver = rig.start("channel", "receive", "n", "--may-be-overtaken");
-    const sender = rig.start("channel", "send", "n", "--lines", "--byte-length", "100", "--readers-max", "1");
+    const receiver = rig.start("channel", "receive", "n", "--lossy");
+    const sender = rig.start(
+      "channel",
+      "send",
+      "n",
+      "--lines",
+      "--byte-length",
+      "100",
+      "--readers-max",
+      "1",
+    );
     sender.child.stdin?.write("one\ntwo\n");
-    const stat = () => rig.json<{ committed: number; readers: { received: number }[] }>("channel", "stat", "n");
+    const stat = () =>
+      rig.json<{ committed: number; readers: { received: number }[] }>("channel", "stat", "n");
     await eventually("two messages were received", async () => {
       const { code, stdout } = await rig.run("channel", "stat", "n", "--json");
       return code === 0 && JSON.parse(stdout).readers[0]?.received === 2 ? true : undefined;
@@ -134,18 +176,27 @@ describe("a channel that is looked at", () => {
     assert.match(inspected, /^n: channel of 8 x uint8\[100\]\n/);
     assert.match(
       inspected,
-      / {2}holders +process \d+ \(cuda-ipc channel send\), writer\n +process \d+ .+, reader at place 0\n/,
+      / {2}holders +process \d+ \(cuda-ipc channel send\), writer\n +process \d+ .+, reader 0\n/,
     );
     assert.match(inspected, / {2}committed +2 messages\n/);
     const text = await rig.ok("channel", "stat", "n", "--interval", "10");
-    assert.match(text, /^n: channel of 8 x uint8\[100\]\n {2}writer +is there\n/);
+    assert.match(text, /^n: channel of 8 x uint8\[100\]\n {2}writer +connected\n/);
     assert.match(
       text,
-      /\n {2}PLACE +RECEIVED +BEHIND +MISSED +PER SECOND +STATE\n +0 +2 +0 +0 +0 +asleep, may be overtaken\n$/,
+      /\n {2}READER +RECEIVED +BEHIND +MISSED +PER SECOND +STATE\n +0 +2 +0 +0 +0 +asleep, may be overtaken\n$/,
     );
-    const rates = await rig.json<{ rates: { committed: number } }>("channel", "stat", "n", "--interval", "10");
+    const rates = await rig.json<{ rates: { committed: number } }>(
+      "channel",
+      "stat",
+      "n",
+      "--interval",
+      "10",
+    );
     assert.equal(rates.rates.committed, 0);
-    assert.match(await rig.fails("READERS_FULL", "channel", "receive", "n"), /hint: End another receiver/);
+    assert.match(
+      await rig.fails("READERS_FULL", "channel", "receive", "n"),
+      /hint: End another receiver/,
+    );
     await rig.fails("WRONG_KIND", "get", "n", "out");
     const watch = rig.start("channel", "stat", "n", "--watch", "--json", "--interval", "10");
     await new Promise((resolve) => watch.child.stdout?.once("data", resolve));
@@ -156,13 +207,19 @@ describe("a channel that is looked at", () => {
     const last = watched.stdout.trimEnd().split("\n").at(-1) ?? "";
     assert.deepEqual([JSON.parse(last).writer, JSON.parse(last).committed], ["closed", 2]);
     for (const command of ["receive", "stat"]) {
-      await rig.fails("NOT_FOUND", "channel", command, "n", ...(command === "receive" ? ["--no-wait"] : []));
+      await rig.fails(
+        "NOT_FOUND",
+        "channel",
+        command,
+        "n",
+        ...(command === "receive" ? ["--no-wait"] : []),
+      );
     }
   });
 
-  it("does not wait for a receiver that may be overtaken, who is told what it missed", async () => {
+  it("does not wait for a receiver with --lossy, which counts what it missed", async () => {
     await using rig = await CliRig.open();
-    const receiver = rig.start("channel", "receive", "n", "--output", "-", "--may-be-overtaken");
+    const receiver = rig.start("channel", "receive", "n", "--output", "-", "--lossy");
     receiver.child.stdout?.pause();
     const sender = rig.start("channel", "send", "n", "--frames", "1MiB", "--slots", "2");
     sender.child.stdin?.end(Buffer.alloc(32 * 1024 * 1024));
@@ -170,11 +227,12 @@ describe("a channel that is looked at", () => {
     receiver.child.stdout?.resume();
     const { code, stderr } = await receiver.outcome;
     assert.equal(code, 0);
-    const [, received, missed] = /Received (\d+) messages?, .+; (\d+) missed\.\n$/.exec(stderr) ?? [];
+    const [, received, missed] =
+      /Received (\d+) messages?, .+; (\d+) missed\.\n$/.exec(stderr) ?? [];
     assert.equal(Number(received) + Number(missed), 32, stderr);
   });
 
-  it("fails where every slot is taken, or drops what is new, as it was told", async () => {
+  it("fails or drops the new message if every slot is taken, as --when-full says", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("in"), Buffer.alloc(8 * 1024 * 1024));
     for (const [policy, code] of [
@@ -183,7 +241,18 @@ describe("a channel that is looked at", () => {
     ] as const) {
       const receiver = rig.start("channel", "receive", "n", "--output", "-");
       receiver.child.stdout?.pause();
-      const sender = rig.start("channel", "send", "n", "in", "--frames", "1MiB", "--slots", "2", "--when-full", policy);
+      const sender = rig.start(
+        "channel",
+        "send",
+        "n",
+        "in",
+        "--frames",
+        "1MiB",
+        "--slots",
+        "2",
+        "--when-full",
+        policy,
+      );
       const outcome = await sender.outcome;
       assert.equal(outcome.code, code, outcome.stderr);
       if (policy === "error")

@@ -32,14 +32,23 @@ function readers(rig: CliRig, name: string, count: number): Promise<true> {
 }
 
 describe("cuda-ipc channel send and receive of lines", () => {
-  it("brings each line to each of two receivers, who wait for the channel", async () => {
+  it("sends each line to two receivers that wait for the channel", async () => {
     await using rig = await CliRig.open();
     const receivers = [
       rig.start("channel", "receive", "n", "--lines"),
       rig.start("channel", "receive", "n", "--lines"),
     ];
-    await Promise.all(receivers.map((one) => said(one, /^Waits for channel "n"/)));
-    const sender = rig.start("channel", "send", "n", "--lines", "--wait-readers", "2", "--slots", "2");
+    await Promise.all(receivers.map((one) => said(one, /^Waiting for channel "n"/)));
+    const sender = rig.start(
+      "channel",
+      "send",
+      "n",
+      "--lines",
+      "--wait-readers",
+      "2",
+      "--slots",
+      "2",
+    );
     sender.child.stdin?.end(numbers(1, 1000));
     for (const { outcome } of receivers) {
       const { code, stdout } = await outcome;
@@ -52,7 +61,7 @@ describe("cuda-ipc channel send and receive of lines", () => {
     assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
   });
 
-  it("keeps empty lines, a last line without a break, and bytes that are no text", async () => {
+  it("keeps empty lines, a last line without a break, and bytes that are not text", async () => {
     await using rig = await CliRig.open();
     const bytes = Buffer.from([10, 255, 0, 13, 10, 10, 65]);
     await writeFile(rig.path("in"), bytes);
@@ -63,20 +72,31 @@ describe("cuda-ipc channel send and receive of lines", () => {
     assert.deepEqual(await readFile(rig.path("out")), Buffer.concat([bytes, Buffer.of(10)]));
   });
 
-  it("refuses a line that no slot holds, and readers get those before it", async () => {
+  it("refuses a line that is too long for a slot, after sending those before it", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("in"), "one\ntwo\nlonger\nfour\n");
     const receiver = rig.start("channel", "receive", "n", "--lines");
-    const { code, stderr } = await rig.run("channel", "send", "n", "in", "--lines", "--byte-length", "5");
+    const { code, stderr } = await rig.run(
+      "channel",
+      "send",
+      "n",
+      "in",
+      "--lines",
+      "--byte-length",
+      "5",
+    );
     assert.equal(code, 1);
     assert.match(
       stderr,
       /error\[MESSAGE_TOO_LARGE\]: Cannot send line 3 of in to channel "n": .+\n {2}hint: .+ --byte-length/,
     );
-    assert.deepEqual(await receiver.outcome.then(({ code, stdout }) => [code, stdout]), [0, "one\ntwo\n"]);
+    assert.deepEqual(await receiver.outcome.then(({ code, stdout }) => [code, stdout]), [
+      0,
+      "one\ntwo\n",
+    ]);
   });
 
-  it("cuts frames, and says where the last one is not whole", async () => {
+  it("cuts frames, and names the last one if it is incomplete", async () => {
     await using rig = await CliRig.open();
     const receiver = rig.start("channel", "receive", "n", "--output", "-");
     const sender = rig.start("channel", "send", "n", "--frames", "4", "--wait-readers", "1");
@@ -84,11 +104,14 @@ describe("cuda-ipc channel send and receive of lines", () => {
     const { code, stdout, stderr } = await sender.outcome;
     assert.equal(code, 1);
     assert.match(stdout, /^Sent 2 messages, 8 bytes/);
-    assert.match(stderr, /error\[INVALID_FILE\]: Cannot read "standard input": it ends within frame 3: 2 of 4 bytes\./);
+    assert.match(
+      stderr,
+      /error\[INVALID_FILE\]: Cannot read "standard input": it ends in frame 3, after 2 of 4 bytes\./,
+    );
     assert.deepEqual(await receiver.outcome.then((it) => [it.code, it.stdout]), [0, "abcdefgh"]);
   });
 
-  it("ends quietly where nobody reads the output any more", async () => {
+  it("ends quietly when the reader of its output is gone", async () => {
     await using rig = await CliRig.open();
     const script = '"$0" "$1" channel receive n --lines | head -2';
     const child = spawn("sh", ["-c", script, process.execPath, LAUNCH], { env: rig.env });
@@ -104,7 +127,7 @@ describe("cuda-ipc channel send and receive of lines", () => {
     assert.equal((await sender.outcome).code, 0);
   });
 
-  it("says that a disk is full", async () => {
+  it("reports a full disk", async () => {
     await using rig = await CliRig.open();
     const full = await open("/dev/full", "w");
     const child = spawn(process.execPath, [LAUNCH, "channel", "receive", "n", "--lines"], {
@@ -121,24 +144,27 @@ describe("cuda-ipc channel send and receive of lines", () => {
     const [code] = await once(child, "close");
     await full.close();
     assert.equal(code, 1);
-    assert.match(stderr, /^error\[DISK_FULL\]: Cannot write .+\n {2}hint: Free space there\.\n$/m);
+    assert.match(stderr, /^error\[DISK_FULL\]: Cannot write .+\n {2}hint: Free some space\.\n$/m);
     const outcome = await toFile.outcome;
     assert.equal(outcome.code, 1);
     assert.match(
       outcome.stderr,
-      /^error\[DISK_FULL\]: Cannot write "\/dev\/full": .+\n {2}hint: Free space there\.\n$/m,
+      /^error\[DISK_FULL\]: Cannot write "\/dev\/full": .+\n {2}hint: Free .+\.\n$/m,
     );
     assert.equal((await sender.outcome).code, 0);
   });
 
-  const canMount = spawnSync("unshare", ["-rm", "mount", "-t", "tmpfs", "none", "/mnt"]).status === 0;
-  it("notices a disk that takes the first half of what is written", {
+  const canMount =
+    spawnSync("unshare", ["-rm", "mount", "-t", "tmpfs", "none", "/mnt"]).status === 0;
+  it("reports a disk that takes only half of what is written", {
     skip: canMount ? false : "no file system can be mounted",
   }, async () => {
     await using rig = await CliRig.open();
     const script =
       'mount -t tmpfs -o size=16k none /mnt && "$0" "$1" channel receive n --output - > /mnt/out; echo $?; cat /mnt/out | wc -c';
-    const child = spawn("unshare", ["-rm", "sh", "-c", script, process.execPath, LAUNCH], { env: rig.env });
+    const child = spawn("unshare", ["-rm", "sh", "-c", script, process.execPath, LAUNCH], {
+      env: rig.env,
+    });
     let stdout = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       stdout += text;
@@ -169,7 +195,7 @@ describe("a channel on the command line whose sender ends", () => {
     assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
   });
 
-  it("is an error for the receivers after SIGKILL, once they have all that was sent", async () => {
+  it("makes receivers fail after SIGKILL, once they have received everything", async () => {
     await using rig = await CliRig.open();
     const receiver = rig.start("channel", "receive", "n", "--lines");
     const sender = rig.start("channel", "send", "n", "--lines");
@@ -181,10 +207,13 @@ describe("a channel on the command line whose sender ends", () => {
     sender.child.kill("SIGKILL");
     const { code, stdout, stderr } = await receiver.outcome;
     assert.deepEqual([code, stdout], [1, numbers(1, 10)]);
-    assert.match(stderr, /error\[PEER_GONE\]: Cannot read channel "n": .+\n {2}hint: Start its sender again\./);
+    assert.match(
+      stderr,
+      /error\[PEER_GONE\]: Cannot read channel "n": .+\n {2}hint: Start the sender again\./,
+    );
   });
 
-  it("is gone on with where it was kept, and ends with one who does not keep it", async () => {
+  it("continues with --resume after --keep, and ends with a sender without --keep", async () => {
     await using rig = await CliRig.open();
     const receiver = rig.start("channel", "receive", "n", "--lines");
     const first = rig.start("channel", "send", "n", "--lines", "--keep");
@@ -194,7 +223,9 @@ describe("a channel on the command line whose sender ends", () => {
     const second = rig.start("channel", "send", "n", "--lines", "--resume", "--keep");
     second.child.stdin?.write(numbers(6, 7));
     await eventually("seven messages", async () =>
-      (await rig.json<{ committed: number }>("channel", "stat", "n")).committed === 7 ? true : undefined,
+      (await rig.json<{ committed: number }>("channel", "stat", "n")).committed === 7
+        ? true
+        : undefined,
     );
     assert.match(
       await rig.fails("IN_USE", "channel", "send", "n", "--lines", "--resume"),
@@ -203,18 +234,23 @@ describe("a channel on the command line whose sender ends", () => {
     second.child.kill("SIGKILL");
     await second.outcome;
     await eventually("the next one is awaited", async () =>
-      (await rig.json<{ writer: string }>("channel", "stat", "n")).writer === "awaited" ? true : undefined,
+      (await rig.json<{ writer: string }>("channel", "stat", "n")).writer === "awaited"
+        ? true
+        : undefined,
     );
     const third = rig.start("channel", "send", "n", "--lines", "--resume");
     third.child.stdin?.end(numbers(8, 10));
     assert.equal((await third.outcome).code, 0);
-    assert.deepEqual(await receiver.outcome.then((it) => [it.code, it.stdout]), [0, numbers(1, 10)]);
+    assert.deepEqual(await receiver.outcome.then((it) => [it.code, it.stdout]), [
+      0,
+      numbers(1, 10),
+    ]);
     assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
   });
 });
 
-describe("a receiver on the command line that is ended", () => {
-  it("ends at Ctrl-C, also where nobody takes its output, and holds up nobody after that", async () => {
+describe("a receiver on the command line that ends early", () => {
+  it("ends at Ctrl-C even if nothing reads its output, and then holds up nobody", async () => {
     await using rig = await CliRig.open();
     const receiver = rig.start("channel", "receive", "n", "--output", "-");
     receiver.child.stdout?.pause();
@@ -230,10 +266,21 @@ describe("a receiver on the command line that is ended", () => {
     assert.equal((await sender.outcome).code, 0);
   });
 
-  it("ends after so many messages, and others go on", async () => {
+  it("ends after --count messages, and other receivers continue", async () => {
     await using rig = await CliRig.open();
-    const [three, all] = [["--count", "3"], []].map((more) => rig.start("channel", "receive", "n", "--lines", ...more));
-    const sender = rig.start("channel", "send", "n", "--lines", "--wait-readers", "2", "--slots", "1");
+    const [three, all] = [["--count", "3"], []].map((more) =>
+      rig.start("channel", "receive", "n", "--lines", ...more),
+    );
+    const sender = rig.start(
+      "channel",
+      "send",
+      "n",
+      "--lines",
+      "--wait-readers",
+      "2",
+      "--slots",
+      "1",
+    );
     sender.child.stdin?.end(numbers(1, 100));
     assert.deepEqual(await three?.outcome.then((it) => [it.code, it.stdout]), [0, numbers(1, 3)]);
     assert.deepEqual(await all?.outcome.then((it) => [it.code, it.stdout]), [0, numbers(1, 100)]);

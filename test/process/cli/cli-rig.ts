@@ -1,4 +1,4 @@
-/** The built command in processes of its own, with a hub of its own in a folder that is gone afterwards. */
+/** The built command in processes of its own, with its own hub in a temporary folder. */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
@@ -32,7 +32,12 @@ export class CliRig {
     this.folder = folder;
     this.socket = join(folder, "hub.sock");
     const { NODE_OPTIONS: _, ...inherited } = process.env;
-    this.env = { ...inherited, CUDA_IPC_SOCKET: this.socket, CUDA_IPC_DEVICE: "host", TMPDIR: folder };
+    this.env = {
+      ...inherited,
+      CUDA_IPC_SOCKET: this.socket,
+      CUDA_IPC_DEVICE: "host",
+      TMPDIR: folder,
+    };
   }
 
   static async open(): Promise<CliRig> {
@@ -44,7 +49,11 @@ export class CliRig {
   }
 
   start(...args: string[]): Started {
-    const child = spawn(process.execPath, [LAUNCH, ...args], { cwd: this.folder, env: this.env, timeout: TIMEOUT_MS });
+    const child = spawn(process.execPath, [LAUNCH, ...args], {
+      cwd: this.folder,
+      env: this.env,
+      timeout: TIMEOUT_MS,
+    });
     return { child, outcome: outcomeOf(child) };
   }
 
@@ -56,6 +65,13 @@ export class CliRig {
   async ok(...args: string[]): Promise<string> {
     const { code, stdout, stderr } = await this.run(...args);
     assert.equal(code, 0, `cuda-ipc ${args.join(" ")}: ${stderr}`);
+    return stdout;
+  }
+
+  /** As `run`, for `hub status` while no hub runs; its standard output. */
+  async statusWithoutHub(...args: string[]): Promise<string> {
+    const { code, stdout, stderr } = await this.run("hub", "status", ...args);
+    assert.deepEqual({ code, stderr }, { code: 1, stderr: "" });
     return stdout;
   }
 
@@ -78,7 +94,7 @@ export class CliRig {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // A hub leaves its files beside its socket from its start on. WHY the question: most commands start none.
+    // A hub leaves its files beside its socket from its start on. Most commands start none.
     const left = await readdir(this.folder);
     if (left.some((name) => name.startsWith("hub.sock"))) await this.run("hub", "stop", "--force");
     await rm(this.folder, { recursive: true, force: true });
@@ -86,7 +102,10 @@ export class CliRig {
 }
 
 /** Asks again and again until the answer is not undefined. */
-export async function eventually<T>(what: string, ask: () => Promise<T | undefined> | T | undefined): Promise<T> {
+export async function eventually<T>(
+  what: string,
+  ask: () => Promise<T | undefined> | T | undefined,
+): Promise<T> {
   const endMs = performance.now() + TIMEOUT_MS;
   for (;;) {
     const answer = await ask();

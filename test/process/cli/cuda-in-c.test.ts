@@ -1,4 +1,6 @@
-/** The command line on a GPU that is none: the libcuda in C of the conformance suite, in all processes that are started. */
+/**
+ * The command line on a simulated GPU: all processes use the libcuda in C of the conformance suite.
+ */
 import assert from "node:assert/strict";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
@@ -7,7 +9,9 @@ import { encodeNpyHeader } from "../../../src/files/npy-header.js";
 import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
 import { CliRig } from "./cli-rig.js";
 
-const source = fileURLToPath(new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const source = fileURLToPath(
+  new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
+);
 const header = findCudaHeader();
 const skip = typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
 
@@ -40,44 +44,62 @@ describe("cuda-ipc on a libcuda in C", { skip }, () => {
     assert.match(absent.stdout, /missing +device +DEVICE_NOT_FOUND/);
   });
 
-  it("says how the GPU is divided among processes, and works on all the same", async () => {
+  it("prints how processes share the GPU, and works anyway", async () => {
     await using rig = await openRig();
     rig.env.CUDA_VISIBLE_DEVICES = "MIG-abababab-abab-abab-abab-abababababab";
     const { stdout: text } = await rig.run("doctor", "--device", "cuda:0");
     const gpu = text.slice(text.indexOf("Device cuda:0"));
-    assert.match(gpu, /^ +MPS +in use: .+\n +- small kernels .+\n +- under MPS a process that is killed/m);
-    assert.match(gpu, /^ +MIG +this device is a MIG instance\n +- CUDA IPC works between compute instances/m);
+    assert.match(
+      gpu,
+      /^ +MPS +in use: .+\n +- a message between small kernels .+\n +- under MPS, a process that is killed/m,
+    );
+    assert.match(
+      gpu,
+      /^ +MIG +this device is a MIG instance\n +- CUDA IPC works between compute instances/m,
+    );
     assert.match(gpu, /^ +compute mode +1, unknown to this program .+\n +- .+\n +to do: /m);
     assert.match(gpu, /^ +integrated +the GPU shares the memory of the CPU/m);
   });
 
-  it("takes the first GPU where it may choose, and says so", async () => {
+  it('chooses the first GPU for "auto", and says so', async () => {
     await using rig = await openRig();
     for (const demo of ["share", "crash"]) {
-      assert.match(await rig.ok("demo", demo, "-n", "1000"), /\nOn cuda:0 \(auto: the first GPU\)\.\n/);
+      assert.match(
+        await rig.ok("demo", demo, "-n", "1000"),
+        /\nOn cuda:0 \(auto: the first GPU\)\.\n/,
+      );
     }
   });
 
   it("runs the demos that need no kernels", async () => {
     await using rig = await openRig();
     for (const demo of ["pool", "fibonacci", "consumer-first"]) {
-      assert.match(await rig.ok("demo", demo, "-n", "50", "--device", "cuda:0"), /\nDone: every byte was verified/);
+      assert.match(
+        await rig.ok("demo", demo, "-n", "50", "--device", "cuda:0"),
+        /\nDone: every byte was verified/,
+      );
     }
   });
 
-  it("brings files through the device and back", async () => {
+  it("copies files to the device and back", async () => {
     await using rig = await openRig();
     const data = Uint8Array.from({ length: 24_000_000 }, (_, i) => i % 251);
-    const file = Buffer.concat([encodeNpyHeader("float32", [2000, 3000], { fortranOrder: true }), data]);
+    const file = Buffer.concat([
+      encodeNpyHeader("float32", [2000, 3000], { fortranOrder: true }),
+      data,
+    ]);
     await writeFile(rig.path("in.npy"), file);
     await rig.ok("put", "x", "in.npy");
-    assert.match(await rig.ok("ls"), /^x +float32\[2000, 3000\] +22\.9 MiB +GPU-[0-9a-f]{8} +pinned/m);
+    assert.match(
+      await rig.ok("ls"),
+      /^x +float32\[2000, 3000\] +22\.9 MiB +GPU-[0-9a-f]{8} +pinned/m,
+    );
     assert.match(await rig.ok("inspect", "x"), /mechanism +vmm: .+\n +opened on +cuda:0 /);
     await rig.ok("get", "x", "out.npy");
     assert.equal(Buffer.compare(await readFile(rig.path("out.npy")), file), 0);
   });
 
-  it("tells what it can of memory on a GPU that this process does not see", async () => {
+  it("prints what it knows of memory on a GPU that this process does not see", async () => {
     await using rig = await openRig();
     await writeFile(rig.path("in.bin"), Uint8Array.of(1, 2, 3));
     await rig.ok("put", "x", "in.bin", "--device", "cuda:0");

@@ -1,4 +1,4 @@
-/** The demos that are programs in examples/, on the host device: what they print is what their first comment says. */
+/** The demos in examples/, on the host device, print what their first comment says. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
@@ -25,11 +25,14 @@ const demos: Readonly<Record<string, readonly string[]>> = {
   daemon: ["-n", "10"],
 };
 
-/** Processes that were started in the rig's environment: also those that nobody named, such as hubs. */
+/** Processes that were started in the rig's environment, hubs included. */
 function processesOf(rig: CliRig): string[] {
   return readdirSync("/proc").filter((pid) => {
     try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/environ`, "latin1").includes(`TMPDIR=${rig.folder}`);
+      return (
+        /^\d+$/.test(pid) &&
+        readFileSync(`/proc/${pid}/environ`, "latin1").includes(`TMPDIR=${rig.folder}`)
+      );
     } catch {
       // It has ended, or is another user's.
       return false;
@@ -74,20 +77,33 @@ describe("cuda-ipc demo of a program in examples/", () => {
     });
   }
 
-  it("runs with one element, and with another number of processes", async () => {
+  it("runs with one element, and with other numbers of processes", async () => {
     await using rig = await CliRig.open();
-    for (const name of ["pool", "array-handle", "vmm", "ring"]) await rig.ok("demo", name, "--elements", "1");
-    assert.match(await rig.ok("demo", "simple-ipc", "-n", "10", "--processes", "2"), /all 2 are done/);
-    assert.match(await rig.ok("demo", "exchange", "-n", "10", "--processes", "2"), /all 2 are done/);
+    for (const name of ["pool", "array-handle", "vmm", "ring"])
+      await rig.ok("demo", name, "--elements", "1");
+    assert.match(
+      await rig.ok("demo", "simple-ipc", "-n", "10", "--processes", "2"),
+      /all 2 are done/,
+    );
+    assert.match(
+      await rig.ok("demo", "exchange", "-n", "10", "--processes", "2"),
+      /all 2 are done/,
+    );
     const text = await rig.ok("demo", "fibonacci", "-n", "2", "--processes", "4");
     assert.match(text, /finds 0, 1, \.\.\. 1:/);
   });
 
-  it("fails for options that it cannot do anything with", async () => {
+  it("refuses options that it cannot use", async () => {
     await using rig = await CliRig.open();
-    assert.match(await rig.fails("USAGE", "demo", "exchange", "--processes", "3"), /--processes must be even: 3/);
+    assert.match(
+      await rig.fails("USAGE", "demo", "exchange", "--processes", "3"),
+      /--processes must be even: 3/,
+    );
     for (const name of ["fibonacci", "simple-ipc"]) {
-      assert.match(await rig.fails("USAGE", "demo", name, "--processes", "1"), /--processes must be at least 2/);
+      assert.match(
+        await rig.fails("USAGE", "demo", name, "--processes", "1"),
+        /--processes must be at least 2/,
+      );
     }
     await rig.fails("USAGE", "demo", "pool", "--elements", "0");
     await rig.fails("INVALID_DEVICE", "demo", "pool", "--device", "gpu");
@@ -96,7 +112,7 @@ describe("cuda-ipc demo of a program in examples/", () => {
   });
 });
 
-describe("a demo that is ended in the middle", () => {
+describe("a demo that is killed or interrupted", () => {
   const long = {
     events: { elements: "1000000", at: /^imported the event/ },
     ring: { elements: "1000000", at: /^joins as the producer/ },
@@ -117,7 +133,7 @@ describe("a demo that is ended in the middle", () => {
   }
 
   for (const name of ["events", "ring"] as const) {
-    it(`${name} fails where a child is killed`, async () => {
+    it(`${name} fails if a child is killed`, async () => {
       await using rig = await CliRig.open();
       const { elements, at } = long[name];
       const { child, outcome } = rig.start("demo", name, "--elements", elements);
@@ -131,16 +147,19 @@ describe("a demo that is ended in the middle", () => {
     });
   }
 
-  it("ends with all its processes where the program itself is killed", async () => {
+  it("ends with all its processes if the example is killed", async () => {
     await using rig = await CliRig.open();
     const { child, outcome } = rig.start("demo", "ring", "--elements", long.ring.elements);
     assert.ok(child.stdout !== null);
     process.kill(await sayer(createInterface({ input: child.stdout }), /^made a ring/), "SIGKILL");
-    assert.match((await outcome).stderr, /^error\[PEER_GONE\]: The example "ring" ended too early: SIGKILL/);
+    assert.match(
+      (await outcome).stderr,
+      /^error\[PEER_GONE\]: Cannot finish example "ring": it ended too early, with SIGKILL/,
+    );
     await assertNothingLeft(rig);
   });
 
-  it("ends with all its processes where the command is killed", async () => {
+  it("ends with all its processes if the command is killed", async () => {
     await using rig = await CliRig.open();
     const { child } = rig.start("demo", "ring", "--elements", long.ring.elements);
     assert.ok(child.stdout !== null);

@@ -47,15 +47,17 @@ describe("probes with a second process", () => {
       assert.match(await run(device, options), /\S/);
     });
 
-    it(`end where they are given up: ${name}`, async () => {
+    it(`end when they are aborted: ${name}`, async () => {
       using _runtime = new TestRuntime();
       using device = Device.open("host");
       await assert.rejects(run(device, { signal: never, timeoutMs: 1 }), { code: "TIMEOUT" });
-      await assert.rejects(run(device, { signal: AbortSignal.abort(), timeoutMs: 60_000 }), { code: "ABORTED" });
+      await assert.rejects(run(device, { signal: AbortSignal.abort(), timeoutMs: 60_000 }), {
+        code: "ABORTED",
+      });
     });
   }
 
-  it("see memory of a handle that is other memory", async () => {
+  it("detect a handle that opens other memory", async () => {
     using _runtime = new TestRuntime();
     using device = deviceWith((honest) => ({
       importLegacy: (ordinal, handle, access) => {
@@ -67,25 +69,31 @@ describe("probes with a second process", () => {
     }));
     await assert.rejects(probe("legacy handles")(device), {
       code: "VERIFICATION_FAILED",
-      message: /^Byte 1 of memory that was opened by its handle is 0/,
+      message: /^Byte 1 of memory opened by its handle is 0/,
     });
   });
 
-  it("see an event that is done before its work", async () => {
+  it("detect an event that is done before its work", async () => {
     using _runtime = new TestRuntime();
     using device = deviceWith(() => ({ isEventDone: () => true }));
-    await assert.rejects(probe("events")(device), { code: "VERIFICATION_FAILED", message: /is done before the work/ });
+    await assert.rejects(probe("events")(device), {
+      code: "VERIFICATION_FAILED",
+      message: /is done before its work is/,
+    });
   });
 
-  it("see memory of a pool that another process cannot read", async () => {
+  it("detect pool memory that another process cannot read", async () => {
     using _runtime = new TestRuntime();
     using device = deviceWith((honest) => ({
       exportPoolPointer: (pointer) => honest.exportPoolPointer(pointer).fill(7),
     }));
-    await assert.rejects(probe("memory pools")(device), { code: "INVALID_HANDLE", message: /^In a second process: / });
+    await assert.rejects(probe("memory pools")(device), {
+      code: "INVALID_HANDLE",
+      message: /^In a second process: /,
+    });
   });
 
-  it("say what a device lacks, and that this is no failure", async () => {
+  it("report what a device does not support, without failing", async () => {
     using _runtime = new TestRuntime();
     using device = deviceWith(() => ({
       createPool: () => {
@@ -93,7 +101,10 @@ describe("probes with a second process", () => {
       },
     }));
     const run = () => probe("memory pools")(device);
-    const found = { name: "pools", detail: "UNSUPPORTED: Cannot create a pool: this device has none" };
+    const found = {
+      name: "pools",
+      detail: "UNSUPPORTED: Cannot create a pool: this device has none",
+    };
     assert.deepEqual(await checkMechanism("pools", run), { ...found, state: "not supported" });
     assert.deepEqual(await check("pools", run), { ...found, state: "missing" });
     const fails = () => Promise.reject(new CudaIpcError("CUDA_ERROR", "it failed"));
@@ -105,19 +116,22 @@ describe("probes with a second process", () => {
 describe("ProbePeer", () => {
   checkLeaks();
 
-  it("tells of a process that was killed, and leaves none", async () => {
+  it("reports a killed process, and leaves none behind", async () => {
     using _runtime = new TestRuntime();
     let pid: number;
     {
       await using peer = ProbePeer.start("pool", "host", options);
       pid = peer.pid;
       process.kill(pid, "SIGKILL");
-      await soon("it ends", assert.rejects(peer.says(), { code: "PEER_GONE", message: /too early: SIGKILL$/ }));
+      await soon(
+        "it ends",
+        assert.rejects(peer.says(), { code: "PEER_GONE", message: /too early, with SIGKILL$/ }),
+      );
     }
     assert.ok(isGone(pid));
   });
 
-  it("ends a process that waits", async () => {
+  it("ends a waiting process", async () => {
     using _runtime = new TestRuntime();
     let pid: number;
     {
@@ -128,9 +142,12 @@ describe("ProbePeer", () => {
     assert.ok(isGone(pid));
   });
 
-  it("says what the process failed with", async () => {
+  it("throws the failure of the process", async () => {
     using _runtime = new TestRuntime();
     await using peer = ProbePeer.start("legacy", "nonsense", options);
-    await assert.rejects(peer.says(), { code: "INVALID_DEVICE", message: /^In a second process: Cannot open device/ });
+    await assert.rejects(peer.says(), {
+      code: "INVALID_DEVICE",
+      message: /^In a second process: Cannot open device/,
+    });
   });
 });

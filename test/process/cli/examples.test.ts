@@ -1,4 +1,4 @@
-/** The examples as they are run without the command: by Node itself, and the one with a second half in Python. */
+/** The examples without the command: run by Node itself, and one with a second half in Python. */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -10,22 +10,32 @@ import { saidIn } from "../../docs/example-output.js";
 import { CliRig, eventually } from "./cli-rig.js";
 
 const LIMIT_MS = 60_000;
-const PACKAGE = new URL("../../../src/index.js", import.meta.url);
+const PACKAGE = new URL("../../../src/", import.meta.url);
 const python = process.env.PYTHON ?? "python3";
 
 function start(rig: CliRig, name: string, ...args: string[]): ChildProcess {
   const file = fileURLToPath(new URL(`../../../examples/${name}.js`, import.meta.url));
-  return spawn(process.execPath, [file, ...args], { env: rig.env, stdio: "pipe", timeout: LIMIT_MS });
+  return spawn(process.execPath, [file, ...args], {
+    env: rig.env,
+    stdio: "pipe",
+    timeout: LIMIT_MS,
+  });
 }
 
-async function outcome(child: ChildProcess): Promise<{ code: number | null; stdout: string; stderr: string }> {
+async function outcome(
+  child: ChildProcess,
+): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const [stdout, stderr] = [child.stdout, child.stderr].map((stream) => {
     const parts: Buffer[] = [];
     stream?.on("data", (part) => parts.push(part));
     return parts;
   });
   const [code] = await once(child, "close");
-  return { code, stdout: Buffer.concat(stdout ?? []).toString(), stderr: Buffer.concat(stderr ?? []).toString() };
+  return {
+    code,
+    stdout: Buffer.concat(stdout ?? []).toString(),
+    stderr: Buffer.concat(stderr ?? []).toString(),
+  };
 }
 
 async function firstLine(child: ChildProcess): Promise<string> {
@@ -34,8 +44,8 @@ async function firstLine(child: ChildProcess): Promise<string> {
   return line;
 }
 
-describe("an example that is run by Node itself", () => {
-  it("prints its steps, and removes its folder", async () => {
+describe("an example run by Node", () => {
+  it("prints its steps and removes its folder", async () => {
     await using rig = await CliRig.open();
     const { code, stdout, stderr } = await outcome(start(rig, "vmm", "--elements", "100"));
     assert.deepEqual([code, stderr], [0, ""]);
@@ -43,17 +53,19 @@ describe("an example that is run by Node itself", () => {
     assert.deepEqual(await readdir(rig.folder), []);
   });
 
-  it("removes its folder also where it is interrupted", async () => {
+  it("removes its folder after Ctrl-C", async () => {
     await using rig = await CliRig.open();
     const child = start(rig, "vmm", "--elements", "50000000");
     await firstLine(child);
     const ended = outcome(child);
     child.kill("SIGINT");
     assert.equal((await ended).code, 130);
-    await eventually("the folder is empty", async () => ((await readdir(rig.folder)).length === 0 ? true : undefined));
+    await eventually("the folder is empty", async () =>
+      (await readdir(rig.folder)).length === 0 ? true : undefined,
+    );
   });
 
-  it("says in a line what is wrong, once", async () => {
+  it("prints an error once, in one line", async () => {
     await using rig = await CliRig.open();
     for (const args of [["--processes", "3"], ["--elements", "0"], ["--colour"]]) {
       const { code, stdout, stderr } = await outcome(start(rig, "exchange", ...args));
@@ -69,10 +81,11 @@ describe("an example that is run by Node itself", () => {
 
 describe("an example on a device without its mechanism", () => {
   const message = "Cannot create a pool: this device has none";
-  const preload = `import { CudaIpcError, MemoryPool } from "${PACKAGE}";
+  const preload = `import { CudaIpcError } from "${PACKAGE}index.js";
+    import { MemoryPool } from "${PACKAGE}doors/interop.js";
     MemoryPool.create = () => { throw new CudaIpcError("UNSUPPORTED", "${message}"); };`;
 
-  it("says why it is skipped, and that is no error", async () => {
+  it("prints why it is skipped, and succeeds", async () => {
     await using rig = await CliRig.open();
     rig.env.NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(preload)}`;
     const text = await rig.ok("demo", "pool");
@@ -83,20 +96,27 @@ describe("an example on a device without its mechanism", () => {
   });
 });
 
-const skip = spawnSync(python, ["-c", "import sys; sys.exit(sys.version_info < (3, 9))"]).status !== 0;
+const skip =
+  spawnSync(python, ["-c", "import sys; sys.exit(sys.version_info < (3, 9))"]).status !== 0;
 if (skip && process.env.REQUIRE_PYTHON === "1")
   throw new Error(`REQUIRE_PYTHON=1, but ${python} is not of at least 3.9`);
 
-describe("the daemon of the examples", { skip: skip ? "needs python3 of at least 3.9" : false }, () => {
-  it("is shown and changed by a program in Python", async () => {
+describe("the daemon of the examples", {
+  skip: skip ? "needs python3 of at least 3.9" : false,
+}, () => {
+  it("can be shown and changed from Python", async () => {
     await using rig = await CliRig.open();
     const daemon = start(rig, "daemon", "serve", "--elements", "10");
     try {
       await firstLine(daemon);
-      const show = spawn(python, ["examples/python/show.py", "0.25"], { env: rig.env, timeout: LIMIT_MS });
+      const show = spawn(python, ["examples/python/show.py", "0.25"], {
+        env: rig.env,
+        timeout: LIMIT_MS,
+      });
       const { code, stdout, stderr } = await outcome(show);
       assert.equal(code, 0, stderr);
-      const shown = /^float32\[10\], rate 1\.0: .+\nset the rate to 0\.25\nfloat32\[10\], rate 0\.25: .+\n$/;
+      const shown =
+        /^float32\[10\], rate 1\.0: .+\nset the rate to 0\.25\nfloat32\[10\], rate 0\.25: .+\n$/;
       assert.match(stdout, shown);
     } finally {
       daemon.kill("SIGINT");

@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { packageVersion } from "../../../src/base/version.js";
+import { packageVersion } from "../../../src/base/own-package.js";
 import { TestFolder } from "../../support/test-folder.js";
 
 const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
@@ -30,11 +30,15 @@ function outcomeWith(free: number): "works" | "words" {
     };`,
   );
   const script = `ulimit -n 256 && exec "$0" --require "$1" "$2" --version`;
-  const { status, stdout, stderr } = spawnSync("sh", ["-c", script, process.execPath, preload, LAUNCH], {
-    encoding: "utf8",
-    // WHY without what else the runner sets: options of Node could open files before the launcher runs.
-    env: { PATH: process.env.PATH },
-  });
+  const { status, stdout, stderr } = spawnSync(
+    "sh",
+    ["-c", script, process.execPath, preload, LAUNCH],
+    {
+      encoding: "utf8",
+      // Without the runner's other options, which could open files before the launcher runs.
+      env: { PATH: process.env.PATH },
+    },
+  );
   if (status === 0) {
     assert.equal(stdout, `${packageVersion()}\n`);
     return "works";
@@ -44,12 +48,12 @@ function outcomeWith(free: number): "works" | "words" {
   return "words";
 }
 
-describe("cuda-ipc with next to no open files", () => {
-  it("says in words that it can open none", () => {
+describe("cuda-ipc with a low limit of open files", () => {
+  it("prints an error if it can open none", () => {
     assert.equal(outcomeWith(0), "words");
   });
 
-  it("works, or says so in words, with each number of files from 1 on", (t) => {
+  it("works or prints an error with every limit from 1 on", (t) => {
     const outcomes = [1, 2, 3, 4, 6, 8, 12, 16].map((free) => `${free}: ${outcomeWith(free)}`);
     t.diagnostic(outcomes.join(", "));
   });
@@ -58,7 +62,7 @@ describe("cuda-ipc with next to no open files", () => {
     assert.equal(outcomeWith(64), "works");
   });
 
-  it("blames the full table, not the installation, if Node cannot open a package's main file", () => {
+  it("blames the limit, not the installation, if Node cannot open a package's main file", () => {
     const { status, stderr } = launchWith(`openAll(); ${NOT_FOUND}`);
     assert.match(stderr, SAID_IN_WORDS);
     assert.equal(status, 1);
@@ -85,7 +89,10 @@ function launchWith(script: string): { status: number | null; stderr: string } {
   copyFileSync(LAUNCH, launcher);
   const openAll = `function openAll() { try { for (;;) openSync("/dev/null", "r"); } catch {} }`;
   writeFileSync(folder.file("package.json"), `{ "type": "module" }`);
-  writeFileSync(folder.file("cli/main.js"), `import { openSync } from "node:fs";\n${openAll}\n${script}\n`);
+  writeFileSync(
+    folder.file("cli/main.js"),
+    `import { openSync } from "node:fs";\n${openAll}\n${script}\n`,
+  );
   const limited = `ulimit -n 256 && exec "$0" "$1"`;
   return spawnSync("sh", ["-c", limited, process.execPath, launcher], { encoding: "utf8" });
 }

@@ -11,24 +11,30 @@ const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.
 const SCRIPT = "/usr/bin/script";
 
 describe("cuda-ipc ls", () => {
-  it("says so when no hub runs, and starts none", async () => {
+  it("says that no hub runs, and starts none", async () => {
     await using rig = await CliRig.open();
     assert.equal(await rig.ok("ls"), `Nothing is shared: no hub runs at ${rig.socket}.\n`);
     assert.deepEqual(await rig.json("ls"), []);
-    assert.match(await rig.ok("hub", "status"), /^No hub runs at /);
+    assert.match(await rig.statusWithoutHub(), /^No hub runs at /);
   });
 
-  it("lists what is shared, also what is not published yet", async () => {
+  it("lists what is shared, including unpublished objects", async () => {
     await using rig = await CliRig.open();
     await using hub = await rig.join();
     using _first = await hub.create("first", { dtype: "float32", shape: [2, 3] });
-    using second = await hub.createBundle("second", { a: { dtype: "int8", shape: [3] } }, { lifetime: "pinned" });
+    using second = await hub.createBundle(
+      "second",
+      { a: { dtype: "int8", shape: [3] } },
+      { lifetime: "pinned" },
+    );
     await second.publish();
     const [titles, ...rows] = (await rig.ok("ls")).trimEnd().split("\n");
     assert.match(titles ?? "", /^NAME +WHAT +SIZE +DEVICE +LIFETIME +LEASES +OWNER +AGE$/);
     assert.match(
       rows[0] ?? "",
-      new RegExp(`^first +float32\\[2, 3\\] +24 bytes +host +held, unpublished +1 +${process.pid} +\\d+ s$`),
+      new RegExp(
+        `^first +float32\\[2, 3\\] +24 bytes +host +held, unpublished +1 +${process.pid} +\\d+ s$`,
+      ),
     );
     assert.match(rows[1] ?? "", /^second +bundle of 1 +3 bytes +host +pinned +1 /);
     const objects = await rig.json<Inspection["object"][]>("ls");
@@ -41,7 +47,7 @@ describe("cuda-ipc ls", () => {
     );
   });
 
-  it("shortens long names for people, and never for programs", async (t) => {
+  it("shortens long names on a terminal, and never elsewhere", async (t) => {
     await using rig = await CliRig.open();
     await using hub = await rig.join();
     const name = "n".repeat(255);
@@ -50,15 +56,19 @@ describe("cuda-ipc ls", () => {
     assert.equal((await rig.json<Inspection["object"][]>("ls"))[0]?.name, name);
     const command = `${process.execPath} ${LAUNCH} ls`;
     if (!existsSync(SCRIPT)) return t.skip(`no ${SCRIPT} to make a terminal`);
-    const { stdout } = spawnSync(SCRIPT, ["-qec", command, "/dev/null"], { env: rig.env, encoding: "utf8" });
+    const { stdout } = spawnSync(SCRIPT, ["-qec", command, "/dev/null"], {
+      env: rig.env,
+      encoding: "utf8",
+    });
     assert.match(stdout, /\nn{37}\.\.\. {2}int8\[1\] /);
   });
 
-  it("ends quietly when nobody reads on", async () => {
+  it("ends quietly when the reader of its output is gone", async () => {
     await using rig = await CliRig.open();
     await using hub = await rig.join();
     const made = [];
-    for (let i = 0; i < 300; i += 1) made.push(await hub.create(`a${i}`, { dtype: "int8", shape: [1] }));
+    for (let i = 0; i < 300; i += 1)
+      made.push(await hub.create(`a${i}`, { dtype: "int8", shape: [1] }));
     const { child, outcome } = rig.start("ls", "--json");
     child.stdout?.destroy();
     const { code, stderr } = await outcome;
@@ -68,7 +78,7 @@ describe("cuda-ipc ls", () => {
 });
 
 describe("cuda-ipc inspect", () => {
-  it("tells everything about an array, its values included", async () => {
+  it("prints everything about an array, including its values", async () => {
     await using rig = await CliRig.open();
     await using hub = await rig.join();
     using array = await hub.create("x", { dtype: "float32", shape: [2, 3] });
@@ -84,7 +94,7 @@ describe("cuda-ipc inspect", () => {
     assert.match(text, /special +1 zero, 1 NaN, 1 infinite of 6 elements\n/);
   });
 
-  it("tells the same in JSON", async () => {
+  it("prints the same in JSON", async () => {
     await using rig = await CliRig.open();
     await using hub = await rig.join();
     using array = await hub.create("x", { dtype: "int64", shape: [3] });
@@ -106,7 +116,7 @@ describe("cuda-ipc inspect", () => {
     assert.equal(told.values.statistics.elementCount, 3);
   });
 
-  it("tells what a timeline has reached", async () => {
+  it("prints the value of a timeline", async () => {
     await using rig = await CliRig.open();
     await using hub = await rig.join();
     using timeline = await hub.createTimeline("steps");
@@ -119,7 +129,7 @@ describe("cuda-ipc inspect", () => {
     assert.match(await rig.ok("ls"), /^steps +timeline /m);
   });
 
-  it("lists the arrays of a bundle, the first ones unless all are asked for", async () => {
+  it("lists the first arrays of a bundle, or all with --all", async () => {
     await using rig = await CliRig.open();
     await using hub = await rig.join();
     const arrays = Object.fromEntries(
@@ -137,21 +147,24 @@ describe("cuda-ipc inspect", () => {
     assert.match(one, /^a3: int16\[3\]$/m);
     assert.match(one, /range +3 to 5, mean 4\n/);
     const said = await rig.fails("NOT_FOUND", "inspect", "b", "--array", "absent");
-    assert.match(said, /hint: See its arrays with: cuda-ipc inspect NAME --all\n$/);
+    assert.match(said, /hint: List its arrays with: cuda-ipc inspect NAME --all\n$/);
   });
 
-  it("says that values of an unpublished array cannot be read, and what is not there", async () => {
+  it("prints that an unpublished array cannot be read, and names a missing one", async () => {
     await using rig = await CliRig.open();
     await using hub = await rig.join();
     using _array = await hub.create("x", { dtype: "int8", shape: [3] });
-    assert.match(await rig.ok("inspect", "x"), /values +not readable here: it is not published yet\n$/);
+    assert.match(
+      await rig.ok("inspect", "x"),
+      /values +not readable here: it is not published yet\n$/,
+    );
     await rig.fails("NOT_FOUND", "inspect", "absent");
     await rig.fails("INVALID_NAME", "inspect", "no/name");
   });
 });
 
 describe("cuda-ipc rm", () => {
-  it("removes each name, and fails if one was not there", async () => {
+  it("removes each name, and fails if one does not exist", async () => {
     await using rig = await CliRig.open();
     await rig.fails("NOT_FOUND", "rm", "x");
     await using hub = await rig.join();

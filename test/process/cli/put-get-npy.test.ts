@@ -19,10 +19,14 @@ describe("cuda-ipc put and get of .npy", () => {
     ["no element", npyFile("float32", [0, 3], 0), "float32[0, 3]"],
     ["complex values", npyFile("complex128", [5], 80), "complex128[5]"],
     ["more than one piece", npyFile("uint16", [3, 4_000_001], 24_000_006), "uint16[3, 4000001]"],
-    ["Fortran order of more than one piece", npyFile("uint16", [3, 4_000_001], 24_000_006, true), "uint16[3, 4000001]"],
+    [
+      "Fortran order of more than one piece",
+      npyFile("uint16", [3, 4_000_001], 24_000_006, true),
+      "uint16[3, 4000001]",
+    ],
   ];
   for (const [what, file, words] of cases) {
-    it(`brings ${what} back, byte for byte`, async () => {
+    it(`returns ${what} byte for byte`, async () => {
       await using rig = await CliRig.open();
       await writeFile(rig.path("in.npy"), file);
       const said = await rig.ok("put", "x", "in.npy");
@@ -33,7 +37,7 @@ describe("cuda-ipc put and get of .npy", () => {
     });
   }
 
-  it("gives readers the elements of a Fortran file at their indices", async () => {
+  it("keeps the indices of elements of a Fortran file", async () => {
     await using rig = await CliRig.open();
     const data = new Uint8Array(Int32Array.of(11, 21, 12, 22, 13, 23).buffer);
     const header = encodeNpyHeader("int32", [2, 3], { fortranOrder: true });
@@ -50,7 +54,7 @@ describe("cuda-ipc put and get of .npy", () => {
     );
   });
 
-  it("takes any bytes, as what they are said to be", async () => {
+  it("takes raw bytes with the given dtype and shape", async () => {
     await using rig = await CliRig.open();
     await writeFile(
       rig.path("in.bin"),
@@ -58,21 +62,34 @@ describe("cuda-ipc put and get of .npy", () => {
     );
     assert.match(await rig.ok("put", "plain", "in.bin"), /uint8\[24\]/);
     assert.match(await rig.ok("put", "typed", "in.bin", "--dtype", "float32"), /float32\[6\]/);
-    assert.match(await rig.ok("put", "shaped", "in.bin", "--dtype", "uint16", "--shape", "3, 4"), /uint16\[3, 4\]/);
+    assert.match(
+      await rig.ok("put", "shaped", "in.bin", "--dtype", "uint16", "--shape", "3, 4"),
+      /uint16\[3, 4\]/,
+    );
     await rig.ok("get", "shaped", "out.bin");
     assert.deepEqual(await readFile(rig.path("out.bin")), await readFile(rig.path("in.bin")));
-    const noMultiple = await rig.fails("INVALID_FILE", "put", "x", "in.bin", "--dtype", "complex128");
+    const noMultiple = await rig.fails(
+      "INVALID_FILE",
+      "put",
+      "x",
+      "in.bin",
+      "--dtype",
+      "complex128",
+    );
     assert.match(noMultiple, /24 bytes, no whole .+\n {2}hint: Correct --dtype or --shape\.\n$/);
     const otherSize = await rig.fails("INVALID_FILE", "put", "x", "in.bin", "--shape", "5");
     assert.match(otherSize, /uint8\[5\] has 5\.\n {2}hint: Correct --dtype or --shape\.\n$/);
   });
 
-  it("refuses what is no such file, and leaves no name behind", async () => {
+  it("refuses a malformed file, and leaves no name behind", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("bad.npy"), "no numpy");
     await writeFile(rig.path("short.npy"), npyFile("float32", [100], 96));
     assert.match(await rig.fails("INVALID_FILE", "put", "x", "absent.npy"), /hint: Check the path/);
-    assert.match(await rig.fails("INVALID_FILE", "put", "x", "."), /hint: Name a file, or a folder of/);
+    assert.match(
+      await rig.fails("INVALID_FILE", "put", "x", "."),
+      /hint: Name a file, or a folder of/,
+    );
     await rig.fails("USAGE", "put", "x", "/dev/zero");
     await rig.fails("INVALID_FILE", "put", "x", "bad.npy");
     await rig.fails("INVALID_FILE", "put", "x", "short.npy");
@@ -83,16 +100,19 @@ describe("cuda-ipc put and get of .npy", () => {
     assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
   });
 
-  it("takes an empty file, and refuses one that only says it is empty", async () => {
+  it("takes an empty array, and refuses a file that wrongly claims to be empty", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("empty.bin"), "");
     assert.match(await rig.ok("put", "empty", "empty.bin"), /uint8\[0\]/);
     const said = await rig.fails("INVALID_FILE", "put", "x", "/proc/self/status");
-    assert.match(said, /its size cannot be known.+\n {2}hint: Copy it to an ordinary file first\.\n$/);
+    assert.match(
+      said,
+      /its size cannot be known.+\n {2}hint: Copy it to an ordinary file first\.\n$/,
+    );
     assert.match(await rig.ok("ls"), /^NAME.+\nempty .+\n$/);
   });
 
-  it("keeps a name that is taken, and replaces it only by a good file", async () => {
+  it("replaces a name only with --replace, and only by a valid file", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("a.npy"), npyFile("float32", [24], 96));
     await writeFile(rig.path("b.npy"), npyFile("int8", [10], 10));
@@ -108,7 +128,7 @@ describe("cuda-ipc put and get of .npy", () => {
     assert.match(await rig.ok("put", "new", "b.npy", "--replace"), /^Shared "new"/);
   });
 
-  it("writes no file over another, unless it is told to", async () => {
+  it("replaces a file only with --force", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("a.npy"), npyFile("float32", [24], 96));
     await writeFile(rig.path("there.npy"), "mine");
@@ -123,11 +143,14 @@ describe("cuda-ipc put and get of .npy", () => {
     assert.deepEqual(await readFile(rig.path("there.npy")), await readFile(rig.path("a.npy")));
   });
 
-  it("says what a file cannot hold", async () => {
+  it("names what a file cannot hold", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("in.bin"), new Uint8Array(8));
     await rig.ok("put", "x", "in.bin", "--dtype", "bfloat16");
-    assert.match(await rig.fails("UNSUPPORTED_DTYPE", "get", "x", "out.npy"), /use a \.safetensors file/);
+    assert.match(
+      await rig.fails("UNSUPPORTED_DTYPE", "get", "x", "out.npy"),
+      /use a \.safetensors file/,
+    );
     await rig.ok("get", "x", "out.safetensors");
     await rig.ok("put", "y", "out.safetensors");
     assert.match(await rig.ok("inspect", "y"), /^ {2}x {6}bfloat16\[4\]/m);

@@ -3,7 +3,10 @@ import { readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 import type { DType } from "../../../src/array/dtype.js";
 import { arrayByteLength } from "../../../src/array/layout.js";
-import { encodeSafetensorsHeader, planSafetensors } from "../../../src/files/safetensors-encoding.js";
+import {
+  encodeSafetensorsHeader,
+  planSafetensors,
+} from "../../../src/files/safetensors-encoding.js";
 import type { SafetensorsArray } from "../../../src/files/safetensors-header.js";
 import { CliRig } from "./cli-rig.js";
 
@@ -23,7 +26,10 @@ const wanted: readonly Wanted[] = [
   { name: "scalar", dtype: "float64", shape: [] },
 ];
 
-function safetensorsFile(arrays: readonly SafetensorsArray[], metadata: Record<string, string>): Buffer {
+function safetensorsFile(
+  arrays: readonly SafetensorsArray[],
+  metadata: Record<string, string>,
+): Buffer {
   const byteLength = arrays.reduce((sum, array) => sum + array.byteLength, 0);
   const data = Uint8Array.from({ length: byteLength }, (_, i) => (i * 7) % 2);
   return Buffer.concat([encodeSafetensorsHeader(arrays, new Map(Object.entries(metadata))), data]);
@@ -40,16 +46,19 @@ function packed(arrays: readonly Wanted[]): SafetensorsArray[] {
 }
 
 describe("cuda-ipc put and get of .safetensors", () => {
-  it("brings a file back, byte for byte", async () => {
+  it("returns a file byte for byte", async () => {
     await using rig = await CliRig.open();
     const file = safetensorsFile(planSafetensors(wanted).arrays, { format: "pt", note: "a\nb" });
     await writeFile(rig.path("in.safetensors"), file);
     assert.match(await rig.ok("put", "m", "in.safetensors"), /^Shared "m": a bundle of 7 arrays, /);
-    assert.match(await rig.ok("get", "m", "out.safetensors"), /^Wrote out\.safetensors: a bundle of 7 arrays, /);
+    assert.match(
+      await rig.ok("get", "m", "out.safetensors"),
+      /^Wrote out\.safetensors: a bundle of 7 arrays, /,
+    );
     assert.equal(Buffer.compare(await readFile(rig.path("out.safetensors")), file), 0);
   });
 
-  it("brings a file without arrays back", async () => {
+  it("returns a file without arrays", async () => {
     await using rig = await CliRig.open();
     const file = safetensorsFile([], { only: "metadata" });
     await writeFile(rig.path("in.safetensors"), file);
@@ -59,7 +68,7 @@ describe("cuda-ipc put and get of .safetensors", () => {
     assert.deepEqual(await readFile(rig.path("out.safetensors")), file);
   });
 
-  it("aligns arrays that the file does not, and writes them in an order in which all are", async () => {
+  it("aligns arrays that are unaligned in the file, and writes them in an order that aligns all", async () => {
     await using rig = await CliRig.open();
     const mixed: Wanted[] = [
       { name: "odd", dtype: "bool", shape: [3] },
@@ -75,12 +84,21 @@ describe("cuda-ipc put and get of .safetensors", () => {
     assert.equal(Buffer.compare(wide, file.subarray(-20)), 0);
     await rig.ok("get", "m", "out.safetensors");
     const again = await readFile(rig.path("out.safetensors"));
-    assert.equal(Buffer.compare(again.subarray(-23), Buffer.concat([file.subarray(-20), file.subarray(-23, -20)])), 0);
+    assert.equal(
+      Buffer.compare(
+        again.subarray(-23),
+        Buffer.concat([file.subarray(-20), file.subarray(-23, -20)]),
+      ),
+      0,
+    );
   });
 
   it("writes one array of a bundle", async () => {
     await using rig = await CliRig.open();
-    await writeFile(rig.path("in.safetensors"), safetensorsFile(planSafetensors(wanted).arrays, {}));
+    await writeFile(
+      rig.path("in.safetensors"),
+      safetensorsFile(planSafetensors(wanted).arrays, {}),
+    );
     await rig.ok("put", "m", "in.safetensors");
     assert.match(await rig.ok("get", "m", "ids.npy", "--array", "ids"), /int64\[7\]/);
     await rig.ok("put", "ids", "ids.npy");

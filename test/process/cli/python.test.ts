@@ -4,8 +4,8 @@ import { describe, it } from "node:test";
 import { python, skipWithoutPython } from "../../files-python/python.js";
 import { CliRig } from "./cli-rig.js";
 
-describe("cuda-ipc put and get of what Python writes", { skip: skipWithoutPython }, () => {
-  it("brings .npy files of numpy back, byte for byte", async () => {
+describe("cuda-ipc put and get of files from Python", { skip: skipWithoutPython }, () => {
+  it("returns .npy files of numpy byte for byte", async () => {
     await using rig = await CliRig.open();
     const write = `
 import os
@@ -34,7 +34,7 @@ print(json.dumps([same(n) for n in sys.argv[2:]]))`;
     );
   });
 
-  it("brings a .safetensors file back with the same arrays, bit for bit", async () => {
+  it("returns a .safetensors file with the same arrays, bit for bit", async () => {
     await using rig = await CliRig.open();
     const write = `
 random = np.random.default_rng(1)
@@ -43,6 +43,9 @@ safetensors.numpy.save_file(arrays, sys.argv[1] + "/in.safetensors", metadata={"
     python(write, rig.folder);
     await rig.ok("put", "m", "in.safetensors");
     await rig.ok("get", "m", "out.safetensors");
-    assert.deepEqual(await readFile(rig.path("out.safetensors")), await readFile(rig.path("in.safetensors")));
+    assert.deepEqual(
+      await readFile(rig.path("out.safetensors")),
+      await readFile(rig.path("in.safetensors")),
+    );
   });
 });

@@ -12,12 +12,16 @@ async function firstLine({ child }: Started): Promise<string> {
 }
 
 describe("cuda-ipc hub serve", () => {
-  it("takes limits from its configuration, and from flags before it", async () => {
+  it("takes limits from its configuration, which flags override", async () => {
     await using rig = await CliRig.open();
     const config = rig.path("hub.json");
-    await writeFile(config, JSON.stringify({ idleMs: null, limits: { user: { objects: 1, hostBytes: "1MiB" } } }), {
-      mode: 0o644,
-    });
+    await writeFile(
+      config,
+      JSON.stringify({ idleMs: null, limits: { user: { objects: 1, hostBytes: "1MiB" } } }),
+      {
+        mode: 0o644,
+      },
+    );
     const served = rig.start(
       "hub",
       "serve",
@@ -38,13 +42,19 @@ describe("cuda-ipc hub serve", () => {
     );
     const status = await rig.ok("hub", "status");
     assert.match(status, /the hub: objects 2 of 50000\n +the hub: descriptors 2 of \d+\n/);
-    assert.match(status, / +you: objects 2 of 2\n +you: hostBytes 8 KiB of 1 MiB\n +each client: leases 9\n/);
+    assert.match(
+      status,
+      / +you: objects 2 of 2\n +you: hostBytes 8 KiB of 1 MiB\n +each client: leases 9\n/,
+    );
     served.child.kill("SIGTERM");
     const { stdout } = await served.outcome;
-    assert.ok(stdout.includes(`configured by ${config}`) && stdout.includes("stays until it is stopped"), stdout);
+    assert.ok(
+      stdout.includes(`configured by ${config}`) && stdout.includes("stays until it is stopped"),
+      stdout,
+    );
   });
 
-  it("says of a wrong file or flag what is wrong with it", async () => {
+  it("names what is wrong with a file or flag", async () => {
     await using rig = await CliRig.open();
     const config = rig.path("hub.json");
     await writeFile(config, '{"limits": {"user": {"hostBytes": "much"}}}', { mode: 0o644 });
@@ -60,8 +70,8 @@ describe("cuda-ipc hub serve", () => {
     }
     const wrong: readonly (readonly [string, string, RegExp])[] = [
       ["--limit", "user.hostBytes=8GB", /limits\.user\.hostBytes is "8GB", wanted/],
-      ["--limit", "user.bytes=8", /Wanted hub, user or client/],
-      ["--limit", "objects=8", /Wanted hub, user or client/],
+      ["--limit", "user.bytes=8", /LEVEL is hub, user or client/],
+      ["--limit", "objects=8", /LEVEL is hub, user or client/],
       ["--allow-users", "no-such-user", /users\.0 is "no-such-user", wanted a user of/],
       ["--allow-groups", "no-such-group", /groups\.0 is "no-such-group", wanted a group of/],
     ];
@@ -69,15 +79,18 @@ describe("cuda-ipc hub serve", () => {
       assert.match(await rig.fails("USAGE", "hub", "serve", flag, value), words);
   });
 
-  it("refuses a configuration that others could have written", async () => {
+  it("refuses a configuration that other users can write to", async () => {
     await using rig = await CliRig.open();
     const config = rig.path("hub.json");
     await writeFile(config, "{}");
     await chmod(config, 0o666);
-    assert.match(await rig.fails("INVALID_FILE", "hub", "serve", "--config", config), /its mode is 0666, wanted/);
+    assert.match(
+      await rig.fails("INVALID_FILE", "hub", "serve", "--config", config),
+      /its mode is 0666, wanted/,
+    );
   });
 
-  it("checks a configuration and says what it sets", async () => {
+  it("checks a configuration and prints what it sets", async () => {
     await using rig = await CliRig.open();
     const config = rig.path("hub.json");
     const fields = {
@@ -95,20 +108,28 @@ describe("cuda-ipc hub serve", () => {
 });
 
 describe("cuda-ipc put --share", () => {
-  it("shares with others, which ls and inspect show", async () => {
+  it("shares with other users, which ls and inspect show", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("bytes"), "abc");
     await rig.ok("put", "mine", rig.path("bytes"));
     assert.doesNotMatch(await rig.ok("ls"), /SHARED/);
     await rig.ok("put", "ours", rig.path("bytes"), "--share", "group");
-    await rig.ok("put", "everybodys", rig.path("bytes"), "--share", "all", "--share-access", "read-write");
+    await rig.ok(
+      "put",
+      "everybodys",
+      rig.path("bytes"),
+      "--share",
+      "all",
+      "--share-access",
+      "read-write",
+    );
     const listed = await rig.ok("ls");
     assert.match(listed, /USER +SHARED/);
     assert.match(listed, /^everybodys .+ all, read-write *$/m);
     assert.match(listed, /^mine .+ private *$/m);
     assert.match(listed, /^ours .+ group, read *$/m);
     assert.match(await rig.ok("inspect", "ours"), /owner +\S+\n +sharing +group, read\n/);
-    assert.match(await rig.ok("inspect", "mine"), /sharing +private: for this user alone\n/);
+    assert.match(await rig.ok("inspect", "mine"), /sharing +private: only for this user\n/);
     await rig.fails("USAGE", "put", "x", rig.path("bytes"), "--share-access", "read");
     await rig.fails("USAGE", "put", "x", rig.path("bytes"), "--share", "some");
   });

@@ -1,4 +1,6 @@
-/** All kinds of objects on a hub, between two containers that share the folder of its socket and nothing else. */
+/**
+ * All kinds of objects on a hub, between two containers that share only the folder of its socket.
+ */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -29,11 +31,17 @@ async function kill(actor: Actor): Promise<void> {
 }
 
 async function command(hub: TestHub, ...args: string[]): Promise<string> {
-  const [unshare = "", ...rest] = [...inContainer(hub.folder.path), process.execPath, LAUNCH, ...args];
+  const [unshare = "", ...rest] = [
+    ...inContainer(hub.folder.path),
+    process.execPath,
+    LAUNCH,
+    ...args,
+  ];
   const env = { ...process.env, CUDA_IPC_SOCKET: hub.socket, CUDA_IPC_DEVICE: "host" };
   const child = spawn(unshare, rest, { env, stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (part: Buffer) => (text += part.toString()));
+  for (const stream of [child.stdout, child.stderr])
+    stream.on("data", (part: Buffer) => (text += part.toString()));
   const [code] = (await soon("the command ends", once(child, "close"))) as [number];
   assert.equal(code, 0, text);
   return text;
@@ -49,7 +57,7 @@ for (const [place, start] of Object.entries(places)) {
   describe(`two containers with a hub ${place}`, { skip: skipWithoutContainers }, () => {
     checkLeaks();
 
-    it("share arrays, pools, bundles and timelines, and what one held ends with it", async () => {
+    it("share arrays, pools, bundles and timelines, and a container's leases end with it", async () => {
       await using hub = await start();
       await using creator = container(hub, CREATES, "host");
       assert.equal(await creator.says(), "created");
@@ -68,9 +76,15 @@ for (const [place, start] of Object.entries(places)) {
       assert.deepEqual(await opener.says(), ["pinned"]);
     });
 
-    it("talk by channels: a killed reader gives its slots back, and of a killed writer all is read", async () => {
+    it("use channels: a killed reader frees its slots, and readers get everything of a killed writer", async () => {
       await using hub = await start();
-      await using writer = container(hub, WRITES, "channel", "create", JSON.stringify({ slots: 4 }));
+      await using writer = container(
+        hub,
+        WRITES,
+        "channel",
+        "create",
+        JSON.stringify({ slots: 4 }),
+      );
       await writer.says();
       await using holder = container(hub, READS, "channel", JSON.stringify({ hold: 4 }));
       await using reader = container(hub, READS, "channel", JSON.stringify({}));
@@ -84,7 +98,7 @@ for (const [place, start] of Object.entries(places)) {
       assert.deepEqual(said, wanted);
     });
 
-    it("serve and ask", async () => {
+    it("offer and use a service", async () => {
       await using hub = await start();
       await using worker = container(hub, WORKER, "double", JSON.stringify({}));
       assert.deepEqual(await worker.says(), { ready: true });
@@ -96,7 +110,9 @@ for (const [place, start] of Object.entries(places)) {
 
     it("put in one and get in the other by the command line", async () => {
       await using hub = await start();
-      const source = fileURLToPath(new URL("../../../../test/fixtures/npy/float32.npy", import.meta.url));
+      const source = fileURLToPath(
+        new URL("../../../../test/fixtures/npy/float32.npy", import.meta.url),
+      );
       await command(hub, "put", "model", source);
       assert.match(await command(hub, "ls"), /model/);
       await command(hub, "get", "model", hub.folder.file("model.npy"));

@@ -1,4 +1,4 @@
-/** What is shared without a hub, between two containers that share the folder of the runtime and nothing else. */
+/** Sharing without a hub, between two containers that share only the runtime folder. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Actor } from "../../support/actor.js";
@@ -40,7 +40,7 @@ async function outcome(actor: Actor, step: string): Promise<Said> {
 describe("two containers without a hub", { skip: skipWithoutContainers }, () => {
   checkLeaks();
 
-  it("share memory, memory that grows and timelines by documents, and handles name why they cannot be opened", async () => {
+  it("share memory, growing memory and timelines by documents, and handles say why they cannot be opened", async () => {
     using runtime = new TestRuntime();
     await using exporter = container(runtime, SHARES, JSON.stringify(["grow", "signal"]));
     const documents = await exporter.says();
@@ -59,13 +59,17 @@ describe("two containers without a hub", { skip: skipWithoutContainers }, () => 
     assert.equal(await exporter.says(), "signalled");
     assert.equal(await opener.says(), "signalled");
     await kill(exporter);
-    assert.equal(await opener.says(), "PEER_GONE", "the opener ended the timeline of the dead exporter");
+    assert.equal(
+      await opener.says(),
+      "PEER_GONE",
+      "the opener ended the timeline of the dead exporter",
+    );
     opener.goOn();
     assert.deepEqual([await opener.says(), await opener.says()], ["PEER_GONE", "PEER_GONE"]);
     assert.equal(await opener.says(), 101, "what is mapped stays");
   });
 
-  it("find a live exporter by a handle file, and a dead one out by its socket", async () => {
+  it("find a live exporter by a handle file, and detect a dead one by its socket", async () => {
     using runtime = new TestRuntime();
     const file = runtime.file("array.json");
     await using exporter = container(runtime, SHARES_FILE, file, "5");
@@ -87,14 +91,22 @@ describe("two containers without a hub", { skip: skipWithoutContainers }, () => 
     await using offering = container(runtime, OFFERS, runtime.file("offer.sock"), "1");
     assert.equal(await offering.says(), "offered");
     await using receiving = container(runtime, RECEIVES, runtime.file("offer.sock"), "acknowledge");
-    assert.deepEqual([await receiving.says(), await receiving.says()], ["here", { elements: 262_144, wrong: 0 }]);
+    assert.deepEqual(
+      [await receiving.says(), await receiving.says()],
+      ["here", { elements: 262_144, wrong: 0 }],
+    );
     assert.deepEqual(await offering.says(), { acknowledged: 1 });
   });
 
   for (const victim of [0, 1]) {
-    it(`form a group with a process of the host, and all are told that rank ${victim} of a container was killed`, async () => {
+    it(`form a group with a process of the host, and all notice that rank ${victim} was killed`, async () => {
       using runtime = new TestRuntime();
-      const args = (rank: number, steps: string[]) => [runtime.file("g.sock"), String(rank), "3", ...steps];
+      const args = (rank: number, steps: string[]) => [
+        runtime.file("g.sock"),
+        String(rank),
+        "3",
+        ...steps,
+      ];
       const steps = ["gather", "told", "barrier"];
       await using zero = container(runtime, MEMBER, ...args(0, steps));
       await using one = container(runtime, MEMBER, ...args(1, steps));

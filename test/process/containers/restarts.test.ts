@@ -1,4 +1,7 @@
-/** Hubs that end while their clients are in other containers, where a hub sees no process numbers: who comes back, and to what. */
+/**
+ * Hubs that end while their clients are in other containers, where a hub sees no pids: which
+ * clients return, and to what.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { defaults } from "../../../src/base/limits.js";
@@ -14,17 +17,22 @@ const HOLDS = new URL("./actors/holds-array.js", import.meta.url);
 const STARTS = { start: true, hubIdleMs: 60_000 };
 
 function holder(hub: TestHub, name: string, lifetime = "held"): Actor {
-  return new Actor(HOLDS, { args: [hub.socket, name, lifetime], within: inContainer(hub.folder.path) });
+  return new Actor(HOLDS, {
+    args: [hub.socket, name, lifetime],
+    within: inContainer(hub.folder.path),
+  });
 }
 
 function hubInContainer(folder = new TestFolder()): Promise<TestHub> {
   return TestHub.start({ folder, within: (path) => inContainer(path) });
 }
 
-describe("a hub that is killed, with clients in containers", { skip: skipWithoutContainers }, () => {
+describe("a hub that is killed, with clients in containers", {
+  skip: skipWithoutContainers,
+}, () => {
   checkLeaks();
 
-  it("is followed by one of a third container, to which clients whose pids neither sees come back with what they held", async () => {
+  it("is followed by one in a third container, to which clients with unseen pids return with their leases", async () => {
     await using hub = await hubInContainer();
     await using first = holder(hub, "first");
     await using second = holder(hub, "second");
@@ -42,13 +50,16 @@ describe("a hub that is killed, with clients in containers", { skip: skipWithout
     await first.exited();
   });
 
-  it("is followed by one on the host, to which clients that the hub in a container did not see come back", async () => {
+  it("is followed by one on the host, to which clients unseen by the first one return", async () => {
     await using hub = await hubInContainer();
     await using inside = holder(hub, "inside");
     await inside.says();
     await using onHost = await hub.connect(STARTS);
     using array = await onHost.create("on-host", { dtype: "int32", shape: [3] });
-    const back = soon("the client on the host comes back", new Promise((resolve) => onHost.onReconnect(resolve)));
+    const back = soon(
+      "the client on the host comes back",
+      new Promise((resolve) => onHost.onReconnect(resolve)),
+    );
     hub.kill("SIGKILL");
     assert.deepEqual([await back, await inside.says()], [{ resumed: true }, { resumed: true }]);
     await array.publish();
@@ -58,13 +69,16 @@ describe("a hub that is killed, with clients in containers", { skip: skipWithout
     );
   });
 
-  it("on the host is followed by one in a container, where the pids that the first one wrote down mean other processes", async () => {
+  it("on the host is followed by one in a container, where its recorded pids mean other processes", async () => {
     await using hub = await TestHub.start();
     await using onHost = await hub.connect();
     using array = await onHost.create("on-host", { dtype: "int32", shape: [3] });
     await using inside = holder(hub, "inside");
     await inside.says();
-    const back = soon("the client on the host comes back", new Promise((resolve) => onHost.onReconnect(resolve)));
+    const back = soon(
+      "the client on the host comes back",
+      new Promise((resolve) => onHost.onReconnect(resolve)),
+    );
     await killHub(hub.folder.path);
     assert.deepEqual([await back, await inside.says()], [{ resumed: true }, { resumed: true }]);
     await array.publish();
@@ -74,10 +88,16 @@ describe("a hub that is killed, with clients in containers", { skip: skipWithout
     );
   });
 
-  it("in a container that goes on is followed there, and the next one knows who died with the first", async () => {
+  it("in a running container is followed there, and the next one knows which clients died with the first", async () => {
     await using hub = await TestHub.start({
       folder: new TestFolder(),
-      within: (path) => [...inContainer(path), "sh", "-c", '"$@" & while :; do wait; sleep 1; done', "sh"],
+      within: (path) => [
+        ...inContainer(path),
+        "sh",
+        "-c",
+        '"$@" & while :; do wait; sleep 1; done',
+        "sh",
+      ],
     });
     await using lives = holder(hub, "lives");
     await using dies = holder(hub, "dies");
@@ -92,7 +112,10 @@ describe("a hub that is killed, with clients in containers", { skip: skipWithout
     assert.deepEqual(await lives.says(), { resumed: true });
     await using reader = await hub.connect();
     await until("what the dead one held is gone", async () => {
-      assert.ok(performance.now() < waitsUntilMs, "the hub has waited for the dead one to come back");
+      assert.ok(
+        performance.now() < waitsUntilMs,
+        "the hub has waited for the dead one to come back",
+      );
       return (await reader.list()).map(({ name }) => name).join() === "lives";
     });
   });

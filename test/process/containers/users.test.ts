@@ -1,4 +1,7 @@
-/** Containers with user namespaces that do not map each other's users, and folders that are mounted for reading alone. */
+/**
+ * Containers with user namespaces that do not map each other's users, and folders that are mounted
+ * read-only.
+ */
 import assert from "node:assert/strict";
 import { chmodSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -19,7 +22,10 @@ interface Joined {
   readonly resumed?: boolean;
 }
 
-function joiner(hub: TestHub, options: Partial<ConstructorParameters<typeof Actor>[1]> = {}): Actor {
+function joiner(
+  hub: TestHub,
+  options: Partial<ConstructorParameters<typeof Actor>[1]> = {},
+): Actor {
   return new Actor(JOINS, { args: [hub.socket], within: inContainer(hub.folder.path), ...options });
 }
 
@@ -31,7 +37,7 @@ async function refusal(actor: Actor): Promise<string> {
 describe("containers of other users", { skip: skipWithoutContainers || skipUnlessRoot }, () => {
   checkLeaks();
 
-  it("trust a hub of a user that theirs does not map only if CUDA_IPC_HUB_UID says so", async () => {
+  it("trust the hub of an unmapped user only if CUDA_IPC_HUB_UID says so", async () => {
     await using hub = await TestHub.start({ config: FOR_ALL });
     chmodSync(hub.folder.path, 0o755);
     await using strict = joiner(hub, { user: OTHER });
@@ -43,7 +49,7 @@ describe("containers of other users", { skip: skipWithoutContainers || skipUnles
     assert.deepEqual(await told.says(), { joined: true });
   });
 
-  it("are refused by a hub whose user namespace does not map them, where all of them would be one user", async () => {
+  it("are refused by a hub whose user namespace does not map them", async () => {
     await using hub = await TestHub.start({
       folder: new TestFolder(),
       config: FOR_ALL,
@@ -52,15 +58,22 @@ describe("containers of other users", { skip: skipWithoutContainers || skipUnles
     chmodSync(hub.folder.path, 0o755);
     await using mapped = joiner(hub);
     assert.deepEqual(await mapped.says(), { joined: true });
-    await using stranger = new Actor(JOINS, { args: [hub.socket], user: OTHER, env: { CUDA_IPC_HUB_UID: "0" } });
-    assert.match(await refusal(stranger), /^UNTRUSTED_PEER: .*its user or group is not mapped in the user namespace/);
+    await using stranger = new Actor(JOINS, {
+      args: [hub.socket],
+      user: OTHER,
+      env: { CUDA_IPC_HUB_UID: "0" },
+    });
+    assert.match(
+      await refusal(stranger),
+      /^UNTRUSTED_PEER: .*its user or group is not mapped in the hub's user namespace/,
+    );
   });
 });
 
-describe("a folder that is mounted for reading alone", { skip: skipWithoutContainers }, () => {
+describe("a folder that is mounted read-only", { skip: skipWithoutContainers }, () => {
   checkLeaks();
 
-  it("lets clients in, who come back after a hub's crash and start none themselves", async () => {
+  it("lets clients in, which reconnect after a hub's crash and start no hub themselves", async () => {
     await using hub = await TestHub.start();
     await using client = joiner(hub, { within: inContainer(hub.folder.path, { readOnly: true }) });
     assert.deepEqual(await client.says(), { joined: true });
@@ -75,9 +88,11 @@ describe("a folder that is mounted for reading alone", { skip: skipWithoutContai
     await next.exited();
   });
 
-  it("works also with the /proc of another PID namespace", async () => {
+  it("works with the /proc of another PID namespace", async () => {
     await using hub = await TestHub.start();
-    await using client = joiner(hub, { within: inContainer(hub.folder.path, { foreignProc: true }) });
+    await using client = joiner(hub, {
+      within: inContainer(hub.folder.path, { foreignProc: true }),
+    });
     assert.deepEqual(await client.says(), { joined: true });
   });
 });

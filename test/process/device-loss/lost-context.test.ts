@@ -1,4 +1,7 @@
-/** A process whose context on the GPU is lost while it waits in every way: on the libcuda in C, which loses its context when told. */
+/**
+ * A process that waits in every way while its context on the GPU is lost. The libcuda in C loses
+ * its context on command.
+ */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +13,9 @@ import { checkSurvivor, SURVIVOR } from "../../support/survivor.js";
 import { TestHub } from "../../support/test-hub.js";
 import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
 
-const source = fileURLToPath(new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const source = fileURLToPath(
+  new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
+);
 const header = findCudaHeader();
 const skip = typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
 
@@ -20,21 +25,27 @@ describe("a process whose context is lost, on a libcuda in C", { skip }, () => {
   after(() => rmSync(folder, { recursive: true }));
   header.compile(source, join(folder, "libcuda.so.1"), ["-shared", "-fPIC", "-O1"]);
 
-  it("ends every wait with DEVICE_LOST, refuses later calls alike, and closes without a word", async () => {
+  it("ends every wait with DEVICE_LOST, refuses later calls, and closes without an error", async () => {
     await using testHub = await TestHub.start();
     await using owner = await testHub.connect();
     using _never = await owner.createTimeline("never", { device: "host" });
     const flag = join(folder, "lost");
     const env = { LD_LIBRARY_PATH: folder };
     const args = [testHub.socket, "pinned", "1000", "7"];
-    await using keeper = new Actor(new URL("../../gpu/actors/mps-keeper.js", import.meta.url), { args, env });
+    await using keeper = new Actor(new URL("../../gpu/actors/mps-keeper.js", import.meta.url), {
+      args,
+      env,
+    });
     assert.equal(await keeper.exited(), 0, keeper.complaint);
     await using survivor = new Actor(SURVIVOR, {
       args: [testHub.socket],
       env: { ...env, LIBCUDA_IN_C_LOST: flag },
     });
     const told: string[] = [];
-    await checkSurvivor(survivor, { lose: () => writeFileSync(flag, ""), tell: (line) => told.push(line) });
+    await checkSurvivor(survivor, {
+      lose: () => writeFileSync(flag, ""),
+      tell: (line) => told.push(line),
+    });
     assert.match(told.at(-1) ?? "", /: (\d+) before, \1 after$/);
     assert.deepEqual((await owner.list()).map(({ name }) => name).sort(), ["never", "pinned"]);
     await using checker = new Actor(new URL("../../gpu/actors/mps-checker.js", import.meta.url), {

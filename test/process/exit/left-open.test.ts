@@ -29,7 +29,7 @@ for (const where of ["process", "thread"]) {
   describe(`a ${where} that ends by itself`, () => {
     checkLeaks();
 
-    /** Ends as if all had been closed, though what it watches becomes ready while it ends. */
+    /** It ends as if everything had been closed, although its watches become ready at the end. */
     async function endsWell(what: string, ...args: string[]): Promise<void> {
       await using actor = new Actor(LEAVES_OPEN, { args: [what, where, ...args] });
       assert.equal(await actor.says(), "stirred");
@@ -63,7 +63,10 @@ for (const where of ["process", "thread"]) {
   });
 }
 
-/** Node says each warning in a line, and once how to see where it came from. */
+/** Node prints each warning on a line, and once how to trace it. */
 function withoutLeaks(complaint: string): string {
-  return complaint.replace(/^\(node:\d+\) CudaIpcLeak: .*\n(\(Use `node --trace-warnings .*\n)?/gm, "");
+  return complaint.replace(
+    /^\(node:\d+\) CudaIpcLeak: .*\n(\(Use `node --trace-warnings .*\n)?/gm,
+    "",
+  );
 }

@@ -1,10 +1,19 @@
-/** While one user attacks the hub, another goes on without an error. bench/hub/attacks.ts says how fast. Needs root, to be several users. */
+/**
+ * While one user attacks the hub, another user sees no error. bench/hub/attacks.ts measures how
+ * fast it goes. Needs root, to be several users.
+ */
 import assert from "node:assert/strict";
 import { mkdirSync, statSync } from "node:fs";
 import { describe, it } from "node:test";
 import { connect } from "../../../src/client/connect.js";
 import type { Actor } from "../../support/actor.js";
-import { attackKinds, attackUsers, type Suffered, startAttacker, startVictim } from "../../support/attack.js";
+import {
+  attackKinds,
+  attackUsers,
+  type Suffered,
+  startAttacker,
+  startVictim,
+} from "../../support/attack.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { skipUnlessRoot } from "../../support/other-user.js";
 import { TestHub } from "../../support/test-hub.js";
@@ -15,13 +24,18 @@ const CYCLES = 25;
 const NEWCOMERS = 10;
 /** Of a user who sends a file with each. */
 const CONNECTIONS = 200;
-/** So few that what attackers leave unread would be all that the kernel lets the hub's user have under way. */
+/**
+ * A limit so low that the attackers' unread descriptors could use up the hub user's whole kernel
+ * limit.
+ */
 const FDS_MAX = 1024;
 
 /** A log that grows with each refusal has far more than that. */
 const LOG_BYTES_MAX = 64 * 1024;
 
-describe("a user goes on without an error while another attacks the hub", { skip: skipUnlessRoot }, () => {
+describe("a user goes on without an error while another attacks the hub", {
+  skip: skipUnlessRoot,
+}, () => {
   checkLeaks();
 
   for (const kind of attackKinds) {
@@ -58,7 +72,11 @@ describe("a user goes on without an error while another attacks the hub", { skip
         }
         for (const attacker of attackers) assert.equal(await attacker.says(), "here");
         for (let index = 0; index < NEWCOMERS; index += 1) {
-          await using client = await connect({ socket: hub.socket, hubUid: user.uid, start: false });
+          await using client = await connect({
+            socket: hub.socket,
+            hubUid: user.uid,
+            start: false,
+          });
           await client.status();
         }
       } finally {
@@ -67,14 +85,22 @@ describe("a user goes on without an error while another attacks the hub", { skip
     });
   }
 
-  it("by files of FUSE whose server does not answer, of a user who is not served", { skip: skipFuse }, async () => {
+  it("by files of FUSE whose server does not answer, of a user who is not served", {
+    skip: skipFuse,
+  }, async () => {
     const { hub: user, victim: victimUser, unserved } = attackUsers;
     await using hub = await TestHub.start({ user, config: { users: [victimUser.uid] }, log: true });
     await using victim = startVictim(hub.socket, CYCLES, user.uid);
     assert.equal(await victim.says(), "here");
     const folder = hub.folder.file("fuse");
     mkdirSync(folder);
-    await using _sender = await FuseSender.start(folder, hub.socket, "unserved", CONNECTIONS, unserved.uid);
+    await using _sender = await FuseSender.start(
+      folder,
+      hub.socket,
+      "unserved",
+      CONNECTIONS,
+      unserved.uid,
+    );
     victim.goOn();
     const { milliseconds, errors } = (await victim.says()) as Suffered;
     assert.deepEqual([milliseconds.length, errors], [CYCLES, []]);

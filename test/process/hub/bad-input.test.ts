@@ -60,14 +60,22 @@ const cases: Readonly<Record<string, readonly [(hub: Hub) => unknown, RegExp]>> 
   ],
   "an array of a bundle": [
     (hub) => hub.createBundle("x", { weights: any(5) }),
-    new RegExp(`^TypeError: arrays.weights must be an object, such as ${ARRAY.replace(/[[\]{}]/g, "\\$&")}, not 5$`),
+    new RegExp(
+      `^TypeError: arrays.weights must be an object, such as ${ARRAY.replace(/[[\]{}]/g, "\\$&")}, not 5$`,
+    ),
   ],
-  "no arrays of a bundle": [(hub) => hub.createBundle("x", any(undefined)), /^TypeError: arrays must be an object/],
+  "no arrays of a bundle": [
+    (hub) => hub.createBundle("x", any(undefined)),
+    /^TypeError: arrays must be an object/,
+  ],
   "a time limit that is a string": [
     (hub) => hub.open("x", { timeoutMs: any("5") }),
     /^TypeError: timeoutMs must be a number of milliseconds from 0 to Infinity, not "5"$/,
   ],
-  "a signal that is none": [(hub) => hub.list({ signal: any(5) }), /^TypeError: signal must be an AbortSignal, not 5$/],
+  "a signal that is none": [
+    (hub) => hub.list({ signal: any(5) }),
+    /^TypeError: signal must be an AbortSignal, not 5$/,
+  ],
   "an option that is misspelt": [
     (hub) => hub.open("x", any({ timeout: 5 })),
     /^TypeError: open\(\) has no option "timeout". Did you mean "timeoutMs"\?$/,
@@ -139,13 +147,25 @@ const cases: Readonly<Record<string, readonly [(hub: Hub) => unknown, RegExp]>> 
 };
 
 const connections: Readonly<Record<string, readonly [object, RegExp]>> = {
-  "a device of no form": [{ device: "cuda:x" }, /^INVALID_DEVICE: Cannot open device "cuda:x": wanted .*/],
+  "a device of no form": [
+    { device: "cuda:x" },
+    /^INVALID_DEVICE: Cannot open device "cuda:x": wanted .*/,
+  ],
   "a device that is no string": [{ device: 5 }, /^TypeError: device must be a string, not 5$/],
   "a socket that is no string": [{ socket: 6 }, /^TypeError: socket must be a string, not 6$/],
-  "a user that is none": [{ hubUid: -1 }, /^RangeError: hubUid must be an integer from 0 to 4294967294, not -1$/],
+  "a user that is none": [
+    { hubUid: -1 },
+    /^RangeError: hubUid must be an integer from 0 to 4294967294, not -1$/,
+  ],
   "a program that is no string": [{ program: 5 }, /^TypeError: program must be a string, not 5$/],
-  "start that is no boolean": [{ start: "no" }, /^TypeError: start must be true or false, not "no"$/],
-  "a misspelt option": [{ deivce: "host" }, /^TypeError: connect\(\) has no option "deivce". Did you mean "device"\?$/],
+  "start that is no boolean": [
+    { start: "no" },
+    /^TypeError: start must be true or false, not "no"$/,
+  ],
+  "a misspelt option": [
+    { deivce: "host" },
+    /^TypeError: connect\(\) has no option "deivce". Did you mean "device"\?$/,
+  ],
 };
 
 function wordsOf(error: unknown): string {
@@ -164,7 +184,7 @@ async function refusal(call: () => unknown): Promise<string> {
 describe("a mistake in an argument", () => {
   checkLeaks();
 
-  it("is named with what was found, and nothing is left on the hub", async () => {
+  it("is named with the value found, and nothing is left on the hub", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     for (const [what, [call, wanted]] of Object.entries(cases)) {

@@ -1,4 +1,7 @@
-/** Channels on a real hub: places that are given and freed, and writers that go, however that happens. */
+/**
+ * Channels on a real hub: seats that readers take and leave, and writers that end in different
+ * ways.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
@@ -40,12 +43,20 @@ async function kill(actor: Actor): Promise<void> {
 
 /** Of a page: whose it is, whether its reader is attached, and the end of its timeline. */
 function pageOf(file: OwnedFd): unknown[] {
-  return [word(file, page.lease), smallWord(file, page.state), word(file, page.done), word(file, page.done + 8)];
+  return [
+    word(file, page.lease),
+    smallWord(file, page.state),
+    word(file, page.done),
+    word(file, page.done + 8),
+  ];
 }
 
 /** Of the first writer, which had finished 7. */
 function writerOf(channel: HeldChannel): unknown[] {
-  const ready = [word(channel.control, control.ready + 64), word(channel.control, control.ready + 72)];
+  const ready = [
+    word(channel.control, control.ready + 64),
+    word(channel.control, control.ready + 72),
+  ];
   return [smallWord(channel.control, control.state), ...ready];
 }
 
@@ -59,7 +70,7 @@ describe("a reader of a channel", () => {
   checkLeaks();
 
   for (const end of ["is killed", "closes it"] as const) {
-    it(`has its place until it ${end}: then its page says so, the writer is woken, and the place is given again`, async () => {
+    it(`has its seat until it ${end}: then its page is ended, the writer wakes, and the seat is free`, async () => {
       await using testHub = await TestHub.start();
       await using client = await ChannelClient.connect(testHub.socket);
       using channel = await client.create("c");
@@ -82,12 +93,13 @@ describe("a reader of a channel", () => {
     });
   }
 
-  it("gets what is shared for reading alone, and its own page for writing", async () => {
+  it("gets the shared parts read-only, and its own page writable", async () => {
     await using testHub = await TestHub.start();
     await using client = await ChannelClient.connect(testHub.socket);
     using channel = await client.create("c");
     using reader = await client.open("c", "reader");
-    const isWritable = (fd: OwnedFd | undefined) => fd !== undefined && inspectMemoryFile(fd).writable;
+    const isWritable = (fd: OwnedFd | undefined) =>
+      fd !== undefined && inspectMemoryFile(fd).writable;
     assert.deepEqual(
       [0, 1, 3].map((index) => isWritable(reader.fds[index])),
       [false, false, true],
@@ -98,7 +110,10 @@ describe("a reader of a channel", () => {
       [false, false, false],
     );
     writeWord(reader.page(), page.released, 3n);
-    assert.deepEqual([word(channel.page(0), page.released), word(observer.page(0), page.released)], [3n, 3n]);
+    assert.deepEqual(
+      [word(channel.page(0), page.released), word(observer.page(0), page.released)],
+      [3n, 3n],
+    );
     assert.deepEqual(await holders(client), [
       ["writer", null],
       ["reader", 0],
@@ -106,12 +121,18 @@ describe("a reader of a channel", () => {
     ]);
   });
 
-  it("keeps its place when its connection ends and its process lives", async () => {
+  it("keeps its seat when its connection ends and its process lives", async () => {
     await using testHub = await TestHub.start();
     await using client = await ChannelClient.connect(testHub.socket);
     using channel = await client.create("c");
     const raw = await RawClient.connect(testHub.socket);
-    const { result } = await raw.ask({ op: "open", name: "c", access: "read", wait: false, role: "reader" });
+    const { result } = await raw.ask({
+      op: "open",
+      name: "c",
+      access: "read",
+      wait: false,
+      role: "reader",
+    });
     assert.equal(result?.place, 0);
     writeSmallWord(channel.page(0), page.state, readerStates.attached);
     raw.socket.close();
@@ -119,7 +140,10 @@ describe("a reader of a channel", () => {
       using other = await RawClient.connect(testHub.socket);
       return (await other.ask({ op: "status" })).result?.detached === 1;
     });
-    assert.deepEqual(pageOf(channel.page(0)).slice(0, 2), [BigInt(result?.lease as number), readerStates.attached]);
+    assert.deepEqual(pageOf(channel.page(0)).slice(0, 2), [
+      BigInt(result?.lease as number),
+      readerStates.attached,
+    ]);
     assert.equal(hasRung(channel.roomBell), false);
     using second = await client.open("c", "reader");
     assert.equal(second.place, 1);
@@ -129,29 +153,41 @@ describe("a reader of a channel", () => {
 describe("the writer of a channel", () => {
   checkLeaks();
 
-  it("takes the name along when it is killed, and readers are told", async () => {
+  it("removes the name when it is killed, and readers notice", async () => {
     await using testHub = await TestHub.start();
     const [actor] = await holding(testHub, "create");
     await using _ = actor;
     await using client = await ChannelClient.connect(testHub.socket);
     using reader = await client.open("c", "reader", true);
-    assert.deepEqual([writerOf(reader), hasRung(reader.bell())], [[writerStates.open, 7n, 0n], false]);
+    assert.deepEqual(
+      [writerOf(reader), hasRung(reader.bell())],
+      [[writerStates.open, 7n, 0n], false],
+    );
     await assert.rejects(client.open("c", "writer"), code("IN_USE"));
     await kill(actor);
     await until("the name is gone", async () => (await client.list()).length === 0);
-    assert.deepEqual([writerOf(reader), hasRung(reader.bell())], [[writerStates.gone, POISON, 7n], true]);
+    assert.deepEqual(
+      [writerOf(reader), hasRung(reader.bell())],
+      [[writerStates.gone, POISON, 7n], true],
+    );
     await assert.rejects(client.open("c", "reader"), code("NOT_FOUND"));
   });
 
-  it("is followed by another where the channel waits for one, and readers keep their places", async () => {
+  it("is followed by another if the channel waits for one, and readers keep their seats", async () => {
     await using testHub = await TestHub.start();
     const [actor] = await holding(testHub, "create", { whenWriterGone: "wait" });
     await using _ = actor;
     await using client = await ChannelClient.connect(testHub.socket);
     using reader = await client.open("c", "reader", true);
     await kill(actor);
-    await until("it is awaited", () => smallWord(reader.control, control.state) === writerStates.awaited);
-    assert.deepEqual([writerOf(reader), hasRung(reader.bell())], [[writerStates.awaited, POISON, 7n], true]);
+    await until(
+      "it is awaited",
+      () => smallWord(reader.control, control.state) === writerStates.awaited,
+    );
+    assert.deepEqual(
+      [writerOf(reader), hasRung(reader.bell())],
+      [[writerStates.awaited, POISON, 7n], true],
+    );
     using next = await client.open("c", "writer");
     assert.equal(next.fds.length, 7);
     assert.deepEqual(pageOf(next.page(0)).slice(0, 1), [BigInt(reader.lease)]);
@@ -159,11 +195,14 @@ describe("the writer of a channel", () => {
     writeSmallWord(next.control, control.state, writerStates.open);
     assert.equal(smallWord(reader.control, control.state), writerStates.open);
     next.close();
-    await until("it is awaited anew", () => smallWord(reader.control, control.state) === writerStates.awaited);
+    await until(
+      "it is awaited anew",
+      () => smallWord(reader.control, control.state) === writerStates.awaited,
+    );
     assert.deepEqual(await holders(client), [["reader", 0]]);
   });
 
-  it("is not awaited where it had closed the channel", async () => {
+  it("is not awaited if it had closed the channel", async () => {
     await using testHub = await TestHub.start();
     const [actor] = await holding(testHub, "create", { whenWriterGone: "wait" });
     await using _ = actor;
@@ -179,14 +218,18 @@ describe("a channel whose hub is killed", () => {
   checkLeaks();
 
   /** Kills the hub, and what else, and waits until these are at the next one. */
-  async function restart(testHub: TestHub, clients: readonly ChannelClient[], other?: Actor): Promise<void> {
+  async function restart(
+    testHub: TestHub,
+    clients: readonly ChannelClient[],
+    other?: Actor,
+  ): Promise<void> {
     const back = clients.map((client) => client.reconnected());
     testHub.kill("SIGKILL");
     other?.kill("SIGKILL");
     for (const event of await Promise.all(back)) assert.deepEqual(event, { resumed: true });
   }
 
-  it("is as before at the next one, which frees places as the first did", async () => {
+  it("is unchanged at the next one, which frees seats like the first", async () => {
     await using testHub = await TestHub.start();
     await using owner = await ChannelClient.connect(testHub.socket, true);
     await using client = await ChannelClient.connect(testHub.socket);
@@ -211,7 +254,7 @@ describe("a channel whose hub is killed", () => {
     ["end", writerStates.gone],
     ["wait", writerStates.awaited],
   ] as const) {
-    it(`together with its writer does at the next one what it was created to do then: ${whenWriterGone}`, async () => {
+    it(`together with its writer follows whenWriterGone at the next one: ${whenWriterGone}`, async () => {
       await using testHub = await TestHub.start();
       const [actor] = await holding(testHub, "create", { whenWriterGone });
       await using _ = actor;
@@ -219,16 +262,22 @@ describe("a channel whose hub is killed", () => {
       using reader = await client.open("c", "reader", true);
       using second = await client.open("c", "reader");
       await restart(testHub, [client], actor);
-      await until("it is told to the readers", () => smallWord(reader.control, control.state) === state);
+      await until(
+        "it is told to the readers",
+        () => smallWord(reader.control, control.state) === state,
+      );
       assert.deepEqual(writerOf(reader), [state, POISON, 7n]);
       await until("both are woken", () => hasRung(reader.bell()));
       await until("both are woken", () => hasRung(second.bell()));
       const names = whenWriterGone === "end" ? 0 : 1;
-      await until("the name is as it should be", async () => (await client.list()).length === names);
+      await until(
+        "the name is as it should be",
+        async () => (await client.list()).length === names,
+      );
     });
   }
 
-  it("frees the place of a reader that died with the hub, once the writer has come back", async () => {
+  it("frees the seat of a reader that died with the hub, once the writer has come back", async () => {
     await using testHub = await TestHub.start();
     await using owner = await ChannelClient.connect(testHub.socket, true);
     using channel = await owner.create("c");

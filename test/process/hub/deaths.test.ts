@@ -13,7 +13,12 @@ import { soon, until } from "../../support/until.js";
 const PRODUCES = new URL("./actors/produces.js", import.meta.url);
 const CONSUMES = new URL("./actors/consumes.js", import.meta.url);
 
-async function producer(testHub: TestHub, name: string, lifetime: string, stage: string): Promise<Actor> {
+async function producer(
+  testHub: TestHub,
+  name: string,
+  lifetime: string,
+  stage: string,
+): Promise<Actor> {
   const actor = new Actor(PRODUCES, { args: [testHub.socket, name, lifetime, stage, "1000"] });
   await actor.says();
   return actor;
@@ -28,7 +33,7 @@ describe("a producer that is killed", () => {
   checkLeaks();
 
   for (const lifetime of ["held", "pinned"]) {
-    it(`before it published takes its name along (${lifetime})`, async () => {
+    it(`before publishing removes its name (${lifetime})`, async () => {
       await using testHub = await TestHub.start();
       await using hub = await testHub.connect();
       await using actor = await producer(testHub, "frame", lifetime, "create");
@@ -42,7 +47,7 @@ describe("a producer that is killed", () => {
     });
   }
 
-  it("after it published leaves what readers hold, until the last of them closes it", async () => {
+  it("after publishing leaves the memory to its readers until the last one closes it", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using actor = await producer(testHub, "frame", "held", "publish");
@@ -57,7 +62,7 @@ describe("a producer that is killed", () => {
     assert.deepEqual(await hub.list(), []);
   });
 
-  it("leaves what it pinned to those who come later", async () => {
+  it("leaves pinned objects to later readers", async () => {
     await using testHub = await TestHub.start();
     await using actor = await producer(testHub, "frame", "pinned", "publish");
     await kill(actor);
@@ -75,7 +80,7 @@ describe("a producer that is killed", () => {
 describe("a consumer that is killed", () => {
   checkLeaks();
 
-  it("gives its leases back", async () => {
+  it("releases its leases", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using array = await hub.create("frame", { dtype: "float32", shape: [1000] });
@@ -89,7 +94,7 @@ describe("a consumer that is killed", () => {
     assert.equal((await hub.status()).clients, 1);
   });
 
-  it("while it waits is waited for no longer", async () => {
+  it("while it waits leaves no wait behind", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using actor = new Actor(CONSUMES, { args: [testHub.socket, "never"] });
@@ -102,7 +107,7 @@ describe("a consumer that is killed", () => {
 describe("a client that is stopped", () => {
   checkLeaks();
 
-  it("holds nobody up, and goes on when it is continued", async () => {
+  it("delays nobody, and goes on when it is continued", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using actor = await producer(testHub, "frame", "held", "publish");
@@ -121,7 +126,7 @@ describe("a client that is stopped", () => {
 describe("a hub that is killed, to clients that do not look for the next one", () => {
   checkLeaks();
 
-  it("leaves its clients what they have mapped, tells them, and is followed by another at the same place", async () => {
+  it("leaves clients their mappings, notifies them, and is followed by another hub at the same path", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect({ reconnect: false });
     using made = (await hub.create("frame", { dtype: "int32", shape: [3] })).expectDType("int32");
@@ -147,7 +152,7 @@ describe("a hub that is killed, to clients that do not look for the next one", (
     assert.deepEqual([objects, withoutMemory], [1, 0], "the object is known, with its memory");
   });
 
-  it("is HUB_GONE also to those who ask before they were told", async () => {
+  it("causes HUB_GONE even before its clients have noticed", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect({ reconnect: false });
     endHub(testHub.folder.path);

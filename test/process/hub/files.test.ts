@@ -1,11 +1,22 @@
-/** The files beside the socket are removed, one by one and together, under a hub that lives and its clients. */
+/**
+ * The files beside the socket are removed, one by one and together, while a hub and its clients
+ * run.
+ */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { describe, it } from "node:test";
 import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
-import { HubServer } from "../../../src/hub/hub-server.js";
+import { HubServer } from "../../../src/hub/server/hub-server.js";
 import { tryLockPath } from "../../../src/os/file-lock.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestFolder } from "../../support/test-folder.js";
@@ -29,7 +40,12 @@ async function keeperOf(testHub: TestHub): Promise<number> {
   return keeper.pid;
 }
 
-const suffixes = { socket: "", lock: ".lock", journal: ".journal", reserve: ".journal.new" } as const;
+const suffixes = {
+  socket: "",
+  lock: ".lock",
+  journal: ".journal",
+  reserve: ".journal.new",
+} as const;
 type Suffix = keyof typeof suffixes;
 
 describe("a hub whose files are removed", () => {
@@ -65,7 +81,9 @@ describe("a hub whose files are removed", () => {
       // The journal has it all: after a crash the names are there.
       const socket = statSync(hub.socket);
       assert.equal(socket.mode & 0o777, 0o600);
-      await until("the journal has the name", () => readFileSync(`${hub.socket}.journal`, "utf8").includes("frame"));
+      await until("the journal has the name", () =>
+        readFileSync(`${hub.socket}.journal`, "utf8").includes("frame"),
+      );
       hub.kill("SIGKILL");
       await hub.exited();
       await until("the client is at the next hub", async () => (await before.status()).pid !== pid);
@@ -76,27 +94,32 @@ describe("a hub whose files are removed", () => {
     });
   }
 
-  it("says so when its folder is gone, and goes on when it comes back", async () => {
+  it("reports that its folder is gone, and goes on when it comes back", async () => {
     await using hub = await TestHub.start();
     await using client = await hub.connect();
     rmSync(hub.folder.path, { recursive: true });
-    await until("it says so", async () => /mkdir -m 700/.test((await client.status()).troubles.join()));
+    await until("it says so", async () =>
+      /mkdir -m 700/.test((await client.status()).troubles.join()),
+    );
     mkdirSync(hub.folder.path, { mode: 0o700 });
     await until("all is well", async () => (await client.status()).troubles.length === 0);
     await using other = await hub.connect();
     assert.equal((await other.status()).pid, hub.pid);
   });
 
-  it("that finds another hub in its place serves its clients on, says so, and leaves the other's files alone", async () => {
+  it("that another hub has replaced still serves its clients, reports it, and leaves the other's files alone", async () => {
     await using first = await TestHub.start();
     await using client = await first.connect({ reconnect: false });
     using _ = await client.create("kept", { dtype: "uint8", shape: [1] });
     first.kill("SIGSTOP");
-    for (const suffix of Object.values(suffixes)) rmSync(`${first.socket}${suffix}`, { force: true });
+    for (const suffix of Object.values(suffixes))
+      rmSync(`${first.socket}${suffix}`, { force: true });
     const second = await TestHub.start({ folder: first.folder });
     first.kill("SIGCONT");
     await until("it knows", async () => {
-      return (await client.status()).troubles.join().includes(`Another hub (process ${second.pid}) has taken`);
+      return (await client.status()).troubles
+        .join()
+        .includes(`Another hub (process ${second.pid}) has taken`);
     });
     using more = await client.create("more", { dtype: "uint8", shape: [1] });
     await more.publish();
@@ -114,11 +137,12 @@ describe("a hub whose files are removed", () => {
     assert.deepEqual([pid, objects, identities()], [second.pid, 0, before]);
   });
 
-  it("takes its place again when the other hub has ended", async () => {
+  it("takes its files back when the other hub has ended", async () => {
     await using first = await TestHub.start();
     await using client = await first.connect({ reconnect: false });
     first.kill("SIGSTOP");
-    for (const suffix of Object.values(suffixes)) rmSync(`${first.socket}${suffix}`, { force: true });
+    for (const suffix of Object.values(suffixes))
+      rmSync(`${first.socket}${suffix}`, { force: true });
     const second = await TestHub.start({ folder: first.folder });
     first.kill("SIGCONT");
     await until("it knows", async () => (await client.status()).troubles.length > 0);
@@ -130,11 +154,12 @@ describe("a hub whose files are removed", () => {
     assert.equal((await other.status()).pid, first.pid);
   });
 
-  it("takes its place again when the other hub was killed, of which no file tells", async () => {
+  it("takes its files back when the other hub was killed, which no file shows", async () => {
     await using first = await TestHub.start();
     await using client = await first.connect({ reconnect: false });
     first.kill("SIGSTOP");
-    for (const suffix of Object.values(suffixes)) rmSync(`${first.socket}${suffix}`, { force: true });
+    for (const suffix of Object.values(suffixes))
+      rmSync(`${first.socket}${suffix}`, { force: true });
     const second = await TestHub.start({ folder: first.folder });
     const keeper = await keeperOf(second);
     first.kill("SIGCONT");
@@ -149,10 +174,12 @@ describe("a hub whose files are removed", () => {
     assert.equal((await other.status()).pid, first.pid);
   });
 
-  it("is told apart from none: who has the lock is named, with the command that ends it", async () => {
+  it("is not taken for no hub: the error names the lock's holder and the command that ends it", async () => {
     using folder = new TestFolder();
     const lock = tryLockPath(`${folder.socket}.lock`);
-    const message = new RegExp(`process ${process.pid} has the lock of a hub there, and there is no socket.*kill -9`);
+    const message = new RegExp(
+      `process ${process.pid} has the lock of a hub there, and there is no socket.*kill -9`,
+    );
     try {
       for (const start of [true, false]) {
         await assert.rejects(
@@ -182,7 +209,9 @@ describe("a hub that finds something odd in the place of a file", () => {
         make(`${folder.socket}${suffix}`);
         await assert.rejects(
           connect({ socket: folder.socket, hubIdleMs: 1000 }),
-          (error) => error instanceof CudaIpcError && error.message.includes(`it is ${what} and not a plain file`),
+          (error) =>
+            error instanceof CudaIpcError &&
+            error.message.includes(`it is ${what} and not a plain file`),
         );
         rmSync(`${folder.socket}${suffix}`, { recursive: true });
       });

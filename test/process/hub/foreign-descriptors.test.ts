@@ -1,4 +1,7 @@
-/** Descriptors of which a call waits for somebody else: whatever a client sends, the hub goes on for all others. */
+/**
+ * Descriptors whose calls block for somebody else: whatever a client sends, the hub goes on for all
+ * others.
+ */
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -45,17 +48,19 @@ async function bystander(hub: Hub): Promise<void> {
 }
 
 for (const moment of ["hello", "create", "unread"] as const) {
-  describe(`a descriptor whose close waits, sent ${wordsFor(moment)}`, () => {
+  describe(`a descriptor whose close blocks, sent ${wordsFor(moment)}`, () => {
     checkLeaks();
 
-    it("holds up nobody else if it is a TCP socket with unsent data", async () => {
+    it("delays nobody else if it is a TCP socket with unsent data", async () => {
       await using testHub = await TestHub.start();
       await using hub = await testHub.connect();
       await using _actor = await lingeringSent(testHub, moment);
       await bystander(hub);
     });
 
-    it("holds up nobody else if it is a file of FUSE whose server does not answer", { skip: skipFuse }, async () => {
+    it("delays nobody else if it is a file of FUSE whose server does not answer", {
+      skip: skipFuse,
+    }, async () => {
       await using testHub = await TestHub.start();
       await using hub = await testHub.connect();
       await using _sender = await fuseSent(testHub, moment);
@@ -81,7 +86,7 @@ describe("memory to which somebody writes without an end", { skip: skipFuse }, (
 
   const held = { op: "create", name: "held", lifetime: "held" } as const;
 
-  it("holds up nobody when it is created, also if the hub does not take it", async () => {
+  it("delays nobody when it is created, even if the hub refuses it", async () => {
     await using testHub = await TestHub.start();
     using client = await RawClient.connect(testHub.socket);
     await using hub = await testHub.connect();
@@ -93,14 +98,17 @@ describe("memory to which somebody writes without an end", { skip: skipFuse }, (
       await using _writer = await EndlessWrite.start(writerFolder(testHub), fd);
       for (const access of ["read", "read-write"]) {
         const sharing = { with: "all", access };
-        const { ok, error } = await client.ask({ ...held, name: access, descriptor: hostArray, sharing }, [fd]);
+        const { ok, error } = await client.ask(
+          { ...held, name: access, descriptor: hostArray, sharing },
+          [fd],
+        );
         assert.equal(ok ? "taken" : error?.code, fd === memory ? "taken" : "INVALID_DESCRIPTOR");
       }
       await bystander(hub);
     }
   });
 
-  it("holds up nobody when the owner of a timeline in it leaves, and who waits for the timeline is told", async () => {
+  it("delays nobody when its timeline's owner leaves, and waiters of the timeline get the error", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using memory = createMemoryFile("ours", 4096);
@@ -114,7 +122,7 @@ describe("memory to which somebody writes without an end", { skip: skipFuse }, (
     await bystander(hub);
   });
 
-  it("holds up nobody when a reader of a channel comes and leaves, nor when its writer does", async () => {
+  it("delays nobody when a channel's reader or writer comes and leaves", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const descriptor = channelOf({ readersMax: 1 });
@@ -124,19 +132,33 @@ describe("memory to which somebody writes without an end", { skip: skipFuse }, (
     using roomBell = createBell();
     using bell = createBell();
     using owner = await RawClient.connect(testHub.socket);
-    const { result } = await owner.ask({ ...held, descriptor }, [data, control, roomBell, page, bell]);
+    const { result } = await owner.ask({ ...held, descriptor }, [
+      data,
+      control,
+      roomBell,
+      page,
+      bell,
+    ]);
     assert.ok((await owner.ask({ op: "publish", object: result?.object })).ok);
     await using _controlWriter = await EndlessWrite.start(writerFolder(testHub), control);
     await using _pageWriter = await EndlessWrite.start(writerFolder(testHub), page);
     using reader = await RawClient.connect(testHub.socket);
-    const opened = await reader.ask({ op: "open", name: "held", access: "read", wait: false, role: "reader" });
-    const leaseOf = () => readFileSync(`/proc/self/fd/${page.number}`).readBigInt64LE(pageWords.lease);
+    const opened = await reader.ask({
+      op: "open",
+      name: "held",
+      access: "read",
+      wait: false,
+      role: "reader",
+    });
+    const leaseOf = () =>
+      readFileSync(`/proc/self/fd/${page.number}`).readBigInt64LE(pageWords.lease);
     assert.equal(leaseOf(), BigInt(opened.result?.lease as number));
     await bystander(hub);
     assert.ok((await reader.ask({ op: "bye" })).ok);
     await until("the reader's place is free", () => leaseOf() === 0n);
     assert.ok((await owner.ask({ op: "bye" })).ok);
-    const stateOfWriter = () => readFileSync(`/proc/self/fd/${control.number}`).readInt32LE(controlWords.state);
+    const stateOfWriter = () =>
+      readFileSync(`/proc/self/fd/${control.number}`).readInt32LE(controlWords.state);
     await until("the channel has no writer", () => stateOfWriter() === writerStates.gone);
     await bystander(hub);
   });
@@ -153,7 +175,7 @@ function writerFolder(testHub: TestHub): string {
 describe("the gate of a hub", () => {
   checkLeaks();
 
-  it("can be killed: requests that it had are repeated, and the next one serves", async () => {
+  it("can be killed: clients repeat its requests, and the next one serves", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await bystander(hub);
@@ -165,7 +187,9 @@ describe("the gate of a hub", () => {
     await bystander(hub);
   });
 
-  it("takes no more from a user whose descriptors hold up its end, until they let go", { skip: skipFuse }, async () => {
+  it("refuses a user whose descriptors block its end until they are released", {
+    skip: skipFuse,
+  }, async () => {
     await using testHub = await TestHub.start();
     {
       await using _sender = await fuseSent(testHub, "create", limits.unclosableFdsPerUserMax);
@@ -190,7 +214,12 @@ describe("the gate of a hub", () => {
 
 /** The process number of the only child that a hub of a test has. */
 function gateOf(testHub: TestHub): number {
-  return Number(readFileSync(`/proc/${testHub.pid}/task/${testHub.pid}/children`, "utf8").trim().split(" ").at(-1));
+  return Number(
+    readFileSync(`/proc/${testHub.pid}/task/${testHub.pid}/children`, "utf8")
+      .trim()
+      .split(" ")
+      .at(-1),
+  );
 }
 
 function wordsFor(moment: "hello" | "create" | "unread"): string {

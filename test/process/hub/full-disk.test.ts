@@ -18,7 +18,9 @@ class SmallDisk implements Disposable {
 
   constructor(size: string) {
     const { path } = this.folder;
-    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", `size=${size},mode=0700`, "none", path]).status === 0;
+    const mounted =
+      spawnSync("mount", ["-t", "tmpfs", "-o", `size=${size},mode=0700`, "none", path]).status ===
+      0;
     this.skip = !mounted && "no disk can be mounted here";
   }
 
@@ -44,18 +46,20 @@ class SmallDisk implements Disposable {
 describe("a hub on a disk that is full", { skip: skipUnlessRoot }, () => {
   checkLeaks();
 
-  it("refuses what is new, and creates again once all was released, although the disk stays full", async (t) => {
+  it("refuses new objects, and creates again once all are released, although the disk stays full", async (t) => {
     using disk = new SmallDisk("1m");
     if (disk.skip !== false) return t.skip(disk.skip);
     const hub = await TestHub.start({ folder: disk.folder });
     const client = await hub.connect();
     try {
       const arrays = [];
-      for (let count = 0; count < 200; count += 1) arrays.push(await client.create(`frame-${count}`, ARRAY));
+      for (let count = 0; count < 200; count += 1)
+        arrays.push(await client.create(`frame-${count}`, ARRAY));
       disk.fill();
       await assert.rejects(
         async () => {
-          for (let count = 0; count < 1000; count += 1) arrays.push(await client.create(`more-${count}`, ARRAY));
+          for (let count = 0; count < 1000; count += 1)
+            arrays.push(await client.create(`more-${count}`, ARRAY));
         },
         (error) => hasCode(error, "DISK_FULL"),
       );

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { limits } from "../../../src/base/limits.js";
-import { DescriptorGate } from "../../../src/hub/descriptor-gate.js";
+import { DescriptorGate } from "../../../src/hub/gate/descriptor-gate.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -20,16 +20,19 @@ function sent(
   const [sender, socket] = SeqpacketSocket.pair();
   using memory = createMemoryFile("test", 4096);
   const fds = Array.from({ length: fdsEach }, () => memory);
-  for (let count = 0; count < messages; count += 1) assert.ok(sender.trySend(Buffer.from("x"), fds));
+  for (let count = 0; count < messages; count += 1)
+    assert.ok(sender.trySend(Buffer.from("x"), fds));
   return { sender, socket };
 }
 
 describe("the orders of a gate", () => {
   checkLeaks();
 
-  it("of a user with many come behind one of another", async () => {
+  it("of a user with many do not delay another user's", async () => {
     const gate = new DescriptorGate(() => {});
-    const pairs = Array.from({ length: SENDERS }, () => sent(MESSAGES_EACH, limits.scmRightsFdsMax));
+    const pairs = Array.from({ length: SENDERS }, () =>
+      sent(MESSAGES_EACH, limits.scmRightsFdsMax),
+    );
     const other = sent(1, 1);
     const done: number[] = [];
     let received = 0;
@@ -48,14 +51,22 @@ describe("the orders of a gate", () => {
     };
     for (const { socket } of pairs) receive(CROWD, socket);
     receive(OTHER, other.socket);
-    await until("all was received", () => received === SENDERS * MESSAGES_EACH + 1 && done.includes(OTHER));
+    await until(
+      "all was received",
+      () => received === SENDERS * MESSAGES_EACH + 1 && done.includes(OTHER),
+    );
     assert.ok(done.indexOf(OTHER) <= 2, `${done.indexOf(OTHER)} orders came first`);
-    assert.equal(done.length, SENDERS * MESSAGES_EACH + 1, "one message for each order, since it is so large");
+    assert.equal(
+      done.length,
+      SENDERS * MESSAGES_EACH + 1,
+      "one message for each order, since it is so large",
+    );
     gate.close();
-    for (const { sender, socket } of [...pairs, other]) for (const one of [sender, socket]) one.close();
+    for (const { sender, socket } of [...pairs, other])
+      for (const one of [sender, socket]) one.close();
   });
 
-  it("that wait when the hub ends are told so", async () => {
+  it("that wait when the hub ends fail with CLOSED", async () => {
     const gate = new DescriptorGate(() => {});
     const pairs = Array.from({ length: 5 }, () => sent(1, 1));
     const codes: unknown[] = [];

@@ -3,9 +3,9 @@ import { existsSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
-import { HubServer } from "../../../src/hub/hub-server.js";
+import { HubServer } from "../../../src/hub/server/hub-server.js";
 import { PacketChannel, type PacketHandler } from "../../../src/os/packet-channel.js";
-import { SeqpacketListener } from "../../../src/os/seqpacket.js";
+import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { RawClient } from "../../support/raw-client.js";
@@ -29,14 +29,23 @@ describe("connect", () => {
 
   it("starts exactly one hub when ten processes join at once", async () => {
     await using folder = new TestFolder();
-    const actors = Array.from({ length: 10 }, () => new Actor(JOINS, { args: [folder.socket, "60000"] }));
+    const actors = Array.from(
+      { length: 10 },
+      () => new Actor(JOINS, { args: [folder.socket, "60000"] }),
+    );
     try {
       await Promise.all(actors.map((actor) => actor.says()));
       for (const actor of actors) actor.goOn();
-      const hubs = (await Promise.all(actors.map((actor) => actor.says()))) as { pid: number; instance: string }[];
+      const hubs = (await Promise.all(actors.map((actor) => actor.says()))) as {
+        pid: number;
+        instance: string;
+      }[];
       assert.deepEqual([...new Set(hubs.map(({ instance }) => instance))], [hubs[0]?.instance]);
       for (const actor of actors) actor.goOn();
-      assert.deepEqual(await Promise.all(actors.map((actor) => actor.exited())), new Array(10).fill(0));
+      assert.deepEqual(
+        await Promise.all(actors.map((actor) => actor.exited())),
+        new Array(10).fill(0),
+      );
       assert.ok(runs(hubs[0]?.pid ?? 0), "the hub outlives those who joined");
     } finally {
       await Promise.all(actors.map((actor) => actor[Symbol.asyncDispose]()));
@@ -55,15 +64,17 @@ describe("connect", () => {
     assert.equal((await hub.status()).pid, pid);
   });
 
-  it("says HUB_UNAVAILABLE where none runs and none is to be started", async () => {
+  it("throws HUB_UNAVAILABLE if no hub runs and none may be started", async () => {
     using folder = new TestFolder();
     for (const socket of [folder.socket, folder.file("none/hub.sock")]) {
-      await assert.rejects(connect({ socket, start: false }), (error) => hasCode(error, "HUB_UNAVAILABLE"));
+      await assert.rejects(connect({ socket, start: false }), (error) =>
+        hasCode(error, "HUB_UNAVAILABLE"),
+      );
     }
     assert.equal(existsSync(folder.file("none")), false);
   });
 
-  it("says in the hub's words why none could be started", async () => {
+  it("repeats the hub's reason if none could be started", async () => {
     using folder = new TestFolder();
     writeFileSync(folder.socket, "a file in the socket's place");
     await assert.rejects(
@@ -73,24 +84,30 @@ describe("connect", () => {
     assert.ok(existsSync(folder.socket));
   });
 
-  it("gives up in time on a hub that does not answer, and leaves nothing", async () => {
+  it("times out on a hub that does not answer, and leaves nothing", async () => {
     await using testHub = await TestHub.start();
     testHub.kill("SIGSTOP");
     await assert.rejects(testHub.connect({ timeoutMs: 50 }), (error) => hasCode(error, "TIMEOUT"));
-    await assert.rejects(testHub.connect({ signal: AbortSignal.abort() }), (error) => hasCode(error, "ABORTED"));
+    await assert.rejects(testHub.connect({ signal: AbortSignal.abort() }), (error) =>
+      hasCode(error, "ABORTED"),
+    );
     testHub.kill("SIGCONT");
     await using hub = await testHub.connect();
-    await until("the hub has forgotten those who gave up", async () => (await hub.status()).clients === 1);
+    await until(
+      "the hub has forgotten those who gave up",
+      async () => (await hub.status()).clients === 1,
+    );
   });
 
-  it("tells a hub of another version by name", async () => {
+  it("names the version of a hub of another version", async () => {
     using folder = new TestFolder();
     const listener = SeqpacketListener.listen(folder.socket);
     const connecting = connect({ socket: folder.socket, start: false });
     const socket = listener.tryAccept();
     assert.ok(socket !== undefined);
     const handler: PacketHandler = {
-      onPacket: () => channel.send(Buffer.from('{"v":2,"id":1,"ok":true,"result":{"new":"things"}}')),
+      onPacket: () =>
+        channel.send(Buffer.from('{"v":2,"id":1,"ok":true,"result":{"new":"things"}}')),
       onEnd: () => {},
     };
     const channel = new PacketChannel(socket, handler);
@@ -106,7 +123,7 @@ describe("connect", () => {
 describe("a hub", () => {
   checkLeaks();
 
-  it("tells a client of another version both versions, and hangs up", async () => {
+  it("refuses a client of another version with both versions, and hangs up", async () => {
     await using testHub = await TestHub.start();
     using client = await RawClient.connect(testHub.socket, false);
     client.sendText('{"v":2,"id":4,"op":"hello","client":{"version":"2","program":"new"}}');
@@ -117,7 +134,7 @@ describe("a hub", () => {
     assert.equal(await client.reply(), "end");
   });
 
-  it("ends by itself when nobody needs it, and removes its socket", async () => {
+  it("ends when it is idle, and removes its socket", async () => {
     await using testHub = await TestHub.start({ idleMs: 0 });
     const hub = await testHub.connect().catch(() => undefined);
     await hub?.close();
@@ -141,7 +158,7 @@ describe("a hub", () => {
     await testHub.exited();
   });
 
-  it("is one at a time", async () => {
+  it("refuses to start while another one runs", async () => {
     await using testHub = await TestHub.start();
     assert.throws(
       () => HubServer.start({ socket: testHub.socket }),
@@ -151,7 +168,7 @@ describe("a hub", () => {
     assert.equal((await hub.status()).pid, testHub.pid);
   });
 
-  it("ends when it is told to, and says before that it does", async () => {
+  it("says farewell and ends when it is stopped", async () => {
     await using testHub = await TestHub.start();
     const hub = await testHub.connect();
     const other = await testHub.connect();
@@ -171,7 +188,7 @@ describe("a hub", () => {
     assert.equal(existsSync(testHub.socket), false);
   });
 
-  it("ends in order where its socket was removed, and leaves another's alone", async () => {
+  it("ends cleanly if its socket was removed, and leaves another hub's socket alone", async () => {
     using folder = new TestFolder();
     const gone = HubServer.start({ socket: folder.socket });
     unlinkSync(folder.socket);
@@ -190,9 +207,11 @@ describe("a hub", () => {
     assert.equal(existsSync(folder.socket), false);
   });
 
-  it("serves on where the process that started it is gone before it said that it listens", async () => {
+  it("goes on if its starter ends before reading that it listens", async () => {
     await using folder = new TestFolder();
-    await using actor = new Actor(new URL("./actors/starts-and-dies.js", import.meta.url), { args: [folder.socket] });
+    await using actor = new Actor(new URL("./actors/starts-and-dies.js", import.meta.url), {
+      args: [folder.socket],
+    });
     const pid = (await actor.says()) as number;
     await actor.exited();
     await until("the hub listens", () => existsSync(folder.socket));

@@ -1,4 +1,7 @@
-/** A hole in huge pages whose pool is empty ends whoever touches it (SIGBUS). So neither a hub nor a client maps such memory. */
+/**
+ * A hole in huge pages whose pool is empty kills the process that touches it (SIGBUS). So neither
+ * hub nor client maps such memory.
+ */
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -24,7 +27,10 @@ const F_ADD_SEALS = 1033;
 /** F_SEAL_SHRINK and F_SEAL_GROW. */
 const SIZE_SEALS = 6;
 
-/** A sealed memory file with a huge page, while the system has one. The number of pages is what it was in the end. */
+/**
+ * A sealed memory file with one huge page, while the system has one. Restores the number of pages
+ * at the end.
+ */
 class HugeMemory implements Disposable {
   readonly skip: string | false;
   readonly #before: string | undefined;
@@ -72,12 +78,13 @@ function allocated(): OwnedFd | undefined {
   return undefined;
 }
 
-const isRefused = (error: unknown) => hasCode(error, "INVALID_DESCRIPTOR") && /huge pages/.test(error.message);
+const isRefused = (error: unknown) =>
+  hasCode(error, "INVALID_DESCRIPTOR") && /huge pages/.test(error.message);
 
 describe("memory in huge pages into which a hole is punched", { skip: skipUnlessRoot }, () => {
   checkLeaks();
 
-  it("is refused by the hub as a timeline, and the end of its owner ends nobody else", async (t) => {
+  it("is refused by the hub as a timeline, and its owner's end disturbs nobody else", async (t) => {
     using huge = new HugeMemory();
     if (huge.skip !== false) return t.skip(huge.skip);
     await using testHub = await TestHub.start();
@@ -85,8 +92,14 @@ describe("memory in huge pages into which a hole is punched", { skip: skipUnless
     {
       using client = await RawClient.connect(testHub.socket);
       for (const descriptor of [timelineDescriptor, hostArray]) {
-        const { error } = await client.ask({ op: "create", name: "steps", lifetime: "held", descriptor }, [huge.fd]);
-        assert.deepEqual([error?.code, /huge pages/.test(error?.message ?? "")], ["INVALID_DESCRIPTOR", true]);
+        const { error } = await client.ask(
+          { op: "create", name: "steps", lifetime: "held", descriptor },
+          [huge.fd],
+        );
+        assert.deepEqual(
+          [error?.code, /huge pages/.test(error?.message ?? "")],
+          ["INVALID_DESCRIPTOR", true],
+        );
       }
       huge.punch();
       assert.ok((await client.ask({ op: "bye" })).ok);

@@ -12,10 +12,10 @@ const LATE = { timeoutMs: 30 } as const;
 
 const timeout = (words: RegExp) => ({ code: "TIMEOUT", message: words });
 
-describe("an open whose time is up", () => {
+describe("an open that times out", () => {
   checkLeaks();
 
-  it("says that nobody created the name", async () => {
+  it("says that no process created the name", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const words = /^Cannot open "frame": not done within 30 ms; no process has created "frame"$/;
@@ -24,13 +24,16 @@ describe("an open whose time is up", () => {
     assert.equal((await hub.status()).waitingOpens, 0);
   });
 
-  it("names the process that created it and has not published it, as does NOT_FOUND", async () => {
+  it("names the process that created and did not publish it, like NOT_FOUND", async () => {
     await using testHub = await TestHub.start();
     await using producer = await testHub.connect({ program: "producer.js" });
     await using hub = await testHub.connect();
     using _made = await producer.create("frame", ITEM);
     const found = `process ${process.pid} \\(producer\\.js\\) created it and has not published it yet$`;
-    await assert.rejects(hub.open("frame", LATE), timeout(new RegExp(`not done within 30 ms; ${found}`)));
+    await assert.rejects(
+      hub.open("frame", LATE),
+      timeout(new RegExp(`not done within 30 ms; ${found}`)),
+    );
     await assert.rejects(hub.open("frame", { wait: false }), {
       code: "NOT_FOUND",
       message: new RegExp(`^Cannot open "frame": ${found}`),
@@ -41,7 +44,9 @@ describe("an open whose time is up", () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const controller = new AbortController();
-    const opening = assert.rejects(hub.open("frame", { signal: controller.signal }), { code: "ABORTED" });
+    const opening = assert.rejects(hub.open("frame", { signal: controller.signal }), {
+      code: "ABORTED",
+    });
     controller.abort();
     await opening;
   });
@@ -50,10 +55,12 @@ describe("an open whose time is up", () => {
 describe("a hub that does not answer", () => {
   checkLeaks();
 
-  it("is named with what it does instead", async () => {
+  it("is named in the error, with what it does instead", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
-    const stopped = new RegExp(`; the hub \\(process ${testHub.pid}\\) does not answer: it is stopped`);
+    const stopped = new RegExp(
+      `; the hub \\(process ${testHub.pid}\\) does not answer: it is stopped`,
+    );
     testHub.kill("SIGSTOP");
     try {
       await assert.rejects(hub.list(LATE), timeout(stopped));
@@ -64,11 +71,12 @@ describe("a hub that does not answer", () => {
     }
   });
 
-  it("is said to be gone while none has taken its place", async () => {
+  it("is reported as gone while no other hub has replaced it", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect({ reconnectTimeoutMs: 60_000 });
     await testHub.killWithKeeper();
-    const words = /; the connection to the hub at .+ ended, and no other was made: none listens there$/;
+    const words =
+      /; the connection to the hub at .+ ended, and no other was made: none listens there$/;
     await assert.rejects(hub.list({ timeoutMs: 200 }), timeout(words));
   });
 
@@ -80,6 +88,9 @@ describe("a hub that does not answer", () => {
       return undefined;
     });
     const words = /; \d+ times a hub ended there before it answered; .+\.log may say why$/;
-    await assert.rejects(connect({ socket: folder.socket, start: false, timeoutMs: 100 }), timeout(words));
+    await assert.rejects(
+      connect({ socket: folder.socket, start: false, timeoutMs: 100 }),
+      timeout(words),
+    );
   });
 });

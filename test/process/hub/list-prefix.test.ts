@@ -7,7 +7,7 @@ import { TestHub } from "../../support/test-hub.js";
 describe("list with a prefix", () => {
   checkLeaks();
 
-  it("tells the names that begin so, the prefix itself included, from one page or several", async () => {
+  it("lists the names with the prefix, including the prefix itself, from one page or several", async () => {
     await using server = await TestHub.start();
     await using hub = await server.connect();
     const names = ["a", "b", "b.", "b.1", "b.10", "b.2", "b:", "c"];

@@ -1,4 +1,7 @@
-/** A hub that says nothing, or gives descriptors whose close waits: each call of its client ends in time, with what was asked for. */
+/**
+ * A hub that does not answer, or gives descriptors whose close blocks: each call of its client ends
+ * in time with the operation's name.
+ */
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -8,7 +11,7 @@ import { connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
 import { createConstantFile, createMemoryFile } from "../../../src/os/memory-file.js";
 import type { OwnedFd } from "../../../src/os/owned-fd.js";
-import { SeqpacketListener } from "../../../src/os/seqpacket.js";
+import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
 import { channelFiles } from "../../support/channel-client.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { channelOf, hostArray, hostBundle, timelineDescriptor } from "../../support/messages.js";
@@ -37,7 +40,10 @@ async function checkEnds(call: Promise<unknown>, code: string, message: RegExp):
     assert.match(error.message, message);
     return true;
   });
-  assert.ok(performance.now() - startMs < LATE_MS, `${code} after ${performance.now() - startMs} ms`);
+  assert.ok(
+    performance.now() - startMs < LATE_MS,
+    `${code} after ${performance.now() - startMs} ms`,
+  );
 }
 
 function join(folder: TestFolder, timeoutMs?: number): Promise<Hub> {
@@ -48,7 +54,7 @@ describe("a client of a hub that does not answer", () => {
   checkLeaks();
 
   for (const [what, open] of Object.entries(opens)) {
-    it(`is told in time that its open was not done, and of what: ${what}`, async () => {
+    it(`times out an open in time, with the reason: ${what}`, async () => {
       using folder = new TestFolder();
       using _scripted = new ScriptedHub(folder.socket, obliging({ open: () => undefined }));
       await using hub = await join(folder);
@@ -57,9 +63,11 @@ describe("a client of a hub that does not answer", () => {
     });
   }
 
-  it("is told in time that it could not connect, and where, if the hub does not accept or greet it", async () => {
+  it("gets a timeout with the socket's path if the hub does not accept or greet it", async () => {
     using folder = new TestFolder();
-    const message = new RegExp(`connect to the hub at ${folder.socket}: not done within ${TIMEOUT_MS} ms`);
+    const message = new RegExp(
+      `connect to the hub at ${folder.socket}: not done within ${TIMEOUT_MS} ms`,
+    );
     {
       const deaf = SeqpacketListener.listen(folder.socket);
       await checkEnds(join(folder, TIMEOUT_MS), "TIMEOUT", message);
@@ -67,7 +75,11 @@ describe("a client of a hub that does not answer", () => {
     }
     using other = new TestFolder();
     using _mute = new ScriptedHub(other.socket, obliging({ hello: () => undefined }));
-    await checkEnds(join(other, TIMEOUT_MS), "TIMEOUT", new RegExp(`connect to the hub at ${other.socket}`));
+    await checkEnds(
+      join(other, TIMEOUT_MS),
+      "TIMEOUT",
+      new RegExp(`connect to the hub at ${other.socket}`),
+    );
   });
 });
 
@@ -81,8 +93,13 @@ class Files {
   }
 }
 
-/** Gives this descriptor in the place of each that an object of this kind has, one after the other. */
-function giving(fd: OwnedFd, files: Files): { readonly open: Script; readonly rounds: typeof rounds } {
+/**
+ * Gives this descriptor instead of each one that an object of this kind has, one after the other.
+ */
+function giving(
+  fd: OwnedFd,
+  files: Files,
+): { readonly open: Script; readonly rounds: typeof rounds } {
   const rounds = { array: 1, bundle: 2, timeline: 1, channel: 5 } as const;
   const asked = new Map<string, number>();
   const open: Script = ({ name }) => {
@@ -90,11 +107,15 @@ function giving(fd: OwnedFd, files: Files): { readonly open: Script; readonly ro
     const index = asked.get(kind) ?? 0;
     asked.set(kind, index + 1);
     const channel = channelOf({ readersMax: 1 });
-    const descriptor = { array: hostArray, bundle: hostBundle(1, INDEX_BYTES), timeline: timelineDescriptor, channel }[
-      kind
-    ];
+    const descriptor = {
+      array: hostArray,
+      bundle: hostBundle(1, INDEX_BYTES),
+      timeline: timelineDescriptor,
+      channel,
+    }[kind];
     const place = kind === "channel" ? { place: 0 } : {};
-    const good = kind === "channel" ? files.channel : [files.memory, files.index].slice(0, rounds[kind]);
+    const good =
+      kind === "channel" ? files.channel : [files.memory, files.index].slice(0, rounds[kind]);
     const fds = good.with(index, fd);
     return { result: { object: 7, lease: 8 + index, descriptor, ...place }, fds };
   };
@@ -131,7 +152,11 @@ describe("a client of a hub that gives a descriptor whose close waits", () => {
           open: () => undefined,
         });
         assert.deepEqual(await hub.list({ timeoutMs: LATE_MS }), []);
-        await checkEnds(hub.open("array", { timeoutMs: TIMEOUT_MS }), "TIMEOUT", /^Cannot open "array"/);
+        await checkEnds(
+          hub.open("array", { timeoutMs: TIMEOUT_MS }),
+          "TIMEOUT",
+          /^Cannot open "array"/,
+        );
         // The thread pool, which Node reads files on, still has threads.
         assert.ok((await readFile("/proc/self/stat")).byteLength > 0);
       } finally {

@@ -18,9 +18,18 @@ describe("a mistaken option", () => {
     await made.publish();
     const wrong = (value: unknown) => value as never;
     const shape = { dtype: "int8", shape: [1] } as const;
-    await assert.rejects(hub.create("x", { ...shape, lifetime: wrong("foo") }), /TypeError: lifetime must be "held"/);
-    await assert.rejects(hub.open("known", { access: wrong("rw") }), /TypeError: access must be "read"/);
-    await assert.rejects(hub.open("known", { wait: wrong("no") }), /TypeError: wait must be true or false/);
+    await assert.rejects(
+      hub.create("x", { ...shape, lifetime: wrong("foo") }),
+      /TypeError: lifetime must be "held"/,
+    );
+    await assert.rejects(
+      hub.open("known", { access: wrong("rw") }),
+      /TypeError: access must be "read"/,
+    );
+    await assert.rejects(
+      hub.open("known", { wait: wrong("no") }),
+      /TypeError: wait must be true or false/,
+    );
     await assert.rejects(hub.open(wrong(null)), /TypeError: name must be a string, not null/);
     const metadata = { answer: wrong(42) };
     await assert.rejects(
@@ -34,12 +43,15 @@ describe("a mistaken option", () => {
     );
   });
 
-  it("leaves no lease behind where the signal is none", async () => {
+  it("leaves no lease behind if the signal is not an AbortSignal", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using made = await hub.create("known", { dtype: "int8", shape: [1] });
     await made.publish();
-    await assert.rejects(hub.open("known", { signal: 5 as never }), /TypeError: signal must be an AbortSignal/);
+    await assert.rejects(
+      hub.open("known", { signal: 5 as never }),
+      /TypeError: signal must be an AbortSignal/,
+    );
     assert.equal((await hub.status()).leases, 1);
   });
 });
@@ -56,7 +68,7 @@ describe("an error of the hub", () => {
 });
 
 describe("a worker thread", () => {
-  it("shares and opens as a process does, without warnings", async () => {
+  it("shares and opens like a process, without warnings", async () => {
     await using testHub = await TestHub.start();
     await using actor = new Actor(WORKS_IN_THREAD, { args: [testHub.socket] });
     assert.deepEqual(await actor.says(), { read: [7, 8, 9], warnings: [] });

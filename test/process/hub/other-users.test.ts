@@ -1,10 +1,14 @@
-/** Nobody is served by, or serves, a process of another user. Needs root, which can be another user for a moment. */
+/**
+ * No process serves another user's process or is served by it. Needs root, to be another user for a
+ * moment.
+ */
 import assert from "node:assert/strict";
 import { chmodSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
-import { SeqpacketListener, SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { asOtherUser, skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
@@ -14,7 +18,7 @@ import { until } from "../../support/until.js";
 describe("a process of another user", { skip: skipUnlessRoot }, () => {
   checkLeaks();
 
-  it("is told by the hub that it is not served, even where the folder lets it in", async () => {
+  it("is refused by the hub even if the folder lets it in", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const fds = testHub.fdCount();
@@ -25,7 +29,8 @@ describe("a process of another user", { skip: skipUnlessRoot }, () => {
     const received: string[] = [];
     await until("the hub hangs up", () => {
       const packet = socket.tryReceive();
-      if (packet !== undefined && packet !== "end") received.push(Buffer.from(packet.bytes).toString());
+      if (packet !== undefined && packet !== "end")
+        received.push(Buffer.from(packet.bytes).toString());
       return packet === "end";
     });
     socket.close();
@@ -37,12 +42,14 @@ describe("a process of another user", { skip: skipUnlessRoot }, () => {
     await until("the hub has closed its socket", () => testHub.fdCount() === fds);
   });
 
-  it("is not taken for the hub", async () => {
+  it("is not trusted as the hub", async () => {
     using folder = new TestFolder();
     chmodSync(folder.path, 0o777);
     const listener = asOtherUser(() => SeqpacketListener.listen(folder.socket));
     chmodSync(folder.path, 0o700);
-    await assert.rejects(connect({ socket: folder.socket, start: false }), (error) => hasCode(error, "UNTRUSTED_PEER"));
+    await assert.rejects(connect({ socket: folder.socket, start: false }), (error) =>
+      hasCode(error, "UNTRUSTED_PEER"),
+    );
     listener.close();
   });
 });

@@ -5,7 +5,7 @@ import type { HostValues } from "../../../src/array/host-values.js";
 import { hasCode } from "../../../src/base/errors.js";
 import type { Hub } from "../../../src/client/hub.js";
 import type { PutOptions } from "../../../src/client/hub-options.js";
-import type { SharedArray } from "../../../src/client/shared-array.js";
+import type { SharedArray } from "../../../src/client/objects/shared-array.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestHub } from "../../support/test-hub.js";
 
@@ -73,12 +73,14 @@ describe("put", () => {
     assert.deepEqual(none.shape, [0]);
   });
 
-  it("passes the options of create on, and replaces an older object if it is told to", async () => {
+  it("passes on the options of create, and replaces an older object if `replace` is set", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     (await hub.put("kept", Uint8Array.of(1), { lifetime: "pinned" })).close();
     assert.equal((await hub.inspect("kept")).object.lifetime, "pinned");
-    await assert.rejects(hub.put("kept", Uint8Array.of(2)), (error) => hasCode(error, "NAME_TAKEN"));
+    await assert.rejects(hub.put("kept", Uint8Array.of(2)), (error) =>
+      hasCode(error, "NAME_TAKEN"),
+    );
     (await hub.put("kept", Uint8Array.of(2), { lifetime: "pinned", replace: true })).close();
     using kept = await hub.open("kept", { dtype: "uint8" });
     assert.deepEqual(await kept.read(), Uint8Array.of(2));
@@ -108,18 +110,60 @@ describe("put", () => {
     ],
     ["text", ["1"], { dtype: "int8" }, TypeError, /value 0 is of type string/],
     ["rows", [[1], [2]], { dtype: "int8" }, TypeError, /value 0 is of type object/],
-    ["a value out of range", [300], { dtype: "uint8" }, RangeError, /value 0 must be an integer from 0 to 255/],
-    ["too few values", [1, 2], { dtype: "int8", shape: [3] }, RangeError, /found 2 values, wanted 3/],
+    [
+      "a value out of range",
+      [300],
+      { dtype: "uint8" },
+      RangeError,
+      /value 0 must be an integer from 0 to 255/,
+    ],
+    [
+      "too few values",
+      [1, 2],
+      { dtype: "int8", shape: [3] },
+      RangeError,
+      /found 2 values, wanted 3/,
+    ],
     ["half a pair", [1, 2, 3], { dtype: "complex64" }, RangeError, /found 3 values, wanted 2/],
-    ["a size as shape", [1], { dtype: "int8", shape: 1 }, TypeError, /shape must be an array of integers/],
-    ["a negative size", [1], { dtype: "int8", shape: [-1] }, RangeError, /shape\[0\] must be an integer/],
-    ["a limit that is none", [1], { dtype: "int8", timeoutMs: -1 }, RangeError, /timeoutMs must be/],
-    ["a signal that is none", [1], { dtype: "int8", signal: {} }, TypeError, /signal must be an AbortSignal/],
-    ["an unknown lifetime", [1], { dtype: "int8", lifetime: "long" }, TypeError, /lifetime must be/],
+    [
+      "a size as shape",
+      [1],
+      { dtype: "int8", shape: 1 },
+      TypeError,
+      /shape must be an array of integers/,
+    ],
+    [
+      "a negative size",
+      [1],
+      { dtype: "int8", shape: [-1] },
+      RangeError,
+      /shape\[0\] must be an integer/,
+    ],
+    [
+      "a limit that is none",
+      [1],
+      { dtype: "int8", timeoutMs: -1 },
+      RangeError,
+      /timeoutMs must be/,
+    ],
+    [
+      "a signal that is none",
+      [1],
+      { dtype: "int8", signal: {} },
+      TypeError,
+      /signal must be an AbortSignal/,
+    ],
+    [
+      "an unknown lifetime",
+      [1],
+      { dtype: "int8", lifetime: "long" },
+      TypeError,
+      /lifetime must be/,
+    ],
   ];
-  it("has types that refuse most of it", () => assert.equal(typeof refusedByTypes, "function"));
+  it("has types that refuse most mistakes", () => assert.equal(typeof refusedByTypes, "function"));
 
-  it("names the argument that is wrong, and leaves nothing behind", async () => {
+  it("names the wrong argument, and leaves nothing behind", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     for (const [what, values, options, kind, words] of misuses) {
@@ -129,8 +173,12 @@ describe("put", () => {
         return true;
       });
     }
-    await assert.rejects(hub.put("no/name", Uint8Array.of(1)), (error) => hasCode(error, "INVALID_NAME"));
-    await assert.rejects(untypedPut(hub, [1], { dtype: "int128" }), (error) => hasCode(error, "UNSUPPORTED_DTYPE"));
+    await assert.rejects(hub.put("no/name", Uint8Array.of(1)), (error) =>
+      hasCode(error, "INVALID_NAME"),
+    );
+    await assert.rejects(untypedPut(hub, [1], { dtype: "int128" }), (error) =>
+      hasCode(error, "UNSUPPORTED_DTYPE"),
+    );
     await assert.rejects(hub.put("x", Uint8Array.of(1), { device: "gpu" }), (error) =>
       hasCode(error, "INVALID_DEVICE"),
     );
@@ -140,7 +188,7 @@ describe("put", () => {
     assert.equal(x.name, "x");
   });
 
-  it("gives up at its signal and at its limit, in its own words, and leaves nothing behind", async () => {
+  it("ends at its signal and its timeout with an error of its own, and leaves nothing behind", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const values = new Uint8Array(64 * 1024 * 1024);
@@ -158,12 +206,14 @@ describe("put", () => {
     assert.deepEqual([objects, leases], [0, 0]);
   });
 
-  it("is refused on a hub that was closed", async () => {
+  it("is refused on a closed hub", async () => {
     await using testHub = await TestHub.start();
     const hub = await testHub.connect();
     await hub.close();
     await assert.rejects(hub.put("x", Uint8Array.of(1)), (error) => hasCode(error, "CLOSED"));
-    await assert.rejects(hub.put("x", Uint8Array.of(1), { replace: true }), (error) => hasCode(error, "CLOSED"));
+    await assert.rejects(hub.put("x", Uint8Array.of(1), { replace: true }), (error) =>
+      hasCode(error, "CLOSED"),
+    );
   });
 });
 
@@ -181,22 +231,33 @@ describe("open with a dtype", () => {
       code: "WRONG_KIND",
       message: 'Cannot open "frame" as float32: it is an array of uint8',
     });
-    await assert.rejects(hub.open("frame", { dtype: "float" as DType }), { code: "UNSUPPORTED_DTYPE" });
+    await assert.rejects(hub.open("frame", { dtype: "float" as DType }), {
+      code: "UNSUPPORTED_DTYPE",
+    });
     using bundle = await hub.createBundle("model", { w: { dtype: "uint8", shape: [2] } });
     await bundle.publish();
-    await assert.rejects(hub.open("model", { dtype: "uint8" }), (error) => hasCode(error, "WRONG_KIND"));
+    await assert.rejects(hub.open("model", { dtype: "uint8" }), (error) =>
+      hasCode(error, "WRONG_KIND"),
+    );
     assert.equal((await hub.status()).leases, 3);
   });
 
   it("is typed by it for a channel, and refused if the channel has another", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
-    using writer = await hub.createChannel("frames", { dtype: "uint8", shape: [2], slots: 2, readersMax: 1 });
+    using writer = await hub.createChannel("frames", {
+      dtype: "uint8",
+      shape: [2],
+      slots: 2,
+      readersMax: 1,
+    });
     await assert.rejects(hub.openChannel("frames", { dtype: "float32" }), {
       code: "WRONG_KIND",
       message: 'Cannot open "frames" as float32: it is a channel of uint8',
     });
-    await assert.rejects(hub.openChannel("frames", { dtype: "float" as DType }), { code: "UNSUPPORTED_DTYPE" });
+    await assert.rejects(hub.openChannel("frames", { dtype: "float" as DType }), {
+      code: "UNSUPPORTED_DTYPE",
+    });
     using reader = await hub.openChannel("frames", { dtype: "uint8" });
     using slot = await writer.loan();
     slot.bytes.fill(5);

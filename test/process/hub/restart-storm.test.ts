@@ -1,10 +1,13 @@
-/** Hubs killed again and again under clients that work, and many clients that look for the next one at once. */
+/**
+ * Hubs that are killed again and again while clients work, and many clients that look for the next
+ * hub at once.
+ */
 import assert from "node:assert/strict";
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import type { Hub } from "../../../src/client/hub.js";
-import type { SharedArray } from "../../../src/client/shared-array.js";
+import type { SharedArray } from "../../../src/client/objects/shared-array.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -38,13 +41,19 @@ async function killHub(socketPath: string): Promise<void> {
   // WHY: at any point of what the clients do.
   await new Promise((resolve) => setTimeout(resolve, 40 * Math.random()));
   // WHY with its keeper: that one would start the next hub, and wait longer each time.
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean);
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
+    .trim()
+    .split(" ")
+    .filter(Boolean);
   process.kill(pid as number, "SIGKILL");
   for (const child of children) process.kill(Number(child), "SIGKILL");
   await until("it is gone", () => hubPid(socketPath) !== pid);
 }
 
-/** A client that creates, publishes, opens and closes at random. Each array holds its own number, which is its name too. */
+/**
+ * A client that creates, publishes, opens and closes at random. Each array holds its own number,
+ * which is also its name.
+ */
 class Worker {
   readonly held: SharedArray[] = [];
   readonly #hub: Hub;
@@ -112,7 +121,7 @@ async function fdsOfFreshHub(): Promise<number> {
 describe(`a hub that is killed ${KILLS} times under clients that work`, () => {
   checkLeaks();
 
-  it("knows in the end what they hold, no more and no less, and so do its descriptors", async () => {
+  it("knows in the end exactly what they hold, and so does its keeper", async () => {
     await using testHub = await TestHub.start();
     await using observer = await testHub.connect(STARTS);
     const hubs = await Promise.all(Array.from({ length: CLIENTS }, () => testHub.connect(STARTS)));
@@ -126,8 +135,14 @@ describe(`a hub that is killed ${KILLS} times under clients that work`, () => {
 
     const held = workers.flatMap((worker) => worker.held);
     const ids = [...new Set(held.map(({ object }) => object))].sort();
-    await until("all have come back", async () => (await observer.status()).clients === CLIENTS + 1);
-    await until("the hub has all memory", async () => (await observer.status()).withoutMemory === 0);
+    await until(
+      "all have come back",
+      async () => (await observer.status()).clients === CLIENTS + 1,
+    );
+    await until(
+      "the hub has all memory",
+      async () => (await observer.status()).withoutMemory === 0,
+    );
     const { leases, objects, detached, pid } = await observer.status();
     assert.deepEqual((await observer.list()).map(({ object }) => object).sort(), ids);
     assert.deepEqual([leases, objects, detached], [held.length, ids.length, 0]);
@@ -143,7 +158,7 @@ describe(`a hub that is killed ${KILLS} times under clients that work`, () => {
 describe("many clients whose hub is killed", () => {
   checkLeaks();
 
-  it("start one hub between them, and all come back to it", async () => {
+  it("start one hub together, and all reconnect to it", async () => {
     await using testHub = await TestHub.start();
     const [counted, starter] = [testHub.folder.file("started"), testHub.folder.file("node.sh")];
     const node = process.execPath;
@@ -155,7 +170,9 @@ describe("many clients whose hub is killed", () => {
     assert.equal(await actor.says(), "joined");
     process.execPath = starter;
     try {
-      const back = hubs.map((hub) => new Promise<{ resumed: boolean }>((resolve) => hub.onReconnect(resolve)));
+      const back = hubs.map(
+        (hub) => new Promise<{ resumed: boolean }>((resolve) => hub.onReconnect(resolve)),
+      );
       await testHub.killWithKeeper();
       await soon("all come back", Promise.all(back));
       assert.equal(await actor.says(), "came back");

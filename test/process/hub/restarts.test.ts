@@ -1,11 +1,14 @@
-/** Clients whose hub is killed, cut off or stopped: what they find again at the next one, and who brings it there. */
+/**
+ * Clients whose hub is killed, cut off or stopped: what they find at the next hub, and which
+ * process brings it there.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
 import { Device } from "../../../src/gpu/device.js";
-import { MemoryPool } from "../../../src/gpu/memory-pool.js";
+import { MemoryPool } from "../../../src/gpu/memory/memory-pool.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { cutSocketsSince, ownSockets } from "../../support/own-sockets.js";
@@ -40,7 +43,7 @@ async function restart(testHub: TestHub, ...clients: Hub[]): Promise<void> {
 describe("a hub that is killed", () => {
   checkLeaks();
 
-  it("is followed by one at which names, numbers, leases, memory and timelines are as before", async () => {
+  it("is followed by one with the same names, numbers, leases, memory and timelines", async () => {
     await using testHub = await TestHub.start();
     await using owner = await testHub.connect(STARTS);
     await using reader = await testHub.connect();
@@ -50,7 +53,11 @@ describe("a hub that is killed", () => {
     using pinned = await owner.create("pinned", { ...ITEM, lifetime: "pinned" });
     await pinned.write([4, 5, 6]);
     await pinned.publish();
-    using bundle = await owner.createBundle("bundle", { a: ITEM, b: ITEM }, { metadata: { unit: "m" } });
+    using bundle = await owner.createBundle(
+      "bundle",
+      { a: ITEM, b: ITEM },
+      { metadata: { unit: "m" } },
+    );
     await bundle.array("b").write([7, 8, 9]);
     await bundle.publish();
     using timeline = await owner.createTimeline("steps");
@@ -63,7 +70,10 @@ describe("a hub that is killed", () => {
     assert.deepEqual(await reader.list(), objects);
     const status = await reader.status();
     assert.notEqual(status.pid, testHub.pid);
-    assert.deepEqual([status.leases, status.withoutMemory, status.clients, status.detached], [leases, 0, 2, 0]);
+    assert.deepEqual(
+      [status.leases, status.withoutMemory, status.clients, status.detached],
+      [leases, 0, 2, 0],
+    );
     await read.write([10, 11, 12]);
     await using third = await testHub.connect();
     using again = (await third.open("held", { access: "read-write" })).expectDType("int32");
@@ -98,7 +108,7 @@ describe("a hub that is killed", () => {
     assert.deepEqual(await third.says(), { bits });
   });
 
-  it("is waited for by what was asked before, and by what is asked meanwhile", async () => {
+  it("delays earlier requests and new ones until the next hub answers", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect(STARTS);
     await using reader = await testHub.connect();
@@ -112,10 +122,12 @@ describe("a hub that is killed", () => {
     await until("the owner's lease alone is left", async () => (await hub.status()).leases === 1);
   });
 
-  it("gets what its owner had published from a reader, where the owner is dead", async () => {
+  it("gets published memory from a reader if the owner is dead", async () => {
     await using testHub = await TestHub.start();
     await using reader = await testHub.connect(STARTS);
-    await using actor = new Actor(PRODUCES, { args: [testHub.socket, "frame", "held", "publish", "1000"] });
+    await using actor = new Actor(PRODUCES, {
+      args: [testHub.socket, "frame", "held", "publish", "1000"],
+    });
     await actor.says();
     using array = (await reader.open("frame")).expectDType("float32");
     await kill(actor);
@@ -129,11 +141,13 @@ describe("a hub that is killed", () => {
     assert.equal((await array.read())[999], 7);
   });
 
-  it("is followed by one that ends what belonged to an owner killed with it", async () => {
+  it("is followed by one that ends the objects of an owner killed with it", async () => {
     await using testHub = await TestHub.start();
     await using reader = await testHub.connect(STARTS);
     await using owner = new Actor(OWNS, { args: [testHub.socket, "steps", "41"] });
-    await using producer = new Actor(PRODUCES, { args: [testHub.socket, "frame", "held", "create", "10"] });
+    await using producer = new Actor(PRODUCES, {
+      args: [testHub.socket, "frame", "held", "create", "10"],
+    });
     await Promise.all([owner.says(), producer.says()]);
     using steps = await reader.openTimeline("steps");
     const waiting = assert.rejects(steps.wait(42), (error) => hasCode(error, "PEER_GONE"));
@@ -149,7 +163,7 @@ describe("a hub that is killed", () => {
     assert.equal((await reader.status()).objects, 0);
   });
 
-  it("takes back nothing that was closed while there was none", async () => {
+  it("does not get back what was closed while no hub ran", async () => {
     await using testHub = await TestHub.start();
     await using owner = await testHub.connect(STARTS);
     using kept = await owner.create("kept", ITEM);
@@ -170,7 +184,7 @@ describe("a hub that is killed", () => {
     );
   });
 
-  it("keeps nobody running who only looks for the next one unreferenced", async () => {
+  it("does not keep an unreferenced client running that looks for the next hub", async () => {
     await using testHub = await TestHub.start();
     await using actor = new Actor(UNREFERENCED, { args: [testHub.socket] });
     await actor.says();
@@ -209,7 +223,7 @@ describe("a connection that is cut", () => {
 describe("a hub that is stopped on purpose", () => {
   checkLeaks();
 
-  it("is not started again by its clients, who are told", async () => {
+  it("is not started again by its clients, which get an error", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect(STARTS);
     await using other = await testHub.connect();

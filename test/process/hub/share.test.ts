@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import type { Hub } from "../../../src/client/hub.js";
-import { MemoryPool } from "../../../src/gpu/memory-pool.js";
+import { MemoryPool } from "../../../src/gpu/memory/memory-pool.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestHub } from "../../support/test-hub.js";
@@ -19,7 +19,7 @@ async function roundTrips(hub: Hub): Promise<void> {
 describe("arrays of a pool", () => {
   checkLeaks();
 
-  it("are opened by name like any others, and say how they travel", async () => {
+  it("are opened by name like others, and name their mechanism", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using pool = MemoryPool.create(hub.device(), { maxBytes: 1 << 20, shared: true });
@@ -37,7 +37,10 @@ describe("arrays of a pool", () => {
     using opened = (await hub.open("other")).expectDType("float32");
     assert.deepEqual([opened.buffer.mechanism, (await opened.read())[999]], ["pool", 7]);
     const [summary] = await hub.list();
-    assert.deepEqual([summary?.descriptor.mechanism, summary?.descriptor.pooled?.pool], ["pool", pool.id]);
+    assert.deepEqual(
+      [summary?.descriptor.mechanism, summary?.descriptor.pooled?.pool],
+      ["pool", pool.id],
+    );
   });
 
   it("need a pool that can be shared", async () => {
@@ -56,7 +59,9 @@ describe("an array shared through the hub", () => {
 
   it("is the same memory in two other processes, bit for bit, both ways", async () => {
     await using testHub = await TestHub.start();
-    await using producer = new Actor(PRODUCES, { args: [testHub.socket, "frame", "held", "publish", "100000"] });
+    await using producer = new Actor(PRODUCES, {
+      args: [testHub.socket, "frame", "held", "publish", "100000"],
+    });
     await producer.says();
     await using consumer = new Actor(CONSUMES, { args: [testHub.socket, "frame"] });
     const wanted = Float32Array.from({ length: 100_000 }, (_, i) => i + 100);
@@ -78,7 +83,7 @@ describe("an array shared through the hub", () => {
     );
   });
 
-  it("is opened once it is published and not before", async () => {
+  it("is opened once it is published, and not before", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     let opened = false;
@@ -96,18 +101,24 @@ describe("an array shared through the hub", () => {
     assert.equal(array.object, made.object);
   });
 
-  it("is refused at once where the opener does not wait", async () => {
+  it("is refused at once if the opener does not wait", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using _made = await hub.create("frame", { dtype: "int32", shape: [3] });
-    await assert.rejects(hub.open("frame", { wait: false }), (error) => hasCode(error, "NOT_FOUND"));
-    await assert.rejects(hub.open("other", { wait: false }), (error) => hasCode(error, "NOT_FOUND"));
+    await assert.rejects(hub.open("frame", { wait: false }), (error) =>
+      hasCode(error, "NOT_FOUND"),
+    );
+    await assert.rejects(hub.open("other", { wait: false }), (error) =>
+      hasCode(error, "NOT_FOUND"),
+    );
   });
 
-  it("is not waited for any longer by the hub once the opener gave up", async () => {
+  it("leaves no wait on the hub once the opener gave up", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
-    await assert.rejects(hub.open("frame", { timeoutMs: 20 }), (error) => hasCode(error, "TIMEOUT"));
+    await assert.rejects(hub.open("frame", { timeoutMs: 20 }), (error) =>
+      hasCode(error, "TIMEOUT"),
+    );
     const controller = new AbortController();
     const opening = hub.open("frame", { signal: controller.signal });
     await until("the hub knows of the open", async () => (await hub.status()).waitingOpens === 1);
@@ -116,10 +127,13 @@ describe("an array shared through the hub", () => {
       opening,
       (error) => hasCode(error, "ABORTED") && (error.cause as Error).message === "changed my mind",
     );
-    await until("the hub has forgotten the opens", async () => (await hub.status()).waitingOpens === 0);
+    await until(
+      "the hub has forgotten the opens",
+      async () => (await hub.status()).waitingOpens === 0,
+    );
   });
 
-  it("gives back the lease of an answer that comes after the opener gave up", async () => {
+  it("releases the lease of an answer that comes after the opener gave up", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using made = await hub.create("frame", { dtype: "int32", shape: [3] });
@@ -138,7 +152,7 @@ describe("an array shared through the hub", () => {
     });
   });
 
-  it("throws CLOSED from the one that was closed, and not from others of the same process", async () => {
+  it("throws CLOSED only from the closed one, not from others in the same process", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using made = await hub.create("frame", { dtype: "int32", shape: [2, 2] });
@@ -149,7 +163,8 @@ describe("an array shared through the hub", () => {
     const row = one.slice(1);
     assert.deepEqual([...(await row.read())], [3, 4]);
     one.close();
-    for (const closed of [one, row]) await assert.rejects(closed.read(), (error) => hasCode(error, "CLOSED"));
+    for (const closed of [one, row])
+      await assert.rejects(closed.read(), (error) => hasCode(error, "CLOSED"));
     assert.throws(
       () => one.view(),
       (error) => hasCode(error, "CLOSED"),
@@ -158,7 +173,7 @@ describe("an array shared through the hub", () => {
     await until("two leases are left", async () => (await hub.status()).leases === 2);
   });
 
-  it("cannot be written through a reader, neither by a call nor by mapping what it got", async () => {
+  it("cannot be written by a reader, neither by a call nor by mapping its descriptor", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using made = await hub.create("frame", { dtype: "int32", shape: [2] });
@@ -172,7 +187,7 @@ describe("an array shared through the hub", () => {
     );
   });
 
-  it("can be closed in great numbers at once", async () => {
+  it("can be closed by the thousand at once", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using made = await hub.create("frame", { dtype: "int32", shape: [2] });
@@ -213,7 +228,7 @@ describe("a bundle shared through the hub", () => {
     );
   });
 
-  it("is not opened as an array, nor an array as a bundle, and neither leaves a lease", async () => {
+  it("is not opened as an array, nor an array as a bundle, and no lease is left", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using bundle = await hub.createBundle("model", { w: { dtype: "float32", shape: [2] } });
@@ -229,7 +244,7 @@ describe("a bundle shared through the hub", () => {
 describe("a hub that is closed", () => {
   checkLeaks();
 
-  it("gives back everything, also what was not closed, and throws CLOSED from then on", async () => {
+  it("releases everything, even what was not closed, and throws CLOSED afterwards", async () => {
     await using testHub = await TestHub.start();
     await using watcher = await testHub.connect();
     const hub = await testHub.connect();
@@ -256,7 +271,7 @@ describe("a hub that is closed", () => {
       await assert.rejects(attempt(), (error) => hasCode(error, "CLOSED"), String(attempt));
   });
 
-  it("ends what was under way with CLOSED and leaves nothing of it", async () => {
+  it("ends pending calls with CLOSED and leaves nothing", async () => {
     await using testHub = await TestHub.start();
     const hub = await testHub.connect();
     const waiting = hub.open("never");
@@ -271,7 +286,7 @@ describe("a hub that is closed", () => {
     ]);
   });
 
-  it("lets transfers finish that were under way", async () => {
+  it("lets running transfers finish", async () => {
     await using testHub = await TestHub.start();
     const hub = await testHub.connect();
     const array = await hub.create("frame", { dtype: "float32", shape: [4096, 4096] });

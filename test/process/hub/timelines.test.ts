@@ -1,4 +1,6 @@
-/** Timelines between processes: named on the hub, which ends them for everybody when their owner goes. */
+/**
+ * Timelines between processes: named on the hub, which ends them for everybody with their owner.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
@@ -19,7 +21,7 @@ async function owner(testHub: TestHub, name: string, value: number): Promise<Act
 describe("a timeline on the hub", () => {
   checkLeaks();
 
-  it("is opened by its name, also before it is there", async () => {
+  it("is opened by name, even before it exists", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const opening = hub.openTimeline("steps");
@@ -32,7 +34,7 @@ describe("a timeline on the hub", () => {
     assert.equal(await actor.exited(), 0);
   });
 
-  it("has no name any more once its owner has closed it", async () => {
+  it("loses its name when its owner closes it", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const timeline = await hub.createTimeline("steps");
@@ -48,7 +50,7 @@ describe("a timeline on the hub", () => {
     assert.equal(again.value, 0n);
   });
 
-  it("is not opened as an array, nor an array as a timeline, nor for writing by anybody", async () => {
+  it("is not opened as an array, nor an array as a timeline, nor for writing", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using timeline = await hub.createTimeline("steps");
@@ -57,7 +59,9 @@ describe("a timeline on the hub", () => {
     const wrong = (error: unknown) => hasCode(error, "WRONG_KIND");
     await assert.rejects(hub.open("steps"), wrong);
     await assert.rejects(hub.openTimeline("frame"), wrong);
-    await assert.rejects(hub.openAny("steps", { access: "read-write" }), (error) => hasCode(error, "READ_ONLY"));
+    await assert.rejects(hub.openAny("steps", { access: "read-write" }), (error) =>
+      hasCode(error, "READ_ONLY"),
+    );
     await assert.rejects(hub.createTimeline("steps"), (error) => hasCode(error, "NAME_TAKEN"));
     assert.equal(timeline.value, 0n);
   });
@@ -73,7 +77,7 @@ describe("a timeline on the hub", () => {
     await until("it ends", () => theirs.ended);
   });
 
-  it("is not ended by its hub before its streams have signalled", async () => {
+  it("is not ended before its streams have signalled", async () => {
     await using testHub = await TestHub.start();
     await using other = await testHub.connect();
     const hub = await testHub.connect();
@@ -95,7 +99,7 @@ describe("a timeline on the hub", () => {
     assert.deepEqual([theirs.value, (await other.list()).length], [5n, 0]);
   });
 
-  it("stays until its process ends where nobody can say what its streams still do", async () => {
+  it("stays until its process ends if the state of its streams is unknown", async () => {
     await using testHub = await TestHub.start();
     await using other = await testHub.connect();
     const hub = await testHub.connect();
@@ -116,7 +120,7 @@ describe("a timeline on the hub", () => {
 describe("the owner of a timeline that is killed", () => {
   checkLeaks();
 
-  it("leaves neither CPUs nor streams waiting", async () => {
+  it("leaves no CPU and no stream waiting", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using actor = await owner(testHub, "steps", 7);

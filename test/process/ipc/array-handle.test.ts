@@ -1,16 +1,18 @@
-/** Arrays by handle between processes on the host device: what a handle opens, and every handle that must not open anything. */
+/**
+ * Arrays by handle between processes on the host device: what a handle opens, and the handles that
+ * must open nothing.
+ */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
 import {
   type ArrayHandleDocument,
-  Device,
-  DeviceArray,
   DeviceBuffer,
   IpcArrayHandle,
   openIpcHandle,
-} from "../../../src/index.js";
+} from "../../../src/doors/interop.js";
+import { Device, DeviceArray } from "../../../src/index.js";
 import { openFdCount } from "../../../src/os/owned-fd.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -51,7 +53,10 @@ describe("the handle of an array", () => {
     using whole = IpcArrayHandle.from(shared.whole)
       .open(device, { access: "read-write", label: "whole" })
       .expectDType("int32");
-    assert.deepEqual([whole.shape, whole.strides, whole.buffer.mechanism], [[4, 6], [6, 1], "legacy"]);
+    assert.deepEqual(
+      [whole.shape, whole.strides, whole.buffer.mechanism],
+      [[4, 6], [6, 1], "legacy"],
+    );
     assert.deepEqual(
       await whole.read(),
       Int32Array.from({ length: 24 }, (_, i) => i),
@@ -70,7 +75,11 @@ describe("the handle of an array", () => {
   });
 
   it("is JSON, and says what it opens", async () => {
-    using array = DeviceArray.allocate(device, { dtype: "float16", shape: [3, 5], mechanism: "legacy" });
+    using array = DeviceArray.allocate(device, {
+      dtype: "float16",
+      shape: [3, 5],
+      mechanism: "legacy",
+    });
     const handle = IpcArrayHandle.of(array.transpose());
     const again = IpcArrayHandle.from(JSON.parse(JSON.stringify(handle)));
     assert.deepEqual([again.dtype, again.shape, again.strides], ["float16", [5, 3], [1, 5]]);
@@ -88,7 +97,7 @@ describe("the handle of an array", () => {
     assert.deepEqual([...(await array.read())], [1, 2, 6, 8, 10]);
   });
 
-  it("gives two arrays on one mapping when it is opened twice, each closed for itself", async () => {
+  it("gives two arrays on one mapping if it is opened twice, each closed separately", async () => {
     const { actor, shared } = await sharer();
     await using _ = actor;
     const fds = openFdCount();
@@ -103,26 +112,32 @@ describe("the handle of an array", () => {
     assert.equal((await again.read())[1], 1);
   });
 
-  it("opens for reading unless told otherwise", async () => {
+  it("opens for reading by default", async () => {
     const { actor, shared } = await sharer();
     await using _ = actor;
     using array = open(shared.whole).expectDType("int32");
     await assert.rejects(array.write(new Int32Array(24)), (error) => hasCode(error, "READ_ONLY"));
     refused("READ_ONLY", () =>
-      device.driver.fill(device.driver.createStream(0), array.buffer.pointer, { elementBytes: 1, value: 1 }, 1),
+      device.driver.fill(
+        device.driver.createStream(0),
+        array.buffer.pointer,
+        { elementBytes: 1, value: 1 },
+        1,
+      ),
     );
     using writable = IpcArrayHandle.from(shared.whole).open(device, { access: "read-write" });
     assert.notEqual(writable.buffer.pointer, array.buffer.pointer);
   });
 
-  it("outlives its exporter where it is open, and is opened no more", async () => {
+  it("outlives its exporter while it is open, and cannot be opened again", async () => {
     const { actor, shared } = await sharer();
     using array = open(shared.whole).expectDType("int32");
     actor.kill("SIGKILL");
     await actor.exited();
     await actor[Symbol.asyncDispose]();
     assert.equal((await array.read())[23], 23);
-    // WHY until: what is open already is opened again without asking the system, until the event loop has heard of the end.
+    // WHY until: memory that is open already opens again without a system call, until the event
+    // loop sees that its exporter ended.
     await until("it is opened no more", () => {
       try {
         open(shared.whole).close();
@@ -135,11 +150,14 @@ describe("the handle of an array", () => {
 });
 
 describe("the handle of an array is refused", () => {
-  it("in the process that made it, and for memory that has none", () => {
+  it("in the process that made it, and for memory without a handle", () => {
     using array = DeviceArray.allocate(device, { dtype: "int8", shape: [8], mechanism: "legacy" });
     refused("OWN_HANDLE", () => open(IpcArrayHandle.of(array).toJSON()));
     refused("OWN_HANDLE", () =>
-      openIpcHandle(device, IpcArrayHandle.of(array).toJSON().handle, { dtype: "int8", shape: [8] }),
+      openIpcHandle(device, IpcArrayHandle.of(array).toJSON().handle, {
+        dtype: "int8",
+        shape: [8],
+      }),
     );
     using other = DeviceArray.allocate(device, { dtype: "int8", shape: [8] });
     refused("UNSUPPORTED", () => IpcArrayHandle.of(other));
@@ -153,22 +171,29 @@ describe("the handle of an array is refused", () => {
     refused("UNSUPPORTED", () => IpcArrayHandle.of(array));
   });
 
-  it("of a process that was killed, that never was, or of another boot", async () => {
+  it("of a process that was killed, never existed, or ran before a reboot", async () => {
     const { actor, shared } = await sharer();
     const { whole } = shared;
     const { exporter } = whole;
-    refused("STALE_HANDLE", () => open({ ...whole, exporter: { ...exporter, startTicks: exporter.startTicks + 1 } }));
+    refused("STALE_HANDLE", () =>
+      open({ ...whole, exporter: { ...exporter, startTicks: exporter.startTicks + 1 } }),
+    );
     refused("STALE_HANDLE", () =>
       open({
         ...whole,
-        exporter: { ...exporter, bootId: exporter.bootId.replace(/^./, (c) => (c === "0" ? "1" : "0")) },
+        exporter: {
+          ...exporter,
+          bootId: exporter.bootId.replace(/^./, (c) => (c === "0" ? "1" : "0")),
+        },
       }),
     );
     actor.kill("SIGKILL");
     await actor.exited();
     await actor[Symbol.asyncDispose]();
     refused("STALE_HANDLE", () => open(whole));
-    refused("STALE_HANDLE", () => openIpcHandle(device, whole.handle, { dtype: "int32", shape: [4] }));
+    refused("STALE_HANDLE", () =>
+      openIpcHandle(device, whole.handle, { dtype: "int32", shape: [4] }),
+    );
   });
 
   it("with 63 or 65 bytes, or other bytes than it had", async () => {
@@ -176,7 +201,11 @@ describe("the handle of an array is refused", () => {
     await using _ = actor;
     const bytes = Buffer.from(shared.whole.handle, "base64");
     const options = { dtype: "int32", shape: [24] } as const;
-    for (const wrong of [bytes.subarray(1), Buffer.concat([bytes, bytes]).subarray(0, 65), Buffer.alloc(0)]) {
+    for (const wrong of [
+      bytes.subarray(1),
+      Buffer.concat([bytes, bytes]).subarray(0, 65),
+      Buffer.alloc(0),
+    ]) {
       refused("INVALID_HANDLE", () => open({ ...shared.whole, handle: wrong.toString("base64") }));
       for (const form of [wrong, [...wrong], wrong.toString("base64")]) {
         refused("INVALID_HANDLE", () => openIpcHandle(device, form, options));
@@ -189,7 +218,9 @@ describe("the handle of an array is refused", () => {
       assert.throws(
         () => openIpcHandle(device, damaged, options),
         (error) =>
-          hasCode(error, "INVALID_HANDLE") || hasCode(error, "STALE_HANDLE") || hasCode(error, "OTHER_PID_NAMESPACE"),
+          hasCode(error, "INVALID_HANDLE") ||
+          hasCode(error, "STALE_HANDLE") ||
+          hasCode(error, "OTHER_PID_NAMESPACE"),
         `byte ${at}`,
       );
     }
@@ -227,19 +258,29 @@ describe("a raw handle", () => {
   });
   afterEach(() => actor[Symbol.asyncDispose]());
 
-  it("opens as bytes, numbers and base64, with shape, strides and offset of the caller's", async () => {
+  it("opens from bytes, numbers or base64, with the caller's shape, strides and offset", async () => {
     const bytes = Buffer.from(shared.whole.handle, "base64");
     for (const form of [bytes, [...bytes], shared.whole.handle]) {
       using array = openIpcHandle(device, form, { dtype: "int32", shape: [4, 6] });
       assert.deepEqual((await array.read())[23], 23);
     }
-    using column = openIpcHandle(device, bytes, { dtype: "int32", shape: [4], strides: [6], byteOffset: 8 });
+    using column = openIpcHandle(device, bytes, {
+      dtype: "int32",
+      shape: [4],
+      strides: [6],
+      byteOffset: 8,
+    });
     assert.deepEqual([...(await column.read())], [2, 8, 14, 20]);
-    using backwards = openIpcHandle(device, bytes, { dtype: "int32", shape: [3], strides: [-1], byteOffset: 8 });
+    using backwards = openIpcHandle(device, bytes, {
+      dtype: "int32",
+      shape: [3],
+      strides: [-1],
+      byteOffset: 8,
+    });
     assert.deepEqual([...(await backwards.read())], [2, 1, 0]);
   });
 
-  it("is refused with a layout that leaves the block, and nothing stays open", () => {
+  it("is refused with a layout that leaves the block, and leaves nothing open", () => {
     const wrong = [
       { dtype: "int32", shape: [2 ** 20] },
       { dtype: "int32", shape: [4], strides: [-1] },
@@ -251,17 +292,29 @@ describe("a raw handle", () => {
     ] as const;
     for (const options of wrong)
       refused("INVALID_DESCRIPTOR", () => openIpcHandle(device, shared.whole.handle, options));
-    assert.throws(() => openIpcHandle(device, shared.whole.handle, { dtype: "int32", shape: [-1] }), RangeError);
+    assert.throws(
+      () => openIpcHandle(device, shared.whole.handle, { dtype: "int32", shape: [-1] }),
+      RangeError,
+    );
     assert.throws(() => openIpcHandle(device, [300], { dtype: "int32", shape: [1] }), RangeError);
-    assert.throws(() => openIpcHandle(device, {} as never, { dtype: "int32", shape: [1] }), TypeError);
+    assert.throws(
+      () => openIpcHandle(device, {} as never, { dtype: "int32", shape: [1] }),
+      TypeError,
+    );
   });
 });
 
 describe("a buffer of the legacy mechanism", () => {
-  it("takes whole granules, and other words are TypeErrors", () => {
+  it("takes whole granules, and refuses other options with a TypeError", () => {
     using buffer = DeviceBuffer.allocate(device, 5, { mechanism: "legacy" });
-    assert.deepEqual([buffer.byteLength, buffer.allocationByteLength, buffer.mechanism], [5, 2 ** 21, "legacy"]);
+    assert.deepEqual(
+      [buffer.byteLength, buffer.allocationByteLength, buffer.mechanism],
+      [5, 2 ** 21, "legacy"],
+    );
     assert.throws(() => DeviceBuffer.allocate(device, 5, { mechanism: "vmm" as never }), TypeError);
-    assert.throws(() => DeviceBuffer.allocate(device, 5, { mechanism: "legacy", place: "host-numa" }), TypeError);
+    assert.throws(
+      () => DeviceBuffer.allocate(device, 5, { mechanism: "legacy", place: "host-numa" }),
+      TypeError,
+    );
   });
 });

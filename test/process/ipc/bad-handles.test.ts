@@ -1,4 +1,4 @@
-/** On the host device, and on a GPU that is none: the libcuda in C of the conformance suite, in all processes. */
+/** On the host device, and on the libcuda in C of the conformance suite, in all processes. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +12,9 @@ import { describeBadHandles } from "./describe-bad-handles.js";
 
 describeBadHandles({ device: "host" });
 
-const source = fileURLToPath(new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const source = fileURLToPath(
+  new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
+);
 const header = findCudaHeader();
 
 if (typeof header === "string") {
@@ -24,7 +26,13 @@ if (typeof header === "string") {
   const library = join(folder, "libcuda.so.1");
   header.compile(source, library, ["-shared", "-fPIC", "-O1"]);
   const openDriver = () => createCudaDriver({ load: () => koffi().load(library) });
-  // WHY once before any test: what the stand-in opens for the life of the process is then no leak of a test.
+  // WHY once before any test: what the libcuda in C opens for the life of the process is not a leak
+  // of a test.
   openDriver().close();
-  describeBadHandles({ device: "cuda:0", openDriver, env: { LD_LIBRARY_PATH: folder }, reusesHandles: true });
+  describeBadHandles({
+    device: "cuda:0",
+    openDriver,
+    env: { LD_LIBRARY_PATH: folder },
+    reusesHandles: true,
+  });
 }

@@ -1,6 +1,6 @@
 /**
- * What its exporter gave up, on a GPU that is none: the libcuda in C of the conformance suite, in all processes. As a real driver it
- * gives handles of the same bytes to what comes later, and opens them.
+ * Memory that its exporter freed, on the libcuda in C of the conformance suite. Like a real driver
+ * it gives the same handle bytes to later memory, and opens them.
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -9,13 +9,14 @@ import { join } from "node:path";
 import { after, beforeEach, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { hasCode } from "../../../src/base/errors.js";
+import { type ArrayHandleDocument, Event, IpcArrayHandle } from "../../../src/doors/interop.js";
 import { createCudaDriver } from "../../../src/driver/cuda/cuda-driver.js";
 import type { GpuDriver } from "../../../src/driver/gpu-driver.js";
 import { koffi } from "../../../src/ffi/koffi.js";
-import { ImportedMarks } from "../../../src/gpu/export-marks.js";
-import { type ArrayHandleDocument, Device, Event, IpcArrayHandle } from "../../../src/index.js";
-import { interceptDriver } from "../../../src/testing/intercept-driver.js";
+import { ImportedMarks } from "../../../src/gpu/memory/export-marks.js";
+import { Device } from "../../../src/index.js";
 import { Actor } from "../../support/actor.js";
+import { interceptDriver } from "../../support/intercept-driver.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { soon } from "../../support/until.js";
 import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
@@ -23,7 +24,9 @@ import { givenUpPromises } from "./given-up-promises.js";
 
 const SHARES = new URL("./actors/shares-array.js", import.meta.url);
 const RECORDS = new URL("./actors/records-event.js", import.meta.url);
-const source = fileURLToPath(new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const source = fileURLToPath(
+  new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
+);
 const header = findCudaHeader();
 const GPU = "cuda:0";
 const DEADLINE_MS = 30_000;
@@ -43,7 +46,8 @@ if (typeof header === "string") {
   const library = join(folder, "libcuda.so.1");
   header.compile(source, library, ["-shared", "-fPIC", "-O1"]);
   const openDriver = () => createCudaDriver({ load: () => koffi().load(library) });
-  // WHY once before any test: what the stand-in opens for the life of the process is then no leak of a test.
+  // WHY once before any test: what the libcuda in C opens for the life of the process is not a leak
+  // of a test.
   openDriver().close();
   const env = { LD_LIBRARY_PATH: folder };
 
@@ -56,7 +60,7 @@ if (typeof header === "string") {
 
     givenUpPromises({ name: GPU, device: () => device, env });
 
-    it("is refused while it is still open here, and what has its handle since is IN_USE until that is closed", async () => {
+    it("is refused while it is open here, and its successor is IN_USE until that is closed", async () => {
       await using actor = new Actor(SHARES, { args: [GPU], env });
       const { whole } = (await actor.says()) as Shared;
       const open = (json: unknown) => IpcArrayHandle.from(json).open(device);
@@ -72,7 +76,7 @@ if (typeof header === "string") {
       assert.equal((await newer.read())[0], 100);
     });
 
-    it("ends the waits of CPUs and streams with PEER_GONE where it is an event of a process that was killed", async () => {
+    it("ends waits of CPUs and streams with PEER_GONE if its process was killed", async () => {
       await using actor = new Actor(RECORDS, { args: [GPU], env });
       await actor.says();
       actor.goOn();
@@ -81,7 +85,9 @@ if (typeof header === "string") {
       using stream = device.createStream();
       stream.wait(event);
       const gone = { code: "PEER_GONE" };
-      const waits = [event.synchronize(), stream.synchronize()].map((it) => assert.rejects(soon("it fails", it), gone));
+      const waits = [event.synchronize(), stream.synchronize()].map((it) =>
+        assert.rejects(soon("it fails", it), gone),
+      );
       actor.kill("SIGKILL");
       await Promise.all([...waits, actor.exited()]);
       using later = device.createStream();
@@ -89,7 +95,7 @@ if (typeof header === "string") {
       assert.throws(() => Event.import(device, descriptor), stale);
     });
 
-    it("is refused where it is freed while it is opened", async () => {
+    it("is refused if it is freed while it is opened", async () => {
       await using actor = new Actor(SHARES, { args: [GPU], env });
       const { whole } = (await actor.says()) as Shared;
       let opened = 0;
@@ -106,7 +112,7 @@ if (typeof header === "string") {
   });
 }
 
-/** WHY without the event loop: what is tested happens within one call. */
+/** WHY without the event loop: the tested events happen within one call. */
 function waitForEnd({ exporter, mark, generation }: ArrayHandleDocument): void {
   const marks = ImportedMarks.open(exporter, mark, "the mark of a test");
   const endMs = performance.now() + DEADLINE_MS;

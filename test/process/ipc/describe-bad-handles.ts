@@ -1,12 +1,25 @@
-/** Handles of arrays that must open nothing, between processes, for a device of any kind: each gives its code, and nothing stays open. */
+/**
+ * Handles of arrays that must open nothing, between processes, on any kind of device. Each gives
+ * its error code, and nothing stays open.
+ */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { CudaIpcError } from "../../../src/base/errors.js";
+import {
+  type ArrayHandleDocument,
+  IpcArrayHandle,
+  openIpcHandle,
+} from "../../../src/doors/interop.js";
+import { openShared } from "../../../src/doors/peer.js";
 import { type DriverOpener, openDriver as usualDriver } from "../../../src/driver/open-driver.js";
-import { type ArrayHandleDocument, Device, IpcArrayHandle, openIpcHandle, openShared } from "../../../src/index.js";
-import { type CountingDriver, createCountingDriver, type LiveCounts } from "../../../src/testing/index.js";
+import { Device } from "../../../src/index.js";
 import { Actor } from "../../support/actor.js";
+import {
+  type CountingDriver,
+  createCountingDriver,
+  type LiveCounts,
+} from "../../support/live-counts.js";
 
 const SHARES = new URL("./actors/shares-array.js", import.meta.url);
 const BLOCK_BYTES = 2 ** 21;
@@ -14,10 +27,10 @@ const BLOCK_BYTES = 2 ** 21;
 export interface BadHandlesSubject {
   readonly device: "host" | "cuda:0";
   readonly openDriver?: DriverOpener;
-  /** Beside those of this process, for the others. */
+  /** For the other processes, besides this one. */
   readonly env?: Readonly<Record<string, string>>;
   readonly skip?: string | false;
-  /** Whether memory that takes the place of freed memory has a handle of the same bytes; undefined where that is not known. */
+  /** Whether memory that replaces freed memory gets the same handle bytes; undefined if unknown. */
   readonly reusesHandles?: boolean;
 }
 
@@ -46,11 +59,17 @@ export function describeBadHandles(subject: BadHandlesSubject): void {
 
     const open = (json: unknown) => IpcArrayHandle.from(json).open(device);
 
-    async function refused(codes: ErrorCode | readonly ErrorCode[], attempt: () => unknown): Promise<void> {
+    async function refused(
+      codes: ErrorCode | readonly ErrorCode[],
+      attempt: () => unknown,
+    ): Promise<void> {
       await assert.rejects(
         async () => attempt(),
         (error) => {
-          assert.ok(error instanceof CudaIpcError && [codes].flat().includes(error.code), String(error));
+          assert.ok(
+            error instanceof CudaIpcError && [codes].flat().includes(error.code),
+            String(error),
+          );
           return true;
         },
       );
@@ -61,15 +80,23 @@ export function describeBadHandles(subject: BadHandlesSubject): void {
       const { actor, whole } = await sharer();
       await using _ = actor;
       const bytes = Buffer.from(whole.handle, "base64");
-      for (const wrong of [bytes.subarray(1), bytes.subarray(0, 63), Buffer.concat([bytes, Buffer.of(0)])]) {
+      for (const wrong of [
+        bytes.subarray(1),
+        bytes.subarray(0, 63),
+        Buffer.concat([bytes, Buffer.of(0)]),
+      ]) {
         const document = { ...whole, handle: wrong.toString("base64") };
         await refused("INVALID_HANDLE", () => open(document));
-        await refused(["INVALID_HANDLE", "INVALID_DESCRIPTOR"], () => openShared(document, { device }));
-        await refused("INVALID_HANDLE", () => openIpcHandle(device, wrong, { dtype: "int32", shape: [24] }));
+        await refused(["INVALID_HANDLE", "INVALID_DESCRIPTOR"], () =>
+          openShared(document, { device }),
+        );
+        await refused("INVALID_HANDLE", () =>
+          openIpcHandle(device, wrong, { dtype: "int32", shape: [24] }),
+        );
       }
     });
 
-    it("of another boot or machine, of a process of that number before this one, and of one that is gone", async () => {
+    it("of another boot or machine, of an earlier process with that pid, and of one that is gone", async () => {
       const { actor, whole } = await sharer();
       const { exporter } = whole;
       const bootId = exporter.bootId.replace(/^./, (c) => (c === "0" ? "1" : "0"));
@@ -83,10 +110,12 @@ export function describeBadHandles(subject: BadHandlesSubject): void {
       await actor[Symbol.asyncDispose]();
       await refused("STALE_HANDLE", () => open(whole));
       const raw = { dtype: "int32", shape: [24] } as const;
-      await refused(["STALE_HANDLE", "INVALID_HANDLE"], () => openIpcHandle(device, whole.handle, raw));
+      await refused(["STALE_HANDLE", "INVALID_HANDLE"], () =>
+        openIpcHandle(device, whole.handle, raw),
+      );
     });
 
-    it("of memory that was freed, with other memory in its place", async () => {
+    it("of freed memory that other memory has replaced", async () => {
       const { actor, whole } = await sharer();
       await using _ = actor;
       actor.goOn();
@@ -97,7 +126,7 @@ export function describeBadHandles(subject: BadHandlesSubject): void {
       assert.equal((await opened.read())[0], 100);
       opened.close();
       device.lanes.close();
-      // Where the bytes are the same, only the generation tells.
+      // If the bytes are the same, only the generation differs.
       await refused(same ? "STALE_HANDLE" : ["STALE_HANDLE", "INVALID_HANDLE"], () => open(whole));
     });
 
@@ -115,14 +144,20 @@ export function describeBadHandles(subject: BadHandlesSubject): void {
         { shape: [4], strides: [1], byteOffset: BLOCK_BYTES - 12 },
       ];
       for (const array of arrays) {
-        await refused("INVALID_DESCRIPTOR", () => open({ ...whole, array: { dtype: "int32", ...array } }));
-        await refused("INVALID_DESCRIPTOR", () => openIpcHandle(device, whole.handle, { dtype: "int32", ...array }));
+        await refused("INVALID_DESCRIPTOR", () =>
+          open({ ...whole, array: { dtype: "int32", ...array } }),
+        );
+        await refused("INVALID_DESCRIPTOR", () =>
+          openIpcHandle(device, whole.handle, { dtype: "int32", ...array }),
+        );
       }
       const larger = { dtype: "int32", shape: [count + 1], strides: [1], byteOffset: 0 };
-      await refused("INVALID_DESCRIPTOR", () => open({ ...whole, blockByteLength: 2 * BLOCK_BYTES, array: larger }));
+      await refused("INVALID_DESCRIPTOR", () =>
+        open({ ...whole, blockByteLength: 2 * BLOCK_BYTES, array: larger }),
+      );
     });
 
-    it("for writing, where they were opened for reading", async () => {
+    it("for writing, if they were opened for reading", async () => {
       const { actor, whole } = await sharer();
       await using _ = actor;
       using array = open(whole).expectDType("int32");

@@ -10,7 +10,7 @@ const stale = (error: unknown) => hasCode(error, "STALE_HANDLE");
 describe("an event of the host driver whose exporter destroyed it", () => {
   checkLeaks();
 
-  it("is told from the next one in its slot", async () => {
+  it("is distinguished from the next event in its slot", async () => {
     await using actor = new Actor(new URL("./actors/reuses-slot.js", import.meta.url));
     const driver = createHostDriver();
     const first = Buffer.from(String(await actor.says()), "base64");
@@ -18,7 +18,11 @@ describe("an event of the host driver whose exporter destroyed it", () => {
     assert.equal(driver.isEventDone(imported), true);
     actor.goOn();
     const second = Buffer.from(String(await actor.says()), "base64");
-    assert.deepEqual(second.subarray(0, 32), first.subarray(0, 32), "the same slot of the same file");
+    assert.deepEqual(
+      second.subarray(0, 32),
+      first.subarray(0, 32),
+      "the same slot of the same file",
+    );
     assert.throws(() => driver.isEventDone(imported), stale);
     assert.throws(() => driver.importEvent(0, first), stale);
     driver.destroyEvent(driver.importEvent(0, second));

@@ -1,14 +1,18 @@
-/** Events between processes on the host device: never done before they were recorded, and never waited for when nobody will record them. */
+/**
+ * Events between processes on the host device. They are never done before they were recorded, and
+ * nobody waits for an event that can never be recorded.
+ */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
+import { Event, type EventDescriptor } from "../../../src/doors/interop.js";
 import { createHostDriver } from "../../../src/driver/host/host-driver.js";
-import { Device, Event, type EventDescriptor } from "../../../src/index.js";
+import { Device } from "../../../src/index.js";
 import { openFdCount } from "../../../src/os/owned-fd.js";
-import { type CountingDriver, createCountingDriver } from "../../../src/testing/index.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { type CountingDriver, createCountingDriver } from "../../support/live-counts.js";
 import { soon } from "../../support/until.js";
 
 const RECORDS = new URL("./actors/records-event.js", import.meta.url);
@@ -58,7 +62,7 @@ async function rejected(code: ErrorCode, promise: Promise<unknown>): Promise<voi
 }
 
 describe("an event of another process", () => {
-  it("is not done, and not waited for, before its recording is announced", async () => {
+  it("is neither done nor waited for before its recording is announced", async () => {
     await using recorder = new Recorder();
     using event = Event.import(device, await recorder.describes());
     using stream = device.createStream();
@@ -95,7 +99,10 @@ describe("an event of another process", () => {
     using event = Event.import(device, descriptor);
     using stream = device.createStream();
     stream.wait(event);
-    const waits = [rejected("PEER_GONE", event.synchronize()), rejected("PEER_GONE", stream.synchronize())];
+    const waits = [
+      rejected("PEER_GONE", event.synchronize()),
+      rejected("PEER_GONE", stream.synchronize()),
+    ];
     await Promise.all([...waits, recorder.kill()]);
     using later = device.createStream();
     refused("PEER_GONE", () => later.wait(event));
@@ -113,7 +120,7 @@ describe("an event of another process", () => {
     assert.equal(event.done, true);
   });
 
-  it("is not announced anew by what was known before", async () => {
+  it("is not announced again by an older handle", async () => {
     await using recorder = new Recorder();
     const unrecorded = await recorder.describes();
     using event = Event.import(device, await recorder.next());
@@ -145,7 +152,7 @@ describe("an event of another process", () => {
     assert.equal(counting.counts().events, 0);
   });
 
-  it("is refused where it is of this process, of another, or no event", async () => {
+  it("is refused if it belongs to this process, to another object, or is not an event", async () => {
     await using recorder = new Recorder();
     const theirs = await recorder.describes();
     using own = device.createEvent();
@@ -156,8 +163,14 @@ describe("an event of another process", () => {
     const { exporter } = theirs;
     const bytes = Buffer.from(theirs.handle, "base64");
     const wrong: [ErrorCode, unknown][] = [
-      ["STALE_HANDLE", { ...theirs, exporter: { ...exporter, startTicks: exporter.startTicks - 1 } }],
-      ["STALE_HANDLE", { ...theirs, exporter: { ...exporter, bootId: "01234567-89ab-4cde-8f01-23456789abcd" } }],
+      [
+        "STALE_HANDLE",
+        { ...theirs, exporter: { ...exporter, startTicks: exporter.startTicks - 1 } },
+      ],
+      [
+        "STALE_HANDLE",
+        { ...theirs, exporter: { ...exporter, bootId: "01234567-89ab-4cde-8f01-23456789abcd" } },
+      ],
       ["INVALID_HANDLE", { ...theirs, handle: bytes.subarray(1).toString("base64") }],
       ["INVALID_HANDLE", { ...theirs, handle: Buffer.alloc(65).toString("base64") }],
       ["INVALID_HANDLE", { ...theirs, handle: Buffer.alloc(64).toString("base64") }],
@@ -170,7 +183,7 @@ describe("an event of another process", () => {
     for (const [code, descriptor] of wrong) refused(code, () => Event.import(device, descriptor));
   });
 
-  it("opened as often as one likes needs one mapping and one watch", async () => {
+  it("needs one mapping and one watch however often it is opened", async () => {
     await using recorder = new Recorder();
     const descriptor = await recorder.describes();
     const fds = openFdCount();

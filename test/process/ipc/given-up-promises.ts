@@ -1,15 +1,18 @@
-/** What was freed or closed by its exporter is refused by who imports it, on a device of any kind; for a suite that opens the device. */
+/**
+ * Importers refuse what its exporter freed or closed, on any kind of device. The suite that uses
+ * this opens the device.
+ */
 import assert from "node:assert/strict";
 import { it, type TestContext } from "node:test";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
 import {
   type ArrayHandleDocument,
-  type Device,
   Event,
   type EventDescriptor,
   IpcArrayHandle,
-} from "../../../src/index.js";
+} from "../../../src/doors/interop.js";
+import type { Device } from "../../../src/index.js";
 import { Actor } from "../../support/actor.js";
 import { soon } from "../../support/until.js";
 
@@ -23,7 +26,7 @@ interface Shared {
 export interface GivenUpSubject {
   readonly name: string;
   readonly device: () => Device;
-  /** Beside those of this process, for the others. */
+  /** For the other processes, besides this one. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -34,16 +37,22 @@ function refused(code: ErrorCode, attempt: () => unknown): void {
   });
 }
 
-/** WHY told: whether a driver repeats handles is of interest on a GPU, where nothing but its mark gives the old one away. */
-function tellHandles(t: TestContext, later: { readonly handle: string }, earlier: { readonly handle: string }): void {
-  t.diagnostic(`what came after it has ${later.handle === earlier.handle ? "the same" : "another"} handle`);
+/** Reported because on a GPU only the mark reveals an old handle if the driver repeats handles. */
+function tellHandles(
+  t: TestContext,
+  later: { readonly handle: string },
+  earlier: { readonly handle: string },
+): void {
+  t.diagnostic(
+    `what came after it has ${later.handle === earlier.handle ? "the same" : "another"} handle`,
+  );
 }
 
 export function givenUpPromises({ name, device, env = {} }: GivenUpSubject): void {
   const open = (json: unknown) => IpcArrayHandle.from(json).open(device());
   const start = (file: URL) => new Actor(file, { args: [name], env });
 
-  it("an array is refused once it was freed, where nothing newer was met, and what is in its place is not", async (t) => {
+  it("refuses a freed array if nothing newer was seen, and opens its successor", async (t) => {
     await using actor = start(SHARES);
     const { whole } = (await actor.says()) as Shared;
     actor.goOn();
@@ -55,7 +64,7 @@ export function givenUpPromises({ name, device, env = {} }: GivenUpSubject): voi
     refused("STALE_HANDLE", () => open(whole));
   });
 
-  it("an array is refused once its device was closed in a process that goes on", async () => {
+  it("refuses an array whose device was closed while its process goes on", async () => {
     await using actor = start(SHARES);
     await actor.says();
     actor.goOn();
@@ -67,7 +76,7 @@ export function givenUpPromises({ name, device, env = {} }: GivenUpSubject): voi
     refused("STALE_HANDLE", () => open(whole));
   });
 
-  it("an event is refused once it was closed, where nothing newer was met, and what was made of it is not", async (t) => {
+  it("refuses a closed event if nothing newer was seen, and opens its successor", async (t) => {
     await using actor = start(RECORDS);
     await actor.says();
     actor.goOn();

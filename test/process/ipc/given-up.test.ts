@@ -1,9 +1,10 @@
-/** What its exporter gave up, on the host device; and everything that a mark of it must not be. */
+/** Memory that its exporter freed, on the host device, and every mark that must be refused. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
-import { type ArrayHandleDocument, Device, DeviceArray, IpcArrayHandle } from "../../../src/index.js";
+import { type ArrayHandleDocument, IpcArrayHandle } from "../../../src/doors/interop.js";
+import { Device, DeviceArray } from "../../../src/index.js";
 import { openFdCount } from "../../../src/os/owned-fd.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -20,7 +21,7 @@ describe("what its exporter gave up on the host device", () => {
 
   givenUpPromises({ name: "host", device: () => device });
 
-  it("is refused with a mark that is not that of the array", async () => {
+  it("is refused with a mark of another array", async () => {
     await using actor = new Actor(SHARES, { args: ["host"] });
     const { whole } = (await actor.says()) as { whole: ArrayHandleDocument };
     const { mark } = whole;
@@ -49,17 +50,19 @@ describe("what its exporter gave up on the host device", () => {
 
   it("costs the exporter one descriptor for all marks, until its device is closed", () => {
     const fds = openFdCount();
-    const share = () => DeviceArray.allocate(device, { dtype: "int8", shape: [1], mechanism: "legacy" });
+    const share = () =>
+      DeviceArray.allocate(device, { dtype: "int8", shape: [1], mechanism: "legacy" });
     const arrays = Array.from({ length: 10 }, share);
     const events = Array.from({ length: 10 }, () => device.createEvent());
     const slots = new Set(
-      [...arrays.map((it) => IpcArrayHandle.of(it).toJSON()), ...events.map((it) => it.export())].map(
-        ({ mark }) => mark.slot,
-      ),
+      [
+        ...arrays.map((it) => IpcArrayHandle.of(it).toJSON()),
+        ...events.map((it) => it.export()),
+      ].map(({ mark }) => mark.slot),
     );
     assert.deepEqual([...slots], [...Array(20).keys()]);
     for (const each of [...arrays, ...events]) each.close();
-    // Of the driver: the arena of its events, which are used again.
+    // The driver's arena of events, whose slots are reused.
     assert.equal(openFdCount(), fds + 2);
     using again = share();
     assert.ok(slots.has(IpcArrayHandle.of(again).toJSON().mark.slot));

@@ -1,4 +1,7 @@
-/** The limit of a real memory cgroup, once for each who may be hit by it; the cells of the matrix have the system calls fail instead. */
+/**
+ * The limit of a real memory cgroup, once for each role. The cells of the matrix make system calls
+ * fail instead.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PartyRole } from "../../support/matrix/cells.js";
@@ -7,7 +10,7 @@ import { World } from "../../support/matrix/world.js";
 
 const MiB = 1024 * 1024;
 const LIMIT_BYTES = 64 * MiB;
-/** Of four bytes: four times what the limit allows. */
+/** With four bytes each: four times what the limit allows. */
 const ELEMENTS = LIMIT_BYTES;
 
 async function within(role: PartyRole, run: (world: World) => Promise<void>): Promise<boolean> {
@@ -25,7 +28,7 @@ async function within(role: PartyRole, run: (world: World) => Promise<void>): Pr
 const NONE = "no memory cgroup can be made here";
 
 describe("a real memory cgroup", () => {
-  it("refuses a producer more than it has left, and lets it make what it has room for", async (t) => {
+  it("refuses a producer more memory than is left, and grants what fits", async (t) => {
     const ran = await within("producer", async (world) => {
       const producer = world.party("producer");
       const { code } = await producer.tell({ do: "create", name: "frame", elements: ELEMENTS });
@@ -35,13 +38,13 @@ describe("a real memory cgroup", () => {
     if (!ran) t.skip(NONE);
   });
 
-  it("ends a consumer that reads more than it may have, and its lease", async (t) => {
+  it("kills a consumer that reads too much, and its lease ends", async (t) => {
     const ran = await within("consumer", async (world) => {
       const producer = world.party("producer");
       const consumer = world.party("consumer");
       await producer.must({ do: "create", name: "frame", elements: ELEMENTS });
       await producer.must({ do: "publish", name: "frame" });
-      // Nobody has touched the memory yet, and who does so pays for it.
+      // Nobody has touched the memory yet. The process that touches it is charged.
       const { code } = await consumer.tell({ do: "open", name: "frame" });
       assert.deepEqual([code, await consumer.exited()], ["ended", "SIGKILL"]);
       await world.replaceEnded();
@@ -49,7 +52,7 @@ describe("a real memory cgroup", () => {
     if (!ran) t.skip(NONE);
   });
 
-  it("is no matter to a hub, which holds descriptors alone", async (t) => {
+  it("does not affect a hub, which holds only descriptors", async (t) => {
     const ran = await within("hub", async (world) => {
       const producer = world.party("producer");
       await producer.must({ do: "create", name: "frame", elements: ELEMENTS });

@@ -15,7 +15,7 @@ interface Said {
   readonly value?: unknown;
 }
 
-/** What came of the next step of this name. */
+/** The result of the next step with this name. */
 async function outcome(actor: Actor, step: string): Promise<Said> {
   for (;;) {
     const said = (await actor.says()) as Said;
@@ -36,9 +36,10 @@ async function kill(actor: Actor): Promise<void> {
 describe("a group of processes", () => {
   checkLeaks();
 
-  it("of 4 meets 200 times at barriers and as often to gather, and shares memory meanwhile", async () => {
+  it("of 4 passes 200 barriers and 200 gathers while it shares memory", async () => {
     using runtime = new TestRuntime();
-    const start = (rank: number) => new Actor(ROUNDS, { args: [runtime.file("g.sock"), String(rank), "4", "200"] });
+    const start = (rank: number) =>
+      new Actor(ROUNDS, { args: [runtime.file("g.sock"), String(rank), "4", "200"] });
     await using three = start(3);
     await using one = start(1);
     await using two = start(2);
@@ -46,7 +47,8 @@ describe("a group of processes", () => {
     for (const [rank, actor] of [zero, one, two, three].entries()) {
       assert.deepEqual(await actor.says(), { rank, wrong: 0, documents: 4 });
     }
-    for (const actor of [zero, one, two, three]) assert.equal(await actor.exited(), 0, actor.complaint);
+    for (const actor of [zero, one, two, three])
+      assert.equal(await actor.exited(), 0, actor.complaint);
     assert.deepEqual(runtime.names(), []);
   });
 
@@ -54,7 +56,12 @@ describe("a group of processes", () => {
     new Actor(MEMBER, { args: [runtime.file("g.sock"), String(rank), String(size), ...steps] });
 
   for (const victim of [0, 1, 3]) {
-    for (const point of ["before the barrier", "while it waits itself", "while it gathers", "by its own exit"]) {
+    for (const point of [
+      "before the barrier",
+      "while it waits itself",
+      "while it gathers",
+      "by its own exit",
+    ]) {
       it(`tells those who wait, and those who come later, that rank ${victim} was ended ${point}`, async () => {
         using runtime = new TestRuntime();
         const steps: Record<string, string[]> = {
@@ -69,7 +76,11 @@ describe("a group of processes", () => {
         await using latecomer = member(runtime, late, 4, "told", "barrier", "gather");
         await using one = member(runtime, others[0] as number, 4, "barrier", "barrier");
         await using two = member(runtime, others[1] as number, 4, "gather", "gather");
-        await Promise.all([begins(one, "barrier"), begins(two, "gather"), outcome(latecomer, "join")]);
+        await Promise.all([
+          begins(one, "barrier"),
+          begins(two, "gather"),
+          outcome(latecomer, "join"),
+        ]);
         const [meets] = steps[point] ?? [];
         if (meets === "told") await outcome(dying, "join");
         else await begins(dying, meets as string);
@@ -96,7 +107,7 @@ describe("a group of processes", () => {
     }
   }
 
-  it("gives the place of one that is killed while it waits for others to come to another process", async () => {
+  it("gives the rank of a process that was killed before the group formed to another process", async () => {
     using runtime = new TestRuntime();
     await using zero = member(runtime, 0, 3, "gather");
     await using killed = member(runtime, 1, 3);
@@ -110,13 +121,13 @@ describe("a group of processes", () => {
     }
   });
 
-  it("does not form where rank 0 is killed, which leaves the name to others", async () => {
+  it("does not form if rank 0 is killed, and its name becomes free", async () => {
     using runtime = new TestRuntime();
     await using one = member(runtime, 1, 3);
     await using killed = member(runtime, 0, 3);
     await begins(killed, "join");
     await begins(one, "join");
-    // WHY a second of its rank: that it is refused shows that the first has been admitted.
+    // WHY a second member with its rank: its refusal shows that the first was admitted.
     await using again = member(runtime, 1, 3);
     assert.equal((await outcome(again, "join")).code, "NAME_TAKEN");
     await kill(killed);
@@ -129,7 +140,7 @@ describe("a group of processes", () => {
     );
   });
 
-  it("is not broken by members that are stopped and go on", async () => {
+  it("is not broken by members that are stopped and continued", async () => {
     using runtime = new TestRuntime();
     await using zero = member(runtime, 0, 2, "barrier", "gather");
     await using one = member(runtime, 1, 2, "told", "barrier", "gather");
@@ -142,7 +153,7 @@ describe("a group of processes", () => {
     assert.deepEqual((await outcome(zero, "gather")).value, ["0 of 2", "1 of 2"]);
   });
 
-  it("keeps no process alive once it is formed, though nobody closed it", async () => {
+  it("keeps no process alive after it has formed, even if nobody closes it", async () => {
     using runtime = new TestRuntime();
     await using zero = member(runtime, 0, 2, "barrier");
     await using one = member(runtime, 1, 2, "barrier");

@@ -3,9 +3,10 @@ import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import { beforeEach, describe, it } from "node:test";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
+import { DeviceArray } from "../../../src/gpu/arrays/device-array.js";
 import { Device } from "../../../src/gpu/device.js";
-import { DeviceArray } from "../../../src/gpu/device-array.js";
-import { SeqpacketListener, SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
 import { offer } from "../../../src/peer/offer.js";
 import { receiveOffer } from "../../../src/peer/receive-offer.js";
 import { Actor } from "../../support/actor.js";
@@ -26,7 +27,7 @@ const good = { elements: 262_144, wrong: 0 };
 describe("offers between processes", () => {
   checkLeaks();
 
-  it("reach consumers that come first, and those that come later, until enough have acknowledged", async () => {
+  it("reach consumers that connect early or late, until enough have acknowledged", async () => {
     using folder = new TestFolder();
     const path = folder.file("frames.sock");
     await using early = new Actor(RECEIVES, { args: [path, "acknowledge"] });
@@ -40,21 +41,25 @@ describe("offers between processes", () => {
     await using late = new Actor(RECEIVES, { args: [path, "acknowledge"] });
     assert.deepEqual([await late.says(), await late.says()], ["here", good]);
     assert.deepEqual(await producer.says(), { acknowledged: 2 });
-    for (const actor of [early, late, producer]) assert.equal(await actor.exited(), 0, actor.complaint);
+    for (const actor of [early, late, producer])
+      assert.equal(await actor.exited(), 0, actor.complaint);
     assert.equal(existsSync(path), false);
     assert.equal(existsSync(`${path}.lock`), false);
   });
 
-  it("of a producer that was killed are told from those that never were, and made again", async () => {
+  it("of a killed producer give PEER_GONE, and can be made again", async () => {
     using folder = new TestFolder();
     const path = folder.file("frames.sock");
-    await assert.rejects(receiveOffer(path, { timeoutMs: 5 }), code("TIMEOUT", /no such socket; is the other process/));
+    await assert.rejects(
+      receiveOffer(path, { timeoutMs: 5 }),
+      code("TIMEOUT", /no such socket. Check that the other process runs/),
+    );
     await using killed = new Actor(OFFERS, { args: [path, "1"] });
     assert.equal(await killed.says(), "offered");
     killed.kill("SIGKILL");
     await killed.exited();
     assert.ok(existsSync(path));
-    await assert.rejects(receiveOffer(path, { timeoutMs: 5 }), code("PEER_GONE", /nobody listens on it/));
+    await assert.rejects(receiveOffer(path, { timeoutMs: 5 }), code("PEER_GONE", /nobody listens/));
     await using waiting = new Actor(RECEIVES, { args: [path, "acknowledge"] });
     assert.equal(await waiting.says(), "here");
     await using next = new Actor(OFFERS, { args: [path, "1"] });
@@ -77,7 +82,7 @@ describe("offer and receiveOffer", () => {
     await array.write([1, 2, 3]);
   });
 
-  it("map one memory, which stays when the offer ends", async () => {
+  it("map the same memory, which stays when the offer ends", async () => {
     await using offered = offer(path, array);
     using received = await receiveOffer(path, { access: "read-write" });
     await received.array.expectDType("int32").write([4, 5, 6]);
@@ -95,7 +100,7 @@ describe("offer and receiveOffer", () => {
     });
   });
 
-  it("count each consumer once, and those who wait for as many", async () => {
+  it("count each consumer once, and wake waits for that count", async () => {
     await using offered = offer(path, array.buffer);
     using one = await receiveOffer(path);
     one.acknowledge();
@@ -104,7 +109,7 @@ describe("offer and receiveOffer", () => {
     const two = offered.acknowledged(2);
     await assert.rejects(offered.acknowledged(2, { timeoutMs: 5 }), {
       code: "TIMEOUT",
-      message: /^Cannot be acknowledged by 2 at .+: not done within 5 ms; 1 have done so$/,
+      message: /^Cannot get 2 acknowledgements at .+: not done within 5 ms; 1 arrived$/,
     });
     await assert.rejects(offered.acknowledged(2, { signal: AbortSignal.abort() }), code("ABORTED"));
     await assert.rejects(offered.acknowledged(0), RangeError);
@@ -119,7 +124,7 @@ describe("offer and receiveOffer", () => {
     await offered.acknowledged(2);
   });
 
-  it("count a consumer once that says so again and again", async () => {
+  it("count a consumer once if it acknowledges repeatedly", async () => {
     await using offered = offer(path, array);
     const eager = SeqpacketSocket.connect(path);
     for (let i = 0; i < 3; i += 1) eager.trySend(Buffer.from('{"v":1,"op":"acknowledge"}'));
@@ -128,20 +133,24 @@ describe("offer and receiveOffer", () => {
     other.acknowledge();
     await soon("two have", offered.acknowledged(2));
     assert.equal(offered.acknowledgedCount, 2);
-    for (let packet = eager.tryReceive(); packet !== undefined && packet !== "end"; packet = eager.tryReceive()) {
+    for (
+      let packet = eager.tryReceive();
+      packet !== undefined && packet !== "end";
+      packet = eager.tryReceive()
+    ) {
       for (const fd of packet.fds) fd.close();
     }
     eager.close();
   });
 
-  it("are for reading only where they are offered so", async () => {
+  it("are read-only if they are offered so", async () => {
     await using _offered = offer(path, array, { access: "read" });
     await assert.rejects(receiveOffer(path, { access: "read-write" }), code("READ_ONLY"));
     using received = await receiveOffer(path);
     assert.deepEqual([...(await received.array.expectDType("int32").read())], [1, 2, 3]);
   });
 
-  it("refuse a place that is taken, by another offer or a file", async () => {
+  it("refuse a path that another offer or a file uses", async () => {
     const offered = offer(path, array);
     assert.throws(() => offer(path, array), code("NAME_TAKEN"));
     offered.close();
@@ -151,7 +160,7 @@ describe("offer and receiveOffer", () => {
     assert.throws(() => offer(`${path}2`, {} as DeviceArray), TypeError);
   });
 
-  it("end a wait by its signal", async () => {
+  it("end a wait when its signal aborts", async () => {
     const controller = new AbortController();
     const receiving = receiveOffer(path, { signal: controller.signal });
     controller.abort();
@@ -159,7 +168,7 @@ describe("offer and receiveOffer", () => {
     await assert.rejects(receiveOffer(path, { device: {} as Device }), TypeError);
   });
 
-  it("turn away a consumer that says what none says", async () => {
+  it("disconnect a consumer that breaks the protocol", async () => {
     await using offered = offer(path, array);
     const socket = SeqpacketSocket.connect(path);
     socket.trySend(Buffer.from('{"v":1,"op":"bye"}'));
@@ -202,7 +211,7 @@ describe("offer and receiveOffer", () => {
   }
 
   const skip = process.geteuid?.() !== 0 && "only root can be another user";
-  it("serve no other user, and trust none", { skip }, async () => {
+  it("serve no other user, and trust no other user's producer", { skip }, async () => {
     await using _offered = offer(path, array);
     chmodSync(path, 0o666);
     chmodSync(path.replace(/\/[^/]*$/, ""), 0o711);

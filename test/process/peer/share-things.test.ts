@@ -1,15 +1,12 @@
-/** Everything that can be shared without a hub, besides plain arrays: pools, memory that grows, handles, events, timelines. */
+/**
+ * Everything that can be shared without a hub, except plain arrays: pools, growing memory, handles,
+ * events and timelines.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
+import { openShared } from "../../../src/doors/peer.js";
 import { Device } from "../../../src/gpu/device.js";
-import {
-  FollowedMemory,
-  openShared,
-  openSharedBuffer,
-  openSharedEvent,
-  openSharedTimeline,
-} from "../../../src/index.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestRuntime } from "../../support/test-runtime.js";
@@ -19,7 +16,9 @@ const SHARES = new URL("./actors/shares-things.js", import.meta.url);
 
 type Documents = Readonly<Record<"pooled" | "growing" | "legacy" | "event" | "timeline", unknown>>;
 
-async function sharer(...steps: string[]): Promise<{ readonly actor: Actor; readonly documents: Documents }> {
+async function sharer(
+  ...steps: string[]
+): Promise<{ readonly actor: Actor; readonly documents: Documents }> {
   const actor = new Actor(SHARES, { args: [JSON.stringify(steps)] });
   return { actor, documents: (await actor.says()) as Documents };
 }
@@ -37,7 +36,9 @@ describe("shared without a hub", () => {
     const { actor, documents } = await sharer();
     await using _ = actor;
     using device = Device.open("host");
-    using one = (await openShared(documents.pooled, { device, access: "read-write" })).expectDType("float32");
+    using one = (await openShared(documents.pooled, { device, access: "read-write" })).expectDType(
+      "float32",
+    );
     using other = (await openShared(documents.pooled, { device })).expectDType("float32");
     assert.equal(one.buffer.mechanism, "pool");
     assert.equal((await one.read())[999], 1099);
@@ -46,15 +47,17 @@ describe("shared without a hub", () => {
     one.close();
     await kill(actor);
     assert.equal((await other.read())[1], 101);
-    await assert.rejects(openShared(documents.pooled, { device }), (error) => hasCode(error, "PEER_GONE"));
+    await assert.rejects(openShared(documents.pooled, { device }), (error) =>
+      hasCode(error, "PEER_GONE"),
+    );
   });
 
-  it("memory that grows is followed without moving", async () => {
+  it("growing memory is followed without moving", async () => {
     using _runtime = new TestRuntime();
     const { actor, documents } = await sharer("grow");
     await using _ = actor;
     using device = Device.open("host");
-    using followed = await FollowedMemory.open(device, documents.growing);
+    using followed = await openShared(documents.growing, { kind: "growing", device });
     const { pointer } = followed.buffer;
     assert.deepEqual([followed.buffer.byteLength, followed.buffer.view(4095, 1)[0]], [4096, 1]);
     assert.equal(await followed.follow(), 4096);
@@ -71,7 +74,7 @@ describe("shared without a hub", () => {
     assert.equal(followed.buffer.view(99_999, 1)[0], 2);
   });
 
-  it("memory with a handle is opened as the slice that it is", async () => {
+  it("memory with a handle is opened as the shared slice", async () => {
     using _runtime = new TestRuntime();
     const { actor, documents } = await sharer();
     await using _ = actor;
@@ -79,24 +82,24 @@ describe("shared without a hub", () => {
     assert.deepEqual([...(await opened.read())], [3, 4, 5]);
   });
 
-  it("an event is waited for once it was announced", async () => {
+  it("an event can be waited for after it was announced", async () => {
     using _runtime = new TestRuntime();
     const { actor, documents } = await sharer("record");
     await using _ = actor;
     using device = Device.open("host");
-    using event = openSharedEvent(device, documents.event);
+    using event = await openShared(documents.event, { kind: "event", device });
     await assert.rejects(event.synchronize(), (error) => hasCode(error, "EVENT_NOT_RECORDED"));
     actor.goOn();
     event.announce(await actor.says());
     await soon("the event is done", event.synchronize());
   });
 
-  it("a timeline is awaited, and ended by whoever notices that its owner died", async () => {
+  it("a timeline is ended by any waiter that notices its owner's death", async () => {
     using _runtime = new TestRuntime();
     const { actor, documents } = await sharer("signal");
     await using _ = actor;
     using device = Device.open("host");
-    using timeline = await openSharedTimeline(device, documents.timeline);
+    using timeline = await openShared(documents.timeline, { kind: "timeline", device });
     using stream = device.createStream();
     actor.goOn();
     await timeline.wait(1, { timeoutMs: 30_000 });
@@ -110,19 +113,21 @@ describe("shared without a hub", () => {
       assert.rejects(stream.synchronize(), (error) => hasCode(error, "PEER_GONE")),
     );
     await until("it has ended", () => timeline.ended);
-    await assert.rejects(openSharedTimeline(device, documents.timeline), (error) => hasCode(error, "PEER_GONE"));
+    await assert.rejects(openShared(documents.timeline, { kind: "timeline", device }), (error) =>
+      hasCode(error, "PEER_GONE"),
+    );
   });
 
-  it("is not opened as something else", async () => {
+  it("refuses to open an object as another kind", async () => {
     using _runtime = new TestRuntime();
     const { actor, documents } = await sharer();
     await using _ = actor;
     using device = Device.open("host");
     const wrong = (error: unknown) => hasCode(error, "WRONG_KIND");
     await assert.rejects(openShared(documents.timeline), wrong);
-    await assert.rejects(openSharedBuffer(documents.event), wrong);
-    await assert.rejects(openSharedTimeline(device, documents.pooled), wrong);
-    await assert.rejects(FollowedMemory.open(device, documents.timeline), wrong);
-    assert.throws(() => openSharedEvent(device, documents.growing), wrong);
+    await assert.rejects(openShared(documents.event, { kind: "buffer" }), wrong);
+    await assert.rejects(openShared(documents.pooled, { kind: "timeline", device }), wrong);
+    await assert.rejects(openShared(documents.timeline, { kind: "growing", device }), wrong);
+    await assert.rejects(openShared(documents.growing, { kind: "event", device }), wrong);
   });
 });

@@ -5,8 +5,8 @@ import { existsSync } from "node:fs";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { hasCode } from "../../../src/base/errors.js";
+import { DeviceArray } from "../../../src/gpu/arrays/device-array.js";
 import { Device } from "../../../src/gpu/device.js";
-import { DeviceArray } from "../../../src/gpu/device-array.js";
 import { readHandleFile } from "../../../src/peer/handle-file.js";
 import { openShared } from "../../../src/peer/open-shared.js";
 import { share } from "../../../src/peer/share.js";
@@ -50,7 +50,8 @@ describe("messages of child_process.fork", () => {
         const exited = once(child, "exit");
         child.send(shared.document);
         const answer = await answerOf(child);
-        const document = serialization === "json" ? answer : (answer as { document: unknown }).document;
+        const document =
+          serialization === "json" ? answer : (answer as { document: unknown }).document;
         using opened = (await openShared(document)).expectDType("float32");
         child.send("opened");
         assert.deepEqual(await soon("the child ends", exited), [0, null]);
@@ -68,7 +69,7 @@ describe("messages of child_process.fork", () => {
 describe("handle files between processes", () => {
   checkLeaks();
 
-  it("are waited for by a consumer that comes first, and what it opened outlives the exporter", async () => {
+  it("are waited for by an early consumer, whose memory outlives the exporter", async () => {
     using runtime = new TestRuntime();
     const path = runtime.file("frame.json");
     await using consumer = new Actor(OPENS, { args: [path, "refuse"] });
@@ -80,7 +81,7 @@ describe("handle files between processes", () => {
     assert.equal(await consumer.says(), 42 + 999);
   });
 
-  it("of an exporter that was killed are refused, or waited for until another has written them", async () => {
+  it("of a killed exporter are refused, or waited for until another exporter writes them", async () => {
     using runtime = new TestRuntime();
     const path = runtime.file("frame.json");
     await using killed = new Actor(SHARES, { args: [path, "1"] });
@@ -101,7 +102,7 @@ describe("handle files between processes", () => {
     await assert.rejects(openShared(document), (error) => hasCode(error, "PEER_GONE"));
   });
 
-  it("keep no exporter alive, whose socket goes with it", async () => {
+  it("keep no exporter alive, and its socket is removed when it ends", async () => {
     using runtime = new TestRuntime();
     await using producer = new Actor(SHARES, { args: [runtime.file("frame.json"), "1"] });
     const { socket } = (await producer.says()) as { socket: string };
@@ -111,7 +112,7 @@ describe("handle files between processes", () => {
     assert.deepEqual(runtime.names(), ["frame.json"]);
   });
 
-  it("leave no socket where the exporter ends without having closed anything", async () => {
+  it("leave no socket if the exporter ends without closing anything", async () => {
     using runtime = new TestRuntime();
     await using producer = new Actor(new URL("./actors/shares-and-exits.js", import.meta.url));
     assert.equal(await producer.says(), 1);

@@ -1,4 +1,4 @@
-/** The same on a GPU that is none: the libcuda in C of the conformance suite, in all processes. */
+/** Pools on the libcuda in C of the conformance suite, in all processes. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,9 @@ import { koffi } from "../../../src/ffi/koffi.js";
 import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
 import { describePools } from "./describe-pools.js";
 
-const source = fileURLToPath(new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url));
+const source = fileURLToPath(
+  new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
+);
 const header = findCudaHeader();
 
 if (typeof header === "string") {
@@ -21,7 +23,8 @@ if (typeof header === "string") {
   after(() => rmSync(folder, { recursive: true }));
   const library = join(folder, "libcuda.so.1");
   header.compile(source, library, ["-shared", "-fPIC", "-O1"]);
-  // WHY once before any test: what the stand-in opens for the life of the process is then no leak of a test.
+  // WHY once before any test: what the libcuda in C opens for the life of the process is not a leak
+  // of a test.
   const openDriver = () => createCudaDriver({ load: () => koffi().load(library) });
   openDriver().close();
   describePools({ device: "cuda:0", openDriver, env: { LD_LIBRARY_PATH: folder } });

@@ -1,12 +1,12 @@
-/** Pools and growing memory between real processes, for a device of any kind. */
+/** Pools and growing memory between real processes, on any kind of device. */
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { beforeEach, describe, it } from "node:test";
 import type { DriverOpener } from "../../../src/driver/open-driver.js";
+import { GrowingArray } from "../../../src/gpu/arrays/growing-array.js";
 import { Device } from "../../../src/gpu/device.js";
-import { GrowingArray } from "../../../src/gpu/growing-array.js";
-import { GrowingBuffer } from "../../../src/gpu/growing-memory.js";
-import { MemoryPool } from "../../../src/gpu/memory-pool.js";
+import { GrowingBuffer } from "../../../src/gpu/memory/growing-buffer.js";
+import { MemoryPool } from "../../../src/gpu/memory/memory-pool.js";
 import type { OwnedFd } from "../../../src/os/owned-fd.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import type { PooledDescriptor } from "../../../src/wire/pool-descriptor.js";
@@ -22,7 +22,7 @@ const EXPORTER = new URL("./actors/exports-and-waits.js", import.meta.url);
 export interface PoolsSubject {
   readonly device: "host" | "cuda:0";
   readonly openDriver?: DriverOpener;
-  /** Beside those of this process, for the others. */
+  /** For the other processes, besides this one. */
   readonly env?: Readonly<Record<string, string>>;
   readonly skip?: string | false;
 }
@@ -47,12 +47,18 @@ export function describePools({ device: name, openDriver, env, skip = false }: P
       });
     }
 
-    it("goes to a child, which imports it as often as it likes, and comes back changed", async () => {
+    it("goes to a child, which imports it repeatedly, and comes back changed", async () => {
       const pool = made.add(MemoryPool.create(device, { maxBytes: 1 << 20, shared: true }));
-      const [array, other] = [1, 2].map(() => made.add(pool.allocateArray({ dtype: "float32", shape: [COUNT] })));
+      const [array, other] = [1, 2].map(() =>
+        made.add(pool.allocateArray({ dtype: "float32", shape: [COUNT] })),
+      );
       assert.ok(array !== undefined && other !== undefined);
-      for (const it of [array, other]) await it.write(new Float32Array(COUNT).map((_, i) => i + 100));
-      await using actor = importer(pool, [await array.buffer.exportPooled(), await array.buffer.exportPooled()]);
+      for (const it of [array, other])
+        await it.write(new Float32Array(COUNT).map((_, i) => i + 100));
+      await using actor = importer(pool, [
+        await pool.exportBuffer(array.buffer),
+        await pool.exportBuffer(array.buffer),
+      ]);
       assert.deepEqual(await actor.says(), { imported: true, maxBytes: 1 << 20 });
       actor.goOn();
       const sum = (COUNT * (COUNT - 1)) / 2;
@@ -71,19 +77,19 @@ export function describePools({ device: name, openDriver, env, skip = false }: P
       );
     });
 
-    it("is refused where it was freed, is of another pool, or never was, and nothing is mapped", async () => {
+    it("is refused if it was freed, belongs to another pool or never existed, and maps nothing", async () => {
       const [pool, elsewhere] = [1, 2].map(() =>
         made.add(MemoryPool.create(device, { maxBytes: 1 << 20, shared: true })),
       );
       assert.ok(pool !== undefined && elsewhere !== undefined);
       const freed = pool.allocate(4 * COUNT);
       const kept = made.add(pool.allocate(4 * COUNT));
-      const foreign = await made.add(elsewhere.allocate(4 * COUNT)).exportPooled();
-      const [past, good] = [await freed.exportPooled(), await kept.exportPooled()];
+      const foreign = await elsewhere.exportBuffer(made.add(elsewhere.allocate(4 * COUNT)));
+      const [past, good] = [await pool.exportBuffer(freed), await pool.exportBuffer(kept)];
       freed.close();
       const reused = made.add(pool.allocate(4 * COUNT));
       await reused.fill(0, { elementBytes: 1, value: 1 }, 4 * COUNT);
-      // The driver of a GPU does not say that memory was freed.
+      // The driver of a GPU does not report that memory was freed.
       const freedIsKnown = name === "host" ? ["INVALID_HANDLE"] : [];
       await using actor = importer(pool, [
         ...(name === "host" ? [past] : []),
@@ -95,7 +101,12 @@ export function describePools({ device: name, openDriver, env, skip = false }: P
       ]);
       await actor.says();
       const invalid = ["INVALID_HANDLE", "INVALID_HANDLE", "INVALID_HANDLE"];
-      for (const code of [...freedIsKnown, ...invalid, "INVALID_DESCRIPTOR", "INVALID_DESCRIPTOR"]) {
+      for (const code of [
+        ...freedIsKnown,
+        ...invalid,
+        "INVALID_DESCRIPTOR",
+        "INVALID_DESCRIPTOR",
+      ]) {
         actor.goOn();
         assert.deepEqual(await actor.says(), { code });
       }
@@ -109,10 +120,16 @@ export function describePools({ device: name, openDriver, env, skip = false }: P
     it("stays readable, and growing memory too, when its exporter is killed", async () => {
       const [here, there] = SeqpacketSocket.pair();
       made.add(here.fd);
-      await using actor = new Actor(EXPORTER, { fds: [there.fd.number], env: { ...env, CUDA_IPC_DEVICE: name } });
+      await using actor = new Actor(EXPORTER, {
+        fds: [there.fd.number],
+        env: { ...env, CUDA_IPC_DEVICE: name },
+      });
       assert.equal(await actor.says(), "sent");
       there.close();
-      const received = async (): Promise<{ readonly value: never; readonly fds: readonly OwnedFd[] }> => {
+      const received = async (): Promise<{
+        readonly value: never;
+        readonly fds: readonly OwnedFd[];
+      }> => {
         let packet: ReturnType<SeqpacketSocket["tryReceive"]>;
         await until("a message is there", () => {
           packet = here.tryReceive();
@@ -120,11 +137,19 @@ export function describePools({ device: name, openDriver, env, skip = false }: P
         });
         assert.ok(packet !== undefined && packet !== "end");
         for (const fd of packet.fds) made.add(fd);
-        return { value: JSON.parse(new TextDecoder().decode(packet.bytes)) as never, fds: packet.fds };
+        return {
+          value: JSON.parse(new TextDecoder().decode(packet.bytes)) as never,
+          fds: packet.fds,
+        };
       };
-      const first = (await received()) as unknown as { value: { pool: never; buffer: never }; fds: [OwnedFd] };
+      const first = (await received()) as unknown as {
+        value: { pool: never; buffer: never };
+        fds: [OwnedFd];
+      };
       const pool = made.add(MemoryPool.import(device, first.fds[0], first.value.pool));
-      const array = made.add(pool.importArray(first.value.buffer, { dtype: "int32", shape: [COUNT] }));
+      const array = made.add(
+        pool.importArray(first.value.buffer, { dtype: "int32", shape: [COUNT] }),
+      );
       const growing = await received();
       const follower = made.add(GrowingBuffer.import(device, growing.fds, growing.value));
       const rows = GrowingArray.over(follower, { dtype: "int32", shape: [] });
@@ -137,7 +162,10 @@ export function describePools({ device: name, openDriver, env, skip = false }: P
       assert.equal(await actor.exited(), "SIGKILL");
       follower.extend(more.fds, more.value);
       assert.equal(rows.length, 101_024);
-      assert.deepEqual(await rows.array.slice({ start: 1024 }).read(), new Int32Array(100_000).fill(2));
+      assert.deepEqual(
+        await rows.array.slice({ start: 1024 }).read(),
+        new Int32Array(100_000).fill(2),
+      );
       assert.deepEqual(
         await array.read(),
         new Int32Array(COUNT).map((_, i) => i + 100),

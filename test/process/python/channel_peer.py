@@ -60,7 +60,7 @@ def counts(hub):
             wrong.append(message.sequence)
         seen.append((message.sequence, message.missed))
 
-    with channel.open_channel(hub, names[0], "oldest", may_be_overtaken="overtaken" in names) as reader:
+    with channel.open_channel(hub, names[0], "oldest", lossy="overtaken" in names) as reader:
         say("reading")
         end = all_of(reader, each)
         sequences = [sequence for sequence, _ in seen]
@@ -72,7 +72,7 @@ def counts(hub):
 
 def holds(hub):
     """One message while the test does something; then what it is, and what comes next."""
-    with channel.open_channel(hub, names[0], "oldest", may_be_overtaken="overtaken" in names) as reader:
+    with channel.open_channel(hub, names[0], "oldest", lossy="overtaken" in names) as reader:
         with reader.next(LIMIT) as message:
             say(describe(message))
             heard()
@@ -83,7 +83,7 @@ def holds(hub):
 
 def late(hub):
     """Begins, and takes its first message only when it is told to."""
-    with channel.open_channel(hub, names[0], names[1], may_be_overtaken=True) as reader:
+    with channel.open_channel(hub, names[0], names[1], lossy=True) as reader:
         say("reading")
         heard()
         with reader.next(LIMIT) as message:
@@ -108,6 +108,17 @@ def lies(hub):
             say(reader.next(LIMIT))
         except channel.ReaderExpelled as error:
             say(str(error))
+
+
+def waits(hub):
+    """For a message that never comes; how the wait ends."""
+    reader = channel.open_channel(hub, names[0])
+    say("reading")
+    try:
+        say(reader.next(LIMIT) is not None)
+    except (ConnectionError, TimeoutError) as error:
+        say(type(error).__name__)
+    heard()
 
 
 def refuses(hub):

@@ -1,4 +1,7 @@
-/** The example reader of channels in Python, written from docs/protocol.md, reads what Node writes, over a real hub. */
+/**
+ * The example channel reader in Python, written from docs/protocol.md, reads what Node writes,
+ * through a real hub.
+ */
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -9,6 +12,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { type ChannelWriter, connect, type Hub } from "../../../src/index.js";
+import { killHub, TestFolder } from "../../support/test-folder.js";
 import { HubProcess, PythonPeer, skip } from "./python-peer.js";
 
 const LIMIT = { timeoutMs: 60_000 };
@@ -39,7 +43,8 @@ describe("Python reads a channel", { skip }, () => {
     }
   });
 
-  const python = (command: string, ...names: string[]) => new PythonPeer("channel_peer.py", socket, command, ...names);
+  const python = (command: string, ...names: string[]) =>
+    new PythonPeer("channel_peer.py", socket, command, ...names);
 
   async function write(writer: ChannelWriter, sequence: number): Promise<void> {
     using slot = await writer.loan(LIMIT);
@@ -47,13 +52,23 @@ describe("Python reads a channel", { skip }, () => {
     slot.commit({ meta: sequence });
   }
 
-  it("with shapes, sizes and meta of all kinds, and its end", async () => {
+  it("with all kinds of shapes, sizes and meta, up to its end", async () => {
     using writer = await hub.createChannel("kinds", { dtype: "int16", shape: [2, 3], slots: 8 });
     const bytes = Uint8Array.from({ length: 12 }, (_, index) => index + 1);
     const messages = [
       { options: {}, shape: [2, 3], meta: "", byteLength: 12 },
-      { options: { meta: { größe: [1, null] } }, shape: [2, 3], meta: { größe: [1, null] }, byteLength: 12 },
-      { options: { meta: Uint8Array.of(0, 255), shape: [3, 1] }, shape: [3, 1], meta: "00ff", byteLength: 6 },
+      {
+        options: { meta: { größe: [1, null] } },
+        shape: [2, 3],
+        meta: { größe: [1, null] },
+        byteLength: 12,
+      },
+      {
+        options: { meta: Uint8Array.of(0, 255), shape: [3, 1] },
+        shape: [3, 1],
+        meta: "00ff",
+        byteLength: 6,
+      },
       { options: { byteLength: 4 }, shape: [2], meta: "", byteLength: 4 },
       { options: { byteLength: 0 }, shape: [0], meta: "", byteLength: 0 },
     ];
@@ -65,7 +80,13 @@ describe("Python reads a channel", { skip }, () => {
     await using reader = python("describes", "kinds");
     assert.equal(await reader.said(), "reading");
     for (const [sequence, { shape, meta, byteLength }] of messages.entries()) {
-      const said = { sequence, missed: 0, shape, meta, sha256: sha256(bytes.subarray(0, byteLength)) };
+      const said = {
+        sequence,
+        missed: 0,
+        shape,
+        meta,
+        sha256: sha256(bytes.subarray(0, byteLength)),
+      };
       assert.deepEqual(await reader.said(), said);
     }
     writer.close();
@@ -73,7 +94,7 @@ describe("Python reads a channel", { skip }, () => {
     await reader.finish();
   });
 
-  it("in order, every one of them, where each side waits for the other", async () => {
+  it("in order and without loss, if each side waits for the other", async () => {
     using writer = await hub.createChannel("many", { byteLength: 1000, slots: 3, readersMax: 2 });
     await using first = python("counts", "many");
     await using second = python("counts", "many");
@@ -96,7 +117,7 @@ describe("Python reads a channel", { skip }, () => {
       assert.equal(await reader.said(), "reading");
       using observer = await hub.observeChannel(name);
       let count = 0;
-      // In bursts, until it has seen that it missed some.
+      // In bursts, until the reader has missed some.
       while (observer.statistics().readers[0]?.missed === 0) {
         for (let burst = 0; burst < 100; burst += 1, count += 1) await write(writer, count);
         await setImmediate();
@@ -104,7 +125,10 @@ describe("Python reads a channel", { skip }, () => {
       writer.close();
       const said = (await reader.said()) as Record<string, unknown>;
       const { end, wrong, inOrder, received, missed, counted, last } = said;
-      assert.deepEqual({ end, wrong, inOrder, last }, { end: "closed", wrong: [], inOrder: true, last: [count - 1] });
+      assert.deepEqual(
+        { end, wrong, inOrder, last },
+        { end: "closed", wrong: [], inOrder: true, last: [count - 1] },
+      );
       assert.equal(missed, counted);
       assert.ok(Number(missed) > 0, JSON.stringify(said));
       assert.equal(Number(received) + Number(missed), count, "all, from the first on");
@@ -112,12 +136,12 @@ describe("Python reads a channel", { skip }, () => {
     });
   }
 
-  it("and counts what it missed before its first message", async () => {
+  it("and counts the messages that it missed before its first", async () => {
     for (const [from, expected] of Object.entries({ next: 6, latest: 5, oldest: 3 })) {
       const name = `first-${from}`;
       using writer = await hub.createChannel(name, { byteLength: 1000, slots: 4 });
       for (let sequence = 0; sequence < 6; sequence += 1) await write(writer, sequence);
-      // Which the writer takes to write to: the oldest message is gone.
+      // The writer reuses this slot, so the oldest message is gone.
       using loan = writer.tryLoan();
       await using reader = python("late", name, from);
       assert.equal(await reader.said(), "reading");
@@ -129,7 +153,7 @@ describe("Python reads a channel", { skip }, () => {
     }
   });
 
-  it("and what it holds stays as it is while the writer goes round", async () => {
+  it("and a held message stays unchanged while the writer wraps around", async () => {
     using writer = await hub.createChannel("held", { byteLength: 64, slots: 4 });
     const messageOf = (sequence: number, missed: number) => {
       const data = new Uint8Array(64).fill(sequence);
@@ -149,7 +173,7 @@ describe("Python reads a channel", { skip }, () => {
 
   it("past the slots that another reader holds", async () => {
     using writer = await hub.createChannel("passed-over", { byteLength: 1000, slots: 4 });
-    using other = await hub.openChannel("passed-over", { mayBeOvertaken: true });
+    using other = await hub.openChannel("passed-over", { lossy: true });
     await write(writer, 0);
     using held = other.tryNext();
     assert.equal(held?.sequence, 0);
@@ -167,15 +191,20 @@ describe("Python reads a channel", { skip }, () => {
     using writer = await hub.createChannel("starts", { byteLength: 8, slots: 4 });
     for (let sequence = 0; sequence < 10; sequence += 1) await write(writer, sequence);
     await using reader = python("begins", "starts");
-    // The writer may have taken a window of positions that it has not written yet: the oldest are its.
+    // The writer may have taken positions that it has not written yet. They replace the oldest
+    // messages.
     assert.ok([6, 7].includes((await reader.said()) as number));
     assert.equal(await reader.said(), 9);
     assert.equal(await reader.said(), null);
     await reader.finish();
   });
 
-  it("whose data a stream has yet to write", async () => {
-    using writer = await hub.createChannel("streamed", { dtype: "uint8", shape: [1 << 20], slots: 2 });
+  it("whose data a stream has not written yet", async () => {
+    using writer = await hub.createChannel("streamed", {
+      dtype: "uint8",
+      shape: [1 << 20],
+      slots: 2,
+    });
     using stream = hub.device().createStream();
     await using reader = python("counts", "streamed");
     assert.equal(await reader.said(), "reading");
@@ -203,7 +232,7 @@ describe("Python reads a channel", { skip }, () => {
     await reader.finish();
   });
 
-  it("and gives back place and slots when it is killed", async () => {
+  it("and frees its seat and slots when it is killed", async () => {
     using writer = await hub.createChannel("place", { byteLength: 8, slots: 2, readersMax: 1 });
     await write(writer, 0);
     {
@@ -218,7 +247,7 @@ describe("Python reads a channel", { skip }, () => {
     assert.equal(next.tryNext()?.sequence, 2);
   });
 
-  it("and is turned away where it writes nonsense, which nobody else notices", async () => {
+  it("and is expelled if it writes invalid words, without effect on others", async () => {
     using writer = await hub.createChannel("nonsense", { byteLength: 8, slots: 2 });
     using other = await hub.openChannel("nonsense");
     await using liar = python("lies", "nonsense");
@@ -234,7 +263,23 @@ describe("Python reads a channel", { skip }, () => {
     await liar.finish();
   });
 
-  it("and nothing that is none", async () => {
+  it("and gives its wait up if the hub hangs up", async () => {
+    const own = new TestFolder();
+    const ownProcess = await HubProcess.start(own.socket);
+    try {
+      await using ownHub = await connect({ socket: own.socket, device: "host", start: false });
+      using _writer = await ownHub.createChannel("silent", { byteLength: 8 });
+      await using reader = new PythonPeer("channel_peer.py", own.socket, "waits", "silent");
+      assert.equal(await reader.said(), "reading");
+      await killHub(own.path);
+      assert.equal(await reader.said(), "ConnectionError");
+    } finally {
+      await ownProcess.end();
+      own[Symbol.dispose]();
+    }
+  });
+
+  it("and refuses objects that are not channels", async () => {
     using array = await hub.create("array", { dtype: "int8", shape: [4] });
     await array.publish();
     await using reader = python("refuses", "array", "nothing");

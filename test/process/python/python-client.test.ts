@@ -1,11 +1,12 @@
-/** The example client in Python and the Node client share arrays with each other, over a real hub. */
+/** The example client in Python and the Node client share arrays through a real hub. */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { connect, type Hub, MemoryPool } from "../../../src/index.js";
+import { MemoryPool } from "../../../src/doors/interop.js";
+import { connect, type Hub } from "../../../src/index.js";
 import { HubProcess, PythonPeer, skip } from "./python-peer.js";
 
 let folder: string;
@@ -54,13 +55,19 @@ const samples = [
   { dtype: "bfloat16", shape: [2], values: Uint16Array.of(0x3f80, 0xffff) },
   { dtype: "float8_e4m3fn", shape: [2], values: Uint8Array.of(0x38, 0x7f) },
   { dtype: "float8_e5m2", shape: [2], values: Uint8Array.of(0x3c, 0x7c) },
-  { dtype: "float32", shape: [2, 3], values: Float32Array.of(0, -0, 1e-45, Number.NaN, Infinity, -1.5) },
+  {
+    dtype: "float32",
+    shape: [2, 3],
+    values: Float32Array.of(0, -0, 1e-45, Number.NaN, Infinity, -1.5),
+  },
   { dtype: "float64", shape: [2, 1, 2], values: Float64Array.of(Math.PI, 5e-324, -0, 1e300) },
   { dtype: "complex64", shape: [2], values: Float32Array.of(1, -2, 3, -4) },
   { dtype: "complex128", shape: [1], values: Float64Array.of(0.1, -0.2) },
 ] as const;
 
-test("Python reads what Node publishes: arrays of every kind of dtype, bit for bit", { skip }, async () => {
+test("Python reads what Node publishes: arrays of every kind of dtype, bit for bit", {
+  skip,
+}, async () => {
   for (const { dtype, shape, values } of samples) {
     const array = await hub.create(`node:${dtype}`, { dtype, shape });
     await array.write(values);
@@ -93,7 +100,11 @@ test("Python reads the arrays of a bundle by name", { skip }, async () => {
   assert.deepEqual(await reader.said(), {
     arrays: {
       w: { dtype: "float32", shape: [3, 2], sha256: sha256(weights) },
-      "layers/0.bias": { dtype: "int8", shape: [5], sha256: sha256(Int8Array.of(-128, -1, 0, 1, 127)) },
+      "layers/0.bias": {
+        dtype: "int8",
+        shape: [5],
+        sha256: sha256(Int8Array.of(-128, -1, 0, 1, 127)),
+      },
       nothing: { dtype: "float64", shape: [2, 0], sha256: sha256(new Uint8Array()) },
     },
     metadata: {},
@@ -105,7 +116,11 @@ test("Python reads the arrays of a bundle by name", { skip }, async () => {
 
 test("Node reads what Python publishes, and writes where Python sees it", { skip }, async () => {
   await using writer = new Peer("write");
-  assert.equal(await writer.said(), "HubError", "a name that is not published yet cannot be opened");
+  assert.equal(
+    await writer.said(),
+    "HubError",
+    "a name that is not published yet cannot be opened",
+  );
   const published = (await writer.said()) as Record<string, Record<string, { sha256: string }>>;
 
   const expected: Record<string, NodeJS.ArrayBufferView> = {
@@ -136,13 +151,17 @@ test("Node reads what Python publishes, and writes where Python sees it", { skip
   assert.deepEqual(await writer.said(), { weights: 42 });
   await writer.finish();
 
-  assert.deepEqual(await weights.read(), Float32Array.of(42, 0, 0, 0, 0, 0), "a lease outlives its producer");
+  assert.deepEqual(
+    await weights.read(),
+    Float32Array.of(42, 0, 0, 0, 0, 0),
+    "a lease outlives its producer",
+  );
   await weights.close();
   const left = (await hub.list()).map(({ name }) => name).filter((name) => name.startsWith("py:"));
   assert.deepEqual(left, [], "bye gave back the leases, and the pinned object was removed");
 });
 
-test("Python says of a timeline and of memory of a pool that it does not open them, and keeps no lease", {
+test("Python refuses a timeline and pool memory, and keeps no lease", {
   skip,
 }, async () => {
   using _timeline = await hub.createTimeline("node:timeline");
@@ -168,7 +187,7 @@ test("Python waits for a name until Node publishes it", { skip }, async () => {
   await array.close();
 });
 
-test("Python gives a wait up, and its session goes on", { skip }, async () => {
+test("Python aborts a wait, and its session goes on", { skip }, async () => {
   await using waiting = new Peer("give_up", "py:never");
   assert.equal(await waiting.said(), "TimeoutError");
   assert.equal(await waiting.said(), 0, "opens that still wait");
@@ -177,17 +196,24 @@ test("Python gives a wait up, and its session goes on", { skip }, async () => {
   await waiting.finish();
 });
 
-test("Python lists more objects than one packet has room for", { skip }, async () => {
+test("Python lists more objects than one packet holds", { skip }, async () => {
   await using lister = new Peer("many", "400");
   const others = (await hub.list()).filter(({ name }) => !name.startsWith("many:")).length;
   assert.deepEqual(await lister.said(), { listed: 400 + others, sorted: true });
   await lister.finish();
 });
 
-test("packets that break the protocol get the documented answers, and the hub lives on", { skip }, async () => {
+test("packets that break the protocol get the documented replies, and the hub goes on", {
+  skip,
+}, async () => {
   const before = await hub.status();
   await using sender = new Peer("raw");
-  assert.deepEqual(await sender.said(), { packet: "not JSON", id: 0, code: "INVALID_MESSAGE", ended: true });
+  assert.deepEqual(await sender.said(), {
+    packet: "not JSON",
+    id: 0,
+    code: "INVALID_MESSAGE",
+    ended: true,
+  });
   assert.deepEqual(await sender.said(), {
     packet: "an unknown operation",
     id: 7,
@@ -201,7 +227,12 @@ test("packets that break the protocol get the documented answers, and the hub li
     ended: true,
   });
   const tooLarge = (await sender.said()) as { id: number };
-  assert.deepEqual(tooLarge, { packet: "too large", id: tooLarge.id, code: "MESSAGE_TOO_LARGE", ended: true });
+  assert.deepEqual(tooLarge, {
+    packet: "too large",
+    id: tooLarge.id,
+    code: "MESSAGE_TOO_LARGE",
+    ended: true,
+  });
   assert.deepEqual(await sender.said(), {
     packet: "a name nobody shares",
     id: 10,

@@ -1,4 +1,7 @@
-/** Programs in Python beside the hub that they and the test use, and whether there is a Python to run them. */
+/**
+ * Runs Python programs next to a hub that they share with the test, and says whether there is a
+ * Python.
+ */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -16,7 +19,8 @@ function whyNot(): string | false {
   const probe = spawnSync(python, ["-c", "import sys, os; sys.exit(sys.version_info < (3, 9))"]);
   if (probe.status === 0) return false;
   const problem = probe.error?.message ?? "it is older than 3.9";
-  if (process.env.REQUIRE_PYTHON === "1") throw new Error(`REQUIRE_PYTHON=1, but ${python}: ${problem}`);
+  if (process.env.REQUIRE_PYTHON === "1")
+    throw new Error(`REQUIRE_PYTHON=1, but ${python}: ${problem}`);
   return `needs python3 of at least 3.9: ${problem}`;
 }
 
@@ -45,7 +49,10 @@ export class HubProcess {
   }
 }
 
-/** A peer at work: `said()` is the next value that it prints, `finish()` lets it end and checks that it ended well. */
+/**
+ * A running peer: `said()` is the next value that it prints, and `finish()` ends it and checks its
+ * exit code.
+ */
 export class PythonPeer {
   readonly #child: ChildProcess;
   readonly #exit: Promise<unknown[]>;
@@ -69,7 +76,7 @@ export class PythonPeer {
     return JSON.parse(line.value);
   }
 
-  /** One line for it to read. */
+  /** Writes one line to its input. */
   tell(line = "go"): void {
     this.#child.stdin?.write(`${line}\n`);
   }

@@ -1,4 +1,7 @@
-/** Channels after a hub was killed: the next one has their descriptors and places, and ends them as the first would have. */
+/**
+ * Channels after a hub was killed: the next hub has their descriptors and seats, and ends them like
+ * the first.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { control, page, writerStates } from "../../../src/ring/channel-layout.js";
@@ -13,7 +16,7 @@ const HOLDS = new URL("../hub/actors/holds-channel.js", import.meta.url);
 describe("channels of a hub that was killed", () => {
   checkLeaks();
 
-  it("the next hub knows the places and who has them, and what to end and whom to wake", async () => {
+  it("keep their seats and holders at the next hub, which ends and wakes the right ones", async () => {
     await using rig = new HubRig();
     const first = await rig.serving();
     const { socket } = rig.folder;
@@ -21,7 +24,9 @@ describe("channels of a hub that was killed", () => {
     using channel = await client.create("c");
     await using reader = new Actor(HOLDS, { args: [socket, "c", "reader", "{}"] });
     const { lease } = (await reader.says()) as { lease: number };
-    await using writer = new Actor(HOLDS, { args: [socket, "d", "create", '{"whenWriterGone":"wait"}'] });
+    await using writer = new Actor(HOLDS, {
+      args: [socket, "d", "create", '{"whenWriterGone":"wait"}'],
+    });
     await writer.says();
     using other = await client.open("d", "reader", true);
     const before = await client.inspect("c");
@@ -29,7 +34,7 @@ describe("channels of a hub that was killed", () => {
     await first.exited();
     await rig.serving();
     await using hub = await rig.connect();
-    // WHY: of a writer that ends before it has brought the memory back nobody knows what it would have left.
+    // If a writer ends before it has brought the memory back, nobody knows its last state.
     await until("all are back with their memory", async () => {
       const { detached, withoutMemory } = await hub.status();
       return detached === 0 && withoutMemory === 0;
@@ -43,7 +48,10 @@ describe("channels of a hub that was killed", () => {
     using next = await client.open("c", "reader");
     assert.equal(next.place, 0);
     writer.kill("SIGKILL");
-    await until("it is awaited", () => smallWord(other.control, control.state) === writerStates.awaited);
+    await until(
+      "it is awaited",
+      () => smallWord(other.control, control.state) === writerStates.awaited,
+    );
     using resumed = await client.open("d", "writer");
     assert.equal(resumed.fds.length, 7);
   });

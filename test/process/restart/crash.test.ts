@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
-import { HubServer } from "../../../src/hub/hub-server.js";
+import { HubServer } from "../../../src/hub/server/hub-server.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { RawClient } from "../../support/raw-client.js";
@@ -20,7 +20,7 @@ async function kill(actor: Actor): Promise<void> {
 describe("a hub after one that was killed", () => {
   checkLeaks();
 
-  it("gives no number that was given before", async () => {
+  it("reuses no number", async () => {
     await using rig = new HubRig();
     const numbers: number[] = [];
     for (let round = 0; round < 3; round += 1) {
@@ -45,7 +45,7 @@ describe("a hub after one that was killed", () => {
     assert.equal(new Set(numbers).size, numbers.length);
   });
 
-  it("ends what a process held that ended while no hub ran, and keeps what another holds until that ends too", async () => {
+  it("releases what a process held that ended while no hub ran, and keeps what others hold", async () => {
     await using rig = new HubRig();
     const first = await rig.serving();
     const args = (name: string) => ({ args: [rig.folder.socket, name, "held", "publish", "10"] });
@@ -82,7 +82,7 @@ describe("a hub after one that was killed", () => {
     await hub.close().catch(() => {});
   });
 
-  it("does not start where it cannot read what that one left, and leaves it there", () => {
+  it("does not start if it cannot read the journal, and leaves the file there", () => {
     using folder = new TestFolder();
     mkdirSync(`${folder.socket}.journal`);
     assert.throws(

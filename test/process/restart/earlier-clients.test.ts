@@ -1,10 +1,13 @@
-/** Clients of a hub that died, and have died too: what they held is given back step by step, while new clients come. */
+/**
+ * Clients that died with their hub: the next hub releases their leases step by step while new
+ * clients connect.
+ */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { describe, it } from "node:test";
-import type { HubRecord } from "../../../src/hub/hub-records.js";
-import { HubServer } from "../../../src/hub/hub-server.js";
-import { Journal } from "../../../src/hub/journal.js";
+import type { HubRecord } from "../../../src/hub/restart/hub-records.js";
+import { Journal } from "../../../src/hub/restart/journal.js";
+import { HubServer } from "../../../src/hub/server/hub-server.js";
 import { connect } from "../../../src/index.js";
 import { ownIdentity } from "../../../src/os/process-identity.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -50,14 +53,18 @@ function leave(path: string): void {
 describe("clients of an earlier hub that have ended", () => {
   checkLeaks();
 
-  it("are not taken for a client that comes while what they held is given back", async () => {
+  it("are not taken for a client that connects while their leases end", async () => {
     await using folder = new TestFolder();
     leave(`${folder.socket}.journal`);
     const server = HubServer.start({ socket: folder.socket, idleMs: Number.POSITIVE_INFINITY });
     try {
       const hub = await connect({ socket: folder.socket, start: false, device: "host" });
       const found = await hub.status();
-      assert.deepEqual([found.clients, found.detached], [1, 1], "the one that ended still holds something");
+      assert.deepEqual(
+        [found.clients, found.detached],
+        [1, 1],
+        "the one that ended still holds something",
+      );
       await until("all of it is given back", async () => (await hub.status()).leases === 0);
       const left = await hub.status();
       assert.deepEqual([left.clients, left.detached, left.objects], [1, 0, 0]);

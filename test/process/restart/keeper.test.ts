@@ -1,4 +1,4 @@
-/** A hub and its keeper: whichever of the two is killed, at any moment, nothing that was published is lost. */
+/** A hub and its keeper: whichever is killed at any moment, nothing that was published is lost. */
 import assert from "node:assert/strict";
 import { appendFileSync, existsSync, readFileSync, rmSync, statSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -14,7 +14,11 @@ const PRODUCES = new URL("../hub/actors/produces.js", import.meta.url);
 const PINNED = { dtype: "int32", shape: [3], lifetime: "pinned" } as const;
 
 /** Leaves a pinned array that no process holds. */
-async function leavePinned(testHub: TestHub, name: string, values: readonly number[]): Promise<void> {
+async function leavePinned(
+  testHub: TestHub,
+  name: string,
+  values: readonly number[],
+): Promise<void> {
   await using hub = await testHub.connect();
   using made = (await hub.create(name, PINNED)).expectDType("int32");
   await made.write(values);
@@ -62,7 +66,7 @@ const logOf = (testHub: TestHub): string => readFileSync(`${testHub.socket}.log`
 describe("a hub with a keeper", () => {
   checkLeaks();
 
-  it("is killed again and again, and names, leases and memory that nobody holds are there", async () => {
+  it("keeps names, leases and memory without holders when it is killed repeatedly", async () => {
     await using testHub = await TestHub.start();
     await leavePinned(testHub, "model", [1, 2, 3]);
     await using hub = await testHub.connect();
@@ -73,13 +77,16 @@ describe("a hub with a keeper", () => {
     for (let count = 0; count < 3; count += 1) await killCurrent(hub);
     assert.deepEqual(await read(hub, "model"), [1, 2, 3]);
     const after = await hub.status();
-    assert.deepEqual([after.objects, after.leases, after.withoutMemory], [before.objects, before.leases, 0]);
+    assert.deepEqual(
+      [after.objects, after.leases, after.withoutMemory],
+      [before.objects, before.leases, 0],
+    );
     assert.equal(after.keeper?.pid, keeper);
     assert.equal(after.keeper?.descriptors, before.keeper?.descriptors, "nothing is kept twice");
     assert.deepEqual(after.lost, []);
   });
 
-  it("starts another keeper if its own is killed, which has everything", async () => {
+  it("starts another keeper with everything if its own is killed", async () => {
     await using testHub = await TestHub.start();
     await leavePinned(testHub, "model", [1, 2, 3]);
     await using hub = await testHub.connect();
@@ -92,7 +99,7 @@ describe("a hub with a keeper", () => {
     }
   });
 
-  it("kills a keeper that is stopped and takes nothing, and goes on meanwhile", async () => {
+  it("kills a stopped keeper that takes nothing, and goes on meanwhile", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const keeper = await keeperOf(hub);
@@ -110,7 +117,10 @@ describe("a hub with a keeper", () => {
     isReplaced = true;
     await storing;
     assert.notEqual(other, keeper);
-    await until("the other has all of them", async () => ((await hub.status()).keeper?.descriptors ?? 0) > 600);
+    await until(
+      "the other has all of them",
+      async () => ((await hub.status()).keeper?.descriptors ?? 0) > 600,
+    );
     for (const array of arrays) array.close();
     await killCurrent(hub);
     assert.equal((await hub.status()).objects, 600);
@@ -127,7 +137,10 @@ describe("a hub with a keeper", () => {
       lost.map(({ name, byteLength, device, ownerPid }) => [name, byteLength, device, ownerPid]),
       [["model", 4096, "host", process.pid]],
     );
-    assert.match(logOf(testHub), /lost "model": 4 KiB on host, made by process \d+ of user \d+: hub and keeper ended/);
+    assert.match(
+      logOf(testHub),
+      /lost "model": 4 KiB on host, made by process \d+ of user \d+: hub and keeper ended/,
+    );
     for (const ask of [() => hub.open("model", { wait: false }), () => hub.inspect("model")]) {
       await assert.rejects(
         ask(),
@@ -139,7 +152,7 @@ describe("a hub with a keeper", () => {
     await again.publish();
   });
 
-  it("ends with its keeper when it is stopped, and as soon as it is idle", async () => {
+  it("ends with its keeper when it is stopped or idle", async () => {
     for (const end of ["stop", "idle"] as const) {
       await using testHub = await TestHub.start(end === "idle" ? { idleMs: 1500 } : {});
       const hub = await testHub.connect({ reconnect: false });
@@ -153,7 +166,7 @@ describe("a hub with a keeper", () => {
     }
   });
 
-  it("is started with pauses that grow if it cannot serve, and keeps everything until it can", async () => {
+  it("is restarted with growing pauses if it cannot serve, and keeps everything", async () => {
     await using testHub = await TestHub.start();
     await leavePinned(testHub, "model", [1, 2, 3]);
     await using hub = await testHub.connect();
@@ -164,8 +177,13 @@ describe("a hub with a keeper", () => {
     fs.renameSync(journal, `${journal}.away`);
     fs.mkdirSync(journal);
     process.kill(pid, "SIGKILL");
-    await until("several have failed", () => (logOf(testHub).match(/the hub has ended/g) ?? []).length >= 4);
-    const pauses = [...logOf(testHub).matchAll(/the next one in (\d+) ms/g)].map(([, ms]) => Number(ms));
+    await until(
+      "several have failed",
+      () => (logOf(testHub).match(/the hub has ended/g) ?? []).length >= 4,
+    );
+    const pauses = [...logOf(testHub).matchAll(/the next one in (\d+) ms/g)].map(([, ms]) =>
+      Number(ms),
+    );
     assert.ok((pauses.at(-1) ?? 0) > (pauses[0] ?? 0), `${pauses}`);
     fs.rmdirSync(journal);
     fs.renameSync(`${journal}.away`, journal);
@@ -173,7 +191,7 @@ describe("a hub with a keeper", () => {
     assert.deepEqual(await read(hub, "model"), [1, 2, 3]);
   });
 
-  it("goes on with the log after a crash, and keeps its last lines if it has become long", async () => {
+  it("appends to the log after a crash, and keeps its last lines if it is long", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await killCurrent(hub);
@@ -205,7 +223,9 @@ describe("a hub with a keeper", () => {
     const args = [testHub.socket, "frame", "held", "publish", "10"];
     await using actor = new Actor(PRODUCES, { args });
     await actor.says();
-    await using stopped = new Actor(PRODUCES, { args: [testHub.socket, "other", "held", "publish", "10"] });
+    await using stopped = new Actor(PRODUCES, {
+      args: [testHub.socket, "other", "held", "publish", "10"],
+    });
     await stopped.says();
     stopped.kill("SIGSTOP");
     const { keeper } = await hub.status();
@@ -216,10 +236,13 @@ describe("a hub with a keeper", () => {
     stopped.kill("SIGKILL");
     actor.kill("SIGKILL");
     await until("their ends are noticed", async () => (await hub.status()).objects === 0);
-    await until("nothing more is kept of them", async () => (await hub.status()).keeper?.descriptors === 2);
+    await until(
+      "nothing more is kept of them",
+      async () => (await hub.status()).keeper?.descriptors === 2,
+    );
   });
 
-  it("restarts when it is asked to: no client sees an error, and all leases are as before", async () => {
+  it("restarts on request without an error in any client, and keeps all leases", async () => {
     await using testHub = await TestHub.start();
     await leavePinned(testHub, "model", [1, 2, 3]);
     await using hub = await testHub.connect();

@@ -6,7 +6,8 @@ import { hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
-import { SeqpacketListener, SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { RawClient } from "../../support/raw-client.js";
 import { StandInSystemd } from "../../support/stand-in-systemd.js";
@@ -20,7 +21,15 @@ class ServiceRig {
   readonly systemd: StandInSystemd;
 
   constructor() {
-    const command = [process.execPath, LAUNCH, "hub", "serve", "--stay", "--socket", this.folder.socket];
+    const command = [
+      process.execPath,
+      LAUNCH,
+      "hub",
+      "serve",
+      "--stay",
+      "--socket",
+      this.folder.socket,
+    ];
     const { NODE_OPTIONS: _, NODE_TEST_CONTEXT: __, ...env } = process.env;
     this.systemd = new StandInSystemd(this.folder.file("notify"), command, env);
   }
@@ -36,11 +45,15 @@ class ServiceRig {
 }
 
 /** Leaves a pinned array that nobody holds. */
-async function leavePinned(rig: ServiceRig, name: string, values: readonly number[]): Promise<void> {
+async function leavePinned(
+  rig: ServiceRig,
+  name: string,
+  values: readonly number[],
+): Promise<void> {
   const hub = await rig.connect();
-  const made = (await hub.create(name, { dtype: "int32", shape: [values.length], lifetime: "pinned" })).expectDType(
-    "int32",
-  );
+  const made = (
+    await hub.create(name, { dtype: "int32", shape: [values.length], lifetime: "pinned" })
+  ).expectDType("int32");
   await made.write(values);
   await made.publish();
   await hub.close();
@@ -62,7 +75,7 @@ function objectsOf(systemd: StandInSystemd): number {
 describe("a hub that a service manager runs", () => {
   checkLeaks();
 
-  it("is killed, and its successor has names and memory that no process holds", async () => {
+  it("passes names and memory without holders to its successor when it is killed", async () => {
     await using rig = new ServiceRig();
     const { systemd } = rig;
     await systemd.start();
@@ -82,7 +95,7 @@ describe("a hub that a service manager runs", () => {
     }
   });
 
-  it("is restarted in order, keeps everything, and says no farewell; its end is another matter", async () => {
+  it("keeps everything and says no farewell if it is restarted, unlike when it is stopped", async () => {
     await using rig = new ServiceRig();
     const { systemd } = rig;
     await systemd.start();
@@ -103,7 +116,7 @@ describe("a hub that a service manager runs", () => {
     );
   });
 
-  it("is asked to restart, ends as one that failed, and is followed by the next with everything", async () => {
+  it("ends as failed if it is asked to restart, and the next one has everything", async () => {
     await using rig = new ServiceRig();
     const { systemd } = rig;
     await systemd.start();
@@ -117,12 +130,14 @@ describe("a hub that a service manager runs", () => {
     assert.deepEqual(await read(rig, "frame"), [1, 2, 3]);
   });
 
-  it("keeps timelines that lie in one file one by one", async () => {
+  it("keeps each of several timelines in one file", async () => {
     await using rig = new ServiceRig();
     const { systemd } = rig;
     await systemd.start();
     const hub = await rig.connect();
-    const [one, two, three] = await Promise.all(["one", "two", "three"].map((name) => hub.createTimeline(name)));
+    const [one, two, three] = await Promise.all(
+      ["one", "two", "three"].map((name) => hub.createTimeline(name)),
+    );
     two?.signal(7n);
     await until("all are stored", () => objectsOf(systemd) === 3);
     one?.close();
@@ -140,7 +155,7 @@ describe("a hub that a service manager runs", () => {
     await hub.close().catch(() => {});
   });
 
-  it("listens on the socket that it is passed, is seen as the one who listens, and leaves the file there", async () => {
+  it("listens on the passed socket, is its listener for clients, and leaves its file there", async () => {
     await using rig = new ServiceRig();
     const { systemd } = rig;
     const listener = SeqpacketListener.listen(rig.folder.socket);
@@ -160,7 +175,7 @@ describe("a hub that a service manager runs", () => {
     assert.ok(existsSync(rig.folder.socket));
   });
 
-  it("does not use memory that is another, and lets go of what it does not know", async () => {
+  it("does not use other memory, and drops unknown descriptors", async () => {
     await using rig = new ServiceRig();
     const { systemd } = rig;
     await systemd.start();
@@ -178,10 +193,12 @@ describe("a hub that a service manager runs", () => {
     await assert.rejects(read(rig, "frame"), (error) => hasCode(error, "NOT_FOUND"));
   });
 
-  it("says how much it keeps, now and then", async () => {
+  it("reports its status from time to time", async () => {
     await using rig = new ServiceRig();
     await rig.systemd.start();
     await leavePinned(rig, "frame", [1]);
-    await until("it says so", () => rig.systemd.states.some((state) => /^STATUS=1 objects of 0 clients$/.test(state)));
+    await until("it says so", () =>
+      rig.systemd.states.some((state) => /^STATUS=1 objects of 0 clients$/.test(state)),
+    );
   });
 });

@@ -8,7 +8,9 @@ const UNITS = ["cuda-ipc-hub.service", "cuda-ipc-hub.socket"];
 
 function missing(): string | false {
   if (!existsSync("deploy")) return "the units are not here";
-  return spawnSync("systemd-analyze", ["--version"]).status === 0 ? false : "systemd-analyze is not installed";
+  return spawnSync("systemd-analyze", ["--version"]).status === 0
+    ? false
+    : "systemd-analyze is not installed";
 }
 
 describe("the units in deploy", () => {
@@ -22,20 +24,26 @@ describe("the units in deploy", () => {
       ["--user", "verify", ...UNITS.map((unit) => folder.file(unit))],
       options,
     );
-    const complaints = `${stdout}${stderr}`.split("\n").filter((line) => line.includes("cuda-ipc-hub"));
+    const complaints = `${stdout}${stderr}`
+      .split("\n")
+      .filter((line) => line.includes("cuda-ipc-hub"));
     assert.deepEqual(complaints, []);
   });
 
-  it("are understood by systemd, that of a whole machine too", { skip: missing() }, () => {
+  it("are understood by systemd, including the one for a whole machine", {
+    skip: missing(),
+  }, () => {
     using folder = new TestFolder();
     const unit = folder.file("cuda-ipc-hub.service");
     copyFileSync("deploy/system/cuda-ipc-hub.service", unit);
     const { stdout, stderr } = spawnSync("systemd-analyze", ["verify", unit], { encoding: "utf8" });
-    const complaints = `${stdout}${stderr}`.split("\n").filter((line) => line.includes("cuda-ipc-hub"));
+    const complaints = `${stdout}${stderr}`
+      .split("\n")
+      .filter((line) => line.includes("cuda-ipc-hub"));
     assert.deepEqual(complaints, []);
   });
 
-  it("have the socket of a whole machine where its configuration says", {
+  it("have the machine's socket at the path of its configuration", {
     skip: existsSync("deploy") ? false : "the units are not here",
   }, () => {
     const service = readFileSync("deploy/system/cuda-ipc-hub.service", "utf8");
@@ -45,7 +53,9 @@ describe("the units in deploy", () => {
     assert.equal(socket, `/run/${folder}/hub.sock`);
   });
 
-  it("speak of one socket", { skip: existsSync("deploy") ? false : "the units are not here" }, () => {
+  it("name one socket", {
+    skip: existsSync("deploy") ? false : "the units are not here",
+  }, () => {
     const [service = "", socket = ""] = UNITS.map((unit) => readFileSync(`deploy/${unit}`, "utf8"));
     const path = /^ListenSequentialPacket=(.*)$/m.exec(socket)?.[1];
     assert.ok(path !== undefined && service.includes(`Environment=CUDA_IPC_SOCKET=${path}\n`));

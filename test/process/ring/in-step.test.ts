@@ -1,6 +1,7 @@
 /**
- * A reader attaches in a thread while the writer writes and falls asleep, in step: the reader makes some of its accesses, the writer some
- * of its own, the reader some more, and then each goes on to its end. All such orders.
+ * A reader attaches in a thread, in step with a writer that writes and falls asleep. The reader
+ * makes some accesses, the writer some of its own, the reader some more, and then both finish. The
+ * test plays all such orders.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -22,15 +23,20 @@ class Stepped {
   #round = 0;
 
   constructor() {
-    const part: InStep = { facts, memory: this.memory, steps: this.#words.buffer as SharedArrayBuffer };
+    const part: InStep = {
+      facts,
+      memory: this.memory,
+      steps: this.#words.buffer as SharedArrayBuffer,
+    };
     this.#worker = new Worker(ATTACHES, { workerData: part });
   }
 
   /** A new ring, and a reader before its first access. */
   begin(): RingRig {
-    for (const buffer of [this.memory.control, ...this.memory.pages, this.memory.data]) new Uint8Array(buffer).fill(0);
+    for (const buffer of [this.memory.control, ...this.memory.pages, this.memory.data])
+      new Uint8Array(buffer).fill(0);
     const rig = new RingRig(facts, this.memory, "new");
-    rig.beginPlace(0);
+    rig.beginSeat(0);
     this.#round += 1;
     Atomics.store(this.#words, STEP.allowed, 0);
     Atomics.store(this.#words, STEP.made, -1);
@@ -38,7 +44,10 @@ class Stepped {
     return rig;
   }
 
-  /** Lets the reader make its accesses before this one. @returns false where it has made all and is at its end */
+  /**
+   * Lets the reader make its accesses before this one. @returns false if it has made all and is
+   * done
+   */
   go(to: number): boolean {
     this.#set(STEP.allowed, to);
     for (;;) {
@@ -48,7 +57,7 @@ class Stepped {
     }
   }
 
-  /** Whether the reader rang for the writer. */
+  /** The reader rang for the writer. */
   get hasRung(): boolean {
     return (Atomics.load(this.#words, STEP.done) & 1) === 1;
   }
@@ -64,8 +73,8 @@ class Stepped {
   }
 }
 
-describe("a reader that attaches in step with a writer that falls asleep", () => {
-  it("rings for it where it was seen further behind than it is", async () => {
+describe("a reader that attaches while the writer falls asleep", () => {
+  it("rings if the writer saw it further behind than it is", async () => {
     await using stepped = new Stepped();
     let asleep = 0;
     let rung = 0;
@@ -97,6 +106,9 @@ describe("a reader that attaches in step with a writer that falls asleep", () =>
         }
       }
     }
-    assert.ok(asleep > 0 && rung > 0, `it slept ${asleep} times, and ${rung} times it was rung for`);
+    assert.ok(
+      asleep > 0 && rung > 0,
+      `it slept ${asleep} times, and ${rung} times it was rung for`,
+    );
   });
 });

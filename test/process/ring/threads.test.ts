@@ -1,4 +1,7 @@
-/** A writer and readers of a ring at the same time, each in a thread. What may come of it is listed; wrong bytes or order end a thread. */
+/**
+ * A writer and readers of a ring at the same time, each in a thread. The test lists the allowed
+ * outcomes. Wrong bytes or a wrong order end a thread.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { describe, it } from "node:test";
@@ -14,11 +17,15 @@ const MESSAGES = nightly ? 100_000 : 4_000;
 
 const WRITER = ["no room", "passed over", "written"];
 const WAITED_FOR = ["attached", "nothing there", "took the next"];
-const OVERTAKEN = [...WAITED_FOR, "took one, and missed others", "took its first, and missed others"];
-/** Positions for each message: many are passed over. */
+const OVERTAKEN = [
+  ...WAITED_FOR,
+  "took one, and missed others",
+  "took its first, and missed others",
+];
+/** Positions for each message, because many are passed over. */
 const POSITIONS = 64;
 
-/** @returns what came of it */
+/** @returns its outcome */
 async function run(part: ThreadPart): Promise<string[]> {
   const worker = new Worker(THREAD, { workerData: part });
   const ended = once(worker, "exit");
@@ -27,28 +34,34 @@ async function run(part: ThreadPart): Promise<string[]> {
   return outcomes as string[];
 }
 
-describe("a ring of threads", () => {
+describe("a ring shared by threads", () => {
   const seed = seedOfRun();
   const random = new Random(seed);
   for (const whenFull of whenFullPolicies) {
     for (const slots of [1, 3, 8]) {
-      const places = slots === 3 ? [0, 1, 2] : slots === 1 ? [0] : [0, 1];
-      it(`${whenFull}, ${slots} slots, ${places.length} readers (seed ${seed})`, async () => {
+      const seats = slots === 3 ? [0, 1, 2] : slots === 1 ? [0] : [0, 1];
+      it(`${whenFull}, ${slots} slots, ${seats.length} readers (seed ${seed})`, async () => {
         const facts = ringFacts({ slots, whenFull, readersMax: 3 });
         const memory = ringMemory(facts);
         new RingRig(facts, memory, "new");
-        const shared = { facts, memory, messages: MESSAGES, history: new SharedArrayBuffer(MESSAGES * POSITIONS * 4) };
-        const parts: ThreadPart[] = [undefined, ...places].map((place) => ({
+        const shared = {
+          facts,
+          memory,
+          messages: MESSAGES,
+          history: new SharedArrayBuffer(MESSAGES * POSITIONS * 4),
+        };
+        const parts: ThreadPart[] = [undefined, ...seats].map((seat) => ({
           ...shared,
-          place,
+          seat,
           seed: random.below(2 ** 32),
-          mayBeOvertaken: place === 1,
+          lossy: seat === 1,
         }));
         const [written = [], ...read] = await Promise.all(parts.map(run));
         for (const outcome of written) assert.ok(WRITER.includes(outcome), outcome);
-        for (const [place, outcomes] of read.entries()) {
-          const allowed = whenFull === "drop-oldest" || place === 1 ? OVERTAKEN : WAITED_FOR;
-          for (const outcome of outcomes) assert.ok(allowed.includes(outcome), `reader ${place}: ${outcome}`);
+        for (const [seat, outcomes] of read.entries()) {
+          const allowed = whenFull === "drop-oldest" || seat === 1 ? OVERTAKEN : WAITED_FOR;
+          for (const outcome of outcomes)
+            assert.ok(allowed.includes(outcome), `reader ${seat}: ${outcome}`);
         }
       });
     }

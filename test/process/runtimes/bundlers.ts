@@ -6,11 +6,11 @@ export interface Bundling {
   readonly entry: string;
   readonly output: string;
   readonly format: "esm" | "cjs";
-  /** Whether cuda-ipc stays out of the bundle, as its documents say. */
+  /** cuda-ipc stays out of the bundle, as the documents advise. */
   readonly external: boolean;
 }
 
-// WHY not imported: their types need more than this project's settings give.
+// WHY not imported: their types need other settings than this project's.
 const require = createRequire(import.meta.url);
 
 async function esbuild({ entry, output, format, external }: Bundling): Promise<void> {
@@ -30,7 +30,7 @@ async function rollup({ entry, output, format, external }: Bundling): Promise<vo
   const commonjs = require("@rollup/plugin-commonjs");
   const bundle = await require("rollup").rollup({
     input: entry,
-    external: external ? ["cuda-ipc", /^node:/] : [/^node:/],
+    external: external ? [/^cuda-ipc/, /^node:/] : [/^node:/],
     plugins: [nodeResolve({ preferBuiltins: true }), commonjs()],
     logLevel: "silent",
   });
@@ -51,7 +51,8 @@ async function webpack({ entry, output, format, external }: Bundling): Promise<v
       ...(isModule ? { module: true, chunkFormat: "module", library: { type: "module" } } : {}),
     },
     experiments: { outputModule: isModule },
-    externals: external ? { "cuda-ipc": `${isModule ? "module" : "commonjs"} cuda-ipc` } : {},
+    externals: external ? [/^cuda-ipc/] : [],
+    externalsType: isModule ? "module" : "commonjs",
     plugins: [new webpack.optimize.LimitChunkCountPlugin({ maxChunks: 1 })],
     optimization: { minimize: false },
   });

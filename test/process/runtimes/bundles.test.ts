@@ -11,7 +11,8 @@ import { type Bundling, bundlers } from "./bundlers.js";
 const PACKAGE = fileURLToPath(new URL("../../../src", import.meta.url));
 const KOFFI = join(dirname(dirname(PACKAGE)), "node_modules/koffi");
 
-const REFUSAL = /^UNSUPPORTED Cannot (load koffi|start a hub): [^.]*\. [^.]*\(esbuild: --external:cuda-ipc;[^.]*\)$/;
+const REFUSAL =
+  /^UNSUPPORTED Cannot (load koffi|start a hub): [^.]*\. [^.]*\(esbuild: --external:cuda-ipc;[^.]*\)$/;
 
 const PROGRAM = `
 import { connect } from "cuda-ipc";
@@ -28,8 +29,12 @@ async function main() {
 main().catch((error) => console.log(error.code + " " + error.message));
 `;
 
-/** A project of a user's with a program that is bundled, and with cuda-ipc installed. */
-async function bundle(folder: TestFolder, bundler: keyof typeof bundlers, how: Pick<Bundling, "format" | "external">) {
+/** A user's project with a bundled program and an installed cuda-ipc. */
+async function bundle(
+  folder: TestFolder,
+  bundler: keyof typeof bundlers,
+  how: Pick<Bundling, "format" | "external">,
+) {
   const installed = folder.file("node_modules/cuda-ipc");
   mkdirSync(installed, { recursive: true });
   symlinkSync(PACKAGE, join(installed, "dist"));
@@ -38,7 +43,7 @@ async function bundle(folder: TestFolder, bundler: keyof typeof bundlers, how: P
     version: "0.0.0",
     type: "module",
     sideEffects: false,
-    exports: "./dist/index.js",
+    exports: { ".": "./dist/index.js", "./*": "./dist/doors/*.js" },
   };
   writeFileSync(join(installed, "package.json"), JSON.stringify(manifest));
   const entry = folder.file("program.mjs");
@@ -48,7 +53,7 @@ async function bundle(folder: TestFolder, bundler: keyof typeof bundlers, how: P
   return output;
 }
 
-/** What the program says: the array's values, or why not. */
+/** The program's output: the array's values, or the error. */
 async function run(folder: TestFolder, program: string): Promise<string> {
   const env = { ...process.env, CUDA_IPC_SOCKET: folder.socket, NODE_NO_WARNINGS: "1" };
   const child = spawn(process.execPath, [program], { env, stdio: ["ignore", "pipe", "pipe"] });
@@ -90,7 +95,10 @@ describe("a program of CommonJS", () => {
     const program = folder.file("program.cjs");
     writeFileSync(
       program,
-      PROGRAM.replace('import { connect } from "cuda-ipc"', 'const { connect } = require("cuda-ipc")'),
+      PROGRAM.replace(
+        'import { connect } from "cuda-ipc"',
+        'const { connect } = require("cuda-ipc")',
+      ),
     );
     assert.equal(await run(folder, program), "[1,2,3]");
   });

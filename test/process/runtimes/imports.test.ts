@@ -5,10 +5,12 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { TestFolder } from "../../support/test-folder.js";
 
-const DOORS = ["index.js", "testing/index.js"].map((door) => new URL(`../../../src/${door}`, import.meta.url).href);
+const DOORS = ["index", "doors/service", "doors/peer", "doors/interop", "doors/kernels"].map(
+  (door) => new URL(`../../../src/${door}.js`, import.meta.url).href,
+);
 const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
 
-/** What `process.versions` says there, beside the Node.js that it imitates. */
+/** `process.versions` of that runtime, beside the Node.js that it imitates. */
 const others = {
   "Bun 1.4.5": { bun: "1.4.5", node: "24.3.0" },
   "Deno 2.9.6": { deno: "2.9.6", node: "24.2.0" },
@@ -16,7 +18,7 @@ const others = {
   "Node.js 18.20.8": { node: "18.20.8" },
 };
 
-/** Runs a program in a Node.js that says it is another runtime. */
+/** Runs a program in a Node.js that claims to be another runtime. */
 function run(versions: Record<string, string>, args: readonly string[]) {
   using folder = new TestFolder();
   const preload = folder.file("imitate.cjs");
@@ -31,7 +33,11 @@ describe("another runtime", () => {
     const refusal = `cuda-ipc needs Node.js 20.19 or newer; this is ${name}`;
     for (const door of DOORS) {
       it(`${name} is refused by an import of ${door.slice(door.indexOf("/src/") + 5)}`, () => {
-        const { status, stderr } = run(versions, ["--input-type=module", "--eval", `import ${JSON.stringify(door)}`]);
+        const { status, stderr } = run(versions, [
+          "--input-type=module",
+          "--eval",
+          `import ${JSON.stringify(door)}`,
+        ]);
         assert.equal(status, 1);
         assert.ok(stderr.includes(refusal), stderr);
       });

@@ -1,7 +1,4 @@
-/**
- * Source maps: stacks point into the sources of the package, where Node is run with
- * --enable-source-maps.
- */
+/** With --enable-source-maps, stacks point into the sources of the package. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -20,12 +17,18 @@ import { connect } from ${JSON.stringify(DOOR.href)};
 await connect({ socket: "/proc/none/hub.sock", start: false });
 `;
 
-describe("an error that nobody catches", () => {
+describe("an uncaught error", () => {
   it("shows code and remedy once, and where in the sources it was thrown", () => {
     const args = ["--enable-source-maps", "--input-type=module", "--eval", PROGRAM];
-    const { stderr, status } = spawnSync(process.execPath, args, { encoding: "utf8", timeout: 30_000 });
+    const { stderr, status } = spawnSync(process.execPath, args, {
+      encoding: "utf8",
+      timeout: 30_000,
+    });
     assert.equal(status, 1);
-    assert.match(stderr, /CudaIpcError: Cannot connect to a hub at \/proc\/none\/hub\.sock: none listens there/);
+    assert.match(
+      stderr,
+      /CudaIpcError: Cannot connect to a hub at \/proc\/none\/hub\.sock: none listens there/,
+    );
     assert.match(stderr, /\/src\/client\/connect\.ts:\d+:\d+\)/);
     assert.match(stderr, /code: 'HUB_UNAVAILABLE'/);
     const { remedy } = errorCodes.HUB_UNAVAILABLE;
@@ -39,17 +42,24 @@ describe("the package", { skip: existsSync(DIST) ? false : "dist is not built" }
   );
 
   it("has a map for each script, whose sources it has as well", () => {
-    const { files } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { files: string[] };
+    const { files } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+      files: string[];
+    };
     assert.ok(files.includes("src"));
     assert.ok(scripts.length > 0);
     for (const script of scripts) {
       const path = join(DIST, script);
       const name = /\/\/# sourceMappingURL=(.+\.map)\s*$/.exec(readFileSync(path, "utf8"))?.[1];
       assert.ok(name, `${script} names no map`);
-      const map = JSON.parse(readFileSync(join(dirname(path), name), "utf8")) as { sources: string[] };
+      const map = JSON.parse(readFileSync(join(dirname(path), name), "utf8")) as {
+        sources: string[];
+      };
       for (const source of map.sources) {
         const found = resolve(dirname(path), source);
-        assert.ok(found.startsWith(join(ROOT, "src/")) && existsSync(found), `${script}: ${source}`);
+        assert.ok(
+          found.startsWith(join(ROOT, "src/")) && existsSync(found),
+          `${script}: ${source}`,
+        );
       }
     }
   });
@@ -58,7 +68,12 @@ describe("the package", { skip: existsSync(DIST) ? false : "dist is not built" }
 describe("an uncaught error of the bundled command line", () => {
   it("points into the sources if Node reads source maps", () => {
     const preload = `Object.defineProperty(process, "stdout", { get() { throw new Error("no output"); } });`;
-    const args = ["--enable-source-maps", `--import=data:text/javascript,${encodeURIComponent(preload)}`, LAUNCH, "ls"];
+    const args = [
+      "--enable-source-maps",
+      `--import=data:text/javascript,${encodeURIComponent(preload)}`,
+      LAUNCH,
+      "ls",
+    ];
     const { status, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
     assert.equal(status, 1);
     assert.match(stderr, /no output[\s\S]*\bsrc\/cli\/main\.ts:\d+/);

@@ -1,4 +1,7 @@
-/** Workers and clients of a service that are killed, leave, or go half the way: every request has one end, and nothing is left over. */
+/**
+ * Workers and clients of a service that are killed, leave or stop half-way. Every request has one
+ * outcome, and nothing is left over.
+ */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { offersAmong, requestName } from "../../../src/service/service-names.js";
@@ -13,7 +16,7 @@ describe("when a process of a service dies", () => {
     rig = await ServiceRig.start();
   });
 
-  it("retries: of a worker that is killed under load every request is answered by another", async () => {
+  it("answers every request of a worker that is killed under load by another worker", async () => {
     const [first, second] = await Promise.all([rig.worker({ depth: 4 }), rig.worker({ depth: 4 })]);
     const client = await rig.client();
     let answered = 0;
@@ -33,7 +36,7 @@ describe("when a process of a service dies", () => {
     await rig.onlyOffersAndLinks(1, 1);
   });
 
-  it("retries: what was under way is begun anew by another", async () => {
+  it("starts a running request again on another worker if its worker dies", async () => {
     const first = await rig.worker();
     const client = await rig.client();
     const held = ask(client, { op: "hold", id: 5 });
@@ -46,7 +49,7 @@ describe("when a process of a service dies", () => {
     assert.equal(client.retried, 1);
   });
 
-  it('fails with "fail": those under way and no others', async () => {
+  it('fails only running requests with PEER_GONE if the policy is "fail"', async () => {
     const first = await rig.worker({ depth: 2 });
     const client = await rig.client({ policy: "fail" });
     const underWay = [1, 2].map((id) => asked(client, { op: "hold", id }));
@@ -57,7 +60,7 @@ describe("when a process of a service dies", () => {
     for (const request of underWay) {
       await assert.rejects(request, {
         code: "PEER_GONE",
-        message: 'Cannot request from service "double": its worker was gone before it had answered',
+        message: 'Cannot request from service "double": its worker ended before it answered',
       });
     }
     const second = await rig.worker();
@@ -65,16 +68,21 @@ describe("when a process of a service dies", () => {
     assert.equal(client.retried, 0);
   });
 
-  it("retries no more often than it was told", async () => {
+  it("throws PEER_GONE after retriesMax retries", async () => {
     const workers = await Promise.all([rig.worker(), rig.worker(), rig.worker(), rig.worker()]);
     const client = await rig.client({ retriesMax: 2 });
-    await assert.rejects(asked(client, { op: "die" }), { code: "PEER_GONE", message: /the last of 3$/ });
-    const left = await Promise.race(workers.map(async (worker) => ({ worker, exit: await worker.exited() })));
+    await assert.rejects(asked(client, { op: "die" }), {
+      code: "PEER_GONE",
+      message: /the last of 3$/,
+    });
+    const left = await Promise.race(
+      workers.map(async (worker) => ({ worker, exit: await worker.exited() })),
+    );
     assert.equal(left.exit, "SIGKILL");
     assert.ok((await ask(client, { id: 3 })).pid > 0);
   });
 
-  it("keeps a reply that is held although its worker is dead", async () => {
+  it("keeps a held reply valid after its worker died", async () => {
     const worker = await rig.worker();
     const client = await rig.client();
     const reply = await asked(client, { id: 4 });
@@ -85,7 +93,7 @@ describe("when a process of a service dies", () => {
     await rig.onlyOffers(0);
   });
 
-  it("ends replies that are held with their client", async () => {
+  it("ends held replies when the client closes", async () => {
     const worker = await rig.worker();
     const client = await rig.client();
     const reply = await asked(client, { id: 4 });
@@ -96,7 +104,7 @@ describe("when a process of a service dies", () => {
     await rig.onlyOffers(0);
   });
 
-  it("tells a worker whose client was killed, which goes on with others", async () => {
+  it("tells a worker that its client was killed, and the worker serves others", async () => {
     const worker = await rig.worker();
     const dying = await rig.clientProcess();
     dying.goOn(JSON.stringify({ op: "hold", id: 1 }));
@@ -108,7 +116,7 @@ describe("when a process of a service dies", () => {
     assert.equal((await ask(client, { id: 2 })).pid, worker.pid);
   });
 
-  it("finishes what was begun when it is closed, and leaves the rest to others", async () => {
+  it("close() finishes running requests and leaves the rest to other workers", async () => {
     const first = await rig.worker({ depth: 2 });
     const client = await rig.client({ policy: "fail" });
     const begun = ask(client, { op: "hold", id: 1 });
@@ -126,19 +134,23 @@ describe("when a process of a service dies", () => {
     await rig.onlyOffersAndLinks(1, 1);
   });
 
-  it("gives up what is not done in time when it is closed", async () => {
+  it("close() abandons requests that run longer than its time limit, and says so", async () => {
     const worker = await rig.worker();
     const client = await rig.client({ policy: "fail" });
     const begun = asked(client, { op: "stubborn", id: 1 });
     assert.deepEqual(await worker.says(), { began: 1 });
     worker.goOn("close 20");
     await assert.rejects(begun, { code: "PEER_GONE" });
-    assert.deepEqual(await worker.says(), { aborted: 1, code: "CLOSED" });
+    assert.deepEqual(await worker.says(), {
+      aborted: 1,
+      code: "CLOSED",
+      cause: 'Cannot close service "double": not done within 20 ms; requests that still run: 1',
+    });
     assert.deepEqual(await worker.says(), { closed: true });
     await rig.onlyOffers(0);
   });
 
-  it("offers again what a client took and did not make use of", async () => {
+  it("offers again after a client claimed an offer and left", async () => {
     const worker = await rig.worker();
     const hub = await rig.connect();
     const [offer] = offersAmong(
@@ -146,13 +158,13 @@ describe("when a process of a service dies", () => {
       (await hub.list()).map(({ name }) => name),
     );
     assert.ok(offer !== undefined);
-    // As if it had died with the place, and then with its channel, which the worker has opened by then or not.
+    // As if the client had died after it claimed the offer, and then after it made its channel.
     (await hub.openChannel(offer.name, { from: "oldest" })).close();
     const client = await rig.client();
     assert.equal((await ask(client, { id: 1 })).pid, worker.pid);
   });
 
-  it("makes another offer where a client took one and is silent", async () => {
+  it("makes another offer if a client claims one and stays silent", async () => {
     const worker = await rig.worker({ claimTimeoutMs: 20 });
     const hub = await rig.connect();
     const [offer] = offersAmong(
@@ -168,7 +180,7 @@ describe("when a process of a service dies", () => {
     assert.equal(await soon("the end", silent.next()), undefined);
   });
 
-  it("goes on where a client makes a channel that was not asked for, or says what makes no sense", async () => {
+  it("serves others after a client sends a wrong channel or malformed requests", async () => {
     const worker = await rig.worker();
     const hub = await rig.connect();
     const spoil = async (options: object, meta: Uint8Array) => {

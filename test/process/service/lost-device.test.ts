@@ -1,4 +1,7 @@
-/** Workers that lose their device and do not end: no request fails because of them, and none is begun twice against its policy. */
+/**
+ * Workers that lose their device and go on. No request fails because of them, and none runs twice
+ * against its policy.
+ */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -12,7 +15,7 @@ describe("a worker whose device is lost", () => {
     rig = await ServiceRig.start();
   });
 
-  it("has its requests answered by another, and gets no more of them", async () => {
+  it("has its requests answered by another worker, and gets no more", async () => {
     const lost = await rig.worker();
     const client = await rig.client();
     assert.equal((await ask(client, { id: 1 })).pid, lost.pid);
@@ -26,7 +29,7 @@ describe("a worker whose device is lost", () => {
     assert.equal(client.retried, retried);
   });
 
-  it('fails with "fail" what it had begun, and what it had not begun is answered by another', async () => {
+  it('fails running requests if the policy is "fail", and another worker answers the rest', async () => {
     const lost = await rig.worker({ depth: 2 });
     const client = await rig.client({ policy: "fail" });
     const begun = asked(client, { op: "hold", id: 1 });

@@ -1,4 +1,4 @@
-/** A hub, workers and clients for the tests of services, all ended with it. */
+/** A hub, workers and clients for the tests of services. They all end with the rig. */
 import assert from "node:assert/strict";
 import type { Hub } from "../../../src/client/hub.js";
 import { connectService, type ServiceClient } from "../../../src/service/service-client.js";
@@ -64,7 +64,7 @@ export class ServiceRig {
     return client;
   }
 
-  /** What a worker says of itself, where it says nothing else meanwhile. */
+  /** A worker's facts. It must have nothing else to say meanwhile. */
   async facts(
     worker: Actor,
   ): Promise<{ readonly clients: number; readonly running: number; readonly waiting: number }> {
@@ -72,7 +72,7 @@ export class ServiceRig {
     return (await worker.says()) as { clients: number; running: number; waiting: number };
   }
 
-  /** Waits until all that is left on the hub are the free offers of so many workers. */
+  /** Waits until only the free offers of this many workers are left on the hub. */
   async onlyOffers(workers: number): Promise<void> {
     const hub = await this.connect();
     await until(`${workers} offers and nothing else`, async () => {
@@ -81,7 +81,7 @@ export class ServiceRig {
     });
   }
 
-  /** As `onlyOffers`, with the two channels of so many links. */
+  /** Like `onlyOffers`, with the two channels of this many links. */
   async onlyOffersAndLinks(workers: number, links: number): Promise<void> {
     const hub = await this.connect();
     await until(`${workers} offers and ${links} links`, async () => {
@@ -97,13 +97,16 @@ export class ServiceRig {
   }
 }
 
-/** Asks, and holds the reply. */
-export function asked(client: ServiceClient, { op = "double", id = 0, ...wait }: Ask = {}): Promise<ServiceMessage> {
+/** Sends a request and holds the reply. */
+export function asked(
+  client: ServiceClient,
+  { op = "double", id = 0, ...wait }: Ask = {},
+): Promise<ServiceMessage> {
   const values = Float64Array.from({ length: 8 }, (_, i) => id + i);
   return client.request((slot) => slot.array.write(values as never), { meta: { op, id }, ...wait });
 }
 
-/** Asks, and looks at each element of the reply. */
+/** Sends a request and checks each element of the reply. */
 export async function ask(client: ServiceClient, what: Ask = {}): Promise<Answer> {
   using reply = await soon("a reply", asked(client, { timeoutMs: 25_000, ...what }));
   assert.deepEqual(

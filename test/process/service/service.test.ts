@@ -1,4 +1,6 @@
-/** Services between processes: who answers, how long anybody waits, and what reaches whom. */
+/**
+ * Services between processes: who answers, how long a request waits, and what each side is told.
+ */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { type CudaIpcError, hasCode } from "../../../src/base/errors.js";
@@ -15,20 +17,25 @@ describe("a service", () => {
     rig = await ServiceRig.start();
   });
 
-  it("answers many clients by several workers, each request once and rightly", async () => {
+  it("answers many clients by several workers, each request once and correctly", async () => {
     const workers = await Promise.all([rig.worker({ depth: 4 }), rig.worker({ depth: 4 })]);
     const clients = await Promise.all([rig.client(), rig.client(), rig.client()]);
     const answers = await Promise.all(
-      clients.flatMap((client, c) => Array.from({ length: 200 }, (_, i) => ask(client, { id: 1000 * c + i }))),
+      clients.flatMap((client, c) =>
+        Array.from({ length: 200 }, (_, i) => ask(client, { id: 1000 * c + i })),
+      ),
     );
     assert.deepEqual(
       answers.map(({ id }) => id),
       clients.flatMap((_, c) => Array.from({ length: 200 }, (_, i) => 1000 * c + i)),
     );
-    assert.deepEqual([...new Set(answers.map(({ pid }) => pid))].sort(), workers.map(({ pid }) => pid).sort());
+    assert.deepEqual(
+      [...new Set(answers.map(({ pid }) => pid))].sort(),
+      workers.map(({ pid }) => pid).sort(),
+    );
   });
 
-  it("makes a request wait for a worker, and says where none was found", async () => {
+  it("waits for a worker, and says if none was found", async () => {
     const client = await rig.client();
     await assert.rejects(asked(client, { timeoutMs: 50 }), {
       code: "TIMEOUT",
@@ -39,23 +46,35 @@ describe("a service", () => {
     assert.equal((await waiting).id, 7);
   });
 
-  it("says of workers that it could not use why not", async () => {
+  it("says why each worker could not be used", async () => {
     const worker = await rig.worker({ clientsMax: 1 });
     const wrong = await rig.client({ device: "cuda:99" });
     await assert.rejects(asked(wrong, { timeoutMs: 1000 }), (error: CudaIpcError) => {
       assert.equal(error.code, "TIMEOUT");
-      assert.match(error.message, /no worker that was found could be used within 1000 ms, of 1: D[A-Z]+_NOT_FOUND: /);
-      assert.ok(hasCode(error.cause, "DRIVER_NOT_FOUND") || hasCode(error.cause, "DEVICE_NOT_FOUND"));
+      assert.match(
+        error.message,
+        /none of 1 workers could be used within 1000 ms: D[A-Z]+_NOT_FOUND: /,
+      );
+      assert.ok(
+        hasCode(error.cause, "DRIVER_NOT_FOUND") || hasCode(error.cause, "DEVICE_NOT_FOUND"),
+      );
       return true;
     });
     assert.equal((await ask(await rig.client())).pid, worker.pid);
-    // What has an offer's name and is none, beside a worker that takes nobody any more.
+    // An object with an offer's name that is no channel, next to a worker with no room.
     const hub = await rig.connect();
-    using _ = await hub.create(`${SERVICE}:w0none:1`, { dtype: "uint8", shape: [1], device: "host" });
+    using _ = await hub.create(`${SERVICE}:w0none:1`, {
+      dtype: "uint8",
+      shape: [1],
+      device: "host",
+    });
     const late = await rig.client();
     await assert.rejects(asked(late, { timeoutMs: 1000 }), (error: CudaIpcError) => {
       assert.equal(error.code, "TIMEOUT");
-      assert.match(error.message, /within 1000 ms, of 2: .*w0none.*clientsMax/);
+      assert.match(
+        error.message,
+        /none of 2 workers could be used within 1000 ms: .*w0none.*clientsMax/,
+      );
       assert.ok(error.cause instanceof AggregateError);
       const codes = error.cause.errors.map(({ code }: CudaIpcError) => code);
       assert.deepEqual(codes.sort(), ["NOT_FOUND", "READERS_FULL"]);
@@ -63,12 +82,14 @@ describe("a service", () => {
     });
   });
 
-  it("names the worker that has not answered in time, and says if none has room", async () => {
+  it("names the worker that did not answer in time, and says if no worker has room", async () => {
     const worker = await rig.worker({ depth: 1 });
     const client = await rig.client();
     const timeout = (words: string) => ({
       code: "TIMEOUT",
-      message: new RegExp(`^Cannot request from service "double": not done within 50 ms; ${words}$`),
+      message: new RegExp(
+        `^Cannot request from service "double": not done within 50 ms; ${words}$`,
+      ),
     });
     await ask(client, { id: 1 });
     await assert.rejects(
@@ -77,26 +98,38 @@ describe("a service", () => {
     );
     await assert.rejects(
       asked(client, { id: 3, timeoutMs: 50 }),
-      timeout("its worker has as many requests of this client as it takes, or the replies are not released"),
+      timeout(
+        "its worker has no room for another request of this client, or its replies are not released",
+      ),
     );
     worker.goOn("release");
   });
 
-  it("answers with meta alone where the service has no reply array", async () => {
+  it("answers with only meta if the service has no reply array", async () => {
     const [serving, asking] = [await rig.connect(), await rig.connect()];
     let failure: unknown;
-    await using _service = await serve(serving, "length", { request: MESSAGE }, async (request, reply) => {
-      failure ??= await reply.loan().catch((error: unknown) => error);
-      return { meta: { length: (await request.array.read()).length } };
-    });
+    await using _service = await serve(
+      serving,
+      "length",
+      { request: MESSAGE },
+      async (request, reply) => {
+        failure ??= await reply.loan().catch((error: unknown) => error);
+        return { meta: { length: (await request.array.read()).length } };
+      },
+    );
     await using client = connectService(asking, "length");
-    using answer = await client.request((slot) => slot.array.write(new Float64Array(8)), { timeoutMs: 25_000 });
+    using answer = await client.request((slot) => slot.array.write(new Float64Array(8)), {
+      timeoutMs: 25_000,
+    });
     assert.deepEqual(answer.json, { length: 8 });
     assert.equal(answer.byteLength, 0);
-    assert.match(String(failure), /^TypeError: this service answers with meta alone: give serve\(\) the option reply/);
+    assert.match(
+      String(failure),
+      /^TypeError: Cannot loan a reply slot: this service replies with meta only/,
+    );
   });
 
-  it("uses a worker that joins late", async () => {
+  it("uses a worker that starts late", async () => {
     const first = await rig.worker({ depth: 1 });
     const client = await rig.client();
     const held = ask(client, { op: "hold" });
@@ -119,7 +152,7 @@ describe("a service", () => {
     assert.equal((await ask(client, { id: 1 })).id, 1);
   });
 
-  it("keeps services apart", async () => {
+  it("keeps services with different names apart", async () => {
     const [one, other] = await Promise.all([rig.worker(), rig.worker({}, "double-2")]);
     const [client, otherClient] = await Promise.all([rig.client(), rig.client({}, "double-2")]);
     for (let id = 0; id < 5; id += 1) {
@@ -128,11 +161,13 @@ describe("a service", () => {
     }
   });
 
-  it("lets no more requests go to a worker than it takes, and the others wait in order", async () => {
+  it("sends a worker at most depth requests, and the others wait in order", async () => {
     const worker = await rig.worker({ depth: 2 });
     const client = await rig.client();
     const done: number[] = [];
-    const all = [0, 1, 2, 3, 4].map((id) => ask(client, { op: "hold", id }).then(() => done.push(id)));
+    const all = [0, 1, 2, 3, 4].map((id) =>
+      ask(client, { op: "hold", id }).then(() => done.push(id)),
+    );
     for (let id = 0; id < 5; id += 1) {
       assert.deepEqual(await worker.says(), { began: id });
       await until("the next two are there", () => client.waiting === Math.max(0, 3 - id));
@@ -142,13 +177,13 @@ describe("a service", () => {
     assert.deepEqual(done, [0, 1, 2, 3, 4]);
   });
 
-  it("works on as many requests at a time as it was told, and answers each when it is done", async () => {
+  it("runs concurrency requests at a time, and answers each when it is done", async () => {
     const worker = await rig.worker({ concurrency: 2, depth: 4 });
     const client = await rig.client();
     const held = ask(client, { op: "hold", id: 1 });
     assert.deepEqual(await worker.says(), { began: 1 });
     for (let id = 2; id < 7; id += 1) assert.equal((await ask(client, { id })).id, id);
-    // Slots come back in order: those of twice the depth are taken from the first on.
+    // Slots are released in order, so twice the depth of slots are taken from the first on.
     const behind = ask(client, { id: 7 });
     assert.equal(client.waiting, 1);
     worker.goOn("release");
@@ -156,13 +191,13 @@ describe("a service", () => {
     assert.equal((await behind).id, 7);
   });
 
-  it("gives the worker a deadline, and never begins what nobody waits for", async () => {
+  it("passes the deadline to the worker, and never begins an expired request", async () => {
     const worker = await rig.worker({ depth: 2 });
     const client = await rig.client();
     const stopped = await rig.clientProcess();
     stopped.goOn(JSON.stringify({ op: "hold", id: 1, timeoutMs: 1000 }));
     assert.deepEqual(await worker.says(), { began: 1 });
-    // It can say nothing any more: the worker knows by itself.
+    // The stopped client cannot cancel. The worker must know the deadline by itself.
     stopped.kill("SIGSTOP");
     assert.deepEqual(await worker.says(), { aborted: 1, code: "TIMEOUT" });
     stopped.kill("SIGCONT");
@@ -179,7 +214,7 @@ describe("a service", () => {
     await last;
   });
 
-  it("cancels: what runs is told, and what waits is never begun", async () => {
+  it("cancels a running request by its signal, and never begins a waiting one", async () => {
     const worker = await rig.worker({ depth: 2 });
     const client = await rig.client();
     const [running, queued] = [new AbortController(), new AbortController()];
@@ -189,7 +224,7 @@ describe("a service", () => {
     await until("the second waits there", async () => (await rig.facts(worker)).waiting === 1);
     queued.abort();
     await assert.rejects(second, { code: "ABORTED" });
-    // Its room is given back although the first is still worked on.
+    // Its room is free again although the first request still runs.
     const third = asked(client, { op: "hold", id: 3 });
     running.abort();
     await assert.rejects(first, { code: "ABORTED" });
@@ -199,7 +234,7 @@ describe("a service", () => {
     (await third).release();
   });
 
-  it("cancels a hundred requests one after the other while the first is worked on", async () => {
+  it("cancels a hundred requests in a row while the first one runs", async () => {
     const worker = await rig.worker({ depth: 3 });
     const client = await rig.client();
     const first = ask(client, { op: "stubborn", id: 0 });
@@ -215,7 +250,7 @@ describe("a service", () => {
     assert.equal((await ask(client, { id: 101 })).id, 101);
   });
 
-  it("gives no more to who holds all replies, until one is released", async () => {
+  it("stalls requests while the client holds all replies", async () => {
     await rig.worker({ depth: 1 });
     const client = await rig.client();
     const held = [await asked(client, { id: 1 }), await asked(client, { id: 2 })];
@@ -229,7 +264,7 @@ describe("a service", () => {
     (await third).release();
   });
 
-  it("fills a request anew nowhere else where filling it fails, and gives the slot back", async () => {
+  it("returns the slot and does not retry if fill throws", async () => {
     await rig.worker();
     const client = await rig.client();
     const error = new Error("no such file");
@@ -237,7 +272,9 @@ describe("a service", () => {
       client.request(() => Promise.reject(error)),
       error,
     );
-    await assert.rejects(client.request(undefined, { meta: new Uint8Array(5000) }), { code: "MESSAGE_TOO_LARGE" });
+    await assert.rejects(client.request(undefined, { meta: new Uint8Array(5000) }), {
+      code: "MESSAGE_TOO_LARGE",
+    });
     await assert.rejects(
       client.request(() => {}, { shape: [9] }),
       RangeError,
@@ -245,7 +282,7 @@ describe("a service", () => {
     for (let id = 0; id < 5; id += 1) await ask(client, { id });
   });
 
-  it("ends with its client: nothing under way is answered, and nothing is left on the hub", async () => {
+  it("leaves nothing on the hub when the client closes, and answers no open request", async () => {
     const worker = await rig.worker();
     const client = await rig.client();
     const held = asked(client, { op: "hold" });
@@ -258,7 +295,7 @@ describe("a service", () => {
     await rig.onlyOffers(1);
   });
 
-  it("refuses names and options that no service can have", async () => {
+  it("refuses invalid names and options", async () => {
     await assert.rejects(rig.client({}, "a b"), { code: "INVALID_NAME" });
     await assert.rejects(rig.client({}, "n".repeat(250)), { code: "INVALID_NAME" });
     await assert.rejects(rig.client({ policy: "never" as never }), TypeError);

@@ -1,7 +1,10 @@
-/** Requests and replies whose data streams write and read: nobody sees them before the stream has come so far. */
+/**
+ * Requests and replies whose data streams write and read. Nobody sees the data before the stream
+ * has written it.
+ */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import { DeviceArray } from "../../../src/gpu/device-array.js";
+import { DeviceArray } from "../../../src/gpu/arrays/device-array.js";
 import { serve } from "../../../src/service/service.js";
 import { connectService } from "../../../src/service/service-client.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -14,7 +17,7 @@ describe("a service whose work is done by streams", () => {
     rig = await ServiceRig.start();
   });
 
-  it("hands requests and replies on in the order of the streams, slots included", async () => {
+  it("keeps requests, replies and slots in the order of the streams", async () => {
     const [workerHub, clientHub] = [await rig.connect(), await rig.connect()];
     using workerStream = workerHub.device().createStream();
     using clientStream = clientHub.device().createStream();
@@ -29,7 +32,7 @@ describe("a service whose work is done by streams", () => {
     await using client = connectService(clientHub, SERVICE, { stream: clientStream });
     using timeline = clientHub.device().createTimeline();
     for (let round = 1; round <= 20; round += 1) {
-      // The stream fills the request only when it is let go on, after the request was sent.
+      // The stream fills the request only after the request was sent.
       clientStream.wait(timeline, round);
       const asked = client.request(async (slot) => {
         await slot.array.fill(round, { stream: clientStream });
@@ -43,7 +46,7 @@ describe("a service whose work is done by streams", () => {
     }
   });
 
-  it("goes on after requests that were given up while a stream filled them", async () => {
+  it("goes on after requests that were aborted while a stream filled them", async () => {
     const worker = await rig.worker();
     const hub = await rig.connect();
     using stream = hub.device().createStream();
@@ -58,7 +61,9 @@ describe("a service whose work is done by streams", () => {
         });
         await assert.rejects(filling, error);
       }
-      using reply = await client.request((slot) => slot.array.fill(i, { stream }), { meta: { op: "double" } });
+      using reply = await client.request((slot) => slot.array.fill(i, { stream }), {
+        meta: { op: "double" },
+      });
       await stream.synchronize();
       assert.deepEqual(await reply.array.read(), new Float64Array(8).fill(2 * i));
     }

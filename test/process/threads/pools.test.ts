@@ -42,7 +42,8 @@ describe("a pool of worker threads that use a hub", () => {
       const env = { ...process.env, CUDA_IPC_SOCKET: testHub.socket, NO_COLOR: "1", CI: "1" };
       const child = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "pipe"] });
       let said = "";
-      for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => (said += String(bytes)));
+      for (const stream of [child.stdout, child.stderr])
+        stream.on("data", (bytes) => (said += String(bytes)));
       const [code, signal] = await once(child, "close");
       assert.deepEqual({ code, signal }, { code: 0, signal: null }, said);
       assert.match(said, /1 passed/);

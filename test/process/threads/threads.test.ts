@@ -76,7 +76,9 @@ describe("a process whose worker thread uses a hub", () => {
     await testHub.exited();
     await using hub = await testHub.connect();
     await until("both threads are back", async () => (await hub.status()).clients === 3);
-    await until("all have their memory", async () => (await hub.list()).every(({ hasMemory }) => hasMemory));
+    await until("all have their memory", async () =>
+      (await hub.list()).every(({ hasMemory }) => hasMemory),
+    );
     assert.equal((await hub.status()).objects, 6);
     await tell(actor, "terminate");
     await until("the hub has everything back", () => holdsNothing(hub));
@@ -86,7 +88,7 @@ describe("a process whose worker thread uses a hub", () => {
     await using testHub = await TestHub.start();
     await using actor = new Actor(HOST, { args: [testHub.socket] });
     await tell(actor, "start 2 hold");
-    // WHY stopped first: this hub must not live to see the threads end.
+    // WHY stopped first: this hub must not see the threads end.
     testHub.kill("SIGSTOP");
     await tell(actor, "terminate");
     testHub.kill("SIGKILL");
@@ -101,13 +103,16 @@ describe("a process whose worker thread uses a hub", () => {
     const hello = {
       op: "hello",
       client: { version: "0", program: "raw" },
-      // This very thread: it lives.
+      // This very thread, which lives.
       thread: { tid: process.pid, startTicks: ownIdentity().startTicks },
     };
     const first = await RawClient.connect(testHub.socket, false);
     const session = (await first.ask(hello)).result?.session;
     using memory = createMemoryFile("frame", 4096);
-    const created = await first.ask({ op: "create", name: "frame", lifetime: "held", descriptor: hostArray }, [memory]);
+    const created = await first.ask(
+      { op: "create", name: "frame", lifetime: "held", descriptor: hostArray },
+      [memory],
+    );
     assert.ok(created.ok, created.error?.message);
     first[Symbol.dispose]();
     await until("the hub has noticed", async () => (await hub.status()).clients === 1);

@@ -6,7 +6,7 @@ import { arrayByteLength, byteSpan, contiguousLayout } from "../../../src/array/
 import { sliceLayout, transposeLayout } from "../../../src/array/layout-views.js";
 import { gatherElements, scatterElements } from "../../../src/array/strided-copy.js";
 
-/** Views of a small array: any order of axes, any steps, backwards too. */
+/** Views of a small array with any order of axes and any steps, negative ones, too. */
 const views = fc
   .record({
     shape: fc.array(fc.integer({ min: 0, max: 6 }), { minLength: 1, maxLength: 4 }),
@@ -26,25 +26,29 @@ const views = fc
 describe("boundedParts", () => {
   it("covers each element once, in stretches of the size asked for", () => {
     fc.assert(
-      fc.property(views, fc.integer({ min: 1, max: 64 }), ({ byteLength, layout }, spanBytesMax) => {
-        const memory = Uint8Array.from({ length: byteLength }, (_, index) => index % 251);
-        const expected = new Uint8Array(arrayByteLength(layout.dtype, layout.shape));
-        gatherElements(layout, { memory, packed: expected });
+      fc.property(
+        views,
+        fc.integer({ min: 1, max: 64 }),
+        ({ byteLength, layout }, spanBytesMax) => {
+          const memory = Uint8Array.from({ length: byteLength }, (_, index) => index % 251);
+          const expected = new Uint8Array(arrayByteLength(layout.dtype, layout.shape));
+          gatherElements(layout, { memory, packed: expected });
 
-        const target = new Uint8Array(expected.byteLength);
-        let moved = 0;
-        for (const part of boundedParts(layout, spanBytesMax)) {
-          const { low, high } = byteSpan(part.memory);
-          const elements = part.memory.shape.reduce((product, size) => product * size, 1);
-          assert.ok(high - low <= spanBytesMax || elements === 1);
-          const packed = new Uint8Array(arrayByteLength(layout.dtype, part.memory.shape));
-          gatherElements(part.memory, { memory, packed });
-          scatterElements(part.packed, { memory: target, packed });
-          moved += packed.byteLength;
-        }
-        assert.equal(moved, expected.byteLength);
-        assert.deepEqual(target, expected);
-      }),
+          const target = new Uint8Array(expected.byteLength);
+          let moved = 0;
+          for (const part of boundedParts(layout, spanBytesMax)) {
+            const { low, high } = byteSpan(part.memory);
+            const elements = part.memory.shape.reduce((product, size) => product * size, 1);
+            assert.ok(high - low <= spanBytesMax || elements === 1);
+            const packed = new Uint8Array(arrayByteLength(layout.dtype, part.memory.shape));
+            gatherElements(part.memory, { memory, packed });
+            scatterElements(part.packed, { memory: target, packed });
+            moved += packed.byteLength;
+          }
+          assert.equal(moved, expected.byteLength);
+          assert.deepEqual(target, expected);
+        },
+      ),
       { numRuns: 500 },
     );
   });
@@ -52,7 +56,8 @@ describe("boundedParts", () => {
   it("moves a transposed array's memory once, not once for each row", () => {
     const layout = transposeLayout(contiguousLayout("float32", [512, 512]));
     let spans = 0;
-    for (const { memory } of boundedParts(layout, 64 * 1024)) spans += byteSpan(memory).high - byteSpan(memory).low;
+    for (const { memory } of boundedParts(layout, 64 * 1024))
+      spans += byteSpan(memory).high - byteSpan(memory).low;
     assert.equal(spans, 512 * 512 * 4);
   });
 });

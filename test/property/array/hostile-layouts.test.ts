@@ -13,7 +13,10 @@ const numbers = fc.oneof(
   fc.integer({ min: 0, max: 63 }).map((exponent) => -(2 ** exponent)),
   fc.constantFrom(0, -0, Number.NaN, Infinity, -Infinity, 2 ** 53 - 1, 2 ** 53, -(2 ** 53)),
 );
-const anything = fc.oneof({ weight: 20, arbitrary: numbers }, fc.constantFrom(null, undefined, "1", [], {}, true, 1n));
+const anything = fc.oneof(
+  { weight: 20, arbitrary: numbers },
+  fc.constantFrom(null, undefined, "1", [], {}, true, 1n),
+);
 const lists = fc.oneof({ weight: 20, arbitrary: fc.array(anything, { maxLength: 5 }) }, anything);
 
 const hostile = fc.record({
@@ -23,7 +26,10 @@ const hostile = fc.record({
   byteOffset: fc.oneof({ weight: 3, arbitrary: fc.constantFrom(0, 8, 16, 32) }, anything),
 });
 
-/** As `hostile`, with as many strides as sizes and mostly small numbers, so that many are close to being acceptable. */
+/**
+ * As `hostile`, but with as many strides as sizes and mostly small numbers, so many layouts are
+ * nearly valid.
+ */
 const close = fc.integer({ min: 0, max: 4 }).chain((rank) =>
   fc.record({
     dtype: fc.constantFrom(...dtypeNames),
@@ -31,29 +37,34 @@ const close = fc.integer({ min: 0, max: 4 }).chain((rank) =>
       minLength: rank,
       maxLength: rank,
     }),
-    strides: fc.array(fc.oneof({ weight: 9, arbitrary: fc.integer({ min: -6, max: 6 }) }, numbers), {
-      minLength: rank,
-      maxLength: rank,
-    }),
+    strides: fc.array(
+      fc.oneof({ weight: 9, arbitrary: fc.integer({ min: -6, max: 6 }) }, numbers),
+      {
+        minLength: rank,
+        maxLength: rank,
+      },
+    ),
     byteOffset: fc.oneof({ weight: 9, arbitrary: fc.nat({ max: 64 }) }, numbers),
   }),
 );
 
-/** The model, in integers that do not overflow: whether every element lies in the memory and is aligned. */
+/** The model, in integers that do not overflow: every element lies in the memory and is aligned. */
 function staysInside(layout: ArrayLayout, availableBytes: number): boolean {
   const { byteSize, alignment } = dtypeFacts(layout.dtype);
   const [size, memory] = [BigInt(byteSize), BigInt(availableBytes)];
   const start = BigInt(layout.byteOffset);
   if (start % BigInt(alignment) !== 0n || start < 0n || start > memory) return false;
   if (layout.shape.includes(0)) return true;
-  const reaches = layout.shape.map((count, axis) => (BigInt(count) - 1n) * BigInt(layout.strides[axis]!) * size);
+  const reaches = layout.shape.map(
+    (count, axis) => (BigInt(count) - 1n) * BigInt(layout.strides[axis]!) * size,
+  );
   const low = reaches.reduce((sum, reach) => (reach < 0n ? sum + reach : sum), start);
   const high = reaches.reduce((sum, reach) => (reach > 0n ? sum + reach : sum), start) + size;
   const bytes = layout.shape.reduce((product, count) => product * BigInt(count), size);
   return low >= 0n && high <= memory && bytes <= memory;
 }
 
-/** Whether types and ranges of the fields are such that the model can be asked. */
+/** The fields have types and ranges that the model accepts. */
 function isWellFormed(layout: ArrayLayout): boolean {
   const { dtype, shape, strides, byteOffset } = layout;
   return (
@@ -82,7 +93,8 @@ describe("checkLayout", () => {
     fc.assert(
       fc.property(hostile, fc.nat({ max: 1024 }), (value, availableBytes) => {
         const layout = value as unknown as ArrayLayout;
-        if (accepts(layout, availableBytes)) assert.ok(isWellFormed(layout) && staysInside(layout, availableBytes));
+        if (accepts(layout, availableBytes))
+          assert.ok(isWellFormed(layout) && staysInside(layout, availableBytes));
       }),
       { numRuns: 5000 },
     );
@@ -94,7 +106,8 @@ describe("checkLayout", () => {
       fc.property(close, fc.nat({ max: 512 }), (layout, availableBytes) => {
         const huge = (sizes: readonly number[]) =>
           sizes.reduce((product, size) => product * Math.max(1, size), 1) >= 2 ** 53;
-        const wanted = isWellFormed(layout) && staysInside(layout, availableBytes) && !huge(layout.shape);
+        const wanted =
+          isWellFormed(layout) && staysInside(layout, availableBytes) && !huge(layout.shape);
         assert.equal(accepts(layout, availableBytes), wanted);
         if (wanted) accepted += 1;
       }),

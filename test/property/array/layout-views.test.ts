@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { contiguousRuns } from "../../../src/array/contiguous-runs.js";
+import { contiguousRuns } from "../../../src/array/coalesced-axes.js";
 import { type DType, dtypeFacts, dtypeNames } from "../../../src/array/dtype.js";
 import {
   type ArrayLayout,
@@ -11,15 +11,22 @@ import {
   elementCount,
   isContiguous,
 } from "../../../src/array/layout.js";
-import { reshapeLayout, type SliceRange, sliceLayout, transposeLayout } from "../../../src/array/layout-views.js";
+import {
+  reshapeLayout,
+  type SliceRange,
+  sliceLayout,
+  transposeLayout,
+} from "../../../src/array/layout-views.js";
 import { gatherElements, scatterElements } from "../../../src/array/strided-copy.js";
 
-/** The model: the byte offsets of the elements in C order, each by multiplying indices out. */
+/** The model: the byte offsets of the elements in C order, computed from their indices. */
 function offsetsOf({ dtype, shape, strides, byteOffset }: ArrayLayout): number[] {
   let found = [byteOffset];
   shape.forEach((size, axis) => {
     const step = strides[axis]! * dtypeFacts(dtype).byteSize;
-    found = found.flatMap((offset) => Array.from({ length: size }, (_, index) => offset + index * step));
+    found = found.flatMap((offset) =>
+      Array.from({ length: size }, (_, index) => offset + index * step),
+    );
   });
   return found;
 }
@@ -30,17 +37,24 @@ type Nested = number | Nested[];
 function nested(offsets: number[], shape: readonly number[]): Nested {
   if (shape.length === 0) return offsets[0]!;
   const inner = elementCount(shape.slice(1));
-  return Array.from({ length: shape[0]! }, (_, i) => nested(offsets.slice(i * inner, (i + 1) * inner), shape.slice(1)));
+  return Array.from({ length: shape[0]! }, (_, i) =>
+    nested(offsets.slice(i * inner, (i + 1) * inner), shape.slice(1)),
+  );
 }
 
-/** What Python's slice(start, stop, step) selects of a list, step by step. */
+/** The elements that Python's slice(start, stop, step) selects, step by step. */
 function naiveSlice(list: Nested[], { start, stop, step = 1 }: SliceRange): Nested[] {
   const beforeAll = step > 0 ? 0 : -1;
-  const place = (position: number) => (position < 0 ? Math.max(position + list.length, beforeAll) : position);
+  const place = (position: number) =>
+    position < 0 ? Math.max(position + list.length, beforeAll) : position;
   const from = start === undefined ? (step > 0 ? 0 : list.length - 1) : place(start);
   const to = stop === undefined ? (step > 0 ? list.length : -1) : place(stop);
   const found: Nested[] = [];
-  for (let i = step < 0 ? Math.min(from, list.length - 1) : from; step > 0 ? i < to : i > to; i += step) {
+  for (
+    let i = step < 0 ? Math.min(from, list.length - 1) : from;
+    step > 0 ? i < to : i > to;
+    i += step
+  ) {
     if (i < list.length) found.push(list[i]!);
   }
   return found;
@@ -49,7 +63,8 @@ function naiveSlice(list: Nested[], { start, stop, step = 1 }: SliceRange): Nest
 function naiveSliceAll(value: Nested, ranges: readonly (number | SliceRange)[]): Nested {
   const [range, ...rest] = ranges;
   if (range === undefined || typeof value === "number") return value;
-  if (typeof range === "number") return naiveSliceAll(value[range < 0 ? range + value.length : range]!, rest);
+  if (typeof range === "number")
+    return naiveSliceAll(value[range < 0 ? range + value.length : range]!, rest);
   return naiveSlice(value, range).map((item) => naiveSliceAll(item, rest));
 }
 
@@ -69,22 +84,28 @@ const rangesFor = (shape: readonly number[]) =>
     }),
   );
 
-/** A layout that slices and a transpose made out of a contiguous one, with the bytes of memory that it lives in. */
+/** A layout made by slices and a transpose of a contiguous one, and the size of its memory. */
 const views = fc
   .tuple(dtypes, shapes)
-  .chain(([dtype, shape]) => fc.tuple(fc.constant(contiguousLayout(dtype, shape, 16)), rangesFor(shape)))
+  .chain(([dtype, shape]) =>
+    fc.tuple(fc.constant(contiguousLayout(dtype, shape, 16)), rangesFor(shape)),
+  )
   .chain(([whole, ranges]) => {
     const sliced = sliceLayout(whole, ranges);
     const axes = sliced.shape.map((_, i) => i);
     return fc.record({
-      layout: fc.shuffledSubarray(axes, { minLength: axes.length }).map((order) => transposeLayout(sliced, order)),
+      layout: fc
+        .shuffledSubarray(axes, { minLength: axes.length })
+        .map((order) => transposeLayout(sliced, order)),
       memoryBytes: fc.constant(byteSpan(whole).high),
     });
   });
 
 describe("sliceLayout", () => {
   it("selects what slicing nested lists selects", () => {
-    const cases = shapes.chain((shape) => fc.tuple(fc.constant(contiguousLayout("int16", shape, 4)), rangesFor(shape)));
+    const cases = shapes.chain((shape) =>
+      fc.tuple(fc.constant(contiguousLayout("int16", shape, 4)), rangesFor(shape)),
+    );
     fc.assert(
       fc.property(cases, ([layout, ranges]) => {
         const sliced = sliceLayout(layout, ranges);
@@ -100,7 +121,9 @@ describe("transposeLayout", () => {
   it("is undone by the inverse order", () => {
     fc.assert(
       fc.property(views, fc.integer(), ({ layout }, seed) => {
-        const axes = layout.shape.map((_, i) => i).sort((a, b) => ((a * 7 + seed) % 5) - ((b * 7 + seed) % 5));
+        const axes = layout.shape
+          .map((_, i) => i)
+          .sort((a, b) => ((a * 7 + seed) % 5) - ((b * 7 + seed) % 5));
         const inverse = axes.map((_, i) => axes.indexOf(i));
         assert.deepEqual(transposeLayout(transposeLayout(layout, axes), inverse), layout);
       }),
@@ -108,7 +131,7 @@ describe("transposeLayout", () => {
   });
 });
 
-/** Shapes of so many elements: sizes are split off as divisors, ones strewn in. */
+/** Shapes of this many elements: divisors in any order, with ones between them. */
 function shapesOf(count: number): fc.Arbitrary<number[]> {
   if (count === 0) return fc.constantFrom([0], [3, 0], [0, 2, 2], [1, 0, 1]);
   return fc.array(fc.integer({ min: 1, max: 6 }), { maxLength: 4 }).map((wanted) => {
@@ -122,20 +145,31 @@ function shapesOf(count: number): fc.Arbitrary<number[]> {
   });
 }
 
-/** The strides, if there are any, by which a shape visits the offsets in order: found by looking at the offsets alone. */
-function naiveStrides(offsets: readonly number[], shape: readonly number[], byteSize: number): number[] | undefined {
+/**
+ * The strides by which a shape visits the offsets in order, if there are any; found from the
+ * offsets alone.
+ */
+function naiveStrides(
+  offsets: readonly number[],
+  shape: readonly number[],
+  byteSize: number,
+): number[] | undefined {
   const strides = shape.map((size, axis) => {
     const inner = elementCount(shape.slice(axis + 1));
     return size <= 1 ? 0 : (offsets[inner]! - offsets[0]!) / byteSize;
   });
   const layout = { dtype: "uint8", shape, strides, byteOffset: 0 } as const;
-  const matches = offsetsOf(layout).every((offset, i) => offset * byteSize === offsets[i]! - offsets[0]!);
+  const matches = offsetsOf(layout).every(
+    (offset, i) => offset * byteSize === offsets[i]! - offsets[0]!,
+  );
   return matches ? strides : undefined;
 }
 
 describe("reshapeLayout", () => {
   it("keeps the elements in order whenever a view can, and otherwise says that a copy is needed", () => {
-    const cases = views.chain(({ layout }) => fc.tuple(fc.constant(layout), shapesOf(elementCount(layout.shape))));
+    const cases = views.chain(({ layout }) =>
+      fc.tuple(fc.constant(layout), shapesOf(elementCount(layout.shape))),
+    );
     fc.assert(
       fc.property(cases, ([layout, shape]) => {
         const offsets = offsetsOf(layout);
@@ -168,7 +202,11 @@ describe("isContiguous and contiguousRuns", () => {
         assert.deepEqual(covered, offsets);
         for (let i = 1; i < runs.length; i += 1) {
           const before = runs[i - 1]!;
-          assert.notEqual(before.byteOffset + before.byteLength, runs[i]!.byteOffset, "neighbours that touch are one");
+          assert.notEqual(
+            before.byteOffset + before.byteLength,
+            runs[i]!.byteOffset,
+            "neighbours that touch are one",
+          );
         }
       }),
     );
@@ -191,22 +229,32 @@ describe("byteSpan", () => {
 describe("gatherElements and scatterElements", () => {
   it("move exactly the bytes of the elements", () => {
     fc.assert(
-      fc.property(views, fc.nat({ max: 7 }), fc.nat({ max: 7 }), ({ layout, memoryBytes }, shift, packedShift) => {
-        const { byteSize } = dtypeFacts(layout.dtype);
-        const memory = Uint8Array.from({ length: memoryBytes + shift }, (_, i) => (i * 31) % 256).subarray(shift);
-        const wanted = offsetsOf(layout).flatMap((offset) => [...memory.subarray(offset, offset + byteSize)]);
-        const packed = new Uint8Array(wanted.length + packedShift).subarray(packedShift);
-        gatherElements(layout, { memory, packed });
-        assert.deepEqual([...packed], wanted);
+      fc.property(
+        views,
+        fc.nat({ max: 7 }),
+        fc.nat({ max: 7 }),
+        ({ layout, memoryBytes }, shift, packedShift) => {
+          const { byteSize } = dtypeFacts(layout.dtype);
+          const memory = Uint8Array.from(
+            { length: memoryBytes + shift },
+            (_, i) => (i * 31) % 256,
+          ).subarray(shift);
+          const wanted = offsetsOf(layout).flatMap((offset) => [
+            ...memory.subarray(offset, offset + byteSize),
+          ]);
+          const packed = new Uint8Array(wanted.length + packedShift).subarray(packedShift);
+          gatherElements(layout, { memory, packed });
+          assert.deepEqual([...packed], wanted);
 
-        const target = new Uint8Array(memoryBytes + shift).subarray(shift);
-        const model = new Uint8Array(memoryBytes);
-        for (const offset of offsetsOf(layout)) {
-          model.set(memory.subarray(offset, offset + byteSize), offset);
-        }
-        scatterElements(layout, { memory: target, packed });
-        assert.deepEqual([...target], [...model]);
-      }),
+          const target = new Uint8Array(memoryBytes + shift).subarray(shift);
+          const model = new Uint8Array(memoryBytes);
+          for (const offset of offsetsOf(layout)) {
+            model.set(memory.subarray(offset, offset + byteSize), offset);
+          }
+          scatterElements(layout, { memory: target, packed });
+          assert.deepEqual([...target], [...model]);
+        },
+      ),
     );
   });
 });

@@ -1,22 +1,33 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { decodeToFloat32, encodeFromFloat32, type SmallFloat } from "../../../src/array/small-floats.js";
+import {
+  decodeToFloat32,
+  encodeFromFloat32,
+  type SmallFloat,
+} from "../../../src/array/small-floats.js";
 
-for (const dtype of ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"] as const satisfies readonly SmallFloat[]) {
+for (const dtype of [
+  "float16",
+  "bfloat16",
+  "float8_e4m3fn",
+  "float8_e5m2",
+] as const satisfies readonly SmallFloat[]) {
   const count = dtype.startsWith("float8") ? 256 : 65536;
   const patterns = dtype.startsWith("float8") ? new Uint8Array(count) : new Uint16Array(count);
   for (let i = 0; i < count; i += 1) patterns[i] = i;
   const decoded = decodeToFloat32(dtype, patterns as never);
   const finite = [...decoded].filter((value) => Number.isFinite(value)).sort((a, b) => a - b);
   const [lowest, largest] = [finite[0]!, finite.at(-1)!];
-  const encodeOne = (value: number): number => decodeToFloat32(dtype, encodeFromFloat32(dtype, [value]) as never)[0]!;
+  const encodeOne = (value: number): number =>
+    decodeToFloat32(dtype, encodeFromFloat32(dtype, [value]) as never)[0]!;
 
   describe(`encodeFromFloat32 of ${dtype}`, () => {
     it("gives back every bit pattern that is no NaN", () => {
       const encoded = encodeFromFloat32(dtype, decoded);
       for (let i = 0; i < count; i += 1) {
-        if (Number.isNaN(decoded[i])) assert.ok(Number.isNaN(encodeOne(decoded[i]!)), `NaN pattern ${i}`);
+        if (Number.isNaN(decoded[i]))
+          assert.ok(Number.isNaN(encodeOne(decoded[i]!)), `NaN pattern ${i}`);
         else assert.equal(encoded[i], i);
       }
     });

@@ -6,7 +6,7 @@ import { FirstFit } from "../../../src/driver/host/first-fit.js";
 const UNIT = 16;
 const UNITS = 24;
 
-/** One flag per unit, and the search that needs no bookkeeping. */
+/** The model: one flag per unit, and a plain search. */
 class Model {
   readonly #used = new Array<boolean>(UNITS).fill(false);
 
@@ -38,7 +38,10 @@ type Step =
   | { readonly kind: "free"; readonly which: number };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
-  fc.record({ kind: fc.constant("allocate" as const), byteLength: fc.integer({ min: 1, max: 8 * UNIT }) }),
+  fc.record({
+    kind: fc.constant("allocate" as const),
+    byteLength: fc.integer({ min: 1, max: 8 * UNIT }),
+  }),
   fc.record({ kind: fc.constant("free" as const), which: fc.nat() }),
 );
 
@@ -75,7 +78,8 @@ describe("FirstFit", () => {
     assert.throws(() => fit.free(16), RangeError);
     fit.free(0);
     assert.throws(() => fit.free(0), RangeError);
-    for (const wrong of [0, -1, 0.5, Number.NaN]) assert.throws(() => fit.allocate(wrong), RangeError);
+    for (const wrong of [0, -1, 0.5, Number.NaN])
+      assert.throws(() => fit.allocate(wrong), RangeError);
     assert.throws(() => new FirstFit(65, 16), RangeError);
   });
 

@@ -21,13 +21,20 @@ describe("HostPoolFile", () => {
       fc.assert(
         fc.property(
           fc.nat({ max: 3 }),
-          fc.array(fc.tuple(fc.nat({ max: 63 }), fc.nat({ max: 255 })), { minLength: 1, maxLength: 6 }),
+          fc.array(fc.tuple(fc.nat({ max: 63 }), fc.nat({ max: 255 })), {
+            minLength: 1,
+            maxLength: 6,
+          }),
           (which, changes) => {
             const bytes = file.describe(places[which] ?? { offset: 0, byteLength: 0 });
             for (const [at, value] of changes) bytes[at] = value;
             try {
               const found = file.find(bytes);
-              assert.ok(places.some((it) => it.offset === found.offset && it.byteLength === found.byteLength));
+              assert.ok(
+                places.some(
+                  (it) => it.offset === found.offset && it.byteLength === found.byteLength,
+                ),
+              );
             } catch (error) {
               assert.ok(hasCode(error, "INVALID_HANDLE"), String(error));
             }
@@ -66,7 +73,16 @@ describe("HostPoolFile", () => {
       fc.assert(
         fc.property(
           fc.array(fc.tuple(fc.nat({ max: 47 }), fc.nat({ max: 255 })), { maxLength: 4 }),
-          fc.constantFrom(0, 1, 4096, 4097, 8192, 4096 + 2048 + DATA_BYTES, 8192 + DATA_BYTES, 8192 + 2 * DATA_BYTES),
+          fc.constantFrom(
+            0,
+            1,
+            4096,
+            4097,
+            8192,
+            4096 + 2048 + DATA_BYTES,
+            8192 + DATA_BYTES,
+            8192 + 2 * DATA_BYTES,
+          ),
           (changes, byteLength) => {
             const other = createMemoryFile("hostile", byteLength);
             try {
@@ -74,11 +90,15 @@ describe("HostPoolFile", () => {
               for (const [at, value] of changes) bytes[at] = value;
               if (byteLength >= 64) writeSync(other.number, bytes, 0, 64, 0);
               const opened = HostPoolFile.open(other);
-              // WHY not always the size that was written: a change can make it that of a larger file, which it then fits.
+              // WHY not always the written size: a change can make it the size of a larger file,
+              // which it then fits.
               assert.equal(byteLength, 8192 + opened.dataBytes);
               opened.close();
             } catch (error) {
-              assert.ok(error instanceof CudaIpcError && error.code === "INVALID_DESCRIPTOR", String(error));
+              assert.ok(
+                error instanceof CudaIpcError && error.code === "INVALID_DESCRIPTOR",
+                String(error),
+              );
             } finally {
               other.close();
             }

@@ -5,16 +5,28 @@ import { type DType, dtypeNames } from "../../../src/array/dtype.js";
 import { arrayByteLength } from "../../../src/array/layout.js";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { encodeNpyHeader, parseNpyHeader } from "../../../src/files/npy-header.js";
-import { encodeSafetensorsHeader, planSafetensors } from "../../../src/files/safetensors-encoding.js";
-import { parseSafetensorsHeader, safetensorsTextBytes } from "../../../src/files/safetensors-header.js";
+import {
+  encodeSafetensorsHeader,
+  planSafetensors,
+} from "../../../src/files/safetensors-encoding.js";
+import {
+  parseSafetensorsHeader,
+  safetensorsTextBytes,
+} from "../../../src/files/safetensors-header.js";
 
 const shapes = fc.array(fc.nat({ max: 9 }), { maxLength: 5 });
-const npyDTypes = fc.constantFrom<DType>(...dtypeNames.filter((name) => !/^bfloat|^float8/.test(name)));
-const safetensorsDTypes = fc.constantFrom<DType>(...dtypeNames.filter((name) => name !== "complex128"));
-const names = fc.string({ unit: "binary", maxLength: 12 }).filter((name) => name !== "__metadata__");
+const npyDTypes = fc.constantFrom<DType>(
+  ...dtypeNames.filter((name) => !/^bfloat|^float8/.test(name)),
+);
+const safetensorsDTypes = fc.constantFrom<DType>(
+  ...dtypeNames.filter((name) => name !== "complex128"),
+);
+const names = fc
+  .string({ unit: "binary", maxLength: 12 })
+  .filter((name) => name !== "__metadata__");
 const text = fc.string({ unit: "binary", maxLength: 12 });
 
-/** Runs a reader on bytes that may be anything: it must return, or throw one of the two errors of files. */
+/** Runs a parser on any bytes: it must return, or throw one of the two errors of files. */
 function readsOrRefuses(read: () => void): void {
   try {
     read();
@@ -43,7 +55,7 @@ function readSafetensors(bytes: Uint8Array): void {
   assert.equal(header.dataByteOffset + covered, bytes.length);
 }
 
-/** One change at a random place: a byte set, some taken out, some put in. */
+/** One change at a random place: a byte is set, or some are removed or inserted. */
 const mutations = fc.array(
   fc.record({
     at: fc.nat({ max: 400 }),
@@ -51,14 +63,32 @@ const mutations = fc.array(
     insert: fc.oneof(
       fc.uint8Array({ maxLength: 3 }),
       fc
-        .constantFrom("0", "-1", "9".repeat(19), "1e9", "[", "]", "{", "}", ",", '"', "'", "null", "(", ")")
+        .constantFrom(
+          "0",
+          "-1",
+          "9".repeat(19),
+          "1e9",
+          "[",
+          "]",
+          "{",
+          "}",
+          ",",
+          '"',
+          "'",
+          "null",
+          "(",
+          ")",
+        )
         .map((token) => Buffer.from(token)),
     ),
   }),
   { minLength: 1, maxLength: 4 },
 );
 
-function mutate(bytes: Uint8Array, changes: readonly { at: number; remove: number; insert: Uint8Array }[]): Uint8Array {
+function mutate(
+  bytes: Uint8Array,
+  changes: readonly { at: number; remove: number; insert: Uint8Array }[],
+): Uint8Array {
   let result = Buffer.from(bytes);
   for (const { at, remove, insert } of changes) {
     const start = at % (result.length + 1);
@@ -68,13 +98,19 @@ function mutate(bytes: Uint8Array, changes: readonly { at: number; remove: numbe
 }
 
 function npyFile(dtype: DType, shape: readonly number[]): Uint8Array {
-  return Buffer.concat([encodeNpyHeader(dtype, shape), new Uint8Array(arrayByteLength(dtype, shape))]);
+  return Buffer.concat([
+    encodeNpyHeader(dtype, shape),
+    new Uint8Array(arrayByteLength(dtype, shape)),
+  ]);
 }
 
-const entries = fc.uniqueArray(fc.record({ name: names, dtype: safetensorsDTypes, shape: shapes }), {
-  selector: ({ name }) => name,
-  maxLength: 6,
-});
+const entries = fc.uniqueArray(
+  fc.record({ name: names, dtype: safetensorsDTypes, shape: shapes }),
+  {
+    selector: ({ name }) => name,
+    maxLength: 6,
+  },
+);
 
 function safetensorsFile(arrays: Parameters<typeof planSafetensors>[0]): Uint8Array {
   const plan = planSafetensors(arrays);
@@ -89,7 +125,13 @@ describe("parseNpyHeader", () => {
         const dataByteLength = arrayByteLength(dtype, shape);
         const facts = { fileName: "x", byteLength: bytes.length + dataByteLength };
         const { strides: _, ...header } = parseNpyHeader(bytes, facts);
-        assert.deepEqual(header, { dtype, shape, fortranOrder, dataByteOffset: bytes.length, dataByteLength });
+        assert.deepEqual(header, {
+          dtype,
+          shape,
+          fortranOrder,
+          dataByteOffset: bytes.length,
+          dataByteLength,
+        });
       }),
     );
   });

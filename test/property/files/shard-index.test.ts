@@ -5,14 +5,32 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { LoadSource } from "../../../src/files/load-source.js";
-import { encodeShardIndex, parseShardIndex, type ShardIndex, shardIndexName } from "../../../src/files/shard-index.js";
+import {
+  encodeShardIndex,
+  parseShardIndex,
+  type ShardIndex,
+  shardIndexName,
+} from "../../../src/files/shard-index.js";
 import { indexText, safetensorsFile, writeFolder } from "../../support/safetensors-files.js";
 import { scratchFolder } from "../../unit/files/scratch-folder.js";
 
 const FOLDER = "/models/x";
 
-/** Pieces of which paths are made that lead anywhere. */
-const part = fc.constantFrom("..", ".", "", "a", "b.safetensors", "sub", "~", "\0", "\\..", "%2e%2e", "C:", " ");
+/** Parts of paths that lead anywhere. */
+const part = fc.constantFrom(
+  "..",
+  ".",
+  "",
+  "a",
+  "b.safetensors",
+  "sub",
+  "~",
+  "\0",
+  "\\..",
+  "%2e%2e",
+  "C:",
+  " ",
+);
 const path = fc.array(part, { minLength: 1, maxLength: 6 }).map((parts) => parts.join("/"));
 const fileName = fc.oneof(path, fc.string({ unit: "binary", maxLength: 20 }));
 const weightMap = fc.dictionary(fc.string({ maxLength: 8 }), fileName, { maxKeys: 6 });
@@ -30,7 +48,10 @@ function parseOrRefuse(text: Uint8Array): ShardIndex | undefined {
   try {
     index = parseShardIndex(text, "x");
   } catch (error) {
-    assert.ok(error instanceof CudaIpcError && ["INVALID_FILE", "LIMIT_EXCEEDED"].includes(error.code), String(error));
+    assert.ok(
+      error instanceof CudaIpcError && ["INVALID_FILE", "LIMIT_EXCEEDED"].includes(error.code),
+      String(error),
+    );
     return undefined;
   }
   checkIndex(index);
@@ -84,7 +105,10 @@ describe("the index of a folder", () => {
   });
 
   it("is read back as it was written", () => {
-    const names = fc.uniqueArray(fc.string({ unit: "grapheme", maxLength: 12 }), { minLength: 1, maxLength: 8 });
+    const names = fc.uniqueArray(fc.string({ unit: "grapheme", maxLength: 12 }), {
+      minLength: 1,
+      maxLength: 8,
+    });
     fc.assert(
       fc.property(names, fc.integer({ min: 1, max: 3 }), (all, count) => {
         const files = new Map<string, string[]>();
@@ -93,7 +117,8 @@ describe("the index of a folder", () => {
           files.set(file, [...(files.get(file) ?? []), name]);
         }
         const read = parseShardIndex(Buffer.from(encodeShardIndex(files, 1)), "x");
-        const sorted = (index: ShardIndex) => [...index].map(([file, own]) => [file, [...own].sort()]);
+        const sorted = (index: ShardIndex) =>
+          [...index].map(([file, own]) => [file, [...own].sort()]);
         assert.deepEqual(sorted(read), sorted(files));
       }),
     );
@@ -114,9 +139,27 @@ describe("the index of a folder", () => {
     symlinkSync("/dev/zero", join(folder, "zero"));
     symlinkSync("sub", join(folder, "in"));
     mkdirSync(join(folder, "empty"));
-    const step = fc.constantFrom("..", "out", "up", "in", "sub", "empty", "model", "zero", "link.safetensors");
-    const last = fc.constantFrom("own.safetensors", "secret.safetensors", "link.safetensors", "zero", "absent");
-    const reached = fc.tuple(fc.array(step, { maxLength: 3 }), last).map(([steps, file]) => [...steps, file].join("/"));
+    const step = fc.constantFrom(
+      "..",
+      "out",
+      "up",
+      "in",
+      "sub",
+      "empty",
+      "model",
+      "zero",
+      "link.safetensors",
+    );
+    const last = fc.constantFrom(
+      "own.safetensors",
+      "secret.safetensors",
+      "link.safetensors",
+      "zero",
+      "absent",
+    );
+    const reached = fc
+      .tuple(fc.array(step, { maxLength: 3 }), last)
+      .map(([steps, file]) => [...steps, file].join("/"));
     let loaded = 0;
     await fc.assert(
       fc.asyncProperty(reached, async (file) => {

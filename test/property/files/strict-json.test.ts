@@ -3,9 +3,10 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { JsonError, parseStrictJson, type StrictJson } from "../../../src/files/strict-json.js";
 
-/** The same as JSON.parse would give it, with NaN for numbers that are not written as integers from 0. */
+/** The result of JSON.parse, with NaN for numbers that are not written as unsigned integers. */
 function plain(value: StrictJson): unknown {
-  if (value instanceof Map) return Object.fromEntries([...value].map(([name, item]) => [name, plain(item)]));
+  if (value instanceof Map)
+    return Object.fromEntries([...value].map(([name, item]) => [name, plain(item)]));
   if (Array.isArray(value)) return value.map(plain);
   return value;
 }

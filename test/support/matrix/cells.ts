@@ -1,9 +1,16 @@
-/** The cells of the fault matrix: who is hit, by what, while which step is under way. */
+/** The cells of the fault matrix: which role is hit, by which fault, during which step. */
 
 /** Those that have a process of their own, which the test starts. */
 export const parties = ["producer", "consumer", "hub"] as const;
 export const roles = [...parties, "keeper"] as const;
-export const faults = ["SIGKILL", "SIGSTOP", "socket cut", "fd table full", "disk full", "memory limit"] as const;
+export const faults = [
+  "SIGKILL",
+  "SIGSTOP",
+  "socket cut",
+  "fd table full",
+  "disk full",
+  "memory limit",
+] as const;
 /** What hits a keeper, or a hub that has one. In the cells of the other roles hubs have none. */
 export const keeperFaults = ["SIGKILL", "SIGKILL, then hub restart", "SIGKILL of its hub"] as const;
 export const steps = ["create", "publish", "open", "read", "write", "close", "reconnect"] as const;
@@ -44,7 +51,10 @@ export const doersOf: Readonly<Record<Step, readonly PartyRole[]>> = {
   reconnect: ["producer", "consumer"],
 };
 
-/** Whether the one that is hit has a part in the step itself, so that it is hit within its own system calls. */
+/**
+ * Whether the one that is hit has a part in the step itself, so that it is hit within its own
+ * system calls.
+ */
 export function takesPart({ role, step }: Cell): boolean {
   if (role === "keeper") return true;
   if (role === "hub") return step !== "read" && step !== "write";

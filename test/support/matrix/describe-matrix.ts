@@ -1,4 +1,7 @@
-/** The cells of one role and some faults as tests, one world for all of them, and a record of each for the table. */
+/**
+ * Turns the cells of one role and some faults into tests in one world, and records each for the
+ * table.
+ */
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { appendFileSync } from "node:fs";
@@ -20,7 +23,8 @@ export function describeMatrix(role: Role, faults: readonly Fault[], url: string
 
     before(async () => {
       warmUp();
-      // Of Node's own: the first child that can be spoken to opens a descriptor for all that follow.
+      // Of Node's own: the first child that can be spoken to opens a descriptor for all that
+      // follow.
       await once(fork("/dev/null", { stdio: ["ignore", "ignore", "ignore", "ipc"] }), "close");
       atStart = held();
     });
@@ -53,7 +57,11 @@ export function describeMatrix(role: Role, faults: readonly Fault[], url: string
 }
 
 /** For scripts/fault-matrix.mjs, which says where. */
-function record(cell: Cell, url: string, result: Pick<CellRecord, "outcome" | "systemCalls" | "codes">): void {
+function record(
+  cell: Cell,
+  url: string,
+  result: Pick<CellRecord, "outcome" | "systemCalls" | "codes">,
+): void {
   const folder = process.env.FAULT_MATRIX_RECORDS;
   if (folder === undefined) return;
   const name = basename(fileURLToPath(url), ".js");

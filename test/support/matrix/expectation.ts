@@ -1,4 +1,7 @@
-/** What is to come of a cell: in words, which docs/reliability.md shows, and as the codes that the calls of those who are left may give. */
+/**
+ * The expected result of a cell: in words for docs/reliability.md, and as the codes that the other
+ * processes may get.
+ */
 import type { Cell, KeeperFault, PartyFault, Step } from "./cells.js";
 import { consumerExpectations } from "./expectations-consumer.js";
 import { hubExpectations } from "./expectations-hub.js";
@@ -14,7 +17,9 @@ export interface Expectation {
 }
 
 /** A sentence; after it what the calls may give where that is not `ok` alone. */
-export type Declared = string | readonly [sentence: string, allowed: readonly string[], waiter?: readonly string[]];
+export type Declared =
+  | string
+  | readonly [sentence: string, allowed: readonly string[], waiter?: readonly string[]];
 
 type Expectations<Fault extends string> = Readonly<Record<Fault, Readonly<Record<Step, Declared>>>>;
 export type RoleExpectations = Expectations<PartyFault>;
@@ -29,7 +34,9 @@ const byRole: Readonly<Record<Cell["role"], Partial<Expectations<string>>>> = {
 
 export function expectationOf({ role, fault, step }: Cell): Expectation {
   const declared = byRole[role][fault]?.[step];
-  if (declared === undefined) throw new TypeError(`Nothing is declared of ${role}, ${fault}, ${step}`);
-  const [sentence, allowed = ["ok"], waiter = []] = typeof declared === "string" ? [declared] : declared;
+  if (declared === undefined)
+    throw new TypeError(`Nothing is declared of ${role}, ${fault}, ${step}`);
+  const [sentence, allowed = ["ok"], waiter = []] =
+    typeof declared === "string" ? [declared] : declared;
   return { sentence, allowed, waiter };
 }

@@ -1,4 +1,4 @@
-/** What is to come of the cells in which the consumer is hit. */
+/** The expected results of cells in which the consumer is hit. */
 import type { RoleExpectations } from "./expectation.js";
 
 const REFUSED = "refused; its lease goes back, and it works once there is room";
@@ -38,7 +38,10 @@ export const consumerExpectations: RoleExpectations = {
     read: "works: it is mapped already",
     write: "the producer's writing works",
     close: "works: it needs no descriptor",
-    reconnect: ["comes back once there is room; its calls end with their time limit", ["ok", "TIMEOUT"]],
+    reconnect: [
+      "comes back once there is room; its calls end with their time limit",
+      ["ok", "TIMEOUT"],
+    ],
   },
   "disk full": {
     create: "the producer's call works",
@@ -56,6 +59,9 @@ export const consumerExpectations: RoleExpectations = {
     read: "works: it is mapped already",
     write: "the producer's writing works",
     close: "works: it needs no memory of the system",
-    reconnect: ["comes back once there is memory; its calls end with their time limit", ["ok", "TIMEOUT"]],
+    reconnect: [
+      "comes back once there is memory; its calls end with their time limit",
+      ["ok", "TIMEOUT"],
+    ],
   },
 };

@@ -1,7 +1,8 @@
-/** What is to come of the cells in which the hub is hit. */
+/** The expected results of cells in which the hub is hit. */
 import type { RoleExpectations } from "./expectation.js";
 
-const NO_ROOM = "refused; nothing is left of it, what is there stays, and it works once there is room";
+const NO_ROOM =
+  "refused; nothing is left of it, what is there stays, and it works once there is room";
 
 export const hubExpectations: RoleExpectations = {
   SIGKILL: {
@@ -33,16 +34,26 @@ export const hubExpectations: RoleExpectations = {
   },
   "fd table full": {
     create: [`TOO_MANY_FDS: ${NO_ROOM}`, ["TOO_MANY_FDS"]],
-    publish: ["published; an open that waits is answered with TOO_MANY_FDS", ["ok"], ["TOO_MANY_FDS"]],
+    publish: [
+      "published; an open that waits is answered with TOO_MANY_FDS",
+      ["ok"],
+      ["TOO_MANY_FDS"],
+    ],
     open: [`TOO_MANY_FDS: ${NO_ROOM}`, ["TOO_MANY_FDS"]],
     read: "the read needs no hub",
     write: "the writing needs no hub",
     close: "works: it needs no descriptor",
-    reconnect: ["who finds no room comes back once there is some; calls end with their time limit", ["ok", "TIMEOUT"]],
+    reconnect: [
+      "who finds no room comes back once there is some; calls end with their time limit",
+      ["ok", "TIMEOUT"],
+    ],
   },
   "disk full": {
     create: [`DISK_FULL: ${NO_ROOM}`, ["DISK_FULL"]],
-    publish: ["DISK_FULL: refused; who waits goes on waiting, and it works once there is room", ["DISK_FULL"]],
+    publish: [
+      "DISK_FULL: refused; who waits goes on waiting, and it works once there is room",
+      ["DISK_FULL"],
+    ],
     open: [`DISK_FULL: ${NO_ROOM}`, ["DISK_FULL"]],
     read: "the read needs no hub",
     write: "the writing needs no hub",
@@ -51,11 +62,17 @@ export const hubExpectations: RoleExpectations = {
   },
   "memory limit": {
     create: [`OUT_OF_MEMORY: ${NO_ROOM}`, ["OUT_OF_MEMORY"]],
-    publish: ["OUT_OF_MEMORY: refused; who waits goes on waiting, and it works once there is room", ["OUT_OF_MEMORY"]],
+    publish: [
+      "OUT_OF_MEMORY: refused; who waits goes on waiting, and it works once there is room",
+      ["OUT_OF_MEMORY"],
+    ],
     open: [`OUT_OF_MEMORY: ${NO_ROOM}`, ["OUT_OF_MEMORY"]],
     read: "the read needs no hub",
     write: "the writing needs no hub",
     close: "works; the hub writes the end down once there is room",
-    reconnect: ["all come back once there is memory; calls end with their time limit", ["ok", "TIMEOUT"]],
+    reconnect: [
+      "all come back once there is memory; calls end with their time limit",
+      ["ok", "TIMEOUT"],
+    ],
   },
 };

@@ -1,4 +1,4 @@
-/** What is to come of the cells in which the keeper of a hub is hit, or the hub that it keeps for. */
+/** The expected results of cells in which the keeper or its hub is hit. */
 import type { KeeperExpectations } from "./expectation.js";
 
 const WORKS = "works; the next keeper has everything";

@@ -1,4 +1,4 @@
-/** What is to come of the cells in which the producer is hit. */
+/** The expected results of cells in which the producer is hit. */
 import type { RoleExpectations } from "./expectation.js";
 
 const REFUSED = "refused; nothing is left of it, and it works once there is room";
@@ -7,7 +7,10 @@ export const producerExpectations: RoleExpectations = {
   SIGKILL: {
     create: "its array is gone, the name is free; who waits for it goes on waiting",
     publish: "published or not, never half; what was not is gone, and who waits goes on waiting",
-    open: ["the open gets all of it, or waits for the next producer until its own time limit", ["ok", "TIMEOUT"]],
+    open: [
+      "the open gets all of it, or waits for the next producer until its own time limit",
+      ["ok", "TIMEOUT"],
+    ],
     read: "the read gets every byte; the memory stays with who holds it",
     write: "what it wrote is never seen; the name is free",
     close: "its end is its close; the consumer's close works",
@@ -38,7 +41,10 @@ export const producerExpectations: RoleExpectations = {
     read: "the consumer's read works",
     write: "works: it needs no descriptor",
     close: "works: it needs no descriptor",
-    reconnect: ["comes back once there is room; its calls end with their time limit", ["ok", "TIMEOUT"]],
+    reconnect: [
+      "comes back once there is room; its calls end with their time limit",
+      ["ok", "TIMEOUT"],
+    ],
   },
   "disk full": {
     create: [`DISK_FULL: ${REFUSED}`, ["DISK_FULL"]],
@@ -56,6 +62,9 @@ export const producerExpectations: RoleExpectations = {
     read: "the consumer's read works",
     write: "works: it is mapped already",
     close: "works: it needs no memory of the system",
-    reconnect: ["comes back once there is memory; its calls end with their time limit", ["ok", "TIMEOUT"]],
+    reconnect: [
+      "comes back once there is memory; its calls end with their time limit",
+      ["ok", "TIMEOUT"],
+    ],
   },
 };

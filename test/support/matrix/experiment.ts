@@ -1,46 +1,47 @@
 /**
- * One cell: its fault at one system call after the other of the step, and after each of them what must hold. Those who are left get an
- * answer, readers see only what was published, the step works when it is repeated, and in the end nothing is left.
+ * Runs one cell: its fault at each system call of the step in turn. After each, the others get an
+ * answer, readers see only published data, the step works when repeated, and nothing is left over.
  */
 import assert from "node:assert/strict";
-import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
-import type { SharedArray } from "../../../src/client/shared-array.js";
-import { soon, until } from "../until.js";
-import { type Cell, cellName, doersOf, type PartyFault, type PartyRole, takesPart } from "./cells.js";
+import { until } from "../until.js";
+import {
+  type Cell,
+  cellName,
+  doersOf,
+  type PartyFault,
+  type PartyRole,
+  takesPart,
+} from "./cells.js";
 import type { Expectation } from "./expectation.js";
 import { arm, hitNow, isLimit, undo } from "./hits.js";
 import { hitKeeper } from "./keeper-hits.js";
 import type { Party } from "./party.js";
-import { assertStamp, stampOf } from "./stamped.js";
-import { type CallOutcome, complete, NAME, perform, prepare } from "./steps.js";
+import {
+  checkHeld,
+  checkVisible,
+  glance,
+  grantIfPublished,
+  LONG_MS,
+  type RunResult,
+  type Waiting,
+  waitFor,
+} from "./promises.js";
+import { complete, perform, prepare } from "./steps.js";
 import type { World } from "./world.js";
 
-/** For calls that nothing holds up for good. */
-const LONG_MS = 20_000;
 /** For calls that may have to give up. */
 const PATIENCE_MS = 2_000;
 /** More than the keeper or the hub makes in any step. */
 const KEEPER_CALLS_MAX = 100;
 const KEEPER_STRIDE = 4;
-/** How long the bystander waits for a hub that is stopped. */
-const GLANCE_MS = 100;
-
 interface Run {
   readonly cell: Cell;
-  /** The call at which it happens: of the one that is hit, or of the one that is held up meanwhile. */
+  /**
+   * The call at which it happens: of the one that is hit, or of the one that is held up meanwhile.
+   */
   readonly at: number;
   /** With what the bystander's open may fail, which waits for what is about to be published. */
   readonly waiter: readonly string[];
-}
-
-/** An open that waits. WHY an object: a promise of a promise is the inner one. */
-interface Waiting {
-  readonly array: Promise<SharedArray>;
-}
-
-export interface RunResult {
-  readonly hit: boolean;
-  readonly outcomes: readonly CallOutcome[];
 }
 
 export interface CellResult {
@@ -53,7 +54,11 @@ export interface CellResult {
 let lastStamp = 100;
 
 /** @throws AssertionError where something does not hold */
-export async function experiment(world: World, cell: Cell, { allowed, waiter }: Expectation): Promise<CellResult> {
+export async function experiment(
+  world: World,
+  cell: Cell,
+  { allowed, waiter }: Expectation,
+): Promise<CellResult> {
   const codes = new Set<string>();
   let hits = 0;
   for (const at of await callsOf(world, cell)) {
@@ -143,12 +148,22 @@ async function runOnce(world: World, run: Run): Promise<RunResult> {
   return result;
 }
 
-/** An open of what died with its producer waits for the next one: its own time limit is all that ends it. */
+/**
+ * An open of what died with its producer waits for the next one: its own time limit is all that
+ * ends it.
+ */
 function patience({ role, fault, step }: Cell): number {
-  return isLimit(fault) || (role === "producer" && fault === "SIGKILL" && step === "open") ? PATIENCE_MS : LONG_MS;
+  return isLimit(fault) || (role === "producer" && fault === "SIGKILL" && step === "open")
+    ? PATIENCE_MS
+    : LONG_MS;
 }
 
-async function hitParty(world: World, cell: PartyCell, at: number, stamp: number): Promise<RunResult> {
+async function hitParty(
+  world: World,
+  cell: PartyCell,
+  at: number,
+  stamp: number,
+): Promise<RunResult> {
   const victim = world.party(cell.role);
   const hit = takesPart(cell) ? hitWithin : hitMeanwhile;
   const result = await hit(world, cell, at, stamp);
@@ -157,7 +172,12 @@ async function hitParty(world: World, cell: PartyCell, at: number, stamp: number
 }
 
 /** The one that is hit takes part in the step: it happens at a call of its own. */
-async function hitWithin(world: World, cell: PartyCell, at: number, stamp: number): Promise<RunResult> {
+async function hitWithin(
+  world: World,
+  cell: PartyCell,
+  at: number,
+  stamp: number,
+): Promise<RunResult> {
   const { fault, step } = cell;
   const victim = world.party(cell.role);
   await arm(victim, fault, at);
@@ -183,8 +203,15 @@ async function hitWithin(world: World, cell: PartyCell, at: number, stamp: numbe
   return { hit: true, outcomes };
 }
 
-/** The one that is hit has no part in it: it is hit while another is held up in the middle of it. */
-async function hitMeanwhile(world: World, cell: PartyCell, at: number, stamp: number): Promise<RunResult> {
+/**
+ * The one that is hit has no part in it: it is hit while another is held up in the middle of it.
+ */
+async function hitMeanwhile(
+  world: World,
+  cell: PartyCell,
+  at: number,
+  stamp: number,
+): Promise<RunResult> {
   const victim = world.party(cell.role);
   const doer = world.party(whoseCalls(cell, false));
   await doer.arm("SIGSTOP", at);
@@ -208,75 +235,6 @@ async function firstOf(done: Promise<unknown>, party: Party): Promise<boolean> {
   });
   await until(`the ${party.title} is stopped, or the step is done`, () => over || party.isStopped);
   return party.isStopped;
-}
-
-/** While somebody is stopped others have what they have, and get an answer or their own time limit. */
-async function glance(world: World, { role }: Cell): Promise<void> {
-  await world.checkMapped();
-  if (role !== "hub") await world.checkBystander();
-  else {
-    const asked = world.bystander.status({ timeoutMs: GLANCE_MS });
-    const answered = asked.then(
-      () => "ok",
-      (error: unknown) => (hasCode(error, "TIMEOUT") ? "TIMEOUT" : String(error)),
-    );
-    const answer = await soon("the time limit of who asks a hub that is stopped", answered);
-    assert.equal(answer, "TIMEOUT");
-  }
-}
-
-/** In steps before a publication somebody waits for it all the time. */
-async function waitFor(world: World, { step }: Cell): Promise<Waiting | undefined> {
-  if (step !== "create" && step !== "write" && step !== "publish") return undefined;
-  const waiting = world.bystander.open(NAME, { timeoutMs: 3 * LONG_MS });
-  waiting.catch(() => {});
-  await until("the bystander waits", async () => (await world.bystander.status()).waitingOpens === 1);
-  return { array: waiting };
-}
-
-/** What can be opened under the name was published, and whole. */
-async function checkVisible(world: World, { step }: Cell, stamp: number): Promise<void> {
-  let array: SharedArray;
-  try {
-    array = await world.bystander.open(NAME, { wait: false });
-  } catch (error) {
-    assert.ok(hasCode(error, "NOT_FOUND"), String(error));
-    return;
-  }
-  const found = stampOf((await array.expectDType("int32").read()) as Int32Array);
-  array.close();
-  assert.ok(step !== "create" && step !== "write", "nobody sees what was not published");
-  assert.equal(found, stamp);
-}
-
-/** Who had opened it and lives has it still. */
-async function checkHeld(world: World, { step, role }: Cell, stamp: number, { outcomes }: RunResult): Promise<void> {
-  const opened = step === "read" || step === "reconnect" || (step === "open" && outcomes[0]?.code === "ok");
-  if (!opened || role === "consumer") return;
-  assert.equal(await world.party("consumer").must({ do: "read", name: NAME, stamp }), stamp);
-}
-
-/** Where it was published the one who waited for it has it. */
-async function grantIfPublished(
-  world: World,
-  waiting: Waiting | undefined,
-  stamp: number,
-  mayFailWith: readonly string[] = [],
-): Promise<boolean> {
-  if (waiting === undefined) return false;
-  const { waitingOpens } = await world.bystander.status();
-  const { published } = (await world.bystander.list()).find(({ name }) => name === NAME) ?? { published: false };
-  if (!published && waitingOpens === 1) return false;
-  let array: SharedArray;
-  try {
-    array = await soon("what was published is granted", waiting.array);
-  } catch (error) {
-    if (error instanceof CudaIpcError && mayFailWith.includes(error.code)) return true;
-    throw error;
-  }
-  assertStamp((await array.expectDType("int32").read()) as Int32Array, stamp, "what the bystander waited for");
-  array.close();
-  return true;
 }
 
 /** The same step works now, under the same name, and everything after it. */

@@ -1,11 +1,12 @@
 /**
- * The inside of every process of the matrix: what the test says over the IPC channel happens to this process at a system call of its own.
- * From the given call on, calls that can fail with an errno do, or the process ends, stops or loses its connections before that call.
+ * Runs inside each process of the matrix. The test says over IPC what happens at a given system
+ * call. From that call on calls fail with an errno, or the process ends, stops or loses its
+ * connections before it.
  */
 import { constants } from "node:os";
 import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
-import { errnosOf } from "../../../src/testing/system-call-errnos.js";
 import { interceptFs } from "../intercept-fs.js";
+import { errnosOf } from "../system-call-errnos.js";
 import { cutSockets } from "../system-calls.js";
 
 export type SeamAction = "SIGKILL" | "SIGSTOP" | "cut" | "count" | "ENOSPC" | "ENOMEM";
@@ -18,8 +19,8 @@ export interface SeamCounts {
 }
 
 /**
- * WHY not sendmsg and recvmsg with ENOMEM: a process that can neither speak nor hear is that of a cut socket. Nor munmap: it is made all
- * the same. test/fault has each of them fail by itself.
+ * WHY not sendmsg and recvmsg with ENOMEM: a process that can neither speak nor hear is that of a
+ * cut socket. Nor munmap: it is made all the same. test/fault has each of them fail by itself.
  */
 const SPARED = new Set(["sendmsg", "recvmsg", "poll", "munmap"]);
 
@@ -68,7 +69,10 @@ export function disarm(): SeamCounts {
   return { calls, hits };
 }
 
-/** WHY every number there may be: listing those that are open needs one more, and is a call that is counted. */
+/**
+ * WHY every number there may be: listing those that are open needs one more, and is a call that is
+ * counted.
+ */
 export function cutNow(): void {
   cutSockets(Array.from({ length: FDS_MAX }, (_, fd) => fd));
 }

@@ -1,4 +1,7 @@
-/** How each fault comes about: within the system calls of the one that is hit, or from outside while another is held up in the middle. */
+/**
+ * How each fault happens: within the system calls of the process that is hit, or from outside while
+ * another is paused half-way.
+ */
 import type { Fault, PartyFault } from "./cells.js";
 import type { SeamAction } from "./fault-seam.js";
 import type { Party } from "./party.js";
@@ -39,7 +42,9 @@ export async function hitNow(party: Party, fault: PartyFault): Promise<void> {
 }
 
 /** It goes on, and has room for everything again. How many calls it made, where it counted them. */
-export async function undo(party: Party): Promise<{ readonly calls: number; readonly hits: number }> {
+export async function undo(
+  party: Party,
+): Promise<{ readonly calls: number; readonly hits: number }> {
   if (party.isStopped) party.signal("SIGCONT");
   party.emptyFdTable();
   return (await party.disarm()) ?? { calls: 0, hits: 0 };

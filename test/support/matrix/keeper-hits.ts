@@ -1,7 +1,7 @@
-/** How a keeper, or the hub that it keeps for, dies within a step; what comes of it is there when this is done. */
+/** Kills a keeper, or the hub that it keeps for, within a step, and waits for the consequences. */
 import type { Cell } from "./cells.js";
-import type { RunResult } from "./experiment.js";
 import { isRunning } from "./party.js";
+import type { RunResult } from "./promises.js";
 import type { CallOutcome } from "./steps.js";
 import type { World } from "./world.js";
 
@@ -28,7 +28,8 @@ export async function hitKeeper(
     await world.bystander.restart();
     await world.keptHub(next.pid);
   } else if (fault === "SIGKILL of its hub") {
-    // WHY: a keeper waits longer with each hub that ends soon. Another one has not seen the earlier ones.
+    // WHY: a keeper waits longer with each hub that ends soon. Another one has not seen the earlier
+    // ones.
     process.kill(next.keeperPid, "SIGKILL");
     await world.keptHub(next.keeperPid);
   }

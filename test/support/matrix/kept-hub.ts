@@ -1,4 +1,4 @@
-/** A hub of the matrix with its keeper: whichever of the two ends, another takes its place by itself. */
+/** A hub of the matrix with its keeper. If one of them ends, another replaces it. */
 import type { Hub } from "../../../src/client/hub.js";
 import { Seam } from "../seam/seam.js";
 import type { TestFolder } from "../test-folder.js";
@@ -32,7 +32,9 @@ export class KeptHub {
     await until("a hub serves that has a keeper", async () => {
       const { pid, keeper } = await hub.status();
       if (keeper !== null) found = new KeptHub(this.#testHub, pid, keeper.pid);
-      return found !== undefined && !earlier.includes(found.pid) && !earlier.includes(found.keeperPid);
+      return (
+        found !== undefined && !earlier.includes(found.pid) && !earlier.includes(found.keeperPid)
+      );
     });
     const { pid, keeperPid } = found as KeptHub;
     return pid === this.pid && keeperPid === this.keeperPid ? this : (found as KeptHub);

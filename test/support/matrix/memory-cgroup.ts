@@ -1,4 +1,4 @@
-/** A memory cgroup of a test's own below that of this process, where the system lets it make one. */
+/** A memory cgroup of the test's own below that of this process, if the system allows it. */
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../until.js";
@@ -41,16 +41,23 @@ export class MemoryCgroup {
 
   /** Its processes have ended. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await until("the cgroup is empty", () => readFileSync(join(this.#path, "cgroup.procs"), "utf8") === "");
+    await until(
+      "the cgroup is empty",
+      () => readFileSync(join(this.#path, "cgroup.procs"), "utf8") === "",
+    );
     rmdirSync(this.#path);
   }
 }
 
-/** The folder of this process's own cgroup, and the file that takes the limit: of version 1 and of version 2. */
+/**
+ * The folder of this process's own cgroup, and the file that takes the limit: of version 1 and of
+ * version 2.
+ */
 function* places(): Iterable<readonly [folder: string, limit: string]> {
   for (const line of readFileSync("/proc/self/cgroup", "utf8").split("\n")) {
     const [, controllers = "", path = ""] = line.match(/^\d+:([^:]*):(.*)$/) ?? [];
-    if (controllers.split(",").includes("memory")) yield [join(ROOT, "memory", path), "memory.limit_in_bytes"];
+    if (controllers.split(",").includes("memory"))
+      yield [join(ROOT, "memory", path), "memory.limit_in_bytes"];
     else if (line.startsWith("0::")) yield [join(ROOT, path), "memory.max"];
   }
 }

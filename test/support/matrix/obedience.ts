@@ -1,4 +1,7 @@
-/** The inside of a process of the matrix: orders in, outcomes out, one after the other; those to the seam at once. */
+/**
+ * Runs inside a process of the matrix: executes orders one after the other and sends their results.
+ * Orders to the seam run at once.
+ */
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { arm, cutNow, disarm } from "./fault-seam.js";
 import { type OrderMessage, type Outcome, type OutcomeMessage, READY_ID } from "./orders.js";

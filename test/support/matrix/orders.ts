@@ -1,4 +1,4 @@
-/** What the test and the processes of the matrix say to each other, over Node's IPC channel. */
+/** The messages between the test and the processes of the matrix, over Node's IPC channel. */
 import type { SeamAction } from "./fault-seam.js";
 
 export type Order =

@@ -1,4 +1,7 @@
-/** The outside of a process of the matrix: gives orders, sees it stop and end, and limits its table of open files for real. */
+/**
+ * The test's side of a process of the matrix. It sends orders, sees the process stop and end, and
+ * limits its table of open files.
+ */
 import assert from "node:assert/strict";
 import { type ChildProcess, execFileSync, fork } from "node:child_process";
 import { once } from "node:events";
@@ -75,7 +78,11 @@ export class Party {
   /** As `tell`, of what must not fail. */
   async must(order: Order): Promise<unknown> {
     const { code, message, value } = await this.tell(order);
-    assert.equal(code, null, `the ${this.title} cannot ${JSON.stringify(order)}: ${message}\n${this.#complaint}`);
+    assert.equal(
+      code,
+      null,
+      `the ${this.title} cannot ${JSON.stringify(order)}: ${message}\n${this.#complaint}`,
+    );
     return value;
   }
 
@@ -132,7 +139,9 @@ export class Party {
 
   #limit(): string {
     const format = ["--noheadings", "--output=SOFT"];
-    return execFileSync("prlimit", [`--pid=${this.pid}`, "--nofile", ...format], { encoding: "utf8" }).trim();
+    return execFileSync("prlimit", [`--pid=${this.pid}`, "--nofile", ...format], {
+      encoding: "utf8",
+    }).trim();
   }
 }
 

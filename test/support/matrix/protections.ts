@@ -1,4 +1,4 @@
-/** What was removed from src for a moment to see the matrix fail: something for each step and each fault. */
+/** What was removed from src for a moment to see the matrix fail, for each step and each fault. */
 
 export interface Protection {
   /** The step or the fault. */
@@ -69,7 +69,11 @@ export const protections: readonly Protection[] = [
   {
     of: "socket cut",
     removed: "a client does not look for its hub again",
-    seenFailing: ["producer, socket cut, create", "consumer, socket cut, open", "hub, socket cut, close"],
+    seenFailing: [
+      "producer, socket cut, create",
+      "consumer, socket cut, open",
+      "hub, socket cut, close",
+    ],
   },
   {
     of: "fd table full",
@@ -99,7 +103,10 @@ export const protections: readonly Protection[] = [
   {
     of: "SIGKILL, then hub restart",
     removed: "a hub gives nothing to the next keeper",
-    seenFailing: ["keeper, SIGKILL, then hub restart, create", "keeper, SIGKILL, then hub restart, publish"],
+    seenFailing: [
+      "keeper, SIGKILL, then hub restart, create",
+      "keeper, SIGKILL, then hub restart, publish",
+    ],
   },
   {
     of: "SIGKILL of its hub",

@@ -1,5 +1,15 @@
-/** What docs/fault-matrix.json holds, and the tables of docs/reliability.md made of it. */
-import { type Cell, cellName, cells, type Fault, faultsOfRole, type Role, roles, type Step, steps } from "./cells.js";
+/** The content of docs/fault-matrix.json, and the tables of docs/reliability.md made from it. */
+import {
+  type Cell,
+  cellName,
+  cells,
+  type Fault,
+  faultsOfRole,
+  type Role,
+  roles,
+  type Step,
+  steps,
+} from "./cells.js";
 import type { Protection } from "./protections.js";
 
 export interface CellRecord extends Cell {
@@ -27,18 +37,26 @@ export interface MatrixReport {
 const BEGIN = "<!-- fault matrix: written by npm run matrix -->";
 const END = "<!-- end of the fault matrix -->";
 
-/** The page with the tables that this report makes. @throws RangeError where the page has no place for them */
+/**
+ * The page with the tables that this report makes. @throws RangeError where the page has no place
+ * for them
+ */
 export function withMatrix(page: string, report: MatrixReport): string {
   const begin = page.indexOf(BEGIN);
   const end = page.indexOf(END);
-  if (begin < 0 || end < begin) throw new RangeError(`The page must have the markers "${BEGIN}" and "${END}"`);
+  if (begin < 0 || end < begin)
+    throw new RangeError(`The page must have the markers "${BEGIN}" and "${END}"`);
   return `${page.slice(0, begin + BEGIN.length)}\n\n${markdown(report)}\n\n${page.slice(end)}`;
 }
 
-/** What is wrong with a report: cells that are missing, twice or failed, and sentences that are not those of the tests. */
+/**
+ * What is wrong with a report: cells that are missing, twice or failed, and sentences that are not
+ * those of the tests.
+ */
 export function faultsOf(report: MatrixReport, sentenceOf: (cell: Cell) => string): string[] {
   const byName = new Map<string, CellRecord[]>();
-  for (const record of report.cells) byName.set(cellName(record), [...(byName.get(cellName(record)) ?? []), record]);
+  for (const record of report.cells)
+    byName.set(cellName(record), [...(byName.get(cellName(record)) ?? []), record]);
   const wrong = cells.flatMap((cell) => {
     const name = cellName(cell);
     const [record, ...others] = byName.get(name) ?? [];
@@ -46,12 +64,22 @@ export function faultsOf(report: MatrixReport, sentenceOf: (cell: Cell) => strin
     if (record === undefined) return [`${name}: missing`];
     if (others.length > 0) return [`${name}: there ${others.length + 1} times`];
     if (record.outcome !== "passed") return [`${name}: ${record.outcome}`];
-    return record.sentence === sentenceOf(cell) ? [] : [`${name}: another sentence than the tests declare`];
+    return record.sentence === sentenceOf(cell)
+      ? []
+      : [`${name}: another sentence than the tests declare`];
   });
   return [...wrong, ...[...byName.keys()].map((name) => `${name}: no cell of the tests`)];
 }
 
-function markdown({ date, commit, node, kernel, seconds, cells: records, protections }: MatrixReport): string {
+function markdown({
+  date,
+  commit,
+  node,
+  kernel,
+  seconds,
+  cells: records,
+  protections,
+}: MatrixReport): string {
   const passed = records.filter(({ outcome }) => outcome === "passed").length;
   const systemCalls = records.reduce((sum, record) => sum + record.systemCalls, 0);
   const run = `${passed} of ${cells.length} cells passed, at ${systemCalls} system calls, in ${seconds} s`;
@@ -60,13 +88,17 @@ function markdown({ date, commit, node, kernel, seconds, cells: records, protect
     ...roles.flatMap((role) => [`### The ${role} is hit`, table(role, records)]),
     "### Seen to fail",
     "For each step and each fault, what the code was made to do for a moment, without the protection, and cells that failed then:",
-    protections.map(({ of, removed, seenFailing }) => `- ${of}: ${removed}. ${seenFailing.join("; ")}.`).join("\n"),
+    protections
+      .map(({ of, removed, seenFailing }) => `- ${of}: ${removed}. ${seenFailing.join("; ")}.`)
+      .join("\n"),
   ].join("\n\n");
 }
 
 function table(role: Role, records: readonly CellRecord[]): string {
   const text = (fault: Fault, step: Step): string => {
-    const found = records.find((record) => record.role === role && record.fault === fault && record.step === step);
+    const found = records.find(
+      (record) => record.role === role && record.fault === fault && record.step === step,
+    );
     if (found === undefined) return "not run";
     return found.outcome === "passed" ? found.sentence : `**failed**: ${found.sentence}`;
   };

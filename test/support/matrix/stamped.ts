@@ -1,4 +1,7 @@
-/** Contents that say of themselves of which writing they are, so that a reader finds what is half written or was never published. */
+/**
+ * Array contents that carry a stamp of their writing, so a reader detects half-written or
+ * unpublished data.
+ */
 import assert from "node:assert/strict";
 import { CudaIpcError } from "../../../src/base/errors.js";
 
@@ -18,7 +21,10 @@ export function stampOf(values: ArrayLike<number | bigint>): number {
   for (let index = 0; index < STAMPED.shape[0]; index += 1) {
     if (values[index] === valueAt(stamp, index)) continue;
     const found = `element ${index} is ${values[index]}, wanted ${valueAt(stamp, index)}`;
-    throw new CudaIpcError("VERIFICATION_FAILED", `Cannot take this for writing ${stamp}: ${found}`);
+    throw new CudaIpcError(
+      "VERIFICATION_FAILED",
+      `Cannot take this for writing ${stamp}: ${found}`,
+    );
   }
   return stamp;
 }

@@ -1,4 +1,4 @@
-/** The steps of the matrix: what has to be there before, and who does what. */
+/** The steps of the matrix: what must exist before, and who does what. */
 import assert from "node:assert/strict";
 import { doersOf, type PartyRole, type Step } from "./cells.js";
 import type { Order } from "./orders.js";
@@ -27,7 +27,9 @@ const BEFORE: Readonly<Record<Step, readonly ("create" | "write" | "publish" | "
 export async function prepare(world: World, step: Step, stamp: number): Promise<void> {
   for (const deed of BEFORE[step]) {
     const party = world.party(deed === "open" ? "consumer" : "producer");
-    await party.must(deed === "write" ? { do: "write", name: NAME, stamp } : { do: deed, name: NAME });
+    await party.must(
+      deed === "write" ? { do: "write", name: NAME, stamp } : { do: deed, name: NAME },
+    );
   }
 }
 
@@ -44,18 +46,33 @@ export async function complete(world: World, step: Step, stamp: number): Promise
 }
 
 /** Does the step; the calls of those that take part, as they turned out. */
-export async function perform(world: World, step: Step, stamp: number, timeoutMs: number): Promise<CallOutcome[]> {
+export async function perform(
+  world: World,
+  step: Step,
+  stamp: number,
+  timeoutMs: number,
+): Promise<CallOutcome[]> {
   if (step === "reconnect") {
     await world.cutAll();
-    return Promise.all(doersOf.reconnect.map((role) => call(world, role, { do: "ask" }, timeoutMs)));
+    return Promise.all(
+      doersOf.reconnect.map((role) => call(world, role, { do: "ask" }, timeoutMs)),
+    );
   }
-  const order: Order = step === "read" || step === "write" ? { do: step, name: NAME, stamp } : { do: step, name: NAME };
+  const order: Order =
+    step === "read" || step === "write"
+      ? { do: step, name: NAME, stamp }
+      : { do: step, name: NAME };
   const outcomes: CallOutcome[] = [];
   for (const role of doersOf[step]) outcomes.push(await call(world, role, order, timeoutMs));
   return outcomes;
 }
 
-async function call(world: World, role: PartyRole, order: Order, timeoutMs: number): Promise<CallOutcome> {
+async function call(
+  world: World,
+  role: PartyRole,
+  order: Order,
+  timeoutMs: number,
+): Promise<CallOutcome> {
   const { code, message = "" } = await world.party(role).tell(order, timeoutMs);
   return { role, code: code ?? "ok", message };
 }

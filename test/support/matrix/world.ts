@@ -1,12 +1,13 @@
 /**
- * Where the matrix plays: a hub, a producer, a consumer, each a process of its own, and a bystander in the test itself who has an array
- * of its own, holds one whose owner is gone, and must notice nothing of what the others suffer.
+ * The world of the matrix: a hub, a producer and a consumer as processes, and a bystander in the
+ * test itself. The bystander has an array of its own, holds one whose owner is gone, and must not
+ * notice any fault.
  */
 import assert from "node:assert/strict";
 import { connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
-import type { SharedArray } from "../../../src/client/shared-array.js";
-import { openBufferCount } from "../../../src/gpu/held-memory.js";
+import type { SharedArray } from "../../../src/client/objects/shared-array.js";
+import { openBufferCount } from "../../../src/gpu/memory/open-buffers.js";
 import { mappedBytes } from "../../../src/os/mapping.js";
 import { openFdCount } from "../../../src/os/owned-fd.js";
 import { TestFolder } from "../test-folder.js";
@@ -64,7 +65,8 @@ export class World {
     await owner.close();
     world.#pinned = await world.bystander.open("pinned");
     world.#parties = { producer: world.#start("producer"), consumer: world.#start("consumer") };
-    for (const party of Object.values(world.#parties)) assert.equal((await party.ready()).code, null, party.complaint);
+    for (const party of Object.values(world.#parties))
+      assert.equal((await party.ready()).code, null, party.complaint);
     world.#atStart = await world.#leave("producer");
     await world.#leave("consumer");
     world.#idle = await world.#counts();
@@ -74,7 +76,8 @@ export class World {
 
   party(role: PartyRole): Party {
     if (role !== "hub") return this.#parties[role];
-    if (this.#hub instanceof KeptHub) throw new TypeError("This hub takes no orders: it has a keeper");
+    if (this.#hub instanceof KeptHub)
+      throw new TypeError("This hub takes no orders: it has a keeper");
     return this.#hub;
   }
 
@@ -109,7 +112,9 @@ export class World {
     }
   }
 
-  /** The bystander's data and leases are what they were, and it can open what others had published. */
+  /**
+   * The bystander's data and leases are what they were, and it can open what others had published.
+   */
   async checkBystander(): Promise<void> {
     await this.checkMapped();
     for (const [name, stamp] of [
@@ -118,14 +123,22 @@ export class World {
       ...(this.#hub instanceof KeptHub ? ([["unheld", UNHELD_STAMP]] as const) : []),
     ] as const) {
       const again = await this.bystander.open(name, { wait: false });
-      assertStamp((await again.expectDType("int32").read()) as Int32Array, stamp, `"${name}", opened anew`);
+      assertStamp(
+        (await again.expectDType("int32").read()) as Int32Array,
+        stamp,
+        `"${name}", opened anew`,
+      );
       again.close();
     }
   }
 
   /** What needs no hub. */
   async checkMapped(): Promise<void> {
-    assertStamp((await this.#own.expectDType("int32").read()) as Int32Array, OWN_STAMP, "the bystander's own array");
+    assertStamp(
+      (await this.#own.expectDType("int32").read()) as Int32Array,
+      OWN_STAMP,
+      "the bystander's own array",
+    );
     assertStamp(
       (await this.#pinned.expectDType("int32").read()) as Int32Array,
       PINNED_STAMP,
@@ -133,29 +146,49 @@ export class World {
     );
   }
 
-  /** All leave; the processes and the hub hold what they held at the start, but for opens that the bystander still waits for. */
+  /**
+   * All leave; the processes and the hub hold what they held at the start, but for opens that the
+   * bystander still waits for.
+   */
   async clean(waitingOpens = 0): Promise<void> {
     for (const role of ["producer", "consumer"] as const) {
-      assert.deepEqual(await this.#leave(role), this.#atStart, `the ${role} holds what it held at the start`);
+      assert.deepEqual(
+        await this.#leave(role),
+        this.#atStart,
+        `the ${role} holds what it held at the start`,
+      );
     }
     const hub = this.#hub;
-    const wanted = { ...this.#idle, waitingOpens, ...(this.#hubFds?.hub === hub ? { all: this.#hubFds.count } : {}) };
+    const wanted = {
+      ...this.#idle,
+      waitingOpens,
+      ...(this.#hubFds?.hub === hub ? { all: this.#hubFds.count } : {}),
+    };
     let now: Counts = {};
-    // WHY asked again and again: the ends of processes come when they come, and a file that the hub is just reading is a descriptor too.
+    // WHY asked again and again: the ends of processes come when they come, and a file that the hub
+    // is just reading is a descriptor too.
     await until("the hub holds what it held at the start", async () => {
       now = await this.#counts(this.#hubFds?.hub === hub);
       return JSON.stringify(now) === JSON.stringify(wanted);
     }).catch(() => assert.deepEqual(now, wanted, "the hub holds what it held at the start"));
     this.#hubFds = { hub, count: hub.fds().all };
-    assert.deepEqual(ownCounts(), this.#ownAtStart, "the bystander holds what it held at the start");
+    assert.deepEqual(
+      ownCounts(),
+      this.#ownAtStart,
+      "the bystander holds what it held at the start",
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       const hub = this.#hub;
-      await Promise.race([this.bystander.close(), ...(hub instanceof KeptHub ? [] : [hub.exited()])]);
+      await Promise.race([
+        this.bystander.close(),
+        ...(hub instanceof KeptHub ? [] : [hub.exited()]),
+      ]);
     } finally {
-      for (const party of [this.#hub, ...Object.values(this.#parties)]) await party[Symbol.asyncDispose]();
+      for (const party of [this.#hub, ...Object.values(this.#parties)])
+        await party[Symbol.asyncDispose]();
       await this.bystander.close().catch(() => {});
       // WHY not after a hub with its keeper: its end removes the folder.
       if (!(this.#hub instanceof KeptHub)) await this.folder[Symbol.asyncDispose]();
@@ -169,10 +202,20 @@ export class World {
   }
 
   #connect(): Promise<Hub> {
-    return connect({ socket: this.folder.socket, start: false, device: "host", program: "bystander" });
+    return connect({
+      socket: this.folder.socket,
+      start: false,
+      device: "host",
+      program: "bystander",
+    });
   }
 
-  async #published(hub: Hub, name: string, stamp: number, lifetime: "held" | "pinned"): Promise<SharedArray> {
+  async #published(
+    hub: Hub,
+    name: string,
+    stamp: number,
+    lifetime: "held" | "pinned",
+  ): Promise<SharedArray> {
     const array = await hub.create(name, { ...STAMPED, lifetime });
     await array.write(stampedValues(stamp));
     await array.publish();
@@ -184,7 +227,8 @@ export class World {
   }
 
   async #counts(withAllFds = false): Promise<Counts> {
-    const { objects, leases, clients, detached, waitingOpens, withoutMemory, keeper } = await this.bystander.status();
+    const { objects, leases, clients, detached, waitingOpens, withoutMemory, keeper } =
+      await this.bystander.status();
     const { memory, process, socket, all } = this.#hub.fds();
     return {
       objects,
@@ -204,8 +248,8 @@ export class World {
 
 /**
  * Whether the keeper has all that is there at the start and nothing else: the lock, the listener,
- * three arrays, and the processes of one to three clients. WHY not exact: whoever has held something
- * counts until its session ends, which may be with the hub.
+ * three arrays, and the processes of one to three clients. WHY not exact: whoever has held
+ * something counts until its session ends, which may be with the hub.
  */
 function isKept(descriptors: number | undefined): boolean {
   return descriptors === undefined || (descriptors >= 6 && descriptors <= 8);

@@ -1,4 +1,7 @@
-/** A reader of a ring in plain lists: what it gets next, how many it missed, what it holds, and what its streams have not done yet. */
+/**
+ * The model of a ring's reader: its next message, how many it missed, what it holds, and what its
+ * streams have yet to do.
+ */
 import assert from "node:assert/strict";
 import { hasCode } from "../../../src/base/errors.js";
 import { CLAIMS } from "../../../src/ring/channel-layout.js";
@@ -20,7 +23,7 @@ export interface ModelHeld {
 
 export class ReaderModel {
   readonly reader: RingReader;
-  readonly mayBeOvertaken: boolean;
+  readonly lossy: boolean;
   readonly held: ModelHeld[] = [];
   next: number;
   /** How often its bell had rung when it fell asleep; undefined while it is awake. */
@@ -28,7 +31,7 @@ export class ReaderModel {
   /** It wrote nonsense: no promise is kept to it. */
   isMad = false;
   readonly #rig: RingRig;
-  readonly #place: number;
+  readonly #seat: number;
   readonly #count: (what: string) => void;
   readonly #stream: { readonly value: number; readonly held: ModelHeld }[] = [];
   #sequence: number | undefined;
@@ -40,20 +43,26 @@ export class ReaderModel {
   /** @param oldest the first position that is not gone over */
   constructor(
     rig: RingRig,
-    place: number,
+    seat: number,
     reader: RingReader,
-    { messages, oldest, count }: { messages: readonly ModelMessage[]; oldest: number; count: (what: string) => void },
+    {
+      messages,
+      oldest,
+      count,
+    }: { messages: readonly ModelMessage[]; oldest: number; count: (what: string) => void },
   ) {
     this.#rig = rig;
-    this.#place = place;
+    this.#seat = seat;
     this.#count = count;
     this.reader = reader;
     this.next = reader.position;
-    this.mayBeOvertaken = reader.mayBeOvertaken;
-    const isTold = this.next === rig.facts.firstPosition || messages.some(({ position }) => position >= oldest);
+    this.lossy = reader.lossy;
+    const isTold =
+      this.next === rig.facts.firstPosition || messages.some(({ position }) => position >= oldest);
     // WHY only one that may be overtaken: nothing is lost to the others, and so they need not know.
-    if (this.mayBeOvertaken && isTold) this.#sequence = messages.filter(({ position }) => position < this.next).length;
-    else if (this.mayBeOvertaken) count("nothing says what comes first");
+    if (this.lossy && isTold)
+      this.#sequence = messages.filter(({ position }) => position < this.next).length;
+    else if (this.lossy) count("nothing says what comes first");
   }
 
   /** The first position that it needs. */
@@ -84,13 +93,18 @@ export class ReaderModel {
     const { received, missed, position, heldCount } = this.reader;
     assert.deepEqual(
       { received, missed, position, heldCount },
-      { received: this.#received, missed: this.#missed, position: this.next, heldCount: this.held.length },
+      {
+        received: this.#received,
+        missed: this.#missed,
+        position: this.next,
+        heldCount: this.held.length,
+      },
     );
   }
 
   /** @param oldest the first position that is not gone over */
   take(messages: readonly ModelMessage[], published: number, oldest: number): boolean {
-    if (this.mayBeOvertaken && this.#claimed.length >= CLAIMS && this.next < published) {
+    if (this.lossy && this.#claimed.length >= CLAIMS && this.next < published) {
       assert.throws(
         () => this.reader.tryTake(),
         (error) => hasCode(error, "LIMIT_EXCEEDED"),
@@ -98,17 +112,23 @@ export class ReaderModel {
       this.#count("holds too many");
       return false;
     }
-    const from = this.mayBeOvertaken ? Math.max(this.next, oldest) : this.next;
+    const from = this.lossy ? Math.max(this.next, oldest) : this.next;
     const ahead = messages.filter(({ position }) => position >= from);
     const wanted = ahead.find(({ lost }) => !lost);
-    for (const { sequence, lost } of wanted === undefined ? ahead : ahead.slice(0, ahead.indexOf(wanted) + 1)) {
+    for (const { sequence, lost } of wanted === undefined
+      ? ahead
+      : ahead.slice(0, ahead.indexOf(wanted) + 1)) {
       const missed = sequence - (this.#sequence ?? sequence) + (lost ? 1 : 0);
       this.#sequence = sequence + 1;
       this.#missed += missed;
       this.#gap += missed;
     }
     const taken = this.reader.tryTake();
-    assert.equal(taken?.sequence, wanted?.sequence, `the message that the reader at ${this.#place} takes`);
+    assert.equal(
+      taken?.sequence,
+      wanted?.sequence,
+      `the message that the reader at ${this.#seat} takes`,
+    );
     if (taken === undefined || wanted === undefined) {
       this.next = Math.max(from, published);
       return false;
@@ -119,7 +139,7 @@ export class ReaderModel {
     this.#gap = 0;
     this.next = wanted.position + 1;
     this.#received += 1;
-    this.held.push({ taken, claimed: this.mayBeOvertaken, byStream: false, released: false });
+    this.held.push({ taken, claimed: this.lossy, byStream: false, released: false });
     this.#count(taken.missed > 0 ? "taken after some were missed" : "taken");
     if (taken.missed > 0 && this.#received === 1) this.#count("some missed before the first");
     return true;
@@ -129,7 +149,7 @@ export class ReaderModel {
     held.released = true;
     held.byStream = byStream;
     const values: number[] = [];
-    this.reader.release(held.taken, byStream ? { signal: (value) => values.push(value) } : undefined);
+    this.reader.release(held.taken, byStream ? (value) => values.push(value) : undefined);
     for (let first = this.held[0]; first?.released; first = this.held[0]) {
       this.held.shift();
       if (!first.byStream) continue;
@@ -138,13 +158,13 @@ export class ReaderModel {
       this.#stream.push({ value, held: first });
       this.#count("given back by a stream");
     }
-    assert.equal(this.#rig.pages[this.#place]?.released, this.needs, "released");
+    assert.equal(this.#rig.pages[this.#seat]?.released, this.needs, "released");
   }
 
   /** Its stream does the next that it has to do. @returns false where there is nothing */
   finishNext(): boolean {
     const first = this.#stream.shift();
-    if (first !== undefined) this.#rig.pages[this.#place]?.setDone(first.value);
+    if (first !== undefined) this.#rig.pages[this.#seat]?.setDone(first.value);
     return first !== undefined;
   }
 
@@ -156,7 +176,7 @@ export class ReaderModel {
   sleep(published: number): void {
     if (this.asleepRung !== undefined) return;
     this.reader.fallAsleep();
-    this.asleepRung = this.#rig.rung[this.#place] as number;
+    this.asleepRung = this.#rig.rung[this.#seat] as number;
     if (this.next < published) this.wake();
   }
 
@@ -169,7 +189,7 @@ export class ReaderModel {
   /** While it sleeps, its bell rings once when something was published. */
   checkBell(published: number): void {
     if (this.asleepRung === undefined || this.next >= published) return;
-    assert.equal(this.#rig.rung[this.#place], this.asleepRung + 1, `the bell of place ${this.#place}`);
+    assert.equal(this.#rig.rung[this.#seat], this.asleepRung + 1, `the bell of seat ${this.#seat}`);
     this.#count("rung for a reader");
   }
 }

@@ -1,4 +1,4 @@
-/** What is done to a ring and to its model, and the messages that are written. */
+/** The commands for a ring and its model, and the messages that are written. */
 import { flags, type page } from "../../../src/ring/channel-layout.js";
 import type { ReadFrom } from "../../../src/ring/ring-reader.js";
 import type { ModelMessage } from "./reader-model.js";
@@ -6,12 +6,30 @@ import type { RingRig } from "./ring-rig.js";
 
 export type RingCommand =
   | { readonly do: "put" | "drop" | "passOver" | "sleepWriter" | "wakeWriter" }
-  | { readonly do: "attach"; readonly place: number; readonly from: ReadFrom; readonly mayBeOvertaken: boolean }
-  | { readonly do: "take" | "detach" | "die" | "sleep" | "wake" | "finishStream"; readonly place: number }
-  | { readonly do: "release"; readonly place: number; readonly which: number; readonly byStream: boolean }
-  | { readonly do: "dieTaking"; readonly place: number; readonly at: number }
+  | {
+      readonly do: "attach";
+      readonly seat: number;
+      readonly from: ReadFrom;
+      readonly lossy: boolean;
+    }
+  | {
+      readonly do: "take" | "detach" | "die" | "sleep" | "wake" | "finishStream";
+      readonly seat: number;
+    }
+  | {
+      readonly do: "release";
+      readonly seat: number;
+      readonly which: number;
+      readonly byStream: boolean;
+    }
+  | { readonly do: "dieTaking"; readonly seat: number; readonly at: number }
   | { readonly do: "writerDies"; readonly at: number; readonly unfinished: number }
-  | { readonly do: "nonsense"; readonly place: number; readonly word: keyof typeof page; readonly value: bigint };
+  | {
+      readonly do: "nonsense";
+      readonly seat: number;
+      readonly word: keyof typeof page;
+      readonly value: bigint;
+    };
 
 export function message(position: number, epoch: number) {
   return { timestampMs: 1, byteLength: 8, readyAt: position + 1, epoch, flags: 0, metaBytes: 0 };

@@ -1,6 +1,6 @@
 /**
- * A writer or a reader of a ring that dies somewhere among what it does, and what must be true then: by an error in the same process, or
- * by SIGKILL in one of its own.
+ * A writer or reader that dies at any point of its operations, and what must hold then. It dies by
+ * an error in this process, or by SIGKILL in its own.
  */
 import assert from "node:assert/strict";
 import { type ChannelFacts, flags, type WhenFull } from "../../../src/ring/channel-layout.js";
@@ -8,13 +8,13 @@ import { ringFacts } from "./ring-facts.js";
 import { plainMessage, type RingRig } from "./ring-rig.js";
 import { assertGoesOn, Watched } from "./ring-watch.js";
 
-/** Of the reader that dies, at place 0. */
+/** Of the reader that dies, at seat 0. */
 export const DYING_LEASE = 7;
 
 /** What the hub does of a death. */
 export interface HubPart {
-  beginPlace(lease: number): void;
-  endPlace(): void;
+  beginSeat(lease: number): void;
+  endSeat(): void;
   endWriter(): void;
 }
 
@@ -50,17 +50,17 @@ function write(rig: RingRig): void {
   for (let count = 0; count < rig.facts.slots; count += 1) rig.put();
 }
 
-/** What a reader does, at a place that was prepared for it. */
-function read(rig: RingRig, mayBeOvertaken: boolean): void {
+/** What a reader does, at a seat that was prepared for it. */
+function read(rig: RingRig, lossy: boolean): void {
   rig.leases[0] = DYING_LEASE;
-  const reader = rig.reader({ place: 0, from: "oldest", mayBeOvertaken });
+  const reader = rig.reader({ seat: 0, from: "oldest", lossy });
   const first = reader.tryTake();
   const second = reader.tryTake();
   if (second !== undefined) reader.release(second);
   if (first !== undefined) reader.release(first);
   const third = reader.tryTake();
   reader.fallAsleep();
-  if (third !== undefined) reader.release(third, { signal: (value) => rig.pages[0]?.setDone(value) });
+  if (third !== undefined) reader.release(third, (value) => rig.pages[0]?.setDone(value));
   reader.wakeUp();
   reader.tryTake();
   reader.detach();
@@ -73,8 +73,8 @@ export function writerDeed(whenFull: WhenFull): Deed {
     role: "writer",
     before: (rig) => {
       rig.puts(4);
-      const waiting = new Watched(rig, rig.attach({ place: 1 }));
-      const holding = new Watched(rig, rig.attach({ place: 2, from: "oldest", mayBeOvertaken: true }));
+      const waiting = new Watched(rig, rig.attach({ seat: 1 }));
+      const holding = new Watched(rig, rig.attach({ seat: 2, from: "oldest", lossy: true }));
       holding.take();
       return (hub) => {
         hub.endWriter();
@@ -100,28 +100,28 @@ export function writerDeed(whenFull: WhenFull): Deed {
   };
 }
 
-/** Its place and its slots come back. */
+/** Its seat and its slots come back. */
 export function readerDeed(role: "reader" | "reader that may be overtaken"): Deed {
   return {
     facts: ringFacts({ slots: 3, firstPosition: 5 }),
     role,
     before: (rig) => {
       rig.puts(5);
-      const other = new Watched(rig, rig.attach({ place: 1, from: "oldest" }));
+      const other = new Watched(rig, rig.attach({ seat: 1, from: "oldest" }));
       return (hub) => {
         // What it held is held, whether it lives or not.
         other.drain();
         for (let count = 0; count < 4; count += 1) if (rig.put() !== undefined) other.drain();
-        hub.endPlace();
+        hub.endSeat();
         assertGoesOn(rig, [other]);
         assert.equal(rig.control.expelled(0), 0, "its words made sense throughout");
-        hub.beginPlace(DYING_LEASE + 1);
+        hub.beginSeat(DYING_LEASE + 1);
         rig.leases[0] = DYING_LEASE + 1;
-        const next = new Watched(rig, rig.reader({ place: 0 }));
+        const next = new Watched(rig, rig.reader({ seat: 0 }));
         rig.rung.fill(0);
         next.reader.fallAsleep();
         assert.notEqual(rig.put(), undefined);
-        assert.equal(rig.rung[0], 1, "the next reader at its place is rung for");
+        assert.equal(rig.rung[0], 1, "the next reader at its seat is rung for");
         next.reader.wakeUp();
         assertGoesOn(rig, [next, other]);
       };

@@ -1,4 +1,4 @@
-/** What a ring in a test is like, where the test says nothing else. */
+/** The default ring of a test. */
 import type { ChannelFacts } from "../../../src/ring/channel-layout.js";
 
 export function ringFacts(options: Partial<ChannelFacts> = {}): ChannelFacts {

@@ -1,20 +1,32 @@
-/** A ring in files of memory, as processes have it: who writes a file maps it for writing, the others for reading alone. */
+/**
+ * A ring in memory files, as processes have it: the writer of a file maps it for writing, the
+ * others only for reading.
+ */
 import { readSync, writeSync } from "node:fs";
 import { Scope } from "../../../src/base/scope.js";
 import { type Access, Mapping } from "../../../src/os/mapping.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import type { WordsFile } from "../../../src/ring/channel-end.js";
-import { type ChannelFacts, controlByteLength, memorySlots, PAGE_BYTES } from "../../../src/ring/channel-layout.js";
+import {
+  type ChannelFacts,
+  controlByteLength,
+  memorySlots,
+  PAGE_BYTES,
+} from "../../../src/ring/channel-layout.js";
 import type { RingMemory } from "./ring-rig.js";
 
 export interface RingAccess {
   readonly control: Access;
   readonly data: Access;
-  readonly page: (place: number) => Access;
+  readonly page: (seat: number) => Access;
 }
 
-export const EVERYTHING: RingAccess = { control: "read-write", data: "read-write", page: () => "read-write" };
+export const EVERYTHING: RingAccess = {
+  control: "read-write",
+  data: "read-write",
+  page: () => "read-write",
+};
 
 /** The number of the first descriptor in a child. */
 const FIRST_FD = 3;
@@ -40,13 +52,16 @@ export class RingFiles {
     this.memory = {
       control: map(0, access.control),
       data: map(1, access.data),
-      pages: pages.map((_, place) => map(2 + place, access.page(place))),
+      pages: pages.map((_, seat) => map(2 + seat, access.page(seat))),
     };
   }
 
   /** The files that this process was given when it was started. */
   static inherited(facts: ChannelFacts, access: RingAccess): RingFiles {
-    const fds = Array.from({ length: 2 + facts.readersMax }, (_, index) => new OwnedFd(FIRST_FD + index));
+    const fds = Array.from(
+      { length: 2 + facts.readersMax },
+      (_, index) => new OwnedFd(FIRST_FD + index),
+    );
     return new RingFiles(facts, access, fds);
   }
 
@@ -59,8 +74,8 @@ export class RingFiles {
     return fileOf(this.fds[0] as OwnedFd);
   }
 
-  pageFile(place: number): WordsFile {
-    return fileOf(this.fds[2 + place] as OwnedFd);
+  pageFile(seat: number): WordsFile {
+    return fileOf(this.fds[2 + seat] as OwnedFd);
   }
 
   [Symbol.dispose](): void {

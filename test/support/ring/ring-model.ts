@@ -1,17 +1,18 @@
 /**
- * What a ring must do, in plain lists. Applies each command to the ring and to itself, and compares. Only `limit` is taken from the ring:
- * how far ahead the writer looks is its own choice, within its promise.
+ * The model of a ring, in plain lists. It applies each command to the ring and to itself, and
+ * compares. It takes only `limit` from the ring, because the writer may choose how far it looks
+ * ahead.
  */
 import assert from "node:assert/strict";
 import { hasCode } from "../../../src/base/errors.js";
 import { POSITIONS_MAX, type page, windowOf } from "../../../src/ring/channel-layout.js";
 import { type ModelHeld, type ModelMessage, ReaderModel } from "./reader-model.js";
-import { isOf, message, type RingCommand } from "./ring-commands.js";
+import { message, type RingCommand } from "./ring-commands.js";
+import { checkExpelled, commitUntilDeath, markLost, writeUntilExpelled } from "./ring-faults.js";
 import type { RingRig } from "./ring-rig.js";
 import { dieAt } from "./shared-accesses.js";
 
 const exceeded = (error: unknown) => hasCode(error, "LIMIT_EXCEEDED");
-const expelled = (error: unknown) => hasCode(error, "READER_EXPELLED");
 
 export class RingModel {
   readonly rig: RingRig;
@@ -33,7 +34,7 @@ export class RingModel {
   }
 
   apply(command: RingCommand): void {
-    if ("place" in command) this.#applyToPlace(command);
+    if ("seat" in command) this.#applyToSeat(command);
     else if (command.do === "writerDies") this.#writerDies(command.at, command.unfinished);
     else if (command.do === "put") this.#put();
     else if (command.do === "passOver") this.#passOver();
@@ -51,28 +52,30 @@ export class RingModel {
     for (const reader of this.#sane()) {
       reader.finishStreams();
       for (const held of [...reader.held]) this.#release(reader, held, false);
-      while (this.#take(reader)) for (const held of [...reader.held]) this.#release(reader, held, false);
+      while (this.#take(reader))
+        for (const held of [...reader.held]) this.#release(reader, held, false);
       assert.equal(reader.next, this.#position, "a reader is at the end");
     }
     this.#check();
-    if (this.#position <= POSITIONS_MAX) assert.ok(this.#put(), "there is room when all is given back");
+    if (this.#position <= POSITIONS_MAX)
+      assert.ok(this.#put(), "there is room when all is given back");
   }
 
-  #applyToPlace(command: Extract<RingCommand, { readonly place: number }>): void {
-    const { place } = command;
-    const reader = this.#readers[place];
+  #applyToSeat(command: Extract<RingCommand, { readonly seat: number }>): void {
+    const { seat } = command;
+    const reader = this.#readers[seat];
     if (reader === undefined) {
       if (command.do === "attach") this.#attach(command);
       return;
     }
-    if (command.do === "detach" || command.do === "die") this.#leave(place, reader, command.do);
-    else if (reader.isMad) this.#takeMad(place, reader);
+    if (command.do === "detach" || command.do === "die") this.#leave(seat, reader, command.do);
+    else if (reader.isMad) checkExpelled(this.rig, seat, reader);
     else if (command.do === "take") this.#take(reader);
-    else if (command.do === "dieTaking") this.#dieTaking(place, reader, command.at);
+    else if (command.do === "dieTaking") this.#dieTaking(seat, reader, command.at);
     else if (command.do === "sleep") reader.sleep(this.#position);
     else if (command.do === "wake") reader.wake();
     else if (command.do === "finishStream") reader.finishNext();
-    else if (command.do === "nonsense") this.#goMad(place, reader, command.word, command.value);
+    else if (command.do === "nonsense") this.#goMad(seat, reader, command.word, command.value);
     else if (command.do === "release") {
       const open = reader.held.filter((held) => !held.released);
       const held = open[command.which % open.length];
@@ -96,7 +99,9 @@ export class RingModel {
   }
 
   #sane(): ReaderModel[] {
-    return this.#readers.filter((reader): reader is ReaderModel => reader !== undefined && !reader.isMad);
+    return this.#readers.filter(
+      (reader): reader is ReaderModel => reader !== undefined && !reader.isMad,
+    );
   }
 
   #oldest(): number {
@@ -106,8 +111,11 @@ export class RingModel {
   /** Where the next message goes; undefined where there is no room. */
   #room(): { readonly position: number | undefined; readonly passedTo: number } {
     const { slots } = this.rig.facts;
-    const waitedFor = this.#sane().filter(({ mayBeOvertaken }) => !mayBeOvertaken);
-    const bound = Math.min(...waitedFor.map(({ needs }) => needs + slots), Number.POSITIVE_INFINITY);
+    const waitedFor = this.#sane().filter(({ lossy }) => !lossy);
+    const bound = Math.min(
+      ...waitedFor.map(({ needs }) => needs + slots),
+      Number.POSITIVE_INFINITY,
+    );
     const isHeld = (slot: number) => this.#sane().some((reader) => reader.claims(slot));
     const isFree = Array.from({ length: slots }, (_, slot) => slot).some((slot) => !isHeld(slot));
     let position = this.#position;
@@ -141,7 +149,11 @@ export class RingModel {
     }
     this.#waitForStreams(position);
     rig.fill();
-    assert.equal(writer.commit(message(position, rig.control.epoch)), this.#sequence, "the sequence");
+    assert.equal(
+      writer.commit(message(position, rig.control.epoch)),
+      this.#sequence,
+      "the sequence",
+    );
     this.#committed();
     for (const reader of this.#sane()) reader.checkBell(this.#position);
     return true;
@@ -158,10 +170,10 @@ export class RingModel {
   #waitForStreams(position: number): void {
     const slot = position % this.rig.facts.slots;
     const wanted = new Set(this.#sane().filter((reader) => reader.isReading(slot)));
-    this.rig.writer.pendingReleases((place, value) => {
-      const reader = this.#readers[place];
+    this.rig.writer.pendingReleases((seat, value) => {
+      const reader = this.#readers[seat];
       if (reader === undefined || reader.isMad) return;
-      while ((this.rig.pages[place]?.done ?? value) < value) {
+      while ((this.rig.pages[seat]?.done ?? value) < value) {
         assert.ok(reader.finishNext(), "a stream that is waited for has work");
       }
       assert.ok(!reader.isReading(slot), "a stream that was waited for has done with the slot");
@@ -190,19 +202,20 @@ export class RingModel {
     for (const reader of this.#sane()) reader.checkBell(this.#position);
   }
 
-  #attach({ place, from, mayBeOvertaken }: Extract<RingCommand, { readonly do: "attach" }>): void {
+  #attach({ seat, from, lossy }: Extract<RingCommand, { readonly do: "attach" }>): void {
     const { rig } = this;
     const oldest = this.#oldest();
     const begins = {
       next: this.#position,
       oldest: this.#position - rig.facts.slots,
-      latest: this.#messages.findLast(({ position }) => position >= oldest)?.position ?? this.#position,
+      latest:
+        this.#messages.findLast(({ position }) => position >= oldest)?.position ?? this.#position,
     };
-    const reader = rig.attach({ place, from, mayBeOvertaken });
+    const reader = rig.attach({ seat, from, lossy });
     const next = Math.max(oldest, begins[from]);
     assert.equal(reader.position, next, `where a reader from ${from} begins`);
     const seen = { messages: this.#messages, oldest, count: (what: string) => this.#count(what) };
-    this.#readers[place] = new ReaderModel(rig, place, reader, seen);
+    this.#readers[seat] = new ReaderModel(rig, seat, reader, seen);
     this.#count(`attached from ${from}`);
   }
 
@@ -218,16 +231,16 @@ export class RingModel {
     this.#count("rung for the writer");
   }
 
-  #leave(place: number, reader: ReaderModel, how: "detach" | "die"): void {
-    // The GPU work of a reader ends before its place does.
+  #leave(seat: number, reader: ReaderModel, how: "detach" | "die"): void {
+    // The GPU work of a reader ends before its seat does.
     reader.finishStreams();
     if (how === "detach") reader.reader.detach();
     else this.#count("a reader dies");
-    this.rig.endPlace(place);
-    this.#readers[place] = undefined;
+    this.rig.endSeat(seat);
+    this.#readers[seat] = undefined;
   }
 
-  #dieTaking(place: number, reader: ReaderModel, at: number): void {
+  #dieTaking(seat: number, reader: ReaderModel, at: number): void {
     reader.finishStreams();
     const hasDied = dieAt(at, () => {
       const taken = reader.reader.mayHoldMore ? reader.reader.tryTake() : undefined;
@@ -235,8 +248,8 @@ export class RingModel {
       reader.reader.detach();
     });
     if (hasDied) this.#count("a reader dies in the middle");
-    this.rig.endPlace(place);
-    this.#readers[place] = undefined;
+    this.rig.endSeat(seat);
+    this.#readers[seat] = undefined;
   }
 
   #sleepWriter(): void {
@@ -258,18 +271,15 @@ export class RingModel {
     const { position } = this.#room();
     const before = rig.control.published;
     const epoch = rig.control.epoch;
-    let committing: number | undefined;
-    const hasDied = dieAt(at, () => {
-      if (!rig.writer.reserve()) return;
-      committing = rig.writer.position;
-      rig.fill();
-      rig.writer.commit(message(committing, epoch));
-    });
+    const { hasDied, committing } = commitUntilDeath(rig, at);
     const { published } = rig.control;
     const slot = published % rig.facts.slots;
-    // The header says it first.
+    // The header is written before `published`.
     const end = Math.max(published, rig.control.generation(slot), rig.control.passedOver(slot));
-    if (committing !== undefined && rig.control.generation(committing % rig.facts.slots) === committing + 1) {
+    if (
+      committing !== undefined &&
+      rig.control.generation(committing % rig.facts.slots) === committing + 1
+    ) {
       assert.equal(end, committing + 1, "nothing after what it committed");
       assert.equal(committing, position, "where the dying wrote");
       this.#position = committing;
@@ -285,10 +295,7 @@ export class RingModel {
     assert.equal(rig.control.state, "awaited");
     // Of what the writer's streams had to do, the last were not done.
     const reached = Math.max(0, this.#position - unfinished);
-    for (const message of this.#messages) {
-      const isThere = rig.control.generation(message.position % rig.facts.slots) === message.position + 1;
-      if (isThere && message.position >= this.#position - unfinished && isOf(rig, message, epoch)) message.lost = true;
-    }
+    markLost(rig, this.#messages, this.#position - unfinished, epoch);
     this.#roomRungAtSleep = undefined;
     const writer = rig.succeed(reached);
     assert.equal(writer.sequence, this.#sequence, "a successor goes on with the sequence");
@@ -297,28 +304,15 @@ export class RingModel {
     this.#count("a writer follows another");
   }
 
-  #goMad(place: number, reader: ReaderModel, word: keyof typeof page, value: bigint): void {
+  #goMad(seat: number, reader: ReaderModel, word: keyof typeof page, value: bigint): void {
     // Nobody reads the claims of a reader that is waited for.
-    if (word === "claims" && !reader.mayBeOvertaken) return;
+    if (word === "claims" && !reader.lossy) return;
     reader.finishStreams();
-    this.rig.scribble(place, word, value);
+    this.rig.scribble(seat, word, value);
     reader.isMad = true;
     this.#count("nonsense");
-    // WHY at once: what the writer makes of it before it looks again is no promise.
-    while (this.#position <= POSITIONS_MAX && this.rig.control.expelled(place) !== this.rig.leases[place]) {
-      const position = this.#position;
-      const rung = this.rig.rung[place] as number;
-      if (this.rig.writer.reserve()) this.rig.writer.passOver();
-      this.#position = this.rig.writer.position;
-      if (this.rig.control.expelled(place) === this.rig.leases[place]) {
-        assert.notEqual(this.rig.rung[place], rung, "who is turned away is rung for");
-        this.#count("expelled");
-      } else assert.notEqual(this.#position, position, "the writer goes on until it looks");
-    }
-  }
-
-  #takeMad(place: number, { reader }: ReaderModel): void {
-    if (this.rig.control.expelled(place) !== this.rig.leases[place]) return;
-    assert.throws(() => reader.checkExpelled(), expelled);
+    const { position, expelled } = writeUntilExpelled(this.rig, seat, this.#position);
+    this.#position = position;
+    if (expelled) this.#count("expelled");
   }
 }

@@ -1,9 +1,9 @@
 /**
- * A ring with its hub, its data and its bells, in memory that a test can look into: the slot of a message holds the message's sequence in
- * each of its words, so that wrong or torn bytes show.
+ * A ring with its hub, data and bells in memory that a test can inspect. Each word of a slot holds
+ * the message's sequence number, so wrong or torn bytes show.
  */
 import assert from "node:assert/strict";
-import { beginPlace, endPlace, endWriter, type WordsFile } from "../../../src/ring/channel-end.js";
+import { beginSeat, endSeat, endWriter, type WordsFile } from "../../../src/ring/channel-end.js";
 import {
   type ChannelFacts,
   control as controlAt,
@@ -12,7 +12,8 @@ import {
   PAGE_BYTES,
   page as pageAt,
 } from "../../../src/ring/channel-layout.js";
-import { ControlWords, type MessageHeader } from "../../../src/ring/control-words.js";
+import { createControlFile, openControlFile } from "../../../src/ring/control-file.js";
+import type { ControlWords, MessageHeader } from "../../../src/ring/control-words.js";
 import { PageWords } from "../../../src/ring/page-words.js";
 import { type ReadFrom, RingReader, type TakenMessage } from "../../../src/ring/ring-reader.js";
 import { succeed } from "../../../src/ring/ring-succession.js";
@@ -34,9 +35,9 @@ export interface RingHistory {
 }
 
 export interface AttachOptions {
-  readonly place?: number;
+  readonly seat?: number;
   readonly from?: ReadFrom;
-  readonly mayBeOvertaken?: boolean;
+  readonly lossy?: boolean;
 }
 
 export const plainMessage: Omit<MessageHeader, "sequence"> = {
@@ -63,23 +64,30 @@ export class RingRig {
   readonly pages: readonly PageWords[];
   readonly data: Float64Array;
   #writer: RingWriter | undefined;
-  /** How often the bell of each place was rung, and that of the writer. */
+  /** How often the bell of each seat was rung, and that of the writer. */
   readonly rung: number[];
   roomRung = 0;
-  /** The lease of the reader at each place; 0 for none. */
+  /** The lease of the reader at each seat; 0 for none. */
   readonly leases: number[];
   history: RingHistory = new Map();
   readonly #told = new WeakSet<RingReader>();
   #leases = 100;
 
-  /** @param memory of a ring that is there already, or of a new one; without it, memory of this process */
-  constructor(options: Partial<ChannelFacts> = {}, memory?: RingMemory, age: "new" | "old" = memory ? "old" : "new") {
+  /**
+   * @param memory of a ring that is there already, or of a new one; without it, memory of this
+   * process
+   */
+  constructor(
+    options: Partial<ChannelFacts> = {},
+    memory?: RingMemory,
+    age: "new" | "old" = memory ? "old" : "new",
+  ) {
     this.facts = ringFacts(options);
     this.memory = memory ?? ringMemory(this.facts);
     this.control =
       age === "new"
-        ? ControlWords.create(this.memory.control, this.facts)
-        : ControlWords.open("ring", this.memory.control, this.memory.control.byteLength, this.facts);
+        ? createControlFile(this.memory.control, this.facts)
+        : openControlFile("ring", this.memory.control, this.memory.control.byteLength, this.facts);
     this.pages = this.memory.pages.map((buffer) => new PageWords(buffer));
     this.data = new Float64Array(this.memory.data);
     this.rung = this.memory.pages.map(() => 0);
@@ -97,34 +105,46 @@ export class RingRig {
   }
 
   newWriter(): RingWriter {
-    return new RingWriter(this.control, this.pages, (place) => {
-      this.rung[place] = (this.rung[place] as number) + 1;
+    return new RingWriter(this.control, this.pages, (seat) => {
+      this.rung[seat] = (this.rung[seat] as number) + 1;
     });
   }
 
-  /** What the hub and a reader do: a place is prepared, and the reader attaches. */
-  attach({ place = 0, from = "next", mayBeOvertaken = false }: AttachOptions = {}): RingReader {
-    this.beginPlace(place);
-    return this.reader({ place, from, mayBeOvertaken });
+  /** What the hub and a reader do: a seat is prepared, and the reader attaches. */
+  attach({ seat = 0, from = "next", lossy = false }: AttachOptions = {}): RingReader {
+    this.beginSeat(seat);
+    return this.reader({ seat, from, lossy });
   }
 
-  beginPlace(place: number): void {
+  beginSeat(seat: number): void {
     this.#leases += 1;
-    this.leases[place] = this.#leases;
-    beginPlace(wordsFile(this.memory.pages[place] as ArrayBufferLike), this.#leases);
+    this.leases[seat] = this.#leases;
+    beginSeat(wordsFile(this.memory.pages[seat] as ArrayBufferLike), this.#leases);
   }
 
-  /** Attaches to a place that was prepared. */
-  reader({ place = 0, from = "next", mayBeOvertaken = false }: AttachOptions = {}): RingReader {
+  /** Attaches to a seat that was prepared. */
+  reader({ seat = 0, from = "next", lossy = false }: AttachOptions = {}): RingReader {
     const ring = () => {
       this.roomRung += 1;
     };
-    const lease = this.leases[place] as number;
+    const lease = this.leases[seat] as number;
     // WHY words of its own: as in another process.
-    const control = ControlWords.open("ring", this.memory.control, this.memory.control.byteLength, this.facts);
-    const page = new PageWords(this.memory.pages[place] as ArrayBufferLike);
+    const control = openControlFile(
+      "ring",
+      this.memory.control,
+      this.memory.control.byteLength,
+      this.facts,
+    );
+    const page = new PageWords(this.memory.pages[seat] as ArrayBufferLike);
     const before = this.#tells();
-    const reader = new RingReader(control, page, { label: "ring", place, lease, from, mayBeOvertaken, ring });
+    const reader = new RingReader(control, page, {
+      label: "ring",
+      seat,
+      lease,
+      from,
+      lossy,
+      ring,
+    });
     // WHY not where it is written in another thread: there is no saying what was there in between.
     if (before && this.#tells() && this.#writer !== undefined) this.#told.add(reader);
     return reader;
@@ -135,7 +155,9 @@ export class RingRig {
     return this.#told.has(reader);
   }
 
-  /** The sequence of the first message at this position or after it, which is no later than another. */
+  /**
+   * The sequence of the first message at this position or after it, which is no later than another.
+   */
   firstSequence(position: number, last: number): number | undefined {
     for (let at = position; at <= last; at += 1) {
       const sequence = this.history.get(at);
@@ -144,26 +166,35 @@ export class RingRig {
     return undefined;
   }
 
-  /** Whether any message lies there that the writer does not yet go over; or none was ever there. */
+  /**
+   * Whether any message lies there that the writer does not yet go over; or none was ever there.
+   */
   #tells(): boolean {
     const { slots, firstPosition } = this.facts;
     // WHY not by the ring's own: nothing may come between.
     const words = new BigInt64Array(this.memory.control);
     const published = Number(words[controlAt.published / 8]);
     const limit = Number(words[controlAt.limit / 8]);
-    for (let at = Math.max(firstPosition, limit - slots); at < Math.min(published, limit); at += 1) {
+    for (
+      let at = Math.max(firstPosition, limit - slots);
+      at < Math.min(published, limit);
+      at += 1
+    ) {
       if (this.control.generation(at % slots) === at + 1) return true;
     }
     return published === firstPosition;
   }
 
-  endPlace(place: number): void {
-    this.leases[place] = 0;
-    endPlace(wordsFile(this.memory.pages[place] as ArrayBufferLike));
+  endSeat(seat: number): void {
+    this.leases[seat] = 0;
+    endSeat(wordsFile(this.memory.pages[seat] as ArrayBufferLike));
   }
 
   endWriter(): void {
-    endWriter(wordsFile(this.memory.control), this.facts.whenWriterGone === "wait" ? "awaited" : "gone");
+    endWriter(
+      wordsFile(this.memory.control),
+      this.facts.whenWriterGone === "wait" ? "awaited" : "gone",
+    );
   }
 
   /** The writer that was there has ended: another goes on. */
@@ -185,7 +216,8 @@ export class RingRig {
   }
 
   puts(count: number): void {
-    for (let index = 0; index < count; index += 1) assert.notEqual(this.put(), undefined, `put ${index} of ${count}`);
+    for (let index = 0; index < count; index += 1)
+      assert.notEqual(this.put(), undefined, `put ${index} of ${count}`);
   }
 
   /** The data of the message that comes next. */
@@ -199,7 +231,8 @@ export class RingRig {
   assertIntact({ slot, sequence }: Pick<TakenMessage, "slot" | "sequence">, when = ""): void {
     for (let index = 0; index < SLOT_WORDS; index += 1) {
       const found = this.data[slot * SLOT_WORDS + index];
-      if (found !== sequence) assert.fail(`${when} slot ${slot} holds ${found}, wanted message ${sequence}`);
+      if (found !== sequence)
+        assert.fail(`${when} slot ${slot} holds ${found}, wanted message ${sequence}`);
     }
   }
 
@@ -215,8 +248,8 @@ export class RingRig {
   }
 
   /** A word of a reader's page, written by a reader that has gone mad. */
-  scribble(place: number, name: keyof typeof pageAt, value: number | bigint, index = 0): void {
-    const buffer = this.memory.pages[place] as ArrayBufferLike;
+  scribble(seat: number, name: keyof typeof pageAt, value: number | bigint, index = 0): void {
+    const buffer = this.memory.pages[seat] as ArrayBufferLike;
     const byteOffset = pageAt[name] + index * 8;
     if (name === "state" || name === "mode" || name === "asleep") {
       Atomics.store(new Uint32Array(buffer), byteOffset / 4, Number(value));

@@ -1,4 +1,4 @@
-/** What readers of a ring got, checked as it comes: bytes, order, and what they missed. */
+/** Checks what readers of a ring get: bytes, order, and missed messages. */
 import assert from "node:assert/strict";
 import type { RingReader, TakenMessage } from "../../../src/ring/ring-reader.js";
 import type { RingRig } from "./ring-rig.js";
@@ -25,15 +25,21 @@ export class Watched {
     const last = this.sequences.at(-1);
     if (last === undefined) this.#checkFirst(taken);
     else assert.equal(taken.missed, taken.sequence - last - 1, "missed before it");
-    assert.ok(taken.missed === 0 || this.reader.mayBeOvertaken, "a reader that is waited for misses nothing");
+    assert.ok(
+      taken.missed === 0 || this.reader.lossy,
+      "a reader that is waited for misses nothing",
+    );
     this.sequences.push(taken.sequence);
     this.held.push(taken);
     return taken;
   }
 
-  /** What was lost since this reader began counts; nothing does where no header told it what comes first. */
+  /**
+   * What was lost since this reader began counts; nothing does where no header told it what comes
+   * first.
+   */
   #checkFirst({ position, sequence, missed }: TakenMessage): void {
-    if (!this.reader.mayBeOvertaken) return;
+    if (!this.reader.lossy) return;
     const first = this.#rig.firstSequence(this.#begin, position);
     assert.notEqual(first, undefined, "what was written is known");
     const lost = sequence - Number(first);
@@ -75,6 +81,7 @@ export function assertGoesOn(rig: RingRig, readers: readonly Watched[]): void {
   for (let round = 0; round < rig.facts.slots + 2; round += 1) {
     const sequence = rig.put();
     assert.notEqual(sequence, undefined, "there is room when all is released");
-    for (const watched of readers) assert.equal(watched.drain(), sequence, "all get what is written");
+    for (const watched of readers)
+      assert.equal(watched.drain(), sequence, "all get what is written");
   }
 }

@@ -1,16 +1,23 @@
 /**
- * Comes between one access to shared words and the next: what one side does while the other is at any point of its own operation. The
- * accesses that order the two sides are those by `Atomics`; to one that dies, every write is a step.
+ * Runs code between two accesses to shared words: what one side does at any point of the other's
+ * operation. `Atomics` accesses order the two sides. For a side that dies, every write is a step.
  */
 import { RingWords } from "../../../src/ring/ring-words.js";
 
 type Methods = Record<string, (...given: unknown[]) => unknown>;
 
 const ORDERED = [{ target: Atomics, names: ["load", "store"] }] as const;
-const ALL = [...ORDERED, { target: RingWords.prototype, names: ["setCount", "setWord32", "setNumber"] }] as const;
+const ALL = [
+  ...ORDERED,
+  { target: RingWords.prototype, names: ["setCount", "setWord32", "setNumber"] },
+] as const;
 
 /** Calls `before` before each access that `body` makes; those that it makes itself do not count. */
-function eachOf<T>(wanted: typeof ALL | typeof ORDERED, before: (count: number) => void, body: () => T): T {
+function eachOf<T>(
+  wanted: typeof ALL | typeof ORDERED,
+  before: (count: number) => void,
+  body: () => T,
+): T {
   let count = 0;
   let isInside = false;
   const restores: (() => void)[] = [];

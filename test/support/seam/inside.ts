@@ -1,6 +1,6 @@
 /**
- * Loaded into a hub and its keeper before their own code, by the program of `seam.ts`. Has them die or stop at a
- * system call of their own. What they start is started by the same program.
+ * Loaded into a hub and its keeper before their own code. Makes them die or stop at a given system
+ * call. Processes that they start get it too.
  */
 import { readFileSync, renameSync, rmSync } from "node:fs";
 import { createServer } from "node:net";

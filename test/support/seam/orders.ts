@@ -1,4 +1,4 @@
-/** What a test says to a hub or keeper that was started by the program of `seam.ts`, in lines of JSON. */
+/** What a test says to a hub or keeper with a seam, in lines of JSON. */
 import type { SeamAction } from "../matrix/fault-seam.js";
 
 export type SeamRole = "hub" | "keeper";

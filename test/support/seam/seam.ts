@@ -1,4 +1,4 @@
-/** The test's side of a hub and keeper that die or stop at a system call of their own; see `inside.ts`. */
+/** The test's side of a hub and keeper that die or stop at a given system call. See `inside.ts`. */
 import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
@@ -22,7 +22,9 @@ export function seamProgram(folder: string): string {
     NODE_OPTIONS: `--import=${INSIDE}`,
   };
   const words = Object.entries(variables).map(([name, value]) => `${name}='${value}'`);
-  writeFileSync(program, `#!/bin/sh\n${words.join(" ")} exec '${process.execPath}' "$@"\n`, { mode: 0o700 });
+  writeFileSync(program, `#!/bin/sh\n${words.join(" ")} exec '${process.execPath}' "$@"\n`, {
+    mode: 0o700,
+  });
   return program;
 }
 
@@ -31,7 +33,10 @@ function seamFolder(folder: string): string {
   return `${folder}/seam`;
 }
 
-/** The next hub or keeper that starts in this folder does this at its n-th call, counted from its start. */
+/**
+ * The next hub or keeper that starts in this folder does this at its n-th call, counted from its
+ * start.
+ */
 export function armNext(folder: string, role: SeamRole, action: SeamAction, at: number): void {
   const path = seamFile(seamFolder(folder), role);
   writeFileSync(`${path}.new`, JSON.stringify({ do: "arm", action, at } satisfies SeamOrder));

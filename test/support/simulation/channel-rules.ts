@@ -1,4 +1,7 @@
-/** What the model thinks of channels: who may be what in one, what each gets, and what the hub must have written into its files. */
+/**
+ * The model's rules for channels: which roles are allowed, what each gets, and what the hub must
+ * have written into the files.
+ */
 import assert from "node:assert/strict";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { RequestOf } from "../../../src/wire/messages.js";
@@ -9,7 +12,9 @@ const [DATA, CONTROL, ROOM, PLACES] = [0, 1, 2, 3];
 
 type Content = Extract<Descriptor["content"], { kind: "channel" }>;
 
-export function channelOfObject({ descriptor: { content } }: Pick<ModelObject, "descriptor">): Content | undefined {
+export function channelOfObject({
+  descriptor: { content },
+}: Pick<ModelObject, "descriptor">): Content | undefined {
   return content.kind === "channel" ? content : undefined;
 }
 
@@ -19,7 +24,9 @@ export function writerOf(object: ModelObject): ModelLease | undefined {
 
 /** Whether nobody holds what would end with its holder, in memory that has come back. */
 export function isOrphan(object: ModelObject): boolean {
-  return channelOfObject(object) === undefined ? object.ownerLease === undefined : writerOf(object) === undefined;
+  return channelOfObject(object) === undefined
+    ? object.ownerLease === undefined
+    : writerOf(object) === undefined;
 }
 
 export function isAwaited(object: ModelObject): boolean {
@@ -34,7 +41,8 @@ export function isAwaited(object: ModelObject): boolean {
  */
 export function isClosedAndUnheld(object: ModelObject): boolean {
   const { published, named, memory, pinned, files, leases } = object;
-  const waits = channelOfObject(object)?.whenWriterGone === "wait" && files[CONTROL]?.closed === true;
+  const waits =
+    channelOfObject(object)?.whenWriterGone === "wait" && files[CONTROL]?.closed === true;
   return waits && published && named && memory !== undefined && !pinned && leases.size === 0;
 }
 
@@ -51,19 +59,27 @@ export function roleRefusal(object: ModelObject, { role }: RequestOf<"open">): s
   return role === "reader" && freePlaces(object).length === 0 ? "READERS_FULL" : undefined;
 }
 
-/** What is given for each role, in order; the second says what may be written to, where the first is host memory. */
+/**
+ * What is given for each role, in order; the second says what may be written to, where the first is
+ * host memory.
+ */
 export function givenTo(object: ModelObject, role: string | undefined, place: number | undefined) {
   // WHY not those of its creation: memory of a GPU can have come back as any other.
   const files = object.memory?.map(({ file }) => file) ?? object.files;
   const page = PLACES + 2 * (place ?? 0);
   if (role === "reader") return pick(files, [DATA, CONTROL, ROOM, page, page + 1], [page]);
-  const pages = files.map((_, index) => index).filter((index) => index >= PLACES && index % 2 === 1);
+  const pages = files
+    .map((_, index) => index)
+    .filter((index) => index >= PLACES && index % 2 === 1);
   if (role === "observer") return pick(files, [CONTROL, ...pages], []);
   return pick(files, [...files.keys()], [DATA, CONTROL, ...pages]);
 }
 
 function pick(files: readonly File[], indices: readonly number[], writable: readonly number[]) {
-  return indices.map((index) => ({ file: files[index] as File, writable: writable.includes(index) }));
+  return indices.map((index) => ({
+    file: files[index] as File,
+    writable: writable.includes(index),
+  }));
 }
 
 /** Whether all that is beside the data is what a channel has there. */
@@ -84,7 +100,10 @@ export function isKnowable({ mechanism, content }: Descriptor, index: number): b
 }
 
 /** What is wrong with what a reader brings. */
-export function partsRefusal({ object, role, place }: ModelLease, held: readonly Held[]): string | undefined {
+export function partsRefusal(
+  { object, role, place }: ModelLease,
+  held: readonly Held[],
+): string | undefined {
   const given = role === "reader" ? givenTo(object, role, place) : [];
   if (held.length !== given.length || given.length === 0) return "INVALID_MESSAGE";
   const areSame = [1, 3].every((index) => held[index]?.file === given[index]?.file);
@@ -108,7 +127,8 @@ export function checkChannelFiles(object: ModelObject): void {
   for (let place = 0; place < content.readersMax; place += 1) {
     const reader = leases.find((lease) => lease.place === place);
     const found = files[PLACES + 2 * place]?.lease ?? 0;
-    // WHY also none: the hub may have died before it had written what it had recorded, and its client was not told.
+    // WHY also none: the hub may have died before it had written what it had recorded, and its
+    // client was not told.
     assert.ok(
       found === 0 || found === reader?.id,
       `place ${place} of object ${id} is of ${reader?.id}, page: ${found}`,
@@ -116,7 +136,11 @@ export function checkChannelFiles(object: ModelObject): void {
   }
   const control = files[CONTROL] as File;
   if (writerOf(object) !== undefined || control.closed) return;
-  assert.equal(control.next, isAwaited(object) ? "awaited" : "removed", `the writer of object ${id}`);
+  assert.equal(
+    control.next,
+    isAwaited(object) ? "awaited" : "removed",
+    `the writer of object ${id}`,
+  );
 }
 
 /** After the end of a channel without memory: what a reader brought was enough to say so. */

@@ -1,6 +1,6 @@
-/** A process that uses the hub, and what it knows of what it holds: only what it was told, and as much as its replies got through. */
+/** A simulated process that uses the hub. It knows only what its replies told it. */
 import assert from "node:assert/strict";
-import type { ConnectionId, Peer } from "../../../src/hub/ports.js";
+import type { ConnectionId, Peer } from "../../../src/hub/core/ports.js";
 import type { ChannelRole } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Request } from "../../../src/wire/messages.js";
@@ -79,22 +79,38 @@ export class Client {
     else this.#failed(packet.message, reply.error.code);
   }
 
-  #succeeded({ message, held }: Packet, result: Record<string, number>, fds: readonly Held[]): void {
-    if (message.op === "hello") this.#greeted(result as unknown as { session: number; resumed: boolean });
+  #succeeded(
+    { message, held }: Packet,
+    result: Record<string, number>,
+    fds: readonly Held[],
+  ): void {
+    if (message.op === "hello")
+      this.#greeted(result as unknown as { session: number; resumed: boolean });
     if (message.op === "restored") this.phase = "in";
     if (message.op !== "create" && message.op !== "open") return;
     const lease = result.lease as number;
     const kind = message.op === "create" ? "owner" : message.access;
-    const descriptor = message.op === "create" ? message.descriptor : (result.descriptor as unknown as Descriptor);
+    const descriptor =
+      message.op === "create" ? message.descriptor : (result.descriptor as unknown as Descriptor);
     const memory = message.op === "create" ? held : fds;
     const ofCreator = descriptor.content.kind === "channel" ? "writer" : undefined;
     const role = message.op === "create" ? ofCreator : message.role;
-    this.held.set(lease, { lease, object: result.object as number, kind, role, descriptor, memory });
+    this.held.set(lease, {
+      lease,
+      object: result.object as number,
+      kind,
+      role,
+      descriptor,
+      memory,
+    });
   }
 
   #greeted({ session, resumed }: { readonly session: number; readonly resumed: boolean }): void {
     const canResume = identityOf(this.process.peer) !== undefined;
-    assert.ok(resumed || this.held.size === 0 || !canResume, "a session that holds something can be resumed");
+    assert.ok(
+      resumed || this.held.size === 0 || !canResume,
+      "a session that holds something can be resumed",
+    );
     if (!resumed) this.forgetAll();
     this.session = session;
     this.phase = resumed ? "restoring" : "in";

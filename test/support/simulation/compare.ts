@@ -1,7 +1,7 @@
-/** Everything that the core knows against everything that the model knows, and both against the records. */
+/** Compares all that the core knows with all that the model knows, and both with the records. */
 import assert from "node:assert/strict";
-import { HubCore } from "../../../src/hub/hub-core.js";
-import { recordsOf, replay } from "../../../src/hub/hub-records.js";
+import { HubCore } from "../../../src/hub/core/hub-core.js";
+import { recordsOf, replay } from "../../../src/hub/restart/hub-records.js";
 import { checkChannelFiles } from "./channel-rules.js";
 import type { Model, ModelObject } from "./model.js";
 import type { Simulation } from "./simulation.js";
@@ -33,17 +33,24 @@ export function compare(sim: Simulation): void {
       return [id, object.id, session.id, kind, role, place];
     }),
     sessions: [...model.sessions.values()].filter(({ recorded }) => recorded).map(({ id }) => [id]),
-    memory: objects.flatMap(({ id, memory }) => (memory ? [[id, ...memory.map(({ file }) => file.number)]] : [])),
+    memory: objects.flatMap(({ id, memory }) =>
+      memory ? [[id, ...memory.map(({ file }) => file.number)]] : [],
+    ),
   };
   for (const part of ["objects", "leases", "sessions", "memory"] as const) {
     assert.deepEqual(found[part].sort(byNumber), wanted[part].sort(byNumber), part);
   }
   assert.equal(core.connectionCount, model.connections.size);
-  for (const id of model.connections.keys()) assert.ok(core.hasConnection(id), `connection ${id} is known`);
+  for (const id of model.connections.keys())
+    assert.ok(core.hasConnection(id), `connection ${id} is known`);
   for (const object of objects) checkChannelFiles(object);
   checkSums(model);
   const replayed = replay(world.journal);
-  assert.deepEqual({ ...replayed, lastId: 0 }, { ...state, lastId: 0 }, "the records make the state");
+  assert.deepEqual(
+    { ...replayed, lastId: 0 },
+    { ...state, lastId: 0 },
+    "the records make the state",
+  );
   if (sim.random.chance(0.2)) checkPrefix(sim);
   if (sim.random.chance(0.5)) world.journal = [...recordsOf(state)];
 }
@@ -65,7 +72,8 @@ function checkSums(model: Model): void {
     users.get(uid)?.add(uses);
   };
   for (const object of model.objects.values()) add(payerOf(object), object.uses);
-  for (const { counted, peer } of model.connections.values()) if (counted) add(peer.uid, { clients: 1 });
+  for (const { counted, peer } of model.connections.values())
+    if (counted) add(peer.uid, { clients: 1 });
   for (const { peer, leases, waits, tally } of model.sessions.values()) {
     const own = new Tally("client", none);
     const uses = { leases: leases.size, waitingOpens: waits.size };
@@ -78,7 +86,10 @@ function checkSums(model: Model): void {
   for (const [uid, tally] of users) assert.deepEqual(model.users.get(uid)?.used, tally.used);
 }
 
-/** A hub that begins with any beginning of the records keeps nothing that is nobody's, and nothing after all processes have ended. */
+/**
+ * A hub that begins with any beginning of the records keeps nothing that is nobody's, and nothing
+ * after all processes have ended.
+ */
 function checkPrefix(sim: Simulation): void {
   const { journal } = sim.world;
   const state = replay(journal.slice(0, sim.random.below(journal.length + 1)));
@@ -90,7 +101,8 @@ function checkPrefix(sim: Simulation): void {
   core.inherit({ state, connections, memory: new Map() });
   const after = core.state();
   const held = new Set([...after.leases.values()].map(({ object }) => object));
-  for (const object of after.objects.keys()) assert.ok(held.has(object), `object ${object} is of nobody`);
+  for (const object of after.objects.keys())
+    assert.ok(held.has(object), `object ${object} is of nobody`);
   for (const { id } of connections) core.processEnded(id);
   world.runSteps();
   assert.deepEqual([core.objectCount, core.connectionCount, world.open.size], [0, 0, 0]);

@@ -1,4 +1,4 @@
-/** Packets that are no requests, and what a hub says to each. */
+/** Packets that are not requests, and the hub's answer to each. */
 import { CudaIpcError } from "../../../src/base/errors.js";
 import type { Random } from "../random.js";
 
@@ -22,7 +22,11 @@ const texts: readonly (readonly [text: string, id: number, code: string])[] = [
   ['{"v":1,"id":7,"op":"release","lease":0}', 7, "INVALID_MESSAGE"],
   ['{"v":1,"id":7,"op":"open","name":7,"access":"read","wait":true}', 7, "INVALID_MESSAGE"],
   ['{"v":2,"id":7,"op":"status"}', 7, "PROTOCOL_MISMATCH"],
-  ['{"v":1,"id":7,"op":"hello","client":{"version":"1","program":"x"},"resume":{"session":"1"}}', 7, "INVALID_MESSAGE"],
+  [
+    '{"v":1,"id":7,"op":"hello","client":{"version":"1","program":"x"},"resume":{"session":"1"}}',
+    7,
+    "INVALID_MESSAGE",
+  ],
 ];
 
 export function garbage(random: Random): SpoiledPacket {

@@ -1,8 +1,13 @@
-/** How the hub knows a process again, told apart from how it finds out. */
-import type { Peer } from "../../../src/hub/ports.js";
+/** How the hub recognises a process, without how it finds that out. */
+import type { Peer } from "../../../src/hub/core/ports.js";
 
 /** What tells a process from all others of a boot; undefined if the hub cannot know it again. */
 export function identityOf({ pid, pidfdInode, startTicks }: Peer): string | undefined {
   if (pidfdInode !== null) return `inode ${pidfdInode}`;
   return pid === 0 || startTicks === null ? undefined : `${pid} started at ${startTicks}`;
+}
+
+export function isSameProcess(one: Peer, other: Peer): boolean {
+  const identity = identityOf(one);
+  return identity !== undefined && identity === identityOf(other);
 }

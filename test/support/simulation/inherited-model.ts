@@ -1,7 +1,8 @@
-/** The model of a hub that begins with what a journal says. */
-import type { HubState } from "../../../src/hub/hub-records.js";
-import type { EarlierConnection } from "../../../src/hub/inheritance.js";
-import type { HubPolicy } from "../../../src/hub/policy.js";
+/** The model of a hub that starts from a journal. */
+
+import type { HubPolicy } from "../../../src/hub/limits/policy.js";
+import type { HubState } from "../../../src/hub/restart/hub-records.js";
+import type { EarlierConnection } from "../../../src/hub/restart/inheritance.js";
 import { usesOf } from "./memory-rules.js";
 import { Model } from "./model.js";
 import type { File, Held } from "./world.js";
@@ -15,7 +16,10 @@ export interface Left {
   readonly files: (object: number) => readonly File[];
 }
 
-export function inheritedModel(policy: HubPolicy, { state, connections, kept, files }: Left): Model {
+export function inheritedModel(
+  policy: HubPolicy,
+  { state, connections, kept, files }: Left,
+): Model {
   const model = new Model(policy);
   for (const { id, peer, session } of connections) {
     const connection = model.connect(id, peer);

@@ -1,6 +1,9 @@
-/** Holds what the hub said in one event against what it had to say, in order; and that no number is given twice, over all hubs. */
+/**
+ * Compares what the hub said in one event with what it had to say, in order. Also checks that no
+ * number is given twice, across all hubs.
+ */
 import assert from "node:assert/strict";
-import type { ConnectionId } from "../../../src/hub/ports.js";
+import type { ConnectionId } from "../../../src/hub/core/ports.js";
 import type { Refusal } from "./tally.js";
 import type { Held, SentReply, World } from "./world.js";
 
@@ -50,13 +53,19 @@ export class Judge {
       error.code === code &&
       error.message.includes(refusal?.limit ?? "") &&
       error.message.includes(refusal?.found ?? "");
-    assert.ok(asWanted, `wanted ${code} ${JSON.stringify(refusal)}, found ${JSON.stringify(error)}`);
+    assert.ok(
+      asWanted,
+      `wanted ${code} ${JSON.stringify(refusal)}, found ${JSON.stringify(error)}`,
+    );
     assert.equal(fds.length, 0);
   }
 
   /** A number that the hub just gave. */
   fresh(value: unknown): number {
-    assert.ok(typeof value === "number" && value > this.lastId, `number ${String(value)} comes after ${this.lastId}`);
+    assert.ok(
+      typeof value === "number" && value > this.lastId,
+      `number ${String(value)} comes after ${this.lastId}`,
+    );
     this.lastId = value;
     return value;
   }
@@ -68,16 +77,20 @@ export class Judge {
     if (extra !== undefined) assert.fail(`a reply that nobody is owed: ${JSON.stringify(extra)}`);
     same("hang-ups", world.hungUp, this.hangUps);
     same("connections to forget", world.forgotten, this.forgets);
-    if (world.paused.length > 0 || this.pauses.length > 0) assert.deepEqual(world.paused, this.pauses);
+    if (world.paused.length > 0 || this.pauses.length > 0)
+      assert.deepEqual(world.paused, this.pauses);
     if (world.stops !== this.stops) assert.fail(`stops: ${world.stops}, wanted ${this.stops}`);
-    if (world.restarts !== this.restarts) assert.fail(`restarts: ${world.restarts}, wanted ${this.restarts}`);
+    if (world.restarts !== this.restarts)
+      assert.fail(`restarts: ${world.restarts}, wanted ${this.restarts}`);
   }
 
   #take(connection: ConnectionId, id: number, wanted: string): SentReply {
     const sent = this.#world.replies[this.#next];
     this.#next += 1;
     if (sent === undefined || sent.connection !== connection || sent.reply.id !== id) {
-      assert.fail(`wanted ${wanted} for request ${id} of connection ${connection}, found ${JSON.stringify(sent)}`);
+      assert.fail(
+        `wanted ${wanted} for request ${id} of connection ${connection}, found ${JSON.stringify(sent)}`,
+      );
     }
     return sent;
   }

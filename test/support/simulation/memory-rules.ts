@@ -1,4 +1,7 @@
-/** What the model thinks of memory and of who may have it. Written apart from the hub's own checks, from what the protocol promises. */
+/**
+ * The model's rules for memory and permissions. They are written from the protocol, independently
+ * of the hub's own checks.
+ */
 import type { Descriptor } from "../../../src/wire/descriptor.js";
 import type { Sharing } from "../../../src/wire/messages.js";
 import { isChannelAsClaimed, isKnowable } from "./channel-rules.js";
@@ -16,24 +19,41 @@ export function mayManage({ owner }: Pick<ModelObject, "owner">, { peer }: Askin
   return peer.uid === 0 || peer.uid === owner.uid;
 }
 
-export function mayOpen(object: Pick<ModelObject, "owner" | "sharing">, asking: Asking, access: string): boolean {
+export function mayOpen(
+  object: Pick<ModelObject, "owner" | "sharing">,
+  asking: Asking,
+  access: string,
+): boolean {
   if (mayManage(object, asking)) return true;
   const { gid, groups } = asking.peer;
   const isInvited =
-    object.sharing.with === "all" || (object.sharing.with === "group" && [gid, ...groups].includes(object.owner.gid));
+    object.sharing.with === "all" ||
+    (object.sharing.with === "group" && [gid, ...groups].includes(object.owner.gid));
   return isInvited && (access === "read" || object.sharing.access === "read-write");
 }
 
-export function usesOf({ device, content, allocationByteLength, mechanism, byteLength }: Descriptor): Uses {
-  const bytes = content.kind === "timeline" ? 64 : mechanism === "pool" ? byteLength : allocationByteLength;
+export function usesOf({
+  device,
+  content,
+  allocationByteLength,
+  mechanism,
+  byteLength,
+}: Descriptor): Uses {
+  const bytes =
+    content.kind === "timeline" ? 64 : mechanism === "pool" ? byteLength : allocationByteLength;
   if (content.kind === "channel") {
     const { slots, metaBytesMax, readersMax } = content;
     const words = 5120 + slots * (128 + Math.ceil(metaBytesMax / 64) * 64) + readersMax * 4096;
-    const slotBytes = device.kind === "host" ? { hostBytes: bytes + words } : { hostBytes: words, deviceBytes: bytes };
+    const slotBytes =
+      device.kind === "host"
+        ? { hostBytes: bytes + words }
+        : { hostBytes: words, deviceBytes: bytes };
     return { objects: 1, descriptors: 3 + 2 * readersMax, ...slotBytes };
   }
   const counts = { objects: 1, descriptors: content.kind === "bundle" ? 2 : 1 };
-  return device.kind === "host" ? { ...counts, hostBytes: bytes } : { ...counts, deviceBytes: bytes };
+  return device.kind === "host"
+    ? { ...counts, hostBytes: bytes }
+    : { ...counts, deviceBytes: bytes };
 }
 
 /** Whether the memory is what its descriptor claims. */
@@ -44,25 +64,42 @@ function isAsClaimed(descriptor: Descriptor, held: readonly Held[]): boolean {
   const claimed = pooled?.maxBytes ?? allocationByteLength;
   if (isHost && !(memory?.sizeSealed && memory.byteLength >= claimed)) return false;
   if (content.kind === "channel") {
-    return isChannelAsClaimed(content, held) && (mechanism !== "memfd" || held[0]?.writable === true);
+    return (
+      isChannelAsClaimed(content, held) && (mechanism !== "memfd" || held[0]?.writable === true)
+    );
   }
-  return content.kind !== "bundle" || (index?.contentSealed === true && index.byteLength === content.indexByteLength);
+  return (
+    content.kind !== "bundle" ||
+    (index?.contentSealed === true && index.byteLength === content.indexByteLength)
+  );
 }
 
 /** Whether a new object may have this memory. */
-export function checkCreated(descriptor: Descriptor, sharing: Sharing, held: readonly Held[]): boolean {
+export function checkCreated(
+  descriptor: Descriptor,
+  sharing: Sharing,
+  held: readonly Held[],
+): boolean {
   const [memory] = held;
   const isTimeline = descriptor.content.kind === "timeline";
-  if (memory === undefined || !isAsClaimed(descriptor, held) || (isTimeline && !memory.writable)) return false;
-  const words = descriptor.content.kind === "channel" ? held.filter(({ file }, i) => i > 0 && !file.isBell) : [];
+  if (memory === undefined || !isAsClaimed(descriptor, held) || (isTimeline && !memory.writable))
+    return false;
+  const words =
+    descriptor.content.kind === "channel"
+      ? held.filter(({ file }, i) => i > 0 && !file.isBell)
+      : [];
   const isHost = descriptor.mechanism === "memfd" || descriptor.device.kind === "host";
-  if (![...(isHost ? [memory] : []), ...words].every(({ file }) => file.facts.sealsClosed)) return false;
+  if (![...(isHost ? [memory] : []), ...words].every(({ file }) => file.facts.sealsClosed))
+    return false;
   if (sharing.with === "private") return true;
   const isGuarded = descriptor.mechanism === "memfd" && (isTimeline || sharing.access === "read");
   return ![...(isGuarded ? [memory] : []), ...words].some(({ file }) => file.facts.othersMayWrite);
 }
 
-/** The memory that an object has from here on, undefined where it keeps what it has, or the code of the error. */
+/**
+ * The memory that an object has from here on, undefined where it keeps what it has, or the code of
+ * the error.
+ */
 export function bringBack(
   object: ModelObject,
   asking: Asking,
@@ -76,7 +113,10 @@ export function bringBack(
   if (!isHost && !mayManage(object, asking)) return "PERMISSION_DENIED";
   const knowable = held.filter((_, place) => isKnowable(descriptor, place));
   const known = files.filter((_, place) => isKnowable(descriptor, place));
-  if (!isAsClaimed(descriptor, held) || !known.every((file, place) => file === knowable[place]?.file))
+  if (
+    !isAsClaimed(descriptor, held) ||
+    !known.every((file, place) => file === knowable[place]?.file)
+  )
     return "INVALID_DESCRIPTOR";
   if (there !== undefined && (!isHost || there[0]?.writable || !memory.writable)) return undefined;
   if (!isHost || memory.writable || !object.writable) return held;

@@ -1,12 +1,10 @@
 /**
- * What must be true of a hub, as simply as its promises can be said: who holds what, what has which name, what waits. It is told
- * what happened and knows what follows from that; it has no descriptors, messages or records.
+ * The model of a hub, as simply as its promises can be said: who holds what, which names exist, and
+ * what waits. It is told each event and knows what must follow. It has no descriptors, messages or
+ * records.
  */
-import type { HubPolicy } from "../../../src/hub/policy.js";
-import type { ConnectionId, Peer } from "../../../src/hub/ports.js";
-import type { ChannelRole } from "../../../src/wire/channel-content.js";
-import type { Descriptor } from "../../../src/wire/descriptor.js";
-import type { RequestOf, Sharing } from "../../../src/wire/messages.js";
+import type { ConnectionId, Peer } from "../../../src/hub/core/ports.js";
+import type { RequestOf } from "../../../src/wire/messages.js";
 import {
   bellsOf,
   channelOfObject,
@@ -18,122 +16,64 @@ import {
   roomBellOf,
   writerOf,
 } from "./channel-rules.js";
-import { identityOf } from "./identity.js";
-import { type Refusal, Tally, type Uses } from "./tally.js";
+import { isSameProcess } from "./identity.js";
+import { ModelAccounts } from "./model-accounts.js";
+import type {
+  ModelConnection,
+  ModelLease,
+  ModelObject,
+  ModelSession,
+  ModelWait,
+} from "./model-state.js";
+import { Tally } from "./tally.js";
 import type { File, Held } from "./world.js";
 
-export interface ModelConnection {
-  id: ConnectionId;
-  readonly peer: Peer;
-  attached: boolean;
-  /** Whether it counts as a client; not where it was let in over the limit, to go on with a session. */
-  counted: boolean;
-  session: ModelSession | undefined;
-}
+export type { ModelConnection, ModelLease, ModelObject, ModelSession, ModelWait };
 
-export interface ModelSession {
-  readonly id: number;
-  readonly peer: Peer;
-  readonly tally: Tally;
-  readonly leases: Map<number, ModelLease>;
-  readonly waits: Map<number, ModelWait>;
-  connection: ModelConnection;
-  unrestored: Set<number> | undefined;
-  recorded: boolean;
-}
-
-export interface ModelLease {
-  readonly id: number;
-  readonly kind: "owner" | "read" | "read-write";
-  readonly role?: ChannelRole | undefined;
-  readonly place?: number | undefined;
-  /** Whether the hub keeps what this reader brought of a channel without memory. */
-  hasParts: boolean;
-  readonly session: ModelSession;
-  readonly object: ModelObject;
-}
-
-export interface ModelWait {
-  readonly session: ModelSession;
-  readonly request: RequestOf<"open">;
-}
-
-export interface ModelObject {
-  readonly id: number;
-  readonly name: string;
-  readonly pinned: boolean;
-  readonly sharing: Sharing;
-  readonly descriptor: Descriptor;
-  readonly owner: { readonly uid: number; readonly gid: number };
-  /** Which memory it is: what was brought when it was created. */
-  readonly files: readonly File[];
-  /** Whether its creator could write to it, where it is host memory. */
-  readonly writable: boolean;
-  readonly uses: Uses;
-  readonly leases: Map<number, ModelLease>;
-  memory: readonly Held[] | undefined;
-  /** The user who pays for it. */
-  payer: number;
-  ownerLease: ModelLease | undefined;
-  published: boolean;
-  named: boolean;
-}
-
-export class Model {
-  readonly policy: HubPolicy;
+export class Model extends ModelAccounts {
   /** Publications that wait for the keeper. */
-  readonly publishes: { readonly object: number; readonly connection: ConnectionId; readonly request: number }[] = [];
+  readonly publishes: {
+    readonly object: number;
+    readonly connection: ConnectionId;
+    readonly request: number;
+  }[] = [];
   readonly connections = new Map<ConnectionId, ModelConnection>();
   readonly sessions = new Map<number, ModelSession>();
   readonly objects = new Map<number, ModelObject>();
   readonly names = new Map<string, ModelObject>();
   /** By name, and by session in the order in which they came. */
   readonly waits = new Map<string, Map<ModelSession, Set<ModelWait>>>();
-  readonly users = new Map<number, Tally>();
-  readonly hub: Tally;
-  fdCount = 0;
-  withMemory = 0;
   /** Timelines that must have been ended in the event at hand. */
   readonly toBeEnded: File[] = [];
-  /** Bells that must have rung in it, channels whose files to look at, and those that were ended by what readers brought. */
+  /**
+   * Bells that must have rung, channels whose files to check, and objects that readers' files
+   * ended.
+   */
   readonly toBeRung: File[] = [];
   readonly touched = new Set<ModelObject>();
   readonly endedByParts = new Set<ModelObject>();
-
-  constructor(policy: HubPolicy) {
-    this.policy = policy;
-    this.hub = new Tally("limits.hub", policy.limits.hub);
-  }
-
-  user(uid: number): Tally {
-    let tally = this.users.get(uid);
-    if (tally === undefined) {
-      const own = this.policy.userLimits.get(uid);
-      tally =
-        own === undefined ? new Tally("limits.user", this.policy.limits.user) : new Tally(`userLimits.${uid}`, own);
-      this.users.set(uid, tally);
-    }
-    return tally;
-  }
-
-  /** Why this cannot be had, asked of the smallest account first. */
-  refusal(own: Tally | undefined, uid: number, uses: Uses): Refusal | undefined {
-    return own?.refusal(uses) ?? this.user(uid).refusal(uses) ?? this.hub.refusal(uses);
-  }
 
   get attached(): number {
     return [...this.connections.values()].filter(({ attached }) => attached).length;
   }
 
-  /** Whether this process has more sessions without a connection than connections that may be for them. */
+  /** True if this process has more disconnected sessions than connections that may be for them. */
   mayComeBack(peer: Peer): boolean {
-    const own = [...this.connections.values()].filter((connection) => isSameProcess(connection.peer, peer));
+    const own = [...this.connections.values()].filter((connection) =>
+      isSameProcess(connection.peer, peer),
+    );
     const lost = own.filter(({ attached }) => !attached);
     return lost.length > own.filter(({ attached, counted }) => attached && !counted).length;
   }
 
   connect(id: ConnectionId, peer: Peer, counted = true): ModelConnection {
-    const connection: ModelConnection = { id, peer, attached: true, counted: false, session: undefined };
+    const connection: ModelConnection = {
+      id,
+      peer,
+      attached: true,
+      counted: false,
+      session: undefined,
+    };
     this.connections.set(id, connection);
     if (counted) this.#countClient(connection);
     return connection;
@@ -192,17 +132,17 @@ export class Model {
   addObject(object: ModelObject): void {
     this.objects.set(object.id, object);
     if (object.named) this.names.set(object.name, object);
-    this.#count(object.payer, object.uses);
-    this.#countMemory(object, 1);
+    this.count(object.payer, object.uses);
+    this.countMemory(object, 1);
   }
 
   /** Who keeps what its creator has let go of pays for it: the first who does. */
   #charge(object: ModelObject): void {
     const [first] = object.leases.values();
     if (object.named || object.ownerLease !== undefined || first === undefined) return;
-    this.#count(object.payer, object.uses, -1);
+    this.count(object.payer, object.uses, -1);
     object.payer = first.session.peer.uid;
-    this.#count(object.payer, object.uses);
+    this.count(object.payer, object.uses);
   }
 
   addLease(
@@ -216,7 +156,7 @@ export class Model {
     object.leases.set(id, lease);
     session.leases.set(id, lease);
     session.tally.add({ leases: 1 });
-    this.#count(session.peer.uid, { leases: 1 });
+    this.count(session.peer.uid, { leases: 1 });
     if (kind !== "owner") return;
     object.ownerLease = lease;
     session.tally.add(object.uses);
@@ -231,7 +171,7 @@ export class Model {
     session.leases.delete(id);
     session.unrestored?.delete(id);
     session.tally.add({ leases: 1 }, -1);
-    this.#count(session.peer.uid, { leases: 1 }, -1);
+    this.count(session.peer.uid, { leases: 1 }, -1);
     if (kind === "owner") {
       object.ownerLease = undefined;
       session.tally.add(object.uses, -1);
@@ -246,7 +186,8 @@ export class Model {
     object.named = false;
     this.#charge(object);
     this.touched.add(object);
-    if (channelOfObject(object) !== undefined && writerOf(object) === undefined) this.#writerLeft(object);
+    if (channelOfObject(object) !== undefined && writerOf(object) === undefined)
+      this.#writerLeft(object);
     this.#endIfUnused(object);
   }
 
@@ -260,9 +201,9 @@ export class Model {
   }
 
   supply(object: ModelObject, memory: readonly Held[]): void {
-    this.#countMemory(object, -1);
+    this.countMemory(object, -1);
     object.memory = memory;
-    this.#countMemory(object, 1);
+    this.countMemory(object, 1);
     this.touched.add(object);
     for (const lease of object.leases.values()) this.#dropParts(lease);
     this.#settleFiles(object);
@@ -273,7 +214,8 @@ export class Model {
     for (const object of [...this.objects.values()]) {
       this.touched.add(object);
       this.#charge(object);
-      if (isOrphan(object) && !isAwaited(object) && !isClosedAndUnheld(object)) this.#ownerLeft(object);
+      if (isOrphan(object) && !isAwaited(object) && !isClosedAndUnheld(object))
+        this.#ownerLeft(object);
       else this.#endIfUnused(object);
       if (this.objects.has(object.id)) this.#settleFiles(object);
     }
@@ -285,7 +227,7 @@ export class Model {
     const wait: ModelWait = { session, request };
     session.waits.set(request.id, wait);
     this.#queue(wait);
-    this.#countWait(wait, 1);
+    this.countWait(wait, 1);
   }
 
   endWait(wait: ModelWait): void {
@@ -295,7 +237,7 @@ export class Model {
     ofName?.get(session)?.delete(wait);
     if (ofName?.get(session)?.size === 0) ofName.delete(session);
     if (ofName?.size === 0) this.waits.delete(request.name);
-    this.#countWait(wait, -1);
+    this.countWait(wait, -1);
   }
 
   dropWaits(session: ModelSession): void {
@@ -310,13 +252,13 @@ export class Model {
   }
 
   #countClient(connection: ModelConnection): void {
-    if (!connection.counted) this.#count(connection.peer.uid, { clients: 1 });
+    if (!connection.counted) this.count(connection.peer.uid, { clients: 1 });
     connection.counted = true;
   }
 
   #forget(connection: ModelConnection): void {
     this.connections.delete(connection.id);
-    if (connection.counted) this.#count(connection.peer.uid, { clients: 1 }, -1);
+    if (connection.counted) this.count(connection.peer.uid, { clients: 1 }, -1);
     connection.attached = false;
   }
 
@@ -328,7 +270,8 @@ export class Model {
       return;
     }
     this.#endTimeline(object);
-    if (object.published && object.descriptor.content.kind !== "timeline") this.#endIfUnused(object);
+    if (object.published && object.descriptor.content.kind !== "timeline")
+      this.#endIfUnused(object);
     else this.remove(object);
   }
 
@@ -340,7 +283,8 @@ export class Model {
   /** Ended in memory that has come: what nobody holds. */
   #settleFiles(object: ModelObject): void {
     if (object.memory === undefined) return;
-    if (channelOfObject(object) !== undefined && freePlaces(object).length > 0) this.toBeRung.push(roomBellOf(object));
+    if (channelOfObject(object) !== undefined && freePlaces(object).length > 0)
+      this.toBeRung.push(roomBellOf(object));
     if (!isOrphan(object)) return;
     if (channelOfObject(object) === undefined) this.#endTimeline(object);
     else this.#writerLeft(object);
@@ -378,28 +322,7 @@ export class Model {
     if (object.leases.size > 0 || pinned) return;
     if (!this.objects.delete(object.id)) return;
     if (object.named) this.names.delete(object.name);
-    this.#count(object.payer, object.uses, -1);
-    this.#countMemory(object, -1);
+    this.count(object.payer, object.uses, -1);
+    this.countMemory(object, -1);
   }
-
-  #countMemory({ memory }: ModelObject, sign: 1 | -1): void {
-    if (memory === undefined) return;
-    this.fdCount += sign * memory.length;
-    this.withMemory += sign;
-  }
-
-  #countWait({ session }: ModelWait, sign: 1 | -1): void {
-    session.tally.add({ waitingOpens: 1 }, sign);
-    this.#count(session.peer.uid, { waitingOpens: 1 }, sign);
-  }
-
-  #count(uid: number, uses: Uses, sign: 1 | -1 = 1): void {
-    this.user(uid).add(uses, sign);
-    this.hub.add(uses, sign);
-  }
-}
-
-export function isSameProcess(one: Peer, other: Peer): boolean {
-  const identity = identityOf(one);
-  return identity !== undefined && identity === identityOf(other);
 }

@@ -1,6 +1,9 @@
-/** What kind of run a seed makes: how many clients, whose, under what limits, and how often what goes wrong. */
-import { type HubPolicy, unlimitedQuota } from "../../../src/hub/policy.js";
-import type { Quota } from "../../../src/hub/quota.js";
+/**
+ * The kind of run that a seed gives: how many clients, their users and limits, and how often things
+ * fail.
+ */
+import { type HubPolicy, unlimitedQuota } from "../../../src/hub/limits/policy.js";
+import type { Quota } from "../../../src/hub/limits/quota.js";
 import type { Random } from "../random.js";
 
 export interface Plan {
@@ -49,7 +52,8 @@ export function planOf(random: Random, processes: number = random.pick([3, 12, 5
 
 /**
  * Some of the limits near what is used, the others far away.
- * @param rates whose part of a millisecond is exact in binary, so that the model can tell the millisecond
+ * @param rates whose part of a millisecond is exact in binary, so that the model can tell the
+ * millisecond
  */
 function quota(random: Random, near: number, rates: readonly number[]): Quota {
   const limit = (unit: number) =>
@@ -62,5 +66,10 @@ function quota(random: Random, near: number, rates: readonly number[]): Quota {
     leases: limit(2),
     waitingOpens: limit(1),
   };
-  return { ...unlimitedQuota, ...counts, ...bytes, messagesPerSecond: random.chance(0.2) ? random.pick(rates) : NONE };
+  return {
+    ...unlimitedQuota,
+    ...counts,
+    ...bytes,
+    messagesPerSecond: random.chance(0.2) ? random.pick(rates) : NONE,
+  };
 }

@@ -1,5 +1,5 @@
-/** Processes that come and go, of several users; some of which the hub can know again, and some of which it cannot. */
-import type { Peer } from "../../../src/hub/ports.js";
+/** Processes of several users that come and go. The hub can recognise some of them again. */
+import type { Peer } from "../../../src/hub/core/ports.js";
 import type { Random } from "../random.js";
 import { Client, type SimulatedProcess } from "./client.js";
 import { identityOf } from "./identity.js";

@@ -1,4 +1,4 @@
-/** What a client asks next: mostly what makes sense, at times what does not. */
+/** Chooses a client's next request: mostly sensible, sometimes not. */
 import { controlByteLength } from "../../../src/ring/channel-layout.js";
 import type { ChannelContent } from "../../../src/wire/channel-content.js";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
@@ -17,7 +17,11 @@ export interface Surroundings {
   readonly foreignSession: (process: SimulatedProcess) => number | undefined;
 }
 
-const POOLED = { pool: "01234567-89ab-4def-8123-456789abcdef", maxBytes: 4096, data: `${"A".repeat(86)}==` };
+const POOLED = {
+  pool: "01234567-89ab-4def-8123-456789abcdef",
+  maxBytes: 4096,
+  data: `${"A".repeat(86)}==`,
+};
 const hostPool: Descriptor = { ...hostArray, mechanism: "pool", pooled: POOLED };
 const kinds: readonly Descriptor[] = [
   hostArray,
@@ -32,7 +36,11 @@ const kinds: readonly Descriptor[] = [
     channelOf({ whenWriterGone }),
     channelOf({ whenWriterGone }),
   ]),
-  { ...channelOf({ whenWriterGone: "wait", readersMax: 1 }), device: gpuArray.device, mechanism: "vmm" },
+  {
+    ...channelOf({ whenWriterGone: "wait", readersMax: 1 }),
+    device: gpuArray.device,
+    mechanism: "vmm",
+  },
 ];
 const BAD_NAMES = ["", "a/b", "x".repeat(256), "ä"];
 const head = { v: 1 } as const;
@@ -40,16 +48,32 @@ const head = { v: 1 } as const;
 export function nextPacket(client: Client, around: Surroundings): Packet {
   const { random } = around;
   if (client.phase === "connected")
-    return { message: random.chance(0.97) ? hello(client, around) : other(client, around), held: [] };
+    return {
+      message: random.chance(0.97) ? hello(client, around) : other(client, around),
+      held: [],
+    };
   if (client.phase === "restoring" && random.chance(0.8)) return restore(client, around);
   const dice = random.below(1000);
   const id = client.nextId();
   // WHY: who has nothing can neither publish nor give back.
   if (dice < 190 || (dice < 350 && client.held.size === 0)) return create(id, around);
-  if (dice < 350) return { message: { ...head, id, op: "publish", object: objectToPublish(client, random) }, held: [] };
-  if (dice < 610 || (dice < 870 && client.held.size === 0)) return { message: open(id, around), held: [] };
-  if (dice < 680) return { message: { ...head, id, op: "cancel", request: requestToCancel(client, random) }, held: [] };
-  if (dice < 900) return { message: { ...head, id, op: "release", lease: leaseToRelease(client, random) }, held: [] };
+  if (dice < 350)
+    return {
+      message: { ...head, id, op: "publish", object: objectToPublish(client, random) },
+      held: [],
+    };
+  if (dice < 610 || (dice < 870 && client.held.size === 0))
+    return { message: open(id, around), held: [] };
+  if (dice < 680)
+    return {
+      message: { ...head, id, op: "cancel", request: requestToCancel(client, random) },
+      held: [],
+    };
+  if (dice < 900)
+    return {
+      message: { ...head, id, op: "release", lease: leaseToRelease(client, random) },
+      held: [],
+    };
   if (dice < 940) return { message: { ...head, id, op: "remove", name: name(around) }, held: [] };
   if (dice < 960) return { message: { ...head, id, op: "inspect", name: name(around) }, held: [] };
   if (dice < 975) return { message: { ...head, id, op: "status" }, held: [] };
@@ -65,14 +89,21 @@ function hello(client: Client, { random, foreignSession }: Surroundings): Reques
   const strays = client.held.size === 0 && random.chance(0.1);
   const session = strays ? foreignSession(client.process) : client.session;
   const resume = session === undefined ? {} : { resume: { session } };
-  return { ...head, id: client.nextId(), op: "hello", client: { version: "1", program: "simulated" }, ...resume };
+  return {
+    ...head,
+    id: client.nextId(),
+    op: "hello",
+    client: { version: "1", program: "simulated" },
+    ...resume,
+  };
 }
 
 function other(client: Client, around: Surroundings): Request {
   const { random } = around;
   const id = client.nextId();
   const dice = random.below(100);
-  if (dice < 20) return { ...head, id, op: "list", ...(random.chance(0.5) ? { after: name(around) } : {}) };
+  if (dice < 20)
+    return { ...head, id, op: "list", ...(random.chance(0.5) ? { after: name(around) } : {}) };
   if (dice < 70) {
     client.forgetAll();
     return { ...head, id, op: "bye" };
@@ -89,11 +120,26 @@ function name({ random, names }: Surroundings): string {
 
 function open(id: number, around: Surroundings): Request {
   const { random } = around;
-  const role = random.chance(0.4) ? random.pick(["reader", "reader", "observer", "writer"] as const) : undefined;
-  const own = role === undefined || random.chance(0.02) ? undefined : role === "writer" ? "read-write" : "read";
+  const role = random.chance(0.4)
+    ? random.pick(["reader", "reader", "observer", "writer"] as const)
+    : undefined;
+  const own =
+    role === undefined || random.chance(0.02)
+      ? undefined
+      : role === "writer"
+        ? "read-write"
+        : "read";
   const access = own ?? (random.chance(0.6) ? "read" : "read-write");
   const asRole = role === undefined ? {} : { role };
-  return { ...head, id, op: "open", name: name(around), access, wait: random.chance(0.7), ...asRole };
+  return {
+    ...head,
+    id,
+    op: "open",
+    name: name(around),
+    access,
+    wait: random.chance(0.7),
+    ...asRole,
+  };
 }
 
 function create(id: number, around: Surroundings): Packet {
@@ -105,7 +151,15 @@ function create(id: number, around: Surroundings): Packet {
     access: random.pick(["read", "read-write"]),
   };
   const shared = random.chance(0.7) ? { sharing } : {};
-  const message: Request = { ...head, id, op: "create", name: name(around), lifetime, descriptor, ...shared };
+  const message: Request = {
+    ...head,
+    id,
+    op: "create",
+    name: name(around),
+    lifetime,
+    descriptor,
+    ...shared,
+  };
   const held = memoryFor(descriptor, around);
   if (random.chance(0.01)) held.push({ file: around.world.file(), writable: true });
   return { message, held };
@@ -116,10 +170,17 @@ function memoryFor({ content }: Descriptor, { random, world }: Surroundings): He
   const size = { sizeSealed: !(spoiled && random.chance(0.5)), byteLength: spoiled ? 100 : 4096 };
   const facts = { ...size, sealsClosed: random.chance(0.98), othersMayWrite: random.chance(0.1) };
   const reopenable = random.chance(0.8);
-  const memory: Held = { file: world.file({ ...facts, reopenable }), writable: random.chance(0.95) };
-  if (content.kind === "channel") return [memory, ...wordsFor(content, { random, world } as Surroundings)];
+  const memory: Held = {
+    file: world.file({ ...facts, reopenable }),
+    writable: random.chance(0.95),
+  };
+  if (content.kind === "channel")
+    return [memory, ...wordsFor(content, { random, world } as Surroundings)];
   if (content.kind !== "bundle") return [memory];
-  return [memory, { file: world.file({ byteLength: random.chance(0.98) ? 200 : 199 }), writable: false }];
+  return [
+    memory,
+    { file: world.file({ byteLength: random.chance(0.98) ? 200 : 199 }), writable: false },
+  ];
 }
 
 function wordsFor(content: ChannelContent, { random, world }: Surroundings): Held[] {
@@ -147,7 +208,8 @@ function objectToPublish(client: Client, random: Random): number {
 }
 
 function requestToCancel(client: Client, random: Random): number {
-  for (const [id, { message }] of client.sent) if (message.op === "open" && random.chance(0.5)) return id;
+  for (const [id, { message }] of client.sent)
+    if (message.op === "open" && random.chance(0.5)) return id;
   return 1 + random.below(100);
 }
 
@@ -177,16 +239,21 @@ function restore(client: Client, around: Surroundings): Packet {
 
 /** What it has not spoken of until then is given back. */
 function restored(client: Client, id: number): Request {
-  // WHY all of it while no greeting has been heard: the session may have been resumed without the client's knowing.
+  // WHY all of it while no greeting has been heard: the session may have been resumed without the
+  // client's knowing.
   if (client.phase === "connected") client.held.clear();
   for (const lease of client.toRestore) client.held.delete(lease);
   // WHY these too: whether they were taken is not known.
-  for (const { message } of client.sent.values()) if (message.op === "restore") client.held.delete(message.lease);
+  for (const { message } of client.sent.values())
+    if (message.op === "restore") client.held.delete(message.lease);
   client.toRestore = [];
   return { ...head, id, op: "restored" };
 }
 
-function broughtBack({ memory, role }: HeldLease, { random, world }: Surroundings): readonly Held[] {
+function broughtBack(
+  { memory, role }: HeldLease,
+  { random, world }: Surroundings,
+): readonly Held[] {
   const dice = random.below(100);
   if (dice < (role === "observer" ? 95 : 20)) return [];
   if (dice < 23) return [{ file: world.file(), writable: true }];

@@ -1,10 +1,17 @@
-/** The ends of hubs, and what the next one makes of what is left: a crash or restart, an orderly stop. */
+/** Ends a hub by a crash, a restart or a stop, and starts the next one from what is left. */
+
 import assert from "node:assert/strict";
-import { type HubState, recordsOf, replay, type StoredRecord } from "../../../src/hub/hub-records.js";
-import type { EarlierConnection } from "../../../src/hub/inheritance.js";
-import type { ConnectionId } from "../../../src/hub/ports.js";
-import type { ObjectMemory } from "../../../src/hub/shared-object.js";
+import type { ConnectionId } from "../../../src/hub/core/ports.js";
+import type { ObjectMemory } from "../../../src/hub/objects/shared-object.js";
+import {
+  type HubState,
+  recordsOf,
+  replay,
+  type StoredRecord,
+} from "../../../src/hub/restart/hub-records.js";
+import type { EarlierConnection } from "../../../src/hub/restart/inheritance.js";
 import type { Packet } from "./client.js";
+import { checkEvent } from "./event-check.js";
 import { inheritedModel } from "./inherited-model.js";
 import { Model } from "./model.js";
 import type { Simulation } from "./simulation.js";
@@ -29,11 +36,18 @@ const ENDS: ReadonlySet<string> = new Set(["release", "remove", "bye", "restored
 
 export function snapshotOf(model: Model): Snapshot {
   const leases = new Map<number, number>();
-  for (const { id, leases: held } of model.sessions.values()) for (const lease of held.keys()) leases.set(lease, id);
-  return { leases, objects: new Map([...model.objects.values()].map(({ id, published }) => [id, published])) };
+  for (const { id, leases: held } of model.sessions.values())
+    for (const lease of held.keys()) leases.set(lease, id);
+  return {
+    leases,
+    objects: new Map([...model.objects.values()].map(({ id, published }) => [id, published])),
+  };
 }
 
-/** The hub is killed, at times with its keeper; the next one has its journal, and the descriptors that the keeper had. */
+/**
+ * The hub is killed, at times with its keeper; the next one has its journal, and the descriptors
+ * that the keeper had.
+ */
 export function crash(sim: Simulation, death: Death = {}): void {
   const { world, judge, random, population } = sim;
   count(sim, death.before === undefined ? "crash" : "crash within an event");
@@ -45,7 +59,9 @@ export function crash(sim: Simulation, death: Death = {}): void {
   const files = filesOf(sim.model, death.packet);
   const keeperLives = world.hasKeeper && random.chance(0.8);
   if (world.hasKeeper && !keeperLives) count(sim, "keeper dies with its hub");
-  const kept = new Map([...world.store].filter(([id]) => keeperLives && world.kept.has(id) && state.objects.has(id)));
+  const kept = new Map(
+    [...world.store].filter(([id]) => keeperLives && world.kept.has(id) && state.objects.has(id)),
+  );
   cutAll(sim);
   sim.core = sim.newCore(judge.lastId);
   world.journal = [...recordsOf(state)];
@@ -56,14 +72,18 @@ export function crash(sim: Simulation, death: Death = {}): void {
     return { id: sim.lastConnection, peer, session };
   });
   const memory = new Map(
-    [...kept].map(([id, held]) => [id, memoryOf(sim, held, state.objects.get(id)?.record.descriptor.mechanism)]),
+    [...kept].map(([id, held]) => [
+      id,
+      memoryOf(sim, held, state.objects.get(id)?.record.descriptor.mechanism),
+    ]),
   );
-  if (random.chance(0.2)) memory.set(1, memoryOf(sim, [{ file: world.file(), writable: true }], "memfd"));
+  if (random.chance(0.2))
+    memory.set(1, memoryOf(sim, [{ file: world.file(), writable: true }], "memfd"));
   sim.model = inheritedModel(sim.plan.policy, { state, connections, kept, files });
   sim.core.inherit({ state, connections, memory });
   checkLost(sim, state, kept);
   sim.model.settle();
-  sim.check();
+  checkEvent(sim);
   for (const { id, peer } of connections) {
     const process = population.find(peer);
     if (process === undefined) sim.pending.push({ what: "processEnded", connection: id });
@@ -72,7 +92,11 @@ export function crash(sim: Simulation, death: Death = {}): void {
 }
 
 /** What was pinned, and neither the keeper nor any process has any more, is named. */
-function checkLost({ world }: Simulation, state: HubState, kept: ReadonlyMap<number, unknown>): void {
+function checkLost(
+  { world }: Simulation,
+  state: HubState,
+  kept: ReadonlyMap<number, unknown>,
+): void {
   const held = new Set([...state.leases.values()].map(({ object }) => object));
   for (const { record, published, named } of state.objects.values()) {
     const { id, name, lifetime, descriptor } = record;
@@ -112,26 +136,47 @@ function cutAll(sim: Simulation): void {
   sim.judge.beginEvent();
 }
 
-/** What was told before the death holds after it, and nothing changed but what the event was about. */
-function checkKept(sim: Simulation, before: Snapshot, { packet, lost }: Death, state: HubState): void {
+/**
+ * What was told before the death holds after it, and nothing changed but what the event was about.
+ */
+function checkKept(
+  sim: Simulation,
+  before: Snapshot,
+  { packet, lost }: Death,
+  state: HubState,
+): void {
   for (const { reply } of sim.world.replies) {
     if (!reply.ok) continue;
     const { lease } = reply.result as { lease?: number };
-    assert.ok(lease === undefined || state.leases.has(lease), `lease ${lease} was granted and not written down`);
+    assert.ok(
+      lease === undefined || state.leases.has(lease),
+      `lease ${lease} was granted and not written down`,
+    );
     const { message } = packet ?? {};
-    if (message?.op === "publish" && reply.id === message.id) assert.ok(state.objects.get(message.object)?.published);
-    if (message?.op === "release" && reply.id === message.id) assert.ok(!state.leases.has(message.lease));
+    if (message?.op === "publish" && reply.id === message.id)
+      assert.ok(state.objects.get(message.object)?.published);
+    if (message?.op === "release" && reply.id === message.id)
+      assert.ok(!state.leases.has(message.lease));
   }
   if (lost === undefined && packet !== undefined && !ENDS.has(packet.message.op)) {
-    for (const lease of before.leases.keys()) assert.ok(state.leases.has(lease), `lease ${lease} is lost`);
+    for (const lease of before.leases.keys())
+      assert.ok(state.leases.has(lease), `lease ${lease} is lost`);
     for (const [object, published] of before.objects)
-      assert.ok((state.objects.get(object)?.published ?? !published) || !published, `object ${object} is lost`);
+      assert.ok(
+        (state.objects.get(object)?.published ?? !published) || !published,
+        `object ${object} is lost`,
+      );
     return;
   }
-  for (const lease of state.leases.keys()) assert.ok(before.leases.has(lease), `lease ${lease} is of nobody`);
-  for (const object of state.objects.keys()) assert.ok(before.objects.has(object), `object ${object} is of nobody`);
+  for (const lease of state.leases.keys())
+    assert.ok(before.leases.has(lease), `lease ${lease} is of nobody`);
+  for (const object of state.objects.keys())
+    assert.ok(before.objects.has(object), `object ${object} is of nobody`);
   const ended = [...before.leases].filter(([lease]) => !state.leases.has(lease));
-  assert.ok(new Set(ended.map(([, session]) => session)).size <= 1, "one session's leases end with it");
+  assert.ok(
+    new Set(ended.map(([, session]) => session)).size <= 1,
+    "one session's leases end with it",
+  );
 }
 
 function filesOf(model: Model, packet: Packet | undefined): (object: number) => readonly File[] {
@@ -139,7 +184,11 @@ function filesOf(model: Model, packet: Packet | undefined): (object: number) => 
   return (object) => model.objects.get(object)?.files ?? created;
 }
 
-function memoryOf({ world }: Simulation, held: readonly Held[], mechanism: string | undefined): ObjectMemory<number> {
+function memoryOf(
+  { world }: Simulation,
+  held: readonly Held[],
+  mechanism: string | undefined,
+): ObjectMemory<number> {
   const fds = held.map((one) => world.receive(one)) as [number, ...number[]];
   return { fds, writable: mechanism === "memfd" && held[0]?.writable === true };
 }

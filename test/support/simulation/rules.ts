@@ -1,32 +1,34 @@
 /**
- * What a hub must answer to each request, and what follows from it. Each rule reads the answers in the order in which they have to
- * come, and tells the model what happened.
+ * What a hub must answer to each request. Each rule reads the answers in their required order, and
+ * tells the model what happened.
  */
+
 import assert from "node:assert/strict";
 import type { Request, RequestOf } from "../../../src/wire/messages.js";
 import { isValidName } from "../../../src/wire/names.js";
-import { freePlaces, givenTo, partsRefusal, roleRefusal } from "./channel-rules.js";
-import type { Judge } from "./judge.js";
-import { bringBack, checkCreated, isReady, mayManage, mayOpen, usesOf } from "./memory-rules.js";
-import { isSameProcess, type Model, type ModelConnection, type ModelObject, type ModelSession } from "./model.js";
+import { type Event, grant, grantWaiting, restore } from "./grant-rules.js";
+import { isSameProcess } from "./identity.js";
+import { checkCreated, isReady, mayManage, usesOf } from "./memory-rules.js";
+import type { ModelConnection, ModelObject, ModelSession } from "./model.js";
 import { inspect, list, status } from "./report-rules.js";
 import type { Held } from "./world.js";
 
-export interface Event {
-  readonly model: Model;
-  readonly judge: Judge;
-  readonly nowMs: number;
-  readonly diskFull: boolean;
-  readonly fdTableFull: boolean;
-  readonly hasKeeper: boolean;
-  readonly isKept: (object: number) => boolean;
-}
-
 /** What gives something back, or says what is held: it is taken all the same. */
-const NEVER_REFUSED: ReadonlySet<string> = new Set(["release", "cancel", "bye", "restore", "restored"]);
+const NEVER_REFUSED: ReadonlySet<string> = new Set([
+  "release",
+  "cancel",
+  "bye",
+  "restore",
+  "restored",
+]);
 
 /** A packet that could be read. */
-export function request(event: Event, connection: ModelConnection, message: Request, held: readonly Held[]) {
+export function request(
+  event: Event,
+  connection: ModelConnection,
+  message: Request,
+  held: readonly Held[],
+) {
   const { judge, model } = event;
   const { session } = connection;
   if (session === undefined && message.op !== "hello") {
@@ -96,7 +98,11 @@ function ofSession(event: Event, session: ModelSession, message: Request, held: 
 }
 
 /** Who sends too much is told to wait. */
-function isTooFast({ model, judge, nowMs }: Event, { id, peer, session }: ModelConnection, message: Request): boolean {
+function isTooFast(
+  { model, judge, nowMs }: Event,
+  { id, peer, session }: ModelConnection,
+  message: Request,
+): boolean {
   const tallies = [...(session ? [session.tally] : []), model.user(peer.uid), model.hub];
   const waits = tallies.map((tally) => tally.waitMs(nowMs));
   const longest = Math.max(...waits);
@@ -107,20 +113,28 @@ function isTooFast({ model, judge, nowMs }: Event, { id, peer, session }: ModelC
   judge.pauses.push({ connection: id, milliseconds: Math.ceil(longest) });
   if (NEVER_REFUSED.has(message.op)) return false;
   const source = tallies[waits.indexOf(longest)]?.source;
-  judge.fails(id, message.id, "LIMIT_EXCEEDED", { limit: `${source}.messagesPerSecond`, found: "" });
+  judge.fails(id, message.id, "LIMIT_EXCEEDED", {
+    limit: `${source}.messagesPerSecond`,
+    found: "",
+  });
   return true;
 }
 
 function wantedFds(message: Request, found: number): number {
   if (message.op === "create") {
     const { content } = message.descriptor;
-    return content.kind === "channel" ? 3 + 2 * content.readersMax : content.kind === "bundle" ? 2 : 1;
+    return content.kind === "channel"
+      ? 3 + 2 * content.readersMax
+      : content.kind === "bundle"
+        ? 2
+        : 1;
   }
   return message.op === "restore" ? found : 0;
 }
 
 function hello({ model, judge }: Event, connection: ModelConnection, message: RequestOf<"hello">) {
-  if (connection.session !== undefined) return judge.fails(connection.id, message.id, "INVALID_MESSAGE");
+  if (connection.session !== undefined)
+    return judge.fails(connection.id, message.id, "INVALID_MESSAGE");
   const earlier = model.sessions.get(message.resume?.session ?? 0);
   const resumes = earlier !== undefined && isSameProcess(earlier.peer, connection.peer);
   const refusal = model.refusal(undefined, connection.peer.uid, { clients: 1 });
@@ -141,7 +155,8 @@ function rule(
   { id, peer }: ModelConnection,
   message: RequestOf<"stop" | "restart">,
 ) {
-  if (peer.uid !== model.policy.uid && peer.uid !== 0) return judge.fails(id, message.id, "PERMISSION_DENIED");
+  if (peer.uid !== model.policy.uid && peer.uid !== 0)
+    return judge.fails(id, message.id, "PERMISSION_DENIED");
   if (message.op === "stop") {
     const isUsed = model.objects.size > 0 || model.attached > 1;
     if (isUsed && !message.force) return judge.fails(id, message.id, "HUB_IN_USE");
@@ -151,12 +166,18 @@ function rule(
   judge.ok(id, message.id);
 }
 
-function create(event: Event, session: ModelSession, message: RequestOf<"create">, held: readonly Held[]) {
+function create(
+  event: Event,
+  session: ModelSession,
+  message: RequestOf<"create">,
+  held: readonly Held[],
+) {
   const { model, judge } = event;
   const { id } = session.connection;
   const { name, descriptor, lifetime, sharing = { with: "private", access: "read" } } = message;
   if (!isValidName(name)) return judge.fails(id, message.id, "INVALID_NAME");
-  if (!checkCreated(descriptor, sharing, held)) return judge.fails(id, message.id, "INVALID_DESCRIPTOR");
+  if (!checkCreated(descriptor, sharing, held))
+    return judge.fails(id, message.id, "INVALID_DESCRIPTOR");
   if (model.names.has(name)) return judge.fails(id, message.id, "NAME_TAKEN");
   const { uid, gid } = session.peer;
   const uses = usesOf(descriptor);
@@ -205,7 +226,8 @@ function open(event: Event, session: ModelSession, message: RequestOf<"open">) {
   const { model, judge } = event;
   const { id } = session.connection;
   if (!isValidName(message.name)) return judge.fails(id, message.id, "INVALID_NAME");
-  const wanted = message.role === undefined ? message.access : message.role === "writer" ? "read-write" : "read";
+  const wanted =
+    message.role === undefined ? message.access : message.role === "writer" ? "read-write" : "read";
   if (message.access !== wanted) return judge.fails(id, message.id, "INVALID_MESSAGE");
   const object = model.names.get(message.name);
   if (object !== undefined && isReady(object)) return grant(event, session, message, object);
@@ -224,81 +246,4 @@ function cancel({ model, judge }: Event, session: ModelSession, message: Request
     model.endWait(wait);
   }
   judge.ok(id, message.id);
-}
-
-function restore(event: Event, session: ModelSession, message: RequestOf<"restore">, held: readonly Held[]) {
-  const { model, judge } = event;
-  const { id } = session.connection;
-  const lease = session.leases.get(message.lease);
-  if (lease === undefined) return judge.fails(id, message.id, "NOT_FOUND");
-  session.unrestored?.delete(message.lease);
-  if (held.length > 0 && (lease.role === "reader" || lease.role === "observer")) {
-    const refusal = partsRefusal(lease, held);
-    if (refusal !== undefined) return judge.fails(id, message.id, refusal);
-    model.keepParts(lease);
-    return judge.ok(id, message.id);
-  }
-  const brought = held.length === 0 ? undefined : bringBack(lease.object, session, held, event.fdTableFull);
-  if (typeof brought === "string") return judge.fails(id, message.id, brought);
-  judge.ok(id, message.id);
-  if (brought === undefined) return;
-  model.supply(lease.object, brought);
-  grantWaiting(event, lease.object);
-}
-
-/** All who wait for a name that can be opened now, in the order in which they came, with all that each of them waits for. */
-function grantWaiting(event: Event, object: ModelObject) {
-  if (!object.named || !isReady(object)) return;
-  const waits = [...(event.model.waits.get(object.name)?.values() ?? [])].flatMap((ofSession) => [...ofSession]);
-  for (const wait of waits) {
-    event.model.endWait(wait);
-    grant(event, wait.session, wait.request, object);
-  }
-}
-
-function grant(event: Event, session: ModelSession, message: RequestOf<"open">, object: ModelObject) {
-  const { model, judge } = event;
-  const { id } = session.connection;
-  const { access } = message;
-  const [memory] = object.memory ?? [];
-  assert.ok(memory !== undefined && object.published);
-  const isHost = object.descriptor.mechanism === "memfd";
-  if (!mayOpen(object, session, access)) return judge.fails(id, message.id, "PERMISSION_DENIED");
-  const wrongRole = roleRefusal(object, message);
-  if (wrongRole !== undefined) return judge.fails(id, message.id, wrongRole);
-  const isTimeline = object.descriptor.content.kind === "timeline";
-  const isReadOnly = isTimeline || (isHost && !memory.writable);
-  if (access === "read-write" && isReadOnly) return judge.fails(id, message.id, "READ_ONLY");
-  const { role } = message;
-  const opensAnew = role === undefined ? isHost && memory.writable && access === "read" : role !== "writer";
-  if (event.fdTableFull && opensAnew) return judge.fails(id, message.id, "TOO_MANY_FDS");
-  const refusal = model.refusal(session.tally, session.peer.uid, { leases: 1 });
-  if (refusal !== undefined) return judge.fails(id, message.id, "LIMIT_EXCEEDED", refusal);
-  if (event.diskFull) return judge.fails(id, message.id, "DISK_FULL");
-  const place = role === "reader" ? freePlaces(object)[0] : undefined;
-  const given = givenTo(object, role, place);
-  const { result, fds } = judge.ok(id, message.id, given.length);
-  assert.deepEqual([result.object, result.place], [object.id, place]);
-  assert.ok(
-    fds.every(({ file }, index) => file === given[index]?.file),
-    "the memory is the object's",
-  );
-  if (isHost && role === undefined) assert.equal(fds[0]?.writable, access === "read-write");
-  const lease = judge.fresh(result.lease);
-  if (role !== undefined) checkGiven(fds, given, lease, { isHost, place });
-  model.addLease(lease, { kind: access, role, place }, session, object);
-  session.recorded = true;
-}
-
-function checkGiven(
-  fds: readonly Held[],
-  given: readonly Held[],
-  lease: number,
-  { isHost, place }: { readonly isHost: boolean; readonly place: number | undefined },
-) {
-  // WHY not the first of a GPU, and no bells: there are no descriptors of those for reading alone.
-  const isTold = (index: number) => !given[index]?.file.isBell && (index > 0 || isHost || given.length === 3);
-  for (const [index, { writable }] of fds.entries())
-    if (isTold(index)) assert.equal(writable, given[index]?.writable, `descriptor ${index}`);
-  if (place !== undefined) assert.equal(fds[3]?.file.lease, lease, "the place is begun before it is known");
 }

@@ -1,4 +1,4 @@
-/** Many runs, one seed each, until so many steps are done; and what is told of one that fails. */
+/** Many runs, one seed each, up to a number of steps. Reports the seed of a run that fails. */
 import { Simulation } from "./simulation.js";
 
 export interface Report {
@@ -55,7 +55,9 @@ export function runSeed(seed: number, stepsAtMost = Number.POSITIVE_INFINITY): S
   } catch (error) {
     const last = sim.trace.slice(-30).map((event) => JSON.stringify(event));
     const where = `seed ${seed}, step ${sim.steps} (SIMULATION_SEED=${seed} repeats it); the last events:\n${last.join("\n")}`;
-    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${where}`, { cause: error });
+    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${where}`, {
+      cause: error,
+    });
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
   }

@@ -1,16 +1,15 @@
 /**
- * One run of a hub's core with many clients: each step is one event into the core, chosen by the seed, after which the core has to
- * have done exactly what the model says.
+ * One run of a hub's core with many clients. Each step is one event, chosen by the seed. After it
+ * the core must have done exactly what the model says.
  */
 import assert from "node:assert/strict";
-import { CudaIpcError } from "../../../src/base/errors.js";
-import { HubCore } from "../../../src/hub/hub-core.js";
-import type { ConnectionId } from "../../../src/hub/ports.js";
+import { HubCore } from "../../../src/hub/core/hub-core.js";
+import type { ConnectionId } from "../../../src/hub/core/ports.js";
 import { encodeMessage } from "../../../src/wire/codec.js";
 import { Random } from "../random.js";
-import { checkChannelFiles } from "./channel-rules.js";
 import type { Client, Packet, SimulatedProcess } from "./client.js";
 import { compare } from "./compare.js";
+import { checkEvent, codeOf, type Happening, IDENTITY } from "./event-check.js";
 import { damaged, garbage } from "./garbage.js";
 import { Judge } from "./judge.js";
 import { Model } from "./model.js";
@@ -20,12 +19,6 @@ import { nextPacket, type Surroundings } from "./requests.js";
 import { crash, type Snapshot, snapshotOf, stopped } from "./restarts.js";
 import { request } from "./rules.js";
 import { World } from "./world.js";
-
-/** What the server has yet to tell the core. */
-export interface Happening {
-  readonly what: "hungUp" | "processEnded";
-  readonly connection: ConnectionId;
-}
 
 export class Simulation {
   readonly random: Random;
@@ -61,8 +54,7 @@ export class Simulation {
   }
 
   newCore(lastId: number): HubCore<number> {
-    const identity = { version: "0", instance: "simulated", pid: 1, startedAtMs: 0, socket: "/hub", idleMs: null };
-    return new HubCore<number>(identity, this.plan.policy, this.world, lastId);
+    return new HubCore<number>(IDENTITY, this.plan.policy, this.world, lastId);
   }
 
   /** One turn of somebody, which is an event into the core at most. */
@@ -75,8 +67,10 @@ export class Simulation {
     else if (random.chance(0.02)) this.#keeperTakes();
     else if (this.world.hasKeeper && random.chance(0.002)) this.#keeperDies();
     else if (pending.length > 0 && random.chance(pending.length > 20 ? 0.8 : 0.2)) this.#happen();
-    else if (process === undefined || (population.size < plan.processes && random.chance(0.3))) population.spawn();
-    else if (random.chance(1 / Math.max(1, plan.stepsPerLife / population.size))) this.kill(process);
+    else if (process === undefined || (population.size < plan.processes && random.chance(0.3)))
+      population.spawn();
+    else if (random.chance(1 / Math.max(1, plan.stepsPerLife / population.size)))
+      this.kill(process);
     else this.#act(random.pick(process.clients));
     if (this.#turns % plan.stepsPerComparison === 0) compare(this);
   }
@@ -92,7 +86,9 @@ export class Simulation {
     compare(this);
     const pinned = [...this.model.objects.values()];
     assert.ok(
-      pinned.every(({ pinned, published, named, leases }) => pinned && published && named && leases.size === 0),
+      pinned.every(
+        ({ pinned, published, named, leases }) => pinned && published && named && leases.size === 0,
+      ),
     );
     assert.deepEqual([this.core.connectionCount, this.core.objectCount], [0, pinned.length]);
     this.core.close();
@@ -102,9 +98,11 @@ export class Simulation {
   kill(process: SimulatedProcess) {
     this.#note("process ends", process.peer.pid);
     this.population.kill(process);
-    for (const client of process.clients) if (client.connection !== undefined) this.#stopReading(client);
+    for (const client of process.clients)
+      if (client.connection !== undefined) this.#stopReading(client);
     for (const connection of process.connections) {
-      if (this.model.connections.has(connection)) this.pending.push({ what: "processEnded", connection });
+      if (this.model.connections.has(connection))
+        this.pending.push({ what: "processEnded", connection });
     }
   }
 
@@ -112,26 +110,6 @@ export class Simulation {
   cut(client: Client) {
     const connection = this.#stopReading(client);
     if (connection !== undefined) this.pending.push({ what: "hungUp", connection });
-  }
-
-  /** After each event: the core has done what it had to, and nothing else. */
-  check() {
-    const { world, model, core } = this;
-    assert.deepEqual(world.violations, []);
-    this.judge.done();
-    if (world.open.size !== model.fdCount) assert.fail(`descriptors: ${world.open.size}, wanted ${model.fdCount}`);
-    if (world.store.size !== model.withMemory)
-      assert.fail(`objects with memory: ${world.store.size}, wanted ${model.withMemory}`);
-    if (core.objectCount !== model.objects.size)
-      assert.fail(`objects: ${core.objectCount}, wanted ${model.objects.size}`);
-    if (core.connectionCount !== model.connections.size)
-      assert.fail(`connections: ${core.connectionCount}, wanted ${model.connections.size}`);
-    const { toBeEnded } = model;
-    for (const file of world.endedNow)
-      assert.ok(toBeEnded.includes(file), `the timeline in file ${file.number} is of a living owner`);
-    for (const file of toBeEnded) assert.ok(file.ended, `the timeline in file ${file.number} is not ended`);
-    for (const file of model.toBeRung) assert.ok(world.rung.has(file), `the bell in file ${file.number} has not rung`);
-    model.checkFiles(checkChannelFiles);
   }
 
   /**
@@ -142,7 +120,7 @@ export class Simulation {
     this.#begin("keeper dies", 0);
     this.world.hasKeeper = false;
     this.world.kept.clear();
-    this.check();
+    checkEvent(this);
   }
 
   /**
@@ -159,10 +137,12 @@ export class Simulation {
     for (const object of new Set(waiting.map((publish) => publish.object))) {
       this.#begin("kept", object);
       core.kept(object);
-      for (const { connection, request } of waiting.filter((publish) => publish.object === object)) {
+      for (const { connection, request } of waiting.filter(
+        (publish) => publish.object === object,
+      )) {
         if (model.connections.get(connection)?.attached) judge.ok(connection, request);
       }
-      this.check();
+      checkEvent(this);
       this.#deliver();
     }
   }
@@ -191,7 +171,9 @@ export class Simulation {
     this.#begin("connect", id);
     const { policy } = this.plan;
     const isServed =
-      peer.uid === policy.uid || (policy.users as ReadonlySet<number>).has(peer.uid) || peer.groups.includes(77);
+      peer.uid === policy.uid ||
+      (policy.users as ReadonlySet<number>).has(peer.uid) ||
+      peer.groups.includes(77);
     const refusal = this.model.refusal(undefined, peer.uid, { clients: 1 });
     const isRefused = refusal !== undefined && !this.model.mayComeBack(peer);
     const wanted = !isServed ? "UNTRUSTED_PEER" : isRefused ? "LIMIT_EXCEEDED" : undefined;
@@ -204,7 +186,7 @@ export class Simulation {
       client.phase = "connected";
       client.process.connections.add(id);
     }
-    this.check();
+    checkEvent(this);
   }
 
   #send(client: Client, packet: Packet) {
@@ -222,12 +204,20 @@ export class Simulation {
     this.#run(() => this.core.packet(id, encodeMessage(packet.message), fds));
     if (this.world.dead) return crash(this, { before, packet });
     request(
-      { model: this.model, judge: this.judge, nowMs: clock, diskFull, fdTableFull, hasKeeper, isKept },
+      {
+        model: this.model,
+        judge: this.judge,
+        nowMs: clock,
+        diskFull,
+        fdTableFull,
+        hasKeeper,
+        isKept,
+      },
       connection,
       packet.message,
       packet.held,
     );
-    this.check();
+    checkEvent(this);
     this.#deliver();
     const { stops, restarts } = this.world;
     if (stops > 0) stopped(this);
@@ -245,7 +235,7 @@ export class Simulation {
     } else this.core.damagedPacket(id, spoiled.bytes, spoiled.damage);
     this.judge.fails(id, spoiled.id, spoiled.code);
     if (spoiled.hangsUp) this.judge.hangUps.push(id);
-    this.check();
+    checkEvent(this);
     this.#deliver();
   }
 
@@ -255,10 +245,11 @@ export class Simulation {
     this.#begin(what, connection);
     const before = this.#mayDie();
     this.#run(() => this.core[what](connection));
-    if (this.world.dead) return crash(this, { before, lost: what === "processEnded" ? connection : undefined });
+    if (this.world.dead)
+      return crash(this, { before, lost: what === "processEnded" ? connection : undefined });
     if (what === "hungUp") this.model.hungUp(connection);
     else this.model.ended(connection);
-    this.check();
+    checkEvent(this);
   }
 
   /** What the clients learn of it, and what the server does. */
@@ -322,15 +313,5 @@ export class Simulation {
     this.counts[kind] = (this.counts[kind] ?? 0) + 1;
     this.trace.push([this.steps, kind, subject, detail]);
     if (this.trace.length > 60) this.trace.splice(0, 30);
-  }
-}
-
-function codeOf(act: () => void): string | undefined {
-  try {
-    act();
-    return undefined;
-  } catch (error) {
-    if (error instanceof CudaIpcError) return error.code;
-    throw error;
   }
 }

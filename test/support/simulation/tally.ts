@@ -1,9 +1,20 @@
-/** The model's accounts: what a client, a user and the hub have of everything, counted one by one, and how many messages they may send. */
-import type { Quota } from "../../../src/hub/quota.js";
+/**
+ * The model's accounts: what a client, a user and the hub use of each resource, and how many
+ * messages they may send.
+ */
+import type { Quota } from "../../../src/hub/limits/quota.js";
 
 export type Uses = Readonly<Partial<Record<Charged, number>>>;
 
-const ORDER = ["clients", "objects", "descriptors", "leases", "waitingOpens", "hostBytes", "deviceBytes"] as const;
+const ORDER = [
+  "clients",
+  "objects",
+  "descriptors",
+  "leases",
+  "waitingOpens",
+  "hostBytes",
+  "deviceBytes",
+] as const;
 
 /** What the core itself charges: what is on its way to clients is the server's affair. */
 type Charged = (typeof ORDER)[number];
@@ -41,7 +52,8 @@ export class Tally {
       const amount = uses[resource];
       if (amount === undefined) continue;
       this.used[resource] += sign * amount;
-      if (this.used[resource] < 0) throw new Error(`the model has ${this.used[resource]} ${resource}`);
+      if (this.used[resource] < 0)
+        throw new Error(`the model has ${this.used[resource]} ${resource}`);
     }
   }
 

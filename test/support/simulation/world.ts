@@ -1,10 +1,11 @@
 /**
- * The world of a simulated hub: descriptors that are numbers on files that are records, a clock, a journal that is a list, a service
- * manager that keeps descriptors. It fails where it is told to, and finds out whatever is closed twice or used after it was closed.
+ * The world of a simulated hub. Descriptors are numbers, files are records, the journal is a list,
+ * and there is a clock and a service manager. It fails on command, and detects descriptors that are
+ * closed twice or used after close.
  */
 import { CudaIpcError } from "../../../src/base/errors.js";
-import type { HubRecord, StoredRecord } from "../../../src/hub/hub-records.js";
-import type { ConnectionId, HubPorts } from "../../../src/hub/ports.js";
+import type { ConnectionId, HubPorts } from "../../../src/hub/core/ports.js";
+import type { HubRecord, StoredRecord } from "../../../src/hub/restart/hub-records.js";
 import type { MemoryFileFacts } from "../../../src/os/memory-file.js";
 import type { WithoutWriter } from "../../../src/ring/channel-end.js";
 import type { Reply } from "../../../src/wire/messages.js";
@@ -20,7 +21,10 @@ export interface File {
   readonly isBell: boolean;
   /** Of a page: the lease that the hub wrote into it. */
   lease: number;
-  /** Of a control file: what the hub wrote of the writer that left, and whether the writer had closed the channel. */
+  /**
+   * Of a control file: what the hub wrote of the writer that left, and whether the writer had
+   * closed the channel.
+   */
   next: WithoutWriter | undefined;
   closed: boolean;
 }
@@ -74,7 +78,10 @@ export class World implements HubPorts<number> {
   recordsToLive: number | undefined;
   dead = false;
 
-  /** What the hub must never do. WHY kept: it would answer an error that is thrown from here as any other. */
+  /**
+   * What the hub must never do. WHY kept: it would answer an error that is thrown from here as any
+   * other.
+   */
   readonly violations: string[] = [];
 
   clock = 1_000;
@@ -137,7 +144,8 @@ export class World implements HubPorts<number> {
 
   /** Does all that the hub put off. */
   runSteps(): void {
-    for (let step = this.#steps[0]; step !== undefined; step = this.#steps[0]) if (!step()) this.#steps.shift();
+    for (let step = this.#steps[0]; step !== undefined; step = this.#steps[0])
+      if (!step()) this.#steps.shift();
   }
 
   forget(connection: ConnectionId): void {
@@ -163,7 +171,8 @@ export class World implements HubPorts<number> {
 
   record(records: readonly HubRecord[]): void {
     if (this.dead) throw new HubDied("the hub has died");
-    if (this.diskFull && records.some(({ t }) => GAINS.has(t))) throw new CudaIpcError("DISK_FULL", "no space left");
+    if (this.diskFull && records.some(({ t }) => GAINS.has(t)))
+      throw new CudaIpcError("DISK_FULL", "no space left");
     for (const record of records) {
       if (this.recordsToLive !== undefined) {
         if (this.recordsToLive === 0) this.#die();
@@ -206,7 +215,8 @@ export class World implements HubPorts<number> {
   }
 
   closeFd(fd: number): void {
-    if (!this.open.delete(fd) && !this.dead) this.#violation(`descriptor ${fd} is closed a second time`);
+    if (!this.open.delete(fd) && !this.dead)
+      this.#violation(`descriptor ${fd} is closed a second time`);
   }
 
   inspectMemoryFile(fd: number): MemoryFileFacts {
@@ -242,12 +252,12 @@ export class World implements HubPorts<number> {
     return this.#look(fd, "looked at").file.isBell;
   }
 
-  beginPlace(fd: number, lease: number): void {
+  beginSeat(fd: number, lease: number): void {
     const { file } = this.#look(fd, "written to");
     if (!this.dead) file.lease = lease;
   }
 
-  endPlace(fd: number): void {
+  endSeat(fd: number): void {
     const { file } = this.#look(fd, "written to");
     if (!this.dead) file.lease = 0;
   }

@@ -15,7 +15,7 @@ import { hasCode } from "../../../src/base/errors.js";
 
 const hex = (bytes: Uint8Array) => Buffer.from(bytes.toReversed()).toString("hex");
 
-/** What is stored in the second of three words, the others of which stay as they were. */
+/** What is stored in the second of three words. The other two must not change. */
 function computeBytes(what: string, dtype: ArithmeticDType, value: Scalar): Uint8Array {
   const words = new ScalarWords(3);
   words.bytes.fill(0xee);
@@ -37,8 +37,13 @@ describe("values of arithmetic dtypes", () => {
     assert.equal(hex(elementBytes("v", "float32", -0)), "80000000");
   });
 
-  it("are one NaN", () => {
-    const nans = { float16: "7e00", bfloat16: "7fc0", float32: "7fc00000", float64: "7ff8000000000000" } as const;
+  it("have one NaN", () => {
+    const nans = {
+      float16: "7e00",
+      bfloat16: "7fc0",
+      float32: "7fc00000",
+      float64: "7ff8000000000000",
+    } as const;
     for (const [dtype, bits] of Object.entries(nans)) {
       assert.equal(hex(elementBytes("v", dtype as keyof typeof nans, Number.NaN)), bits);
       const computed = dtype === "float64" ? bits : nans.float32;
@@ -46,7 +51,7 @@ describe("values of arithmetic dtypes", () => {
     }
   });
 
-  it("are bytes of the type that is computed in", () => {
+  it("are bytes of the compute type", () => {
     assert.equal(hex(computeBytes("v", "int8", -2)), "fffffffe");
     assert.equal(hex(computeBytes("v", "uint16", 65535)), "0000ffff");
     assert.equal(hex(computeBytes("v", "float16", 1)), "3f800000");
@@ -57,12 +62,18 @@ describe("values of arithmetic dtypes", () => {
     assert.equal(hex(computeBytes("v", "bfloat16", 1e300)), "7f800000");
   });
 
-  it("are refused by name where the dtype has no such value", () => {
+  it("are refused, with their name, if the dtype has no such value", () => {
     for (const dtype of arithmeticDTypes) {
-      assert.throws(() => elementBytes("Start", dtype, "1" as unknown as number), /^TypeError: Start must be /);
+      assert.throws(
+        () => elementBytes("Start", dtype, "1" as unknown as number),
+        /^TypeError: Start must be /,
+      );
       if (dtypes[dtype].kind !== "float") {
         for (const value of [0.5, Number.NaN, Number.POSITIVE_INFINITY, 1e30]) {
-          assert.throws(() => computeBytes("Step", dtype, value), /^RangeError: Step must be an integer from /);
+          assert.throws(
+            () => computeBytes("Step", dtype, value),
+            /^RangeError: Step must be an integer from /,
+          );
         }
       }
     }
@@ -72,7 +83,7 @@ describe("values of arithmetic dtypes", () => {
     assert.throws(() => computeBytes("v", "int32", 1n), TypeError);
   });
 
-  it("are none of the other dtypes", () => {
+  it("exclude the other dtypes", () => {
     assert.equal(checkArithmetic("fill", "float16"), "float16");
     for (const dtype of ["bool", "float8_e5m2", "complex64"] as const) {
       assert.throws(

@@ -1,15 +1,21 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type DType, dtypeFacts, dtypeNames, isDType, parseDType } from "../../../src/array/dtype.js";
+import {
+  type DType,
+  dtypeFacts,
+  dtypeNames,
+  isDType,
+  parseDType,
+} from "../../../src/array/dtype.js";
 import { CudaIpcError } from "../../../src/base/errors.js";
 
 describe("parseDType", () => {
-  it("knows every dtype by its own name", () => {
+  it("knows every dtype by its name", () => {
     assert.equal(dtypeNames.length, 17);
     for (const name of dtypeNames) assert.equal(parseDType(name), name);
   });
 
-  it("refuses others and lists those that are known", () => {
+  it("refuses an unknown dtype and lists the known ones", () => {
     for (const text of ["float", "Float32", "", "toString", "__proto__"]) {
       assert.throws(
         () => parseDType(text),
@@ -21,7 +27,7 @@ describe("parseDType", () => {
     }
   });
 
-  it("cuts a long text in its message", () => {
+  it("shortens a long text in its message", () => {
     assert.throws(
       () => parseDType("x".repeat(100_000)),
       (error) => error instanceof Error && error.message.length < 400,
@@ -42,8 +48,9 @@ describe("dtypeFacts", () => {
 });
 
 describe("isDType", () => {
-  it("is false for what is inherited and for other types", () => {
-    for (const value of ["constructor", "__proto__", 1, null, undefined, {}]) assert.equal(isDType(value), false);
+  it("is false for inherited names and for other types", () => {
+    for (const value of ["constructor", "__proto__", 1, null, undefined, {}])
+      assert.equal(isDType(value), false);
     assert.equal(isDType("int8"), true);
   });
 });

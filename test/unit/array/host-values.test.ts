@@ -2,7 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { runInNewContext } from "node:vm";
 import { type DType, dtypeFacts, dtypeNames } from "../../../src/array/dtype.js";
-import { fromHostBytes, hostArrayType, hostEntriesPerElement, toHostBytes } from "../../../src/array/host-values.js";
+import {
+  fromHostBytes,
+  hostArrayType,
+  hostEntriesPerElement,
+  toHostBytes,
+} from "../../../src/array/host-values.js";
 
 describe("hostArrayType", () => {
   it("has entries that make up one element of every dtype", () => {
@@ -26,7 +31,7 @@ describe("toHostBytes", () => {
     }
   });
 
-  it("takes a Node Buffer and arrays of other realms as what they are", () => {
+  it("takes a Node Buffer and arrays of other realms by their type", () => {
     assert.deepEqual([...toHostBytes("uint8", Buffer.from([1, 2]), 2)], [1, 2]);
     const foreign = runInNewContext("Int16Array.of(1, -1)") as Int16Array;
     assert.deepEqual([...toHostBytes("int16", foreign, 2)], [1, 0, 255, 255]);
@@ -46,8 +51,14 @@ describe("toHostBytes", () => {
       [...Array(8).fill(255), 1, ...Array(7).fill(0)],
     );
     assert.deepEqual([...toHostBytes("int64", [-(2n ** 63n)], 1)], [0, 0, 0, 0, 0, 0, 0, 128]);
-    assert.deepEqual(fromHostBytes("float32", toHostBytes("float32", [0.1], 1)), Float32Array.of(0.1));
-    assert.deepEqual(fromHostBytes("complex128", toHostBytes("complex128", [1, 2], 1)), Float64Array.of(1, 2));
+    assert.deepEqual(
+      fromHostBytes("float32", toHostBytes("float32", [0.1], 1)),
+      Float32Array.of(0.1),
+    );
+    assert.deepEqual(
+      fromHostBytes("complex128", toHostBytes("complex128", [1, 2], 1)),
+      Float64Array.of(1, 2),
+    );
   });
 
   const outside: readonly (readonly [DType, readonly unknown[]])[] = [
@@ -71,19 +82,28 @@ describe("toHostBytes", () => {
     it(`refuses ${values[0]} as ${dtype}`, () => {
       assert.throws(() => toHostBytes(dtype, values as never, 1), {
         name: "RangeError",
-        message: new RegExp(`^Cannot take ${values[0]} as ${dtype}: value 0 must be an integer from `),
+        message: new RegExp(
+          `^Cannot take ${values[0]} as ${dtype}: value 0 must be an integer from `,
+        ),
       });
     });
   }
 
   it("refuses a byte other than 0 and 1 as bool", () => {
-    assert.throws(() => toHostBytes("bool", Uint8Array.of(1, 0, 2), 3), /^RangeError: Cannot take 2 as bool: value 2/);
+    assert.throws(
+      () => toHostBytes("bool", Uint8Array.of(1, 0, 2), 3),
+      /^RangeError: Cannot take 2 as bool: value 2/,
+    );
   });
 
-  it("refuses values of the wrong type by name", () => {
+  it("refuses values of the wrong type, and names the type", () => {
     const wrong: readonly (readonly [DType, unknown, RegExp])[] = [
       ["float32", Float64Array.of(1), /found Float64Array, wanted Float32Array or a plain array/],
-      ["float16", Float64Array.of(1), /found Float64Array, wanted Uint16Array, Float32Array \(to be encoded\)/],
+      [
+        "float16",
+        Float64Array.of(1),
+        /found Float64Array, wanted Uint16Array, Float32Array \(to be encoded\)/,
+      ],
       ["int64", BigUint64Array.of(1n), /found BigUint64Array, wanted BigInt64Array/],
       ["int8", new DataView(new ArrayBuffer(1)), /found object, wanted Int8Array/],
       ["int8", new ArrayBuffer(1), /found object/],
@@ -108,8 +128,11 @@ describe("toHostBytes", () => {
     }
   });
 
-  it("refuses another count with found and wanted", () => {
-    assert.throws(() => toHostBytes("int32", [1, 2, 3], 2), /^RangeError: .*found 3 values, wanted 2$/);
+  it("refuses another count, and says how many were found and wanted", () => {
+    assert.throws(
+      () => toHostBytes("int32", [1, 2, 3], 2),
+      /^RangeError: .*found 3 values, wanted 2$/,
+    );
     assert.throws(
       () => toHostBytes("complex64", Float32Array.of(1), 1),
       /found 1 values, wanted 2 \(two for each of 1/,

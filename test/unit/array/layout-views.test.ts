@@ -7,8 +7,18 @@ const matrix = contiguousLayout("int32", [4, 6], 8);
 
 describe("sliceLayout", () => {
   it("takes ranges, single indices and the whole of the rest", () => {
-    assert.deepEqual(sliceLayout(matrix, [1]), { dtype: "int32", shape: [6], strides: [1], byteOffset: 8 + 24 });
-    assert.deepEqual(sliceLayout(matrix, [-1, -1]), { dtype: "int32", shape: [], strides: [], byteOffset: 8 + 92 });
+    assert.deepEqual(sliceLayout(matrix, [1]), {
+      dtype: "int32",
+      shape: [6],
+      strides: [1],
+      byteOffset: 8 + 24,
+    });
+    assert.deepEqual(sliceLayout(matrix, [-1, -1]), {
+      dtype: "int32",
+      shape: [],
+      strides: [],
+      byteOffset: 8 + 92,
+    });
     assert.deepEqual(sliceLayout(matrix, [{ start: 1, stop: 3 }, { step: 2 }]), {
       dtype: "int32",
       shape: [2, 3],
@@ -20,9 +30,15 @@ describe("sliceLayout", () => {
 
   it("goes backwards with a negative step", () => {
     const reversed = sliceLayout(matrix, [{}, { step: -1 }]);
-    assert.deepEqual([reversed.shape, reversed.strides, reversed.byteOffset], [[4, 6], [6, -1], 8 + 20]);
+    assert.deepEqual(
+      [reversed.shape, reversed.strides, reversed.byteOffset],
+      [[4, 6], [6, -1], 8 + 20],
+    );
     const everyOther = sliceLayout(matrix, [0, { start: -2, stop: 0, step: -2 }]);
-    assert.deepEqual([everyOther.shape, everyOther.strides, everyOther.byteOffset], [[2], [-2], 8 + 16]);
+    assert.deepEqual(
+      [everyOther.shape, everyOther.strides, everyOther.byteOffset],
+      [[2], [-2], 8 + 16],
+    );
   });
 
   it("cuts ranges at the ends and keeps an empty one inside", () => {
@@ -33,7 +49,7 @@ describe("sliceLayout", () => {
     assert.deepEqual([column.shape, column.byteOffset], [[0], 0]);
   });
 
-  it("keeps strides exact under a huge step", () => {
+  it("keeps strides exact with a huge step", () => {
     const first = sliceLayout(matrix, [{ step: Number.MAX_SAFE_INTEGER }]);
     assert.deepEqual(
       [first.shape, first.strides],
@@ -51,7 +67,10 @@ describe("sliceLayout", () => {
     );
     assert.throws(() => sliceLayout(matrix, [-5]), RangeError);
     assert.throws(() => sliceLayout(matrix, [0.5]), RangeError);
-    assert.throws(() => sliceLayout(matrix, [{ step: 0 }]), /^RangeError: .*step of axis 0 must not be 0/);
+    assert.throws(
+      () => sliceLayout(matrix, [{ step: 0 }]),
+      /^RangeError: .*step of axis 0 must not be 0/,
+    );
     assert.throws(
       () => sliceLayout(matrix, [{ stop: Number.NaN }]),
       /^RangeError: .*stop of axis 0 must be an integer/,
@@ -69,7 +88,7 @@ describe("reshapeLayout", () => {
     assert.deepEqual(reshapeLayout(contiguousLayout("int8", [0, 3]), [-1, 5]).shape, [0, 5]);
   });
 
-  it("makes a view of others where a regular step allows it", () => {
+  it("makes a view of other arrays if a regular step allows it", () => {
     const columns = sliceLayout(matrix, [{}, { step: 2 }]);
     assert.deepEqual(reshapeLayout(columns, [2, 2, 3]).strides, [12, 6, 2]);
     assert.deepEqual(reshapeLayout(columns, [12]).strides, [2]);
@@ -81,7 +100,10 @@ describe("reshapeLayout", () => {
       () => reshapeLayout(transposeLayout(matrix), [24]),
       /^TypeError: Cannot reshape \[6, 4\] to \[24\]: elements with strides \[1, 6\] would have to be copied/,
     );
-    assert.throws(() => reshapeLayout(sliceLayout(matrix, [{}, { stop: 4 }]), [8, 2].reverse()), TypeError);
+    assert.throws(
+      () => reshapeLayout(sliceLayout(matrix, [{}, { stop: 4 }]), [8, 2].reverse()),
+      TypeError,
+    );
   });
 
   it("refuses another number of elements", () => {
@@ -98,14 +120,14 @@ describe("reshapeLayout", () => {
 });
 
 describe("transposeLayout", () => {
-  it("reverses the axes, or orders them as told", () => {
+  it("reverses the axes, or reorders them as given", () => {
     const cube = contiguousLayout("int8", [2, 3, 4]);
     assert.deepEqual(transposeLayout(cube).shape, [4, 3, 2]);
     assert.deepEqual(transposeLayout(cube).strides, [1, 4, 12]);
     assert.deepEqual(transposeLayout(cube, [1, -1, 0]).shape, [3, 4, 2]);
   });
 
-  it("refuses axes that are not each once", () => {
+  it("refuses axes that are missing or duplicate", () => {
     for (const axes of [[0], [0, 0], [0, 2], [0, -3], [0.5, 1], [0, 1, 2]]) {
       assert.throws(() => transposeLayout(matrix, axes), RangeError, JSON.stringify(axes));
     }

@@ -25,21 +25,33 @@ describe("elementCount", () => {
   });
 
   it("refuses counts that are not exact", () => {
-    assert.throws(() => elementCount([2 ** 27, 2 ** 26]), /^RangeError: shape .* has over 2\^53 - 1 elements/);
+    assert.throws(
+      () => elementCount([2 ** 27, 2 ** 26]),
+      /^RangeError: shape .* has over 2\^53 - 1 elements/,
+    );
     assert.throws(() => elementCount([10 ** 9, 10 ** 9]), RangeError);
     assert.throws(() => elementCount([0, 2 ** 27, 2 ** 27]), RangeError);
   });
 
-  it("refuses sizes that are no integers from 0 and too many axes", () => {
+  it("refuses sizes that are not integers from 0, and too many axes", () => {
     for (const size of [-1, 1.5, Number.NaN, Infinity, 1e18]) {
       assert.throws(() => elementCount([2, size]), /^RangeError: shape\[1\] must be an integer/);
     }
     for (const size of ["2", null, undefined]) {
-      assert.throws(() => elementCount([2, size as never]), /^TypeError: shape\[1\] must be an integer/);
+      assert.throws(
+        () => elementCount([2, size as never]),
+        /^TypeError: shape\[1\] must be an integer/,
+      );
     }
-    assert.throws(() => elementCount(6 as never), /^TypeError: shape must be an array of integers .*, not 6/);
+    assert.throws(
+      () => elementCount(6 as never),
+      /^TypeError: shape must be an array of integers .*, not 6/,
+    );
     assert.equal(elementCount(Array(32).fill(1)), 1);
-    assert.throws(() => elementCount(Array(33).fill(1)), /^RangeError: shape has 33 dimensions, the limit is 32/);
+    assert.throws(
+      () => elementCount(Array(33).fill(1)),
+      /^RangeError: shape has 33 dimensions, the limit is 32/,
+    );
   });
 });
 
@@ -60,7 +72,7 @@ describe("contiguousStrides and fortranStrides", () => {
 });
 
 describe("isContiguous", () => {
-  it("looks at order and gaps, not at axes of size 1", () => {
+  it("checks order and gaps, and ignores axes of size 1", () => {
     assert.equal(isContiguous(layout()), true);
     assert.equal(isContiguous(layout({ byteOffset: 400 })), true);
     assert.equal(isContiguous(layout({ strides: [1, 2] })), false);
@@ -72,7 +84,7 @@ describe("isContiguous", () => {
 });
 
 describe("byteSpan", () => {
-  it("covers the first to the last byte, whichever way strides go", () => {
+  it("covers the first to the last byte, for strides in any direction", () => {
     assert.deepEqual(byteSpan(layout({ byteOffset: 8 })), { low: 8, high: 32 });
     assert.deepEqual(byteSpan(layout({ strides: [-3, 2], byteOffset: 12 })), { low: 0, high: 32 });
     assert.deepEqual(byteSpan(layout({ shape: [0, 3], byteOffset: 8 })), { low: 8, high: 8 });
@@ -137,12 +149,17 @@ describe("checkLayout", () => {
     });
   }
 
-  it("says what was found and what was wanted", () => {
-    assert.throws(() => checkLayout(layout({ byteOffset: 4 }), 24), /it touches bytes 4 to 28, memory has 24 bytes$/);
+  it("says what was found and wanted", () => {
+    assert.throws(
+      () => checkLayout(layout({ byteOffset: 4 }), 24),
+      /it touches bytes 4 to 28, memory has 24 bytes$/,
+    );
   });
 
-  it("refuses an unknown dtype as such, and a memory whose size is no size", () => {
-    assert.throws(() => checkLayout(layout({ dtype: "int128" }), 24), { code: "UNSUPPORTED_DTYPE" });
+  it("refuses an unknown dtype, and an invalid memory size", () => {
+    assert.throws(() => checkLayout(layout({ dtype: "int128" }), 24), {
+      code: "UNSUPPORTED_DTYPE",
+    });
     assert.throws(() => checkLayout(layout({ dtype: 5 }), 24), { code: "UNSUPPORTED_DTYPE" });
     assert.throws(() => checkLayout(layout(), Number.NaN), { code: "INVALID_DESCRIPTOR" });
     assert.throws(() => checkLayout(layout(), Infinity), { code: "INVALID_DESCRIPTOR" });

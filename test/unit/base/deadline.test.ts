@@ -6,7 +6,7 @@ import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
 const never = new Promise<never>(() => {});
 
 describe("Deadline", () => {
-  it("refuses time limits that are none", () => {
+  it("refuses invalid time limits", () => {
     for (const timeoutMs of [-1, Number.NaN]) {
       assert.throws(() => new Deadline("work", { timeoutMs }, 1000), RangeError);
     }
@@ -16,10 +16,11 @@ describe("Deadline", () => {
     });
   });
 
-  it("throws TIMEOUT with what was attempted, and ABORTED with the reason", () => {
+  it("throws TIMEOUT with the attempt, and ABORTED with the reason", () => {
     assert.throws(
       () => new Deadline('open "frame"', { timeoutMs: 0 }, 1000).check(),
-      (error) => hasCode(error, "TIMEOUT") && error.message === 'Cannot open "frame": not done within 0 ms',
+      (error) =>
+        hasCode(error, "TIMEOUT") && error.message === 'Cannot open "frame": not done within 0 ms',
     );
     const signal = AbortSignal.abort(new Error("changed my mind"));
     assert.throws(
@@ -29,11 +30,11 @@ describe("Deadline", () => {
     new Deadline("work", {}, Number.POSITIVE_INFINITY).check();
   });
 
-  it("has no end and no signal once it is unlimited", () => {
+  it("has no limit and no signal after unlimited()", () => {
     new Deadline("work", { timeoutMs: 0, signal: AbortSignal.abort() }, 0).unlimited().check();
   });
 
-  it("races to the promise's own end", async () => {
+  it("returns the promise's own result", async () => {
     const deadline = new Deadline("work", { signal: new AbortController().signal }, 60_000);
     const giveUp = () => assert.fail("given up");
     assert.equal(await deadline.race(Promise.resolve(5), giveUp), 5);
@@ -41,26 +42,38 @@ describe("Deadline", () => {
     await assert.rejects(deadline.race(Promise.reject(failure), giveUp), failure);
   });
 
-  it("gives up once, at the time limit, at an abort, or at once where that was before", async () => {
-    for (const options of [{ timeoutMs: 5 }, { signal: AbortSignal.timeout(5) }, { signal: AbortSignal.abort() }]) {
+  it("gives up once, at the time limit, at an abort, or at once if it is over already", async () => {
+    for (const options of [
+      { timeoutMs: 5 },
+      { signal: AbortSignal.timeout(5) },
+      { signal: AbortSignal.abort() },
+    ]) {
       let gaveUp = 0;
       const race = new Deadline("work", options, Number.POSITIVE_INFINITY).race(never, () => {
         gaveUp += 1;
       });
-      // WHY: a signal's own timer does not keep the process alive.
+      // A signal's own timer does not keep the process alive.
       const alive = setTimeout(() => {}, 10_000);
-      await assert.rejects(race, (error) => hasCode(error, options.signal === undefined ? "TIMEOUT" : "ABORTED"));
+      await assert.rejects(race, (error) =>
+        hasCode(error, options.signal === undefined ? "TIMEOUT" : "ABORTED"),
+      );
       clearTimeout(alive);
       assert.equal(gaveUp, 1);
     }
   });
 
-  it("leaves no failure to nobody where it gave up at once", async () => {
+  it("handles a late failure after it gave up at once", async () => {
     const unhandled: unknown[] = [];
     const note = (error: unknown) => unhandled.push(error);
     process.on("unhandledRejection", note);
-    const late = new Promise<never>((_, reject) => setImmediate(() => reject(new Error("too late"))));
-    const deadline = new Deadline("work", { signal: AbortSignal.abort() }, Number.POSITIVE_INFINITY);
+    const late = new Promise<never>((_, reject) =>
+      setImmediate(() => reject(new Error("too late"))),
+    );
+    const deadline = new Deadline(
+      "work",
+      { signal: AbortSignal.abort() },
+      Number.POSITIVE_INFINITY,
+    );
     await assert.rejects(
       deadline.race(late, () => {}),
       (error) => hasCode(error, "ABORTED"),
@@ -70,7 +83,7 @@ describe("Deadline", () => {
     assert.deepEqual(unhandled, []);
   });
 
-  it("gives steps what is left of it, and their own default limit if it has no end", () => {
+  it("gives a step the remaining time, or the step's own default if it has no limit", () => {
     const { signal } = new AbortController();
     assert.deepEqual(new Deadline("work", { signal }, Number.POSITIVE_INFINITY).rest(), {
       signal,
@@ -80,7 +93,7 @@ describe("Deadline", () => {
     assert.ok(timeoutMs > 0 && timeoutMs <= 60_000, String(timeoutMs));
   });
 
-  it("names the failure of a step after the whole attempt only if it ended the step itself", () => {
+  it("renames the error of a step only if it ended the step itself", () => {
     const step = new Deadline("copy", { timeoutMs: 0 }, 1);
     const over = new Deadline("work", { timeoutMs: 0, signal: AbortSignal.abort("why") }, 1);
     const timedOut = over.named(step.timedOut()) as Error;
@@ -98,7 +111,7 @@ describe("Deadline", () => {
     assert.equal(over.named(other), other);
   });
 
-  it("leaves no listener on a signal that outlives the wait", async () => {
+  it("removes its listener from a signal that outlives the wait", async () => {
     const { signal } = new AbortController();
     let listeners = 0;
     const counting = new Proxy(signal, {
@@ -117,7 +130,7 @@ describe("Deadline", () => {
     assert.equal(listeners, 0);
   });
 
-  it("is over for who is told by a timer, which may fire a millisecond early", (t) => {
+  it("is over for a timer that fires a millisecond early", (t) => {
     let nowMs = 1000;
     t.mock.method(performance, "now", () => nowMs);
     const deadline = new Deadline("wait", { timeoutMs: 50 }, 0);

@@ -17,23 +17,33 @@ describe("error codes", () => {
 
   it("are a closed set", () => {
     assert.ok(isErrorCode("CLOSED"));
-    for (const text of ["closed", "", "constructor", "toString", "__proto__"]) assert.equal(isErrorCode(text), false);
+    for (const text of ["closed", "", "constructor", "toString", "__proto__"])
+      assert.equal(isErrorCode(text), false);
   });
 
   it("give an error its remedy and say whether a retry helps", () => {
     const error = new CudaIpcError("TOO_MANY_FDS", "Cannot open a socket: full", { cause: "why" });
-    assert.deepEqual([error.remedy, error.retryable, error.cause], [errorCodes.TOO_MANY_FDS.remedy, true, "why"]);
+    assert.deepEqual(
+      [error.remedy, error.retryable, error.cause],
+      [errorCodes.TOO_MANY_FDS.remedy, true, "why"],
+    );
     assert.ok(hasCode(error, "TOO_MANY_FDS"));
     assert.equal(hasCode(new Error("TOO_MANY_FDS"), "TOO_MANY_FDS"), false);
   });
 });
 
-describe("an error that nobody catches", () => {
-  const error = new CudaIpcError("NAME_TAKEN", 'Cannot create "frame": another object has this name');
+describe("an uncaught error", () => {
+  const error = new CudaIpcError(
+    "NAME_TAKEN",
+    'Cannot create "frame": another object has this name',
+  );
 
-  it("shows code and remedy once, as Node prints it", () => {
+  it("shows code and remedy once when Node prints it", () => {
     const printed = inspect(error);
-    assert.match(printed, /^CudaIpcError: Cannot create "frame": another object has this name\n {4}at /);
+    assert.match(
+      printed,
+      /^CudaIpcError: Cannot create "frame": another object has this name\n {4}at /,
+    );
     assert.equal(printed.split(errorCodes.NAME_TAKEN.remedy).length, 2);
     assert.equal(printed.split("NAME_TAKEN").length, 2);
     assert.match(error.stack ?? "", /^CudaIpcError: Cannot create/);
@@ -61,17 +71,21 @@ describe("systemError", () => {
     });
   }
 
-  it("names a number that nobody knows", () => {
+  it("names an unknown number", () => {
     assert.equal(systemError("do it", "call", 9999).errnoName, "errno 9999");
   });
 });
 
 describe("fromNodeError", () => {
-  it("keeps the error as its cause, and returns others as they are", () => {
-    const thrown = Object.assign(new Error("ENOSPC: no space"), { errno: -constants.errno.ENOSPC, syscall: "write" });
+  it("keeps the error as its cause, and returns other errors unchanged", () => {
+    const thrown = Object.assign(new Error("ENOSPC: no space"), {
+      errno: -constants.errno.ENOSPC,
+      syscall: "write",
+    });
     const error = fromNodeError("write a file", thrown);
     assert.ok(hasCode(error, "DISK_FULL"));
     assert.equal(error.cause, thrown);
-    for (const other of [new Error("no"), "text", undefined]) assert.equal(fromNodeError("write a file", other), other);
+    for (const other of [new Error("no"), "text", undefined])
+      assert.equal(fromNodeError("write a file", other), other);
   });
 });

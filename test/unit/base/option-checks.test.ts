@@ -33,7 +33,10 @@ const check = optionsOf<Options>(
     label: aString,
     mode: oneOf("wait", "drop-oldest"),
     wait: aBoolean,
-    sharing: nested<{ readonly with: string }>({ with: oneOf("group", "all") }, { needs: ["with"] }),
+    sharing: nested<{ readonly with: string }>(
+      { with: oneOf("group", "all") },
+      { needs: ["with"] },
+    ),
   },
   { needs: ["label"], such: '{ label: "a" }' },
 );
@@ -48,19 +51,30 @@ function refusal(options: unknown): string {
 }
 
 describe("optionsOf", () => {
-  it("takes what fits, options that are undefined, and names that no call of this kind knows", () => {
+  it("accepts valid options, undefined ones, and unrelated unknown names", () => {
     check({ label: "a" });
     check({ label: "a", slots: undefined, mode: "wait", wait: false, device: "host", xyz: 1 });
-    check({ label: "a", timeoutMs: 0, signal: new AbortController().signal, sharing: { with: "all" } });
+    check({
+      label: "a",
+      timeoutMs: 0,
+      signal: new AbortController().signal,
+      sharing: { with: "all" },
+    });
     optionsOf<{ readonly wait?: boolean }>("open()", { wait: aBoolean })(undefined);
   });
 
-  it("names the option and what was found instead", () => {
+  it("names the option and the value", () => {
     const cases: readonly (readonly [unknown, string])[] = [
       [undefined, 'TypeError: make() needs options, such as { label: "a" }'],
       [5, 'TypeError: The options of make() must be an object, such as { label: "a" }, not 5'],
-      [null, 'TypeError: The options of make() must be an object, such as { label: "a" }, not null'],
-      [["a"], 'TypeError: The options of make() must be an object, such as { label: "a" }, not ["a"]'],
+      [
+        null,
+        'TypeError: The options of make() must be an object, such as { label: "a" }, not null',
+      ],
+      [
+        ["a"],
+        'TypeError: The options of make() must be an object, such as { label: "a" }, not ["a"]',
+      ],
       [{}, 'TypeError: make() needs the option label, such as { label: "a" }'],
       [{ label: 5 }, "TypeError: label must be a string, not 5"],
       [{ label: "a", slots: "4" }, 'TypeError: slots must be an integer from 1 to 8, not "4"'],
@@ -81,26 +95,35 @@ describe("optionsOf", () => {
       [{ label: "a", signal: {} }, "TypeError: signal must be an AbortSignal, not {}"],
       [{ label: "a", sharing: "all" }, 'TypeError: sharing must be an object, not "all"'],
       [{ label: "a", sharing: {} }, "TypeError: sharing needs the option with"],
-      [{ label: "a", sharing: { with: 1 } }, 'TypeError: sharing.with must be "group" or "all", not 1'],
+      [
+        { label: "a", sharing: { with: 1 } },
+        'TypeError: sharing.with must be "group" or "all", not 1',
+      ],
     ];
     for (const [options, wanted] of cases) assert.equal(refusal(options), wanted);
   });
 
-  it("refuses a name that is almost one that it knows, unless that is given as well", () => {
+  it("refuses a misspelt option unless the right one is given, too", () => {
     assert.equal(
       refusal({ label: "a", timeout: 5 }),
       'TypeError: make() has no option "timeout". Did you mean "timeoutMs"?',
     );
-    assert.equal(refusal({ label: "a", slot: 5 }), 'TypeError: make() has no option "slot". Did you mean "slots"?');
+    assert.equal(
+      refusal({ label: "a", slot: 5 }),
+      'TypeError: make() has no option "slot". Did you mean "slots"?',
+    );
     assert.equal(refusal({ label: "a", slot: 5, slots: 2 }), "none");
   });
 });
 
 describe("nearWords", () => {
-  it("finds words with two edits or fewer, or that begin so, whatever their case", () => {
+  it("finds words within two edits or with the same beginning, in any case", () => {
     assert.deepEqual(nearWords("flaot32", ["float16", "float32", "int32"]), ["float32"]);
     assert.deepEqual(nearWords("Float32", ["float32", "int8"]), ["float32"]);
-    assert.deepEqual(nearWords("drop", ["wait", "drop-oldest", "drop-newest"]), ["drop-oldest", "drop-newest"]);
+    assert.deepEqual(nearWords("drop", ["wait", "drop-oldest", "drop-newest"]), [
+      "drop-oldest",
+      "drop-newest",
+    ]);
     assert.deepEqual(nearWords("x", ["y", "xy"]), []);
   });
 });
@@ -109,7 +132,18 @@ describe("shownValue", () => {
   it("shows any value on one short line", () => {
     const cycle: { self?: unknown } = {};
     cycle.self = cycle;
-    const shown = ["a\nb", 5n, () => 1, Symbol("s"), null, undefined, new Map(), cycle, ["2"], Object.create(null)];
+    const shown = [
+      "a\nb",
+      5n,
+      () => 1,
+      Symbol("s"),
+      null,
+      undefined,
+      new Map(),
+      cycle,
+      ["2"],
+      Object.create(null),
+    ];
     assert.deepEqual(shown.map(shownValue), [
       '"a\\nb"',
       "5n",
@@ -127,22 +161,28 @@ describe("shownValue", () => {
 });
 
 describe("checks of one value", () => {
-  it("tell a wrong type from a wrong value", () => {
+  it("throw TypeError for a wrong type and RangeError for a wrong value", () => {
     assert.throws(
       () => checkInteger("count", "2" as never, 0),
       /^TypeError: count must be an integer at least 0, not "2"/,
     );
-    assert.throws(() => checkInteger("count", 1.5, 0), /^RangeError: count must be an integer at least 0, not 1.5/);
+    assert.throws(
+      () => checkInteger("count", 1.5, 0),
+      /^RangeError: count must be an integer at least 0, not 1.5/,
+    );
     assert.throws(
       () => checkShape("shape", 6),
       /^TypeError: shape must be an array of integers such as \[2, 3\], not 6/,
     );
-    assert.throws(() => checkShape("shape", [1, "2"]), /^TypeError: shape\[1\] must be an integer, not "2"/);
+    assert.throws(
+      () => checkShape("shape", [1, "2"]),
+      /^TypeError: shape\[1\] must be an integer, not "2"/,
+    );
   });
 });
 
 describe("Listeners", () => {
-  it("tells each until it is taken off, which leaves the same function elsewhere", () => {
+  it("calls each listener until it is removed, also if a function was added twice", () => {
     const listeners = new Listeners<number>();
     const told: number[] = [];
     const listener = (event: number) => void told.push(event);
@@ -161,7 +201,7 @@ describe("Listeners", () => {
     assert.deepEqual(told, [1, 1, 2]);
   });
 
-  it("refuses what is no function", () => {
+  it("refuses a listener that is not a function", () => {
     const message = "listener must be a function, not undefined";
     assert.throws(() => new Listeners().add(undefined as never), { name: "TypeError", message });
   });

@@ -12,7 +12,8 @@ it("parseBytes takes whole numbers of bytes, with or without a unit, and nothing
     "2TiB": 2 ** 41,
     "1PiB": 2 ** 50,
   };
-  for (const [text, byteLength] of Object.entries(sizes)) assert.equal(parseBytes(text), byteLength, text);
+  for (const [text, byteLength] of Object.entries(sizes))
+    assert.equal(parseBytes(text), byteLength, text);
   for (const text of [
     "",
     "GiB",

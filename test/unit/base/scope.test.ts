@@ -17,14 +17,14 @@ describe("acquireIn", () => {
     assert.deepEqual(released, ["b", "a"]);
   });
 
-  it("keeps what was acquired when it returns", () => {
+  it("releases nothing when the acquisition returns", () => {
     const released: string[] = [];
     const value = acquireIn((scope) => scope.own("a", () => released.push("a")));
     assert.equal(value, "a");
     assert.deepEqual(released, []);
   });
 
-  it("throws the first error with the failure of the undoing attached", async () => {
+  it("throws the first error with a failed release attached", async () => {
     const attempt = acquireInAsync(async (scope) => {
       scope.defer(() => {
         throw new Error("undo failed");

@@ -1,4 +1,4 @@
-/** ALONE: counts turns of the event loop, which tests of other files in its process would add to. */
+/** ALONE: counts turns of the event loop, to which other tests in its process would add. */
 import assert from "node:assert/strict";
 import { performance } from "node:perf_hooks";
 import { describe, it } from "node:test";
@@ -17,7 +17,7 @@ function deadline(options: WaitOptions = {}): Deadline {
   return new Deadline("hear a bell", options, Number.POSITIVE_INFINITY);
 }
 
-/** Whether it has rung and was not silenced. */
+/** It has rung and was not silenced. */
 function rings(bell: OwnedFd): boolean {
   const entry = new DataView(new ArrayBuffer(8));
   entry.setInt32(0, bell.number, true);
@@ -25,7 +25,7 @@ function rings(bell: OwnedFd): boolean {
   return libc().poll(new Uint8Array(entry.buffer), 1, 0) > 0;
 }
 
-/** A watch, and a descriptor of the same bell for others. */
+/** A watch, and a descriptor of the same bell for another holder. */
 function open(): { bell: OwnedFd; watch: BellWatch; [Symbol.dispose](): void } {
   const bell = createBell();
   const watch = new BellWatch(bell.duplicate());
@@ -39,7 +39,7 @@ function open(): { bell: OwnedFd; watch: BellWatch; [Symbol.dispose](): void } {
 describe("BellWatch", () => {
   checkLeaks();
 
-  it("resolves when the bell rings, and when it has rung before", async () => {
+  it("resolves when the bell rings or has rung before", async () => {
     using opened = open();
     const { bell, watch } = opened;
     ringBell(bell);
@@ -50,7 +50,7 @@ describe("BellWatch", () => {
     await soon("the ring since", heard);
   });
 
-  it("goes on before the bell is silenced, which is done also where nobody waits again", async () => {
+  it("resolves before the bell is silenced, and silences it even if nobody waits again", async () => {
     using opened = open();
     const { bell, watch } = opened;
     const heard = watch.heard(deadline());
@@ -58,10 +58,12 @@ describe("BellWatch", () => {
     await soon("the ring", heard);
     assert.equal(rings(bell), true);
     await until("it is silent", () => !rings(bell));
-    await assert.rejects(watch.heard(deadline({ timeoutMs: 1 })), (error) => hasCode(error, "TIMEOUT"));
+    await assert.rejects(watch.heard(deadline({ timeoutMs: 1 })), (error) =>
+      hasCode(error, "TIMEOUT"),
+    );
   });
 
-  it("is silent from the next wait on, which does not pass over what came in between, and then waits", async () => {
+  it("silences the bell at the next wait, which notices rings in between", async () => {
     using opened = open();
     const { bell, watch } = opened;
     const heard = watch.heard(deadline());
@@ -70,13 +72,17 @@ describe("BellWatch", () => {
     ringBell(bell);
     await soon("the second", watch.heard(deadline()));
     assert.equal(rings(bell), false);
-    await assert.rejects(watch.heard(deadline({ timeoutMs: 1 })), (error) => hasCode(error, "TIMEOUT"));
+    await assert.rejects(watch.heard(deadline({ timeoutMs: 1 })), (error) =>
+      hasCode(error, "TIMEOUT"),
+    );
   });
 
-  it("silences bells that ring for nobody, and hears them all the same once they ring again", async () => {
+  it("silences a bell that rings for nobody, and hears it when it rings again", async () => {
     using opened = open();
     const { bell, watch } = opened;
-    await assert.rejects(watch.heard(deadline({ timeoutMs: 1 })), (error) => hasCode(error, "TIMEOUT"));
+    await assert.rejects(watch.heard(deadline({ timeoutMs: 1 })), (error) =>
+      hasCode(error, "TIMEOUT"),
+    );
     ringBell(bell);
     await until("it is silent", () => !rings(bell));
     const heard = watch.heard(deadline());
@@ -84,7 +90,7 @@ describe("BellWatch", () => {
     await soon("the ring", heard);
   });
 
-  it("goes on hearing where another of its holders silences it first", async () => {
+  it("still hears the bell after another holder has silenced it first", async () => {
     using opened = open();
     const { bell, watch } = opened;
     const heard = watch.heard(deadline());
@@ -97,7 +103,7 @@ describe("BellWatch", () => {
     await soon("the next ring", again);
   });
 
-  it("ends its waits by a signal and by its close", async () => {
+  it("ends its waits at an abort and at its close", async () => {
     using opened = open();
     const { watch } = opened;
     const abort = new AbortController();
@@ -109,7 +115,7 @@ describe("BellWatch", () => {
     await soon("the close", heard);
   });
 
-  it("lets the event loop sleep while it waits", async () => {
+  it("lets the event loop sleep during a wait", async () => {
     using opened = open();
     const { bell, watch } = opened;
     const heard = watch.heard(deadline());

@@ -1,7 +1,10 @@
-/** How a channel is left: closed, given up and misused at every point, with nothing held afterwards and nothing read that is unmapped. */
+/**
+ * Channels that are closed, abandoned and misused at every point: afterwards nothing is held, and
+ * unmapped memory is never read.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Stream } from "../../../src/gpu/stream.js";
+import type { Stream } from "../../../src/gpu/order/stream.js";
 import { ChannelSite } from "../../support/channel-site.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { soon, until } from "../../support/until.js";
@@ -14,7 +17,7 @@ const noStream = {} as Stream;
 describe("a writer", () => {
   checkLeaks();
 
-  it("that is closed ends its wait for a slot with CLOSED, and may still be asked", async () => {
+  it("ends its wait for a slot with CLOSED when it is closed, and keeps its counts", async () => {
     using site = new ChannelSite();
     using _reader = site.reader();
     full(site);
@@ -27,7 +30,7 @@ describe("a writer", () => {
     site.writer.close();
   });
 
-  it("lends one slot at a time, and waits for one at a time", async () => {
+  it("lends one slot at a time and waits for one at a time", async () => {
     using site = new ChannelSite();
     using reader = site.reader();
     {
@@ -43,7 +46,7 @@ describe("a writer", () => {
     (await waiting).commit();
   });
 
-  it("gives a wait up when its time or its signal says so, and goes on", async () => {
+  it("ends a wait at its timeout or abort, and works on", async () => {
     using site = new ChannelSite();
     using reader = site.reader();
     full(site);
@@ -58,7 +61,7 @@ describe("a writer", () => {
     (await soon("it is woken", next)).commit();
   });
 
-  it("commits a slot once, and not where it refuses to", async () => {
+  it("commits a slot once, and can retry a refused commit", async () => {
     using site = new ChannelSite({ metaBytesMax: 8 });
     using reader = site.reader();
     const slot = await site.writer.loan();
@@ -87,7 +90,7 @@ describe("a writer", () => {
     site.writer.tryLoan()?.close();
   });
 
-  it("takes back what it lent when it is closed", async () => {
+  it("takes back the lent slot when it is closed", async () => {
     using site = new ChannelSite();
     using reader = site.reader();
     const slot = await site.writer.loan();
@@ -98,7 +101,7 @@ describe("a writer", () => {
     assert.equal(await reader.next(), undefined);
   });
 
-  it("says that all slots are taken, or drops the newest, where it was made so", async () => {
+  it("throws CHANNEL_FULL or drops the message if whenFull says so", async () => {
     using refusing = new ChannelSite({ whenFull: "error" });
     using _slow = refusing.reader();
     full(refusing);
@@ -114,7 +117,7 @@ describe("a writer", () => {
     assert.equal((await dropping.writer.loan()).commit(), 4);
   });
 
-  it("counts a slot that a reader's stream still works on as taken where it would have to wait for it", async () => {
+  it("counts a slot that a reader's stream still uses as taken if no stream is given", async () => {
     for (const whenFull of ["error", "drop-newest"] as const) {
       using site = new ChannelSite({ whenFull });
       using gate = site.device.createTimeline();
@@ -137,7 +140,7 @@ describe("a writer", () => {
 describe("a reader", () => {
   checkLeaks();
 
-  it("that is closed ends its wait with CLOSED, and its slots with it", async () => {
+  it("ends its wait with CLOSED when it is closed, and closes its slots", async () => {
     using site = new ChannelSite();
     const [reader, other] = [site.reader({ spinMs: 0 }), site.reader()];
     site.writer.tryLoan()?.commit({ meta: { a: 1 } });
@@ -155,13 +158,16 @@ describe("a reader", () => {
     await assert.rejects(array.read(), { code: "CLOSED" });
     slot.release();
     reader.close();
-    assert.deepEqual([reader.received, reader.missed, reader.open, slot.sequence], [1, 0, false, 0]);
+    assert.deepEqual(
+      [reader.received, reader.missed, reader.open, slot.sequence],
+      [1, 0, false, 0],
+    );
     await assert.rejects(reader.next(), { code: "CLOSED" });
     assert.throws(() => reader.tryNext(), { code: "CLOSED" });
     other.close();
   });
 
-  it("that is closed makes room for a writer that sleeps, without a hub", async () => {
+  it("wakes a sleeping writer when it is closed, without a hub", async () => {
     using site = new ChannelSite();
     const reader = site.reader();
     full(site);
@@ -171,7 +177,7 @@ describe("a reader", () => {
     (await soon("the writer is woken", waiting)).commit();
   });
 
-  it("waits in one call at a time, and gives it up when its time or its signal says so", async () => {
+  it("waits in one call at a time, until its timeout or abort", async () => {
     using site = new ChannelSite();
     using reader = site.reader();
     const waiting = reader.next();
@@ -189,7 +195,7 @@ describe("a reader", () => {
     assert.equal((await soon("it is woken", next))?.sequence, 1);
   });
 
-  it("is told the end where it has no time to wait", async () => {
+  it("gets the end even with a timeout of 0", async () => {
     using site = new ChannelSite();
     using reader = site.reader();
     site.writer.tryLoan()?.commit();
@@ -199,15 +205,20 @@ describe("a reader", () => {
     assert.equal(await reader.next({ timeoutMs: 0 }), undefined);
   });
 
-  it("is refused where it asks for what there is not, and leaves its place", async () => {
+  it("is refused with invalid options, and leaves its seat", async () => {
     using site = new ChannelSite();
-    const refused = [{ from: "newest" as "latest" }, { spinMs: -1 }, { spinMs: Number.NaN }, { stream: noStream }];
+    const refused = [
+      { from: "newest" as "latest" },
+      { spinMs: -1 },
+      { spinMs: Number.NaN },
+      { stream: noStream },
+    ];
     for (const options of refused) assert.throws(() => site.reader(options), /must be/);
     using _one = site.reader();
     using _other = site.reader();
   });
 
-  it("releases in the order of a stream only by a stream, and once", async () => {
+  it("releases a slot once, in the order of its stream", async () => {
     using site = new ChannelSite();
     using reader = site.reader();
     site.writer.tryLoan()?.commit();
@@ -221,7 +232,7 @@ describe("a reader", () => {
     assert.throws(() => slot.meta, { code: "CLOSED" });
   });
 
-  it("gives each slot back where a loop is left by break or by an error", async () => {
+  it("releases each slot of a loop that ends by break or by an error", async () => {
     using site = new ChannelSite();
     using reader = site.reader();
     full(site);
@@ -239,21 +250,24 @@ describe("a reader", () => {
     ["latest", 5],
     ["oldest", 3],
   ] as const) {
-    it(`is told what it missed before its first message, from ${from} on`, async () => {
+    it(`counts what it missed before its first message, from ${from} on`, async () => {
       using site = new ChannelSite({ slots: 4 });
       const commit = () => site.writer.tryLoan()?.commit();
       for (let count = 0; count < 6; count += 1) commit();
-      // Which the writer takes to write to: the oldest message is gone.
+      // The writer reuses this slot, and the oldest message is gone.
       using loan = site.writer.tryLoan();
-      using reader = site.reader({ from, mayBeOvertaken: true });
+      using reader = site.reader({ from, lossy: true });
       loan?.commit();
       for (let count = 0; count < 20; count += 1) commit();
       using slot = await reader.next();
-      assert.deepEqual([slot?.sequence, slot?.missed, reader.missed], [23, 23 - expected, 23 - expected]);
+      assert.deepEqual(
+        [slot?.sequence, slot?.missed, reader.missed],
+        [23, 23 - expected, 23 - expected],
+      );
     });
   }
 
-  it("holds eight slots at most where it may be overtaken, and is told so", async () => {
+  it("throws LIMIT_EXCEEDED beyond eight held slots if it is lossy", async () => {
     using site = new ChannelSite({ slots: 16, whenFull: "drop-oldest" });
     using reader = site.reader();
     for (let count = 0; count < 16; count += 1) site.writer.tryLoan()?.commit();
@@ -264,7 +278,7 @@ describe("a reader", () => {
     assert.equal(reader.tryNext()?.sequence, 8);
   });
 
-  it("whose stream never gets to give its slots back is looked after, whoever asks that stream", async () => {
+  it("keeps its seat until its stream has given its slots back", async () => {
     using site = new ChannelSite();
     using gate = site.device.createTimeline();
     using stream = site.device.createStream();
@@ -276,7 +290,7 @@ describe("a reader", () => {
     full(site);
     assert.equal(site.writer.tryLoan(), undefined);
     gate.signal(1);
-    // WHY so many: until its place is free the writer has room for the slots that it had, and no more.
+    // Until its seat is free the writer has room for only as many slots as before.
     await until("the writer has room for many", () => {
       site.writer.tryLoan()?.commit();
       return site.writer.committed > 20;

@@ -1,8 +1,11 @@
-/** Readers of a channel and the streams that fill its slots and give them back: nothing comes twice, and nothing is kept for longer than needed. */
+/**
+ * Readers and the streams that fill their slots and give them back: no message comes twice, and
+ * nothing is kept longer than needed.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CudaIpcError } from "../../../src/base/errors.js";
-import type { Stream } from "../../../src/gpu/stream.js";
+import type { Stream } from "../../../src/gpu/order/stream.js";
 import { ChannelSite } from "../../support/channel-site.js";
 import { checkLeaks, collect } from "../../support/leak-check.js";
 import { soon, until } from "../../support/until.js";
@@ -11,7 +14,7 @@ const full = (site: ChannelSite): void => {
   while (site.writer.tryLoan()?.commit() !== undefined);
 };
 
-/** A stream whose signals are refused as often as it is told. */
+/** A stream that refuses this many signals. */
 function refusing(site: ChannelSite, times: number): Stream {
   const stream = site.device.createStream();
   const signal = stream.signal.bind(stream);
@@ -24,10 +27,10 @@ function refusing(site: ChannelSite, times: number): Stream {
   return stream;
 }
 
-describe("a reader, with streams", () => {
+describe("a reader with streams", () => {
   checkLeaks();
 
-  it("keeps no stream that gave a slot back and was closed", async () => {
+  it("drops a closed stream that has given its slots back", async () => {
     using site = new ChannelSite();
     using reader = site.reader();
     const given: WeakRef<Stream>[] = [];
@@ -45,7 +48,7 @@ describe("a reader, with streams", () => {
     });
   });
 
-  it("gives a message once where it is taken while a call waits for its data", async () => {
+  it("returns a message once if tryNext() takes it while next() waits for its data", async () => {
     using site = new ChannelSite();
     using gate = site.device.createTimeline();
     using filling = site.device.createStream();
@@ -55,11 +58,14 @@ describe("a reader, with streams", () => {
     const waiting = reader.next();
     await new Promise((resolve) => setImmediate(resolve));
     gate.signal(1);
-    // WHY asked: it makes the stream go on, in the same turn of the loop.
+    // Asking makes the stream go on, in the same turn of the loop.
     assert.equal(filling.isIdle(), true);
     const taken = reader.tryNext();
     site.writer.tryLoan()?.commit();
-    assert.deepEqual([taken?.sequence, (await soon("the next message", waiting))?.sequence], [0, 1]);
+    assert.deepEqual(
+      [taken?.sequence, (await soon("the next message", waiting))?.sequence],
+      [0, 1],
+    );
     assert.equal(reader.received, 2);
   });
 });
@@ -69,14 +75,19 @@ describe("a reader whose stream refuses to give a slot back", () => {
   const lost = { code: "DEVICE_LOST" };
   const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-  it("says so at each call, to who waits as well, and leaves its place when its streams are done", async () => {
+  it("throws at each call, also from a waiting next(), and leaves its seat when its streams are done", async () => {
     using site = new ChannelSite();
     using gate = site.device.createTimeline();
     using stream = refusing(site, Number.POSITIVE_INFINITY);
     using other = site.device.createStream();
     const reader = site.reader({ stream, spinMs: 0 });
     full(site);
-    const slots = [await reader.next(), await reader.next(), await reader.next(), await reader.next()];
+    const slots = [
+      await reader.next(),
+      await reader.next(),
+      await reader.next(),
+      await reader.next(),
+    ];
     const waiting = reader.next();
     await turn();
     slots[1]?.release({ stream: other });
@@ -84,7 +95,7 @@ describe("a reader whose stream refuses to give a slot back", () => {
     assert.throws(() => slots[0]?.release(), lost);
     await assert.rejects(soon("the wait ends", waiting), {
       ...lost,
-      message: /cannot give a slot back.*close the reader/,
+      message: /cannot release a slot.*Close the reader/,
     });
     assert.throws(() => slots[2]?.release({ stream: other }), lost);
     await assert.rejects(reader.next(), lost);
@@ -117,7 +128,7 @@ describe("a reader whose stream refuses to give a slot back", () => {
     await filling.synchronize();
   });
 
-  it("goes on where the stream takes it after all", async () => {
+  it("works on when the stream no longer refuses", async () => {
     using site = new ChannelSite();
     using stream = refusing(site, 2);
     using reader = site.reader({ stream });

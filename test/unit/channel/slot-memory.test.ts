@@ -3,15 +3,21 @@ import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { SlotMemory } from "../../../src/channel/slot-memory.js";
 import { Device } from "../../../src/gpu/device.js";
-import { DeviceBuffer } from "../../../src/gpu/device-buffer.js";
+import { DeviceBuffer } from "../../../src/gpu/memory/device-buffer.js";
 import { checkLeaks } from "../../support/leak-check.js";
 
 const SHAPE = { dtype: "int16", shape: [2, 3], slotBytes: 12, slotStride: 256 } as const;
 const SLOTS = 2;
 
-function open(byteLength = SLOTS * SHAPE.slotStride): { memory: SlotMemory<"int16">; close: () => void } {
+function open(byteLength = SLOTS * SHAPE.slotStride): {
+  memory: SlotMemory<"int16">;
+  close: () => void;
+} {
   const device = Device.open("host");
-  const memory = new SlotMemory<"int16">(DeviceBuffer.allocate(device, byteLength, { label: "slots" }), SHAPE);
+  const memory = new SlotMemory<"int16">(
+    DeviceBuffer.allocate(device, byteLength, { label: "slots" }),
+    SHAPE,
+  );
   const close = () => {
     memory.close();
     device.close();
@@ -22,7 +28,7 @@ function open(byteLength = SLOTS * SHAPE.slotStride): { memory: SlotMemory<"int1
 describe("the arrays of a channel's slots", () => {
   checkLeaks();
 
-  it("lie in their slots, and have the shape of the channel or their own", async () => {
+  it("have the shape of the channel or of their message", async () => {
     const { memory, close } = open();
     for (let round = 0; round < 2; round += 1) {
       for (let slot = 0; slot < SLOTS; slot += 1) {
@@ -32,13 +38,16 @@ describe("the arrays of a channel's slots", () => {
         assert.deepEqual([whole.byteLength, whole.isContiguous, whole.dtype], [12, true, "int16"]);
         using part = memory.array(slot, [2]);
         assert.deepEqual([...(await part.read())], [1 + slot, 2 + slot]);
-        assert.deepEqual([part.elementCount, part.byteLength, part.layout.byteOffset], [2, 4, slot * 256]);
+        assert.deepEqual(
+          [part.elementCount, part.byteLength, part.layout.byteOffset],
+          [2, 4, slot * 256],
+        );
       }
     }
     close();
   });
 
-  it("end each by itself, also where another message has the slot by then", async () => {
+  it("close one by one, even if another message already has the slot", async () => {
     const { memory, close } = open();
     const first = memory.array(0, undefined);
     first.close();
@@ -49,10 +58,14 @@ describe("the arrays of a channel's slots", () => {
     close();
   });
 
-  it("cannot be given another place by way of what they share", () => {
+  it("share layouts that nobody can change", () => {
     const { memory, close } = open();
     using array = memory.array(0, undefined);
-    const layout = array.layout as unknown as { byteOffset: number; shape: number[]; strides: number[] };
+    const layout = array.layout as unknown as {
+      byteOffset: number;
+      shape: number[];
+      strides: number[];
+    };
     for (const change of [
       () => Object.assign(layout, { byteOffset: 256 }),
       () => layout.shape.push(1),
@@ -63,7 +76,7 @@ describe("the arrays of a channel's slots", () => {
     close();
   });
 
-  it("are refused with INVALID_DESCRIPTOR where they would leave the memory, each time", () => {
+  it("are refused with INVALID_DESCRIPTOR, each time, if they exceed the memory", () => {
     const { memory, close } = open(SHAPE.slotStride + 6);
     memory.array(0, undefined).close();
     for (let i = 0; i < 2; i += 1) {

@@ -1,4 +1,6 @@
-/** Channels as streams of the web and of Node: what travels, who waits for whom, and what is given back. */
+/**
+ * Channels as web streams and Node streams: what travels, which side waits, and what is given back.
+ */
 import assert from "node:assert/strict";
 import { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -13,7 +15,7 @@ const options = { dtype: "int32", shape: [2, 3] } as const;
 describe("a channel as a stream", () => {
   checkLeaks();
 
-  it("is read as messages that were copied out, to its end", async () => {
+  it("copies messages out until the channel ends", async () => {
     using site = new ChannelSite(options);
     const reader = site.reader();
     const written: StreamableMessage[] = [
@@ -21,11 +23,19 @@ describe("a channel as a stream", () => {
       { data: [7, 8], meta: Uint8Array.of(9) },
       { data: Int32Array.of(1, 2, 3, 4), shape: [2, 2] },
     ];
-    const sending = Readable.from(written).pipe(Writable.fromWeb(site.writer.toWeb(), { objectMode: true }));
+    const sending = Readable.from(written).pipe(
+      Writable.fromWeb(site.writer.toWeb(), { objectMode: true }),
+    );
     const found: StreamedMessage[] = [];
     for await (const message of reader.toWeb()) found.push(message as StreamedMessage);
     assert.deepEqual(
-      found.map(({ sequence, missed, meta, shape, data }) => ({ sequence, missed, meta, shape, data: [...data] })),
+      found.map(({ sequence, missed, meta, shape, data }) => ({
+        sequence,
+        missed,
+        meta,
+        shape,
+        data: [...data],
+      })),
       [
         { sequence: 0, missed: 0, meta: { frame: 1 }, shape: [2, 3], data: [1, 2, 3, 4, 5, 6] },
         { sequence: 1, missed: 0, meta: Uint8Array.of(9), shape: [2], data: [7, 8] },
@@ -35,11 +45,13 @@ describe("a channel as a stream", () => {
     assert.deepEqual([reader.open, site.writer.open, sending.errored], [false, false, null]);
   });
 
-  it("takes no more than there are slots, and reads nothing before it is asked", async () => {
+  it("writes no more than there are slots, and reads nothing unasked", async () => {
     using site = new ChannelSite({ ...options, slots: 2 });
     const readable = site.reader().toWeb().getReader();
     const writer = site.writer.toWeb().getWriter();
-    const writes = Array.from({ length: 5 }, (_, value) => writer.write({ data: new Int32Array(6).fill(value) }));
+    const writes = Array.from({ length: 5 }, (_, value) =>
+      writer.write({ data: new Int32Array(6).fill(value) }),
+    );
     await soon("what there is room for is written", Promise.all(writes.slice(0, 2)));
     assert.equal(site.writer.committed, 2);
     for (let value = 0; value < 5; value += 1) {
@@ -51,7 +63,7 @@ describe("a channel as a stream", () => {
     await writer.close();
   });
 
-  it("that is cancelled while it waits gives its place back", async () => {
+  it("leaves its seat if it is cancelled while it waits", async () => {
     using site = new ChannelSite(options);
     const reader = site.reader();
     const readable = reader.toWeb().getReader();
@@ -61,7 +73,7 @@ describe("a channel as a stream", () => {
     assert.equal(reader.open, false);
   });
 
-  it("that is aborted while it waits gives its slot back, and ends the channel", async () => {
+  it("gives its slot back and ends the channel if it is aborted while it waits", async () => {
     using site = new ChannelSite({ ...options, slots: 1 });
     using reader = site.reader();
     const writer = site.writer.toWeb().getWriter();
@@ -74,7 +86,7 @@ describe("a channel as a stream", () => {
     assert.equal(await reader.next(), undefined);
   });
 
-  it("fails with what the channel fails with, on either side", async () => {
+  it("fails with the channel's error, on either side", async () => {
     using site = new ChannelSite(options);
     const reader = site.reader();
     const writer = site.writer.toWeb().getWriter();

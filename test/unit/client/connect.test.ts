@@ -5,7 +5,8 @@ import { hasCode } from "../../../src/base/errors.js";
 import { connect } from "../../../src/client/connect.js";
 import { libc } from "../../../src/ffi/libc.js";
 import { tryLockFile } from "../../../src/os/file-lock.js";
-import { SeqpacketListener, SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { until } from "../../support/until.js";
@@ -36,7 +37,8 @@ describe("connect", () => {
       const attempt = connect({ socket: crowd.path, start: false, timeoutMs: 100 });
       await assert.rejects(
         attempt,
-        (error) => hasCode(error, "TIMEOUT") && /more clients connect to it than/.test(String(error)),
+        (error) =>
+          hasCode(error, "TIMEOUT") && /more clients connect to it than/.test(String(error)),
       );
     });
 
@@ -81,7 +83,11 @@ class Crowd {
 
   acceptWaiting(): SeqpacketSocket[] {
     const accepted: SeqpacketSocket[] = [];
-    for (let next = this.listener.tryAccept(); next !== undefined; next = this.listener.tryAccept()) {
+    for (
+      let next = this.listener.tryAccept();
+      next !== undefined;
+      next = this.listener.tryAccept()
+    ) {
       accepted.push(next);
     }
     return accepted;

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { openDriver } from "../../../src/driver/open-driver.js";
 
 describe("openDriver", () => {
-  it("gives each caller a driver of its own, so that one may close it under nobody", () => {
+  it("gives each caller a driver of its own", () => {
     const first = openDriver("host");
     const second = openDriver("host");
     first.close();

@@ -5,7 +5,7 @@ import { structLayouts } from "../../../src/ffi/cuda-structs.js";
 import { libcudaSymbols } from "../../../src/ffi/libcuda.js";
 import { findCudaHeader } from "./cuda-header.js";
 
-/** What each C type is to koffi. A type that is not here has not been thought about yet. */
+/** The koffi types for each C type. A new C type must be added here. */
 const passedAs = new Map<string, string>([
   ["int", "int"],
   ["CUdevice", "int"],
@@ -38,14 +38,21 @@ const header = findCudaHeader();
 const names = Object.entries(libcudaSymbols);
 
 if (typeof header === "string") {
-  it("agrees with cuda.h", { skip: process.env.REQUIRE_CUDA_HEADER === "1" ? false : header }, () => {
+  it("agrees with cuda.h", {
+    skip: process.env.REQUIRE_CUDA_HEADER === "1" ? false : header,
+  }, () => {
     assert.fail(header);
   });
 } else {
   describe("agrees with cuda.h", () => {
     it("in every enumerator and flag", () => {
-      const ours = new Map<string, number>(Object.entries({ ...cuResult, ...cuDeviceAttribute, ...cuValue }));
-      assert.deepEqual(header.evaluate(new Map([...ours.keys()].map((name) => [name, name]))), ours);
+      const ours = new Map<string, number>(
+        Object.entries({ ...cuResult, ...cuDeviceAttribute, ...cuValue }),
+      );
+      assert.deepEqual(
+        header.evaluate(new Map([...ours.keys()].map((name) => [name, name]))),
+        ours,
+      );
     });
 
     it("in the size and every offset of every struct", () => {
@@ -62,7 +69,7 @@ if (typeof header === "string") {
       assert.deepEqual(header.evaluate(expressions), ours);
     });
 
-    it("in the width of every type that is passed", () => {
+    it("in the width of every parameter type", () => {
       const widths: Record<string, number> = {
         int: 4,
         uint: 4,
@@ -78,7 +85,7 @@ if (typeof header === "string") {
       assert.deepEqual(header.evaluate(expressions), expected);
     });
 
-    it("in the symbol that every name stands for", () => {
+    it("in the symbol of every name", () => {
       const ours = new Map(names.map(([name, { symbol }]) => [name, symbol]));
       assert.deepEqual(header.expand([...ours.keys()]), ours);
     });

@@ -1,23 +1,27 @@
-/** Finds a cuda.h and asks a C compiler about it: values, sizes, offsets, what a plain name is mapped to, how a function is declared. */
+/**
+ * Finds a cuda.h and reads it by a C compiler: values, sizes, offsets, symbols and declarations.
+ */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 
 export interface CudaHeader {
-  /** Compiles and runs a program that prints `expression` as `%lld` for each, and returns the numbers by their keys. */
+  /** Evaluates C expressions by a compiled program, and returns the numbers by key. */
   evaluate(expressions: ReadonlyMap<string, string>): Map<string, number>;
   /** Compiles a C source that includes the header. */
   compile(source: string, result: string, flags: readonly string[]): void;
-  /** What the preprocessor makes of each name. */
+  /** Expands each name by the preprocessor. */
   expand(names: readonly string[]): Map<string, string>;
-  /** The parameter types of each function as they are declared, without their names. */
+  /** The declared parameter types of each function, without parameter names. */
   parameters(functions: readonly string[]): Map<string, string[] | undefined>;
 }
 
 /** A header with a compiler, or the reason why there is none. */
 export function findCudaHeader(): CudaHeader | string {
-  const compiler = ["cc", "gcc", "clang"].find((name) => spawnSync(name, ["--version"]).status === 0);
+  const compiler = ["cc", "gcc", "clang"].find(
+    (name) => spawnSync(name, ["--version"]).status === 0,
+  );
   if (compiler === undefined) return "no C compiler (cc, gcc, clang)";
   const folders = candidates();
   const folder = folders.find((it) => existsSync(join(it, "cuda.h")));
@@ -48,7 +52,9 @@ class CompiledHeader implements CudaHeader {
   }
 
   evaluate(expressions: ReadonlyMap<string, string>): Map<string, number> {
-    const lines = [...expressions].map(([key, text]) => `printf("%s %lld\\n", "${key}", (long long)(${text}));`);
+    const lines = [...expressions].map(
+      ([key, text]) => `printf("%s %lld\\n", "${key}", (long long)(${text}));`,
+    );
     const program = [
       "#include <cuda.h>",
       "#include <stddef.h>",
@@ -73,9 +79,11 @@ class CompiledHeader implements CudaHeader {
   }
 
   expand(names: readonly string[]): Map<string, string> {
-    // The first name is a string and stays as it is; the second is what the header makes of it.
+    // The quoted name stays as it is; the header expands the other.
     const text = this.#preprocess(names.map((name) => `"@${name}" ${name} ;`).join("\n"));
-    return new Map([...text.matchAll(/"@(\w+)"\s+(\w+)\s*;/g)].map((match) => [match[1] ?? "", match[2] ?? ""]));
+    return new Map(
+      [...text.matchAll(/"@(\w+)"\s+(\w+)\s*;/g)].map((match) => [match[1] ?? "", match[2] ?? ""]),
+    );
   }
 
   parameters(functions: readonly string[]): Map<string, string[] | undefined> {
@@ -112,12 +120,15 @@ class CompiledHeader implements CudaHeader {
 }
 
 function command(program: string, values: readonly string[]): string {
-  const { status, stdout, stderr } = spawnSync(program, values, { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 });
+  const { status, stdout, stderr } = spawnSync(program, values, {
+    encoding: "utf8",
+    maxBuffer: 64 * 1024 * 1024,
+  });
   if (status !== 0) throw new Error(`${program} ended with ${status}: ${stderr}`);
   return stdout;
 }
 
-/** No function that is used here takes a function pointer, so a declaration ends at the first parenthesis. */
+/** No function here takes a function pointer, so a declaration ends at the first parenthesis. */
 function parametersOf(prototypes: string, name: string): string[] | undefined {
   const match = new RegExp(`\\bCUresult ${name} ?\\(([^)]*)\\)`).exec(prototypes);
   return match?.[1]?.split(",").map((parameter) => parameter.trim().replace(/\w+$/, "").trim());

@@ -13,7 +13,7 @@ const { EIO, ENOMEM } = constants.errno;
 describe("interceptLibc", () => {
   checkLeaks();
 
-  it("sees every call with its arguments, and is gone when it is taken away", () => {
+  it("sees every call with its arguments, until it is removed", () => {
     const real = libc();
     const seen: [LibcCall, unknown][] = [];
     const undo = interceptLibc((call, [first]) => {
@@ -28,11 +28,14 @@ describe("interceptLibc", () => {
     assert.equal(libc(), real);
   });
 
-  it("has a call fail with its errno, which is not made", () => {
+  it("makes a call fail with its errno, without calling it", () => {
     using file = createMemoryFile("whole", 4096);
     const undo = interceptLibc((call) => (call === "mmap" ? ENOMEM : undefined));
     try {
-      assert.throws(() => Mapping.shared(file, 4096, "read"), { code: "OUT_OF_MEMORY", errnoName: "ENOMEM" });
+      assert.throws(() => Mapping.shared(file, 4096, "read"), {
+        code: "OUT_OF_MEMORY",
+        errnoName: "ENOMEM",
+      });
       assert.equal(lastErrno(), ENOMEM);
     } finally {
       undo();
@@ -40,7 +43,7 @@ describe("interceptLibc", () => {
     Mapping.shared(file, 4096, "read").close();
   });
 
-  it("closes what is closed all the same", () => {
+  it("makes close() fail after it has closed", () => {
     const file = createMemoryFile("whole", 4096);
     const { number } = file;
     const undo = interceptLibc((call) => (call === "close" ? EIO : undefined));
@@ -49,7 +52,7 @@ describe("interceptLibc", () => {
     assert.equal(libc().close(number), -1, "it was closed before");
   });
 
-  it("leaves calls on the thread pool as they are, or has them fail there", async () => {
+  it("passes calls on the thread pool through, or makes them fail there", async () => {
     const [to, from] = [new Uint8Array(1 << 20), new Uint8Array(1 << 20).fill(7)];
     let fails = false;
     const undo = interceptLibc((call) => (fails && call === "sendfile" ? ENOMEM : undefined));
@@ -66,7 +69,7 @@ describe("interceptLibc", () => {
     }
   });
 
-  it("is one at a time", () => {
+  it("allows one interceptor at a time", () => {
     const undo = interceptLibc(() => undefined);
     assert.throws(() => interceptLibc(() => undefined), TypeError);
     undo();

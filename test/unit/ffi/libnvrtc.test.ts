@@ -8,7 +8,7 @@ import { TestFolder } from "../../support/test-folder.js";
 
 const names = ["CUDA_IPC_NVRTC", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV"] as const;
 
-/** A linker that finds the library at these paths alone, and remembers what it was asked for. */
+/** A linker that finds the library only at these paths, and records every path it was asked for. */
 function linker(...there: string[]): { load: LoadLibrary; asked: string[] } {
   const asked: string[] = [];
   const library: SharedLibrary = { func: () => () => 0 };
@@ -45,24 +45,25 @@ describe("openLibnvrtc", () => {
     return folder.file(path);
   };
 
-  it("asks the linker first, newest first", () => {
+  it("tries the linker first, newest version first", () => {
     const { load, asked } = linker("libnvrtc.so.12");
     openLibnvrtc(load);
     assert.deepEqual(asked, ["libnvrtc.so.13", "libnvrtc.so.12"]);
   });
 
-  it("opens the file that CUDA_IPC_NVRTC names, and no other in its place", () => {
+  it("opens only the file that CUDA_IPC_NVRTC names, if it is set", () => {
     process.env.CUDA_IPC_NVRTC = "/opt/mine.so";
     const found = linker("/opt/mine.so", "libnvrtc.so.13");
     openLibnvrtc(found.load);
     assert.deepEqual(found.asked, ["/opt/mine.so"]);
     assert.throws(() => openLibnvrtc(linker("libnvrtc.so.13").load), {
       code: "NVRTC_NOT_FOUND",
-      message: "Cannot open the run-time compiler, tried CUDA_IPC_NVRTC=/opt/mine.so (no such file)",
+      message:
+        "Cannot open the run-time compiler, tried CUDA_IPC_NVRTC=/opt/mine.so (no such file)",
     });
   });
 
-  it("looks into the folders of a toolkit and of the active Python environment", () => {
+  it("searches the folders of a toolkit and of the active Python environment", () => {
     const toolkit = put(
       "cuda/lib64",
       "libnvrtc.so.12.4.99",
@@ -74,7 +75,11 @@ describe("openLibnvrtc", () => {
     const older = put("venv/lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib", "libnvrtc.so.12");
     process.env.CUDA_HOME = folder.file("cuda");
     process.env.VIRTUAL_ENV = folder.file("venv");
-    for (const path of [`${toolkit}/libnvrtc.so.12`, `${wheel}/libnvrtc.so.13`, `${older}/libnvrtc.so.12`]) {
+    for (const path of [
+      `${toolkit}/libnvrtc.so.12`,
+      `${wheel}/libnvrtc.so.13`,
+      `${older}/libnvrtc.so.12`,
+    ]) {
       openLibnvrtc(linker(path).load);
     }
     const { load, asked } = linker();
@@ -85,7 +90,7 @@ describe("openLibnvrtc", () => {
     );
   });
 
-  it("names everything that was tried", () => {
+  it("names everything it tried", () => {
     process.env.CUDA_PATH = folder.file("nowhere");
     const wheel = put("venv/lib/python3.12/site-packages/nvidia/cu13/lib", "libnvrtc.so.13");
     process.env.VIRTUAL_ENV = folder.file("venv");
@@ -103,13 +108,16 @@ describe("openLibnvrtc", () => {
     assert.ok(message.includes("/nvidia/cuda_nvrtc/lib (no libnvrtc there)"));
   });
 
-  it("refuses a library that is something else, by the function that it lacks", () => {
+  it("refuses another library, and names the missing function", () => {
     const load: LoadLibrary = () => ({
       func(symbol) {
         if (symbol === "nvrtcGetCUBIN") throw new Error("no such symbol");
         return () => 0;
       },
     });
-    assert.throws(() => openLibnvrtc(load), { code: "NVRTC_NOT_FOUND", message: /lacks nvrtcGetCUBIN, wanted/ });
+    assert.throws(() => openLibnvrtc(load), {
+      code: "NVRTC_NOT_FOUND",
+      message: /lacks nvrtcGetCUBIN, wanted/,
+    });
   });
 });

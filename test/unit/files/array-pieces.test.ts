@@ -1,17 +1,23 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { readFirst, readPieces, readPiecesInAnyOrder } from "../../../src/files/array-pieces.js";
+import { DeviceArray } from "../../../src/gpu/arrays/device-array.js";
 import { Device } from "../../../src/gpu/device.js";
-import { DeviceArray } from "../../../src/gpu/device-array.js";
 
-async function withArray(shape: number[], work: (array: DeviceArray<"float32">) => Promise<void>): Promise<void> {
+async function withArray(
+  shape: number[],
+  work: (array: DeviceArray<"float32">) => Promise<void>,
+): Promise<void> {
   using device = Device.open("host");
   using array = DeviceArray.allocate(device, { dtype: "float32", shape });
   await array.write(Float32Array.from({ length: array.elementCount }, (_, i) => i));
   await work(array);
 }
 
-async function collect(array: DeviceArray, pieceBytes: number): Promise<{ values: number[]; longest: number }> {
+async function collect(
+  array: DeviceArray,
+  pieceBytes: number,
+): Promise<{ values: number[]; longest: number }> {
   const values: number[] = [];
   let longest = 0;
   for await (const piece of readPieces(array, {}, pieceBytes)) {
@@ -41,16 +47,23 @@ describe("readPieces", () => {
     });
   }
 
-  it("gives nothing of an array without elements, and the one of an array without axes", async () => {
-    await withArray([0, 3], async (array) => assert.deepEqual((await collect(array, 16)).values, []));
+  it("yields nothing for an empty array, and one element for an array without axes", async () => {
+    await withArray([0, 3], async (array) =>
+      assert.deepEqual((await collect(array, 16)).values, []),
+    );
     await withArray([], async (array) => assert.deepEqual((await collect(array, 16)).values, [0]));
   });
 });
 
 describe("readPiecesInAnyOrder", () => {
-  it("gives each element once, without cutting an array that has no gaps", async () => {
+  it("yields each element once, and does not split an array without gaps", async () => {
     await withArray([3, 4, 5], async (array) => {
-      for (const view of [array, array.transpose(), array.transpose(1, 2, 0), array.slice({}, { step: 2 })]) {
+      for (const view of [
+        array,
+        array.transpose(),
+        array.transpose(1, 2, 0),
+        array.slice({}, { step: 2 }),
+      ]) {
         const values: number[] = [];
         let pieces = 0;
         for await (const piece of readPiecesInAnyOrder(view)) {
@@ -74,13 +87,16 @@ describe("readFirst", () => {
       await withArray([3, 4, 5], async (array) => {
         for (const view of [array, array.transpose(), array.slice({}, { step: 2 }, { step: -1 })]) {
           const bytes = await readFirst(view, count);
-          assert.deepEqual([...new Float32Array(bytes.slice().buffer)], [...(await view.read())].slice(0, count));
+          assert.deepEqual(
+            [...new Float32Array(bytes.slice().buffer)],
+            [...(await view.read())].slice(0, count),
+          );
         }
       });
     });
   }
 
-  it("gives what there is", async () => {
+  it("returns fewer elements if the array has fewer", async () => {
     await withArray([0, 3], async (array) => assert.equal((await readFirst(array, 8)).length, 0));
     await withArray([], async (array) => assert.equal((await readFirst(array, 8)).length, 4));
   });

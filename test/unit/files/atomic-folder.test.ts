@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { type NewFolder, writeFolderAtomically } from "../../../src/files/atomic-folder.js";
+import { type NewFolder, writeFolderAtomically } from "../../../src/files/atomic-write.js";
 import { scratchFolder } from "./scratch-folder.js";
 
 const writesTwo = async (folder: NewFolder): Promise<void> => {
@@ -23,7 +23,7 @@ describe("writeFolderAtomically", () => {
     assert.deepEqual(readdirSync(scratch.path), ["model"]);
   });
 
-  it("takes the place of an empty folder, and refuses all else before anything is written", async () => {
+  it("replaces an empty folder, and refuses all else before it writes", async () => {
     using scratch = scratchFolder();
     mkdirSync(join(scratch.path, "empty"));
     await writeFolderAtomically(join(scratch.path, "empty"), { durable: false }, writesTwo);
@@ -39,7 +39,7 @@ describe("writeFolderAtomically", () => {
     assert.deepEqual(readdirSync(scratch.path), ["empty", "file", "link"]);
   });
 
-  it("refuses what appears while it writes, and leaves nothing of its own", async () => {
+  it("refuses a target that appears while it writes, and leaves nothing behind", async () => {
     using scratch = scratchFolder();
     const path = join(scratch.path, "model");
     for (const appears of [
@@ -73,10 +73,13 @@ describe("writeFolderAtomically", () => {
     assert.deepEqual(readdirSync(scratch.path), []);
   });
 
-  it("says that there is no folder to put it in", async () => {
+  it("throws INVALID_FILE if the parent folder does not exist", async () => {
     using scratch = scratchFolder();
-    await assert.rejects(writeFolderAtomically(join(scratch.path, "absent", "model"), {}, writesTwo), {
-      code: "INVALID_FILE",
-    });
+    await assert.rejects(
+      writeFolderAtomically(join(scratch.path, "absent", "model"), {}, writesTwo),
+      {
+        code: "INVALID_FILE",
+      },
+    );
   });
 });

@@ -34,7 +34,7 @@ describe("writeFileAtomically", () => {
     assert.deepEqual(readdirSync(scratch.path), ["x.npy"]);
   });
 
-  it("refuses a file that is there, before the writer is called", async () => {
+  it("refuses an existing file before it calls the writer", async () => {
     using scratch = scratchFolder();
     const path = scratch.write("x", "old");
     await assert.rejects(
@@ -56,7 +56,7 @@ describe("writeFileAtomically", () => {
     assert.deepEqual(readdirSync(scratch.path), ["x"]);
   });
 
-  it("replaces a file by force, keeping its mode and the link to it", async () => {
+  it("replaces a file with force, and keeps its mode and the link to it", async () => {
     using scratch = scratchFolder();
     const path = scratch.write("x", "old");
     chmodSync(path, 0o666);
@@ -71,7 +71,8 @@ describe("writeFileAtomically", () => {
   for (const force of [false, true]) {
     it(`follows links to where nothing is yet, ${force ? "with" : "without"} force`, async () => {
       using scratch = scratchFolder();
-      for (const folder of ["links", "deep", "deep/inner", "deep/files"]) mkdirSync(join(scratch.path, folder));
+      for (const folder of ["links", "deep", "deep/inner", "deep/files"])
+        mkdirSync(join(scratch.path, folder));
       symlinkSync("../deep/inner", join(scratch.path, "links", "sub"));
       symlinkSync("sub/../files/second", join(scratch.path, "links", "first"));
       symlinkSync(join(scratch.path, "deep", "x"), join(scratch.path, "deep", "files", "second"));
@@ -88,7 +89,9 @@ describe("writeFileAtomically", () => {
       symlinkSync("circle", path);
       symlinkSync("absent/x", join(scratch.path, "nowhere"));
       const neverCalled = async () => assert.fail("called");
-      await assert.rejects(writeFileAtomically(path, { force }, neverCalled), { code: "INVALID_FILE" });
+      await assert.rejects(writeFileAtomically(path, { force }, neverCalled), {
+        code: "INVALID_FILE",
+      });
       const attempt = writeFileAtomically(join(scratch.path, "nowhere"), { force }, neverCalled);
       await assert.rejects(attempt, { code: "INVALID_FILE", errnoName: "ENOENT" });
     });
@@ -98,16 +101,21 @@ describe("writeFileAtomically", () => {
     using scratch = scratchFolder();
     scratch.write("x", "old");
     symlinkSync("x", join(scratch.path, "link"));
-    const attempt = writeFileAtomically(join(scratch.path, "link"), {}, async () => assert.fail("called"));
+    const attempt = writeFileAtomically(join(scratch.path, "link"), {}, async () =>
+      assert.fail("called"),
+    );
     await assert.rejects(attempt, { code: "FILE_EXISTS" });
   });
 
-  it("refuses a folder, also by force", async () => {
+  it("refuses a folder, even with force", async () => {
     using scratch = scratchFolder();
     const path = join(scratch.path, "folder");
     mkdirSync(path);
     const message = /something other than a file is there$/;
-    await assert.rejects(writeFileAtomically(path, { force: true }, writes("")), { code: "FILE_EXISTS", message });
+    await assert.rejects(writeFileAtomically(path, { force: true }, writes("")), {
+      code: "FILE_EXISTS",
+      message,
+    });
   });
 
   it("leaves nothing behind and closes the handle when the writer fails", async () => {
@@ -123,7 +131,7 @@ describe("writeFileAtomically", () => {
     assert.equal(handle?.fd, -1);
   });
 
-  it("leaves the old file whole when the writer fails by force", async () => {
+  it("leaves the old file whole if the writer fails with force", async () => {
     using scratch = scratchFolder();
     const path = scratch.write("x", "old");
     const attempt = writeFileAtomically(path, { force: true }, async (file) => {
@@ -135,7 +143,7 @@ describe("writeFileAtomically", () => {
     assert.deepEqual(readdirSync(scratch.path), ["x"]);
   });
 
-  it("says DISK_FULL for a full disk", async () => {
+  it("throws DISK_FULL on a full disk", async () => {
     using scratch = scratchFolder();
     const attempt = writeFileAtomically(join(scratch.path, "x"), {}, async () => {
       const full = await open("/dev/full", "w");
@@ -143,12 +151,13 @@ describe("writeFileAtomically", () => {
     });
     await assert.rejects(
       attempt,
-      (error) => error instanceof SystemError && error.code === "DISK_FULL" && error.errnoName === "ENOSPC",
+      (error) =>
+        error instanceof SystemError && error.code === "DISK_FULL" && error.errnoName === "ENOSPC",
     );
     assert.deepEqual(readdirSync(scratch.path), []);
   });
 
-  it("has the content on the disk before the name is there", async () => {
+  it("syncs the content before the name appears", async () => {
     using scratch = scratchFolder();
     const path = join(scratch.path, "x");
     let synced = false;
@@ -163,17 +172,19 @@ describe("writeFileAtomically", () => {
     assert.ok(synced);
   });
 
-  it("leaves nothing behind when the content does not reach the disk", async () => {
+  it("leaves nothing behind if the sync fails", async () => {
     using scratch = scratchFolder();
     const attempt = writeFileAtomically(join(scratch.path, "x"), {}, async (file) => {
       file.sync = () =>
-        Promise.reject(Object.assign(new Error("EDQUOT: quota, fsync"), { errno: -122, code: "EDQUOT" }));
+        Promise.reject(
+          Object.assign(new Error("EDQUOT: quota, fsync"), { errno: -122, code: "EDQUOT" }),
+        );
     });
     await assert.rejects(attempt, { code: "DISK_FULL" });
     assert.deepEqual(readdirSync(scratch.path), []);
   });
 
-  it("attaches a failure of the clean-up to the first one", async () => {
+  it("attaches an error of the clean-up to the first error", async () => {
     using scratch = scratchFolder();
     const failure = new Error("no");
     const attempt = writeFileAtomically(join(scratch.path, "x"), {}, async () => {
@@ -182,7 +193,10 @@ describe("writeFileAtomically", () => {
       mkdirSync(join(scratch.path, temporary!));
       throw failure;
     });
-    await assert.rejects(attempt, (error) => error instanceof AggregateError && error.errors[0] === failure);
+    await assert.rejects(
+      attempt,
+      (error) => error instanceof AggregateError && error.errors[0] === failure,
+    );
   });
 
   it("keeps the code of an error of ours that has an errno", async () => {
@@ -193,10 +207,13 @@ describe("writeFileAtomically", () => {
     await assert.rejects(attempt, (error) => error === failure);
   });
 
-  it("says that there is no such folder", async () => {
+  it("throws INVALID_FILE if the folder does not exist", async () => {
     await assert.rejects(
       writeFileAtomically("/nowhere/x", {}, writes("")),
-      (error) => error instanceof SystemError && error.code === "INVALID_FILE" && error.errnoName === "ENOENT",
+      (error) =>
+        error instanceof SystemError &&
+        error.code === "INVALID_FILE" &&
+        error.errnoName === "ENOENT",
     );
   });
 });

@@ -6,12 +6,18 @@ import { fixturePath } from "./fixture-file.js";
 import { scratchFolder } from "./scratch-folder.js";
 
 describe("detectFileFormat", () => {
-  it("believes the content, then the name", async () => {
+  it("uses the content first, then the name", async () => {
     using scratch = scratchFolder();
     const tiny = Buffer.concat([Buffer.of(2, 0, 0, 0, 0, 0, 0, 0), Buffer.from("{}")]);
     assert.equal(await detectFileFormat(fixturePath("npy/int8.npy")), "npy");
-    assert.equal(await detectFileFormat(fixturePath("safetensors/every-dtype.safetensors")), "safetensors");
-    assert.equal(await detectFileFormat(scratch.write("a.bin", Buffer.from("\x93NUMPY\x01\0", "latin1"))), "npy");
+    assert.equal(
+      await detectFileFormat(fixturePath("safetensors/every-dtype.safetensors")),
+      "safetensors",
+    );
+    assert.equal(
+      await detectFileFormat(scratch.write("a.bin", Buffer.from("\x93NUMPY\x01\0", "latin1"))),
+      "npy",
+    );
     assert.equal(await detectFileFormat(scratch.write("b.bin", tiny)), "safetensors");
     assert.equal(await detectFileFormat(scratch.write("c.npy", "nothing of the kind")), "npy");
     assert.equal(await detectFileFormat(scratch.write("d.safetensors", "")), "safetensors");
@@ -22,7 +28,7 @@ describe("detectFileFormat", () => {
     assert.equal(await detectFileFormat(scratch.write("h.bin", tiny)), "raw");
   });
 
-  it("says that there is no such file", async () => {
+  it("throws INVALID_FILE if the file does not exist", async () => {
     await assert.rejects(
       detectFileFormat("/nowhere/x.npy"),
       (error) =>
@@ -36,7 +42,7 @@ describe("detectFileFormat", () => {
 });
 
 describe("formatByName", () => {
-  it("goes by the end of the name, in any case", () => {
+  it("uses the file extension, in upper or lower case", () => {
     assert.equal(formatByName("A.NPY"), "npy");
     assert.equal(formatByName("a.safetensors"), "safetensors");
     assert.equal(formatByName("npy"), "raw");

@@ -1,4 +1,7 @@
-/** Finds the golden files that numpy, safetensors and ml_dtypes wrote; see test/fixtures/make_fixtures.py. */
+/**
+ * Finds the golden files that numpy, safetensors and ml_dtypes wrote. See
+ * test/fixtures/make_fixtures.py.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { DType } from "../../../src/array/dtype.js";
@@ -32,5 +35,8 @@ export function expectedArrays(): Expected {
 }
 
 export function smallFloatTables(): Readonly<Record<string, SmallFloatTable>> {
-  return JSON.parse(readFileSync(fixturePath("small-floats.json"), "utf8")) as Record<string, SmallFloatTable>;
+  return JSON.parse(readFileSync(fixturePath("small-floats.json"), "utf8")) as Record<
+    string,
+    SmallFloatTable
+  >;
 }

@@ -7,14 +7,22 @@ import type { LoadPlan } from "../../../src/files/load-plan.js";
 import { LoadSource } from "../../../src/files/load-source.js";
 import { encodeNpyHeader } from "../../../src/files/npy-header.js";
 import { checkLeaks } from "../../support/leak-check.js";
-import { indexText, safetensorsFile, shardedModel, writeFolder } from "../../support/safetensors-files.js";
+import {
+  indexText,
+  safetensorsFile,
+  shardedModel,
+  writeFolder,
+} from "../../support/safetensors-files.js";
 import { scratchFolder } from "./scratch-folder.js";
 
 const [FIRST, SECOND] = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
 const INDEX = "model.safetensors.index.json";
 const one = safetensorsFile({ a: { dtype: "uint8", shape: [3] } });
 
-async function planOf(path: string, options: Parameters<typeof LoadSource.open>[1] = {}): Promise<LoadPlan> {
+async function planOf(
+  path: string,
+  options: Parameters<typeof LoadSource.open>[1] = {},
+): Promise<LoadPlan> {
   await using source = await LoadSource.open(path, options);
   return source.plan;
 }
@@ -34,7 +42,7 @@ async function refuses(path: string, words: RegExp): Promise<void> {
 describe("a folder of safetensors files", () => {
   checkLeaks();
 
-  it("is one bundle of all arrays, each file in one move, with the metadata on which all agree", async () => {
+  it("becomes one bundle, with one move per file and the metadata on which all files agree", async () => {
     using scratch = scratchFolder();
     writeFolder(scratch.path, shardedModel());
     const plan = await planOf(scratch.path);
@@ -42,7 +50,11 @@ describe("a folder of safetensors files", () => {
     assert.equal(plan.content.kind, "bundle");
     assert.deepEqual(plan.content.kind === "bundle" && plan.content.metadata, { format: "pt" });
     assert.deepEqual(
-      plan.moves.map(({ file, memoryByteOffset, byteLength }) => [file, memoryByteOffset, byteLength]),
+      plan.moves.map(({ file, memoryByteOffset, byteLength }) => [
+        file,
+        memoryByteOffset,
+        byteLength,
+      ]),
       [
         [0, 0, 29],
         [1, 256, 29],
@@ -52,35 +64,51 @@ describe("a folder of safetensors files", () => {
     assert.deepEqual(await planOf(join(scratch.path, INDEX)), plan);
   });
 
-  it("may have another name for its index, and is refused if it has two of them", async () => {
+  it("may have another name for its index, but not two indexes", async () => {
     using scratch = scratchFolder();
     writeFolder(scratch.path, shardedModel());
     const other = "diffusion_pytorch_model.safetensors.index.json";
     renameSync(join(scratch.path, INDEX), join(scratch.path, other));
     assert.deepEqual(namesOf(await planOf(scratch.path)), ["a", "b", "c", "d"]);
     writeFolder(scratch.path, { "z.safetensors.index.json": indexText({ a: FIRST }) });
-    await refuses(scratch.path, /the folder has 2 indexes \(diffusion.*, z\.safetensors.*\); name one of them/);
-    assert.deepEqual(namesOf(await planOf(join(scratch.path, "z.safetensors.index.json"))), ["a", "b"]);
+    await refuses(
+      scratch.path,
+      /the folder has 2 indexes \(diffusion.*, z\.safetensors.*\); name one of them/,
+    );
+    assert.deepEqual(namesOf(await planOf(join(scratch.path, "z.safetensors.index.json"))), [
+      "a",
+      "b",
+    ]);
     writeFolder(scratch.path, { [INDEX]: indexText({ c: SECOND }) });
     assert.deepEqual(namesOf(await planOf(scratch.path)), ["c", "d"]);
   });
 
-  it("is its only file if it has no index, and says what is missing if it has several", async () => {
+  it("loads its only file without an index, and is refused if it has several", async () => {
     using scratch = scratchFolder();
     await refuses(scratch.path, /the folder has no \.safetensors file/);
-    writeFolder(scratch.path, { "model.safetensors": one, "config.json": "{}", "._model.safetensors": "x" });
+    writeFolder(scratch.path, {
+      "model.safetensors": one,
+      "config.json": "{}",
+      "._model.safetensors": "x",
+    });
     assert.deepEqual(namesOf(await planOf(scratch.path)), ["a"]);
     writeFolder(scratch.path, { "more.safetensors": one });
-    await refuses(scratch.path, /has 2 \.safetensors files and no index .*\(model\.safetensors\.index\.json\)/);
+    await refuses(
+      scratch.path,
+      /has 2 \.safetensors files and no index .*\(model\.safetensors\.index\.json\)/,
+    );
   });
 
-  it("may have files in folders below it", async () => {
+  it("may have files in subfolders", async () => {
     using scratch = scratchFolder();
-    writeFolder(scratch.path, { "sub/x.safetensors": one, [INDEX]: indexText({ a: "sub/x.safetensors" }) });
+    writeFolder(scratch.path, {
+      "sub/x.safetensors": one,
+      [INDEX]: indexText({ a: "sub/x.safetensors" }),
+    });
     assert.deepEqual(namesOf(await planOf(scratch.path)), ["a"]);
   });
 
-  it("is aligned anew if a file is not aligned", async () => {
+  it("aligns the arrays if a file does not", async () => {
     using scratch = scratchFolder();
     const header = JSON.stringify({
       odd: { dtype: "U8", shape: [3], data_offsets: [0, 3] },
@@ -102,7 +130,7 @@ describe("a folder of safetensors files", () => {
     assert.equal(content.kind === "bundle" && content.layouts.get("wide")?.byteOffset, 512);
   });
 
-  it("is refused if a file is missing, cut off, or has not what the index says", async () => {
+  it("is refused if a file is missing, truncated, or lacks an array of the index", async () => {
     using scratch = scratchFolder();
     const model = shardedModel();
     writeFolder(scratch.path, model);
@@ -110,8 +138,14 @@ describe("a folder of safetensors files", () => {
     await refuses(scratch.path, /^Cannot read ".*model-00002-of-00002\.safetensors": no such file/);
     writeFileSync(join(scratch.path, SECOND), (model[SECOND] as Buffer).subarray(0, -1));
     await refuses(scratch.path, /00002\.safetensors": header claims 29 bytes of data, file has 28/);
-    writeFileSync(join(scratch.path, SECOND), safetensorsFile({ c: { dtype: "uint8", shape: [1] } }));
-    await refuses(scratch.path, /00002\.safetensors": it has no array "d", which ".*index\.json" says is there/);
+    writeFileSync(
+      join(scratch.path, SECOND),
+      safetensorsFile({ c: { dtype: "uint8", shape: [1] } }),
+    );
+    await refuses(
+      scratch.path,
+      /00002\.safetensors": it has no array "d", which ".*index\.json" says is there/,
+    );
     mkdirSync(join(scratch.path, "folder.safetensors"));
     writeFolder(scratch.path, { [INDEX]: indexText({ a: "folder.safetensors" }) });
     await refuses(scratch.path, /EISDIR/);
@@ -120,13 +154,16 @@ describe("a folder of safetensors files", () => {
   it("is refused if two files have an array of the same name", async () => {
     using scratch = scratchFolder();
     writeFolder(scratch.path, { "a.safetensors": one, "b.safetensors": one });
-    const both = safetensorsFile({ a: { dtype: "uint8", shape: [1] }, b: { dtype: "uint8", shape: [1] } });
+    const both = safetensorsFile({
+      a: { dtype: "uint8", shape: [1] },
+      b: { dtype: "uint8", shape: [1] },
+    });
     writeFolder(scratch.path, { "b.safetensors": both });
     writeFolder(scratch.path, { [INDEX]: indexText({ a: "a.safetensors", b: "b.safetensors" }) });
     await refuses(scratch.path, /b\.safetensors": array "a" is in ".*a\.safetensors" as well/);
   });
 
-  it("is refused if one of its names is a link out of it, whatever lies there", async () => {
+  it("is refused if a name is a link out of the folder", async () => {
     using outside = scratchFolder();
     using scratch = scratchFolder();
     const target = outside.write("x.safetensors", one);
@@ -138,7 +175,10 @@ describe("a folder of safetensors files", () => {
     }
     rmSync(join(scratch.path, INDEX));
     await refuses(scratch.path, /it is a link out of its folder/);
-    symlinkSync(outside.write("index", indexText({ a: "x.safetensors" })), join(scratch.path, INDEX));
+    symlinkSync(
+      outside.write("index", indexText({ a: "x.safetensors" })),
+      join(scratch.path, INDEX),
+    );
     await refuses(scratch.path, /index\.json": it is a link out of its folder/);
     symlinkSync("loop.safetensors", join(scratch.path, "loop.safetensors"));
     rmSync(join(scratch.path, INDEX));
@@ -146,19 +186,25 @@ describe("a folder of safetensors files", () => {
     await refuses(scratch.path, /ELOOP/);
   });
 
-  it("may be a link itself, and hold links that stay in it", async () => {
+  it("may be a link, and may contain links that stay inside", async () => {
     using outside = scratchFolder();
     using scratch = scratchFolder();
-    writeFolder(scratch.path, { "real/x.safetensors": one, [INDEX]: indexText({ a: "y.safetensors" }) });
+    writeFolder(scratch.path, {
+      "real/x.safetensors": one,
+      [INDEX]: indexText({ a: "y.safetensors" }),
+    });
     symlinkSync("real/x.safetensors", join(scratch.path, "y.safetensors"));
     symlinkSync(scratch.path, join(outside.path, "link"));
     assert.deepEqual(namesOf(await planOf(join(outside.path, "link"))), ["a"]);
   });
 
-  it("may be a snapshot of the Hugging Face cache, whose files are links to blobs, and to nothing else", async () => {
+  it("may be a Hugging Face snapshot, whose files link to blobs and nowhere else", async () => {
     using cache = scratchFolder();
     const snapshot = join(cache.path, "models--x", "snapshots", "0123");
-    writeFolder(cache.path, { "models--x/blobs/b1": one, "models--x/blobs/b2": indexText({ a: "m.safetensors" }) });
+    writeFolder(cache.path, {
+      "models--x/blobs/b1": one,
+      "models--x/blobs/b2": indexText({ a: "m.safetensors" }),
+    });
     mkdirSync(snapshot, { recursive: true });
     symlinkSync("../../blobs/b1", join(snapshot, "m.safetensors"));
     symlinkSync("../../blobs/b2", join(snapshot, INDEX));
@@ -169,7 +215,7 @@ describe("a folder of safetensors files", () => {
     await refuses(snapshot, /it is a link out of its folder/);
   });
 
-  it("does not wait for a named pipe in the place of a file", async () => {
+  it("does not wait for a named pipe instead of a file", async () => {
     using scratch = scratchFolder();
     const pipe = join(scratch.path, "x.safetensors");
     execFileSync("mkfifo", [pipe]);
@@ -183,14 +229,17 @@ describe("a folder of safetensors files", () => {
 describe("a single file", () => {
   checkLeaks();
 
-  it("is refused if it is a device, or only says that it is empty", async () => {
+  it("is refused if it is a device, or only claims to be empty", async () => {
     await refuses("/dev/zero", /its size cannot be known: it is a device/);
     await refuses("/proc/self/status", /its size cannot be known: it says 0 bytes/);
   });
 
-  it("takes dtype and shape only if it does not tell its own", async () => {
+  it("takes dtype and shape only for a raw file", async () => {
     using scratch = scratchFolder();
-    const npy = scratch.write("x.npy", Buffer.concat([encodeNpyHeader("uint8", [4]), Buffer.alloc(4)]));
+    const npy = scratch.write(
+      "x.npy",
+      Buffer.concat([encodeNpyHeader("uint8", [4]), Buffer.alloc(4)]),
+    );
     for (const options of [{ dtype: "int8" }, { shape: [4] }] as const) {
       await assert.rejects(planOf(npy, options), TypeError);
       await assert.rejects(planOf(scratch.path, options), TypeError);
@@ -198,6 +247,9 @@ describe("a single file", () => {
     const plan = await planOf(npy, { format: "raw", dtype: "float32" });
     assert.equal(plan.byteLength, encodeNpyHeader("uint8", [4]).byteLength + 4);
     await refuses(join(scratch.path, "absent"), /no such file/);
-    await assert.rejects(planOf(scratch.path, { format: "npy" }), { code: "INVALID_FILE", message: /it is a folder/ });
+    await assert.rejects(planOf(scratch.path, { format: "npy" }), {
+      code: "INVALID_FILE",
+      message: /it is a folder/,
+    });
   });
 });

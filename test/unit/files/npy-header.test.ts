@@ -5,7 +5,12 @@ import { describe, it } from "node:test";
 import type { DType } from "../../../src/array/dtype.js";
 import { gatherElements } from "../../../src/array/strided-copy.js";
 import { CudaIpcError, type SystemError } from "../../../src/base/errors.js";
-import { encodeNpyHeader, type NpyHeader, parseNpyHeader, readNpyHeader } from "../../../src/files/npy-header.js";
+import {
+  encodeNpyHeader,
+  type NpyHeader,
+  parseNpyHeader,
+  readNpyHeader,
+} from "../../../src/files/npy-header.js";
 import { expectedArrays, fixturePath } from "./fixture-file.js";
 import { scratchFolder } from "./scratch-folder.js";
 
@@ -18,7 +23,7 @@ async function readHeader(path: string): Promise<NpyHeader> {
   }
 }
 
-/** A file of version 1.0 with the text as its header and so many bytes of data. */
+/** A file of version 1.0 with this header text and this many bytes of data. */
 function npy(text: string, dataBytes = 0, version: readonly [number, number] = [1, 0]): Uint8Array {
   const length = version[0] === 1 ? [0, 0] : [0, 0, 0, 0];
   const bytes = Buffer.concat([
@@ -33,7 +38,8 @@ function npy(text: string, dataBytes = 0, version: readonly [number, number] = [
 const dict = (descr = "'<f4'", order = "False", shape = "(2, 3)") =>
   `{'descr': ${descr}, 'fortran_order': ${order}, 'shape': ${shape}, }\n`;
 
-const parse = (bytes: Uint8Array) => parseNpyHeader(bytes, { fileName: "x.npy", byteLength: bytes.byteLength });
+const parse = (bytes: Uint8Array) =>
+  parseNpyHeader(bytes, { fileName: "x.npy", byteLength: bytes.byteLength });
 
 function refuses(bytes: Uint8Array, message: RegExp, code = "INVALID_FILE"): void {
   assert.throws(
@@ -56,7 +62,10 @@ describe("readNpyHeader", () => {
       assert.deepEqual([header.dtype, header.shape], [expected.dtype, expected.shape]);
       assert.equal(header.fortranOrder, expected.fortranOrder);
       const packed = new Uint8Array(header.dataByteLength);
-      gatherElements({ ...header, byteOffset: header.dataByteOffset }, { memory: readFileSync(path), packed });
+      gatherElements(
+        { ...header, byteOffset: header.dataByteOffset },
+        { memory: readFileSync(path), packed },
+      );
       assert.equal(Buffer.from(packed).toString("hex"), expected.hex);
     });
   }
@@ -98,7 +107,7 @@ describe("readNpyHeader", () => {
 });
 
 describe("parseNpyHeader", () => {
-  it("takes dtypes, orders and shapes as numpy writes them", () => {
+  it("reads dtypes, orders and shapes as numpy writes them", () => {
     assert.deepEqual(parse(npy(dict(), 24)), {
       dtype: "float32",
       shape: [2, 3],
@@ -110,18 +119,22 @@ describe("parseNpyHeader", () => {
     assert.deepEqual(parse(npy(dict("'|b1'", "True"), 6)).strides, [1, 2]);
     assert.deepEqual(parse(npy(dict("'<u1'", "False", "()"), 1)).shape, []);
     assert.deepEqual(parse(npy(dict("'|i1'", "False", "(7L,)"), 7)).shape, [7]);
-    assert.deepEqual(parse(npy('{"shape":(0,5),"fortran_order":False,"descr":"<c16"}', 0)).shape, [0, 5]);
+    assert.deepEqual(
+      parse(npy('{"shape":(0,5),"fortran_order":False,"descr":"<c16"}', 0)).shape,
+      [0, 5],
+    );
     assert.equal(parse(npy(dict(), 24, [2, 0])).dataByteOffset, 12 + dict().length);
     assert.equal(parse(npy(dict(), 24, [3, 0])).dtype, "float32");
   });
 
-  it("refuses what is truncated, at every byte", () => {
+  it("refuses a header that is truncated at any byte", () => {
     const whole = npy(dict(), 24);
-    for (let length = 0; length < whole.length; length += 1) refuses(whole.subarray(0, length), /./);
+    for (let length = 0; length < whole.length; length += 1)
+      refuses(whole.subarray(0, length), /./);
     refuses(whole.subarray(0, whole.length - 1), /header claims 24 bytes of data, file has 23$/);
   });
 
-  it("refuses data after those that the header claims", () => {
+  it("refuses more data than the header claims", () => {
     refuses(npy(dict(), 25), /header claims 24 bytes of data, file has 25$/);
   });
 
@@ -134,16 +147,25 @@ describe("parseNpyHeader", () => {
     refuses(longer, /header claims to be 4294967295 bytes, the limit is 65536$/);
   });
 
-  it("refuses sizes that are too large, without overflow", () => {
+  it("refuses sizes that would overflow", () => {
     refuses(
       npy(dict(undefined, undefined, "(1000000000000000000,)"), 24),
       /shape\[0\] must be an integer from 0 to 2\^53 - 1/,
     );
-    refuses(npy(dict(undefined, undefined, "(1000000000, 1000000000)"), 24), /over 2\^53 - 1 elements/);
+    refuses(
+      npy(dict(undefined, undefined, "(1000000000, 1000000000)"), 24),
+      /over 2\^53 - 1 elements/,
+    );
     refuses(npy(dict("'<c16'", undefined, "(1125899906842624,)"), 24), /over 2\^53 - 1 bytes/);
     refuses(npy(dict(undefined, undefined, "(4611686018427387906,)"), 24), /./);
-    refuses(npy(dict(undefined, undefined, `(${"9".repeat(400)},)`), 24), /a number that is too long/);
-    refuses(npy(dict(undefined, undefined, `(${"1, ".repeat(33)})`), 4), /33 dimensions, the limit is 32/);
+    refuses(
+      npy(dict(undefined, undefined, `(${"9".repeat(400)},)`), 24),
+      /a number that is too long/,
+    );
+    refuses(
+      npy(dict(undefined, undefined, `(${"1, ".repeat(33)})`), 4),
+      /33 dimensions, the limit is 32/,
+    );
   });
 
   const invalid: readonly (readonly [string, Uint8Array, RegExp])[] = [
@@ -152,16 +174,32 @@ describe("parseNpyHeader", () => {
     ["version 1.1", npy(dict(), 24, [1, 1]), /format version 1.1/],
     ["version 0.0", npy(dict(), 24, [0, 0]), /format version 0.0/],
     ["a missing key", npy("{'descr': '<f4', 'shape': (2, 3)}", 24), /keys "descr, shape", wanted/],
-    ["one key more", npy(`${dict().slice(0, -4)}, 'x': 1}`, 24), /keys "descr, fortran_order, shape, x"/],
+    [
+      "one key more",
+      npy(`${dict().slice(0, -4)}, 'x': 1}`, 24),
+      /keys "descr, fortran_order, shape, x"/,
+    ],
     ["a key twice", npy(`{'descr': '<f4', ${dict().slice(1)}`, 24), /key "descr" twice/],
     ["no dict", npy("('descr', '<f4')", 24), /wanted descr, fortran_order and shape/],
     ["text after the dict", npy(`${dict()}1`, 24), /text after the end/],
     ["an order that is no bool", npy(dict(undefined, "0"), 24), /fortran_order is neither/],
     ["a shape that is a number", npy(dict(undefined, undefined, "(6)"), 24), /shape is no tuple/],
     ["a shape that is a list", npy(dict(undefined, undefined, "[2, 3]"), 24), /shape is no tuple/],
-    ["a negative size", npy(dict(undefined, undefined, "(-2, -3)"), 24), /something other than sizes/],
-    ["a size that is a bool", npy(dict(undefined, undefined, "(True, 6)"), 24), /something other than sizes/],
-    ["a size that is a fraction", npy(dict(undefined, undefined, "(2.0, 3)"), 24), /"," was expected/],
+    [
+      "a negative size",
+      npy(dict(undefined, undefined, "(-2, -3)"), 24),
+      /something other than sizes/,
+    ],
+    [
+      "a size that is a bool",
+      npy(dict(undefined, undefined, "(True, 6)"), 24),
+      /something other than sizes/,
+    ],
+    [
+      "a size that is a fraction",
+      npy(dict(undefined, undefined, "(2.0, 3)"), 24),
+      /"," was expected/,
+    ],
     ["a call", npy(dict(undefined, undefined, "tuple()"), 24), /a value was expected/],
     ["a leading zero", npy(dict(undefined, undefined, "(02, 3)"), 24), /"," was expected/],
     ["a string with an escape", npy(dict("'\\x3cf4'"), 24), /escape/],
@@ -170,12 +208,21 @@ describe("parseNpyHeader", () => {
     ["a descr of None", npy(dict("None"), 24), /descr is no dtype/],
     ["deep nesting", npy(dict("[".repeat(1000)), 24), /nested too deep/],
     ["only a comma", npy(dict(undefined, undefined, "(,)"), 24), /a value was expected/],
-    ["a byte order mark in version 3.0", npy(`\ufeff${dict()}`, 22, [3, 0]), /a value was expected at character 0/],
-    ["bytes that are not UTF-8 in version 3.0", npy(dict(), 24, [3, 0]).fill(255, 20, 21), /not valid UTF-8/],
+    [
+      "a byte order mark in version 3.0",
+      npy(`\ufeff${dict()}`, 22, [3, 0]),
+      /a value was expected at character 0/,
+    ],
+    [
+      "bytes that are not UTF-8 in version 3.0",
+      npy(dict(), 24, [3, 0]).fill(255, 20, 21),
+      /not valid UTF-8/,
+    ],
   ];
-  for (const [what, bytes, message] of invalid) it(`refuses ${what}`, () => refuses(bytes, message));
+  for (const [what, bytes, message] of invalid)
+    it(`refuses ${what}`, () => refuses(bytes, message));
 
-  it("refuses dtypes that are not supported, saying why", () => {
+  it("refuses unsupported dtypes, and says why", () => {
     refuses(npy(dict("'>i8'"), 48), /big-endian; save it as <i8/, "UNSUPPORTED_DTYPE");
     for (const descr of [
       "'=f4'",
@@ -189,9 +236,17 @@ describe("parseNpyHeader", () => {
       "'float32'",
       "'constructor'",
     ]) {
-      refuses(npy(dict(descr), 24), /^Cannot read "x.npy": dtype ".*", wanted one of/, "UNSUPPORTED_DTYPE");
+      refuses(
+        npy(dict(descr), 24),
+        /^Cannot read "x.npy": dtype ".*", wanted one of/,
+        "UNSUPPORTED_DTYPE",
+      );
     }
-    refuses(npy(dict("[('a', '<f4', (2,)), ('b', [('c', '|u1')])]"), 24), /structured/, "UNSUPPORTED_DTYPE");
+    refuses(
+      npy(dict("[('a', '<f4', (2,)), ('b', [('c', '|u1')])]"), 24),
+      /structured/,
+      "UNSUPPORTED_DTYPE",
+    );
     refuses(npy(dict("('<f4', (2,))"), 24), /structured/, "UNSUPPORTED_DTYPE");
   });
 });
@@ -216,7 +271,7 @@ describe("encodeNpyHeader", () => {
     }
   });
 
-  it("refuses dtypes that numpy has not, with a hint, and impossible shapes", () => {
+  it("refuses dtypes that numpy lacks, with a hint, and invalid shapes", () => {
     for (const dtype of ["bfloat16", "float8_e4m3fn", "float8_e5m2"] as const) {
       assert.throws(() => encodeNpyHeader(dtype, [1]), {
         code: "UNSUPPORTED_DTYPE",

@@ -23,10 +23,17 @@ async function readHeader(path: string): Promise<SafetensorsHeader> {
 
 function parse(text: string | Uint8Array, dataBytes: number): SafetensorsHeader {
   const bytes = Buffer.from(text as string);
-  return parseSafetensorsHeader(bytes, { fileName: "x.safetensors", byteLength: 8 + bytes.length + dataBytes });
+  return parseSafetensorsHeader(bytes, {
+    fileName: "x.safetensors",
+    byteLength: 8 + bytes.length + dataBytes,
+  });
 }
 
-function refuses(text: string | Uint8Array, message: RegExp, { code = "INVALID_FILE", dataBytes = 4 } = {}): void {
+function refuses(
+  text: string | Uint8Array,
+  message: RegExp,
+  { code = "INVALID_FILE", dataBytes = 4 } = {},
+): void {
   assert.throws(
     () => parse(text, dataBytes),
     (error) => {
@@ -44,7 +51,11 @@ function one(changes: Readonly<Record<string, unknown>> = {}): string {
   return JSON.stringify({ a: { dtype: "U8", shape: [4], data_offsets: [0, 4], ...changes } });
 }
 
-const u8 = (begin: number, end: number) => ({ dtype: "U8", shape: [end - begin], data_offsets: [begin, end] });
+const u8 = (begin: number, end: number) => ({
+  dtype: "U8",
+  shape: [end - begin],
+  data_offsets: [begin, end],
+});
 
 describe("readSafetensorsHeader", () => {
   for (const [name, arrays] of Object.entries(expectedArrays().safetensors)) {
@@ -55,28 +66,37 @@ describe("readSafetensorsHeader", () => {
       assert.equal(header.dataByteOffset + header.dataByteLength, content.length);
       const found = header.arrays.map(({ name, dtype, shape, byteOffset, byteLength }) => {
         const start = header.dataByteOffset + byteOffset;
-        return [name, { dtype, shape, hex: content.subarray(start, start + byteLength).toString("hex") }];
+        return [
+          name,
+          { dtype, shape, hex: content.subarray(start, start + byteLength).toString("hex") },
+        ];
       });
       assert.deepEqual(Object.fromEntries(found), arrays);
-      const metadata = name === "no-arrays.safetensors" ? [] : [["made by", 'numpy "and" ünicode\n']];
+      const metadata =
+        name === "no-arrays.safetensors" ? [] : [["made by", 'numpy "and" ünicode\n']];
       assert.deepEqual([...header.metadata], metadata);
     });
   }
 
-  it("refuses a file that is cut off anywhere", async () => {
+  it("refuses a file that is truncated at any byte", async () => {
     using scratch = scratchFolder();
     const whole = readFileSync(fixturePath("safetensors/every-dtype.safetensors"));
     for (const length of [0, 1, 7, 8, 9, 500, whole.length - 1]) {
-      await assert.rejects(readHeader(scratch.write("cut", whole.subarray(0, length))), { code: "INVALID_FILE" });
+      await assert.rejects(readHeader(scratch.write("cut", whole.subarray(0, length))), {
+        code: "INVALID_FILE",
+      });
     }
   });
 
-  it("refuses a file that is cut off while it is read", async () => {
+  it("refuses a file that is truncated while it is read", async () => {
     using scratch = scratchFolder();
     const whole = readFileSync(fixturePath("safetensors/every-dtype.safetensors"));
     const file = await open(scratch.write("cut", whole.subarray(0, 200)));
     file.stat = (async () => ({ size: whole.length })) as never;
-    await assert.rejects(readSafetensorsHeader(file, "x"), { code: "INVALID_FILE", message: /became shorter/ });
+    await assert.rejects(readSafetensorsHeader(file, "x"), {
+      code: "INVALID_FILE",
+      message: /became shorter/,
+    });
     await file.close();
   });
 
@@ -97,17 +117,27 @@ describe("safetensorsTextBytes", () => {
   it("refuses a header past the end of the file or the limit", () => {
     const facts = { fileName: "x", byteLength: 100 };
     assert.equal(safetensorsTextBytes(prefix(92n), facts), 92);
-    assert.throws(() => safetensorsTextBytes(prefix(93n), facts), /header claims to be 93 bytes, file has 100$/);
+    assert.throws(
+      () => safetensorsTextBytes(prefix(93n), facts),
+      /header claims to be 93 bytes, file has 100$/,
+    );
     for (const length of [100_000_001n, 2n ** 53n + 1n, 2n ** 64n - 1n]) {
       const message = `Cannot read "x": header claims to be ${length} bytes, the limit is 100000000`;
-      assert.throws(() => safetensorsTextBytes(prefix(length), { ...facts, byteLength: 2 ** 53 }), { message });
+      assert.throws(() => safetensorsTextBytes(prefix(length), { ...facts, byteLength: 2 ** 53 }), {
+        message,
+      });
     }
   });
 });
 
 describe("parseSafetensorsHeader", () => {
-  it("takes arrays in any order and gives them in that of their data", () => {
-    const text = JSON.stringify({ b: u8(3, 4), empty: u8(3, 3), a: u8(0, 3), __metadata__: { k: "v" } });
+  it("accepts arrays in any order, and returns them in the order of their data", () => {
+    const text = JSON.stringify({
+      b: u8(3, 4),
+      empty: u8(3, 3),
+      a: u8(0, 3),
+      __metadata__: { k: "v" },
+    });
     const header = parse(`${text}   `, 4);
     assert.deepEqual(
       header.arrays.map(({ name, byteOffset, byteLength }) => [name, byteOffset, byteLength]),
@@ -121,7 +151,7 @@ describe("parseSafetensorsHeader", () => {
     assert.deepEqual([...header.metadata], [["k", "v"]]);
   });
 
-  it("takes what the reference takes: fields it does not know, metadata of null, names that mean something in JavaScript", () => {
+  it("accepts unknown fields, null metadata and names like __proto__, as the reference does", () => {
     assert.equal(parse(one({ comment: [1.5, { x: null }] }), 4).arrays.length, 1);
     assert.equal(parse('{"__metadata__":null}', 0).metadata.size, 0);
     const names = ["__proto__", "constructor", "", "a\\u00e9\\n"];
@@ -138,23 +168,43 @@ describe("parseSafetensorsHeader", () => {
     ["an object without its end", one().slice(0, -1), /header is not valid: /],
     ["text after the object", `${one()}x`, /text after the end/],
     ["zeros after the object", `${one()}\0`, /text after the end/],
-    ["bytes that are not UTF-8", Buffer.concat([Buffer.from(one()), Buffer.of(0xff)]), /not valid UTF-8/],
-    ["an overlong encoding", Buffer.concat([Buffer.from('{"'), Buffer.of(0xc0, 0x80)]), /not valid UTF-8/],
+    [
+      "bytes that are not UTF-8",
+      Buffer.concat([Buffer.from(one()), Buffer.of(0xff)]),
+      /not valid UTF-8/,
+    ],
+    [
+      "an overlong encoding",
+      Buffer.concat([Buffer.from('{"'), Buffer.of(0xc0, 0x80)]),
+      /not valid UTF-8/,
+    ],
     ["half a surrogate pair", `{"\\ud800":${JSON.stringify(u8(0, 4))}}`, /no Unicode/],
     ["a control character in a name", `{"a\n":${JSON.stringify(u8(0, 4))}}`, /control character/],
     ["a wrong escape", `{"\\x61":${JSON.stringify(u8(0, 4))}}`, /wrong escape/],
     ["deep nesting", `{"a":${"[".repeat(100_000)}`, /nested too deep/],
     ["a trailing comma", `${one().slice(0, -1)},}`, /a name was expected/],
-    ["a name twice", `{"a":${JSON.stringify(u8(0, 4))},"a":${JSON.stringify(u8(0, 4))}}`, /name "a" twice/],
+    [
+      "a name twice",
+      `{"a":${JSON.stringify(u8(0, 4))},"a":${JSON.stringify(u8(0, 4))}}`,
+      /name "a" twice/,
+    ],
     [
       "a name twice in other words",
       `{"a":${JSON.stringify(u8(0, 4))},"\\u0061":${JSON.stringify(u8(0, 4))}}`,
       /name "a" twice/,
     ],
-    ["a field twice", '{"a":{"dtype":"U8","dtype":"U8","shape":[4],"data_offsets":[0,4]}}', /name "dtype" twice/],
+    [
+      "a field twice",
+      '{"a":{"dtype":"U8","dtype":"U8","shape":[4],"data_offsets":[0,4]}}',
+      /name "dtype" twice/,
+    ],
     ["metadata twice", '{"__metadata__":{},"__metadata__":{}}', /name "__metadata__" twice/],
     ["metadata that are no object", '{"__metadata__":[]}', /__metadata__ is no object/],
-    ["metadata that are no text", '{"__metadata__":{"a":1}}', /__metadata__ has "a" that is no string/],
+    [
+      "metadata that are no text",
+      '{"__metadata__":{"a":1}}',
+      /__metadata__ has "a" that is no string/,
+    ],
     ["an entry that is no object", '{"a":["U8",[4],[0,4]]}', /array "a": its entry is no object/],
     ["a dtype that is no text", one({ dtype: 8 }), /dtype is no string/],
     ["no dtype", one({ dtype: undefined }), /dtype is no string/],
@@ -175,40 +225,84 @@ describe("parseSafetensorsHeader", () => {
     ],
     ["one offset", one({ data_offsets: [0] }), /data_offsets are not two/],
     ["three offsets", one({ data_offsets: [0, 4, 4] }), /data_offsets are not two/],
-    ["a negative offset", one({ data_offsets: [-4, 0] }), /data_offsets are not two integers from 0/],
-    ["an end before the beginning", one({ data_offsets: [4, 0] }), /data end at 0 before they begin at 4/],
-    ["an offset of 10^18", one({ data_offsets: [10 ** 18, 10 ** 18] }), /data_offsets are not two integers/],
+    [
+      "a negative offset",
+      one({ data_offsets: [-4, 0] }),
+      /data_offsets are not two integers from 0/,
+    ],
+    [
+      "an end before the beginning",
+      one({ data_offsets: [4, 0] }),
+      /data end at 0 before they begin at 4/,
+    ],
+    [
+      "an offset of 10^18",
+      one({ data_offsets: [10 ** 18, 10 ** 18] }),
+      /data_offsets are not two integers/,
+    ],
     ["10^18 elements in two axes", one({ shape: [1e9, 1e9] }), /over 2\^53 - 1 elements/],
-    ["10^18 elements in one axis", one().replace("[4]", "[1000000000000000000]"), /shape is no list/],
-    ["a product that wraps to 4 in 64 bits", one({ shape: [2 ** 32, 2 ** 32, 4] }), /over 2\^53 - 1 elements/],
+    [
+      "10^18 elements in one axis",
+      one().replace("[4]", "[1000000000000000000]"),
+      /shape is no list/,
+    ],
+    [
+      "a product that wraps to 4 in 64 bits",
+      one({ shape: [2 ** 32, 2 ** 32, 4] }),
+      /over 2\^53 - 1 elements/,
+    ],
     ["bytes over 2^53", one({ dtype: "F64", shape: [2 ** 51] }), /over 2\^53 - 1 bytes/],
     ["33 axes", one({ shape: Array(33).fill(1) }), /33 dimensions, the limit is 32/],
-    ["a shape other than the data", one({ shape: [3] }), /shape \[3\] of uint8 is 3 bytes, data_offsets span 4/],
-    ["a shape smaller by its dtype", one({ dtype: "U16" }), /shape \[4\] of uint16 is 8 bytes, data_offsets span 4/],
-    ["data past the end", one({ shape: [5], data_offsets: [0, 5] }), /header claims 5 bytes of data, file has 4/],
+    [
+      "a shape other than the data",
+      one({ shape: [3] }),
+      /shape \[3\] of uint8 is 3 bytes, data_offsets span 4/,
+    ],
+    [
+      "a shape smaller by its dtype",
+      one({ dtype: "U16" }),
+      /shape \[4\] of uint16 is 8 bytes, data_offsets span 4/,
+    ],
+    [
+      "data past the end",
+      one({ shape: [5], data_offsets: [0, 5] }),
+      /header claims 5 bytes of data, file has 4/,
+    ],
     [
       "data that stop before the end",
       one({ shape: [3], data_offsets: [0, 3] }),
       /header claims 3 bytes of data, file has 4/,
     ],
     ["no arrays with data", "{}", /header claims 0 bytes of data, file has 4/],
-    ["a gap before the first", JSON.stringify({ a: u8(1, 4) }), /data of array "a" leave a gap: at 1, wanted 0/],
-    ["a gap", JSON.stringify({ a: u8(0, 1), b: u8(2, 4) }), /data of array "b" leave a gap: at 2, wanted 1/],
-    ["an overlap", JSON.stringify({ a: u8(0, 3), b: u8(2, 4) }), /"b" overlap the array before: at 2, wanted 3/],
+    [
+      "a gap before the first",
+      JSON.stringify({ a: u8(1, 4) }),
+      /data of array "a" leave a gap: at 1, wanted 0/,
+    ],
+    [
+      "a gap",
+      JSON.stringify({ a: u8(0, 1), b: u8(2, 4) }),
+      /data of array "b" leave a gap: at 2, wanted 1/,
+    ],
+    [
+      "an overlap",
+      JSON.stringify({ a: u8(0, 3), b: u8(2, 4) }),
+      /"b" overlap the array before: at 2, wanted 3/,
+    ],
     ["the same data twice", JSON.stringify({ a: u8(0, 4), b: u8(0, 4) }), /overlap/],
     ["an empty array outside", JSON.stringify({ a: u8(0, 4), b: u8(5, 5) }), /"b" leave a gap/],
     ["an empty array inside another", JSON.stringify({ a: u8(0, 4), b: u8(2, 2) }), /"b" overlap/],
   ];
   for (const [what, text, message] of invalid) it(`refuses ${what}`, () => refuses(text, message));
 
-  it("refuses dtypes that are not supported, naming array and dtype", () => {
+  it("refuses unsupported dtypes, and names array and dtype", () => {
     for (const dtype of ["F4", "F8_E8M0", "C128", "u8", "constructor", ""]) {
       const message = new RegExp(`array "a" has dtype "${dtype}", wanted one of BOOL, U8`);
       refuses(one({ dtype }), message, { code: "UNSUPPORTED_DTYPE" });
     }
   });
 
-  it("cuts long names in messages", () => {
+  it("shortens long names in messages", () => {
     assert.throws(
       () => parse(JSON.stringify({ ["n".repeat(10_000)]: { dtype: "x".repeat(10_000) } }), 0),
       (error) => error instanceof Error && error.message.length < 1000,

@@ -1,13 +1,15 @@
-/** A folder of a test's own that is gone when its block ends: `using scratch = scratchFolder()`. */
+/**
+ * A temporary folder that is removed at the end of its block: `using scratch = scratchFolder()`.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 export interface ScratchFolder extends Disposable {
   readonly path: string;
-  /** Writes a file there and returns its path. */
+  /** Writes a file into the folder and returns its path. */
   write(name: string, content: Uint8Array | string): string;
-  /** A file or a folder with all that is in it. */
+  /** A file, or a folder with all its content. */
   remove(name: string): void;
 }
 

@@ -9,7 +9,7 @@ function parse(value: unknown): [string, readonly string[]][] {
 }
 
 describe("parseShardIndex", () => {
-  it("gives the arrays of each file, files by name", () => {
+  it("returns the arrays of each file, sorted by file name", () => {
     const weightMap = {
       "10": "b.safetensors",
       z: "a.safetensors",
@@ -34,9 +34,21 @@ describe("parseShardIndex", () => {
     ["an empty weight_map", { weight_map: {} }, /names no array/],
     ["a number as file", { weight_map: { a: 1 } }, /has "a" that is no file name/],
     ["no name", { weight_map: { a: "" } }, /which is empty/],
-    ["a path out of the folder", { weight_map: { a: "../x.safetensors" } }, /which leads out of the folder/],
-    ["a path out of the folder and back", { weight_map: { a: "x/../../y" } }, /which leads out of the folder/],
-    ["a path that only turns round", { weight_map: { a: "x/../y" } }, /which leads out of the folder/],
+    [
+      "a path out of the folder",
+      { weight_map: { a: "../x.safetensors" } },
+      /which leads out of the folder/,
+    ],
+    [
+      "a path out of the folder and back",
+      { weight_map: { a: "x/../../y" } },
+      /which leads out of the folder/,
+    ],
+    [
+      "a path that only turns round",
+      { weight_map: { a: "x/../y" } },
+      /which leads out of the folder/,
+    ],
     ["an absolute path", { weight_map: { a: "/etc/passwd" } }, /which is an absolute path/],
     ["the folder itself", { weight_map: { a: "." } }, /which is no plain path/],
     ["an empty part", { weight_map: { a: "x//y" } }, /which is no plain path/],
@@ -60,19 +72,27 @@ describe("parseShardIndex", () => {
   it("refuses text that is not UTF-8", () => {
     const text = Buffer.from('{"weight_map":{"a":"x"}}');
     text[16] = 0xff;
-    assert.throws(() => parseShardIndex(text, "x"), { code: "INVALID_FILE", message: /not valid UTF-8/ });
+    assert.throws(() => parseShardIndex(text, "x"), {
+      code: "INVALID_FILE",
+      message: /not valid UTF-8/,
+    });
   });
 
-  it("refuses more files than may be open", () => {
-    const weightMap = Object.fromEntries(Array.from({ length: limits.shardsMax + 1 }, (_, i) => [`a${i}`, `f${i}`]));
-    assert.throws(() => parse({ weight_map: weightMap }), { code: "LIMIT_EXCEEDED", message: /shardsMax/ });
+  it("refuses more files than shardsMax", () => {
+    const weightMap = Object.fromEntries(
+      Array.from({ length: limits.shardsMax + 1 }, (_, i) => [`a${i}`, `f${i}`]),
+    );
+    assert.throws(() => parse({ weight_map: weightMap }), {
+      code: "LIMIT_EXCEEDED",
+      message: /shardsMax/,
+    });
     delete weightMap.a0;
     assert.equal(parse({ weight_map: weightMap }).length, limits.shardsMax);
   });
 });
 
 describe("encodeShardIndex", () => {
-  it("writes what the Hugging Face libraries write, by name of the array", () => {
+  it("writes the text that the Hugging Face libraries write", () => {
     const files = new Map([
       ["model-2.safetensors", ["b", "10"]],
       ["model-1.safetensors", ["__proto__", 'c"']],

@@ -5,18 +5,19 @@ import type { GpuDriver } from "../../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../../src/driver/host/host-driver.js";
 import { openDriver } from "../../../src/driver/open-driver.js";
 import { Device } from "../../../src/gpu/device.js";
-import { interceptDriver } from "../../../src/testing/intercept-driver.js";
+import { interceptDriver } from "../../support/intercept-driver.js";
 import { checkLeaks } from "../../support/leak-check.js";
 
-const noGpu = (code: "DRIVER_NOT_FOUND" | "DEVICE_NOT_FOUND" | "DRIVER_TOO_OLD") => (kind: "cuda" | "host") => {
-  if (kind === "cuda") throw new CudaIpcError(code, "no driver here");
-  return openDriver(kind);
-};
+const noGpu =
+  (code: "DRIVER_NOT_FOUND" | "DEVICE_NOT_FOUND" | "DRIVER_TOO_OLD") => (kind: "cuda" | "host") => {
+    if (kind === "cuda") throw new CudaIpcError(code, "no driver here");
+    return openDriver(kind);
+  };
 
 describe("Device.open", () => {
   checkLeaks();
 
-  it("refuses names that are none, and devices that are not there", () => {
+  it("refuses invalid names and missing devices", () => {
     for (const name of ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "host:0", "cuda:99999"]) {
       assert.throws(
         () => Device.open(name),
@@ -26,14 +27,17 @@ describe("Device.open", () => {
     }
   });
 
-  it("takes the host where there is no GPU, and says so", () => {
+  it("auto opens the host device if there is no GPU, and says so", () => {
     for (const code of ["DRIVER_NOT_FOUND", "DEVICE_NOT_FOUND"] as const) {
       using device = Device.open("auto", noGpu(code));
-      assert.deepEqual([device.name, device.uuid, device.reason], ["host", "host", "auto: no GPU (no driver here)"]);
+      assert.deepEqual(
+        [device.name, device.uuid, device.reason],
+        ["host", "host", "auto: no GPU (no driver here)"],
+      );
     }
   });
 
-  it("does not pass over a driver that is broken", () => {
+  it("auto reports a broken driver", () => {
     assert.throws(
       () => Device.open("auto", noGpu("DRIVER_TOO_OLD")),
       (error) => hasCode(error, "DRIVER_TOO_OLD"),
@@ -44,7 +48,7 @@ describe("Device.open", () => {
     );
   });
 
-  it("closes the driver of a device that is not there, or cannot be looked at", () => {
+  it("closes the driver if the device is missing or cannot be described", () => {
     let closed = 0;
     const counting = (failing: boolean): GpuDriver =>
       interceptDriver(createHostDriver(), {
@@ -68,7 +72,7 @@ describe("Device.open", () => {
     assert.equal(closed, 3);
   });
 
-  it("throws CLOSED once it is closed", () => {
+  it("throws CLOSED after it was closed", () => {
     const device = Device.open("host");
     device.close();
     device.close();

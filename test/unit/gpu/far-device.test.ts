@@ -1,12 +1,12 @@
-/** What is above the seam on a driver that it was not written for. */
+/** The code above the driver interface works with a driver that it was not written for. */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
+import { DeviceArray } from "../../../src/gpu/arrays/device-array.js";
 import { Device } from "../../../src/gpu/device.js";
-import { DeviceArray } from "../../../src/gpu/device-array.js";
-import { readFileInto, writeFileFrom } from "../../../src/gpu/file-transfer.js";
+import { readFileInto, writeFileFrom } from "../../../src/gpu/transfer/file-transfer.js";
 import { openShared } from "../../../src/peer/open-shared.js";
 import { share } from "../../../src/peer/share.js";
 import { createFarDriver } from "../../support/far-driver.js";
@@ -18,13 +18,13 @@ const openFar = () => Device.open("host", createFarDriver);
 describe("a device whose memory the CPU does not see", () => {
   checkLeaks();
 
-  it("has the name that its driver gives it", () => {
+  it("has the name given by its driver", () => {
     using device = openFar();
     assert.equal(device.name, "far");
     assert.equal(device.cpuVisible, false);
   });
 
-  it("moves arrays with and without gaps through staging memory", async () => {
+  it("transfers arrays with and without gaps through staging memory", async () => {
     using device = openFar();
     using array = DeviceArray.allocate(device, { dtype: "int32", shape: [4, 5] });
     const values = Int32Array.from({ length: 20 }, (_, i) => i);
@@ -33,7 +33,9 @@ describe("a device whose memory the CPU does not see", () => {
       await array.transpose().read(),
       Int32Array.from({ length: 20 }, (_, i) => (i % 4) * 5 + Math.floor(i / 4)),
     );
-    await array.slice({}, { start: 1, stop: 5, step: 2 }).write(Int32Array.of(-1, -2, -3, -4, -5, -6, -7, -8));
+    await array
+      .slice({}, { start: 1, stop: 5, step: 2 })
+      .write(Int32Array.of(-1, -2, -3, -4, -5, -6, -7, -8));
     assert.deepEqual([...(await array.read()).subarray(0, 10)], [0, -1, 2, -2, 4, 5, -3, 7, -4, 9]);
     assert.throws(
       () => array.view(),
@@ -41,7 +43,7 @@ describe("a device whose memory the CPU does not see", () => {
     );
   });
 
-  it("copies within itself, and to and from the host device", async () => {
+  it("copies on the device, and to and from the host device", async () => {
     using far = openFar();
     using host = Device.open("host");
     const shape = { dtype: "float32", shape: [1000] } as const;
@@ -72,7 +74,7 @@ describe("a device whose memory the CPU does not see", () => {
     assert.deepEqual(new Uint8Array(await output.readFile()), bytes);
   });
 
-  it("shares an array with a device of the kind that its driver names", async () => {
+  it("shares an array with a device of the same kind", async () => {
     using device = openFar();
     using array = DeviceArray.allocate(device, { dtype: "int32", shape: [3] });
     await array.write([1, 2, 3]);

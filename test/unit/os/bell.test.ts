@@ -12,7 +12,7 @@ import { until } from "../../support/until.js";
 const F_SETFL = 4;
 
 describe("a bell", () => {
-  it("is heard once, however often it has rung", async () => {
+  it("is heard once after several rings", async () => {
     const bell = createBell();
     let heard = 0;
     await new Promise<void>((resolve) => {
@@ -30,14 +30,14 @@ describe("a bell", () => {
     bell.close();
   });
 
-  it("does not wait where its counter is full", () => {
+  it("does not wait if its counter is full", () => {
     const bell = createBell();
     writeSync(bell.number, new Uint8Array(BigUint64Array.of(2n ** 64n - 2n).buffer));
     ringBell(bell);
     bell.close();
   });
 
-  it("does not wait either where another of its holders made it wait", () => {
+  it("does not wait if another holder has cleared O_NONBLOCK", () => {
     const bell = createBell();
     libc().fcntl(bell.number, F_SETFL, 0);
     writeSync(bell.number, new Uint8Array(BigUint64Array.of(2n ** 64n - 2n).buffer));
@@ -52,12 +52,12 @@ describe("a bell", () => {
     );
   });
 
-  it("does not wait where another holder takes its O_NONBLOCK away between any two calls", () => {
+  it("does not wait if another holder clears O_NONBLOCK between any two calls", () => {
     const bell = createBell();
     writeSync(bell.number, new Uint8Array(BigUint64Array.of(2n ** 64n - 2n).buffer));
     const real = libc().fcntl;
     const undo = interceptLibc((call) => {
-      // What the other holder does at the worst moment: right before the call that could wait.
+      // The other holder acts at the worst moment: right before a call that could wait.
       if (call !== "fcntl") real(bell.number, F_SETFL, 0);
       return undefined;
     });
@@ -71,7 +71,7 @@ describe("a bell", () => {
     }
   });
 
-  it("is heard again after it was rung although its counter was full", async () => {
+  it("is heard again after a ring with a full counter", async () => {
     const bell = createBell();
     let heard = 0;
     const watch = new FdWatch(bell, () => {
@@ -89,7 +89,7 @@ describe("a bell", () => {
     bell.close();
   });
 
-  it("is told from other descriptors", () => {
+  it("is distinguished from other descriptors", () => {
     const bell = createBell();
     const other = new OwnedFd(openSync("/dev/null", "r"));
     assert.equal(isBell(bell), true);

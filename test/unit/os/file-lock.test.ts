@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { tryLockFile } from "../../../src/os/file-lock.js";
-import { SeqpacketListener } from "../../../src/os/seqpacket.js";
+import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
 import { removeStaleSocket, SocketFile } from "../../../src/os/socket-file.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -14,7 +14,7 @@ const LOCKS = new URL("./actors/locks-file.js", import.meta.url);
 describe("tryLockFile", () => {
   checkLeaks();
 
-  it("gives the lock to one process, and to another once the first was killed", async () => {
+  it("gives the lock to one process, and to the next one when the first is killed", async () => {
     using folder = new TestFolder();
     const path = folder.file("lock");
     await using actor = new Actor(LOCKS, { args: [path] });
@@ -29,7 +29,7 @@ describe("tryLockFile", () => {
     lock.close();
   });
 
-  it("throws where the file cannot be made", () => {
+  it("throws if the file cannot be created", () => {
     using folder = new TestFolder();
     assert.throws(() => tryLockFile(folder.file("no/such/folder")), /ENOENT/);
   });
@@ -38,7 +38,7 @@ describe("tryLockFile", () => {
 describe("socket files", () => {
   checkLeaks();
 
-  it("are removed where they are stale, and nothing else is", () => {
+  it("are removed if they are stale, and other files are not", () => {
     using folder = new TestFolder();
     removeStaleSocket(folder.socket);
     SeqpacketListener.listen(folder.socket).close();
@@ -52,7 +52,7 @@ describe("socket files", () => {
     assert.ok(existsSync(folder.socket));
   });
 
-  it("are removed by their maker unless they are another's by now", () => {
+  it("are removed by their creator unless another process has replaced them", () => {
     using folder = new TestFolder();
     const listener = SeqpacketListener.listen(folder.socket);
     const made = new SocketFile(folder.socket);

@@ -3,7 +3,13 @@ import { existsSync, openSync } from "node:fs";
 import { describe, it } from "node:test";
 import { libc } from "../../../src/ffi/libc.js";
 import { createBell } from "../../../src/os/bell.js";
-import { closeForeign, closeMemory, closesAtOnce, isDeviceMemory, kindOf } from "../../../src/os/foreign-fd.js";
+import {
+  closeForeign,
+  closeMemory,
+  closesAtOnce,
+  isDeviceMemory,
+  kindOf,
+} from "../../../src/os/foreign-fd.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
 import { openPidfd } from "../../../src/os/process-watch.js";
@@ -17,13 +23,21 @@ const O_PATH = 0o10000000;
 describe("kindOf", () => {
   checkLeaks();
 
-  it("tells what another process sent, and what of that can be closed at once", () => {
+  it("finds the kind of a descriptor, and whether it can be closed at once", () => {
     using odd = new OddFds();
     using bell = createBell();
     using pidfd = openPidfd(process.pid);
     assert.ok(pidfd !== undefined);
     const kinds = new Set([...odd.all, bell, pidfd].map(kindOf));
-    for (const kind of ["socket", "FIFO", "folder", "device file", "regular file", "memory file", "bell"] as const) {
+    for (const kind of [
+      "socket",
+      "FIFO",
+      "folder",
+      "device file",
+      "regular file",
+      "memory file",
+      "bell",
+    ] as const) {
       assert.ok(kinds.has(kind), kind);
     }
     assert.equal(kindOf(pidfd), "anonymous file");
@@ -31,13 +45,13 @@ describe("kindOf", () => {
     assert.deepEqual(atOnce, ["bell", "memory file"]);
   });
 
-  it("takes no eventfd that was opened as a path for a bell", () => {
+  it("does not take an eventfd opened with O_PATH for a bell", () => {
     using bell = createBell();
     using path = new OwnedFd(openSync(`/proc/self/fd/${bell.number}`, O_PATH));
     assert.deepEqual([kindOf(bell), kindOf(path)], ["bell", "anonymous file"]);
   });
 
-  it("takes memory files for memory of a GPU, and nothing else that is here", () => {
+  it("takes memory files for GPU memory, and nothing else", () => {
     using odd = new OddFds();
     using memory = createMemoryFile("test", 4096);
     assert.ok(isDeviceMemory(memory));
@@ -48,7 +62,7 @@ describe("kindOf", () => {
 describe("closeMemory", () => {
   checkLeaks();
 
-  it("frees large memory on the thread pool, and closes all else at once", async (t) => {
+  it("frees large memory on the thread pool, and closes the rest at once", async (t) => {
     const { mock } = t.mock.method(libc().close, "async");
     const small = createMemoryFile("test", 4096);
     const bell = createBell();
@@ -64,13 +78,13 @@ describe("closeMemory", () => {
 });
 
 describe("closeForeign", () => {
-  it("does not wait for a socket that waits for its peer", { timeout: 60_000 }, async () => {
+  it("does not wait for a socket whose close waits for its peer", { timeout: 60_000 }, async () => {
     const lingering = await LingeringSockets.open();
     const first = lingering.make();
     const second = lingering.make();
     closeForeign(first);
     closeForeign(second);
-    // The first waits, on the thread pool, and the second for it.
+    // The first close waits on the thread pool, and the second waits for the first.
     await until("the first is being closed", () => first.closed);
     assert.equal(second.closed, false);
     lingering[Symbol.dispose]();

@@ -26,19 +26,19 @@ const SIGURG = 23;
 const F_SETLEASE = 1024;
 const [F_RDLCK, F_WRLCK] = [0, 1];
 
-/** Holds a lease on the file, which has the next one who opens it wait until it ends. */
+/** Holds a lease on the file. The next process that opens it would wait until the lease ends. */
 function leased(file: OwnedFd, lease: number): OwnedFd {
   const fd = new OwnedFd(openSync(`/proc/self/fd/${file.number}`, "r"));
-  // WHY: the signal that tells of who comes ends a process that does not expect it (SIGIO).
+  // The signal of a broken lease (SIGIO) would end this process.
   libc().fcntl(fd.number, F_SETSIG, SIGURG);
   assert.equal(libc().fcntl(fd.number, F_SETLEASE, lease), 0);
   return fd;
 }
 
-describe("a memory file on which somebody holds a lease", () => {
+describe("a memory file with a lease", () => {
   checkLeaks();
 
-  it("is not waited for to be opened for reading", () => {
+  it("is opened for reading without a wait", () => {
     using file = createMemoryFile("test", 4096);
     using _ = leased(file, F_WRLCK);
     assert.throws(
@@ -47,7 +47,7 @@ describe("a memory file on which somebody holds a lease", () => {
     );
   });
 
-  it("is not waited for to be opened for writing", () => {
+  it("is opened for writing without a wait", () => {
     using file = createMemoryFile("test", 4096, { mode: 0o600 });
     using _ = leased(file, F_RDLCK);
     assert.throws(
@@ -60,7 +60,7 @@ describe("a memory file on which somebody holds a lease", () => {
 describe("createMemoryFile", () => {
   checkLeaks();
 
-  it("makes zeroed memory of exactly the size", () => {
+  it("creates zeroed memory of exactly this size", () => {
     using fd = createMemoryFile("test", 5000);
     using mapping = Mapping.shared(fd, 5000, "read");
     const { dev, ino } = fstatSync(fd.number);
@@ -76,13 +76,13 @@ describe("createMemoryFile", () => {
     assert.ok(mapping.view(0, 5000).every((byte) => byte === 0));
   });
 
-  it("makes memory that nobody can shrink or grow", () => {
+  it("creates memory that nobody can shrink or grow", () => {
     using fd = createMemoryFile("test", 4096);
     assert.throws(() => ftruncateSync(fd.number, 0), /EPERM/);
     assert.throws(() => ftruncateSync(fd.number, 8192), /EPERM/);
   });
 
-  it("makes memory that two mappings share", () => {
+  it("creates memory that two mappings share", () => {
     using fd = createMemoryFile("test", 4096);
     using one = Mapping.shared(fd, 4096, "read-write");
     using other = Mapping.shared(fd, 4096, "read");
@@ -90,7 +90,7 @@ describe("createMemoryFile", () => {
     assert.equal(other.view(0, 4096)[100], 7);
   });
 
-  it("leaves nothing behind where the size is refused", () => {
+  it("leaves nothing behind if the size is refused", () => {
     assert.throws(
       () => createMemoryFile("test", -1),
       (error) => hasCode(error, "SYSTEM_ERROR") && /EINVAL/.test(error.message),
@@ -101,7 +101,7 @@ describe("createMemoryFile", () => {
 describe("createConstantFile", () => {
   checkLeaks();
 
-  it("holds the bytes, and nobody can change them, its creator included", () => {
+  it("holds bytes that nobody can change, not even its creator", () => {
     const content = Buffer.from("constant");
     using fd = createConstantFile("test", content);
     const { inode, ...facts } = inspectMemoryFile(fd);
@@ -120,21 +120,24 @@ describe("createConstantFile", () => {
 describe("inspectMemoryFile", () => {
   checkLeaks();
 
-  it("finds nothing sealed on a file that is no memory file", () => {
+  it("finds no seals on other files", () => {
     using fd = new OwnedFd(openSync("/dev/null", "r"));
     const { byteLength, sizeSealed, contentSealed, writable } = inspectMemoryFile(fd);
     assert.deepEqual([byteLength, sizeSealed, contentSealed, writable], [0, false, false, false]);
   });
 
-  it("tells whether more seals can be added, which no file made here allows", () => {
+  it("finds whether more seals can be added, which our own files never allow", () => {
     using strange = strangeFile();
     using own = createMemoryFile("test", 4096);
-    assert.deepEqual([inspectMemoryFile(strange).sealsClosed, inspectMemoryFile(own).sealsClosed], [false, true]);
+    assert.deepEqual(
+      [inspectMemoryFile(strange).sealsClosed, inspectMemoryFile(own).sealsClosed],
+      [false, true],
+    );
     assert.equal(libc().fcntl(own.number, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), -1);
     assert.equal(libc().fcntl(strange.number, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
   });
 
-  it("tells descriptors of one file from those of another", () => {
+  it("distinguishes descriptors of different files", () => {
     using one = createMemoryFile("test", 4096);
     using twin = reopenReadOnly(one);
     using other = createMemoryFile("test", 4096);
@@ -146,7 +149,7 @@ describe("inspectMemoryFile", () => {
 describe("reopenReadOnly", () => {
   checkLeaks();
 
-  it("gives a descriptor of the same memory that cannot be mapped writable, and not be made so", () => {
+  it("returns a descriptor that cannot be mapped writable or be made so", () => {
     using fd = createMemoryFile("test", 4096);
     using writable = Mapping.shared(fd, 4096, "read-write");
     using readOnly = reopenReadOnly(fd);
@@ -163,7 +166,7 @@ describe("reopenReadOnly", () => {
   });
 });
 
-/** As a library that knows nothing of modes makes it. */
+/** As a library creates it that knows nothing of modes. */
 function strangeFile(): OwnedFd {
   const fd = new OwnedFd(libc().memfd_create("test", 3));
   ftruncateSync(fd.number, 4096);
@@ -171,7 +174,7 @@ function strangeFile(): OwnedFd {
   return fd;
 }
 
-/** What another user gets who has a descriptor for reading, and wants to write. */
+/** What another user can do with a descriptor for reading. */
 function stolen(fd: OwnedFd): string | OwnedFd {
   return asOtherUser(() => {
     try {
@@ -185,7 +188,7 @@ function stolen(fd: OwnedFd): string | OwnedFd {
 describe("memory files and another user", { skip: skipUnlessRoot }, () => {
   checkLeaks();
 
-  it("cannot be opened anew for writing by way of a descriptor for reading", () => {
+  it("cannot be opened for writing through a descriptor for reading", () => {
     const made = [createMemoryFile("test", 4096), createConstantFile("test", new Uint8Array(10))];
     for (const fd of made) {
       using readable = reopenReadOnly(fd);
@@ -199,7 +202,7 @@ describe("memory files and another user", { skip: skipUnlessRoot }, () => {
     }
   });
 
-  it("are reopened for writing by their owner who is not root", () => {
+  it("can be reopened for writing by their owner without root", () => {
     using fd = asOtherUser(() => createMemoryFile("test", 4096));
     using readable = reopenReadOnly(fd);
     const opened = asOtherUser(() => reopenWritable(readable));
@@ -209,7 +212,7 @@ describe("memory files and another user", { skip: skipUnlessRoot }, () => {
     assert.equal(readFileSync(`/proc/self/fd/${fd.number}`)[0], 7);
   });
 
-  it("that a library made which knows nothing of modes can be, and that is seen", () => {
+  it("can be opened for writing if a library left the mode open, which is detected", () => {
     using fd = strangeFile();
     using readable = reopenReadOnly(fd);
     const writable = stolen(readable);
@@ -231,7 +234,7 @@ describe("memory files and another user", { skip: skipUnlessRoot }, () => {
 describe("reopenWritable", () => {
   checkLeaks();
 
-  it("gives a descriptor for writing, where there was one for reading", () => {
+  it("returns a writable descriptor for a read-only one", () => {
     using fd = createMemoryFile("test", 4096);
     using readable = reopenReadOnly(fd);
     using writable = reopenWritable(readable);
@@ -242,7 +245,7 @@ describe("reopenWritable", () => {
     assert.equal(inspectMemoryFile(writable).writable, true);
   });
 
-  it("gives none of what can be written by nobody, and of what is no memory file", () => {
+  it("returns none for content-sealed files and for other files", () => {
     using folder = new TestFolder();
     using constant = createConstantFile("test", new Uint8Array(10));
     using file = new OwnedFd(openSync(folder.file("file"), "w+", 0o600));
@@ -254,12 +257,16 @@ describe("reopenWritable", () => {
 describe("inspectMemoryFile", () => {
   checkLeaks();
 
-  it("names what is no memory file, and takes none in huge pages", () => {
+  it("refuses files that are not memory files, and memory files in huge pages", () => {
     using odd = new OddFds();
     const flaws = new Set(odd.all.map((fd) => inspectMemoryFile(fd).flaw));
     assert.deepEqual(
       flaws,
-      new Set(["it is not a memory file (memfd)", undefined, "it lies in huge pages (MFD_HUGETLB)"]),
+      new Set([
+        "it is not a memory file (memfd)",
+        undefined,
+        "it lies in huge pages (MFD_HUGETLB)",
+      ]),
     );
   });
 });
@@ -267,7 +274,7 @@ describe("inspectMemoryFile", () => {
 describe("Mapping", () => {
   checkLeaks();
 
-  it("gives windows inside of the memory and no others", () => {
+  it("gives views only inside the memory", () => {
     using mapping = Mapping.anonymous(4096);
     mapping.view(4095, 1)[0] = 9;
     assert.equal(mapping.view(0, 4096)[4095], 9);

@@ -21,7 +21,7 @@ function isOpen(fd: number): boolean {
 describe("OwnedFd", () => {
   checkLeaks();
 
-  it("closes its descriptor once, so that a number that was given to somebody else is left alone", () => {
+  it("closes its descriptor once, and never a reused number", () => {
     const fd = new OwnedFd(openSync("/dev/null", "r"));
     const { number } = fd;
     fd.close();
@@ -32,7 +32,7 @@ describe("OwnedFd", () => {
     closeSync(other);
   });
 
-  it("counts what is open", () => {
+  it("counts the open descriptors", () => {
     const before = openFdCount();
     const fd = new OwnedFd(openSync("/dev/null", "r"));
     const twin = fd.duplicate();
@@ -43,7 +43,7 @@ describe("OwnedFd", () => {
     assert.equal(openFdCount(), before);
   });
 
-  it("throws CLOSED where it is used after close", () => {
+  it("throws CLOSED after close()", () => {
     const fd = new OwnedFd(openSync("/dev/null", "r"));
     fd.close();
     assert.ok(fd.closed);
@@ -57,7 +57,7 @@ describe("OwnedFd", () => {
     );
   });
 
-  it("hands its descriptor over, open, to whoever takes it", () => {
+  it("hands over an open descriptor by take()", () => {
     const fd = new OwnedFd(openSync("/dev/null", "r"));
     const number = fd.take();
     fd.close();
@@ -65,13 +65,13 @@ describe("OwnedFd", () => {
     closeSync(number);
   });
 
-  it("refuses what is no descriptor, and counts nothing", () => {
+  it("refuses an invalid number, and counts nothing", () => {
     const before = openFdCount();
     for (const value of [-1, 1.5, Number.NaN]) assert.throws(() => new OwnedFd(value), RangeError);
     assert.equal(openFdCount(), before);
   });
 
-  it("throws a system error where the descriptor was closed behind its back", () => {
+  it("throws a system error if the descriptor was closed elsewhere", () => {
     const fd = new OwnedFd(openSync("/dev/null", "r"));
     closeSync(fd.number);
     assert.throws(
@@ -80,8 +80,10 @@ describe("OwnedFd", () => {
     );
   });
 
-  it("reports and closes what was forgotten", () => {
-    const { stdout, stderr } = spawnSync(process.execPath, ["--expose-gc", FORGETS], { encoding: "utf8" });
+  it("reports and closes a forgotten descriptor", () => {
+    const { stdout, stderr } = spawnSync(process.execPath, ["--expose-gc", FORGETS], {
+      encoding: "utf8",
+    });
     assert.match(stderr, /CudaIpcLeak: File descriptor \d+ was never closed/);
     assert.equal(stdout.trim(), JSON.stringify({ open: false, count: 0 }));
   });

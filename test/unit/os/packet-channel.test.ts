@@ -53,28 +53,32 @@ describe("PacketChannel", () => {
 
   function drain(): number {
     let count = 0;
-    for (let packet = peer.tryReceive(); packet !== undefined && packet !== "end"; packet = peer.tryReceive()) {
+    for (
+      let packet = peer.tryReceive();
+      packet !== undefined && packet !== "end";
+      packet = peer.tryReceive()
+    ) {
       releaseAll(packet.fds.map((fd) => () => fd.close()));
       count += 1;
     }
     return count;
   }
 
-  it("hands on what arrives, in order, also more than one turn's worth", async () => {
+  it("passes messages on in order, also more than fit into one turn", async () => {
     const sent = Array.from({ length: 200 }, (_, i) => `message ${i}`);
     for (const text of sent) assert.ok(peer.trySend(Buffer.from(text)));
     await until("all have arrived", () => packets.length === sent.length);
     assert.deepEqual(packets, sent);
   });
 
-  it("tells the end once, after the last message", async () => {
+  it("reports the end once, after the last message", async () => {
     peer.trySend(Buffer.from("last"));
     peer.close();
     await until("the end is told", () => ends.length > 0);
     assert.deepEqual([packets, ends, channel.open], [["last"], [undefined], false]);
   });
 
-  it("does not tell an end that came from this side", async () => {
+  it("does not report its own close", async () => {
     channel.close();
     peer.close();
     await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
@@ -85,7 +89,7 @@ describe("PacketChannel", () => {
     );
   });
 
-  it("ends with what its handler throws", async () => {
+  it("ends with the error of its handler", async () => {
     const failure = new Error("no");
     onPacket = () => {
       throw failure;
@@ -95,7 +99,7 @@ describe("PacketChannel", () => {
     assert.deepEqual(ends, [failure]);
   });
 
-  it("queues what the other side does not read, with duplicates of the descriptors, and sends it in order", async () => {
+  it("queues messages that the other side does not read, with duplicated descriptors, and sends them in order", async () => {
     fill();
     const before = openFdCount();
     const fd = new OwnedFd(openSync("/dev/null", "r"));
@@ -104,8 +108,13 @@ describe("PacketChannel", () => {
     assert.equal(openFdCount(), before + 2);
     let found: string | undefined;
     await until("the message arrives", () => {
-      for (let packet = peer.tryReceive(); packet !== undefined && packet !== "end"; packet = peer.tryReceive()) {
-        if (packet.fds.length > 0) found = `${Buffer.from(packet.bytes).toString()} ${packet.fds.length}`;
+      for (
+        let packet = peer.tryReceive();
+        packet !== undefined && packet !== "end";
+        packet = peer.tryReceive()
+      ) {
+        if (packet.fds.length > 0)
+          found = `${Buffer.from(packet.bytes).toString()} ${packet.fds.length}`;
         releaseAll(packet.fds.map((fd) => () => fd.close()));
       }
       return found !== undefined;
@@ -114,13 +123,13 @@ describe("PacketChannel", () => {
     await until("the duplicates are closed", () => openFdCount() === before);
   });
 
-  it("reads on while messages of its own wait", async () => {
+  it("receives while its own messages wait", async () => {
     fill();
     peer.trySend(Buffer.from("from the peer"));
     await until("it arrives", () => packets.length === 1);
   });
 
-  it("throws LIMIT_EXCEEDED where too many wait, and keeps no duplicates of what it refused", () => {
+  it("throws LIMIT_EXCEEDED if too many messages wait, and keeps no duplicates of the refused one", () => {
     fill();
     while (channel.queuedMessages < limits.sendQueueMessagesMax) channel.send(Buffer.from("x"));
     using fd = new OwnedFd(openSync("/dev/null", "r"));
@@ -132,7 +141,7 @@ describe("PacketChannel", () => {
     assert.equal(openFdCount(), before);
   });
 
-  it("closes the duplicates of what still waits when it is closed", () => {
+  it("closes the duplicates of queued messages when it is closed", () => {
     fill();
     using fd = new OwnedFd(openSync("/dev/null", "r"));
     const before = openFdCount();
@@ -142,7 +151,7 @@ describe("PacketChannel", () => {
     assert.equal(openFdCount(), before - 1, "the socket is closed too");
   });
 
-  it("closes the duplicates that it made where the next cannot be made", () => {
+  it("closes its duplicates if the next one fails", () => {
     fill();
     using fd = new OwnedFd(openSync("/dev/null", "r"));
     const closed = new OwnedFd(openSync("/dev/null", "r"));
@@ -155,7 +164,7 @@ describe("PacketChannel", () => {
     assert.equal(openFdCount(), before);
   });
 
-  it("does not send faster than it reads, so that the other side's queue of answers stays short", async () => {
+  it("does not send faster than it reads", async () => {
     fill();
     for (let i = 0; i < 500; i += 1) channel.send(Buffer.from("request"));
     let most = 0;
@@ -168,7 +177,7 @@ describe("PacketChannel", () => {
     assert.ok(most > 0 && most <= 64, `${most} messages in one turn`);
   });
 
-  it("tells the end and not a failure where the other side hangs up while messages wait, after its last words", async () => {
+  it("reports a normal end, after the last messages, if the other side hangs up while messages wait", async () => {
     fill();
     for (let i = 0; i < 100; i += 1) peer.trySend(Buffer.from("last words"));
     peer.close();
@@ -176,7 +185,7 @@ describe("PacketChannel", () => {
     assert.deepEqual([packets.length, ends], [100, [undefined]]);
   });
 
-  it("sends everything in the end", async () => {
+  it("sends all queued messages", async () => {
     let sent = 0;
     while (channel.queuedMessages < 200) {
       channel.send(BIG);
@@ -190,7 +199,7 @@ describe("PacketChannel", () => {
     assert.equal(channel.queuedMessages, 0);
   });
 
-  it("receives nothing while paused, neither messages nor the end, and everything once resumed", async () => {
+  it("receives neither messages nor the end while it is paused, and everything after resume()", async () => {
     channel.pause();
     peer.trySend(Buffer.from("x"));
     peer.close();
@@ -201,7 +210,7 @@ describe("PacketChannel", () => {
     assert.deepEqual([packets, ends], [["x"], [undefined]]);
   });
 
-  it("stops in the middle of a turn where its handler pauses it", async () => {
+  it("stops in the middle of a turn if its handler pauses it", async () => {
     const take = onPacket;
     onPacket = (packet) => {
       take(packet);
@@ -216,7 +225,7 @@ describe("PacketChannel", () => {
     }
   });
 
-  it("sends what waits while it is paused", async () => {
+  it("sends queued messages while it is paused", async () => {
     fill();
     channel.pause();
     peer.trySend(Buffer.from("not read"));
@@ -227,9 +236,11 @@ describe("PacketChannel", () => {
     assert.deepEqual(packets, []);
   });
 
-  it("ends also where its socket cannot be closed, and says so", async () => {
+  it("ends and reports the error if its socket cannot be closed", async () => {
     const { number } = channel.socket.fd;
-    const undo = interceptLibc((call, [fd]) => (call === "close" && fd === number ? constants.errno.EIO : undefined));
+    const undo = interceptLibc((call, [fd]) =>
+      call === "close" && fd === number ? constants.errno.EIO : undefined,
+    );
     try {
       peer.close();
       await until("the end is told", () => ends.length > 0);

@@ -5,7 +5,13 @@ import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { hasCode } from "../../../src/base/errors.js";
-import { identityOf, openProcess, ownIdentity, parseStart, whereaboutsOf } from "../../../src/os/process-identity.js";
+import {
+  identityOf,
+  openProcess,
+  ownIdentity,
+  parseStart,
+  whereaboutsOf,
+} from "../../../src/os/process-identity.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { until } from "../../support/until.js";
 
@@ -15,14 +21,14 @@ const OTHER_BOOT = "00000000-0000-4000-8000-000000000000";
 describe("the identity of a process", () => {
   checkLeaks();
 
-  it("is the same each time it is asked for, and that of a process that is alive", () => {
+  it("is always the same, and that of a live process", () => {
     const own = ownIdentity();
     assert.equal(own.pid, process.pid);
     assert.deepEqual(identityOf(process.pid), own);
     assert.equal(whereaboutsOf(own), "alive");
   });
 
-  it("is of another boot where the boot differs, and of a process that is gone where the start differs", () => {
+  it('is "other-boot" if the boot differs, and "gone" if the start differs', () => {
     const own = ownIdentity();
     assert.equal(whereaboutsOf({ ...own, bootId: OTHER_BOOT }), "other-boot");
     assert.equal(whereaboutsOf({ ...own, startTicks: own.startTicks + 1 }), "gone");
@@ -30,7 +36,7 @@ describe("the identity of a process", () => {
     assert.equal(openProcess({ ...own, bootId: OTHER_BOOT }), undefined);
   });
 
-  it("says nothing of a process whose number counts in another PID namespace", () => {
+  it('is "unseen" in another PID namespace', () => {
     const elsewhere = { ...ownIdentity(), pidNamespace: 1 };
     assert.equal(whereaboutsOf(elsewhere), "unseen");
     assert.equal(openProcess(elsewhere), undefined);
@@ -50,8 +56,8 @@ describe("the identity of a process", () => {
     assert.equal(openProcess(identity), undefined);
   });
 
-  it("is gone also where the process has ended and its parent has not asked for it", async () => {
-    // The shell becomes a program that never asks for the child which it was given.
+  it('is "gone" for a process that has ended but is not reaped', async () => {
+    // The shell becomes a program that never reaps its child.
     const parent = spawn("sh", ["-c", "sleep 0.05 & echo $!; exec sleep 1000"], {
       stdio: ["ignore", "pipe", "ignore"],
     });
@@ -68,7 +74,7 @@ describe("the identity of a process", () => {
     }
   });
 
-  it("is alive for as long as any of its threads, also where the first has ended", async () => {
+  it('is "alive" while any thread runs, even if the first has ended', async () => {
     const child = spawn(process.execPath, [ENDS_FIRST_THREAD], { stdio: "ignore" });
     const exited = once(child, "exit");
     try {
@@ -87,7 +93,7 @@ describe("the identity of a process", () => {
     }
   });
 
-  it("is none where no process can be", () => {
+  it("is undefined for an impossible pid", () => {
     for (const pid of [0, -1, 0.5, 2 ** 31, Number.NaN]) assert.equal(identityOf(pid), undefined);
   });
 });
@@ -96,7 +102,14 @@ describe("parseStart", () => {
   const after = (state: string) =>
     `${state} 1 1 1 0 -1 4194560 1 0 0 0 5 6 0 0 20 0 7 0 987654 1000 200 18446744073709551615`;
 
-  for (const name of ["node", "a b", "a) R 1", "((", ")", ") Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"]) {
+  for (const name of [
+    "node",
+    "a b",
+    "a) R 1",
+    "((",
+    ")",
+    ") Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19",
+  ]) {
     it(`reads past the name ${JSON.stringify(name)}`, () => {
       for (const state of ["S", "Z"]) {
         const start = { startTicks: 987654, isZombie: state === "Z" };
@@ -105,8 +118,13 @@ describe("parseStart", () => {
     });
   }
 
-  it("refuses a text that is no such line", () => {
-    for (const text of ["", "42", "42 (node) S 1 1", `42 (node) ${after("S").replace("987654", "x")}`]) {
+  it("refuses an invalid line", () => {
+    for (const text of [
+      "",
+      "42",
+      "42 (node) S 1 1",
+      `42 (node) ${after("S").replace("987654", "x")}`,
+    ]) {
       assert.throws(
         () => parseStart(text),
         (error) => hasCode(error, "UNSUPPORTED"),

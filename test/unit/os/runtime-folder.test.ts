@@ -1,5 +1,13 @@
 import assert from "node:assert/strict";
-import { chmodSync, chownSync, existsSync, mkdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -26,23 +34,26 @@ function assertUnsafe(socketPath: string, reason: RegExp): void {
 }
 
 describe("hubSocketPath", () => {
-  it("takes the argument, then CUDA_IPC_SOCKET, then XDG_RUNTIME_DIR, then the folder for temporary files", () => {
+  it("takes the argument, else CUDA_IPC_SOCKET, else XDG_RUNTIME_DIR, else the folder for temporary files", () => {
     using runtime = new TestFolder();
     const env = { CUDA_IPC_SOCKET: "/from/env.sock", XDG_RUNTIME_DIR: runtime.file("") };
     assert.equal(hubSocketPath("/from/argument.sock", env), "/from/argument.sock");
     assert.equal(hubSocketPath(undefined, env), "/from/env.sock");
-    assert.equal(hubSocketPath("", { ...env, CUDA_IPC_SOCKET: "" }), runtime.file(join("cuda-ipc", "hub.sock")));
+    assert.equal(
+      hubSocketPath("", { ...env, CUDA_IPC_SOCKET: "" }),
+      runtime.file(join("cuda-ipc", "hub.sock")),
+    );
     assert.equal(hubSocketPath(undefined, {}), join(tmpdir(), `cuda-ipc-${ownUid()}`, "hub.sock"));
   });
 
-  it("passes over an XDG_RUNTIME_DIR that is relative or missing", () => {
+  it("ignores an XDG_RUNTIME_DIR that is relative or missing", () => {
     const inTemporary = join(tmpdir(), `cuda-ipc-${ownUid()}`, "hub.sock");
     for (const folder of ["relative", "/nowhere/at/all", ""]) {
       assert.equal(hubSocketPath(undefined, { XDG_RUNTIME_DIR: folder }), inTemporary);
     }
   });
 
-  it("refuses a path over the system's limit before anything is made there", () => {
+  it("refuses a path over the system's limit before it creates anything", () => {
     using folder = new TestFolder();
     const path = folder.file(join("new", "x".repeat(110)));
     assert.throws(
@@ -54,7 +65,7 @@ describe("hubSocketPath", () => {
 });
 
 describe("runtimeSocketPath", () => {
-  it("is in the hub's folder, and in the user's own where that is for several users", () => {
+  it("is in the hub's folder, or in the user's own if the hub serves several users", () => {
     using folder = new TestFolder();
     using runtime = new TestFolder();
     const env = { CUDA_IPC_SOCKET: folder.socket, XDG_RUNTIME_DIR: runtime.path };
@@ -75,7 +86,7 @@ describe("runtimeSocketPath", () => {
 describe("prepareRuntimeFolder", () => {
   checkLeaks();
 
-  it("makes a missing folder for this user alone, whatever the umask", () => {
+  it("creates a missing folder that is private to this user, whatever the umask", () => {
     using folder = new TestFolder();
     const socketPath = folder.file("one/two/hub.sock");
     const umask = process.umask(0);
@@ -90,7 +101,7 @@ describe("prepareRuntimeFolder", () => {
     assert.equal(statSync(folder.file("one")).mode & 0o777, 0o700);
   });
 
-  it("refuses a folder that others may look into or write to", () => {
+  it("refuses a folder that others may read or write", () => {
     using folder = new TestFolder();
     for (const mode of [0o755, 0o710, 0o770, 0o702]) {
       chmodSync(folder.path, mode);
@@ -111,13 +122,15 @@ describe("prepareRuntimeFolder", () => {
     assertUnsafe(folder.file("dangling/hub.sock"), /it is a symbolic link/);
   });
 
-  it("refuses a file in the folder's place", () => {
+  it("refuses a file instead of a folder", () => {
     using folder = new TestFolder();
     writeFileSync(folder.file("file"), "");
     assertUnsafe(folder.file("file/hub.sock"), /it is not a folder/);
   });
 
-  it("refuses the folder of another user", { skip: ownUid() !== 0 && "only root can give a folder away" }, () => {
+  it("refuses the folder of another user", {
+    skip: ownUid() !== 0 && "only root can give a folder away",
+  }, () => {
     using folder = new TestFolder();
     chownSync(folder.path, 12345, 12345);
     assertUnsafe(folder.socket, /it belongs to user 12345/);
@@ -130,7 +143,7 @@ describe("prepareCommonFolder", () => {
   const isUnsafe = (reason: RegExp) => (error: unknown) =>
     hasCode(error, "UNSAFE_RUNTIME_DIR") && reason.test((error as Error).message);
 
-  it("makes a missing folder that others may enter and not write to, whatever the umask", () => {
+  it("creates a missing folder that others may enter but not write to, whatever the umask", () => {
     using folder = new TestFolder();
     const socketPath = folder.file("one/hub.sock");
     const umask = process.umask(0o077);
@@ -144,7 +157,7 @@ describe("prepareCommonFolder", () => {
     assert.throws(() => prepareCommonFolder(folder.file("no/such/hub.sock")), /ENOENT/);
   });
 
-  it("takes any folder that nobody else can write to, and no other", () => {
+  it("accepts only folders that nobody else can write to", () => {
     using folder = new TestFolder();
     for (const mode of [0o700, 0o750, 0o755, 0o711]) {
       chmodSync(folder.path, mode);
@@ -156,10 +169,15 @@ describe("prepareCommonFolder", () => {
     }
     chmodSync(folder.path, 0o755);
     symlinkSync(folder.path, folder.file("link"));
-    assert.throws(() => prepareCommonFolder(folder.file("link/hub.sock")), isUnsafe(/symbolic link/));
+    assert.throws(
+      () => prepareCommonFolder(folder.file("link/hub.sock")),
+      isUnsafe(/symbolic link/),
+    );
   });
 
-  it("takes the folder of a trusted user alone", { skip: ownUid() !== 0 && "only root can give a folder away" }, () => {
+  it("accepts only the folder of a trusted user", {
+    skip: ownUid() !== 0 && "only root can give a folder away",
+  }, () => {
     using folder = new TestFolder();
     chmodSync(folder.path, 0o755);
     chownSync(folder.path, 12345, 12345);
@@ -168,6 +186,9 @@ describe("prepareCommonFolder", () => {
       isUnsafe(/it belongs to user 12345; wanted a folder of user 0 /),
     );
     assert.ok(checkCommonFolder(folder.socket, new Set([0, 12345])));
-    assert.throws(() => checkCommonFolder(folder.socket, new Set([0, 12346])), isUnsafe(/belongs to user 12345/));
+    assert.throws(
+      () => checkCommonFolder(folder.socket, new Set([0, 12346])),
+      isUnsafe(/belongs to user 12345/),
+    );
   });
 });

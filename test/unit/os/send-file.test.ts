@@ -13,13 +13,17 @@ import { TestFolder } from "../../support/test-folder.js";
 const MiB = 1024 * 1024;
 
 function options(more: Partial<SendFileOptions> = {}): SendFileOptions {
-  return { deadline: new Deadline("copy", {}, Number.POSITIVE_INFINITY), sourceName: "source.bin", ...more };
+  return {
+    deadline: new Deadline("copy", {}, Number.POSITIVE_INFINITY),
+    sourceName: "source.bin",
+    ...more,
+  };
 }
 
 describe("sendFile", () => {
   checkLeaks();
 
-  it("copies the range, in pieces, and leaves both file positions alone", async () => {
+  it("copies the range in pieces, and leaves both file positions unchanged", async () => {
     using folder = new TestFolder();
     const content = Buffer.alloc(33 * MiB, "0123456789abcdef!");
     writeFileSync(folder.file("source.bin"), content);
@@ -48,19 +52,24 @@ describe("sendFile", () => {
     }
   });
 
-  it("throws INVALID_FILE, with the file's name, where the source ends early", async () => {
+  it("throws INVALID_FILE with the file's name if the source ends early", async () => {
     using folder = new TestFolder();
     writeFileSync(folder.file("source.bin"), Buffer.alloc(20 * MiB));
     using source = new OwnedFd(openSync(folder.file("source.bin"), "r"));
     using target = createMemoryFile("test", 20 * MiB);
     const onPiece = () => truncateSync(folder.file("source.bin"), 16 * MiB);
     await assert.rejects(
-      sendFile({ fd: target, byteOffset: 0 }, { fd: source.number, byteOffset: 0 }, 20 * MiB, options({ onPiece })),
+      sendFile(
+        { fd: target, byteOffset: 0 },
+        { fd: source.number, byteOffset: 0 },
+        20 * MiB,
+        options({ onPiece }),
+      ),
       (error) => hasCode(error, "INVALID_FILE") && /source\.bin/.test(error.message),
     );
   });
 
-  it("stops between pieces where it is aborted", async () => {
+  it("stops between pieces if it is aborted", async () => {
     using source = createMemoryFile("test", 64 * MiB);
     using target = createMemoryFile("test", 64 * MiB);
     const controller = new AbortController();
@@ -80,7 +89,7 @@ describe("sendFile", () => {
     assert.equal(progress.length, 1);
   });
 
-  it("fills a memory file also where its owner is not root", { skip: skipUnlessRoot }, async () => {
+  it("fills a memory file even if its owner is not root", { skip: skipUnlessRoot }, async () => {
     using source = createConstantFile("test", Buffer.from("content"));
     using target = asOtherUser(() => createMemoryFile("test", 7));
     await asOtherUser(() =>
@@ -89,16 +98,29 @@ describe("sendFile", () => {
     assert.equal(readFileSync(`/proc/self/fd/${target.number}`, "utf8"), "content");
   });
 
-  it("throws what the system says, in the thread's own words", async () => {
+  it("throws the system's error of the pool thread", async () => {
     using source = createMemoryFile("test", 4096);
     using target = createConstantFile("test", new Uint8Array(4096));
-    const copy = sendFile({ fd: target, byteOffset: 0 }, { fd: source.number, byteOffset: 0 }, 4096, options());
-    await assert.rejects(copy, (error) => hasCode(error, "PERMISSION_DENIED") && /EPERM/.test(error.message));
+    const copy = sendFile(
+      { fd: target, byteOffset: 0 },
+      { fd: source.number, byteOffset: 0 },
+      4096,
+      options(),
+    );
+    await assert.rejects(
+      copy,
+      (error) => hasCode(error, "PERMISSION_DENIED") && /EPERM/.test(error.message),
+    );
   });
 
-  it("leaves nothing open where the second file cannot be opened", async () => {
+  it("leaves nothing open if the second file cannot be opened", async () => {
     using target = createMemoryFile("test", 4096);
-    const copy = sendFile({ fd: target, byteOffset: 0 }, { fd: 99_999, byteOffset: 0 }, 4096, options());
+    const copy = sendFile(
+      { fd: target, byteOffset: 0 },
+      { fd: 99_999, byteOffset: 0 },
+      4096,
+      options(),
+    );
     await assert.rejects(copy, /ENOENT/);
   });
 });

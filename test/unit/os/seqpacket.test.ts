@@ -8,7 +8,8 @@ import { limits } from "../../../src/base/limits.js";
 import { releaseAll } from "../../../src/base/scope.js";
 import { createConstantFile } from "../../../src/os/memory-file.js";
 import { OwnedFd } from "../../../src/os/owned-fd.js";
-import { type Packet, SeqpacketListener, SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { type Packet, SeqpacketSocket } from "../../../src/os/seqpacket.js";
+import { SeqpacketListener } from "../../../src/os/seqpacket-listener.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { skipUnlessRoot } from "../../support/other-user.js";
 import { TestFolder } from "../../support/test-folder.js";
@@ -41,7 +42,9 @@ describe("SeqpacketSocket", () => {
   for (const count of [0, 1, 4, 253]) {
     it(`carries a message with ${count} descriptors`, () => {
       withPair((one, other) => {
-        const fds = Array.from({ length: count }, (_, i) => createConstantFile("test", Buffer.from(`file ${i}`)));
+        const fds = Array.from({ length: count }, (_, i) =>
+          createConstantFile("test", Buffer.from(`file ${i}`)),
+        );
         assert.ok(one.trySend(Buffer.from("hello"), fds));
         closeAll(fds);
         const packet = received(other);
@@ -68,7 +71,7 @@ describe("SeqpacketSocket", () => {
     });
   });
 
-  it("refuses more descriptors than the kernel passes, and sends nothing", () => {
+  it("refuses more descriptors than the kernel allows, and sends nothing", () => {
     withPair((one, other) => {
       using fd = new OwnedFd(openSync("/dev/null", "r"));
       assert.throws(() => one.trySend(Buffer.from("x"), new Array(254).fill(fd)), RangeError);
@@ -95,7 +98,7 @@ describe("SeqpacketSocket", () => {
     });
   });
 
-  it("takes a message of the limit and refuses a longer or an empty one", () => {
+  it("sends a message of the limit, and refuses a longer or an empty one", () => {
     withPair((one, other) => {
       const longest = new Uint8Array(limits.messageBytesMax).fill(1);
       assert.ok(one.trySend(longest));
@@ -109,7 +112,7 @@ describe("SeqpacketSocket", () => {
     });
   });
 
-  it("says that nothing is there, and then that the other side is gone", () => {
+  it("reports that there is no message, and later that the other side is gone", () => {
     withPair((one, other) => {
       assert.equal(other.tryReceive(), undefined);
       one.close();
@@ -117,7 +120,7 @@ describe("SeqpacketSocket", () => {
     });
   });
 
-  it("says false where the other side does not read, and goes on once it did", () => {
+  it("returns false if the other side does not read, and true after it has", () => {
     withPair((one, other) => {
       const bytes = new Uint8Array(limits.messageBytesMax);
       let sent = 0;
@@ -129,7 +132,7 @@ describe("SeqpacketSocket", () => {
     });
   });
 
-  it("throws PEER_GONE where the other side has hung up", () => {
+  it("throws PEER_GONE if the other side has hung up", () => {
     withPair((one, other) => {
       other.close();
       assert.throws(
@@ -139,7 +142,7 @@ describe("SeqpacketSocket", () => {
     });
   });
 
-  it("receives the last words of a peer that hung up without having read everything", () => {
+  it("receives the last messages of a peer that hung up without reading everything", () => {
     withPair((one, other) => {
       one.trySend(Buffer.from("a request"));
       one.trySend(Buffer.from("a request that is never read"));
@@ -151,9 +154,13 @@ describe("SeqpacketSocket", () => {
     });
   });
 
-  it("tells who is on the other side, with a pidfd", () => {
+  it("returns the peer's credentials and a pidfd", () => {
     withPair((one) => {
-      assert.deepEqual(one.peerCredentials(), { pid: process.pid, uid: process.getuid?.(), gid: process.getgid?.() });
+      assert.deepEqual(one.peerCredentials(), {
+        pid: process.pid,
+        uid: process.getuid?.(),
+        gid: process.getgid?.(),
+      });
       const pidfd = one.peerPidfd();
       assert.match(
         readFileSync(`/proc/self/fdinfo/${pidfd?.number}`, "utf8"),
@@ -163,7 +170,7 @@ describe("SeqpacketSocket", () => {
     });
   });
 
-  it("tells the groups that the peer is in", { skip: skipUnlessRoot }, () => {
+  it("returns the peer's groups", { skip: skipUnlessRoot }, () => {
     const before = process.getgroups?.() ?? [];
     for (const count of [0, 1, 32, 33, 1000]) {
       const groups = Array.from({ length: count }, (_, i) => 70_000 + i);
@@ -176,26 +183,35 @@ describe("SeqpacketSocket", () => {
     }
   });
 
-  it("tells the groups of this process, whoever it is", () => {
+  it("returns the groups of this process", () => {
     withPair((one) => {
-      // WHY not the primary group: whether it is among them differs; Node adds it to its list.
-      const others = (groups: number[]) => groups.filter((gid) => gid !== process.getegid?.()).sort();
+      // WHY not the primary group: Node adds it to its own list, the kernel does not always.
+      const others = (groups: number[]) =>
+        groups.filter((gid) => gid !== process.getegid?.()).sort();
       assert.deepEqual(others(one.peerGroups()), others(process.getgroups?.() ?? []));
     });
   });
 
-  it("marks a message whose descriptors did not fit into the table of open files, and closes those that did", () => {
-    const { stdout, stderr } = spawnSync("prlimit", ["--nofile=64:64", process.execPath, FULL_TABLE], {
-      encoding: "utf8",
-    });
-    assert.deepEqual(JSON.parse(stdout || "{}"), { code: "TOO_MANY_FDS", fds: 0, bytes: "hello", left: 0 }, stderr);
+  it("marks a message whose descriptors did not all fit, and closes those that did", () => {
+    const { stdout, stderr } = spawnSync(
+      "prlimit",
+      ["--nofile=64:64", process.execPath, FULL_TABLE],
+      {
+        encoding: "utf8",
+      },
+    );
+    assert.deepEqual(
+      JSON.parse(stdout || "{}"),
+      { code: "TOO_MANY_FDS", fds: 0, bytes: "hello", left: 0 },
+      stderr,
+    );
   });
 });
 
 describe("SeqpacketListener", () => {
   checkLeaks();
 
-  it("accepts those who connect", () => {
+  it("accepts clients", () => {
     using folder = new TestFolder();
     const listener = SeqpacketListener.listen(folder.socket);
     assert.equal(listener.tryAccept(), undefined);
@@ -219,13 +235,13 @@ describe("SeqpacketListener", () => {
     }
   });
 
-  it("takes the longest path that the system takes", () => {
+  it("accepts the longest path of the system", () => {
     using folder = new TestFolder();
     const path = folder.file("x".repeat(limits.socketPathBytesMax - folder.path.length - 1));
     SeqpacketListener.listen(path).close();
   });
 
-  it("says in the error's words that nobody listens", () => {
+  it("names ECONNREFUSED or ENOENT if nobody listens", () => {
     using folder = new TestFolder();
     assert.throws(() => SeqpacketSocket.connect(folder.socket), /ENOENT/);
     SeqpacketListener.listen(folder.socket).close();

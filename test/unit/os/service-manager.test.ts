@@ -22,7 +22,7 @@ interface Service {
   readonly openFds?: number;
 }
 
-/** A process as systemd starts one: the variables name its own pid, which only it knows. */
+/** A process as systemd starts it: the variables hold its own pid, which only it knows. */
 function asService(variables: string, fds: readonly number[]): Service {
   const script = `export LISTEN_PID=$$ ${variables}; exec "$0" "$1"`;
   const { stdout, stderr } = spawnSync("sh", ["-c", script, process.execPath, SERVICE], {
@@ -36,14 +36,13 @@ function asService(variables: string, fds: readonly number[]): Service {
 describe("receivedFds", () => {
   checkLeaks();
 
-  it("gives the descriptors with their names, closed on exec, and removes the variables", () => {
+  it("returns the descriptors with their names, closed on exec, and removes the variables", () => {
     using one = createMemoryFile("one", 10);
     using two = createMemoryFile("two", 10);
-    const { received, again, left } = asService("LISTEN_FDS=3 LISTEN_FDNAMES=hub.socket::hub.socket", [
-      one.number,
-      two.number,
-      one.number,
-    ]);
+    const { received, again, left } = asService(
+      "LISTEN_FDS=3 LISTEN_FDNAMES=hub.socket::hub.socket",
+      [one.number, two.number, one.number],
+    );
     const [first, second] = [one, two].map((fd) => fstatSync(fd.number).ino);
     assert.deepEqual(
       received?.map(({ name, inode }) => [name, inode]),
@@ -53,11 +52,12 @@ describe("receivedFds", () => {
         ["hub.socket", first],
       ],
     );
-    for (const { flags } of received ?? []) assert.match(flags, /^02\d{6}$/, "O_CLOEXEC (02000000) is set");
+    for (const { flags } of received ?? [])
+      assert.match(flags, /^02\d{6}$/, "O_CLOEXEC (02000000) is set");
     assert.deepEqual([again, left], [0, []]);
   });
 
-  it("calls them unknown where nobody named them", () => {
+  it('calls descriptors without a name "unknown"', () => {
     using file = createMemoryFile("one", 10);
     const { received } = asService("LISTEN_FDS=1", [file.number]);
     assert.deepEqual(
@@ -66,22 +66,30 @@ describe("receivedFds", () => {
     );
   });
 
-  it("says which descriptor is not there, and takes none", () => {
+  it("names a missing descriptor, and takes none", () => {
     using file = createMemoryFile("one", 10);
     const { code, message, openFds, left } = asService("LISTEN_FDS=500", [file.number]);
     assert.equal(code, "SYSTEM_ERROR");
-    assert.match(message ?? "", /^Cannot take over descriptor \d+ of the 500 that .*: fcntl failed with EBADF$/);
+    assert.match(
+      message ?? "",
+      /^Cannot take over descriptor \d+ of the 500 that .*: fcntl failed with EBADF$/,
+    );
     assert.deepEqual([openFds, left], [0, []]);
   });
 
-  it("gives none of another process's, and removes the variables all the same", () => {
+  it("returns none for another process, and removes the variables", () => {
     const env = { LISTEN_PID: "1", LISTEN_FDS: "3", LISTEN_FDNAMES: "a:b:c", PATH: "/bin" };
     assert.deepEqual(receivedFds(env, 2), []);
     assert.deepEqual(env, { PATH: "/bin" });
   });
 
-  it("gives none where none were passed", () => {
-    for (const env of [{}, { LISTEN_FDS: "1" }, { LISTEN_PID: "2" }, { LISTEN_PID: "2", LISTEN_FDS: "0" }]) {
+  it("returns none if none were passed", () => {
+    for (const env of [
+      {},
+      { LISTEN_FDS: "1" },
+      { LISTEN_PID: "2" },
+      { LISTEN_PID: "2", LISTEN_FDS: "0" },
+    ]) {
       assert.deepEqual(receivedFds(env, 2), []);
     }
   });
@@ -100,7 +108,8 @@ describe("receivedFds", () => {
       const env = { LISTEN_PID: "2", ...variables };
       assert.throws(
         () => receivedFds(env, 2),
-        (error) => hasCode(error, "INVALID_MESSAGE") && /^Cannot understand .* wanted /.test(error.message),
+        (error) =>
+          hasCode(error, "INVALID_MESSAGE") && /^Cannot understand .* wanted /.test(error.message),
       );
       assert.deepEqual(env, {});
     });
@@ -116,7 +125,7 @@ describe("ServiceManager", () => {
     return manager;
   }
 
-  it("is not there where nobody wants to hear anything, and is found once", () => {
+  it("is undefined without NOTIFY_SOCKET, and is found once", () => {
     const env = { NOTIFY_SOCKET: "/run/notify" };
     assert.ok(ServiceManager.fromEnv(env) instanceof ServiceManager);
     assert.deepEqual(env, {});
@@ -124,7 +133,14 @@ describe("ServiceManager", () => {
     assert.equal(ServiceManager.fromEnv({ NOTIFY_SOCKET: "" }), undefined);
   });
 
-  for (const address of ["relative", "vsock:2:1", "@", "/a\0b", `/${"x".repeat(107)}`, `@${"x".repeat(107)}`]) {
+  for (const address of [
+    "relative",
+    "vsock:2:1",
+    "@",
+    "/a\0b",
+    `/${"x".repeat(107)}`,
+    `@${"x".repeat(107)}`,
+  ]) {
     it(`refuses the address ${JSON.stringify(address.slice(0, 20))}`, () => {
       assert.throws(
         () => managerAt(address),
@@ -133,7 +149,7 @@ describe("ServiceManager", () => {
     });
   }
 
-  it("is told states, at a path and at an abstract name of any length", () => {
+  it("sends states to a path and to an abstract name of any length", () => {
     using folder = new TestFolder();
     const name = `@cuda-ipc-test-${process.pid}-`;
     for (const address of [folder.file("notify"), name, name.padEnd(107, "x")]) {
@@ -141,11 +157,14 @@ describe("ServiceManager", () => {
       const manager = managerAt(address);
       assert.equal(manager.notify("READY=1\nSTATUS=serves"), true);
       assert.equal(manager.notify("STOPPING=1"), true);
-      assert.deepEqual([standIn.read()?.text, standIn.read()?.text], ["READY=1\nSTATUS=serves", "STOPPING=1"]);
+      assert.deepEqual(
+        [standIn.read()?.text, standIn.read()?.text],
+        ["READY=1\nSTATUS=serves", "STOPPING=1"],
+      );
     }
   });
 
-  it("is given descriptors to keep under a name, and told to close them", () => {
+  it("stores descriptors under a name, and removes them", () => {
     using folder = new TestFolder();
     using standIn = new StandInManager(folder.file("notify"));
     const manager = managerAt(folder.file("notify"));
@@ -164,7 +183,7 @@ describe("ServiceManager", () => {
     assert.deepEqual([one.closed, two.closed], [false, false]);
   });
 
-  it("says false where the manager does not read, and true again once it did", () => {
+  it("returns false if the manager does not read, and true after it has", () => {
     using folder = new TestFolder();
     using standIn = new StandInManager(folder.file("notify"));
     const manager = managerAt(folder.file("notify"));
@@ -175,11 +194,14 @@ describe("ServiceManager", () => {
     assert.equal(manager.notify("STATUS=busy"), true);
   });
 
-  it("says that the manager is gone, and speaks to the next one at the same address", () => {
+  it("throws if the manager is gone, and finds the next one at the same address", () => {
     using folder = new TestFolder();
     const path = folder.file("notify");
     const manager = managerAt(path);
-    assert.throws(() => manager.notify("READY=1"), /^SystemError: Cannot tell the service manager at .*ENOENT/);
+    assert.throws(
+      () => manager.notify("READY=1"),
+      /^SystemError: Cannot tell the service manager at .*ENOENT/,
+    );
     new StandInManager(path)[Symbol.dispose]();
     assert.throws(() => manager.notify("READY=1"), /ECONNREFUSED/);
     unlinkSync(path);
@@ -188,7 +210,7 @@ describe("ServiceManager", () => {
     assert.equal(next.read()?.text, "READY=1");
   });
 
-  it("refuses what systemd would not take", () => {
+  it("refuses what systemd would refuse", () => {
     const manager = managerAt("/run/notify");
     using file = createMemoryFile("test", 10);
     for (const name of ["", "a:b", "a\nFDSTOREREMOVE=1", "ä", "x".repeat(256)]) {
@@ -200,11 +222,14 @@ describe("ServiceManager", () => {
     assert.throws(() => manager.notify("READY=1\0"), TypeError);
   });
 
-  it("refuses more descriptors than a message takes", () => {
+  it("refuses more descriptors than fit into a message", () => {
     using folder = new TestFolder();
     using standIn = new StandInManager(folder.file("notify"));
     using file = createMemoryFile("test", 10);
-    assert.throws(() => managerAt(folder.file("notify")).store("x", new Array(254).fill(file)), RangeError);
+    assert.throws(
+      () => managerAt(folder.file("notify")).store("x", new Array(254).fill(file)),
+      RangeError,
+    );
     assert.equal(standIn.read(), undefined);
   });
 });

@@ -6,13 +6,25 @@ import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
-import { findThread, isThreadAlive, ownThread, type ThreadIdentity } from "../../../src/os/thread-identity.js";
+import {
+  findThread,
+  isThreadAlive,
+  ownThread,
+  type ThreadIdentity,
+} from "../../../src/os/thread-identity.js";
 import { soon, until } from "../../support/until.js";
 
 const THREAD = new URL("./actors/tells-thread.js", import.meta.url);
-const IN_NAMESPACE = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"];
+const IN_NAMESPACE = [
+  "--user",
+  "--map-root-user",
+  "--pid",
+  "--fork",
+  "--mount-proc",
+  "--kill-child",
+];
 
-/** A worker thread of this process, and which one it is. */
+/** A worker thread of this process, with its identity. */
 async function startThread(): Promise<{ worker: Worker; thread: ThreadIdentity }> {
   const worker = new Worker(THREAD);
   const told = new Promise<ThreadIdentity>((resolve) => worker.once("message", resolve));
@@ -24,7 +36,7 @@ describe("the identity of a thread", () => {
     assert.equal(ownThread(), undefined);
   });
 
-  it("finds a worker thread as long as it runs", async () => {
+  it("finds a worker thread while it runs", async () => {
     const { worker, thread } = await startThread();
     assert.notEqual(thread.tid, process.pid);
     assert.equal(findThread(process.pid, thread), thread.tid);
@@ -34,7 +46,7 @@ describe("the identity of a thread", () => {
     assert.equal(findThread(process.pid, thread), undefined);
   });
 
-  it("is not that of another thread with the same number", async () => {
+  it("differs for another thread with the same number", async () => {
     const { worker, thread } = await startThread();
     const later = { ...thread, startTicks: thread.startTicks + 1 };
     assert.ok(!isThreadAlive(process.pid, later));
@@ -42,7 +54,7 @@ describe("the identity of a thread", () => {
     await worker.terminate();
   });
 
-  it("is not that of a thread of another process", async () => {
+  it("differs for a thread of another process", async () => {
     const { worker, thread } = await startThread();
     assert.equal(findThread(process.ppid, thread), undefined);
     assert.equal(findThread(0, thread), undefined);
@@ -57,7 +69,10 @@ describe("the identity of a thread", () => {
     });
     const closed = once(child, "close");
     try {
-      const [line] = await soon("the thread tells which it is", once(createInterface(child.stdout), "line"));
+      const [line] = await soon(
+        "the thread tells which it is",
+        once(createInterface(child.stdout), "line"),
+      );
       const thread = JSON.parse(line) as ThreadIdentity;
       const pid = Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, "utf8"));
       const tid = findThread(pid, thread);

@@ -11,7 +11,7 @@ import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { checkLeaks, collect } from "../../support/leak-check.js";
 import { soon, until } from "../../support/until.js";
 
-/** Long enough for a call that would wrongly be made: each turn polls descriptors once. */
+/** Long enough for a wrong call: each turn polls the descriptors once. */
 async function turns(): Promise<void> {
   for (let i = 0; i < 20; i += 1) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -19,7 +19,7 @@ async function turns(): Promise<void> {
 describe("FdWatch", () => {
   checkLeaks();
 
-  it("calls for what is unread, again and again", async () => {
+  it("calls again while something is unread", async () => {
     const [one, other] = SeqpacketSocket.pair();
     let calls = 0;
     const watch = new FdWatch(one.fd, () => {
@@ -34,7 +34,7 @@ describe("FdWatch", () => {
     other.close();
   });
 
-  it("is silent while paused, also about what was ready before, and calls again once resumed", async () => {
+  it("makes no calls while it is paused, and calls again after resume()", async () => {
     const [one, other] = SeqpacketSocket.pair();
     let calls = 0;
     let pausedIn: (() => void) | undefined;
@@ -60,7 +60,7 @@ describe("FdWatch", () => {
     other.close();
   });
 
-  it("is silent about what can be read, and about the end of the other side, where only writability is asked for", async () => {
+  it("ignores readability and a hang-up if only writability is wanted", async () => {
     const [one, other] = SeqpacketSocket.pair();
     let calls = 0;
     const watch = new FdWatch(one.fd, () => {
@@ -83,7 +83,7 @@ describe("FdWatch", () => {
     one.close();
   });
 
-  it("is silent also about what was noticed in the same turn in which it was paused", async () => {
+  it("makes no call for an event of the turn in which it was paused", async () => {
     const pairs = [SeqpacketSocket.pair(), SeqpacketSocket.pair()] as const;
     let calls = 0;
     const watches: FdWatch[] = pairs.map(
@@ -101,7 +101,7 @@ describe("FdWatch", () => {
     for (const socket of pairs.flat()) socket.close();
   });
 
-  it("calls for writability only where asked to", async () => {
+  it("calls for writability only if it is wanted", async () => {
     const [one, other] = SeqpacketSocket.pair();
     let calls = 0;
     const watch = new FdWatch(one.fd, () => {
@@ -121,7 +121,7 @@ describe("FdWatch", () => {
     other.close();
   });
 
-  it("keeps open what it watches, also where nobody else holds it", async () => {
+  it("keeps its descriptor open even if nobody else holds it", async () => {
     let calls = 0;
     const { watch, fd, other } = (() => {
       const [one, other] = SeqpacketSocket.pair();
@@ -143,7 +143,7 @@ describe("FdWatch", () => {
     other.close();
   });
 
-  it("calls whichever of those that are awaited are ready in one turn, again and again, and their promises go on", async () => {
+  it("calls all awaited watches that are ready in one turn, and their promises continue", async () => {
     const pairs = [SeqpacketSocket.pair(), SeqpacketSocket.pair(), SeqpacketSocket.pair()] as const;
     const calls = pairs.map(() => 0);
     const watches = pairs.map(
@@ -169,7 +169,7 @@ describe("FdWatch", () => {
     for (const socket of pairs.flat()) socket.close();
   });
 
-  it("calls back in nobody's AsyncLocalStorage, whoever awaits another", async () => {
+  it("calls back without anybody's AsyncLocalStorage", async () => {
     const request = new AsyncLocalStorage<string>();
     const pairs = [SeqpacketSocket.pair(), SeqpacketSocket.pair()] as const;
     const stores: (string | undefined)[] = [];
@@ -191,7 +191,7 @@ describe("FdWatch", () => {
     for (const socket of pairs.flat()) socket.close();
   });
 
-  it("is called also where somebody takes the global timers for a while, as tests do", async () => {
+  it("calls even while the global timers are mocked", async () => {
     const [one, other] = SeqpacketSocket.pair();
     let calls = 0;
     const watch = new FdWatch(one.fd, () => {
@@ -211,7 +211,7 @@ describe("FdWatch", () => {
     for (const socket of [one, other]) socket.close();
   });
 
-  it("never calls after close, which may come from within a call", async () => {
+  it("never calls after close(), even if a callback closes it", async () => {
     const [one, other] = SeqpacketSocket.pair();
     let calls = 0;
     const watch: FdWatch = new FdWatch(one.fd, () => {
@@ -238,7 +238,7 @@ describe("ProcessWatch", () => {
     return spawn("sleep", ["1000"], { stdio: "ignore" });
   }
 
-  it("tells once that a process was killed", async () => {
+  it("reports once that a process was killed", async () => {
     const child = sleeper();
     const pidfd = openPidfd(child.pid ?? 0);
     assert.ok(pidfd !== undefined);
@@ -254,7 +254,7 @@ describe("ProcessWatch", () => {
     const closed = once(child, "close");
     assert.equal(watch.exited, false);
     child.kill("SIGKILL");
-    // WHY a timer: the watch does not keep this process from ending.
+    // The watch does not keep this process alive, so a timer does.
     await soon("the exit is told", exit);
     assert.equal(watch.exited, true);
     assert.ok(pidfd.closed);
@@ -263,7 +263,7 @@ describe("ProcessWatch", () => {
     assert.equal(calls, 1);
   });
 
-  it("is silent once it was closed", async () => {
+  it("makes no calls after close()", async () => {
     const child = sleeper();
     const pidfd = openPidfd(child.pid ?? 0);
     assert.ok(pidfd !== undefined);
@@ -280,12 +280,14 @@ describe("ProcessWatch", () => {
     assert.equal(calls, 0);
   });
 
-  it("tells of the end also where the watch cannot be released, which is a warning", async () => {
+  it("reports the end even if the watch cannot be released, and warns", async () => {
     const child = sleeper();
     const pidfd = openPidfd(child.pid ?? 0);
     assert.ok(pidfd !== undefined);
     const { number } = pidfd;
-    const undo = interceptLibc((call, [fd]) => (call === "close" && fd === number ? constants.errno.EIO : undefined));
+    const undo = interceptLibc((call, [fd]) =>
+      call === "close" && fd === number ? constants.errno.EIO : undefined,
+    );
     try {
       const warned = new Promise<string>((resolve) => {
         process.once("warning", ({ name }) => resolve(name));
@@ -303,7 +305,7 @@ describe("ProcessWatch", () => {
     }
   });
 
-  it("knows no process that is not there", async () => {
+  it("returns undefined for a process that does not exist", async () => {
     const child = sleeper();
     const closed = once(child, "close");
     child.kill("SIGKILL");

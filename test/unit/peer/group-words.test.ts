@@ -13,7 +13,7 @@ import { checkLeaks } from "../../support/leak-check.js";
 const SIZE = 3;
 
 describe("the layout of a group", () => {
-  it("has each word and each slot in a place of its own", () => {
+  it("gives each word and each slot an offset of its own", () => {
     for (const size of [1, 2, 64, limits.groupSizeMax]) {
       const words = new Set<number>(Object.values(layout.headerWords));
       const slots = new Set<number>();
@@ -34,19 +34,22 @@ describe("the layout of a group", () => {
     assert.ok(BigInt(limits.gatherBytesMax) < layout.GATHERED_LENGTHS);
   });
 
-  it("is where others expect it", () => {
+  it("has the documented offsets", () => {
     assert.deepEqual(
       [layout.wordIndex(0, "arrived"), layout.wordIndex(2, "ended"), layout.gatheredIndex(1, 3)],
       [8, 25, 19],
     );
-    assert.deepEqual([layout.wordsByteLength(3), layout.slotOffset(3, 1, 1)], [256, 4096 + 3 * 65536]);
+    assert.deepEqual(
+      [layout.wordsByteLength(3), layout.slotOffset(3, 1, 1)],
+      [256, 4096 + 3 * 65536],
+    );
   });
 });
 
 describe("the words of a group", () => {
   let made = new Disposables();
   let ranks: GroupWords[];
-  /** All words, as one who breaks the rules sees them. */
+  /** All words, as a member that breaks the rules sees them. */
   let raw: BigInt64Array;
   const members = [101, 102, 103].map((pid) => ({ pid, startTicks: 0, pidNamespace: 1 }));
   checkLeaks(() => made.end());
@@ -58,7 +61,11 @@ describe("the words of a group", () => {
       return words;
     };
     made.add(memory);
-    ranks = [own(words), own(GroupWords.open(memory, 1, SIZE)), own(GroupWords.open(memory, 2, SIZE))];
+    ranks = [
+      own(words),
+      own(GroupWords.open(memory, 1, SIZE)),
+      own(GroupWords.open(memory, 2, SIZE)),
+    ];
     const mapping = made.add(Mapping.shared(memory, layout.groupByteLength(SIZE), "read-write"));
     const view = mapping.view(0, layout.wordsByteLength(SIZE));
     raw = new BigInt64Array(view.buffer, view.byteOffset, view.byteLength / 8);
@@ -68,7 +75,7 @@ describe("the words of a group", () => {
     return ranks[rank] as GroupWords;
   }
 
-  /** "waiting", "complete", or the failure as `CODE rank`, with `!` where the others are to be told. */
+  /** "waiting", "complete", or the failure as `CODE rank`, with `!` if the others must be told. */
   function judged(rank: number, barrier: number, firstGone?: number): string {
     const group = { members, firstGone: () => firstGone };
     const verdict = judgeBarrier(at(rank), barrier, group, "meet");
@@ -82,16 +89,19 @@ describe("the words of a group", () => {
     for (const rank of who) at(rank).arrive(barrier);
   }
 
-  it("say that a barrier is complete once all have arrived, also where some are one further", () => {
+  it("complete a barrier when all have arrived, even if some are one barrier ahead", () => {
     arrive(1, 0, 1);
     assert.equal(judged(0, 1), "waiting");
     arrive(1, 2);
-    assert.deepEqual([judged(0, 1), judged(1, 1), judged(2, 1)], ["complete", "complete", "complete"]);
+    assert.deepEqual(
+      [judged(0, 1), judged(1, 1), judged(2, 1)],
+      ["complete", "complete", "complete"],
+    );
     arrive(2, 0, 1);
     assert.deepEqual([judged(2, 1), judged(0, 2)], ["complete", "waiting"]);
   });
 
-  it("break for those who wait where a member has died, and not where it had arrived with all others", () => {
+  it("break a wait if a member died, but not if it had arrived with all others", () => {
     arrive(1, 0, 1);
     assert.equal(judged(0, 1, 2), "PEER_GONE 2! sawDeath 2");
     assert.equal(judged(0, 1, 1), "PEER_GONE 1! sawDeath 1", "also one that had arrived itself");
@@ -101,14 +111,14 @@ describe("the words of a group", () => {
     assert.equal(judged(0, 2, 2), "PEER_GONE 2! sawDeath 2");
   });
 
-  it("stay broken for who comes later where a member saw a death, though the dead one had arrived", () => {
+  it("stay broken for later members after one saw a death, even if the dead one had arrived", () => {
     arrive(1, 0, 1);
     at(0).end({ barrier: 1, reason: "sawDeath", rank: 1 });
     arrive(1, 2);
     assert.equal(judged(2, 1), "PEER_GONE 1");
   });
 
-  it("break where a member has left, from the barrier on at which it is missing", () => {
+  it("break from the barrier on that a member missed because it left", () => {
     arrive(1, 0, 1, 2);
     at(2).end({ barrier: 2, reason: "left", rank: 2 });
     at(2).end({ barrier: 1, reason: "gaveUp", rank: 2 });
@@ -117,7 +127,7 @@ describe("the words of a group", () => {
     assert.equal(judged(0, 2), "PEER_GONE 2");
   });
 
-  it("break where a member gave up, also when all came in the end, and tell a death before that", () => {
+  it("break if a member gave up, even if all arrive later, and report a death first", () => {
     arrive(1, 0, 1);
     at(1).end({ barrier: 1, reason: "gaveUp", rank: 1 });
     assert.equal(judged(0, 1), "BARRIER_BROKEN 1");
@@ -126,7 +136,7 @@ describe("the words of a group", () => {
     assert.equal(judged(2, 1), "BARRIER_BROKEN 1");
   });
 
-  it("break, for others to be told, where a member writes what none writes", () => {
+  it("break, and tell the others, if a member writes an invalid word", () => {
     arrive(5, 0, 1, 2);
     for (const nonsense of [3n, 7n, 0n, -1n, 2n ** 63n - 1n, -(2n ** 63n)]) {
       raw[layout.wordIndex(2, "arrived")] = nonsense;
@@ -134,28 +144,46 @@ describe("the words of a group", () => {
     }
     raw[layout.wordIndex(2, "arrived")] = 5n;
     const own = 5n * 4096n + 2n * 4n;
-    for (const nonsense of [1n, 8n, 9n, own, own + 3n, own + 4n + 1n, own - 4n + 2n, -1n, -4087n, -(2n ** 63n)]) {
+    for (const nonsense of [
+      1n,
+      8n,
+      9n,
+      own,
+      own + 3n,
+      own + 4n + 1n,
+      own - 4n + 2n,
+      -1n,
+      -4087n,
+      -(2n ** 63n),
+    ]) {
       raw[layout.wordIndex(2, "ended")] = nonsense;
       assert.equal(judged(0, 5), "BARRIER_BROKEN 2! gaveUp 0", `ended ${nonsense}`);
     }
   });
 
-  it("carry what each gives to those who meet in that barrier, and in no other", () => {
+  it("carry each value to that barrier only", () => {
     for (const barrier of [1, 2, 3]) {
       for (const rank of [0, 1, 2]) at(rank).give(barrier, Buffer.from(`${rank} in ${barrier}`));
       for (const rank of [0, 1, 2]) {
-        assert.equal(Buffer.from(at(0).given(rank, barrier) ?? []).toString(), `${rank} in ${barrier}`);
+        assert.equal(
+          Buffer.from(at(0).given(rank, barrier) ?? []).toString(),
+          `${rank} in ${barrier}`,
+        );
       }
       assert.equal(at(0).given(1, barrier + 2), undefined);
     }
-    assert.equal(Buffer.from(at(0).given(2, 2) ?? []).toString(), "2 in 2", "the slot of the barrier before");
+    assert.equal(
+      Buffer.from(at(0).given(2, 2) ?? []).toString(),
+      "2 in 2",
+      "the slot of the barrier before",
+    );
     assert.equal(at(0).given(2, 1), undefined);
     const most = Buffer.alloc(limits.gatherBytesMax, 7);
     for (const rank of [0, 1, 2]) at(rank).give(4, most);
     for (const rank of [0, 1, 2]) assert.ok(most.equals(at(1).given(rank, 4) ?? Buffer.alloc(0)));
   });
 
-  it("give nothing where a member claims more than there is room for", () => {
+  it("give no value if a member claims more bytes than a slot has", () => {
     for (const nonsense of [limits.gatherBytesMax + 1, 2 ** 20 - 1]) {
       raw[layout.gatheredIndex(1, 2)] = 2n * layout.GATHERED_LENGTHS + BigInt(nonsense);
       assert.equal(at(0).given(1, 2), undefined);
@@ -164,7 +192,7 @@ describe("the words of a group", () => {
     assert.equal(at(0).given(1, 2), undefined);
   });
 
-  it("are not touched after they were closed", () => {
+  it("throw CLOSED after close()", () => {
     const words = at(2);
     words.close();
     words.close();
@@ -173,7 +201,7 @@ describe("the words of a group", () => {
     }
   });
 
-  it("are refused in any other memory", () => {
+  it("refuse any other memory", () => {
     const refused = (error: unknown) => hasCode(error, "INVALID_DESCRIPTOR");
     const byteLength = layout.groupByteLength(SIZE);
     using blank = createMemoryFile("blank", byteLength);

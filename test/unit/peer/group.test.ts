@@ -1,4 +1,4 @@
-/** Groups whose members are all in this process; test/process/peer/group.test.ts has real ones. */
+/** Groups whose members are all in this process. test/process/peer/group.test.ts has real ones. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { Deadline } from "../../../src/base/deadline.js";
@@ -7,7 +7,7 @@ import { hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { Group, type GroupOptions } from "../../../src/peer/group.js";
-import { joinHost } from "../../../src/peer/group-join.js";
+import { joinHost } from "../../../src/peer/group-formation.js";
 import { Disposables } from "../../support/disposables.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestRuntime } from "../../support/test-runtime.js";
@@ -26,7 +26,11 @@ describe("Group", () => {
     runtime = made.add(new TestRuntime());
   });
 
-  async function join(rank: number, size: number, more: Partial<GroupOptions> = {}): Promise<Group> {
+  async function join(
+    rank: number,
+    size: number,
+    more: Partial<GroupOptions> = {},
+  ): Promise<Group> {
     return made.add(await Group.join({ name: "test", rank, size, ...more }));
   }
 
@@ -37,7 +41,7 @@ describe("Group", () => {
     ).then((groups) => groups.reverse());
   }
 
-  it("forms whatever the order in which its members come, and leaves nothing behind", async () => {
+  it("forms in any order of its members, and leaves nothing behind", async () => {
     const groups = await form(4);
     assert.deepEqual(
       groups.map(({ rank, size }) => [rank, size]),
@@ -48,14 +52,14 @@ describe("Group", () => {
     assert.deepEqual(runtime.names(), []);
   });
 
-  it("forms of one member, and at a path", async () => {
+  it("forms with one member, and at a path", async () => {
     const path = runtime.file("mine.sock");
     const group = await join(0, 1, { name: undefined, path });
     await group.barrier();
     assert.deepEqual(await group.allGather("x"), ["x"]);
   });
 
-  it("lets nobody pass a barrier before all have come", async () => {
+  it("lets no member pass a barrier before all have arrived", async () => {
     const [zero, one, two] = (await form(3)) as [Group, Group, Group];
     const passed: number[] = [];
     const waiting = [zero, one].map(async (group) => {
@@ -68,10 +72,12 @@ describe("Group", () => {
     assert.equal(passed.length, 2);
   });
 
-  it("gathers the values of all in order of ranks, again and again, between barriers", async () => {
+  it("gathers all values in order of ranks, repeatedly, between barriers", async () => {
     const groups = await form(3);
     for (let round = 0; round < 20; round += 1) {
-      const values = await Promise.all(groups.map((group) => group.allGather({ round, rank: group.rank })));
+      const values = await Promise.all(
+        groups.map((group) => group.allGather({ round, rank: group.rank })),
+      );
       for (const found of values)
         assert.deepEqual(
           found,
@@ -84,17 +90,21 @@ describe("Group", () => {
     assert.deepEqual(found, [texts, texts, texts]);
   });
 
-  it("refuses what cannot be given before anything is waited for, and is none the worse", async () => {
+  it("refuses a value that cannot be sent before it waits, and stays usable", async () => {
     const groups = (await form(2)) as [Group, Group];
-    await assert.rejects(groups[0].allGather("x".repeat(limits.gatherBytesMax - 1)), code("MESSAGE_TOO_LARGE"));
-    for (const value of [undefined, () => {}, 1n]) await assert.rejects(groups[0].allGather(value), TypeError);
+    await assert.rejects(
+      groups[0].allGather("x".repeat(limits.gatherBytesMax - 1)),
+      code("MESSAGE_TOO_LARGE"),
+    );
+    for (const value of [undefined, () => {}, 1n])
+      await assert.rejects(groups[0].allGather(value), TypeError);
     assert.deepEqual(await Promise.all(groups.map((group) => group.allGather(group.rank))), [
       [0, 1],
       [0, 1],
     ]);
   });
 
-  it("refuses ranks and sizes that cannot be", async () => {
+  it("refuses invalid ranks, sizes and options, and names the option", async () => {
     for (const [rank, size] of [
       [-1, 2],
       [2, 2],
@@ -105,32 +115,56 @@ describe("Group", () => {
       await assert.rejects(join(rank, size), RangeError);
     }
     await assert.rejects(join(0, 1, { name: undefined }), TypeError);
+    // biome-ignore lint/suspicious/noExplicitAny: mistakes that plain JavaScript allows.
+    const any = (value: unknown) => value as any;
+    const mistakes: [unknown, RegExp][] = [
+      [undefined, /^TypeError: Group\.join\(\) needs options, such as \{ name: "workers"/],
+      [{ name: "test", rank: 0 }, /^TypeError: Group\.join\(\) needs the option size/],
+      [{ name: "test", rank: "0", size: 1 }, /rank must be/],
+      [{ name: 7, rank: 0, size: 1 }, /^TypeError: name must be a string, not 7/],
+      [{ name: "test", rank: 0, size: 1, timeoutMS: 5 }, /has no option "timeoutMS".*timeoutMs/],
+    ];
+    for (const [options, message] of mistakes)
+      await assert.rejects(Group.join(any(options)), message);
+    const alone = await join(0, 1);
+    await assert.rejects(alone.barrier(any({ timeoutMs: "5" })), /^TypeError: timeoutMs must be/);
+    await assert.rejects(alone.allGather(1, any({ signal: 1 })), /^TypeError: signal must be/);
+    await alone.barrier();
+    alone.close();
     await assert.rejects(join(0, 1, { path: "/tmp/x" }), TypeError);
     await assert.rejects(join(0, 1, { name: "../x" }), code("INVALID_NAME"));
     assert.deepEqual(runtime.names(), []);
   });
 
-  it("refuses a second member of one rank, another size, and a name that is in use, and forms all the same", async () => {
+  it("refuses a duplicate rank, another size and a taken name, and forms all the same", async () => {
     const zero = join(0, 3);
     const one = join(1, 3);
     await assert.rejects(join(1, 2), code("WRONG_KIND", /it is a group of 3/));
     await assert.rejects(join(0, 3), code("NAME_TAKEN"));
-    await assert.rejects(join(1, 3), code("NAME_TAKEN", new RegExp(`process ${process.pid} is rank 1`)));
+    await assert.rejects(
+      join(1, 3),
+      code("NAME_TAKEN", new RegExp(`process ${process.pid} is rank 1`)),
+    );
     const groups = await soon("the group forms", Promise.all([zero, one, join(2, 3)]));
     await assert.rejects(join(2, 3), code("NAME_TAKEN"));
     await Promise.all(groups.map((group) => group.barrier()));
   });
 
-  it("refuses requests to join that are none, and forms all the same", async () => {
+  it("refuses malformed requests to join, and forms all the same", async () => {
     const zero = join(0, 2);
-    const requests = ['{"v":1,"op":"join","rank":2,"size":2}', '{"v":1,"op":"join","rank":-1,"size":2}', "x"];
+    const requests = [
+      '{"v":1,"op":"join","rank":2,"size":2}',
+      '{"v":1,"op":"join","rank":-1,"size":2}',
+      "x",
+    ];
     for (const request of requests) {
       const socket = SeqpacketSocket.connect(runtime.file("group-test.sock"));
       socket.trySend(Buffer.from(request));
       const replies: string[] = [];
       await until("it is turned away", () => {
         const packet = socket.tryReceive();
-        if (packet !== undefined && packet !== "end") replies.push(Buffer.from(packet.bytes).toString());
+        if (packet !== undefined && packet !== "end")
+          replies.push(Buffer.from(packet.bytes).toString());
         return packet === "end";
       });
       socket.close();
@@ -139,7 +173,7 @@ describe("Group", () => {
     await soon("the group forms", Promise.all([zero, join(1, 2)]));
   });
 
-  it("does not wait for members beyond the time limit, and leaves nothing behind", async () => {
+  it("throws TIMEOUT and names the missing ranks, and leaves nothing behind", async () => {
     await assert.rejects(
       join(0, 3, { timeoutMs: 5 }),
       code("TIMEOUT", /; of its 3 members, these have not joined: rank 1, rank 2$/),
@@ -151,33 +185,45 @@ describe("Group", () => {
     const other = join(1, 2);
     controller.abort();
     await assert.rejects(joining, code("ABORTED"));
-    await assert.rejects(other, (error) => hasCode(error, "BARRIER_BROKEN") || hasCode(error, "PEER_GONE"));
+    await assert.rejects(
+      other,
+      (error) => hasCode(error, "BARRIER_BROKEN") || hasCode(error, "PEER_GONE"),
+    );
     assert.deepEqual(runtime.names(), []);
   });
 
-  it("gives the place of one who gave up before all had come to another", async () => {
+  it("gives the rank of a member that gave up before the group formed to another", async () => {
     const zero = join(0, 3);
-    await assert.rejects(join(1, 3, { timeoutMs: 30 }), code("TIMEOUT"));
+    await assert.rejects(
+      join(1, 3, { timeoutMs: 30 }),
+      code("TIMEOUT", new RegExp(`; rank 0 \\(process ${process.pid}\\) waits for other members`)),
+    );
     await soon("the group forms", Promise.all([zero, join(1, 3), join(2, 3)]));
   });
 
-  it("breaks for all where a member's time runs out or its signal is aborted, and stays broken", async () => {
+  it("breaks for all, for good, if a member times out or its signal aborts", async () => {
     for (const limit of ["time", "signal"]) {
       const [zero, one, two] = (await form(3)) as [Group, Group, Group];
       const waiting = zero.barrier();
       const options = limit === "time" ? { timeoutMs: 5 } : { signal: AbortSignal.timeout(5) };
-      const missing = code("TIMEOUT", new RegExp(`; rank 2 \\(process ${process.pid}\\) has not come$`));
+      const missing = code(
+        "TIMEOUT",
+        new RegExp(`; rank 2 \\(process ${process.pid}\\) has not come$`),
+      );
       await assert.rejects(one.barrier(options), limit === "time" ? missing : code("ABORTED"));
       const broken = code("BARRIER_BROKEN", /rank 1 .*gave up waiting/);
       await assert.rejects(waiting, broken);
       await assert.rejects(two.barrier(), broken);
       await assert.rejects(zero.allGather(1), broken);
-      await assert.rejects(one.barrier(), code("BARRIER_BROKEN", /this process, gave up/));
+      await assert.rejects(
+        one.barrier(),
+        code("BARRIER_BROKEN", /this process \(rank 1\) gave up/),
+      );
       for (const group of [zero, one, two]) group.close();
     }
   });
 
-  it("is none the worse for a wait that never began", async () => {
+  it("stays usable after a wait that never began", async () => {
     const groups = (await form(2)) as [Group, Group];
     await assert.rejects(groups[0].barrier({ timeoutMs: 0 }), code("TIMEOUT"));
     await assert.rejects(groups[0].barrier({ signal: AbortSignal.abort() }), code("ABORTED"));
@@ -185,7 +231,7 @@ describe("Group", () => {
     await Promise.all(groups.map((group) => group.barrier()));
   });
 
-  it("is left by a member: who passed the same barrier is not harmed, who waits for it is told", async () => {
+  it("tells members that wait for one that left, and leaves others alone", async () => {
     const [zero, one, two] = (await form(3)) as [Group, Group, Group];
     await Promise.all([zero.barrier(), two.barrier(), one.barrier().then(() => one.close())]);
     const left = code("PEER_GONE", new RegExp(`rank 1 \\(process ${process.pid}\\) has left`));
@@ -194,7 +240,7 @@ describe("Group", () => {
     await assert.rejects(one.barrier(), code("CLOSED"));
   });
 
-  it("ends the waits of a member that is closed meanwhile", async () => {
+  it("ends the wait of a member that is closed meanwhile", async () => {
     const [zero, one] = (await form(2)) as [Group, Group];
     const waiting = zero.barrier();
     zero.close();
@@ -202,21 +248,21 @@ describe("Group", () => {
     await assert.rejects(one.barrier(), code("PEER_GONE", /rank 0/));
   });
 
-  it("refuses a second wait of one member at a time", async () => {
+  it("refuses a second wait of a member that already waits", async () => {
     const [zero, one] = (await form(2)) as [Group, Group];
     const waiting = zero.barrier();
     await assert.rejects(zero.barrier(), TypeError);
     await Promise.all([one.barrier(), waiting]);
   });
 
-  it("breaks where one gathers and another only meets", async () => {
+  it("breaks if one member gathers and another only waits at the barrier", async () => {
     const [zero, one] = (await form(2)) as [Group, Group];
-    const broken = code("BARRIER_BROKEN", /rank 1 .*nothing to give/);
+    const broken = code("BARRIER_BROKEN", /rank 1 .*gave no value/);
     await Promise.all([assert.rejects(zero.allGather("x"), broken), one.barrier()]);
     await assert.rejects(one.barrier(), code("BARRIER_BROKEN", /rank 0/));
   });
 
-  it("is broken, and nothing worse, by a member that breaks the rules", async () => {
+  it("is broken, and nothing else, by a member that breaks the rules", async () => {
     const path = runtime.file("group-test.sock");
     for (const misdeed of ["arrives where nobody is", "gives what is not JSON"]) {
       const joining = [join(0, 3), join(1, 3)];
@@ -227,14 +273,17 @@ describe("Group", () => {
       if (misdeed === "gives what is not JSON") words.give(2, Buffer.from("{"));
       words.arrive(misdeed === "gives what is not JSON" ? 2 : 77);
       const broken = code("BARRIER_BROKEN", /rank 2/);
-      await Promise.all([assert.rejects(zero.allGather(1), broken), assert.rejects(one.allGather(2), broken)]);
+      await Promise.all([
+        assert.rejects(zero.allGather(1), broken),
+        assert.rejects(one.allGather(2), broken),
+      ]);
       for (const group of [zero, one]) group.close();
       words.close();
       link.close();
     }
   });
 
-  it("does not form where one that was told of it gives up on the way", async () => {
+  it("does not form if a member gives up after it was admitted", async () => {
     const joining = [join(0, 3), join(1, 3)];
     const place = { path: runtime.file("group-test.sock"), size: 3, label: "the group" };
     const { link, words } = await joinHost(place, 2, new Deadline("join", {}, 30_000));
@@ -242,7 +291,10 @@ describe("Group", () => {
     link.close();
     const outcomes = await soon("all are told", Promise.allSettled(joining));
     for (const outcome of outcomes) {
-      assert.ok(outcome.status === "rejected" && hasCode(outcome.reason, "BARRIER_BROKEN"), String(outcome.status));
+      assert.ok(
+        outcome.status === "rejected" && hasCode(outcome.reason, "BARRIER_BROKEN"),
+        String(outcome.status),
+      );
     }
     assert.deepEqual(runtime.names(), []);
   });

@@ -45,52 +45,67 @@ describe("handle files", () => {
     exporter: { ...ownIdentity(), bootId: sharedArray.exporter.bootId },
   };
 
-  it("are read as they were written, for this user alone, and leave nothing beside them", async () => {
+  it("are read as written, for this user only, and leave no other file", async () => {
     await writeHandleFile(path, alive);
     assert.deepEqual(await readHandleFile(path), alive);
     assert.equal(statSync(path).mode & 0o777, 0o600);
     await writeHandleFile(path, { ...alive, access: "read" });
     assert.deepEqual(await readHandleFile(path), { ...alive, access: "read" });
-    assert.deepEqual(spawnSync("ls", ["-A", folder.path], { encoding: "utf8" }).stdout, "frame.json\n");
+    assert.deepEqual(
+      spawnSync("ls", ["-A", folder.path], { encoding: "utf8" }).stdout,
+      "frame.json\n",
+    );
   });
 
-  it("replace a link and not what it leads to", async () => {
+  it("replace a link, not its target", async () => {
     writeFileSync(folder.file("other"), "precious");
     symlinkSync(folder.file("other"), path);
     await writeHandleFile(path, alive);
     assert.equal(readFileSync(folder.file("other"), "utf8"), "precious");
   });
 
-  it("are not written where they cannot be, or what is no document", async () => {
-    await assert.rejects(writeHandleFile(folder.file("no/frame.json"), alive), code("SYSTEM_ERROR"));
-    await assert.rejects(writeHandleFile(path, {} as SharedMemoryDocument), code("INVALID_DESCRIPTOR"));
+  it("are not written to an unusable path, or with an invalid document", async () => {
+    await assert.rejects(
+      writeHandleFile(folder.file("no/frame.json"), alive),
+      code("SYSTEM_ERROR"),
+    );
+    await assert.rejects(
+      writeHandleFile(path, {} as SharedMemoryDocument),
+      code("INVALID_DESCRIPTOR"),
+    );
     mkdirSync(path);
     await assert.rejects(writeHandleFile(path, alive), code("SYSTEM_ERROR"));
-    assert.deepEqual(spawnSync("ls", ["-A", folder.path], { encoding: "utf8" }).stdout, "frame.json\n");
+    assert.deepEqual(
+      spawnSync("ls", ["-A", folder.path], { encoding: "utf8" }).stdout,
+      "frame.json\n",
+    );
   });
 
-  it("are waited for where they are not there yet", async () => {
+  it("are waited for if they do not exist yet", async () => {
     const reading = readHandleFile(path);
     await writeHandleFile(folder.file("other.json"), alive);
     await writeHandleFile(path, alive);
     assert.deepEqual(await soon("the file is read", reading), alive);
   });
 
-  it("are waited for also where their folder is not there yet", async () => {
+  it("are waited for if their folder does not exist yet", async () => {
     const reading = readHandleFile(folder.file("later/frame.json"));
     mkdirSync(folder.file("later"));
     await writeHandleFile(folder.file("later/frame.json"), alive);
     assert.deepEqual(await soon("the file is read", reading), alive);
   });
 
-  it("are not waited for beyond the time limit, which says what was found at last", async () => {
+  it("throw TIMEOUT after the limit, and say what was found last", async () => {
     const missing = (error: unknown) => hasCode(error, "TIMEOUT") && /ENOENT/.test(error.message);
     await assert.rejects(readHandleFile(path, { timeoutMs: 1 }), missing);
     await assert.rejects(readHandleFile(path, { timeoutMs: 0 }), missing);
     await writeHandleFile(path, gone);
     await assert.rejects(
       readHandleFile(path, { timeoutMs: 1, stale: "wait" }),
-      (error) => hasCode(error, "TIMEOUT") && /has ended/.test(error.message) && hasCode(error.cause, "PEER_GONE"),
+      (error) =>
+        hasCode(error, "TIMEOUT") &&
+        /has ended/.test(error.message) &&
+        hasCode(error.cause, "PEER_GONE"),
     );
   });
 
@@ -102,7 +117,7 @@ describe("handle files", () => {
     await assert.rejects(reading, code("ABORTED"));
   });
 
-  it("are refused where their exporter is gone or of another boot, or waited for until there is another", async () => {
+  it("are refused, or waited for, if their exporter is gone or of another boot", async () => {
     for (const [document, wanted] of [
       [gone, "PEER_GONE"],
       [rebooted, "STALE_HANDLE"],
@@ -116,7 +131,7 @@ describe("handle files", () => {
     await assert.rejects(readHandleFile(path, { stale: "ignore" as "wait" }), TypeError);
   });
 
-  it("are refused where others may write to them", async () => {
+  it("are refused if other users may write to them", async () => {
     for (const mode of [0o620, 0o602, 0o666, 0o777]) {
       await writeHandleFile(path, alive);
       chmodSync(path, mode);
@@ -127,32 +142,40 @@ describe("handle files", () => {
   });
 
   const skip = process.geteuid?.() !== 0 && "only root can give a file away";
-  it("are refused where they are of another user", { skip }, async () => {
+  it("are refused if another user owns them", { skip }, async () => {
     await writeHandleFile(path, alive);
     chownSync(path, 12345, 12345);
     await assert.rejects(readHandleFile(path), code("UNTRUSTED_PEER"));
   });
 
-  it("are refused where they are anything else, and never waited for", async () => {
+  it("are refused at once if they are anything but a file", async () => {
     const others: Record<string, () => void> = {
       "an empty file": () => writeFileSync(path, "", { mode: 0o600 }),
-      "half a document": () => writeFileSync(path, JSON.stringify(alive).slice(0, 100), { mode: 0o600 }),
+      "half a document": () =>
+        writeFileSync(path, JSON.stringify(alive).slice(0, 100), { mode: 0o600 }),
       "another JSON": () => writeFileSync(path, "[1, 2]", { mode: 0o600 }),
       "bytes that are no text": () => writeFileSync(path, Buffer.alloc(64, 0xff), { mode: 0o600 }),
       "a file over the limit": () =>
-        writeFileSync(path, `${JSON.stringify(alive)}${" ".repeat(limits.handleFileBytesMax)}`, { mode: 0o600 }),
+        writeFileSync(path, `${JSON.stringify(alive)}${" ".repeat(limits.handleFileBytesMax)}`, {
+          mode: 0o600,
+        }),
       "a folder": () => mkdirSync(path),
-      "a pipe that nobody writes to": () => assert.equal(spawnSync("mkfifo", ["-m", "600", path]).status, 0),
+      "a pipe that nobody writes to": () =>
+        assert.equal(spawnSync("mkfifo", ["-m", "600", path]).status, 0),
     };
     for (const [what, make] of Object.entries(others)) {
       make();
       const refused = (error: unknown) => hasCode(error, "INVALID_DESCRIPTOR");
-      await assert.rejects(soon(what, readHandleFile(path, { timeoutMs: 20_000, stale: "wait" })), refused, what);
+      await assert.rejects(
+        soon(what, readHandleFile(path, { timeoutMs: 20_000, stale: "wait" })),
+        refused,
+        what,
+      );
       rmSync(path, { recursive: true });
     }
   });
 
-  it("are never seen half: each look finds one whole document or another", async () => {
+  it("are never seen half written: each read finds a whole document", async () => {
     await writeHandleFile(path, alive);
     let writing = true;
     const writer = (async () => {
@@ -164,7 +187,7 @@ describe("handle files", () => {
     await writer;
   });
 
-  it("keep no watch on a folder that goes away", async () => {
+  it("keep no watch on a folder that was removed", async () => {
     mkdirSync(folder.file("later"));
     const reading = readHandleFile(folder.file("later/frame.json"));
     renameSync(folder.file("later"), folder.file("gone"));

@@ -5,12 +5,13 @@ import { beforeEach, describe, it } from "node:test";
 import { Worker } from "node:worker_threads";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
+import { DeviceArray } from "../../../src/gpu/arrays/device-array.js";
 import { Device } from "../../../src/gpu/device.js";
-import { DeviceArray } from "../../../src/gpu/device-array.js";
-import { DeviceBuffer } from "../../../src/gpu/device-buffer.js";
+import { DeviceBuffer } from "../../../src/gpu/memory/device-buffer.js";
+import { GrowingBuffer } from "../../../src/gpu/memory/growing-buffer.js";
 import { openFdCount } from "../../../src/os/owned-fd.js";
 import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
-import { openShared, openSharedBuffer } from "../../../src/peer/open-shared.js";
+import { openShared } from "../../../src/peer/open-shared.js";
 import { share } from "../../../src/peer/share.js";
 import { Disposables } from "../../support/disposables.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -35,7 +36,20 @@ describe("sharing without a hub", () => {
     return made.add(DeviceArray.allocate(device, { dtype: "int32", shape: [2, 3] }));
   }
 
-  it("opens an array where its document came, for reading unless asked otherwise", async () => {
+  it("refuses the buffer of memory that grows, which is shared as a GrowingBuffer", () => {
+    const growing = made.add(GrowingBuffer.create(device, { byteLength: 10, maxByteLength: 4096 }));
+    assert.throws(() => share(growing.buffer), code("UNSUPPORTED"));
+  });
+
+  it("exports a read-only descriptor of a buffer that was made read-only", () => {
+    const buffer = made.add(DeviceBuffer.allocate(device, 4096).asReadOnly());
+    using fd = buffer.exportFd();
+    const size = { label: "same", byteLength: 4096, allocationByteLength: 4096 };
+    const open = () => DeviceBuffer.import(device, fd, { ...size, access: "read-write" });
+    assert.throws(open, code("READ_ONLY"));
+  });
+
+  it("opens an array from its document, for reading by default", async () => {
     const array = newArray();
     await array.write([1, 2, 3, 4, 5, 6]);
     using shared = share(array);
@@ -43,7 +57,9 @@ describe("sharing without a hub", () => {
     assert.deepEqual([opened.dtype, opened.shape, opened.strides], ["int32", [2, 3], [3, 1]]);
     assert.deepEqual([...(await opened.expectDType("int32").read())], [1, 2, 3, 4, 5, 6]);
     await assert.rejects(opened.write([0, 0, 0, 0, 0, 0]), code("READ_ONLY"));
-    using writable = (await openShared(shared.document, { access: "read-write" })).expectDType("int32");
+    using writable = (await openShared(shared.document, { access: "read-write" })).expectDType(
+      "int32",
+    );
     await writable.write([6, 5, 4, 3, 2, 1]);
     assert.deepEqual([...(await array.read())], [6, 5, 4, 3, 2, 1]);
   });
@@ -56,21 +72,21 @@ describe("sharing without a hub", () => {
     assert.deepEqual([...(await opened.expectDType("int32").read())], [3, 6, 2, 5, 1, 4]);
   });
 
-  it("opens a buffer as a buffer and as bytes, and an array as the buffer that it lies in", async () => {
+  it("opens a buffer as a buffer or as bytes, and an array as its buffer", async () => {
     const buffer = made.add(DeviceBuffer.allocate(device, 5));
     await buffer.write(0, Uint8Array.of(1, 2, 3, 4, 5));
     using shared = share(buffer);
     assert.equal(shared.document.kind, "buffer");
-    using opened = await openSharedBuffer(shared.document);
+    using opened = await openShared(shared.document, { kind: "buffer" });
     assert.deepEqual([opened.byteLength, ...opened.view()], [5, 1, 2, 3, 4, 5]);
     using bytes = (await openShared(shared.document)).expectDType("uint8");
     assert.deepEqual([...(await bytes.read())], [1, 2, 3, 4, 5]);
     using sharedArray = share(newArray());
-    using whole = await openSharedBuffer(sharedArray.document);
+    using whole = await openShared(sharedArray.document, { kind: "buffer" });
     assert.equal(whole.byteLength, 24);
   });
 
-  it("keeps the memory for those who come later, and with them, whatever is closed meanwhile", async () => {
+  it("keeps the memory for later openers, whatever else is closed", async () => {
     const array = newArray();
     await array.write([1, 2, 3, 4, 5, 6]);
     const shared = share(array);
@@ -81,7 +97,7 @@ describe("sharing without a hub", () => {
     assert.deepEqual([...(await opened.read())], [1, 2, 3, 4, 5, 6]);
   });
 
-  it("refuses what was withdrawn, whether or not anything else is shared", async () => {
+  it("refuses a withdrawn document, whether or not anything else is shared", async () => {
     const [array, other] = [newArray(), newArray()];
     const shared = share(array);
     const kept = share(other);
@@ -92,19 +108,22 @@ describe("sharing without a hub", () => {
     await assert.rejects(openShared(kept.document), code("STALE_HANDLE"));
   });
 
-  it("tells those whose question is under way that it was withdrawn", async () => {
+  it("tells openers in progress that the document was withdrawn", async () => {
     const shared = share(newArray());
     const opening = openShared(shared.document);
     shared.close();
     await assert.rejects(opening, code("STALE_HANDLE"));
   });
 
-  it("refuses a guess, and who comes from another boot or a process that is gone", async () => {
+  it("refuses a guessed token, another boot, and an exporter that is gone", async () => {
     using shared = share(newArray());
     const { document } = shared;
     const guessed = { ...document, fds: { ...document.fds, token: "0".repeat(32) } };
     await assert.rejects(openShared(guessed), code("STALE_HANDLE"));
-    const rebooted = { ...document, exporter: { ...document.exporter, bootId: sharedArray.exporter.bootId } };
+    const rebooted = {
+      ...document,
+      exporter: { ...document.exporter, bootId: sharedArray.exporter.bootId },
+    };
     await assert.rejects(openShared(rebooted), code("STALE_HANDLE"));
     const gone = {
       ...document,
@@ -131,14 +150,20 @@ describe("sharing without a hub", () => {
       ...rest,
       descriptor: {
         ...descriptor,
-        content: { kind: "array", array: { dtype: "int32", shape: [2, 4], strides: [4, 1], byteOffset: 0 } },
+        content: {
+          kind: "array",
+          array: { dtype: "int32", shape: [2, 4], strides: [4, 1], byteOffset: 0 },
+        },
       },
     }),
     "has strides into what lies before": ({ descriptor, ...rest }) => ({
       ...rest,
       descriptor: {
         ...descriptor,
-        content: { kind: "array", array: { dtype: "int32", shape: [2, 3], strides: [-3, 1], byteOffset: 0 } },
+        content: {
+          kind: "array",
+          array: { dtype: "int32", shape: [2, 3], strides: [-3, 1], byteOffset: 0 },
+        },
       },
     }),
     "speaks of a bundle": ({ descriptor, ...rest }) => ({
@@ -155,7 +180,7 @@ describe("sharing without a hub", () => {
     });
   }
 
-  it("opens on the device that is given, which stays the caller's, or is named, and on no device of another kind", async () => {
+  it("opens on the given or named device, and refuses one of another kind", async () => {
     using shared = share(newArray());
     using given = await openShared(shared.document, { device });
     assert.equal(given.device, device);
@@ -168,33 +193,39 @@ describe("sharing without a hub", () => {
     again.close();
     await until("the device is closed after the last", () => !again.device.open);
     assert.ok(device.open);
-    await assert.rejects(openShared(shared.document, { device: 3 as unknown as string }), TypeError);
+    await assert.rejects(
+      openShared(shared.document, { device: 3 as unknown as string }),
+      TypeError,
+    );
     await assert.rejects(openShared(shared.document, { access: "write" as "read" }), TypeError);
   });
 
-  it("keeps to the time limit and the signal, and leaves nothing open", async () => {
+  it("respects the time limit and the signal, and leaves nothing open", async () => {
     using shared = share(newArray());
     await assert.rejects(openShared(shared.document, { timeoutMs: 0 }), code("TIMEOUT"));
-    await assert.rejects(openShared(shared.document, { signal: AbortSignal.abort() }), code("ABORTED"));
+    await assert.rejects(
+      openShared(shared.document, { signal: AbortSignal.abort() }),
+      code("ABORTED"),
+    );
     const controller = new AbortController();
     const opening = openShared(shared.document, { signal: controller.signal });
     controller.abort();
     await assert.rejects(opening, code("ABORTED"));
   });
 
-  it("shares nothing else", () => {
+  it("refuses to share anything else", () => {
     assert.throws(() => share({} as DeviceArray), TypeError);
     assert.throws(() => share(newArray(), { access: "all" as "read" }), TypeError);
     assert.deepEqual(runtime.names(), []);
   });
 
-  it("does not share on what it has opened", async () => {
+  it("refuses to share what it has opened itself", async () => {
     using shared = share(newArray());
     using opened = await openShared(shared.document);
     assert.throws(() => share(opened), code("UNSUPPORTED"));
   });
 
-  it("listens on one socket for this user alone while anything is shared, and not longer", () => {
+  it("listens on one socket for this user only while anything is shared", () => {
     const shared = [share(newArray()), share(newArray())];
     assert.equal(readdirSync(runtime.folder.path).length, 1);
     const path = shared[0]?.document.fds.socket ?? "";
@@ -204,7 +235,7 @@ describe("sharing without a hub", () => {
     assert.equal(existsSync(path), false);
   });
 
-  it("refuses requests that are none, and goes on serving others", async () => {
+  it("refuses malformed requests, and goes on serving others", async () => {
     using shared = share(newArray());
     for (const request of ["", "{", "{}", '{"v":1,"op":"fetch"}', '{"v":2}', "x".repeat(5000)]) {
       const socket = SeqpacketSocket.connect(shared.document.fds.socket);
@@ -214,11 +245,15 @@ describe("sharing without a hub", () => {
       const replies: string[] = [];
       await until("it hangs up", () => {
         const packet = socket.tryReceive();
-        if (packet !== undefined && packet !== "end") replies.push(Buffer.from(packet.bytes).toString());
+        if (packet !== undefined && packet !== "end")
+          replies.push(Buffer.from(packet.bytes).toString());
         return packet === "end";
       });
       socket.close();
-      assert.match(replies.join(), /"ok":false.*"(INVALID_MESSAGE|PROTOCOL_MISMATCH|MESSAGE_TOO_LARGE)"/);
+      assert.match(
+        replies.join(),
+        /"ok":false.*"(INVALID_MESSAGE|PROTOCOL_MISMATCH|MESSAGE_TOO_LARGE)"/,
+      );
     }
     (await openShared(shared.document)).close();
   });
@@ -234,7 +269,7 @@ describe("sharing without a hub", () => {
         return packet === "end";
       });
     } catch (error) {
-      // Linux 6.16 and newer do not even take them.
+      // Linux 6.16 and newer do not even accept them.
       assert.ok(hasCode(error, "PERMISSION_DENIED"));
     }
     assert.equal(openFdCount(), before);

@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { lineAt, stateOf, storeValue } from "../../../src/base/timeline-line.js";
-import { beginPlace, endPlace, endWriter, type WordsFile } from "../../../src/ring/channel-end.js";
-import { control, PAGE_BYTES, page, readerStates, writerStates } from "../../../src/ring/channel-layout.js";
+import { beginSeat, endSeat, endWriter, type WordsFile } from "../../../src/ring/channel-end.js";
+import {
+  control,
+  PAGE_BYTES,
+  page,
+  readerStates,
+  writerStates,
+} from "../../../src/ring/channel-layout.js";
 
 interface Words extends WordsFile {
   readonly small: Uint32Array;
@@ -28,11 +34,12 @@ function written(state: number): Words {
   return file;
 }
 
-const readyOf = (file: Words, line: number) => stateOf(lineAt(file.large, control.ready + 64 * line));
+const readyOf = (file: Words, line: number) =>
+  stateOf(lineAt(file.large, control.ready + 64 * line));
 
 describe("endWriter", () => {
   for (const next of ["awaited", "gone"] as const) {
-    it(`ends the timeline of the writer's epoch, and then says ${next}`, () => {
+    it(`ends the timeline of the writer's epoch, and then writes ${next}`, () => {
       const file = written(writerStates.open);
       assert.equal(endWriter(file, next), true);
       assert.equal(file.small[control.state / 4], writerStates[next]);
@@ -44,14 +51,14 @@ describe("endWriter", () => {
     });
   }
 
-  it("leaves a channel that its writer closed, but for GPU work that never came to its end", () => {
+  it("leaves a channel that its writer closed, and marks only lost GPU work", () => {
     const file = written(writerStates.closed);
     assert.equal(endWriter(file, "awaited"), false);
     assert.equal(file.small[control.state / 4], writerStates.closed);
     assert.deepEqual(readyOf(file, 1), { value: 7n, ended: true });
   });
 
-  it("closes one that was removed while it waited for a writer, and no other", () => {
+  it("closes a removed channel only if it waited for a writer", () => {
     const waiting = written(writerStates.awaited);
     assert.equal(endWriter(waiting, "removed"), true);
     assert.equal(waiting.small[control.state / 4], writerStates.closed);
@@ -62,7 +69,7 @@ describe("endWriter", () => {
     }
   });
 
-  it("says so too where the writer died before it had opened the channel, or wrote nonsense", () => {
+  it("writes the state even if the writer died before it opened the channel, or wrote nonsense", () => {
     for (const state of [writerStates.none, 99]) {
       const file = written(state);
       assert.equal(endWriter(file, "gone"), true);
@@ -71,28 +78,31 @@ describe("endWriter", () => {
   });
 });
 
-describe("a place", () => {
-  it("is free again with what its reader's streams had given back", () => {
+describe("a seat", () => {
+  it("is free after endSeat(), with the end of its reader's timeline", () => {
     const file = words(PAGE_BYTES);
     file.small[page.state / 4] = readerStates.attached;
     file.large[page.lease / 8] = 3n;
     storeValue(lineAt(file.large, page.done), 5n);
-    endPlace(file);
-    assert.deepEqual([file.small[page.state / 4], file.large[page.lease / 8]], [readerStates.none, 0n]);
+    endSeat(file);
+    assert.deepEqual(
+      [file.small[page.state / 4], file.large[page.lease / 8]],
+      [readerStates.none, 0n],
+    );
     assert.deepEqual(stateOf(lineAt(file.large, page.done)), { value: 5n, ended: true });
   });
 
-  it("begins with nothing of an earlier reader", () => {
+  it("begins without anything of an earlier reader", () => {
     const file = words(PAGE_BYTES);
     file.large.fill(-1n);
-    beginPlace(file, 2 ** 40);
+    beginSeat(file, 2 ** 40);
     assert.equal(file.large[page.lease / 8], 2n ** 40n);
     assert.equal(file.small[page.state / 4], readerStates.none);
     for (const word of [page.released, page.gpuReleased, page.claims, page.received, page.missed]) {
       assert.equal(file.large[word / 8], 0n);
     }
     assert.equal(file.small[page.mode / 4], 0);
-    // Its writer remembers for which sleep it has rung.
+    // Its writer remembers the sleep for which it has rung.
     assert.equal(file.small[page.asleep / 4], 2 ** 32 - 1);
     assert.ok(stateOf(lineAt(file.large, page.done)).ended);
   });

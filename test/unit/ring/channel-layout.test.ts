@@ -1,4 +1,4 @@
-/** The pictures of the layout in channel-layout.ts, by the bytes themselves. */
+/** Checks the pictures in channel-layout.ts against the bytes. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
@@ -9,7 +9,7 @@ import {
   whenFullPolicies,
   windowOf,
 } from "../../../src/ring/channel-layout.js";
-import { ControlWords } from "../../../src/ring/control-words.js";
+import { createControlFile } from "../../../src/ring/control-file.js";
 import { ringFacts } from "../../support/ring/ring-facts.js";
 import { RingRig } from "../../support/ring/ring-rig.js";
 
@@ -25,12 +25,12 @@ describe("the control file", () => {
     firstPosition: 2 ** 40 + 3,
   });
   const buffer = new SharedArrayBuffer(controlByteLength(facts));
-  const control = ControlWords.create(buffer, facts);
+  const control = createControlFile(buffer, facts);
   const view = new DataView(buffer);
   const word32 = (byteOffset: number) => view.getUint32(byteOffset, true);
   const word64 = (byteOffset: number) => Number(view.getBigUint64(byteOffset, true));
 
-  it("begins with what never changes", () => {
+  it("begins with the constant words", () => {
     assert.equal(Buffer.from(buffer, 0, 8).toString("latin1"), "CIPCCHAN");
     assert.deepEqual([8, 12, 16, 20, 40, 44, 48, 52].map(word32), [
       CHANNEL_VERSION,
@@ -45,7 +45,7 @@ describe("the control file", () => {
     assert.deepEqual([24, 32, 56].map(word64), [2 ** 33 + 1, 2 ** 34, 2 ** 40 + 3]);
   });
 
-  it("has each word of the writer where the picture has it", () => {
+  it("has each word of the writer at the offset of the picture", () => {
     control.publish(2 ** 40 + 11);
     control.setSequence(12);
     control.setLimit(2 ** 40 + 13);
@@ -53,17 +53,28 @@ describe("the control file", () => {
     control.setEpoch(15);
     control.setAsleep(16);
     control.setExpelled(1, 17);
-    assert.deepEqual([128, 192, 200, 208, 328].map(word64), [2 ** 40 + 11, 2 ** 40 + 13, 14, 12, 17]);
+    assert.deepEqual([128, 192, 200, 208, 328].map(word64), [
+      2 ** 40 + 11,
+      2 ** 40 + 13,
+      14,
+      12,
+      17,
+    ]);
     assert.deepEqual([256, 260, 264].map(word32), [1, 15, 16]);
-    assert.deepEqual([control.readyOffset(0), control.readyOffset(63), control.readyOffset(64)], [1024, 5056, 1024]);
-    for (const [index, state] of (["none", "open", "closed", "gone", "awaited"] as const).entries()) {
+    assert.deepEqual(
+      [control.readyOffset(0), control.readyOffset(63), control.readyOffset(64)],
+      [1024, 5056, 1024],
+    );
+    for (const [index, state] of (
+      ["none", "open", "closed", "gone", "awaited"] as const
+    ).entries()) {
       control.setState(state);
       assert.equal(word32(256), index);
       assert.equal(control.state, state);
     }
   });
 
-  it("has each word of a header where the picture has it", () => {
+  it("has each word of a header at the offset of the picture", () => {
     const at = 5120 + 2 * 256;
     const message = {
       timestampMs: 1.25,
@@ -99,21 +110,21 @@ describe("the control file", () => {
     assert.equal(control.flags(2), 3);
   });
 
-  it("has a rank of 8 at most, whatever is written there", () => {
+  it("limits a rank to 8, whatever is written", () => {
     view.setUint32(5120 + 52, 4_000_000_000, true);
     assert.equal(control.shape(0).length, 8);
   });
 });
 
 describe("a reader's page", () => {
-  it("has each word where the picture has it", () => {
+  it("has each word at the offset of the picture", () => {
     const rig = new RingRig({ slots: 16, whenFull: "drop-oldest" });
     rig.puts(3);
     const reader = rig.attach({ from: "oldest" });
     const [first, second, third] = [reader.tryTake(), reader.tryTake(), reader.tryTake()];
     assert.ok(first && second && third);
-    reader.release(second, { signal: () => {} });
-    reader.release(first, { signal: () => {} });
+    reader.release(second, () => {});
+    reader.release(first, () => {});
     const page = rig.pages[0];
     page?.setDone(1);
     page?.setGpuReleased(9);

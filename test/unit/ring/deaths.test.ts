@@ -1,12 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { beginPlace, endPlace, endWriter } from "../../../src/ring/channel-end.js";
+import { beginSeat, endSeat, endWriter } from "../../../src/ring/channel-end.js";
 import { whenFullPolicies } from "../../../src/ring/channel-layout.js";
-import { act, type Deed, DYING_LEASE, readerDeed, writerDeed } from "../../support/ring/ring-deaths.js";
+import {
+  act,
+  type Deed,
+  DYING_LEASE,
+  readerDeed,
+  writerDeed,
+} from "../../support/ring/ring-deaths.js";
 import { RingRig, ringMemory, wordsFile } from "../../support/ring/ring-rig.js";
 import { dieAt } from "../../support/ring/shared-accesses.js";
 
-/** Dies at each step, until it comes to its end. */
+/** Dies at each access, until it reaches its end. */
 function dieAtEach({ facts, role, before }: Deed): void {
   let at = 0;
   for (let hasDied = true; hasDied; at += 1) {
@@ -14,26 +20,27 @@ function dieAtEach({ facts, role, before }: Deed): void {
     const rig = new RingRig(facts, memory, "new");
     const after = before(rig);
     const page = wordsFile(memory.pages[0] as ArrayBufferLike);
-    beginPlace(page, DYING_LEASE);
+    beginSeat(page, DYING_LEASE);
     hasDied = dieAt(at, () => act(role, new RingRig(facts, memory)));
     after({
-      beginPlace: (lease) => beginPlace(page, lease),
-      endPlace: () => endPlace(page),
-      endWriter: () => endWriter(wordsFile(memory.control), facts.whenWriterGone === "end" ? "gone" : "awaited"),
+      beginSeat: (lease) => beginSeat(page, lease),
+      endSeat: () => endSeat(page),
+      endWriter: () =>
+        endWriter(wordsFile(memory.control), facts.whenWriterGone === "end" ? "gone" : "awaited"),
     });
   }
   assert.ok(at > 30, `there were ${at} steps`);
 }
 
-describe("a writer that dies at any of its steps", () => {
+describe("a writer that dies at any access", () => {
   for (const whenFull of whenFullPolicies) {
-    it(`leaves what was committed and nothing else, and another goes on: ${whenFull}`, () =>
+    it(`leaves exactly the committed messages to the next writer: ${whenFull}`, () =>
       dieAtEach(writerDeed(whenFull)));
   }
 });
 
-describe("a reader that dies at any of its steps", () => {
+describe("a reader that dies at any access", () => {
   for (const role of ["reader", "reader that may be overtaken"] as const) {
-    it(`gives its place and its slots back: ${role}`, () => dieAtEach(readerDeed(role)));
+    it(`loses its seat and its slots: ${role}`, () => dieAtEach(readerDeed(role)));
   }
 });

@@ -6,12 +6,12 @@ import { plainMessage, RingRig } from "../../support/ring/ring-rig.js";
 
 const corrupt = (error: unknown) => hasCode(error, "CHANNEL_CORRUPT");
 
-describe("where a reader begins", () => {
-  for (const mayBeOvertaken of [false, true]) {
-    it(`is as it asks: ${mayBeOvertaken ? "may be overtaken" : "waited for"}`, () => {
+describe("the first position of a reader", () => {
+  for (const lossy of [false, true]) {
+    it(`is the one it asked for: ${lossy ? "may be overtaken" : "waited for"}`, () => {
       const rig = new RingRig({ slots: 4 });
-      const first = (["latest", "oldest", "next"] as const).map((from, place) =>
-        rig.attach({ place, from, mayBeOvertaken }),
+      const first = (["latest", "oldest", "next"] as const).map((from, seat) =>
+        rig.attach({ seat, from, lossy }),
       );
       assert.deepEqual(
         first.map((reader) => rig.drain(reader)),
@@ -23,20 +23,20 @@ describe("where a reader begins", () => {
         [[0], [0], [0]],
         "of an empty ring, all get the first",
       );
-      for (const [place, reader] of first.entries()) {
+      for (const [seat, reader] of first.entries()) {
         reader.detach();
-        rig.endPlace(place);
+        rig.endSeat(seat);
       }
       rig.puts(9);
       const wanted = { latest: [9], oldest: [6, 7, 8, 9], next: [] };
       for (const from of ["latest", "oldest", "next"] as const) {
-        assert.deepEqual(rig.drain(rig.attach({ from, mayBeOvertaken })), wanted[from], from);
-        rig.endPlace(0);
+        assert.deepEqual(rig.drain(rig.attach({ from, lossy })), wanted[from], from);
+        rig.endSeat(0);
       }
     });
   }
 
-  it("is the latest message, where positions after it were passed over", () => {
+  it("is the latest message even if later positions were passed over", () => {
     const rig = new RingRig({ slots: 4 });
     rig.puts(6);
     for (let count = 0; count < 2; count += 1) {
@@ -48,14 +48,17 @@ describe("where a reader begins", () => {
 });
 
 describe("taking", () => {
-  it("counts what was overtaken, exactly", () => {
+  it("counts overwritten messages exactly", () => {
     const rig = new RingRig({ slots: 4 });
-    const reader = rig.attach({ mayBeOvertaken: true });
+    const reader = rig.attach({ lossy: true });
     rig.puts(1);
     assert.deepEqual(rig.drain(reader), [0]);
     rig.puts(9);
     const taken = reader.tryTake();
-    assert.deepEqual([taken?.sequence, taken?.missed, reader.missed, reader.received], [6, 5, 5, 2]);
+    assert.deepEqual(
+      [taken?.sequence, taken?.missed, reader.missed, reader.received],
+      [6, 5, 5, 2],
+    );
   });
 
   it("counts messages that died with their writer as missed before the next", () => {
@@ -78,19 +81,22 @@ describe("taking", () => {
     assert.deepEqual([reader.missed, reader.received], [2, 4]);
   });
 
-  it("counts what is lost after it was taken", () => {
+  it("counts a message that is lost after it was taken", () => {
     const rig = new RingRig({ slots: 8 });
     const reader = rig.attach();
     rig.puts(2);
     const first = reader.tryTake();
     assert.ok(first);
     reader.lose(first);
-    assert.deepEqual([reader.tryTake()?.missed, reader.missed, reader.received, reader.heldCount], [1, 1, 1, 1]);
+    assert.deepEqual(
+      [reader.tryTake()?.missed, reader.missed, reader.received, reader.heldCount],
+      [1, 1, 1, 1],
+    );
   });
 
-  it("holds 8 at most where it may be overtaken, and tells how many for those who look on", () => {
+  it("holds at most 8 slots if it is lossy, and shows its counts to observers", () => {
     const rig = new RingRig({ slots: 16 });
-    const reader = rig.attach({ mayBeOvertaken: true });
+    const reader = rig.attach({ lossy: true });
     rig.puts(12);
     const taken = Array.from({ length: CLAIMS }, () => reader.tryTake());
     assert.equal(reader.mayHoldMore, false);
@@ -117,7 +123,7 @@ describe("taking", () => {
     );
   });
 
-  it("gives back by a stream what one before was refused for, and nothing twice", () => {
+  it("gives slots back by a stream after a refusal, and none twice", () => {
     const rig = new RingRig();
     const reader = rig.attach();
     rig.puts(3);
@@ -125,27 +131,25 @@ describe("taking", () => {
     assert.ok(first && second && third);
     const told: number[] = [];
     let refusals = 1;
-    const order = {
-      signal: (value: number) => {
-        if (value === 2 && refusals-- > 0) throw new Error("refused");
-        told.push(value);
-      },
+    const signal = (value: number) => {
+      if (value === 2 && refusals-- > 0) throw new Error("refused");
+      told.push(value);
     };
-    reader.release(second, order);
-    assert.throws(() => reader.release(first, order), /refused/);
-    reader.release(third, order);
+    reader.release(second, signal);
+    assert.throws(() => reader.release(first, signal), /refused/);
+    reader.release(third, signal);
     assert.deepEqual(told, [1, 2, 3]);
     assert.equal(rig.pages[0]?.released, 3);
   });
 });
 
 describe("a writer whose words make no sense", () => {
-  it("is found out where a slot is past what this reader waits for", () => {
-    for (const mayBeOvertaken of [false, true]) {
+  it("is refused if a slot is past the reader's position", () => {
+    for (const lossy of [false, true]) {
       for (const position of [4, 2 ** 31 + 1, 2 ** 32, 2 ** 52, 2 ** 53 + 2, 2 ** 62 + 4096]) {
         for (const word of ["commit", "passOver"] as const) {
           const rig = new RingRig({ slots: 4 });
-          const reader = rig.attach({ mayBeOvertaken });
+          const reader = rig.attach({ lossy });
           rig.control[word](0, position);
           assert.throws(() => reader.tryTake(), corrupt, `${word} ${position}`);
         }
@@ -153,17 +157,18 @@ describe("a writer whose words make no sense", () => {
     }
   });
 
-  it("is found out where it has published beyond its limit, or before its beginning", () => {
+  it("is refused if it publishes beyond its limit or before its first position", () => {
     for (const published of [9, 11, 2 ** 52 + 1, 2 ** 53 + 2, 2 ** 62 + 4096]) {
       const rig = new RingRig({ slots: 4, firstPosition: 10 });
       rig.control.publish(published);
-      for (const from of ["latest", "oldest", "next"] as const) assert.throws(() => rig.attach({ from }), corrupt);
+      for (const from of ["latest", "oldest", "next"] as const)
+        assert.throws(() => rig.attach({ from }), corrupt);
     }
   });
 
-  it("is found out where its limit is taken back", () => {
+  it("is refused if its limit goes back", () => {
     const rig = new RingRig({ slots: 2, firstPosition: 10 });
-    const reader = rig.attach({ mayBeOvertaken: true });
+    const reader = rig.attach({ lossy: true });
     rig.puts(2);
     for (const limit of [9, 2 ** 53, 2 ** 60]) {
       rig.control.setLimit(limit);
@@ -171,9 +176,9 @@ describe("a writer whose words make no sense", () => {
     }
   });
 
-  it("is found out where its limit is beyond what it has published", () => {
+  it("is refused if its limit is far beyond what it has published", () => {
     const rig = new RingRig({ slots: 2 });
-    const reader = rig.attach({ mayBeOvertaken: true });
+    const reader = rig.attach({ lossy: true });
     rig.puts(1);
     for (const limit of [5, 2 ** 60]) {
       rig.control.setLimit(limit);
@@ -181,7 +186,7 @@ describe("a writer whose words make no sense", () => {
     }
   });
 
-  it("is found out by its headers", () => {
+  it("is refused for invalid headers", () => {
     const wrongs: ((rig: RingRig) => void)[] = [
       (rig) => rig.control.commit(1, 98),
       (rig) => rig.control.setHeader(1, 1, { ...plainMessage, byteLength: 65 }),
@@ -200,7 +205,7 @@ describe("a writer whose words make no sense", () => {
     }
   });
 
-  it("is no matter to a reader that it has turned away, which it goes over", () => {
+  it("gives an expelled reader READER_EXPELLED instead", () => {
     const rig = new RingRig({ slots: 2 });
     const reader = rig.attach();
     rig.puts(2);
@@ -215,7 +220,7 @@ describe("a writer whose words make no sense", () => {
 });
 
 describe("flags", () => {
-  it("can be asked again", () => {
+  it("can be read again", () => {
     const rig = new RingRig();
     rig.put({ flags: flags.json });
     rig.control.setFlags(0, flags.json | flags.lost);

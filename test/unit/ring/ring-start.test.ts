@@ -7,8 +7,8 @@ import { dieAt } from "../../support/ring/shared-accesses.js";
 
 const corrupt = (error: unknown) => hasCode(error, "CHANNEL_CORRUPT");
 
-describe("what a reader loses before its first message", () => {
-  /** The first that it takes: its sequence and what was missed. */
+describe("messages that a reader loses before its first one", () => {
+  /** The first message that it takes: its sequence number and the messages missed before it. */
   const first = (reader: RingReader) => {
     const taken = reader.tryTake();
     assert.equal(reader.missed, taken?.missed);
@@ -20,28 +20,28 @@ describe("what a reader loses before its first message", () => {
     ["latest", 5],
     ["oldest", 2],
   ] as const) {
-    it(`counts, from ${from} on`, () => {
+    it(`are counted, from ${from} on`, () => {
       const rig = new RingRig({ slots: 4, firstPosition: 9 });
       rig.puts(6);
-      const reader = rig.attach({ from, mayBeOvertaken: true });
+      const reader = rig.attach({ from, lossy: true });
       rig.puts(20);
       assert.deepEqual(first(reader), [22, 22 - expected]);
     });
   }
 
-  it("counts in an empty ring, and where nothing was lost", () => {
+  it("are counted in an empty ring, and if there are none", () => {
     const rig = new RingRig({ slots: 1, firstPosition: 3 });
-    const reader = rig.attach({ mayBeOvertaken: true });
+    const reader = rig.attach({ lossy: true });
     rig.puts(5);
     assert.deepEqual(first(reader), [4, 4]);
     const all = new RingRig({ slots: 4 });
     all.puts(2);
-    const later = all.attach({ mayBeOvertaken: true });
+    const later = all.attach({ lossy: true });
     all.puts(2);
     assert.deepEqual(first(later), [2, 0]);
   });
 
-  it("counts where positions were passed over, by messages before them or after", () => {
+  it("are counted across passed-over positions, by the messages around them", () => {
     for (const from of ["next", "oldest"] as const) {
       const rig = new RingRig({ slots: 8 });
       rig.puts(9);
@@ -50,9 +50,9 @@ describe("what a reader loses before its first message", () => {
         rig.writer.passOver();
       };
       for (let count = 0; count < 6; count += 1) passOver();
-      // From "oldest": the first positions are passed over, and what says it comes after them.
+      // From "oldest": the first positions are passed over, and only later messages give the count.
       if (from === "oldest") rig.puts(1);
-      const reader = rig.attach({ from, mayBeOvertaken: true });
+      const reader = rig.attach({ from, lossy: true });
       rig.puts(30);
       const next = from === "next" ? 9 : 8;
       const [sequence, missed] = first(reader);
@@ -60,14 +60,14 @@ describe("what a reader loses before its first message", () => {
     }
   });
 
-  it("counts nothing where no message is left to say what comes", () => {
+  it("are not counted if no message is left to count from", () => {
     const rig = new RingRig({ slots: 4 });
     rig.puts(2);
     for (let count = 0; count < 4; count += 1) {
       rig.writer.reserve();
       rig.writer.passOver();
     }
-    const reader = rig.attach({ mayBeOvertaken: true });
+    const reader = rig.attach({ lossy: true });
     rig.puts(20);
     assert.deepEqual(first(reader), [18, 0]);
     rig.puts(8);
@@ -76,7 +76,7 @@ describe("what a reader loses before its first message", () => {
     assert.equal(second.missed, second.sequence - 19, "from the first on all counts");
   });
 
-  it("does not count by a header whose writer died before its commit, and that is no message's", () => {
+  it("are not counted from a header whose writer died before its commit", () => {
     let rig: RingRig;
     let at = 0;
     do {
@@ -85,7 +85,7 @@ describe("what a reader loses before its first message", () => {
       dieAt(at++, () => rig.put());
     } while (rig.control.generation(3) !== 4);
     assert.equal(rig.control.published, 3);
-    const reader = rig.attach({ mayBeOvertaken: true });
+    const reader = rig.attach({ lossy: true });
     rig.endWriter();
     rig.succeed();
     rig.writer.reserve();
@@ -94,12 +94,12 @@ describe("what a reader loses before its first message", () => {
     assert.deepEqual(first(reader), [3, 0]);
   });
 
-  it("refuses a header that says what cannot be", () => {
+  it("are not counted from an impossible header", () => {
     for (const sequence of [3, 2 ** 53, 2 ** 63]) {
       const rig = new RingRig({ firstPosition: 10 });
       rig.puts(2);
       rig.control.setHeader(3, sequence, plainMessage);
-      assert.throws(() => rig.attach({ mayBeOvertaken: true }), corrupt);
+      assert.throws(() => rig.attach({ lossy: true }), corrupt);
     }
   });
 });

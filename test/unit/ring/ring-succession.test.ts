@@ -47,8 +47,8 @@ describe("a writer that follows another", () => {
 
   for (const slots of [1, 2, 5]) {
     for (const before of [0, 1, slots, slots + 1]) {
-      it(`goes on without a gap, wherever the other died: ${slots} slots, ${before} messages before`, () => {
-        // The successor dies too, at each step of its own beginning.
+      it(`goes on without a gap wherever the last writer died: ${slots} slots, ${before} messages before`, () => {
+        // The next writer dies, too, at each access of its own start.
         for (
           let at = 0, again = 0, hasDied = true;
           hasDied || again > 0;
@@ -83,10 +83,10 @@ describe("a writer that follows another", () => {
     }
   }
 
-  it("marks as lost what the GPU of the other had not finished, held or not, and nothing of those before", () => {
+  it("marks as lost exactly what the last writer's GPU had not finished", () => {
     const rig = new RingRig({ slots: 3, whenFull: "drop-oldest" });
     const holder = rig.attach();
-    // Of an earlier writer, whose timeline is another.
+    // Of an earlier writer, which has another timeline.
     rig.put({ readyAt: 1 });
     const held = holder.tryTake();
     assert.ok(held);
@@ -99,7 +99,11 @@ describe("a writer that follows another", () => {
     const lost = [0, 1, 2].map((slot) => (rig.control.flags(slot) & flags.lost) !== 0);
     assert.ok(second);
     assert.equal(rig.control.flags(held.slot) & flags.lost, 0);
-    assert.equal(rig.control.flags(second.slot) & flags.lost, flags.lost, "held while the ring went round");
+    assert.equal(
+      rig.control.flags(second.slot) & flags.lost,
+      flags.lost,
+      "held while the ring went round",
+    );
     assert.equal(lost.filter(Boolean).length, 2);
     assert.equal(rig.control.epoch, 2);
   });

@@ -3,25 +3,27 @@ import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { POSITIONS_MAX, whenFullPolicies } from "../../../src/ring/channel-layout.js";
 import { RingRig } from "../../support/ring/ring-rig.js";
-import { duringAccess } from "../../support/ring/shared-accesses.js";
 
-describe("room", () => {
+describe("a free slot", () => {
   for (const whenFull of whenFullPolicies) {
-    it(`is where no reader that is waited for holds the slot: ${whenFull}`, () => {
+    it(`is one that no reader that is waited for holds: ${whenFull}`, () => {
       const rig = new RingRig({ slots: 3, whenFull });
       rig.attach();
       const room = Array.from({ length: 5 }, () => rig.put() !== undefined);
-      assert.deepEqual(room, whenFull === "drop-oldest" ? Array(5).fill(true) : [true, true, true, false, false]);
+      assert.deepEqual(
+        room,
+        whenFull === "drop-oldest" ? Array(5).fill(true) : [true, true, true, false, false],
+      );
     });
   }
 
-  it("is everywhere where nobody reads", () => {
+  it("is any slot if there are no readers", () => {
     const rig = new RingRig({ slots: 1 });
     rig.puts(5);
     assert.deepEqual(rig.writer.liveReaders(), []);
   });
 
-  it("comes back as far as readers give back, in whatever order", () => {
+  it("comes back when readers release it, in any order", () => {
     const rig = new RingRig({ slots: 2 });
     const reader = rig.attach();
     rig.puts(2);
@@ -34,9 +36,9 @@ describe("room", () => {
     assert.equal(rig.put(), undefined);
   });
 
-  it("is no matter of one reader alone", () => {
+  it("depends on all readers", () => {
     const rig = new RingRig({ slots: 2 });
-    const readers = [rig.attach({ place: 0 }), rig.attach({ place: 2 })] as const;
+    const readers = [rig.attach({ seat: 0 }), rig.attach({ seat: 2 })] as const;
     rig.puts(2);
     rig.drain(readers[0]);
     assert.equal(rig.put(), undefined);
@@ -45,24 +47,24 @@ describe("room", () => {
     assert.equal(rig.writer.liveReaders().length, 2);
   });
 
-  it("tells readers that are attached, how far they are behind, and who is waited for", () => {
+  it("is explained by the attached readers, how far they are behind, and who is waited for", () => {
     const rig = new RingRig({ slots: 4 });
-    const [slow, lossy] = [rig.attach({ place: 0 }), rig.attach({ place: 2, mayBeOvertaken: true })];
-    rig.beginPlace(1);
+    const [slow, lossy] = [rig.attach({ seat: 0 }), rig.attach({ seat: 2, lossy: true })];
+    rig.beginSeat(1);
     rig.puts(3);
     rig.drain(lossy);
     assert.deepEqual(rig.writer.liveReaders(), [
-      { place: 0, lease: rig.leases[0], behind: 3, isWaitedFor: true },
-      { place: 2, lease: rig.leases[2], behind: 0, isWaitedFor: false },
+      { seat: 0, lease: rig.leases[0], behind: 3, isWaitedFor: true },
+      { seat: 2, lease: rig.leases[2], behind: 0, isWaitedFor: false },
     ]);
     slow.detach();
     assert.deepEqual(
-      rig.writer.liveReaders().map(({ place }) => place),
+      rig.writer.liveReaders().map(({ seat }) => seat),
       [2],
     );
   });
 
-  it("stays reserved, though a reader that comes too late claims the slot for a moment", () => {
+  it("stays reserved even if a late reader claims the slot for a moment", () => {
     const rig = new RingRig({ slots: 2, whenFull: "drop-oldest" });
     const reader = rig.attach();
     rig.puts(1);
@@ -76,8 +78,8 @@ describe("room", () => {
   });
 });
 
-describe("slots that are held by readers that may be overtaken", () => {
-  it("are passed over, however often the ring goes round", () => {
+describe("slots that lossy readers hold", () => {
+  it("are passed over in each lap", () => {
     const rig = new RingRig({ slots: 3, whenFull: "drop-oldest" });
     const reader = rig.attach();
     rig.puts(2);
@@ -91,9 +93,9 @@ describe("slots that are held by readers that may be overtaken", () => {
     }
   });
 
-  it("are not passed over where all are held", () => {
+  it("are not passed over if all are held", () => {
     const rig = new RingRig({ slots: 3, whenFull: "drop-oldest" });
-    const readers = [rig.attach({ place: 0 }), rig.attach({ place: 1 })] as const;
+    const readers = [rig.attach({ seat: 0 }), rig.attach({ seat: 1 })] as const;
     rig.puts(3);
     readers[0].tryTake();
     readers[1].tryTake();
@@ -109,13 +111,13 @@ describe("slots that are held by readers that may be overtaken", () => {
     assert.equal(rig.control.published, 5);
   });
 
-  it("are held by streams until these have done", () => {
+  it("are held until their streams are done", () => {
     const rig = new RingRig({ slots: 1, whenFull: "drop-oldest" });
     const reader = rig.attach();
     rig.puts(1);
     const taken = reader.tryTake();
     assert.ok(taken);
-    reader.release(taken, { signal: (value) => assert.equal(value, 1) });
+    reader.release(taken, (value) => assert.equal(value, 1));
     assert.equal(rig.put(), undefined);
     const pending: number[][] = [];
     rig.writer.pendingHolds((...each) => pending.push(each));
@@ -125,8 +127,8 @@ describe("slots that are held by readers that may be overtaken", () => {
   });
 });
 
-describe("what streams give back", () => {
-  it("is room, with what is to be waited for", () => {
+describe("slots that streams give back", () => {
+  it("are free, with the values to wait for", () => {
     const rig = new RingRig({ slots: 2 });
     const reader = rig.attach();
     rig.puts(2);
@@ -134,9 +136,9 @@ describe("what streams give back", () => {
     assert.ok(first && second);
     const order: number[] = [];
     const signal = (value: number) => order.push(value);
-    reader.release(second, { signal });
+    reader.release(second, signal);
     assert.deepEqual(order, [], "in the order of their positions");
-    reader.release(first, { signal });
+    reader.release(first, signal);
     assert.deepEqual(order, [1, 2]);
     const pending = () => {
       const found: number[][] = [];
@@ -152,14 +154,14 @@ describe("what streams give back", () => {
   });
 });
 
-describe("what streams give back, where positions were passed over", () => {
-  it("is waited for, though the message lies further back", () => {
+describe("slots that streams give back after positions were passed over", () => {
+  it("are waited for, although the message is further back", () => {
     const rig = new RingRig({ slots: 2 });
     const reader = rig.attach();
     rig.puts(2);
     const [first, second] = [reader.tryTake(), reader.tryTake()];
     assert.ok(first && second);
-    reader.release(first, { signal: () => {} });
+    reader.release(first, () => {});
     reader.release(second);
     assert.ok(rig.writer.reserve());
     rig.writer.passOver();
@@ -173,83 +175,8 @@ describe("what streams give back, where positions were passed over", () => {
   });
 });
 
-describe("readers whose words make no sense", () => {
-  const nonsense = [
-    ["released", -1n],
-    ["released", 100n],
-    ["released", 2n ** 63n - 1n],
-    ["gpuReleased", 100n],
-    ["state", 9n],
-  ] as const;
-  for (const [word, value] of nonsense) {
-    it(`are turned away, rung for, and nobody else: ${word} is ${value}`, () => {
-      const rig = new RingRig({ slots: 2 });
-      const bad = rig.attach({ place: 0 });
-      const good = rig.attach({ place: 1 });
-      rig.scribble(0, word, value);
-      rig.puts(2);
-      assert.equal(rig.put(), undefined, "the other is waited for");
-      assert.deepEqual([rig.control.expelled(0), rig.control.expelled(1)], [rig.leases[0], 0]);
-      assert.deepEqual(rig.rung, [1, 0, 0]);
-      for (const act of [() => bad.checkExpelled(), () => rig.drain(bad)]) {
-        assert.throws(act, (error) => hasCode(error, "READER_EXPELLED"));
-      }
-      assert.deepEqual(rig.drain(good), [0, 1]);
-      rig.endPlace(0);
-      const next = rig.attach({ place: 0 });
-      rig.puts(1);
-      assert.deepEqual(rig.drain(next), [2], "the next at its place is not turned away");
-    });
-  }
-
-  it("are turned away for claims beyond what is published", () => {
-    const rig = new RingRig({ slots: 2, whenFull: "drop-oldest" });
-    rig.attach();
-    for (const claim of [50n, -50n]) {
-      rig.scribble(0, "claims", claim, 3);
-      rig.puts(2);
-      assert.equal(rig.control.expelled(0), rig.leases[0]);
-      rig.endPlace(0);
-      rig.attach();
-    }
-  });
-
-  it("are turned away where they take back what they gave", () => {
-    const rig = new RingRig({ slots: 2 });
-    rig.drain(rig.attach());
-    rig.puts(1);
-    rig.scribble(0, "released", 1);
-    rig.puts(1);
-    rig.scribble(0, "released", 0);
-    rig.puts(1);
-    assert.equal(rig.control.expelled(0), rig.leases[0]);
-  });
-
-  it("are looked at twice, since a place can change hands", () => {
-    for (const mayAttach of [false, true]) {
-      for (let at = 0, isReached = true; isReached; at += 1) {
-        const rig = new RingRig({ slots: 2 });
-        const reader = rig.attach();
-        rig.puts(2);
-        rig.drain(reader);
-        rig.puts(1);
-        isReached = duringAccess(
-          at,
-          () => {
-            rig.endPlace(0);
-            rig.beginPlace(0);
-            if (mayAttach) rig.reader();
-          },
-          () => rig.put(),
-        );
-        assert.equal(rig.control.expelled(0), 0, `access ${at}`);
-      }
-    }
-  });
-});
-
-describe("the end of the numbers", () => {
-  it("is an error of the writer before it is anything else", () => {
+describe("the last position", () => {
+  it("throws LIMIT_EXCEEDED before anything is written", () => {
     const rig = new RingRig({ slots: 4, firstPosition: POSITIONS_MAX - 2 });
     const reader = rig.attach();
     for (let count = 0; count < 3; count += 1) {
@@ -267,7 +194,7 @@ describe("the end of the numbers", () => {
 describe("bells", () => {
   it("ring once for each sleep of a reader", () => {
     const rig = new RingRig({ slots: 8 });
-    const reader = rig.attach({ place: 1 });
+    const reader = rig.attach({ seat: 1 });
     rig.puts(1);
     assert.deepEqual(rig.rung, [0, 0, 0], "not for one that is awake");
     for (const sleeps of [1, 2, 3]) {
@@ -281,12 +208,12 @@ describe("bells", () => {
     }
   });
 
-  it("ring for the next reader at a place, where the one before died asleep", () => {
+  it("ring for the next reader in a seat even if the last one died asleep", () => {
     const rig = new RingRig({ slots: 8 });
     rig.attach().fallAsleep();
     rig.puts(1);
     assert.equal(rig.rung[0], 1);
-    rig.endPlace(0);
+    rig.endSeat(0);
     const next = rig.attach();
     rig.puts(1);
     assert.equal(rig.rung[0], 1, "awake");
@@ -295,7 +222,7 @@ describe("bells", () => {
     assert.equal(rig.rung[0], 2);
   });
 
-  it("ring once for each sleep of the writer, also for the next writer", () => {
+  it("ring once for each sleep of the writer and of the next writer", () => {
     const rig = new RingRig({ slots: 8 });
     const reader = rig.attach();
     rig.puts(8);

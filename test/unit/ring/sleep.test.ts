@@ -1,6 +1,7 @@
 /**
- * Nobody sleeps on: one side falls asleep as the channel does it (asleep, one more look, then the wait for the bell), with operations of
- * the other at each access to shared words; and one side works, while the other falls asleep at each access.
+ * No side sleeps on. In one half of the tests a side falls asleep as a channel does (asleep, one
+ * more look, wait for the bell), with operations of the other side at each access. In the other
+ * half a side works while the other falls asleep at each access.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -9,7 +10,7 @@ import { RingRig } from "../../support/ring/ring-rig.js";
 import { Watched } from "../../support/ring/ring-watch.js";
 import { duringAccess } from "../../support/ring/shared-accesses.js";
 
-/** A writer that waits for room, as `loan` does. */
+/** A writer that waits for a free slot, as `loan` does. */
 class WaitingWriter {
   readonly #rig: RingRig;
   #rungBefore = 0;
@@ -19,7 +20,7 @@ class WaitingWriter {
     this.#rig = rig;
   }
 
-  /** Writes until there is no room, and then sleeps. */
+  /** Writes until no slot is free, and then sleeps. */
   go(atMost = Number.POSITIVE_INFINITY): void {
     for (let count = 0; count < atMost; count += 1) {
       if (this.#rig.put() !== undefined) continue;
@@ -31,11 +32,15 @@ class WaitingWriter {
     }
   }
 
-  /** Where it sleeps for ever: room, and nobody rings. */
+  /** It sleeps for ever: a slot is free and nobody rings. */
   assertAwakeOrFull(): void {
     if (!this.isAsleep || this.#rig.roomRung > this.#rungBefore) return;
     this.#rig.writer.wakeUp();
-    assert.equal(this.#rig.writer.reserve(), false, "a writer sleeps while there is room, and nobody rang for it");
+    assert.equal(
+      this.#rig.writer.reserve(),
+      false,
+      "a writer sleeps while there is room, and nobody rang for it",
+    );
   }
 }
 
@@ -43,21 +48,21 @@ class WaitingWriter {
 class WaitingReader {
   readonly #rig: RingRig;
   readonly watched: Watched;
-  readonly #place: number;
+  readonly #seat: number;
   #rungBefore = 0;
   isAsleep = false;
 
-  constructor(rig: RingRig, watched: Watched, place: number) {
+  constructor(rig: RingRig, watched: Watched, seat: number) {
     this.#rig = rig;
     this.watched = watched;
-    this.#place = place;
+    this.#seat = seat;
   }
 
-  /** Takes and gives back until there is nothing, and then sleeps. */
+  /** Takes and releases until there is no message, and then sleeps. */
   go(): void {
     for (;;) {
       this.watched.drain();
-      this.#rungBefore = this.#rig.rung[this.#place] as number;
+      this.#rungBefore = this.#rig.rung[this.#seat] as number;
       this.watched.reader.fallAsleep();
       this.isAsleep = this.watched.take() === undefined;
       if (this.isAsleep) return;
@@ -65,15 +70,19 @@ class WaitingReader {
     }
   }
 
-  /** The bell of a sleep has rung. */
+  /** The bell has rung for this sleep. */
   get isRung(): boolean {
-    return (this.#rig.rung[this.#place] as number) > this.#rungBefore;
+    return (this.#rig.rung[this.#seat] as number) > this.#rungBefore;
   }
 
   assertAwakeOrDone(): void {
     if (!this.isAsleep || this.isRung) return;
     this.watched.reader.wakeUp();
-    assert.equal(this.watched.take(), undefined, "a reader sleeps while there is a message, and nobody rang for it");
+    assert.equal(
+      this.watched.take(),
+      undefined,
+      "a reader sleeps while there is a message, and nobody rang for it",
+    );
   }
 }
 
@@ -83,9 +92,9 @@ interface Scene {
   readonly reader: WaitingReader;
 }
 
-function scene(slots: number, whenFull: "wait" | "drop-oldest", mayBeOvertaken: boolean): Scene {
+function scene(slots: number, whenFull: "wait" | "drop-oldest", lossy: boolean): Scene {
   const rig = new RingRig({ slots, whenFull });
-  const watched = new Watched(rig, rig.attach({ mayBeOvertaken }));
+  const watched = new Watched(rig, rig.attach({ lossy }));
   return { rig, writer: new WaitingWriter(rig), reader: new WaitingReader(rig, watched, 0) };
 }
 
@@ -96,20 +105,20 @@ function atEach(play: (at: number) => boolean): void {
 }
 
 const KINDS = [
-  { whenFull: "wait", mayBeOvertaken: false },
-  { whenFull: "wait", mayBeOvertaken: true },
-  { whenFull: "drop-oldest", mayBeOvertaken: true },
+  { whenFull: "wait", lossy: false },
+  { whenFull: "wait", lossy: true },
+  { whenFull: "drop-oldest", lossy: true },
 ] as const;
 
-describe("nobody sleeps on", () => {
-  for (const { whenFull, mayBeOvertaken } of KINDS) {
+describe("no side sleeps on", () => {
+  for (const { whenFull, lossy } of KINDS) {
     for (const slots of [1, 2, 3, 4]) {
-      const name = `${whenFull}, ${slots} slots, ${mayBeOvertaken ? "may be overtaken" : "waited for"}`;
+      const name = `${whenFull}, ${slots} slots, ${lossy ? "may be overtaken" : "waited for"}`;
 
       it(`a writer that falls asleep while a reader gives back: ${name}`, () => {
         for (const held of [1, slots]) {
           atEach((at) => {
-            const { rig, writer, reader } = scene(slots, whenFull, mayBeOvertaken);
+            const { rig, writer, reader } = scene(slots, whenFull, lossy);
             for (let index = 0; index < held; index += 1) {
               rig.puts(1);
               reader.watched.take();
@@ -142,10 +151,10 @@ describe("nobody sleeps on", () => {
             [slots, false],
             [slots, true],
           ] as const) {
-            // A take of what is known already, and others, have no access to come between.
+            // Some operations, such as the take of a known message, have no access.
             let reached = 0;
             for (let at = 0, isReached = true; isReached; at += 1) {
-              const { rig, writer, reader } = scene(slots, whenFull, mayBeOvertaken);
+              const { rig, writer, reader } = scene(slots, whenFull, lossy);
               rig.puts(before);
               if (isHeld) reader.watched.take();
               isReached = duringAccess(
@@ -154,7 +163,7 @@ describe("nobody sleeps on", () => {
                 () => operation(reader.watched),
               );
               if (isReached) reached += 1;
-              // WHY only what it gave back: what it holds, it may hold for long.
+              // WHY only what it released: a reader may hold slots for long.
               if (reader.watched.held.length === 0) writer.assertAwakeOrFull();
             }
             assert.ok(reached > 0 || !isHeld);
@@ -166,7 +175,7 @@ describe("nobody sleeps on", () => {
         it(`a writer falls asleep while a reader attaches from ${from}: ${name}`, () => {
           for (const before of [0, 1, slots, slots + 1]) {
             atEach((at) => {
-              const { rig, writer, reader: first } = scene(slots, whenFull, mayBeOvertaken);
+              const { rig, writer, reader: first } = scene(slots, whenFull, lossy);
               first.watched.detach();
               rig.puts(before);
               let second: WaitingReader | undefined;
@@ -174,7 +183,7 @@ describe("nobody sleeps on", () => {
                 at,
                 () => writer.go(slots + 2),
                 () => {
-                  const watched = new Watched(rig, rig.attach({ place: 1, from, mayBeOvertaken }));
+                  const watched = new Watched(rig, rig.attach({ seat: 1, from, lossy }));
                   second = new WaitingReader(rig, watched, 1);
                 },
               );
@@ -190,7 +199,7 @@ describe("nobody sleeps on", () => {
       it(`a reader that falls asleep while the writer writes: ${name}`, () => {
         for (const count of [1, slots + 1]) {
           atEach((at) => {
-            const { rig, writer, reader } = scene(slots, whenFull, mayBeOvertaken);
+            const { rig, writer, reader } = scene(slots, whenFull, lossy);
             const isReached = duringAccess(
               at,
               () => {
@@ -208,7 +217,7 @@ describe("nobody sleeps on", () => {
       it(`a reader falls asleep while the writer writes or passes over: ${name}`, () => {
         for (const isPassedOver of [false, true]) {
           atEach((at) => {
-            const { rig, writer, reader } = scene(slots, whenFull, mayBeOvertaken);
+            const { rig, writer, reader } = scene(slots, whenFull, lossy);
             const isReached = duringAccess(
               at,
               () => reader.go(),
@@ -232,16 +241,16 @@ describe("nobody sleeps on", () => {
     }
   }
 
-  it("a reader that is waited for goes past what was passed over, since others hold it", () => {
+  it("a reader that is waited for skips positions that were passed over because others hold them", () => {
     const rig = new RingRig({ slots: 2 });
-    const sleeper = rig.attach({ place: 0 });
-    const holder = rig.attach({ place: 1, mayBeOvertaken: true });
+    const sleeper = rig.attach({ seat: 0 });
+    const holder = rig.attach({ seat: 1, lossy: true });
     rig.puts(1);
     holder.tryTake();
     rig.drain(sleeper);
     sleeper.fallAsleep();
     for (let round = 0; round < 6; round += 1) {
-      // What is lent is given up each time.
+      // The loan is given back each time.
       if (rig.writer.reserve()) rig.writer.passOver();
       if (rig.rung[0] === 0) continue;
       rig.rung[0] = 0;
@@ -253,12 +262,12 @@ describe("nobody sleeps on", () => {
     assert.ok(rig.writer.reserve(), "the slot that is not held is free");
   });
 
-  it("a reader that is waited for goes past what was passed over, where the one free slot is taken meanwhile", () => {
+  it("a reader that is waited for skips passed-over positions if the one free slot is taken meanwhile", () => {
     let passedOver = 0;
     for (let at = 0, isReached = true; isReached; at += 1) {
       const rig = new RingRig({ slots: 2 });
-      const sleeper = rig.attach({ place: 0 });
-      const holder = rig.attach({ place: 1, mayBeOvertaken: true });
+      const sleeper = rig.attach({ seat: 0 });
+      const holder = rig.attach({ seat: 1, lossy: true });
       rig.puts(2);
       rig.drain(sleeper);
       holder.tryTake();

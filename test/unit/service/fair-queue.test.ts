@@ -1,11 +1,11 @@
-/** Who is next, of those that wait. */
+/** The order of waiting requests, and of turns. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { FairQueue } from "../../../src/service/fair-queue.js";
 import { Turns } from "../../../src/service/turns.js";
 
 describe("FairQueue", () => {
-  it("takes one of each source in turn", () => {
+  it("takes one item of each source in turn", () => {
     const queue = new FairQueue<string, number>();
     for (const item of [1, 2, 3, 4]) queue.push("much", item);
     queue.push("little", 10);
@@ -17,19 +17,22 @@ describe("FairQueue", () => {
     assert.equal(queue.length, 0);
   });
 
-  it("lets go of what is not wanted any more", () => {
+  it("removes items that are no longer wanted", () => {
     const queue = new FairQueue<string, number>();
     queue.push("a", 1);
     queue.push("a", 2);
     queue.push("b", 3);
-    assert.deepEqual([queue.delete("a", 1), queue.delete("a", 1), queue.delete("c", 1)], [true, false, false]);
+    assert.deepEqual(
+      [queue.delete("a", 1), queue.delete("a", 1), queue.delete("c", 1)],
+      [true, false, false],
+    );
     assert.deepEqual(queue.clear(), [2, 3]);
     assert.deepEqual([queue.length, queue.shift()], [0, undefined]);
   });
 });
 
 describe("Turns", () => {
-  it("are taken one at a time, in order", async () => {
+  it("are given one at a time, in order", async () => {
     const turns = new Turns();
     const order: number[] = [];
     await turns.take();
@@ -46,7 +49,7 @@ describe("Turns", () => {
     assert.equal(turns.areFree, true);
   });
 
-  it("are over for those who wait, and who come, once closed", async () => {
+  it("reject waiters and newcomers after close()", async () => {
     const turns = new Turns();
     await turns.take();
     const waiting = assert.rejects(turns.take(), /over/);

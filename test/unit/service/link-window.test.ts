@@ -1,10 +1,13 @@
-/** A client's account of a link, compared with rings of so many slots: neither ring is ever full where one more request may go. */
+/**
+ * Compares a client's accounting of a link with rings of the same size. Neither ring may be full
+ * when one more request may go.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { LinkWindow, slotsOf } from "../../../src/service/link-window.js";
 
-/** What is in a ring: its owner gives slots back in order, whatever it is done with first. */
+/** A ring. Its owner releases slots in order, whichever it finishes first. */
 class Ring {
   readonly #slots: { done: boolean }[] = [];
   readonly #size: number;
@@ -26,13 +29,16 @@ class Ring {
   }
 }
 
-const deeds = fc.array(fc.record({ what: fc.constantFrom("send", "cancel", "answer", "release"), which: fc.nat(20) }), {
-  maxLength: 200,
-  size: "max",
-});
+const deeds = fc.array(
+  fc.record({ what: fc.constantFrom("send", "cancel", "answer", "release"), which: fc.nat(20) }),
+  {
+    maxLength: 200,
+    size: "max",
+  },
+);
 
 describe("LinkWindow", () => {
-  it("never lets a cancellation or a reply find its ring full, in whatever order things happen", () => {
+  it("always has a free slot for a cancellation and a reply, in any order of events", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 5 }), deeds, (depth, all) => {
         const window = new LinkWindow(depth);
@@ -46,7 +52,8 @@ describe("LinkWindow", () => {
             last += 1;
             sent.set(last, requests.write());
             window.sent(last);
-          } else if (what === "cancel" && window.cancel(number)) requests.giveBack(requests.write());
+          } else if (what === "cancel" && window.cancel(number))
+            requests.giveBack(requests.write());
           else if (what === "answer" && sent.has(number)) {
             requests.giveBack(sent.get(number) as { done: boolean });
             sent.delete(number);
@@ -65,7 +72,7 @@ describe("LinkWindow", () => {
     );
   });
 
-  it("lets as many requests go as it is deep, and one more for each that is answered and given back", () => {
+  it("allows depth requests, and one more for each reply that was released", () => {
     const window = new LinkWindow(3);
     let number = 0;
     const send = () => {
@@ -81,7 +88,7 @@ describe("LinkWindow", () => {
     }
   });
 
-  it("knows no answer to what was not asked, or answered before", () => {
+  it("refuses a reply to a request that is unknown or already answered", () => {
     const window = new LinkWindow(2);
     assert.equal(window.answered(1), undefined);
     window.sent(1);
@@ -90,7 +97,7 @@ describe("LinkWindow", () => {
     assert.equal(window.cancel(1), false);
   });
 
-  it("cancels once", () => {
+  it("cancels a request once", () => {
     const window = new LinkWindow(2);
     window.sent(1);
     assert.equal(window.cancel(1), true);

@@ -11,7 +11,7 @@ import {
 import { checkName } from "../../../src/wire/names.js";
 
 describe("offersAmong", () => {
-  it("finds the newest of each worker that no client has made a channel for", () => {
+  it("finds the newest unclaimed offer of each worker", () => {
     const [a, b] = [newWorkerId(), newWorkerId()];
     const taken = replyName("resize", a, 0);
     const names = [
@@ -27,20 +27,31 @@ describe("offersAmong", () => {
     ]);
   });
 
-  it("takes no name of another service, and none that only looks like one", () => {
-    const names = ["resize", "resize:w", "resize:wx", "resize:wx:", "resize:wx:1:reqs", "resize:wX:1", "resize2:wx:1"];
-    assert.deepEqual(offersAmong("resize", [...names, replyName("resize:w", "x", 1), "resize:wx:1:req"]), []);
+  it("ignores names of other services, and similar names", () => {
+    const names = [
+      "resize",
+      "resize:w",
+      "resize:wx",
+      "resize:wx:",
+      "resize:wx:1:reqs",
+      "resize:wX:1",
+      "resize2:wx:1",
+    ];
+    assert.deepEqual(
+      offersAmong("resize", [...names, replyName("resize:w", "x", 1), "resize:wx:1:req"]),
+      [],
+    );
   });
 });
 
 describe("the names of a service", () => {
-  it("are names of objects, also where the service's own is as long as it may be", () => {
+  it("are valid object names, even for the longest service name", () => {
     const name = checkServiceName("n".repeat(191));
     checkName(requestName(replyName(name, newWorkerId(), Number.MAX_SAFE_INTEGER)));
     assert.throws(() => checkServiceName("n".repeat(192)), { code: "INVALID_NAME" });
   });
 
-  it("are of one worker alone", () => {
+  it("are unique to one worker", () => {
     assert.equal(new Set(Array.from({ length: 1000 }, newWorkerId)).size, 1000);
   });
 });

@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
-import { decodeReply, decodeRequest, decodeResult, encodeMessage, idOf } from "../../../src/wire/codec.js";
+import {
+  decodeReply,
+  decodeRequest,
+  decodeResult,
+  encodeMessage,
+  idOf,
+} from "../../../src/wire/codec.js";
 import type { Request } from "../../../src/wire/messages.js";
 import { requests } from "../../support/messages.js";
 
@@ -37,11 +43,16 @@ describe("decodeRequest", () => {
     "a missing field": { v: 1, id: 1, op: "stop" },
     "a field of another type": { v: 1, id: 1, op: "stop", force: "no" },
     "a name over 16 KiB": { v: 1, id: 1, op: "inspect", name: "x".repeat(16 * 1024 + 1) },
-    "a program over its limit": { v: 1, id: 1, op: "hello", client: { version: "1", program: "x".repeat(129) } },
+    "a program over its limit": {
+      v: 1,
+      id: 1,
+      op: "hello",
+      client: { version: "1", program: "x".repeat(129) },
+    },
     "deep nesting": "[".repeat(30_000) + "]".repeat(30_000),
   };
   for (const [what, value] of Object.entries(broken)) {
-    it(`refuses ${what} with INVALID_MESSAGE, in few words`, () => {
+    it(`refuses ${what} with a short INVALID_MESSAGE`, () => {
       assert.throws(
         () => decodeRequest(bytesOf(value)),
         (error) => hasCode(error, "INVALID_MESSAGE") && error.message.length < 600,
@@ -56,7 +67,7 @@ describe("decodeRequest", () => {
     );
   });
 
-  it("refuses another version by name, whatever else the message holds", () => {
+  it("refuses another version with PROTOCOL_MISMATCH, whatever else the message holds", () => {
     for (const message of [{ v: 2 }, { v: 2, id: 1, op: "status" }, { v: 0.5, something: "new" }]) {
       assert.throws(
         () => decodeRequest(bytesOf(message)),
@@ -70,13 +81,18 @@ describe("decodeRequest", () => {
 });
 
 describe("decodeReply", () => {
-  it("reads an answer and a refusal, also one without the request's id", () => {
+  it("reads a result and a refusal, even without the request's id", () => {
     assert.deepEqual(decodeReply(bytesOf({ v: 1, id: 3, ok: true, result: { a: 1 } })).id, 3);
-    const refusal = { v: 1, id: 0, ok: false, error: { code: "INVALID_MESSAGE", message: "no" } } as const;
+    const refusal = {
+      v: 1,
+      id: 0,
+      ok: false,
+      error: { code: "INVALID_MESSAGE", message: "no" },
+    } as const;
     assert.deepEqual(decodeReply(bytesOf(refusal)), refusal);
   });
 
-  it("refuses an answer to request 0, and what is neither answer nor refusal", () => {
+  it("refuses a result for request 0, and anything but a result or a refusal", () => {
     for (const reply of [
       { v: 1, id: 0, ok: true, result: {} },
       { v: 1, id: 3 },
@@ -95,7 +111,7 @@ describe("decodeReply", () => {
 });
 
 describe("decodeResult", () => {
-  it("takes a result for the request that it belongs to and no other", () => {
+  it("accepts a result only for its own operation", () => {
     assert.deepEqual(decodeResult("create", { object: 1, lease: 2 }), { object: 1, lease: 2 });
     for (const result of [{}, { object: 1 }, { object: 1, lease: 2, more: 3 }, null, "text"]) {
       assert.throws(
@@ -107,7 +123,7 @@ describe("decodeResult", () => {
 });
 
 describe("encodeMessage", () => {
-  it("refuses what is over the limit in bytes, which are more than characters", () => {
+  it("refuses a message over the limit, counted in bytes and not in characters", () => {
     const message = (name: string): Request => ({ v: 1, id: 1, op: "inspect", name });
     const overhead = encodeMessage(message("")).byteLength;
     const room = limits.messageBytesMax - overhead;
@@ -122,7 +138,7 @@ describe("encodeMessage", () => {
 });
 
 describe("idOf", () => {
-  it("finds the id of a broken message, and 0 where there is none", () => {
+  it("finds the id of a broken message, and 0 if there is none", () => {
     assert.equal(idOf(bytesOf({ id: 12, op: "nonsense" })), 12);
     for (const value of ["{", "null", "[]", { id: -1 }, { id: "1" }, { id: 1.5 }, {}])
       assert.equal(idOf(bytesOf(value)), 0);

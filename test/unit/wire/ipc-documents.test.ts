@@ -17,7 +17,12 @@ const handle = encodeHandle(Uint8Array.from({ length: 64 }, (_, i) => i));
 const head = {
   format: "cuda-ipc",
   version: 1,
-  exporter: { pid: 12, pidNamespace: 4_026_531_836, startTicks: 0, bootId: "01234567-89ab-cdef-0123-456789abcdef" },
+  exporter: {
+    pid: 12,
+    pidNamespace: 4_026_531_836,
+    startTicks: 0,
+    bootId: "01234567-89ab-cdef-0123-456789abcdef",
+  },
   device: { kind: "host" },
   handle,
   generation: 5,
@@ -36,7 +41,7 @@ function refused(code: ErrorCode, attempt: () => unknown, what: string): void {
 }
 
 describe("the documents of handles", () => {
-  it("are taken as they are", () => {
+  it("are accepted unchanged", () => {
     assert.deepEqual(parseArrayHandle(JSON.parse(JSON.stringify(array))), array);
     assert.deepEqual(parseEventDescriptor(JSON.parse(JSON.stringify(event))), event);
   });
@@ -49,7 +54,9 @@ describe("the documents of handles", () => {
     "a fraction": { generation: 0.5 },
     "no generation": { generation: 0 },
     "a process without a number": { exporter: { ...head.exporter, pid: 0 } },
-    "a process that is a path": { exporter: { ...head.exporter, bootId: "../../../../../../../etc/passwd-000000" } },
+    "a process that is a path": {
+      exporter: { ...head.exporter, bootId: "../../../../../../../etc/passwd-000000" },
+    },
     "a process and more": { exporter: { ...head.exporter, uid: 0 } },
     "no mark": { mark: undefined },
     "a mark of no descriptor": { mark: { ...head.mark, fd: -1 } },
@@ -67,7 +74,7 @@ describe("the documents of handles", () => {
     });
   }
 
-  it("are not taken for each other", () => {
+  it("are not accepted for each other", () => {
     refused("INVALID_DESCRIPTOR", () => parseArrayHandle(event), "an event");
     refused("INVALID_DESCRIPTOR", () => parseEventDescriptor(array), "an array");
     for (const nothing of [undefined, null, 1, "text", []]) {
@@ -77,17 +84,20 @@ describe("the documents of handles", () => {
 });
 
 describe("handles as text", () => {
-  it("come back as they were", () => {
+  it("are decoded as they were encoded", () => {
     assert.equal(encodeHandle(decodeHandle(handle)), handle);
   });
 
-  it("are refused where they are no base64 of 64 bytes", () => {
+  it("are refused if they are not 64 bytes in base64", () => {
     const wrong = [0, 1, 63, 65, 128].map((byteLength) => encodeHandle(new Uint8Array(byteLength)));
     for (const text of [...wrong, handle.replace("A", "?"), `${handle} `, "=", handle.slice(1)]) {
       refused("INVALID_HANDLE", () => decodeHandle(text), text);
       refused("INVALID_HANDLE", () => parseEventDescriptor({ ...event, handle: text }), text);
       refused("INVALID_HANDLE", () => parseArrayHandle({ ...array, handle: text }), text);
     }
-    assert.throws(() => checkHandle(new Uint8Array(66)), /PyTorch puts 2 bytes of its own before the handle/);
+    assert.throws(
+      () => checkHandle(new Uint8Array(66)),
+      /PyTorch puts 2 bytes of its own before the handle/,
+    );
   });
 });

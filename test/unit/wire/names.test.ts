@@ -5,8 +5,15 @@ import { limits } from "../../../src/base/limits.js";
 import { checkName, isValidName } from "../../../src/wire/names.js";
 
 describe("checkName", () => {
-  it("takes what needs quoting nowhere", () => {
-    for (const name of ["a", "A", "0", "_", "model.layer-1:weights_v2", "x".repeat(limits.nameBytesMax)]) {
+  it("accepts names that need no quoting", () => {
+    for (const name of [
+      "a",
+      "A",
+      "0",
+      "_",
+      "model.layer-1:weights_v2",
+      "x".repeat(limits.nameBytesMax),
+    ]) {
       assert.equal(checkName(name), name);
       assert.ok(isValidName(name));
     }
@@ -34,12 +41,14 @@ describe("checkName", () => {
     "a wildcard": "a*",
   };
   for (const [what, name] of Object.entries(refused)) {
-    it(`refuses ${what}, in a message that fits a terminal`, () => {
+    it(`refuses ${what} with a message that fits a terminal`, () => {
       assert.equal(isValidName(name), false);
       assert.throws(
         () => checkName(name),
         (error) =>
-          hasCode(error, "INVALID_NAME") && error.message.length < 300 && [...error.message].every((c) => c >= " "),
+          hasCode(error, "INVALID_NAME") &&
+          error.message.length < 300 &&
+          [...error.message].every((c) => c >= " "),
       );
     });
   }

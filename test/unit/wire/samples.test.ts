@@ -1,4 +1,4 @@
-/** The samples from which hostile messages are made: they reach every field and every choice of the protocol. */
+/** The samples for hostile messages: they reach every field and every choice of the protocol. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import * as v from "valibot";
@@ -20,7 +20,7 @@ describe("the samples of test/support/messages.ts", () => {
   });
 
   for (const [op, schema] of Object.entries(resultSchemas)) {
-    it(`hold every field and choice of the answer to "${op}", and nothing else`, () => {
+    it(`hold every field and choice of the reply to "${op}", and nothing else`, () => {
       const samples = results[op as keyof typeof results];
       for (const sample of samples) assert.ok(v.is(schema, sample), JSON.stringify(sample));
       assert.deepEqual(uncovered(schema, samples), []);
@@ -30,8 +30,15 @@ describe("the samples of test/support/messages.ts", () => {
 
 describe("uncovered", () => {
   const schema = v.variant("op", [
-    v.strictObject({ op: v.literal("a"), way: v.picklist(["in", "out"]), name: v.optional(v.string()) }),
-    v.strictObject({ op: v.literal("b"), items: v.array(v.strictObject({ size: v.nullable(v.number()) })) }),
+    v.strictObject({
+      op: v.literal("a"),
+      way: v.picklist(["in", "out"]),
+      name: v.optional(v.string()),
+    }),
+    v.strictObject({
+      op: v.literal("b"),
+      items: v.array(v.strictObject({ size: v.nullable(v.number()) })),
+    }),
   ]);
 
   it("names operations, fields and choices without a sample", () => {

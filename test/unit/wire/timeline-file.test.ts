@@ -1,10 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { LINE_BYTES, lineAt, poisonFile, stateOf, storeValue } from "../../../src/base/timeline-line.js";
+import {
+  LINE_BYTES,
+  lineAt,
+  poisonFile,
+  stateOf,
+  storeValue,
+} from "../../../src/base/timeline-line.js";
 import { Mapping } from "../../../src/os/mapping.js";
 import { createMemoryFile } from "../../../src/os/memory-file.js";
-import { OwnMemory } from "../../../src/os/own-memory.js";
-import { SharedWords } from "../../../src/os/shared-words.js";
+import { OwnMemory, UntrustedWords } from "../../../src/os/untrusted-words.js";
 import { checkLeaks } from "../../support/leak-check.js";
 
 const LINE = 128;
@@ -12,7 +17,7 @@ const LINE = 128;
 describe("poisonFile", () => {
   checkLeaks();
 
-  it("ends a timeline with what it had reached, and its neighbours go on", () => {
+  it("ends one timeline at the value it had reached, and no other", () => {
     using memory = createMemoryFile("timelines", 4096);
     using mapping = Mapping.shared(memory, 4096, "read-write");
     const words = new BigInt64Array(mapping.view(0, 4096).buffer);
@@ -21,7 +26,10 @@ describe("poisonFile", () => {
     storeValue(lineAt(words, LINE + 64), 9n);
     using ownMemory = new OwnMemory();
     for (let times = 0; times < 2; times += 1) {
-      using line = new SharedWords({ fd: memory, byteOffset: LINE, byteLength: LINE_BYTES }, ownMemory);
+      using line = new UntrustedWords(
+        { fd: memory, byteOffset: LINE, byteLength: LINE_BYTES },
+        ownMemory,
+      );
       poisonFile(line);
     }
     const states = [-64, 0, 64].map((step) => stateOf(lineAt(words, LINE + step)));

@@ -1,25 +1,34 @@
-/** The second process of the doctor's probes: plays the part that it is started for, and says what it failed with. */
+/** The second process of the doctor's probes: runs its part of a probe, and reports its failure. */
 import { CudaIpcError, messageOf } from "../../../base/errors.js";
+import { DeviceArray } from "../../../gpu/arrays/device-array.js";
+import { IpcArrayHandle } from "../../../gpu/arrays/ipc-array-handle.js";
 import { Device } from "../../../gpu/device.js";
-import { DeviceArray } from "../../../gpu/device-array.js";
-import { IpcArrayHandle } from "../../../gpu/ipc-array-handle.js";
-import { PROBE_BYTES, PROBE_TIMEOUT_MS, probePattern, verifyPattern } from "../../../gpu/probe-pattern.js";
+import {
+  PROBE_BYTES,
+  PROBE_TIMEOUT_MS,
+  probePattern,
+  verifyPattern,
+} from "../../../gpu/probes/probe-pattern.js";
 import { openShared } from "../../../peer/open-shared.js";
 import { share } from "../../../peer/share.js";
 import type { ProbePart } from "../probe-peer.js";
 
 const WAIT = { timeoutMs: PROBE_TIMEOUT_MS } as const;
 
-/** Shares memory by its handle, and finds what the other process wrote there. */
+/** Shares memory by its handle, and verifies what the other process wrote there. */
 async function legacy(device: Device): Promise<void> {
-  using array = DeviceArray.allocate(device, { dtype: "uint8", shape: [PROBE_BYTES], mechanism: "legacy" });
+  using array = DeviceArray.allocate(device, {
+    dtype: "uint8",
+    shape: [PROBE_BYTES],
+    mechanism: "legacy",
+  });
   await array.write(probePattern(PROBE_BYTES));
   say(IpcArrayHandle.of(array).toJSON());
   await told();
-  verifyPattern(await array.read(), "memory that was opened by its handle", 100);
+  verifyPattern(await array.read(), "memory opened by its handle", 100);
 }
 
-/** Records an event behind a wait, which ends when this is told so; the event stays until the other process is done with it. */
+/** Records an event behind a wait that ends with the first message. Keeps it until the second. */
 async function event(device: Device): Promise<void> {
   using timeline = device.createTimeline();
   using stream = device.createStream();
@@ -33,14 +42,20 @@ async function event(device: Device): Promise<void> {
   await told();
 }
 
-/** Opens memory of a pool of the other process, and writes to it. */
+/** Opens pool memory of the other process, and writes to it. */
 async function pool(device: Device): Promise<void> {
-  using array = (await openShared(await told(), { device, access: "read-write", ...WAIT })).expectDType("uint8");
+  using array = (
+    await openShared(await told(), { device, access: "read-write", ...WAIT })
+  ).expectDType("uint8");
   verifyPattern(await array.read(), "memory of a pool");
   await array.write(probePattern(PROBE_BYTES, 100));
 }
 
-const parts: Readonly<Record<ProbePart, (device: Device) => Promise<void>>> = { legacy, event, pool };
+const parts: Readonly<Record<ProbePart, (device: Device) => Promise<void>>> = {
+  legacy,
+  event,
+  pool,
+};
 
 function say(message: object): void {
   process.send?.(message);
@@ -49,7 +64,7 @@ function say(message: object): void {
 const heard: unknown[] = [];
 let wake = () => {};
 
-/** The next message of the process that started this one. */
+/** Waits for the next message of the parent process. */
 async function told(): Promise<unknown> {
   while (heard.length === 0) {
     await new Promise<void>((resolve) => {
@@ -63,7 +78,7 @@ process.on("message", (message) => {
   heard.push(message);
   wake();
 });
-// WHY: Ctrl-C reaches all processes of a terminal; the doctor ends this one itself.
+// Ctrl-C reaches all processes of a terminal. The doctor ends this one itself.
 process.on("SIGINT", () => {});
 process.on("disconnect", () => process.exit(1));
 

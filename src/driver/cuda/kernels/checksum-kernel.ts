@@ -1,8 +1,14 @@
 /**
- * The checksum of operation-calls.ts: sum of mix32(word[i] + i * 0x9E3779B1). The first `whole` words are loaded as words; those after
- * them byte by byte, as are all words where memory does not begin at a multiple of 4.
+ * The checksum of operation-calls.ts: the sum of mix32(word[i] + i * 0x9E3779B1). The first `whole`
+ * words are loaded as words, the rest byte by byte. If the address is not a multiple of 4, `whole`
+ * is 0.
  */
-import { type Accumulator, accumulatorRegisters, combineAccumulators, startAccumulators } from "./block-reduction.js";
+import {
+  type Accumulator,
+  accumulatorRegisters,
+  combineAccumulators,
+  startAccumulators,
+} from "./block-reduction.js";
 import { gridLoop } from "./grid-loop.js";
 
 export const checksumAccumulators: readonly Accumulator[] = [
@@ -49,7 +55,7 @@ ${[0, 1, 2, 3].map(byteOfWord).join("")}MIX:
   after: combineAccumulators(checksumAccumulators),
 });
 
-/** Byte k of the word where memory still has it. */
+/** Adds byte k of the word, if it is within the memory. */
 function byteOfWord(k: number): string {
   return `  add.u64 %wide, %position, ${k};
   setp.lt.u64 %isThere, %wide, %bytes;

@@ -1,8 +1,13 @@
 /**
- * Counts the elements that differ and finds the first, by the bits of equal units: an element is `units` units of 1, 2, 4 or 8 bytes,
- * so that elements larger than their alignment are compared too.
+ * Counts the elements whose bits differ, and finds the first. An element is `units` units of 1, 2,
+ * 4 or 8 bytes, so it may be larger than its alignment.
  */
-import { type Accumulator, accumulatorRegisters, combineAccumulators, startAccumulators } from "./block-reduction.js";
+import {
+  type Accumulator,
+  accumulatorRegisters,
+  combineAccumulators,
+  startAccumulators,
+} from "./block-reduction.js";
 import { gridLoop } from "./grid-loop.js";
 
 export const compareAccumulators: readonly Accumulator[] = [

@@ -1,28 +1,33 @@
 /**
- * How an element gets from memory into a register of the type that it is computed in, and back.
+ * Loads an element from memory into a register of its computing type, and stores it back.
  *
- *   bits      integers up to 32 bits in a register of 32, modulo 2^32; those of 64 bits in one of 64
+ *   bits      integers up to 32 bits in a register of 32 bits, modulo 2^32; others in one of 64
  *   float16   by the conversions of the GPU
  *   bfloat16  the upper half of a float32; there is no instruction for it on sm_50
  *
- * A NaN is stored as one pattern, because which one the arithmetic gives differs between GPUs and CPUs.
+ * A NaN is stored as one pattern, because the NaN of the arithmetic differs between GPUs and CPUs.
  */
-import { type ArithmeticDType, type ComputeType, computeType, nanBits } from "../../../array/arithmetic.js";
+import {
+  type ArithmeticDType,
+  type ComputeType,
+  computeType,
+  nanBits,
+} from "../../../array/arithmetic.js";
 import { dtypes } from "../../../array/dtype.js";
 
-/** The kernels that there are for arithmetic: integers of one size share theirs. */
+/** The kinds of arithmetic kernels. Integers of one size share one. */
 export type ElementKind = "b8" | "b16" | "b32" | "b64" | "f16" | "bf16" | "f32" | "f64";
 
 export interface ElementAccess {
   readonly elementBytes: number;
   readonly computeType: ComputeType;
-  /** Into %x, from the address in %address. */
+  /** Loads %x from the address in %address. */
   readonly load: string;
-  /** From %x, to the address in %address. */
+  /** Stores %x to the address in %address. */
   readonly store: string;
 }
 
-/** What `load` and `store` use, %x of the type that is computed in included. */
+/** The registers that `load` and `store` use, %x included. */
 export function accessRegisters(kind: ElementKind): string[] {
   return [
     `.reg .${elementAccess[kind].computeType} %x;`,
@@ -37,7 +42,9 @@ export function elementKind(dtype: ArithmeticDType): ElementKind {
   if (dtype === "float16") return "f16";
   if (dtype === "bfloat16") return "bf16";
   const type = computeType(dtype);
-  return type === "f32" || type === "f64" ? type : (`b${8 * dtypes[dtype].byteSize}` as ElementKind);
+  return type === "f32" || type === "f64"
+    ? type
+    : (`b${8 * dtypes[dtype].byteSize}` as ElementKind);
 }
 
 const hex = (bits: number | bigint) => `0x${bits.toString(16).toUpperCase()}`;
@@ -63,7 +70,8 @@ export const elementAccess: Readonly<Record<ElementKind, ElementAccess>> = {
     load: `  ld.global.u16 %bits, [%address];
   shl.b32 %bits, %bits, 16;
   mov.b32 %x, %bits;`,
-    // To nearest, ties to even: add just under half of the last bit that is kept, and one more where that bit is set.
+    // Rounds to nearest, ties to even: adds just under half of the last kept bit, and one more if
+    // that bit is set.
     store: `  setp.nan.f32 %isNan, %x, %x;
   mov.b32 %bits, %x;
   shr.u32 %odd, %bits, 16;
@@ -94,7 +102,7 @@ export const elementAccess: Readonly<Record<ElementKind, ElementAccess>> = {
   },
 };
 
-/** A register may be wider than what is loaded into it or stored from it. */
+/** A register may be wider than the loaded or stored value. */
 function integer(elementBytes: number, type: string, computeType: ComputeType): ElementAccess {
   return {
     elementBytes,
@@ -104,10 +112,10 @@ function integer(elementBytes: number, type: string, computeType: ComputeType): 
   };
 }
 
-/** The address of element %i of the array that begins at the register, in %address. */
+/** Sets %address to the address of element %i of the array whose address is in the register. */
 export function addressOfElement(start: string, elementBytes: number): string {
   return `  mad.lo.u64 %address, %i, ${elementBytes}, ${start};`;
 }
 
-/** The kinds in the order in which their kernels stand in the module. */
+/** The kinds, in the order of their kernels in the module. */
 export const elementKinds = Object.keys(elementAccess) as ElementKind[];

@@ -1,12 +1,13 @@
 /**
- * What all kernels have in common: the module's head, and a loop in which the threads of the whole grid go through the elements.
- * PTX 7.0 for sm_50 is what drivers from 525 on compile for every GPU that they know.
+ * The common parts of all kernels: the head of the module, and the loop of the whole grid over the
+ * elements. Drivers from 525 on compile PTX 7.0 for sm_50 for every GPU that they know.
  * https://docs.nvidia.com/cuda/parallel-thread-execution/
  *
- * Conventions: registers have names; `%i` is the element of this thread, `%count` their number, `%thread` the thread within its block.
+ * Registers have names: `%i` is the element of this thread, `%count` the number of elements,
+ * `%thread` the thread within its block.
  */
 
-/** Threads of a block; the reductions count on it being a power of two. */
+/** Threads of a block. The reductions need a power of two. */
 export const BLOCK_THREADS = 256;
 
 export const moduleHead = `//
@@ -24,20 +25,27 @@ export interface Parameter {
 
 export interface GridLoop {
   readonly name: string;
-  /** Of which `count` is one: the number of elements. Those whose names begin with `at_` are addresses in device memory. */
+  /** One is `count`, the number of elements. Names that begin with `at_` are device addresses. */
   readonly parameters: readonly Parameter[];
-  /** Declarations beyond those that every kernel has. */
+  /** Declarations besides those that every kernel has. */
   readonly registers: readonly string[];
-  /** Before the loop, in every thread. */
+  /** Runs before the loop, in every thread. */
   readonly before?: string;
-  /** For element %i. */
+  /** Runs for element %i. */
   readonly body: string;
-  /** After the loop, in every thread, those without an element included. */
+  /** Runs after the loop, in every thread, also in those without an element. */
   readonly after?: string;
 }
 
-/** The text of a kernel. Parameter `x` is in register `%x`. */
-export function gridLoop({ name, parameters, registers, before = "", body, after = "" }: GridLoop): string {
+/** Makes the text of a kernel. Parameter `x` is in register `%x`. */
+export function gridLoop({
+  name,
+  parameters,
+  registers,
+  before = "",
+  body,
+  after = "",
+}: GridLoop): string {
   const declared = parameters.map((it) => `  .param .${it.type} ${it.name}`).join(",\n");
   const loads = parameters.map(
     (it) => `  .reg .${it.type} %${it.name};

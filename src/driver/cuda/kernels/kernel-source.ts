@@ -1,4 +1,4 @@
-/** The PTX of all operations as one module, and the names of its kernels. */
+/** Makes the PTX of all operations as one module, and lists its kernels. */
 import { arithmeticDTypes } from "../../../array/arithmetic.js";
 import { checksumKernel } from "./checksum-kernel.js";
 import { compareKernel, compareUnits } from "./compare-kernels.js";
@@ -7,7 +7,7 @@ import { moduleHead } from "./grid-loop.js";
 import { affineKernel, fillKernel, iotaKernel } from "./map-kernels.js";
 import { statisticsKernel } from "./statistics-kernels.js";
 
-/** The module's text; about 80 KiB, made anew each time. */
+/** Makes the text of the module, about 80 KiB, on every call. */
 export function kernelSource(): string {
   return [
     moduleHead,
@@ -20,7 +20,7 @@ export function kernelSource(): string {
   ].join("");
 }
 
-/** The names of the kernels in a module's text. */
+/** Lists the kernels in the text of a module. */
 export function kernelNames(source: string): string[] {
   return [...source.matchAll(/^\.visible \.entry (\w+)\(/gm)].map((match) => match[1] as string);
 }

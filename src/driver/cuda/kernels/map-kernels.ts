@@ -1,11 +1,15 @@
-/** The kernels that write each element by itself: fill, iota and affine. */
+/** The kernels that compute each element on its own: fill, iota and affine. */
 import type { ComputeType } from "../../../array/arithmetic.js";
-import { accessRegisters, addressOfElement, type ElementKind, elementAccess } from "./element-access.js";
+import {
+  accessRegisters,
+  addressOfElement,
+  type ElementKind,
+  elementAccess,
+} from "./element-access.js";
 import { gridLoop } from "./grid-loop.js";
 
 /**
- * to[i] = value, of 8 bytes.
- * WHY for this size alone: the driver's own memset has the others.
+ * to[i] = value, of 8 bytes. The driver's own memset has the other sizes.
  */
 export const fillKernel = gridLoop({
   name: "fill_b64",
@@ -61,7 +65,7 @@ ${store}`,
   });
 }
 
-/** The index as a value; of an integer type its low bits. */
+/** Converts the index to a value; an integer type keeps its low bits. */
 const indexAs: Readonly<Record<ComputeType, string>> = {
   u32: "cvt.u32.u64",
   u64: "mov.u64",
@@ -69,7 +73,8 @@ const indexAs: Readonly<Record<ComputeType, string>> = {
   f64: "cvt.rn.f64.u64",
 };
 
-// WHY .rn in words: without it the compiler may make one multiply-add of the two, which rounds once. Without .ftz subnormals are kept.
+// WHY an explicit .rn: without it the compiler may fuse both into a multiply-add, which rounds only
+// once. Without .ftz subnormals are kept.
 const product: Readonly<Record<ComputeType, string>> = {
   u32: "mul.lo.u32",
   u64: "mul.lo.u64",

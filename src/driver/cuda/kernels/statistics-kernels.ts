@@ -1,10 +1,16 @@
 /**
- * Extremes, sum and counts of elements. Integers are compared as 64-bit integers, floats as float64; sums are in float64.
- * A sum of float64 may overflow though the mean does not: there is a second one of elements scaled by 2^-64 beside it.
+ * Extremes, sum and counts of elements. Integers are compared as 64-bit integers, floats as
+ * float64. Sums are in float64. A sum may overflow although the mean does not, so a second sum adds
+ * the elements scaled by 2^-64.
  */
 import type { ArithmeticDType } from "../../../array/arithmetic.js";
 import { dtypes } from "../../../array/dtype.js";
-import { type Accumulator, accumulatorRegisters, combineAccumulators, startAccumulators } from "./block-reduction.js";
+import {
+  type Accumulator,
+  accumulatorRegisters,
+  combineAccumulators,
+  startAccumulators,
+} from "./block-reduction.js";
 import { accessRegisters, addressOfElement, elementAccess, elementKind } from "./element-access.js";
 import { gridLoop } from "./grid-loop.js";
 
@@ -18,14 +24,15 @@ export function extremesOf(dtype: ArithmeticDType): Extremes {
   return kind === "uint" ? "u64" : "s64";
 }
 
-/** Of each type what leaves any other value as it is. */
-const initialExtremes: Readonly<Record<Extremes, { readonly min: string; readonly max: string }>> = {
-  u64: { min: "0xFFFFFFFFFFFFFFFF", max: "0" },
-  s64: { min: "0x7FFFFFFFFFFFFFFF", max: "0x8000000000000000" },
-  f64: { min: "0d7FF0000000000000", max: "0dFFF0000000000000" },
-};
+/** The neutral values of each type. */
+const initialExtremes: Readonly<Record<Extremes, { readonly min: string; readonly max: string }>> =
+  {
+    u64: { min: "0xFFFFFFFFFFFFFFFF", max: "0" },
+    s64: { min: "0x7FFFFFFFFFFFFFFF", max: "0x8000000000000000" },
+    f64: { min: "0d7FF0000000000000", max: "0dFFF0000000000000" },
+  };
 
-/** In this order also in the results of the blocks. */
+/** The results of a block have the same order. */
 export const statisticsAccumulators = (type: Extremes): readonly Accumulator[] => [
   { register: "%min", type, initial: initialExtremes[type].min, combine: `min.${type}` },
   { register: "%max", type, initial: initialExtremes[type].max, combine: `max.${type}` },

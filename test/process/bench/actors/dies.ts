@@ -1,4 +1,4 @@
-// Arguments: DEVICE ITERATIONS ROLE. The second ends at once, in failure; the first would go on for ever.
+// Arguments: DEVICE ITERATIONS ROLE. The second actor fails at once; the first would run for ever.
 if (process.argv[4] === "second") {
   console.error("no more");
   process.exit(7);

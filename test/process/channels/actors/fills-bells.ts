@@ -1,6 +1,6 @@
-// Makes the bells that it has of a channel wait (no O_NONBLOCK) and fills them, again and again until it is killed.
-// As a reader it takes no part in the channel and claims to be asleep anew for each message; as the writer it creates
-// the channel and writes nothing. Arguments: socket, name, "reader" or "writer".
+// Clears O_NONBLOCK of its channel's bells and fills them, again and again until it is killed. As a
+// reader it takes no part and claims a new sleep for each message. As the writer it creates the
+// channel and writes nothing. Arguments: socket, name, "reader" or "writer".
 import { readdirSync, readlinkSync } from "node:fs";
 import { connect } from "../../../../src/client/connect.js";
 import { libc } from "../../../../src/ffi/libc.js";
@@ -28,7 +28,7 @@ async function asReader(): Promise<[number[], () => void]> {
   const channel = await client.open(name, "reader", true);
   kept.push(client, channel);
   const file = channel.page();
-  writeSmallWord(file, page.mode, readerModes.mayBeOvertaken);
+  writeSmallWord(file, page.mode, readerModes.lossy);
   writeSmallWord(file, page.state, readerStates.attached);
   const sleep = () => writeSmallWord(file, page.asleep, (smallWord(file, page.asleep) + 2) | 1);
   sleep();
@@ -37,7 +37,7 @@ async function asReader(): Promise<[number[], () => void]> {
 
 async function asWriter(): Promise<[number[], () => void]> {
   const hub = await connect({ socket, start: false, device: "host" });
-  // WHY first: what the library opens once is not a bell of the channel.
+  // WHY first: descriptors that the library opens once are not bells of the channel.
   kept.push(hub, await hub.createChannel(`${name}-first`, SMALL));
   const before = new Set(eventFds());
   kept.push(await hub.createChannel(name, SMALL));
@@ -49,15 +49,16 @@ function eventFds(): number[] {
     try {
       return readlinkSync(`/proc/self/fd/${fd}`) === "anon_inode:[eventfd]" ? [Number(fd)] : [];
     } catch {
-      // The descriptor of the folder itself, closed again by now.
+      // The descriptor of the folder itself, which is closed by now.
       return [];
     }
   });
 }
 
-/** Adds to its counter what there is room for. It waits for its holders all the time but the moments of these calls. */
+/** Adds to its counter until it is full. Between these calls its holders would wait. */
 function fill(bell: number): void {
   libc().fcntl(bell, F_SETFL, O_NONBLOCK);
-  for (let amount = FULL; amount > 0n; amount /= 2n) libc().eventfd_write(bell, amount as unknown as number);
+  for (let amount = FULL; amount > 0n; amount /= 2n)
+    libc().eventfd_write(bell, amount as unknown as number);
   libc().fcntl(bell, F_SETFL, 0);
 }

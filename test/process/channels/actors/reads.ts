@@ -1,13 +1,18 @@
-// Reads a channel to its end, checks every word of every message and that no number is left out that is not counted, and says what it came
-// to. Says "here" once it is open, and "at N" once it has read message N where it is asked to.
-// Arguments: socket, name, options in JSON, with `hold`: how many slots to keep, and `sayAt`: after which message to say so.
-import type { ReaderOptions } from "../../../../src/channel/reader-options.js";
+// Reads a channel to its end, checks each word of each message and that every gap is counted, and
+// reports the result. Says "here" when it is open, and "at N" after message N if it is asked to.
+// Arguments: socket, name, options as JSON with `hold` (slots to keep) and `sayAt` (message to
+// report).
+import type { ReaderOptions } from "../../../../src/channel/channel-options.js";
 import type { ReceivedSlot } from "../../../../src/channel/received-slot.js";
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say } from "../../../support/actor-side.js";
 
 const [socket, name, given] = [0, 1, 2].map(argument) as [string, string, string];
-const { hold = 0, sayAt, ...options } = JSON.parse(given) as ReaderOptions & { hold?: number; sayAt?: number };
+const {
+  hold = 0,
+  sayAt,
+  ...options
+} = JSON.parse(given) as ReaderOptions & { hold?: number; sayAt?: number };
 await using hub = await connect({ socket, start: false, device: "host" });
 using reader = await hub.openChannel(name, options);
 say("here");
@@ -30,7 +35,8 @@ try {
     check(slot);
     if (held.length < hold) held.push(slot);
     else slot.release();
-    if (sayAt !== undefined && slot.sequence >= sayAt && slot.sequence - slot.missed <= sayAt) say(`at ${sayAt}`);
+    if (sayAt !== undefined && slot.sequence >= sayAt && slot.sequence - slot.missed <= sayAt)
+      say(`at ${sayAt}`);
   }
 } catch (error) {
   end = (error as { code?: string }).code ?? String(error);

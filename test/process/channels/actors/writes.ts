@@ -1,6 +1,6 @@
-// Writes to a channel that it creates, or resumes where it is told to: messages whose words are all their number. Does as it is told:
-// "send N", "flood" until it is killed, "end", "leave".
-// Arguments: socket, name, "create" or "resume", options in JSON.
+// Creates or resumes a channel and writes messages whose words are all their number. Commands:
+// "send N", "flood" until it is killed, "end", "leave". Arguments: socket, name, "create" or
+// "resume", options as JSON.
 import type { ChannelWriter } from "../../../../src/channel/channel-writer.js";
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
@@ -9,7 +9,11 @@ const [socket, name, how, options] = [0, 1, 2, 3].map(argument) as [string, stri
 await using hub = await connect({ socket, start: false, device: "host" });
 const writer: ChannelWriter =
   how === "create"
-    ? await hub.createChannel(name, { dtype: "uint32", shape: [64], ...(JSON.parse(options) as object) })
+    ? await hub.createChannel(name, {
+        dtype: "uint32",
+        shape: [64],
+        ...(JSON.parse(options) as object),
+      })
     : await hub.resumeChannel(name);
 say({ committed: writer.committed });
 
@@ -28,7 +32,7 @@ for (let command = await told(); command !== "leave"; command = await told()) {
   if (command === "flood") {
     for (;;) {
       await send();
-      // WHY: as a writer does that has something to do for each message.
+      // As a writer that has work to do for each message.
       if (writer.committed % 16 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
   }

@@ -1,7 +1,8 @@
-// Creates one object of each kind on the hub: an array that lies in a pool, a bundle, a pinned array, and a timeline that it signals once
-// it is told to. Says so, and holds all until it is told to go on. Arguments: socket, device.
+// Creates one object of each kind on the hub: an array in a pool, a bundle, a pinned array, and a
+// timeline that it signals on command. Reports it, and holds everything until it is told to go on.
+// Arguments: socket, device.
 import { connect } from "../../../../src/client/connect.js";
-import { MemoryPool } from "../../../../src/gpu/memory-pool.js";
+import { MemoryPool } from "../../../../src/gpu/memory/memory-pool.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
 await using hub = await connect({ socket: argument(0), start: false, device: argument(1) });

@@ -1,4 +1,5 @@
-// Joins a hub, and holds an array of it; says so, or why not, and each time that it came back. Arguments: socket.
+// Joins a hub and holds an array of it. Reports the success or the error, and each return to a hub.
+// Arguments: socket.
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";

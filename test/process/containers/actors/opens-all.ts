@@ -1,5 +1,5 @@
-// Opens what creates-all.ts creates, says what is in it, waits for the timeline, and says how its next wait ends and what is left on
-// the hub. Arguments: socket, device.
+// Opens the objects of creates-all.ts, prints their contents, waits for the timeline, and prints
+// how its next wait ends and what is left on the hub. Arguments: socket, device.
 
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { connect } from "../../../../src/client/connect.js";
@@ -19,7 +19,9 @@ say({
 });
 await timeline.wait(5);
 say("signalled");
-await timeline.wait(6).catch((error: unknown) => say(error instanceof CudaIpcError ? error.code : String(error)));
+await timeline
+  .wait(6)
+  .catch((error: unknown) => say(error instanceof CudaIpcError ? error.code : String(error)));
 pooled.close();
 bundle.close();
 say((await hub.list()).map(({ name }) => name));

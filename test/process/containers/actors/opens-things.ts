@@ -1,8 +1,9 @@
-// Opens what is shared without a hub, says what is in it or why not, and goes on each time it is told to: asks for more of the memory that
-// grows, waits for the timeline, and does both again when the exporter is dead. Arguments: the documents.
+// Opens what is shared without a hub, and prints the contents or the error. On each command it asks
+// for more of the growing memory and waits for the timeline, and does both again when the exporter
+// is dead. Arguments: the documents.
 import { CudaIpcError } from "../../../../src/base/errors.js";
+import { openShared } from "../../../../src/doors/peer.js";
 import { Device } from "../../../../src/gpu/device.js";
-import { FollowedMemory, openShared, openSharedEvent, openSharedTimeline } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
 const documents = JSON.parse(argument(0)) as Record<string, unknown>;
@@ -16,14 +17,16 @@ async function attempt(open: () => unknown): Promise<unknown> {
   }
 }
 
-using pooled = (await openShared(documents.pooled, { device, access: "read-write" })).expectDType("float32");
-using followed = await FollowedMemory.open(device, documents.growing);
-using timeline = await openSharedTimeline(device, documents.timeline);
+using pooled = (await openShared(documents.pooled, { device, access: "read-write" })).expectDType(
+  "float32",
+);
+using followed = await openShared(documents.growing, { kind: "growing", device });
+using timeline = await openShared(documents.timeline, { kind: "timeline", device });
 say({
   pooled: (await pooled.read())[999],
   growing: followed.buffer.byteLength,
   legacy: await attempt(() => openShared(documents.legacy)),
-  event: await attempt(() => openSharedEvent(device, documents.event)),
+  event: await attempt(() => openShared(documents.event, { kind: "event", device })),
 });
 await told();
 say(await followed.follow());

@@ -1,22 +1,15 @@
-// Opens one thing, and ends without closing it; at the very end, when it can no longer be called back, what it watches becomes ready.
-// Arguments: what, `process` or `thread` to open it in, and for some a socket's path and the process at its other end.
+// Opens one thing and ends without closing it. At the very end, when no callback can run, its
+// watched descriptors become ready. Arguments: what, `process` or `thread` to open it in, and for
+// some a socket's path and the pid of its peer.
 import { spawn } from "node:child_process";
 import { writeSync } from "node:fs";
 import { isMainThread, Worker } from "node:worker_threads";
 import { Deadline } from "../../../../src/base/deadline.js";
 import { BellWatch } from "../../../../src/channel/bell-watch.js";
+import { GrowingArray, MemoryPool } from "../../../../src/doors/interop.js";
+import { Group, offer, openShared, share } from "../../../../src/doors/peer.js";
 import { libc } from "../../../../src/ffi/libc.js";
-import {
-  connect,
-  Device,
-  DeviceArray,
-  Group,
-  GrowingArray,
-  MemoryPool,
-  offer,
-  openShared,
-  share,
-} from "../../../../src/index.js";
+import { connect, Device, DeviceArray } from "../../../../src/index.js";
 import { createBell, ringBell } from "../../../../src/os/bell.js";
 import { FdWatch } from "../../../../src/os/fd-watch.js";
 import type { OwnedFd } from "../../../../src/os/owned-fd.js";
@@ -24,12 +17,12 @@ import { PacketChannel } from "../../../../src/os/packet-channel.js";
 import { openPidfd, ProcessWatch } from "../../../../src/os/process-watch.js";
 import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
 
-/** Makes ready what is watched, without giving the event loop a turn. */
+/** Makes the watched descriptors ready without a turn of the event loop. */
 type Stir = () => void;
 
 const [what = "", where, path = "", pid] = process.argv.slice(2);
 const POLLIN = 1;
-/** What keeps a process from ending until it is told to. */
+/** Keeps a process alive until it is told to end. */
 const KEEPS_ALIVE = ["a bell for which it waits", "an offer", "its connection to a hub"];
 const kept: unknown[] = [];
 const FOR_EVER = new Deadline("hear a bell", {}, Number.POSITIVE_INFINITY);
@@ -42,7 +35,7 @@ const things: Record<string, () => Stir | Promise<Stir>> = {
   },
   "a watch that was begun at the very end": () => {
     const [one, other] = SeqpacketSocket.pair();
-    // WHY two: the first one's end comes before this listener, which comes after it.
+    // WHY two: the first one's end comes before this listener, the second one's after it.
     watch(one.fd);
     const [late, sender] = SeqpacketSocket.pair();
     sender.trySend(Buffer.from("x"));
@@ -128,7 +121,11 @@ const things: Record<string, () => Stir | Promise<Stir>> = {
     return () => {};
   },
   "memory that grows": async () => {
-    const growing = GrowingArray.create(Device.open("host"), { dtype: "int32", shape: [0], maxLength: 1 << 20 });
+    const growing = GrowingArray.create(Device.open("host"), {
+      dtype: "int32",
+      shape: [0],
+      maxLength: 1 << 20,
+    });
     await growing.append(new Int32Array(4));
     kept.push(growing);
     return () => {};
@@ -152,7 +149,7 @@ function array(): DeviceArray<"int32"> {
   return DeviceArray.allocate(Device.open("host"), { dtype: "int32", shape: [4] });
 }
 
-/** Returns once the process has ended, so that all its connections have hung up too. */
+/** Returns when the process has ended and all its connections have hung up. */
 function kill(pid: number): void {
   const pidfd = openPidfd(pid) as OwnedFd;
   process.kill(pid, "SIGKILL");
@@ -166,7 +163,7 @@ function kill(pid: number): void {
 if (isMainThread && where === "thread") {
   new Worker(new URL(import.meta.url), { argv: process.argv.slice(2) });
 } else {
-  // WHY before the thing is opened: this listener is to be called before any of the project's.
+  // WHY before the thing is opened: this listener must run before any of the project's.
   let stir: Stir | undefined;
   process.on("exit", () => {
     stir?.();

@@ -1,5 +1,5 @@
-// Attacks a hub in one way until it is killed, as fast as the hub answers. Says "here" when it has begun.
-// Arguments: socket, kind of attack, a name of its own.
+// Attacks a hub in one way as fast as the hub answers, until it is killed. Prints "here" when it
+// has begun.
 
 import { SystemError } from "../../../../src/base/errors.js";
 import { limits } from "../../../../src/base/limits.js";
@@ -20,7 +20,10 @@ const LEASES = 20_000;
 const POLLIN = 1;
 const memory = createMemoryFile(own, 4096);
 
-/** A connection that waits by asking the kernel, so that an attacker costs the machine no more time than the hub's. */
+/**
+ * A connection that waits in the kernel, so that an attacker costs little more CPU time than the
+ * hub spends.
+ */
 class Wire {
   readonly socket = reach();
   #lastId = 0;
@@ -28,7 +31,9 @@ class Wire {
   /** Undefined where the hub takes no more for now, or has hung up. */
   send(fields: object, fds: readonly OwnedFd[] = []): number | undefined {
     this.#lastId += 1;
-    return this.raw(Buffer.from(JSON.stringify({ v: 1, id: this.#lastId, ...fields })), fds) ? this.#lastId : undefined;
+    return this.raw(Buffer.from(JSON.stringify({ v: 1, id: this.#lastId, ...fields })), fds)
+      ? this.#lastId
+      : undefined;
   }
 
   raw(bytes: Uint8Array, fds: readonly OwnedFd[] = []): boolean {
@@ -118,10 +123,20 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
   /** Replies full of descriptors that nobody reads. */
   deaf: async () => {
     const hub = await connect({ socket: socketPath, start: false, device: "host" });
-    const channel = await hub.createChannel(`${own}-channel`, { dtype: "uint8", shape: [8], readersMax: 64 });
+    const channel = await hub.createChannel(`${own}-channel`, {
+      dtype: "uint8",
+      shape: [8],
+      readersMax: 64,
+    });
     kept.push(hub, channel);
     const wires = several();
-    const request = { op: "open", name: `${own}-channel`, access: "read", role: "observer", wait: false };
+    const request = {
+      op: "open",
+      name: `${own}-channel`,
+      access: "read",
+      role: "observer",
+      wait: false,
+    };
     return () => {
       let taken = 0;
       for (const wire of wires) if (wire.send(request) !== undefined) taken += 1;
@@ -170,7 +185,8 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
     const descriptor = { ...hostArray, byteLength: 100_000, allocationByteLength: 102_400 };
     const wires = several();
     return () => {
-      for (const wire of wires) wire.send({ op: "create", name: own, lifetime: "held", descriptor }, [memory]);
+      for (const wire of wires)
+        wire.send({ op: "create", name: own, lifetime: "held", descriptor }, [memory]);
       for (const wire of wires) wire.reply();
     };
   },
@@ -179,7 +195,8 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
     const wires = Array.from({ length: CROWD }, () => new Wire().greet());
     const fds = Array.from({ length: limits.scmRightsFdsMax }, () => memory);
     return () => {
-      for (const wire of wires) wire.send({ op: "create", name: own, lifetime: "held", descriptor: hostArray }, fds);
+      for (const wire of wires)
+        wire.send({ op: "create", name: own, lifetime: "held", descriptor: hostArray }, fds);
       for (const wire of wires) wire.reply();
     };
   },
@@ -190,7 +207,8 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
     return () => {
       count += 1;
       const name = `${own}-awaited-${count}`;
-      for (const wire of wires) for (let sent = 0; sent < WAITS; sent += 1) wire.send({ ...open, name, wait: true });
+      for (const wire of wires)
+        for (let sent = 0; sent < WAITS; sent += 1) wire.send({ ...open, name, wait: true });
       const lease = keeper.publish(name);
       for (const wire of wires) while (wire.reply(20) !== undefined);
       if (lease !== undefined) keeper.ask({ op: "release", lease });
@@ -216,7 +234,9 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
   },
   garbage: () => {
     const bytes = Buffer.alloc(65_536, '{"v":1,"id":1,"op":"create","name":[[[[[[[[[');
-    const valid = Buffer.from(JSON.stringify({ v: 1, id: 1, op: "status", more: "x".repeat(65_000) }));
+    const valid = Buffer.from(
+      JSON.stringify({ v: 1, id: 1, op: "status", more: "x".repeat(65_000) }),
+    );
     return () => {
       const wire = new Wire().greet();
       for (const one of [valid, bytes]) wire.raw(one);
@@ -230,7 +250,8 @@ const kept: unknown[] = [];
 const keeper = new Wire().greet();
 keeper.publish(own);
 const attack = attacks[kind === "unserved" ? "connects" : kind.replace("unserved, ", "")];
-if (attack === undefined) throw new TypeError(`No attack ${kind}; there are ${Object.keys(attacks).join(", ")}`);
+if (attack === undefined)
+  throw new TypeError(`No attack ${kind}; there are ${Object.keys(attacks).join(", ")}`);
 const again = await attack();
 say("here");
 for (;;) {

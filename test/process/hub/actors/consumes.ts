@@ -1,5 +1,5 @@
-// Opens an array for writing, says its values' bits, negates them where it is told to, and holds it until it is told to go.
-// Arguments: socket, name.
+// Opens an array for writing, prints the bits of its values, negates them on request, and holds it
+// until it is told to go.
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 

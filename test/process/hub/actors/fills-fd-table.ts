@@ -1,5 +1,5 @@
-// Opens an array with its table of open files full, and again with room, and says what came of it. Run with a low limit.
-// Arguments: socket, name.
+// Opens an array with a full table of open files, and again with room. Prints both results. Run it
+// with a low limit.
 import { openSync } from "node:fs";
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { connect } from "../../../../src/client/connect.js";

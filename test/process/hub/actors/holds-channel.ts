@@ -1,6 +1,6 @@
-// Creates a channel or opens one in a role, says what it got, and holds it until it is told to go on: then it closes it, or, as a writer
-// that is told "close", first ends the channel.
-// Arguments: socket, name, "create" or the role, what is special about a channel that is created, in JSON.
+// Creates a channel or opens one in a role, prints what it got, and holds it until it is told to go
+// on. Then it closes the channel's handle. A writer that is told "close" ends the channel first.
+// Arguments: socket, name, "create" or the role, options of a new channel in JSON.
 
 import { control, page, readerStates, writerStates } from "../../../../src/ring/channel-layout.js";
 import type { ChannelContent, ChannelRole } from "../../../../src/wire/channel-content.js";

@@ -1,5 +1,5 @@
-// Joins many times over, says so, and says when all of them have come back to a hub; starts hubs by way of the program that is named.
-// Arguments: socket, how many, program.
+// Joins many times and reports it. Reports again when all of them have returned to a hub. Starts
+// hubs with the named program.
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
@@ -9,7 +9,9 @@ const hubs = await Promise.all(
     connect({ socket: argument(0), hubIdleMs: 60_000, device: "host" }),
   ),
 );
-const back = Promise.all(hubs.map((hub) => new Promise<unknown>((resolve) => hub.onReconnect(resolve))));
+const back = Promise.all(
+  hubs.map((hub) => new Promise<unknown>((resolve) => hub.onReconnect(resolve))),
+);
 say("joined");
 await back;
 say("came back");

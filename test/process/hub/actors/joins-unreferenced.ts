@@ -1,9 +1,14 @@
-// Joins without keeping itself running for that, holds an array, and has nothing else to do once it is told to go on.
-// Arguments: socket.
+// Joins with an unreferenced connection and holds an array. Has nothing else to do once it is told
+// to go on.
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
-const hub = await connect({ socket: argument(0), start: false, device: "host", reconnectTimeoutMs: 1_000_000 });
+const hub = await connect({
+  socket: argument(0),
+  start: false,
+  device: "host",
+  reconnectTimeoutMs: 1_000_000,
+});
 const array = await hub.create("frame", { dtype: "uint8", shape: [1] });
 hub.unref();
 say({ object: array.object });

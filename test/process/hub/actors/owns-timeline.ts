@@ -1,5 +1,5 @@
-// Creates a timeline and signals its way to a value, says so, and holds it until it is told to go on: then it closes it.
-// Arguments: socket, name, value.
+// Creates a timeline, signals up to a value, reports it, and holds the timeline until it is told to
+// close it.
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 

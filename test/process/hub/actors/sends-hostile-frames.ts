@@ -1,4 +1,5 @@
-// Sends one kind of hostile messages to a hub, judges each answer, and says how many it sent. Arguments: socket, kind, seed.
+// Sends one kind of hostile message to a hub, judges each answer, and prints how many it sent.
+// Arguments: socket, kind, seed.
 import assert from "node:assert/strict";
 import { isErrorCode } from "../../../../src/base/error-codes.js";
 import { hasCode } from "../../../../src/base/errors.js";
@@ -23,7 +24,9 @@ const SILENT = 200;
 const BATCH = 64;
 
 const encoded = requests.map((request) => Buffer.from(JSON.stringify(request)));
-const HELLO = Buffer.from(JSON.stringify({ v: 1, id: 1, op: "hello", client: { version: "0", program: "hostile" } }));
+const HELLO = Buffer.from(
+  JSON.stringify({ v: 1, id: 1, op: "hello", client: { version: "0", program: "hostile" } }),
+);
 const BYE = Buffer.from(JSON.stringify({ v: 1, id: 1_000_000, op: "bye" }));
 
 /** Connections that stay until this process is killed. */
@@ -42,8 +45,12 @@ function trySend(client: RawClient, bytes: Uint8Array, fds: readonly OwnedFd[] =
   }
 }
 
-/** WHY asked often at first: the hub mostly takes the next message in less time than `until` pauses for. */
-async function taken(client: RawClient, bytes: Uint8Array, fds: readonly OwnedFd[] = []): Promise<void> {
+/** Polls often at first: the hub mostly takes the next message sooner than `until` pauses for. */
+async function taken(
+  client: RawClient,
+  bytes: Uint8Array,
+  fds: readonly OwnedFd[] = [],
+): Promise<void> {
   let asked = 0;
   const condition = () => receive(client).end || trySend(client, bytes, fds);
   while (!condition()) {
@@ -82,8 +89,14 @@ async function replies(client: RawClient): Promise<RawReply[]> {
   return all;
 }
 
-/** Each frame on a connection of its own, between hello and bye, with the descriptors that its message asks for. */
-async function exchange(frames: readonly Frame[], judge: (replies: RawReply[], frame: Frame) => void): Promise<number> {
+/**
+ * Sends each frame on its own connection, between hello and bye, with the descriptors that it
+ * needs.
+ */
+async function exchange(
+  frames: readonly Frame[],
+  judge: (replies: RawReply[], frame: Frame) => void,
+): Promise<number> {
   for (let at = 0; at < frames.length; at += BATCH) {
     const batch = frames.slice(at, at + BATCH);
     const clients = await Promise.all(batch.map(() => RawClient.connect(socketPath, false)));
@@ -123,7 +136,11 @@ function sendPrefixes(): Promise<number> {
     })),
   );
   return exchange(frames, ([refusal, ...more], { bytes }) => {
-    assert.deepEqual([refusal?.id, refusal?.error?.code, more], [0, "INVALID_MESSAGE", []], bytes.toString());
+    assert.deepEqual(
+      [refusal?.id, refusal?.error?.code, more],
+      [0, "INVALID_MESSAGE", []],
+      bytes.toString(),
+    );
   });
 }
 
@@ -153,7 +170,10 @@ function endsHub(bytes: Uint8Array): boolean {
 
 async function sendMutated(): Promise<number> {
   const numbers = Array.from({ length: 80 }, (_, number) => number + 1);
-  const mutations = new MessageMutations(random, requests, { names: ["frame", "a", "b", "c"], numbers });
+  const mutations = new MessageMutations(random, requests, {
+    names: ["frame", "a", "b", "c"],
+    numbers,
+  });
   let client = await RawClient.connect(socketPath);
   for (let count = 0; count < MUTATED; count += 1) {
     const sample = random.pick(requests);
@@ -178,7 +198,8 @@ async function sendMutated(): Promise<number> {
 
 /** Each with descriptors too, which must not be kept. */
 async function sendSizes(): Promise<number> {
-  const ofSize = (byteLength: number) => Buffer.from('{"v":1,"id":2,"op":"status"}'.padEnd(byteLength, " "));
+  const ofSize = (byteLength: number) =>
+    Buffer.from('{"v":1,"id":2,"op":"status"}'.padEnd(byteLength, " "));
   const { messageBytesMax } = limits;
   const wanted: readonly [number, number, string | undefined, boolean][] = [
     [0, 1, "INVALID_MESSAGE", true],
@@ -195,12 +216,19 @@ async function sendSizes(): Promise<number> {
     assert.equal(client.sendUnchecked(bytes, fds), byteLength);
     if (!ends) trySend(client, BYE);
     const [reply, ...more] = await replies(client);
-    assert.deepEqual([reply?.error?.code, more.length], [code, ends ? 0 : 1], `${byteLength} bytes, ${fdCount} fds`);
+    assert.deepEqual(
+      [reply?.error?.code, more.length],
+      [code, ends ? 0 : 1],
+      `${byteLength} bytes, ${fdCount} fds`,
+    );
   }
   return wanted.length;
 }
 
-/** Its own socket through itself, and two through each other, also as memory that a hub cannot look into. */
+/**
+ * Sends a socket through itself, and two through each other, also as memory that a hub cannot
+ * inspect.
+ */
 async function sendSockets(): Promise<number> {
   const one = await RawClient.connect(socketPath);
   const other = await RawClient.connect(socketPath);
@@ -210,7 +238,10 @@ async function sendSockets(): Promise<number> {
     [other, one.socket.fd] as const,
   ]) {
     for (const descriptor of [hostArray, gpuArray]) {
-      const { error } = await client.ask({ op: "create", name: "socket", lifetime: "pinned", descriptor }, [fd]);
+      const { error } = await client.ask(
+        { op: "create", name: "socket", lifetime: "pinned", descriptor },
+        [fd],
+      );
       assert.equal(error?.code, "INVALID_DESCRIPTOR");
     }
   }
@@ -219,24 +250,35 @@ async function sendSockets(): Promise<number> {
   return 3;
 }
 
-/** Replies with descriptors that nobody takes: the hub keeps duplicates of them for as long as it keeps the client. */
+/**
+ * Causes replies with descriptors and does not read them: the hub keeps duplicates as long as it
+ * keeps the client.
+ */
 async function readNothing(): Promise<number> {
   const client = await RawClient.connect(socketPath);
-  const { result } = await client.ask({ op: "create", name: "unread", lifetime: "held", descriptor: hostArray }, [
-    memory,
-  ]);
+  const { result } = await client.ask(
+    { op: "create", name: "unread", lifetime: "held", descriptor: hostArray },
+    [memory],
+  );
   assert.ok((await client.ask({ op: "publish", object: result?.object })).ok);
   kept.push(client);
   const other = await RawClient.connect(socketPath);
   kept.push(other);
   let sent = 0;
   const send = () => {
-    const request = { v: 1, id: sent + 100, op: "open", name: "unread", access: "read-write", wait: true };
+    const request = {
+      v: 1,
+      id: sent + 100,
+      op: "open",
+      name: "unread",
+      access: "read-write",
+      wait: true,
+    };
     const taken = client.socket.trySend(Buffer.from(JSON.stringify(request)));
     if (taken) sent += 1;
     return taken;
   };
-  // WHY twice: the hub takes what there is room for in turns, and has had one after it answered another client.
+  // Twice: the hub takes turns, and has finished one after it answered another client.
   for (let refused = 0; refused < 2; ) {
     while (send()) refused = 0;
     assert.ok((await other.ask({ op: "status" })).ok, "the hub serves others meanwhile");

@@ -1,4 +1,5 @@
-// Sends TCP sockets whose close waits, and closes its own, so that the hub's are the last. Arguments: socket of the hub, moment.
+// Sends TCP sockets whose close blocks, and closes its own copies, so that the hub has the last
+// ones. Arguments: hub socket, moment.
 import { hasCode } from "../../../../src/base/errors.js";
 import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
 import { argument, say, told } from "../../../support/actor-side.js";
@@ -19,7 +20,10 @@ for (let count = 0; count < COUNT; count += 1) {
     if (moment === "hello") {
       const socket = SeqpacketSocket.connect(argument(0));
       kept.push(socket);
-      socket.trySend(Buffer.from('{"v":1,"id":1,"op":"hello","client":{"version":"0","program":"x"}}'), [fd]);
+      socket.trySend(
+        Buffer.from('{"v":1,"id":1,"op":"hello","client":{"version":"0","program":"x"}}'),
+        [fd],
+      );
     } else {
       const client = await RawClient.connect(argument(0));
       kept.push(client.socket);

@@ -1,4 +1,5 @@
-// Starts a hub, stopped before it can say anything, hangs up on it, and lets it go on. Arguments: socket.
+// Starts a hub that is stopped before it can report, hangs up on it, and continues it. Arguments:
+// socket.
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { argument, say } from "../../../support/actor-side.js";

@@ -1,5 +1,5 @@
-// A user of a hub for several: does one step after the other, says what came of each, and waits where it is told to.
-// Arguments: socket, the steps in JSON: names of `steps` below, each with its arguments.
+// One of several users of a hub. Runs one step after the other, prints each result, and waits where
+// a step says so.
 import { openSync, readSync, writeSync } from "node:fs";
 import type { ErrorCode } from "../../../../src/base/error-codes.js";
 import { CudaIpcError } from "../../../../src/base/errors.js";
@@ -19,14 +19,20 @@ const [hub = await connect(host)] = hubs;
 const steps: Readonly<Record<string, (...args: never[]) => unknown>> = {
   wait: async () => void (await told()),
   create: async (name: string, sharing?: SharingOptions, byteLength = 16) => {
-    const array = await hub.create(name, { dtype: "uint8", shape: [byteLength], sharing, lifetime: "pinned" });
+    const array = await hub.create(name, {
+      dtype: "uint8",
+      shape: [byteLength],
+      sharing,
+      lifetime: "pinned",
+    });
     await array.write(new Uint8Array(byteLength).fill(7));
     await array.publish();
   },
   createTimeline: async (name: string, sharing: SharingOptions) => {
     (await hub.createTimeline(name, { sharing })).signal(5n);
   },
-  openTimeline: async (name: string) => String((await hub.openTimeline(name, { wait: false })).value),
+  openTimeline: async (name: string) =>
+    String((await hub.openTimeline(name, { wait: false })).value),
   read: async (name: string) => (await (await hub.open(name, { wait: false })).read())[0],
   /** Never answered while nothing has this name. */
   awaitName: (name: string) => void hub.open(name).catch(() => {}),
@@ -35,7 +41,8 @@ const steps: Readonly<Record<string, (...args: never[]) => unknown>> = {
     const array = await hub.open(name, { wait: false, access: "read-write" });
     await array.write(new Uint8Array(array.elementCount).fill(9));
   },
-  list: async () => (await hub.list()).map(({ name, ownerUid, sharing }) => ({ name, ownerUid, sharing })),
+  list: async () =>
+    (await hub.list()).map(({ name, ownerUid, sharing }) => ({ name, ownerUid, sharing })),
   inspect: async (name: string) => (await hub.inspect(name)).object.sharing,
   remove: (name: string) => hub.remove(name),
   stop: () => hub.stop({ force: true }),
@@ -51,7 +58,7 @@ const steps: Readonly<Record<string, (...args: never[]) => unknown>> = {
   flood,
 };
 
-/** Opens a name for reading, past this library, and tries everything to write to what it is given. */
+/** Opens a name for reading without this library, and tries every way to write to it. */
 async function pry(name: string): Promise<unknown> {
   using raw = await RawClient.connect(socket);
   raw.send({ op: "open", name, access: "read", wait: false });
@@ -70,7 +77,9 @@ async function pry(name: string): Promise<unknown> {
     write: () => writeSync(fd.number, bytes),
     read: () => readSync(fd.number, bytes, 0, 1, 0),
   };
-  return Object.fromEntries(Object.entries(tries).map(([what, attempt]) => [what, outcomeOf(attempt)]));
+  return Object.fromEntries(
+    Object.entries(tries).map(([what, attempt]) => [what, outcomeOf(attempt)]),
+  );
 }
 
 function outcomeOf(attempt: () => unknown): string {
@@ -82,7 +91,10 @@ function outcomeOf(attempt: () => unknown): string {
   }
 }
 
-/** Sends without end. Says how it is first refused, and how often it was refused until it was answered often enough. */
+/**
+ * Sends without end. Prints its first refusal, and how many there were before enough requests were
+ * answered.
+ */
 async function flood(enough: number): Promise<never> {
   const raw = await RawClient.connect(socket);
   const request = (id: number) => Buffer.from(JSON.stringify({ v: 1, id, op: "status" }));

@@ -1,5 +1,5 @@
-// Shares, opens, checks and gives back one array after the other, and says how long each took and what failed.
-// Arguments: socket, how often, a name of its own.
+// Shares, opens, checks and releases one array after the other. Prints how long each took and what
+// failed.
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 

@@ -1,4 +1,7 @@
-/** Opens an array in a worker thread, reads it and leaves the hub; says what was read and which warnings there were. */
+/**
+ * Opens an array in a worker thread, reads it and leaves the hub. Prints the values and all
+ * warnings.
+ */
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { connect } from "../../../../src/index.js";
 

@@ -1,5 +1,7 @@
 // Opens an array by its handle, says its values, and doubles them. Arguments: device, handle.
-import { Device, IpcArrayHandle } from "../../../../src/index.js";
+
+import { IpcArrayHandle } from "../../../../src/doors/interop.js";
+import { Device } from "../../../../src/index.js";
 import { argument, say } from "../../../support/actor-side.js";
 
 const device = Device.open(argument(0));

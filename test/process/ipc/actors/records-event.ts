@@ -1,5 +1,6 @@
-// Says the descriptor of an event that is not recorded; records it behind a wait, and says it again; lets the wait end, and says so;
-// closes the event, records another, and says that one. Goes on each time it is told to. Argument: device.
+// Says the descriptor of an unrecorded event, records it behind a wait and says it again, ends the
+// wait and says so. Then it closes the event, records another, and says that one. Each line lets it
+// go on. Argument: device.
 import { Device } from "../../../../src/index.js";
 import { Mapping } from "../../../../src/os/mapping.js";
 import { createMemoryFile } from "../../../../src/os/memory-file.js";
@@ -21,7 +22,7 @@ event.record(stream);
 say(event.export());
 await told();
 Atomics.store(words, 0, 1n);
-// WHY the stream too: the libcuda in C goes on with a stream when it is asked for it.
+// WHY also the stream: the libcuda in C continues a stream only when asked about it.
 await stream.synchronize();
 await event.synchronize();
 say("done");

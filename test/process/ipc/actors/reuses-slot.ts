@@ -1,4 +1,5 @@
-// Says the handle of an event of the host driver; told to, it destroys it, makes another in its slot, and says that handle.
+// Says the handle of an event of the host driver. When told, it destroys the event, makes another
+// in the same slot, and says its handle.
 import { createHostDriver } from "../../../../src/driver/host/host-driver.js";
 import { say, told } from "../../../support/actor-side.js";
 
@@ -6,7 +7,7 @@ const driver = createHostDriver();
 const handleOf = (event: ReturnType<typeof driver.createEvent>) =>
   Buffer.from(driver.exportEvent(event)).toString("base64");
 
-// WHY one more: with the last event the arena would end, and the slot not be used again.
+// WHY one more: the arena ends with its last event, and its slot would not be reused.
 const kept = driver.createEvent(0);
 const first = driver.createEvent(0);
 say(handleOf(first));

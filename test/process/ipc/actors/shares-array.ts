@@ -1,12 +1,18 @@
-// Shares an array and a slice of it by handle. Told to, it frees it and shares another; told again, it says what the first row is then.
-// Told a third time, it frees that too, closes the device, says so and waits. Argument: device.
-import { Device, DeviceArray, IpcArrayHandle } from "../../../../src/index.js";
+// Shares an array and a slice of it by handle. On the first line it frees the array and shares
+// another. On the second it says the first row. On the third it frees that array too, closes the
+// device, says so and waits. Argument: device.
+import { IpcArrayHandle } from "../../../../src/doors/interop.js";
+import { Device, DeviceArray } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
 const device = Device.open(argument(0));
 
 async function share(start: number): Promise<DeviceArray<"int32">> {
-  const array = DeviceArray.allocate(device, { dtype: "int32", shape: [4, 6], mechanism: "legacy" });
+  const array = DeviceArray.allocate(device, {
+    dtype: "int32",
+    shape: [4, 6],
+    mechanism: "legacy",
+  });
   await array.write(Int32Array.from({ length: 24 }, (_, i) => start + i));
   const part = array.slice({ start: 1, stop: 3 }, { start: 5, stop: -7, step: -2 });
   say({ whole: IpcArrayHandle.of(array), part: IpcArrayHandle.of(part) });

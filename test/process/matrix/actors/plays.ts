@@ -1,14 +1,19 @@
-/** A producer or consumer of the matrix: does what the test orders, at the hub whose socket is argument 0. */
+/** A producer or consumer of the matrix. It obeys the test. Argument 0 is the hub's socket. */
 import { connect } from "../../../../src/client/connect.js";
-import type { SharedArray } from "../../../../src/client/shared-array.js";
-import { openBufferCount } from "../../../../src/gpu/held-memory.js";
+import type { SharedArray } from "../../../../src/client/objects/shared-array.js";
+import { openBufferCount } from "../../../../src/gpu/memory/open-buffers.js";
 import { mappedBytes } from "../../../../src/os/mapping.js";
 import { openFdCount } from "../../../../src/os/owned-fd.js";
 import { argument, obey } from "../../../support/matrix/obedience.js";
 import type { OrderMessage } from "../../../support/matrix/orders.js";
 import { STAMPED, stampedValues, stampOf } from "../../../support/matrix/stamped.js";
 
-const hub = await connect({ socket: argument(0), program: argument(1), start: false, device: "host" });
+const hub = await connect({
+  socket: argument(0),
+  program: argument(1),
+  start: false,
+  device: "host",
+});
 const arrays = new Map<string, SharedArray>();
 
 function held(name: string): SharedArray {
@@ -45,7 +50,7 @@ async function carryOut(order: OrderMessage): Promise<unknown> {
     case "close":
       held(order.name).close();
       arrays.delete(order.name);
-      // WHY: closing waits for nobody; the answer to this comes after the hub has done it.
+      // WHY this request: closing waits for no answer, but the hub answers requests in order.
       await hub.status({ timeoutMs });
       return undefined;
     case "ask":

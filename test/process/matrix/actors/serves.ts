@@ -1,5 +1,5 @@
-/** A hub of the matrix at the socket of argument 0. */
-import { HubServer } from "../../../../src/hub/hub-server.js";
+/** A hub of the matrix. Argument 0 is its socket. */
+import { HubServer } from "../../../../src/hub/server/hub-server.js";
 import { argument, failed, obey } from "../../../support/matrix/obedience.js";
 import { READY_ID } from "../../../support/matrix/orders.js";
 

@@ -1,7 +1,8 @@
-// A forked child: opens the array that its parent sends, negates it in place, answers with an array of its own that holds the
-// values as they were, and ends when the parent has opened that.
+// A forked child. It opens its parent's array, negates it in place, and replies with an array that
+// holds the old values. It ends when the parent has opened that.
 import { once } from "node:events";
-import { Device, DeviceArray, openShared, share } from "../../../../src/index.js";
+import { openShared, share } from "../../../../src/doors/peer.js";
+import { Device, DeviceArray } from "../../../../src/index.js";
 
 const [document] = await once(process, "message");
 using array = (await openShared(document, { access: "read-write" })).expectDType("float32");

@@ -1,6 +1,7 @@
-// Joins a group and takes the steps that it is told beforehand, saying what came of each.
-// Arguments: path, rank, size, then steps: `told` (waits for the word), `barrier`, `gather`, `leave`, `exit`.
-import { CudaIpcError, Group } from "../../../../src/index.js";
+// Joins a group, does the given steps, and says the result of each. Arguments: path, rank, size,
+// then steps: `told` (waits for a line), `barrier`, `gather`, `leave`, `exit`.
+import { Group } from "../../../../src/doors/peer.js";
+import { CudaIpcError } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
 const [path, rank, size] = [argument(0), Number(argument(1)), Number(argument(2))];

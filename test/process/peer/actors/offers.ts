@@ -1,5 +1,7 @@
-// Offers an array of int32 `(i * 2 + 1337) ^ 0xdeadbeef` until so many have acknowledged it, or for ever. Arguments: socket, how many.
-import { Device, DeviceArray, offer } from "../../../../src/index.js";
+// Offers an array of int32 `(i * 2 + 1337) ^ 0xdeadbeef` until enough consumers have acknowledged
+// it, or for ever. Arguments: socket, count.
+import { offer } from "../../../../src/doors/peer.js";
+import { Device, DeviceArray } from "../../../../src/index.js";
 import { argument, say } from "../../../support/actor-side.js";
 
 using device = Device.open("host");

@@ -1,6 +1,7 @@
-// Opens the array of a file, which may come later, and says its first value; then, once told, that it still can be read.
-// Arguments: file, what to do about a stale one.
-import { CudaIpcError, openShared, readHandleFile } from "../../../../src/index.js";
+// Opens the array of a file, which may appear later, and says its first value. When told, it says
+// that the array can still be read. Arguments: file, what to do about a stale file.
+import { openShared, readHandleFile } from "../../../../src/doors/peer.js";
+import { CudaIpcError } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
 say("here");

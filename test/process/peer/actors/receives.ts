@@ -1,5 +1,7 @@
-// Receives an offered array, verifies it, acknowledges where told to, and says what came of it. Arguments: socket, acknowledge.
-import { CudaIpcError, receiveOffer } from "../../../../src/index.js";
+// Receives an offered array, verifies it, acknowledges it if told to, and says the result.
+// Arguments: socket, acknowledge.
+import { receiveOffer } from "../../../../src/doors/peer.js";
+import { CudaIpcError } from "../../../../src/index.js";
 import { argument, say } from "../../../support/actor-side.js";
 
 say("here");

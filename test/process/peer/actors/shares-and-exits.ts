@@ -1,7 +1,9 @@
-// Shares an array, says how many files there are in the runtime folder, and ends by having nothing more to do.
+// Shares an array, says how many files the runtime folder has, and ends because it has nothing left
+// to do.
 import { readdirSync } from "node:fs";
 import { dirname } from "node:path";
-import { Device, DeviceArray, share } from "../../../../src/index.js";
+import { share } from "../../../../src/doors/peer.js";
+import { Device, DeviceArray } from "../../../../src/index.js";
 import { say } from "../../../support/actor-side.js";
 
 const device = Device.open("host");

@@ -1,6 +1,9 @@
-// Shares a buffer of a pool (float32 `i + 100`), memory that grows (int32), an array by handle, an event and a timeline by one message, and then does
-// what it is told, a line at a time: `grow`, `record`, `signal`; says so each time.
-import { Device, DeviceArray, GrowingBuffer, IpcArrayHandle, MemoryPool, share } from "../../../../src/index.js";
+// Shares a pool buffer (float32 `i + 100`), growing memory (int32), an array by handle, an event
+// and a timeline in one message. Then it obeys one command a line: `grow`, `record` or `signal`,
+// and says each when it is done.
+import { GrowingBuffer, IpcArrayHandle, MemoryPool } from "../../../../src/doors/interop.js";
+import { share } from "../../../../src/doors/peer.js";
+import { Device, DeviceArray } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
 using device = Device.open("host");
@@ -39,4 +42,5 @@ for (const step of JSON.parse(argument(0)) as string[]) {
   }
 }
 await told();
-for (const shared of [documents.pooled, documents.growing, documents.event, documents.timeline]) shared.close();
+for (const shared of [documents.pooled, documents.growing, documents.event, documents.timeline])
+  shared.close();

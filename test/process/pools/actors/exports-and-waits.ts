@@ -1,9 +1,9 @@
-// Sends a shared pool with one buffer, and memory that grows, through the socket that is descriptor 3; grows when told to and sends what
-// came since; then waits to be killed.
+// Sends a shared pool with one buffer, and growing memory, through the socket at descriptor 3. When
+// told, it grows the memory and sends the new pieces. Then it waits to be killed.
 import { setTimeout } from "node:timers/promises";
+import { GrowingArray } from "../../../../src/gpu/arrays/growing-array.js";
 import { Device } from "../../../../src/gpu/device.js";
-import { GrowingArray } from "../../../../src/gpu/growing-array.js";
-import { MemoryPool } from "../../../../src/gpu/memory-pool.js";
+import { MemoryPool } from "../../../../src/gpu/memory/memory-pool.js";
 import { OwnedFd } from "../../../../src/os/owned-fd.js";
 import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
 import { say, told } from "../../../support/actor-side.js";
@@ -19,7 +19,7 @@ const pool = MemoryPool.create(device, { maxBytes: 1 << 20, shared: true });
 const array = pool.allocateArray({ dtype: "int32", shape: [1024] });
 await array.write(new Int32Array(1024).map((_, i) => i + 100));
 const exported = pool.export();
-send({ pool: exported.descriptor, buffer: await array.buffer.exportPooled() }, [exported.fd]);
+send({ pool: exported.descriptor, buffer: await pool.exportBuffer(array.buffer) }, [exported.fd]);
 
 const growing = GrowingArray.create(device, { dtype: "int32", shape: [0], maxLength: 1 << 20 });
 await growing.append(new Int32Array(1024).fill(1));

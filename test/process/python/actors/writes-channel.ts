@@ -1,4 +1,7 @@
-/** Writes ten messages to a channel that a killed writer ends, and waits to be killed: writes-channel.js SOCKET NAME. */
+/**
+ * Writes ten messages to a channel that ends with a killed writer, and waits to be killed.
+ * Arguments: socket, name.
+ */
 import { connect } from "../../../../src/index.js";
 
 const [socket = "", name = ""] = process.argv.slice(2);
@@ -9,7 +12,7 @@ for (let sequence = 0; sequence < 10; sequence += 1) {
   slot.bytes.fill(sequence % 251);
   slot.commit({ meta: sequence });
 }
-// Lent and never committed: nobody is to see it.
+// Loaned and never committed, so nobody may see it.
 const slot = await writer.loan();
 slot.bytes.fill(77);
 process.send?.("written");

@@ -1,6 +1,6 @@
 // Serves a hub without a keeper at the socket of argument 0, and says so.
 import { CudaIpcError } from "../../../../src/base/errors.js";
-import { HubServer } from "../../../../src/hub/hub-server.js";
+import { HubServer } from "../../../../src/hub/server/hub-server.js";
 import { argument, say } from "../../../support/actor-side.js";
 
 process.umask(0o077);

@@ -1,4 +1,7 @@
-/** A thread that attaches to a ring again and again, and makes each access to the shared words when it is told that it may. */
+/**
+ * A thread that attaches to a ring again and again, and makes each access to shared words only when
+ * it is allowed to.
+ */
 import { workerData } from "node:worker_threads";
 import { RingRig } from "../../../support/ring/ring-rig.js";
 import { eachAccess } from "../../../support/ring/shared-accesses.js";
@@ -23,11 +26,15 @@ for (let round = 1; ; round += 1) {
   eachAccess(
     (count) => {
       set(STEP.made, count);
-      for (let allowed = load(words, STEP.allowed); allowed <= count; allowed = load(words, STEP.allowed)) {
+      for (
+        let allowed = load(words, STEP.allowed);
+        allowed <= count;
+        allowed = load(words, STEP.allowed)
+      ) {
         wait(words, STEP.allowed, allowed);
       }
     },
-    () => rig.reader({ place: 0, from: "oldest" }),
+    () => rig.reader({ seat: 0, from: "oldest" }),
   );
   set(STEP.done, round * 2 + Math.min(rig.roomRung, 1));
 }

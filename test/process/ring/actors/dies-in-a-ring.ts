@@ -1,6 +1,6 @@
 /**
- * Does what a writer or a reader of a ring does, and ends itself with SIGKILL before a given step: an access to the shared words, or a
- * write.
+ * Acts as a writer or a reader of a ring, and kills itself (SIGKILL) before a given access to the
+ * shared words.
  */
 import type { ChannelFacts } from "../../../../src/ring/channel-layout.js";
 import { argument } from "../../../support/actor-side.js";
@@ -14,11 +14,12 @@ const dieAt = Number(argument(1));
 const facts = JSON.parse(argument(2)) as ChannelFacts;
 
 const isWriter = role === "writer";
-// WHY: what a side may not write is mapped for reading alone; writing it would end this process with another signal.
+// Words that a side may not write are mapped read-only. A write would end this process by another
+// signal.
 const files = RingFiles.inherited(facts, {
   control: isWriter ? "read-write" : "read",
   data: isWriter ? "read-write" : "read",
-  page: (place) => (!isWriter && place === 0 ? "read-write" : "read"),
+  page: (seat) => (!isWriter && seat === 0 ? "read-write" : "read"),
 });
 const rig = new RingRig(facts, files.memory);
 eachStep(

@@ -1,4 +1,7 @@
-/** A thread that writes to a ring, or reads from it, with small pauses at some of its accesses to the shared words. Says what came of it. */
+/**
+ * A thread that writes to a ring or reads from it, and pauses at some accesses to the shared words.
+ * It reports the result.
+ */
 import assert from "node:assert/strict";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ChannelFacts } from "../../../../src/ring/channel-layout.js";
@@ -11,21 +14,21 @@ export interface ThreadPart {
   readonly memory: RingMemory;
   readonly facts: ChannelFacts;
   readonly seed: number;
-  /** How many messages are written in all. */
+  /** Messages written in all. */
   readonly messages: number;
-  /** The reader's place; undefined for the writer. */
-  readonly place: number | undefined;
-  readonly mayBeOvertaken: boolean;
-  /** For each position, one more than the sequence of the message that comes next there. */
+  /** The reader's seat; undefined for the writer. */
+  readonly seat: number | undefined;
+  readonly lossy: boolean;
+  /** For each position, the sequence number of the next message plus one. */
   readonly history: SharedArrayBuffer;
 }
 
-const { memory, facts, seed, messages, place, mayBeOvertaken, history } = workerData as ThreadPart;
+const { memory, facts, seed, messages, seat, lossy, history } = workerData as ThreadPart;
 const random = new Random(seed);
 const outcomes = new Set<string>();
 const idle = new Int32Array(new SharedArrayBuffer(4));
 
-/** Lets the others run: there may be fewer processors than threads. */
+/** Lets other threads run, because there may be fewer processors. */
 function rest(): void {
   Atomics.wait(idle, 0, 0, 0.02);
 }
@@ -56,23 +59,27 @@ function write(rig: RingRig): void {
   rig.control.setState("closed");
 }
 
-function read(rig: RingRig, place: number): void {
+function read(rig: RingRig, seat: number): void {
   for (let isOver = false; !isOver; ) {
     const from = random.pick(["latest", "oldest", "next"] as const);
-    const watched = new Watched(rig, rig.attach({ place, from, mayBeOvertaken }));
+    const watched = new Watched(rig, rig.attach({ seat, from, lossy }));
     outcomes.add("attached");
-    isOver = readFor(watched, rig, random.chance(0.2) ? Number.POSITIVE_INFINITY : random.below(200));
+    isOver = readFor(
+      watched,
+      rig,
+      random.chance(0.2) ? Number.POSITIVE_INFINITY : random.below(200),
+    );
     watched.assertIntact();
     if (!isOver || random.chance(0.5)) watched.detach();
-    rig.endPlace(place);
+    rig.endSeat(seat);
   }
 }
 
-/** @returns whether the channel has ended, and everything was taken */
+/** @returns whether the channel has ended and everything was taken */
 function readFor(watched: Watched, rig: RingRig, turns: number): boolean {
   const { reader } = watched;
   for (let turn = 0; turn < turns; turn += 1) {
-    // WHY asked before: what was written before the end is seen after it.
+    // WHY first: messages written before the end are visible after it.
     const isClosed = rig.control.state === "closed";
     const taken = reader.mayHoldMore ? watched.take() : undefined;
     if (taken !== undefined) {
@@ -83,7 +90,8 @@ function readFor(watched: Watched, rig: RingRig, turns: number): boolean {
       outcomes.add("nothing there");
       if (isClosed) {
         const last = watched.sequences.at(-1);
-        if (!reader.mayBeOvertaken && last !== undefined) assert.equal(last, messages - 1, "the last message");
+        if (!reader.lossy && last !== undefined)
+          assert.equal(last, messages - 1, "the last message");
         return true;
       }
       if (watched.held.length === 0) rest();
@@ -104,5 +112,5 @@ rig.history = {
     next[position] = sequence + 1;
   },
 };
-eachAccess(pause, () => (place === undefined ? write(rig) : read(rig, place)));
+eachAccess(pause, () => (seat === undefined ? write(rig) : read(rig, seat)));
 parentPort?.postMessage([...outcomes]);

@@ -1,5 +1,6 @@
-/** A client that asks what it is told, and says what it got. */
-import { connect, connectService } from "../../../../src/index.js";
+/** A client that sends the requests that it is told to send, and says the results. */
+import { connectService } from "../../../../src/doors/service.js";
+import { connect } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 
 const hub = await connect({ socket: argument(0), start: false, device: "host" });

@@ -1,4 +1,5 @@
-// A worker thread that holds something of a hub, or is busy with it, until it is told to end or is ended.
+// A worker thread that holds something of a hub, or is busy with it, until it ends or is
+// terminated.
 import { parentPort, workerData } from "node:worker_threads";
 import { connect } from "../../../../src/index.js";
 
@@ -14,7 +15,11 @@ const stages: Record<string, () => Promise<void>> = {
     await own.publish();
     const opened = await hub.open(`own-${index}`);
     await hub.createTimeline(`timeline-${index}`);
-    const writer = await hub.createChannel(`channel-${index}`, { dtype: "int32", shape: [4], slots: 4 });
+    const writer = await hub.createChannel(`channel-${index}`, {
+      dtype: "int32",
+      shape: [4],
+      slots: 4,
+    });
     const reader = await hub.openChannel(`channel-${index}`);
     held.push(own, opened, writer, reader);
   },

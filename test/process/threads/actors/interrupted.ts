@@ -1,4 +1,4 @@
-// A worker thread that is terminated in the middle of a turn of the event loop, in which what it watches is ready.
+// A worker thread that is terminated in the middle of a turn of the event loop with a ready watch.
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { createBell, ringBell } from "../../../../src/os/bell.js";
 import { FdWatch } from "../../../../src/os/fd-watch.js";
@@ -7,7 +7,7 @@ const POSTED = 1;
 const BUSY = 2;
 
 if (isMainThread) {
-  // WHY: the thread is to be busy when it is terminated, so it tells by memory alone.
+  // The thread must be busy when it is terminated, so it reports through memory.
   const gate = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(new URL(import.meta.url), { workerData: gate });
   worker.once("message", () => {
@@ -29,7 +29,7 @@ if (isMainThread) {
   setImmediate(() => {
     parentPort?.postMessage("ready");
     Atomics.wait(gate, 0, 0);
-    // WHY after the message of the main thread: the event loop then finds both, and the message first.
+    // WHY after the main thread's message: the event loop then finds both, and the message first.
     ringBell(bell);
   });
 }

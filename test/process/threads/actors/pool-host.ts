@@ -1,4 +1,5 @@
-// Runs tasks that use a hub in Piscina's worker threads, and destroys the pool while they hold something.
+// Runs tasks that use a hub in Piscina's worker threads, and destroys the pool while they hold
+// something.
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { argument, say } from "../../../support/actor-side.js";
@@ -8,7 +9,7 @@ interface Pool {
   destroy(): Promise<void>;
 }
 
-// WHY not imported: its types need more than this project's settings give.
+// WHY not imported: its types need other settings than this project's.
 const require = createRequire(import.meta.url);
 const { Piscina } = require("piscina") as { Piscina: new (options: object) => Pool };
 

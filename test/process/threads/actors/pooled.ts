@@ -1,7 +1,14 @@
-// A task of a pool of threads: shares an array by a hub, leaves everything open, and returns what it read.
+// A task of a thread pool: shares an array through a hub, leaves everything open, and returns what
+// it read.
 import { connect } from "../../../../src/index.js";
 
-export default async function share({ socket, index }: { socket: string; index: number }): Promise<number> {
+export default async function share({
+  socket,
+  index,
+}: {
+  socket: string;
+  index: number;
+}): Promise<number> {
   const hub = await connect({ socket, start: false, device: "host" });
   const array = await hub.create(`task-${index}`, { dtype: "int32", shape: [4] });
   await array.write(new Int32Array(4).fill(index));

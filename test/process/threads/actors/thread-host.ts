@@ -1,5 +1,6 @@
-// A process whose main thread never loads koffi. It starts worker threads that use a hub, and ends them or itself as it is told:
-// `start COUNT STAGE`, `terminate`, `exit`, `throw`, `fds`, `main exits`, `main throws`.
+// A process whose main thread never loads koffi. It starts worker threads that use a hub, and ends
+// them or itself by command: `start COUNT STAGE`, `terminate`, `exit`, `throw`, `fds`, `main
+// exits`, `main throws`.
 import { once } from "node:events";
 import { readdirSync } from "node:fs";
 import { Worker } from "node:worker_threads";
@@ -10,7 +11,9 @@ let workers: Worker[] = [];
 
 async function start(count: number, stage: string): Promise<void> {
   const started = Array.from({ length: count }, (_, index) => {
-    const worker = new Worker(new URL("./holds.js", import.meta.url), { workerData: { socket, stage, index } });
+    const worker = new Worker(new URL("./holds.js", import.meta.url), {
+      workerData: { socket, stage, index },
+    });
     worker.on("error", () => {});
     return worker;
   });

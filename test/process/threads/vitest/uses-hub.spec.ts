@@ -1,4 +1,4 @@
-// What a user's test under Vitest does with a hub: it leaves everything open.
+// A user's test under Vitest: it uses a hub and leaves everything open.
 import { connect } from "../../../../src/index.js";
 
 declare const it: (name: string, body: () => Promise<void>) => void;

@@ -7,11 +7,12 @@ async function* pieces(text: string, size: number): AsyncGenerator<Uint8Array> {
   for (let i = 0; i < bytes.byteLength; i += size) yield bytes.subarray(i, i + size);
 }
 
-const textOf = (bytes: Uint8Array | undefined) => (bytes === undefined ? undefined : Buffer.from(bytes).toString());
+const textOf = (bytes: Uint8Array | undefined) =>
+  bytes === undefined ? undefined : Buffer.from(bytes).toString();
 
 describe("ByteReader", () => {
   for (const size of [1, 2, 3, 100]) {
-    it(`takes what is asked for of pieces of ${size}`, async () => {
+    it(`takes the given number of bytes from pieces of ${size}`, async () => {
       const reader = new ByteReader(pieces("abcdefgh", size));
       const taken: (string | undefined)[] = [];
       for (const count of [3, 0, 4, 5, 5]) taken.push(textOf(await reader.take(count)));

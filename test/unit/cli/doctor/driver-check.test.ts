@@ -5,7 +5,8 @@ import { checkDriver } from "../../../../src/cli/doctor/driver-check.js";
 import { surroundingsOf } from "./made-surroundings.js";
 
 const kernel = {
-  "/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release\n",
+  "/proc/driver/nvidia/version":
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release\n",
 };
 
 function absent(): string[] {
@@ -13,14 +14,17 @@ function absent(): string[] {
 }
 
 describe("checkDriver", () => {
-  it("says what was loaded, of which version, and how many GPUs there are", (t) => {
-    const files = { ...kernel, "/proc/self/maps": "7f00-7f01 r-xp 0 08:01 9   /usr/lib/libcuda.so.580.159.04\n" };
+  it("prints the library, its version and the number of GPUs", (t) => {
+    const files = {
+      ...kernel,
+      "/proc/self/maps": "7f00-7f01 r-xp 0 08:01 9   /usr/lib/libcuda.so.580.159.04\n",
+    };
     const { check, gpus } = checkDriver(surroundingsOf(t, { files }), () => ["cuda:0", "cuda:1"]);
     assert.equal(check.detail, "/usr/lib/libcuda.so.580.159.04, version 580.159.04, 2 GPUs");
     assert.deepEqual([check.state, gpus], ["ok", ["cuda:0", "cuda:1"]]);
   });
 
-  it("tells a container without the library from a machine without a driver", (t) => {
+  it("distinguishes a container without the library from a machine without a driver", (t) => {
     const hidden = checkDriver(surroundingsOf(t, { files: kernel }), absent).check;
     assert.deepEqual([hidden.state, hidden.toDo?.includes("--gpus all")], ["missing", true]);
     const none = checkDriver(surroundingsOf(t, {}), absent).check;

@@ -17,25 +17,35 @@ function limits(files: string, locked: string): Readonly<Record<string, string>>
 }
 
 describe("limit checks", () => {
-  it("says how many files this process may have open, and what to do about few", (t) => {
-    assert.match(told(t, limits("1024", "0"), "open files"), /^this process may have 1024\neach array[^\n]+$/);
+  it("prints the limit of open files, and what to do if it is low", (t) => {
+    assert.match(
+      told(t, limits("1024", "0"), "open files"),
+      /^this process may have 1024\neach array[^\n]+$/,
+    );
     assert.match(
       told(t, limits("256", "0"), "open files"),
-      /^this process may have 256\n[\s\S]*to do: Raise it with ulimit -n/,
+      /^this process may have 256\n[\s\S]*to do: Raise the limit with ulimit -n/,
     );
     assert.doesNotMatch(told(t, limits("unlimited", "0"), "open files"), /to do/);
     assert.match(told(t, {}, "open files"), /^the limit cannot be read/);
   });
 
-  it("says how much memory it may lock", (t) => {
-    assert.match(told(t, limits("1024", "8388608"), "locked memory"), /^limit: 8 MiB\n.*\(not tried\)$/);
+  it("prints the limit of locked memory", (t) => {
+    assert.match(
+      told(t, limits("1024", "8388608"), "locked memory"),
+      /^limit: 8 MiB\n.*\(not tried\)$/,
+    );
     assert.match(told(t, limits("1024", "unlimited"), "locked memory"), /^limit: unlimited$/m);
     assert.match(told(t, {}, "locked memory"), /^the limit cannot be read/);
   });
 
-  it("speaks of memfd_noexec only where it forbids something", (t) => {
+  it("mentions memfd_noexec only if it forbids something", (t) => {
     const sysctl = (value: string) => ({ "/proc/sys/vm/memfd_noexec": `${value}\n` });
-    for (const files of [{}, sysctl("0"), sysctl("1")]) assert.equal(told(t, files, "memfd_noexec"), "");
-    assert.match(told(t, sysctl("2"), "memfd_noexec"), /^2: .*\nmade here with MFD_NOEXEC_SEAL.*EACCES$/);
+    for (const files of [{}, sysctl("0"), sysctl("1")])
+      assert.equal(told(t, files, "memfd_noexec"), "");
+    assert.match(
+      told(t, sysctl("2"), "memfd_noexec"),
+      /^2: .*\ncuda-ipc creates them with MFD_NOEXEC_SEAL.*EACCES$/,
+    );
   });
 });

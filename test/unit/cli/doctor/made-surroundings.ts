@@ -1,10 +1,14 @@
-/** Surroundings that a test makes up: files in a temporary folder, an environment, and the space of folders. */
+/** Surroundings made up for a test: files in a temporary folder, an environment, and free space. */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { TestContext } from "node:test";
 import type { Check } from "../../../../src/cli/doctor/check.js";
-import { type Space, type Surroundings, surroundingsUnder } from "../../../../src/cli/doctor/surroundings.js";
+import {
+  type Space,
+  type Surroundings,
+  surroundingsUnder,
+} from "../../../../src/cli/doctor/surroundings.js";
 
 interface Made {
   readonly files?: Readonly<Record<string, string>>;
@@ -14,7 +18,10 @@ interface Made {
 }
 
 /** Nothing is there but what is named; the folder goes with the test. */
-export function surroundingsOf(t: TestContext, { files = {}, links = {}, env = {}, shm }: Made): Surroundings {
+export function surroundingsOf(
+  t: TestContext,
+  { files = {}, links = {}, env = {}, shm }: Made,
+): Surroundings {
   const root = mkdtempSync(join(tmpdir(), "cuda-ipc-around-"));
   t.after(() => rmSync(root, { recursive: true, force: true }));
   const place = (path: string) => {
@@ -31,6 +38,10 @@ export function surroundingsOf(t: TestContext, { files = {}, links = {}, env = {
 export function wordsOf(checks: readonly Check[], name: string): string {
   return checks
     .filter((check) => check.name === name)
-    .flatMap(({ detail, notes = [], toDo }) => [detail, ...notes, ...(toDo === undefined ? [] : [`to do: ${toDo}`])])
+    .flatMap(({ detail, notes = [], toDo }) => [
+      detail,
+      ...notes,
+      ...(toDo === undefined ? [] : [`to do: ${toDo}`]),
+    ])
     .join("\n");
 }

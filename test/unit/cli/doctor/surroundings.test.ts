@@ -3,10 +3,13 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { surroundingsOfProcess, surroundingsUnder } from "../../../../src/cli/doctor/surroundings.js";
+import {
+  surroundingsOfProcess,
+  surroundingsUnder,
+} from "../../../../src/cli/doctor/surroundings.js";
 
 describe("surroundings", () => {
-  it("reads under its root alone, and says undefined of what is not there", (t) => {
+  it("reads only below its root, and returns undefined for what is missing", (t) => {
     const root = mkdtempSync(join(tmpdir(), "cuda-ipc-around-"));
     t.after(() => rmSync(root, { recursive: true, force: true }));
     mkdirSync(join(root, "proc"));
@@ -14,9 +17,15 @@ describe("surroundings", () => {
     writeFileSync(join(root, "proc/model"), "NVIDIA Jetson\0");
     symlinkSync("pid:[1]", join(root, "proc/pid"));
     const around = surroundingsUnder(root, { SET: "1", EMPTY: "" });
-    assert.deepEqual([around.text("/proc/version"), around.text("/proc/model")], ["Linux", "NVIDIA Jetson"]);
+    assert.deepEqual(
+      [around.text("/proc/version"), around.text("/proc/model")],
+      ["Linux", "NVIDIA Jetson"],
+    );
     assert.equal(around.text("/proc/self/status"), undefined);
-    assert.deepEqual([around.link("/proc/pid"), around.link("/proc/version")], ["pid:[1]", undefined]);
+    assert.deepEqual(
+      [around.link("/proc/pid"), around.link("/proc/version")],
+      ["pid:[1]", undefined],
+    );
     assert.deepEqual([around.exists("/proc"), around.exists("/etc")], [true, false]);
     assert.deepEqual(
       [around.variable("SET"), around.variable("EMPTY"), around.variable("NONE")],
@@ -24,14 +33,16 @@ describe("surroundings", () => {
     );
   });
 
-  it("knows the space of a folder, and whether it may be written", () => {
+  it("returns the space of a folder, and whether it is writable", () => {
     const around = surroundingsOfProcess();
     const here = around.space(tmpdir());
     assert.ok(here !== undefined && here.totalBytes >= here.freeBytes && here.writable);
     assert.equal(around.space("/nowhere/at/all"), undefined);
   });
 
-  it("knows a folder that may not be written", { skip: process.getuid?.() === 0 && "root may write all" }, (t) => {
+  it("recognises a folder that is not writable", {
+    skip: process.getuid?.() === 0 && "root may write all",
+  }, (t) => {
     const root = mkdtempSync(join(tmpdir(), "cuda-ipc-around-"));
     t.after(() => rmSync(root, { recursive: true, force: true }));
     mkdirSync(join(root, "locked"), { mode: 0o500 });

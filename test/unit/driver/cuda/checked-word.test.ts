@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../../src/base/errors.js";
-import { type AddressRange, AddressTable } from "../../../../src/driver/address-table.js";
+import { type AddressRange, AddressTable } from "../../../../src/driver/common/address-table.js";
 import { CheckedWord, word64 } from "../../../../src/driver/cuda/checked-word.js";
 import type { DevicePointer } from "../../../../src/driver/gpu-driver.js";
 import type { Access } from "../../../../src/os/mapping.js";
@@ -9,7 +9,7 @@ import type { Access } from "../../../../src/os/mapping.js";
 const START = 0x1000n as DevicePointer;
 const ELSEWHERE = 0x8000n as DevicePointer;
 
-/** A table that tells how often it was asked. */
+/** A table that counts its lookups. */
 class CountedTable extends AddressTable<AddressRange> {
   asked = 0;
 
@@ -29,7 +29,7 @@ const nowhere = () => undefined;
 const readOnly = (error: unknown) => hasCode(error, "READ_ONLY");
 
 describe("CheckedWord", () => {
-  it("looks a word up once, and each other one", () => {
+  it("looks each word up once", () => {
     const table = registered("read-write");
     const word = new CheckedWord("read-write", table);
     for (let i = 0; i < 3; i += 1) assert.equal(BigInt(word.check(START, nowhere)), START);
@@ -42,7 +42,7 @@ describe("CheckedWord", () => {
     assert.equal(table.asked, 2);
   });
 
-  it("looks it up again when memory was taken back, and refuses what it may not be used for any more", () => {
+  it("looks a word up again after memory was unregistered, and then refuses what is no longer allowed", () => {
     const table = registered("read-write");
     const word = new CheckedWord("read-write", table);
     word.check(START, nowhere);
@@ -52,7 +52,7 @@ describe("CheckedWord", () => {
     assert.throws(() => word.check(START, nowhere), readOnly);
   });
 
-  it("refuses words that do not lie right, each time", () => {
+  it("refuses misaligned words each time", () => {
     const word = new CheckedWord("read-write", registered("read"));
     for (let i = 0; i < 2; i += 1) {
       assert.throws(() => word.check(START, nowhere), readOnly);
@@ -64,7 +64,7 @@ describe("CheckedWord", () => {
     assert.throws(() => new CheckedWord("read", table).check(end, nowhere), RangeError);
   });
 
-  it("looks memory of the device up each time, and leaves unknown addresses to the driver", () => {
+  it("looks device memory up each time, and leaves unknown addresses to the driver", () => {
     const word = new CheckedWord("read-write", registered("read-write"));
     let access: Access = "read-write";
     const elsewhere = () => ({ start: ELSEWHERE, byteLength: 64, access });
@@ -76,11 +76,12 @@ describe("CheckedWord", () => {
 });
 
 describe("word64", () => {
-  it("keeps the 64 bits, as a number only where that is exact", () => {
+  it("keeps the 64 bits, as a number only if that is exact", () => {
     const exact = Number.MAX_SAFE_INTEGER;
     for (const value of [0, 7, exact]) assert.equal(word64(value), value);
     for (const value of [0n, 7n, BigInt(exact)]) assert.equal(word64(value), Number(value));
-    for (const value of [2n ** 53n, 2n ** 53n + 1n, 2n ** 63n - 1n]) assert.equal(word64(value), value);
+    for (const value of [2n ** 53n, 2n ** 53n + 1n, 2n ** 63n - 1n])
+      assert.equal(word64(value), value);
     for (const value of [-1n, -(2n ** 63n), 2n ** 63n, 2n ** 64n - 2n]) {
       assert.equal(word64(value), BigInt.asUintN(64, value));
     }

@@ -10,9 +10,12 @@ function describeFake(options: FakeOptions) {
 }
 
 describe("describeDevice", () => {
-  it("formats what the driver tells", () => {
+  it("formats the driver's answers", () => {
     const { facts } = describeFake({ version: 12_080 });
-    assert.deepEqual(facts.reference, { kind: "cuda", uuid: "GPU-00112233-4455-6677-8899-aabbccddeeff" });
+    assert.deepEqual(facts.reference, {
+      kind: "cuda",
+      uuid: "GPU-00112233-4455-6677-8899-aabbccddeeff",
+    });
     assert.equal(facts.name, "Fake GPU");
     assert.equal(facts.driverVersion, "CUDA 12.8");
     assert.equal(facts.computeCapability, "9.1");
@@ -31,16 +34,19 @@ describe("describeDevice", () => {
     assert.equal(Object.keys(facts.attributes).length, last - 1);
   });
 
-  it("asks for the granularity in a context where the driver wants one", () => {
+  it("reads the granularity in a context if the driver wants one", () => {
     const { fake, facts } = describeFake({
-      status: (name, nth) => (name === "cuMemGetAllocationGranularity" && nth === 1 ? 201 : undefined),
+      status: (name, nth) =>
+        name === "cuMemGetAllocationGranularity" && nth === 1 ? 201 : undefined,
     });
     assert.equal(facts.granularityBytes, 2 * 1024 * 1024);
     assert.equal(fake.live.contexts, 1);
   });
 
   it("describes a device that cannot map memory", () => {
-    const { facts } = describeFake({ status: (name) => (name === "cuMemGetAllocationGranularity" ? 801 : undefined) });
+    const { facts } = describeFake({
+      status: (name) => (name === "cuMemGetAllocationGranularity" ? 801 : undefined),
+    });
     assert.equal(facts.granularityBytes, 2 * 1024 * 1024);
   });
 });

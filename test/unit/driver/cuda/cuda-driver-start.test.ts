@@ -12,7 +12,7 @@ function start(options: FakeOptions): () => unknown {
 }
 
 describe("createCudaDriver", () => {
-  it("names every library that was tried, and why each failed", () => {
+  it("names every library it tried, and why each failed", () => {
     const load = (name: string) => {
       throw new Error(`no ${name} today`);
     };
@@ -20,13 +20,14 @@ describe("createCudaDriver", () => {
       () => createCudaDriver({ load }),
       (error: CudaIpcError) => {
         assert.equal(error.code, "DRIVER_NOT_FOUND");
-        for (const name of libcudaNames) assert.ok(error.message.includes(`${name} (no ${name} today)`));
+        for (const name of libcudaNames)
+          assert.ok(error.message.includes(`${name} (no ${name} today)`));
         return true;
       },
     );
   });
 
-  it("takes the second library where the first is missing", () => {
+  it("opens the second library if the first is missing", () => {
     const fake = new FakeLibcuda();
     const tried: string[] = [];
     const load = (name: string) => {
@@ -38,34 +39,39 @@ describe("createCudaDriver", () => {
     assert.deepEqual(tried, ["libcuda.so.1", "libcuda.so"]);
   });
 
-  it("does without what only newer drivers have", () => {
+  it("works without functions that only newer drivers have", () => {
     const newer = Object.values(libcudaSymbols).filter(({ since }) => since !== undefined);
     assert.notEqual(newer.length, 0);
-    createCudaDriver({ load: new FakeLibcuda({ missing: newer.map(({ symbol }) => symbol) }).load }).close();
+    createCudaDriver({
+      load: new FakeLibcuda({ missing: newer.map(({ symbol }) => symbol) }).load,
+    }).close();
   });
 
-  it("names a symbol that is missing, and the driver's version", () => {
+  it("names a missing symbol and the driver's version", () => {
     for (const { symbol, since } of Object.values(libcudaSymbols)) {
       if (since !== undefined) continue;
       const version = symbol === "cuDriverGetVersion" ? "unknown" : "11.4";
       assert.throws(start({ version: 11_040, missing: [symbol] }), (error: CudaIpcError) => {
         assert.equal(error.code, "DRIVER_TOO_OLD");
-        assert.equal(error.message, `Cannot use the CUDA driver: it is of version ${version} and lacks ${symbol}`);
+        assert.equal(
+          error.message,
+          `Cannot use the CUDA driver: it is of version ${version} and lacks ${symbol}`,
+        );
         return true;
       });
     }
   });
 
   const failures: readonly [status: number, code: string, words: RegExp][] = [
-    [100, "DEVICE_NOT_FOUND", /cuInit failed with CUDA_ERROR_NO_DEVICE \(100\); no GPU is there/],
+    [100, "DEVICE_NOT_FOUND", /cuInit failed with CUDA_ERROR_NO_DEVICE \(100\); there is no GPU/],
     [34, "DRIVER_NOT_FOUND", /CUDA_ERROR_STUB_LIBRARY \(34\); this libcuda is the toolkit's stub/],
     [36, "DRIVER_TOO_OLD", /CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER/],
-    [803, "CUDA_ERROR", /of different versions/],
+    [803, "CUDA_ERROR", /have different versions/],
     [999, "CUDA_ERROR", /CUDA_ERROR_UNKNOWN \(999\)/],
     [CUDA_ERROR_UNKNOWN_TO_US, "CUDA_ERROR", /an unknown status \(12345\)/],
   ];
   for (const [status, code, words] of failures) {
-    it(`says ${code} where cuInit fails with ${status}`, () => {
+    it(`throws ${code} if cuInit fails with ${status}`, () => {
       const failing = { status: (name: string) => (name === "cuInit" ? status : undefined) };
       assert.throws(start(failing), (error: CudaError) => {
         assert.ok(error instanceof CudaError);
@@ -78,7 +84,7 @@ describe("createCudaDriver", () => {
     });
   }
 
-  it("touches no device until one is used, and then retains one context per device", () => {
+  it("retains one context per device, at the first use of the device", () => {
     const fake = new FakeLibcuda();
     const driver = createCudaDriver({ load: fake.load });
     assert.equal(driver.deviceCount(), 2);
@@ -96,7 +102,7 @@ describe("createCudaDriver", () => {
     assert.equal(fake.live.contexts, 0);
   });
 
-  it("tries to release every context in close, also when one fails", () => {
+  it("releases every context in close(), also if one release fails", () => {
     const fake = new FakeLibcuda({
       status: (name, nth) => (name === "cuDevicePrimaryCtxRelease" && nth === 1 ? 1 : undefined),
     });

@@ -12,7 +12,7 @@ function calls(fake: FakeLibcuda, name: string): number {
 }
 
 describe("host memory of the CUDA driver", () => {
-  it("registers memory once for all devices, and unregisters it with the last", () => {
+  it("registers memory once for all devices, and unregisters it after the last", () => {
     const fake = new FakeLibcuda();
     const driver = createCudaDriver({ load: fake.load });
     driver.registerHostMemory(0, ADDRESS, 4096, "read-write");
@@ -25,7 +25,7 @@ describe("host memory of the CUDA driver", () => {
     assert.equal(fake.live.registrations, 0);
   });
 
-  it("refuses another size or access of memory that is registered", () => {
+  it("refuses registered memory with another size or access", () => {
     const fake = new FakeLibcuda();
     const driver = createCudaDriver({ load: fake.load });
     driver.registerHostMemory(0, ADDRESS, 4096, "read-write");
@@ -35,8 +35,10 @@ describe("host memory of the CUDA driver", () => {
     assert.equal(fake.live.registrations, 1);
   });
 
-  it("undoes a registration whose device address cannot be had", () => {
-    const fake = new FakeLibcuda({ status: (name) => (name === "cuMemHostGetDevicePointer" ? 801 : undefined) });
+  it("undoes a registration if its device address cannot be read", () => {
+    const fake = new FakeLibcuda({
+      status: (name) => (name === "cuMemHostGetDevicePointer" ? 801 : undefined),
+    });
     const driver = createCudaDriver({ load: fake.load });
     const attempt = () => driver.registerHostMemory(0, ADDRESS, 4096, "read");
     assert.throws(attempt, (error: CudaError) => error.code === "UNSUPPORTED");
@@ -44,7 +46,7 @@ describe("host memory of the CUDA driver", () => {
     assert.equal(fake.live.registrations, 0);
   });
 
-  it("passes words as the 64 bits that they are", () => {
+  it("passes words unchanged as 64 bits", () => {
     const fake = new FakeLibcuda();
     const driver = createCudaDriver({ load: fake.load });
     const stream = driver.createStream(0);
@@ -54,9 +56,10 @@ describe("host memory of the CUDA driver", () => {
     assert.deepEqual(fake.words, [2n ** 64n - 1n, 2n ** 63n, 5n]);
   });
 
-  it("makes the context current for a driver that wants it so, and asks once more", () => {
+  it("makes the context current if the driver wants it, and calls again", () => {
     const fake = new FakeLibcuda({
-      status: (name, nth) => (name.endsWith("Value64") && nth === 1 ? cuResult.CUDA_ERROR_INVALID_CONTEXT : undefined),
+      status: (name, nth) =>
+        name.endsWith("Value64") && nth === 1 ? cuResult.CUDA_ERROR_INVALID_CONTEXT : undefined,
     });
     const driver = createCudaDriver({ load: fake.load });
     const stream = driver.createStream(0);
@@ -71,7 +74,7 @@ describe("host memory of the CUDA driver", () => {
     assert.deepEqual(fake.words, [5n, 6n]);
   });
 
-  it("never lets the driver write to words that are there for reading only", () => {
+  it("refuses writes to read-only words before it calls the driver", () => {
     const fake = new FakeLibcuda();
     const driver = createCudaDriver({ load: fake.load });
     const stream = driver.createStream(0);

@@ -22,7 +22,7 @@ function failing(call: string, status: number): FakeOptions {
   return { status: (name) => (name === call ? status : undefined) };
 }
 
-/** A handle that says that it is of this process, or of another. */
+/** Makes a handle with the pid of this process or of another. */
 function handleOf(pid: number, mark = 1): Uint8Array {
   const bytes = new Uint8Array(64).fill(mark);
   new DataView(bytes.buffer).setUint32(8, pid, true);
@@ -32,8 +32,14 @@ function handleOf(pid: number, mark = 1): Uint8Array {
 const calls = (fake: FakeLibcuda, name: string) => fake.calls.filter((it) => it === name).length;
 
 const imports = {
-  event: ["cuIpcOpenEventHandle", (driver: GpuDriver, handle: Uint8Array) => driver.importEvent(0, handle)],
-  memory: ["cuIpcOpenMemHandle", (driver: GpuDriver, handle: Uint8Array) => driver.importLegacy(0, handle, "read")],
+  event: [
+    "cuIpcOpenEventHandle",
+    (driver: GpuDriver, handle: Uint8Array) => driver.importEvent(0, handle),
+  ],
+  memory: [
+    "cuIpcOpenMemHandle",
+    (driver: GpuDriver, handle: Uint8Array) => driver.importLegacy(0, handle, "read"),
+  ],
 } as const;
 
 for (const [kind, [call, importIt]] of Object.entries(imports)) {
@@ -63,7 +69,7 @@ for (const [kind, [call, importIt]] of Object.entries(imports)) {
       });
     }
 
-    it("is not shown to the driver where it is of another length", () => {
+    it("is not passed to the driver if it has another length", () => {
       const { driver, fake } = open();
       for (const byteLength of [0, 63, 65]) {
         assert.throws(
@@ -77,7 +83,7 @@ for (const [kind, [call, importIt]] of Object.entries(imports)) {
 }
 
 describe("a handle that this process exported", () => {
-  it("is known before the driver is asked, until what it names is gone", () => {
+  it("is refused without a driver call, until the object it names is gone", () => {
     const { driver, fake } = open();
     const event = driver.createEvent(0);
     const pointer = driver.allocateLegacy(0, 2 * MiB);
@@ -90,7 +96,10 @@ describe("a handle that this process exported", () => {
       () => driver.importLegacy(0, handles[1], "read"),
       (error) => hasCode(error, "OWN_HANDLE"),
     );
-    assert.deepEqual([calls(fake, "cuIpcOpenEventHandle"), calls(fake, "cuIpcOpenMemHandle")], [0, 0]);
+    assert.deepEqual(
+      [calls(fake, "cuIpcOpenEventHandle"), calls(fake, "cuIpcOpenMemHandle")],
+      [0, 0],
+    );
     driver.destroyEvent(event);
     driver.freeLegacy(0, pointer);
     driver.destroyEvent(driver.importEvent(0, handles[0]));
@@ -101,16 +110,18 @@ describe("a handle that this process exported", () => {
 });
 
 describe("memory of the legacy mechanism on CUDA", () => {
-  it("is not exported where the driver says that it cannot be, with the reason", () => {
+  it("is not exported if the driver says it has no handle, and the error says why", () => {
     const { driver } = open({ legacyCapable: 0 });
     const pointer = driver.allocateLegacy(0, 2 * MiB);
     assert.throws(
       () => driver.exportLegacy(0, pointer),
-      (error) => hasCode(error, "UNSUPPORTED") && /the driver says that this memory has no handle/.test(error.message),
+      (error) =>
+        hasCode(error, "UNSUPPORTED") &&
+        /the driver says that this memory has no handle/.test(error.message),
     );
   });
 
-  it("is opened at the driver once for a handle, however often it is imported", () => {
+  it("is opened once per handle, with any number of imports", () => {
     const { driver, fake } = open();
     const [first, second] = [
       driver.importLegacy(0, handleOf(1), "read"),
@@ -124,9 +135,11 @@ describe("memory of the legacy mechanism on CUDA", () => {
     assert.throws(() => driver.closeLegacy(0, first.pointer), RangeError);
   });
 
-  it("that several handles open at one address is closed as often as it was opened", () => {
+  it("is closed as often as it was opened, if several handles open one address", () => {
     const { driver, fake } = open({ oneBlock: true });
-    const pointers = [1, 2, 2].map((mark) => driver.importLegacy(0, handleOf(1, mark), "read").pointer);
+    const pointers = [1, 2, 2].map(
+      (mark) => driver.importLegacy(0, handleOf(1, mark), "read").pointer,
+    );
     assert.equal(new Set(pointers).size, 1);
     for (const pointer of pointers) {
       assert.equal(fake.live.imports, 2);
@@ -135,10 +148,12 @@ describe("memory of the legacy mechanism on CUDA", () => {
     assert.equal(fake.live.imports, 0);
   });
 
-  it("is given back where its size cannot be learned, or its address is another's", () => {
+  it("is closed if its size cannot be read or its address is taken", () => {
     for (const options of [failing("cuMemGetAddressRange", 1)]) {
       const { driver, fake } = open(options);
-      assert.throws(() => driver.importLegacy(0, handleOf(1), "read"), { call: "cuMemGetAddressRange" });
+      assert.throws(() => driver.importLegacy(0, handleOf(1), "read"), {
+        call: "cuMemGetAddressRange",
+      });
       assert.equal(fake.live.imports, 0);
     }
     const { driver, fake } = open({ oneBlock: true });
@@ -147,18 +162,19 @@ describe("memory of the legacy mechanism on CUDA", () => {
     assert.deepEqual([fake.live.imports, fake.live.allocations], [0, 1]);
   });
 
-  it("is checked before work on it is enqueued, and not once it is gone", () => {
+  it("is checked before work on it is enqueued, and not after it was freed", () => {
     const { driver } = open();
     const stream = driver.createStream(0);
     const { pointer } = driver.importLegacy(0, handleOf(1), "read-write");
-    const fill = (count: number) => driver.fill(stream, pointer, { elementBytes: 1, value: 0 }, count);
+    const fill = (count: number) =>
+      driver.fill(stream, pointer, { elementBytes: 1, value: 0 }, count);
     fill(4 * MiB);
     assert.throws(() => fill(4 * MiB + 1), RangeError);
     driver.closeLegacy(0, pointer);
     fill(4 * MiB + 1);
   });
 
-  it("is another's on another device", () => {
+  it("belongs to its device alone", () => {
     const { driver } = open();
     const pointer = driver.allocateLegacy(0, 2 * MiB);
     assert.throws(() => driver.freeLegacy(1, pointer), RangeError);
@@ -168,7 +184,7 @@ describe("memory of the legacy mechanism on CUDA", () => {
 });
 
 describe("an event on CUDA", () => {
-  it("is recorded on streams of its own device only, and never where it was imported", () => {
+  it("is recorded only on streams of its own device, and never if it was imported", () => {
     const { driver } = open();
     const event = driver.createEvent(0);
     assert.throws(() => driver.recordEvent(event, driver.createStream(1)), RangeError);
@@ -179,7 +195,7 @@ describe("an event on CUDA", () => {
     );
   });
 
-  it("throws what the work before it failed with", () => {
+  it("throws the error of the work before it", () => {
     const { driver } = open(failing("cuEventQuery", cuResult.CUDA_ERROR_ILLEGAL_ADDRESS));
     assert.throws(
       () => driver.isEventDone(driver.createEvent(0)),

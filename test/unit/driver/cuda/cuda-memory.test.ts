@@ -44,7 +44,7 @@ function assertFails(attempt: () => unknown, code: string, message: string): voi
 
 describe("device memory of the CUDA driver", () => {
   for (const call of ["cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"]) {
-    it(`undoes a mapping where ${call} fails`, () => {
+    it(`undoes a mapping if ${call} fails`, () => {
       const { fake, driver } = open(failing(call, 2));
       const memory = driver.createMemory(0, 2 * MiB);
       assert.throws(
@@ -57,7 +57,7 @@ describe("device memory of the CUDA driver", () => {
     });
   }
 
-  it("gives the addresses back although unmapping failed", () => {
+  it("frees the addresses although unmapping failed", () => {
     const { fake, driver } = open(failing("cuMemUnmap", 999));
     const pointer = driver.mapMemory(driver.createMemory(0, 2 * MiB), "read");
     assert.throws(
@@ -68,7 +68,7 @@ describe("device memory of the CUDA driver", () => {
     assert.throws(() => driver.unmapMemory(0, pointer), RangeError);
   });
 
-  it("says which size a descriptor claimed where mapping it fails", () => {
+  it("names the size that a descriptor claimed if mapping fails", () => {
     const { driver } = open(failing("cuMemMap", 1));
     const imported = withFd((fd) => driver.importMemory(0, fd, 4 * MiB));
     assertFails(
@@ -84,8 +84,9 @@ describe("device memory of the CUDA driver", () => {
     );
   });
 
-  it("blames the descriptor for an import that fails, unless the device cannot import at all", () => {
-    const attribute = cuDeviceAttribute.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
+  it("blames the descriptor for a failed import, unless the device cannot import at all", () => {
+    const attribute =
+      cuDeviceAttribute.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED;
     const call = "cuMemImportFromShareableHandle";
     const cases: readonly [status: number, supported: number, code: string][] = [
       [1, 1, "INVALID_DESCRIPTOR"],
@@ -96,7 +97,10 @@ describe("device memory of the CUDA driver", () => {
       [719, 1, "DEVICE_LOST"],
     ];
     for (const [status, supported, code] of cases) {
-      const { fake, driver } = open({ ...failing(call, status), attributes: { [attribute]: supported } });
+      const { fake, driver } = open({
+        ...failing(call, status),
+        attributes: { [attribute]: supported },
+      });
       withFd((fd) => {
         assert.throws(
           () => driver.importMemory(0, fd, 2 * MiB),
@@ -109,7 +113,7 @@ describe("device memory of the CUDA driver", () => {
     }
   });
 
-  it("refuses the host's memory behind a descriptor, and lets it go", () => {
+  it("refuses host memory behind a descriptor, and releases it", () => {
     for (const importedLocationType of [2, 3, 4]) {
       const { fake, driver } = open({ importedLocationType });
       withFd((fd) => {
@@ -122,15 +126,23 @@ describe("device memory of the CUDA driver", () => {
     }
   });
 
-  it("takes memory of which the driver does not tell where it is", () => {
+  it("accepts memory if the driver does not tell where it lies", () => {
     const { fake, driver } = open(failing("cuMemGetAllocationPropertiesFromHandle", 801));
     withFd((fd) => driver.importMemory(0, fd, 2 * MiB));
     assert.equal(fake.live.memories, 1);
   });
 
-  it("refuses a claimed size that no memory can have, before the driver is asked", () => {
+  it("refuses an impossible claimed size before it calls the driver", () => {
     const { fake, driver } = open();
-    for (const claim of [0, -1, 2 * MiB + 1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 60 + 1]) {
+    for (const claim of [
+      0,
+      -1,
+      2 * MiB + 1,
+      0.5,
+      Number.NaN,
+      Number.POSITIVE_INFINITY,
+      2 ** 60 + 1,
+    ]) {
       withFd((fd) => {
         assert.throws(
           () => driver.importMemory(0, fd, claim),
@@ -141,10 +153,12 @@ describe("device memory of the CUDA driver", () => {
     assert.equal(fake.calls.includes("cuMemImportFromShareableHandle"), false);
   });
 
-  it("sets close-on-exec where the driver has not", () => {
+  it("sets close-on-exec if the driver did not", () => {
     const { driver } = open();
     const fd = driver.exportMemory(driver.createMemory(0, 2 * MiB));
-    const flags = /^flags:\s+(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd.number}`, "utf8"))?.[1];
+    const flags = /^flags:\s+(\d+)$/m.exec(
+      readFileSync(`/proc/self/fdinfo/${fd.number}`, "utf8"),
+    )?.[1];
     fd.close();
     assert.notEqual(Number.parseInt(flags ?? "0", 8) & O_CLOEXEC, 0);
   });

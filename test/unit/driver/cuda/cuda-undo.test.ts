@@ -11,9 +11,10 @@ import { FakeLibcuda } from "./fake-libcuda.js";
 const MiB = 1024 * 1024;
 const STATUS = 999;
 
-/** Acquires one of everything and uses it; what was acquired before a failure is released by the caller's scope. */
+/** Acquires one of everything and uses it. The caller's scope releases what was acquired. */
 function everything(driver: GpuDriver, scope: Scope): void {
-  const own = <T>(value: T, release: (value: T) => void): T => scope.own(value, (it) => withRetry(() => release(it)));
+  const own = <T>(value: T, release: (value: T) => void): T =>
+    scope.own(value, (it) => withRetry(() => release(it)));
   driver.describeDevice(0);
   const memory = own(driver.createMemory(0, 2 * MiB), (it) => driver.releaseMemory(it));
   const pointer = own(driver.mapMemory(memory, "read-write"), (it) => driver.unmapMemory(0, it));
@@ -29,10 +30,13 @@ function everything(driver: GpuDriver, scope: Scope): void {
   driver.copyToDevice(stream, pointer, staging.address, 4096);
   driver.copyToHost(stream, staging.address, pointer, 4096);
   driver.copyOnDevice(stream, pointer, pointer + 4096n, 4096);
-  for (const elementBytes of [1, 2, 4] as const) driver.fill(stream, pointer, { elementBytes, value: 1 }, 16);
+  for (const elementBytes of [1, 2, 4] as const)
+    driver.fill(stream, pointer, { elementBytes, value: 1 }, 16);
   driver.waitWord(stream, words, 1n);
   driver.writeWord(stream, words, 1n);
-  const module = own(driver.loadModule(0, new TextEncoder().encode(".entry k")), (it) => driver.unloadModule(it));
+  const module = own(driver.loadModule(0, new TextEncoder().encode(".entry k")), (it) =>
+    driver.unloadModule(it),
+  );
   const launch = { grid: [1, 1, 1], block: [1, 1, 1], sharedBytes: 0 } as const;
   driver.launchKernel(stream, driver.findKernel(module, "k"), launch, [new Uint8Array(8)]);
   driver.isIdle(stream);
@@ -44,7 +48,9 @@ function everything(driver: GpuDriver, scope: Scope): void {
   own(driver.importEvent(0, new Uint8Array(64)), (it) => driver.destroyEvent(it));
   const legacy = own(driver.allocateLegacy(0, 2 * MiB), (it) => driver.freeLegacy(0, it));
   driver.exportLegacy(0, legacy);
-  own(driver.importLegacy(0, new Uint8Array(64), "read").pointer, (it) => driver.closeLegacy(0, it));
+  own(driver.importLegacy(0, new Uint8Array(64), "read").pointer, (it) =>
+    driver.closeLegacy(0, it),
+  );
   poolsAndReservations(driver, own, fd);
 }
 
@@ -54,21 +60,25 @@ function poolsAndReservations(driver: GpuDriver, own: Own, fd: OwnedFd): void {
   const stream = own(driver.createStream(0), (it) => driver.destroyStream(it));
   const options = { maxBytes: MiB, releaseThresholdBytes: 0, shared: true };
   const pool = own(driver.createPool(0, options), (it) => driver.destroyPool(it));
-  const pooled = own(driver.allocateFromPool(pool, 4096, stream), (it) => driver.freeToPool(it, stream));
+  const pooled = own(driver.allocateFromPool(pool, 4096, stream), (it) =>
+    driver.freeToPool(it, stream),
+  );
   own(driver.exportPool(pool), (it) => it.close());
   const data = driver.exportPoolPointer(pooled);
   driver.poolStatistics(pool);
   driver.trimPool(pool, 0);
   const importedPool = own(driver.importPool(0, fd), (it) => driver.destroyPool(it));
   own(driver.importPoolPointer(importedPool, data).pointer, (it) => driver.freeToPool(it, stream));
-  const reservation = own(driver.reserveAddresses(0, 8 * MiB), (it) => driver.releaseReservation(it));
+  const reservation = own(driver.reserveAddresses(0, 8 * MiB), (it) =>
+    driver.releaseReservation(it),
+  );
   for (let i = 0; i < 2; i += 1) {
     const piece = own(driver.createMemory(0, 2 * MiB), (it) => driver.releaseMemory(it));
     driver.extendMapping(reservation, piece, "read-write");
   }
 }
 
-/** A release whose context could not be entered has not begun, so it can be done again; any other has been done. */
+/** Repeats a release only if its context could not be entered, because then it had not begun. */
 function withRetry(release: () => void): void {
   try {
     release();
@@ -78,7 +88,7 @@ function withRetry(release: () => void): void {
   }
 }
 
-/** The first failure of a run, releases included. */
+/** Returns the first failure of a run, releases included. */
 function run(fake: FakeLibcuda): unknown {
   const scope = new Scope();
   const failures: unknown[] = [];
@@ -112,14 +122,20 @@ describe("the CUDA driver leaves nothing behind", () => {
     const whole = new FakeLibcuda();
     run(whole);
     const fds = openFdCount();
-    // Calls whose failure means nothing: where memory is that the driver will not tell about, and whether access has to be given.
+    // Calls whose failure is tolerated: where memory lies, and whether a pool already has access.
     const tolerated = ["cuMemGetAllocationPropertiesFromHandle", "cuMemPoolGetAccess"];
     for (let n = 1; n <= whole.calls.length; n += 1) {
-      const fake = new FakeLibcuda({ status: (_name, _nth, total) => (total === n ? STATUS : undefined) });
+      const fake = new FakeLibcuda({
+        status: (_name, _nth, total) => (total === n ? STATUS : undefined),
+      });
       const failure = run(fake);
       const name = whole.calls[n - 1] ?? "";
       if (tolerated.includes(name)) assert.equal(failure, undefined);
-      else assert.ok(failure instanceof CudaError && failure.call === name, `${name} (call ${n}): ${String(failure)}`);
+      else
+        assert.ok(
+          failure instanceof CudaError && failure.call === name,
+          `${name} (call ${n}): ${String(failure)}`,
+        );
       assert.deepEqual(fake.live, whole.live, `${name} (call ${n})`);
       assert.equal(openFdCount(), fds, `${name} (call ${n})`);
     }

@@ -1,29 +1,36 @@
 /**
- * A libcuda of two devices for tests of what the driver does when calls fail. It hands out handles and counts what is live;
- * it moves no data. Any call can be made to fail: one that acquires then acquires nothing, one that releases has released.
+ * A libcuda of two devices, for tests of failing calls. It hands out handles and counts live ones;
+ * it moves no data. Any call can fail: a failing acquire acquires nothing, a failing release
+ * releases.
  */
 import { openSync } from "node:fs";
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { cuDeviceAttribute, cuResult } from "../../../../src/ffi/cuda-constants.js";
 import { libc } from "../../../../src/ffi/libc.js";
-import { type LoadLibrary, libcudaSymbols, type SharedLibrary } from "../../../../src/ffi/libcuda.js";
+import {
+  type LoadLibrary,
+  libcudaSymbols,
+  type SharedLibrary,
+} from "../../../../src/ffi/libcuda.js";
 import type { IpcHandleStruct } from "../../../../src/ffi/libcuda-ipc.js";
 
 export interface FakeOptions {
   readonly version?: number;
-  /** Symbols that the library lacks. */
+  /** Symbols missing from the library. */
   readonly missing?: readonly string[];
-  /** The status of a call, where it is not to be done. `nth` counts the calls of the same name from 1, `total` all calls. */
+  /**
+   * The status of a call that fails. `nth` counts calls of the same name from 1, `total` all calls.
+   */
   readonly status?: (name: string, nth: number, total: number) => number | undefined;
-  /** One that is undefined is not known to this driver. */
+  /** The driver does not know an attribute that is undefined. */
   readonly attributes?: Readonly<Record<number, number | undefined>>;
-  /** What an imported handle says about where its memory is. */
+  /** The location type that an imported handle reports. */
   readonly importedLocationType?: number;
-  /** What the driver says of memory that is to be shared by handle; 1 where it can be. */
+  /** IS_LEGACY_CUDA_IPC_CAPABLE of memory; 1 if it can be shared by handle. */
   readonly legacyCapable?: number;
-  /** Of every kernel; 64 where nothing is said. */
+  /** The limit of every kernel; 64 by default. */
   readonly threadsPerBlockMax?: number;
-  /** All handles open one block. */
+  /** Whether all handles open one block. */
   readonly oneBlock?: boolean;
 }
 
@@ -51,10 +58,13 @@ const FIRST_DEVICE = 70;
 export class FakeLibcuda {
   readonly calls: string[] = [];
   readonly live = Object.fromEntries(liveKinds.map((kind) => [kind, 0])) as Record<Live, number>;
-  /** Where and how large memory of the legacy kind is: allocated, or imported under a handle. */
-  readonly blocks = new Map<bigint, { readonly byteLength: number; readonly handle: string | undefined }>();
+  /** Address and size of legacy memory, allocated or imported. */
+  readonly blocks = new Map<
+    bigint,
+    { readonly byteLength: number; readonly handle: string | undefined }
+  >();
   currentContext = 0n;
-  /** The values that streams were told to wait for and to write. */
+  /** The values that streams were to wait for and to write. */
   readonly words: bigint[] = [];
   readonly #options: FakeOptions;
   readonly #counts = new Map<string, number>();
@@ -69,7 +79,9 @@ export class FakeLibcuda {
     func: (symbol) => {
       if (this.#options.missing?.includes(symbol))
         throw new Error(`Cannot find function '${symbol}' in shared library`);
-      const name = Object.entries(libcudaSymbols).find(([, signature]) => signature.symbol === symbol)?.[0] ?? symbol;
+      const name =
+        Object.entries(libcudaSymbols).find(([, signature]) => signature.symbol === symbol)?.[0] ??
+        symbol;
       return (...values: Values) => this.#call(name, values);
     },
   });
@@ -89,15 +101,18 @@ export class FakeLibcuda {
     if (status === undefined && name === "cuFuncGetParamInfo" && values[1] !== 0)
       return cuResult.CUDA_ERROR_INVALID_VALUE;
     const { attributes } = this.#options;
-    const isUnknown = name === "cuDeviceGetAttribute" && Object.hasOwn(attributes ?? {}, values[1] as number);
-    if (isUnknown && attributes?.[values[1] as number] === undefined) return cuResult.CUDA_ERROR_INVALID_VALUE;
+    const isUnknown =
+      name === "cuDeviceGetAttribute" && Object.hasOwn(attributes ?? {}, values[1] as number);
+    if (isUnknown && attributes?.[values[1] as number] === undefined)
+      return cuResult.CUDA_ERROR_INVALID_VALUE;
     return status ?? cuResult.CUDA_SUCCESS;
   }
 
   #do(name: string, values: Values): void {
     const action = this.#actions[name];
     if (action !== undefined) action(values);
-    else if (!name.startsWith("cu")) throw new CudaIpcError("SYSTEM_ERROR", `no such function: ${name}`);
+    else if (!name.startsWith("cu"))
+      throw new CudaIpcError("SYSTEM_ERROR", `no such function: ${name}`);
   }
 
   #handle(out: unknown, live: Live): void {
@@ -115,10 +130,11 @@ export class FakeLibcuda {
   readonly #actions: Record<string, (values: Values) => unknown> = {
     cuDriverGetVersion: ([out]) => set32(out, this.#options.version ?? 13_000),
     cuDeviceGetCount: ([out]) => set32(out, 2),
-    // A device's own number differs from its ordinal here, so that mixing them up shows.
+    // The device number differs from the ordinal, so that mixing them up fails a test.
     cuDeviceGet: ([out, ordinal]) => set32(out, (ordinal as number) + FIRST_DEVICE),
     cuDeviceGetName: ([out]) => (out as Uint8Array).set(new TextEncoder().encode("Fake GPU\0")),
-    cuDeviceGetUuid: ([out]) => (out as Uint8Array).set(Uint8Array.from({ length: 16 }, (_, i) => i * 16 + i)),
+    cuDeviceGetUuid: ([out]) =>
+      (out as Uint8Array).set(Uint8Array.from({ length: 16 }, (_, i) => i * 16 + i)),
     cuDeviceTotalMem: ([out]) => set64(out, BigInt(64 * MiB)),
     cuDeviceGetAttribute: ([out, attribute]) => {
       const { CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: major } = cuDeviceAttribute;
@@ -143,9 +159,13 @@ export class FakeLibcuda {
     cuStreamWriteValue64: ([, , value]) => this.words.push(BigInt(value as number | bigint)),
     cuMemImportFromShareableHandle: ([out]) => this.#handle(out, "memories"),
     cuMemGetAllocationPropertiesFromHandle: ([out]) => {
-      new DataView((out as Uint8Array).buffer).setInt32(8, this.#options.importedLocationType ?? 1, true);
+      new DataView((out as Uint8Array).buffer).setInt32(
+        8,
+        this.#options.importedLocationType ?? 1,
+        true,
+      );
     },
-    // Without close-on-exec, as the driver promises nothing about it.
+    // Without close-on-exec, because the driver does not promise it.
     cuMemExportToShareableHandle: ([out]) => set32(out, openInherited()),
     cuMemPoolExportToShareableHandle: ([out]) => set32(out, openInherited()),
     cuMemPoolCreate: ([out, properties]) => {
@@ -188,7 +208,10 @@ export class FakeLibcuda {
     cuIpcOpenEventHandle: ([out]) => this.#handle(out, "events"),
     cuMemAlloc: ([out, byteLength]) => {
       this.#handle(out, "allocations");
-      this.blocks.set((out as BigUint64Array)[0] as bigint, { byteLength: byteLength as number, handle: undefined });
+      this.blocks.set((out as BigUint64Array)[0] as bigint, {
+        byteLength: byteLength as number,
+        handle: undefined,
+      });
     },
     cuMemFree: ([pointer]) => {
       if (this.blocks.delete(pointer as bigint)) this.#drop("allocations");
@@ -210,7 +233,9 @@ export class FakeLibcuda {
     cuIpcGetMemHandle: ([out, pointer]) => writeHandle(out, pointer as bigint),
     cuIpcOpenMemHandle: ([out, handle]) => {
       const text = Buffer.from((handle as IpcHandleStruct).reserved).toString("hex");
-      const known = [...this.blocks].find(([, block]) => this.#options.oneBlock || block.handle === text);
+      const known = [...this.blocks].find(
+        ([, block]) => this.#options.oneBlock || block.handle === text,
+      );
       this.live.imports += 1;
       if (known !== undefined) {
         set64(out, known[0]);
@@ -244,7 +269,7 @@ export class FakeLibcuda {
   }
 }
 
-/** As a driver's: the number of the process is at byte 8. */
+/** Makes a handle like a driver's, with the pid at byte 8. */
 function writeHandle(out: unknown, value: bigint): void {
   const bytes = out as Uint8Array;
   const view = new DataView(bytes.buffer, bytes.byteOffset);
@@ -257,7 +282,7 @@ function checkDevice(struct: unknown, offset: number): void {
   if (device < FIRST_DEVICE) throw new Error(`${device} is an ordinal, not a device`);
 }
 
-/** A descriptor without close-on-exec, as drivers may hand out. */
+/** Opens a descriptor without close-on-exec, as drivers may do. */
 function openInherited(): number {
   const F_SETFD = 2;
   const fd = openSync("/dev/null", "r");

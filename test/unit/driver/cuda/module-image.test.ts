@@ -6,7 +6,9 @@ import { readModuleImage } from "../../../../src/driver/cuda/module-image.js";
 const SECTION_BYTES = 64;
 
 /** An ELF file with a symbol table of these names; `other` 0x10 marks a kernel. */
-function elf(symbols: readonly { name: string; info: number; other: number; section: number }[]): Uint8Array {
+function elf(
+  symbols: readonly { name: string; info: number; other: number; section: number }[],
+): Uint8Array {
   const strings = new TextEncoder().encode(`\0${symbols.map(({ name }) => name).join("\0")}\0`);
   const stringsAt = 64;
   const symbolsAt = stringsAt + strings.byteLength;
@@ -26,7 +28,13 @@ function elf(symbols: readonly { name: string; info: number; other: number; sect
     view.setUint16(at + 6, section, true);
     nameAt += name.length + 1;
   });
-  const section = (index: number, type: number, offset: number, byteLength: number, link: number): void => {
+  const section = (
+    index: number,
+    type: number,
+    offset: number,
+    byteLength: number,
+    link: number,
+  ): void => {
     const at = sectionsAt + index * SECTION_BYTES;
     view.setUint32(at + 4, type, true);
     view.setBigUint64(at + 24, BigInt(offset), true);
@@ -55,10 +63,11 @@ function fatbin(claimed: number, actual: number): Uint8Array {
   return bytes;
 }
 
-const isInvalid = (error: unknown) => error instanceof CudaIpcError && error.code === "INVALID_MODULE";
+const isInvalid = (error: unknown) =>
+  error instanceof CudaIpcError && error.code === "INVALID_MODULE";
 
 describe("readModuleImage", () => {
-  it("ends PTX with a zero, and knows its kernels", () => {
+  it("ends PTX with a zero, and lists its kernels", () => {
     const text = new TextEncoder().encode("xx.entry k()\0");
     for (const end of [text.byteLength - 1, text.byteLength]) {
       const { bytes, kernels } = readModuleImage(text.subarray(2, end));
@@ -79,13 +88,17 @@ describe("readModuleImage", () => {
     );
   });
 
-  it("refuses a cubin that is cut off anywhere, before the driver would read beyond it", () => {
+  it("refuses a cubin that is cut off at any byte", () => {
     for (let byteLength = 4; byteLength < cubin.byteLength; byteLength += 1) {
-      assert.throws(() => readModuleImage(cubin.slice(0, byteLength)), isInvalid, String(byteLength));
+      assert.throws(
+        () => readModuleImage(cubin.slice(0, byteLength)),
+        isInvalid,
+        String(byteLength),
+      );
     }
   });
 
-  it("reads a cubin with any byte changed, or refuses it, and nothing else", () => {
+  it("reads or refuses a cubin with any byte changed", () => {
     for (let at = 4; at < cubin.byteLength; at += 1) {
       for (const value of [0, 1, 0x7f, 0xff]) {
         const changed = Uint8Array.from(cubin);
@@ -99,14 +112,14 @@ describe("readModuleImage", () => {
     }
   });
 
-  it("takes a fatbin that is as long as it says, and refuses one that is cut off", () => {
+  it("accepts a fatbin of the length it claims, and refuses one that is cut off", () => {
     const whole = fatbin(100, 100);
     assert.deepEqual(readModuleImage(whole), { bytes: whole, kernels: undefined });
     for (const image of [fatbin(101, 100), fatbin(0, 0).subarray(0, 10)])
       assert.throws(() => readModuleImage(image), isInvalid);
   });
 
-  it("refuses an image over the limit before it looks at it", () => {
+  it("refuses an image over the limit before it reads it", () => {
     const huge = new Uint8Array(256 * 1024 * 1024 + 1);
     assert.throws(() => readModuleImage(huge), { code: "LIMIT_EXCEEDED" });
   });

@@ -1,4 +1,4 @@
-/** What is held of the run-time compiler while it works, on one that is made of JavaScript and ends when it is told to. */
+/** Resources of the run-time compiler, on a fake in JavaScript that ends when the test says so. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Deadline } from "../../../../src/base/deadline.js";
@@ -11,7 +11,7 @@ class FakeNvrtc {
   live = 0;
   options: readonly string[] = [];
   log = "";
-  /** Ends the compilation that is under way. */
+  /** Ends the running compilation. */
   finish: Finish = () => assert.fail("nothing is under way");
   readonly #fail: string | undefined;
 
@@ -29,8 +29,10 @@ class FakeNvrtc {
         if (symbol === "nvrtcGetNumSupportedArchs") (values[0] as Int32Array)[0] = 2;
         if (symbol === "nvrtcGetSupportedArchs") (values[0] as Int32Array).set([90, 75]);
         if (symbol.endsWith("Size")) (values[1] as BigUint64Array)[0] = 4n;
-        if (symbol === "nvrtcGetProgramLogSize") (values[1] as BigUint64Array)[0] = BigInt(this.log.length + 1);
-        if (symbol === "nvrtcGetProgramLog") new TextEncoder().encodeInto(this.log, values[1] as Uint8Array);
+        if (symbol === "nvrtcGetProgramLogSize")
+          (values[1] as BigUint64Array)[0] = BigInt(this.log.length + 1);
+        if (symbol === "nvrtcGetProgramLog")
+          new TextEncoder().encodeInto(this.log, values[1] as Uint8Array);
         return 0;
       };
       const start = (_program: bigint, _count: number, options: string[], finish: Finish): void => {
@@ -47,24 +49,28 @@ const unlimited = () => new Deadline("compile k.cu", {}, Number.POSITIVE_INFINIT
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("openCompiler", () => {
-  it("tells version and architectures, oldest first", () => {
+  it("reports version and architectures, oldest first", () => {
     const { version, architectures } = openCompiler(new FakeNvrtc().load);
     assert.deepEqual([version, architectures], ["0.0", [75, 90]]);
   });
 
-  it("ends what it began when it succeeds, and when it fails", async () => {
+  it("destroys the program after success and after failure", async () => {
     for (const result of [0, 6]) {
       const fake = new FakeNvrtc();
       const compiled = openCompiler(fake.load).compile(request, unlimited());
       assert.deepEqual([fake.live, fake.options], [1, ["-a", "-b"]]);
       fake.finish(null, result);
       if (result === 0) await compiled;
-      else await assert.rejects(compiled, { code: "COMPILE_FAILED", message: /failed with words of 6$/ });
+      else
+        await assert.rejects(compiled, {
+          code: "COMPILE_FAILED",
+          message: /failed with words of 6$/,
+        });
       assert.equal(fake.live, 0);
     }
   });
 
-  it("has the compiler's log, with its line numbers, in the error", async () => {
+  it("puts the compiler's log with its line numbers into the error", async () => {
     const fake = new FakeNvrtc();
     fake.log = 'k.cu(2): error: identifier "missing" is undefined\n';
     const compiled = openCompiler(fake.load).compile(request, unlimited());
@@ -81,20 +87,26 @@ describe("openCompiler", () => {
     "nvrtcGetPTX",
     "nvrtcGetCUBIN",
   ]) {
-    it(`holds nothing after ${call} failed`, async () => {
+    it(`leaves nothing behind after ${call} failed`, async () => {
       const fake = new FakeNvrtc(call);
       const compiled = openCompiler(fake.load).compile(request, unlimited());
       if (call !== "nvrtcCreateProgram") fake.finish(null, 0);
-      await assert.rejects(compiled, { message: `Cannot compile k.cu: ${call} failed with words of 11 (11)` });
+      await assert.rejects(compiled, {
+        message: `Cannot compile k.cu: ${call} failed with words of 11 (11)`,
+      });
       assert.equal(fake.live, 0);
     });
   }
 
-  it("holds what was given up until the compiler has let go of it, and ends it then", async () => {
+  it("destroys an abandoned program only when the compiler is done with it", async () => {
     for (const result of [0, 6]) {
       const fake = new FakeNvrtc();
       const controller = new AbortController();
-      const deadline = new Deadline("compile k.cu", { signal: controller.signal }, Number.POSITIVE_INFINITY);
+      const deadline = new Deadline(
+        "compile k.cu",
+        { signal: controller.signal },
+        Number.POSITIVE_INFINITY,
+      );
       const compiled = openCompiler(fake.load).compile(request, deadline);
       controller.abort();
       await assert.rejects(compiled, { code: "ABORTED" });
@@ -105,7 +117,7 @@ describe("openCompiler", () => {
     }
   });
 
-  it("begins nothing after the deadline", async () => {
+  it("starts nothing after the deadline", async () => {
     const fake = new FakeNvrtc();
     const late = new Deadline("compile k.cu", { timeoutMs: 0 }, 0);
     await assert.rejects(openCompiler(fake.load).compile(request, late), { code: "TIMEOUT" });

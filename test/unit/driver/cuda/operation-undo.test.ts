@@ -1,4 +1,7 @@
-/** The CUDA driver's operations where a call beneath fails, and that they give everything back. */
+/**
+ * Element operations of the CUDA driver when a call beneath them fails. They must release
+ * everything.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { GpuDriver } from "../../../../src/driver/gpu-driver.js";
@@ -9,23 +12,33 @@ const nothing = { modules: 0, memories: 0, mappings: 0, stagings: 0 };
 
 class MadeToFail extends Error {}
 
-/** All kinds of work, on memory that is given back whatever happens. */
+/** Runs all kinds of operations, on memory that is released in any case. */
 function useOperations(driver: GpuDriver): void {
   const memory = driver.createMemory(0, 4096);
   const to = driver.mapMemory(memory, "read-write");
   const stream = driver.createStream(0);
   const work = [
     () => driver.prepareOperations(0),
-    () => driver.enqueueOperation(stream, { kind: "fill", dtype: "int64", to, count: 10, value: 1n }),
+    () =>
+      driver.enqueueOperation(stream, { kind: "fill", dtype: "int64", to, count: 10, value: 1n }),
     () => driver.enqueueOperation(stream, { kind: "fill", dtype: "int8", to, count: 10, value: 1 }),
-    () => driver.enqueueOperation(stream, { kind: "iota", dtype: "float32", to, count: 10, start: 0, step: 1 }),
+    () =>
+      driver.enqueueOperation(stream, {
+        kind: "iota",
+        dtype: "float32",
+        to,
+        count: 10,
+        start: 0,
+        step: 1,
+      }),
     () => {
       const reduction = { kind: "statistics", dtype: "float32", from: to, count: 10 } as const;
       const pending = driver.enqueueReduction<"statistics">(stream, reduction);
       assert.equal(driver.isIdle(stream), true);
       assert.equal(pending.result().max, 9);
     },
-    () => driver.enqueueReduction<"checksum">(stream, { kind: "checksum", from: to, byteLength: 40 }),
+    () =>
+      driver.enqueueReduction<"checksum">(stream, { kind: "checksum", from: to, byteLength: 40 }),
   ];
   try {
     for (const part of work) part();
@@ -36,10 +49,10 @@ function useOperations(driver: GpuDriver): void {
   }
 }
 
-describe("the operations of the CUDA driver", () => {
+describe("element operations of the CUDA driver", () => {
   checkLeaks();
 
-  it("load their kernels once, and unload them with the driver", () => {
+  it("load their kernels once, and unload them when the driver closes", () => {
     const calls: string[] = [];
     const { driver, held } = createPtxDriver(undefined, (call) => void calls.push(call));
     useOperations(driver);
@@ -58,7 +71,7 @@ describe("the operations of the CUDA driver", () => {
     driver.close();
   });
 
-  it("leave nothing whatever call fails, and throw its failure", () => {
+  it("leave nothing behind if any call fails, and throw its error", () => {
     const failed = new Set<string>();
     for (let failAt = 1; ; failAt += 1) {
       let count = 0;
@@ -98,7 +111,7 @@ describe("the operations of the CUDA driver", () => {
     for (const call of ["copyToHost", "unloadModule"]) assert.ok(failed.has(call), call);
   });
 
-  it("load what is missing after a failure", () => {
+  it("load the missing kernels after a failure", () => {
     let fails = true;
     const { driver } = createPtxDriver(undefined, (call) => {
       if (fails && call === "findKernel") throw new MadeToFail(call);

@@ -5,12 +5,15 @@ import { ptxEntries } from "../../../../src/driver/cuda/ptx-entries.js";
 function sizes(text: string): Record<string, string | undefined> {
   const entries = [...ptxEntries(text)];
   return Object.fromEntries(
-    entries.map(([name, parameters]) => [name, parameters?.map((it) => `${it.byteOffset}+${it.byteLength}`).join(" ")]),
+    entries.map(([name, parameters]) => [
+      name,
+      parameters?.map((it) => `${it.byteOffset}+${it.byteLength}`).join(" "),
+    ]),
   );
 }
 
 describe("ptxEntries", () => {
-  it("lists kernels in their order, with the sizes and offsets of their parameters", () => {
+  it("lists kernels in order, with the sizes and offsets of their parameters", () => {
     const text = `
 .version 9.5
 .target sm_75
@@ -44,12 +47,14 @@ describe("ptxEntries", () => {
     [".b128", 16],
   ];
   for (const [type, byteLength] of types) {
-    it(`knows ${type}`, () => {
-      assert.deepEqual(ptxEntries(`.entry k(.param ${type} a)`).get("k"), [{ byteOffset: 0, byteLength }]);
+    it(`knows the type ${type}`, () => {
+      assert.deepEqual(ptxEntries(`.entry k(.param ${type} a)`).get("k"), [
+        { byteOffset: 0, byteLength },
+      ]);
     });
   }
 
-  it("leaves the parameters of a kernel out that it does not understand, and the kernel in", () => {
+  it("lists a kernel without its parameters if it does not understand them", () => {
     for (const strange of [
       ".param .texref a",
       ".reg .u32 a",
@@ -63,7 +68,7 @@ describe("ptxEntries", () => {
     }
   });
 
-  it("finds nothing in comments, strings and other words", () => {
+  it("ignores comments, strings and other words", () => {
     const text = `// .entry a()
 /* .entry b()
  .entry c() */
@@ -76,7 +81,7 @@ describe("ptxEntries", () => {
     assert.deepEqual(sizes(".entry"), {});
   });
 
-  it("takes no longer than the text is long", () => {
+  it("takes time linear in the length of the text", () => {
     const hostile = `${"/*".repeat(100_000)}${'"'.repeat(100_000)}${".entry k(".repeat(50_000)}`;
     assert.ok(ptxEntries(hostile).size <= 1);
   });

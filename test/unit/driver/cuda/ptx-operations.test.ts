@@ -1,8 +1,8 @@
-/** The kernels themselves, in the PTX machine: the promises about operations, and that nothing is left over whatever fails. */
+/** Runs the kernels in the PTX machine, against the promises about operations. */
 import { describeOperations } from "../../../conformance/describe-conformance.js";
 import { createPtxDriver } from "../../../support/ptx-driver.js";
 
-// Fewer blocks than elements need, so that every thread has several; enough areas at once for every test.
+// Fewer blocks than elements need, so that every thread has several. Enough areas for every test.
 const sizes = { mapBlocks: 3, reductionBlocks: 5, areas: 64 };
 
 function createPrepared() {

@@ -4,7 +4,11 @@ import { hasCode } from "../../../../src/base/errors.js";
 import { nextGeneration } from "../../../../src/base/generation.js";
 import { limits } from "../../../../src/base/limits.js";
 import { createHostDriver } from "../../../../src/driver/host/host-driver.js";
-import { decodeHostHandle, encodeHostHandle, type HostHandle } from "../../../../src/driver/host/host-handle.js";
+import {
+  decodeHostHandle,
+  encodeHostHandle,
+  type HostHandle,
+} from "../../../../src/driver/host/host-handle.js";
 import { checkLeaks } from "../../../support/leak-check.js";
 import { until } from "../../../support/until.js";
 
@@ -22,7 +26,7 @@ const handle: HostHandle = {
 };
 
 describe("a handle of the host device", () => {
-  it("comes back as it was, and only as what it is", () => {
+  it("is decoded to what was encoded, and only as its own kind", () => {
     const bytes = encodeHostHandle(handle);
     assert.equal(bytes.byteLength, 64);
     assert.deepEqual(decodeHostHandle(bytes, "event"), handle);
@@ -32,7 +36,7 @@ describe("a handle of the host device", () => {
     assert.equal(decodeHostHandle(encodeHostHandle({ ...memory, slot: 1 }), "memory"), undefined);
   });
 
-  it("is none where magic, version, kind or length are others, or a number is beyond what is exact", () => {
+  it("is refused if magic, version, kind or length differ, or a number is not exact", () => {
     const bytes = encodeHostHandle(handle);
     for (const at of [0, 3, 4, 5, 23, 31, 39]) {
       const wrong = Uint8Array.from(bytes);
@@ -54,7 +58,7 @@ describe("generations", () => {
 describe("the host driver's events", () => {
   checkLeaks();
 
-  it("are refused beyond the limit, and their arena goes with the last of them", () => {
+  it("are refused beyond the limit, and their arena closes with the last", () => {
     const driver = createHostDriver();
     const events = Array.from({ length: limits.hostEventsMax }, () => driver.createEvent(0));
     assert.throws(
@@ -66,11 +70,15 @@ describe("the host driver's events", () => {
     driver.close();
   });
 
-  it("are done in any order of their recordings, and a recording waits for the one whose word it takes", async () => {
+  it("complete in any order of recordings, and a recording waits for the earlier one in its word", async () => {
     const driver = createHostDriver();
     const staging = driver.allocateStaging(0, 64);
     const words = new BigInt64Array(staging.bytes.buffer, staging.bytes.byteOffset, 8);
-    const [held, free, waiter] = [driver.createStream(0), driver.createStream(0), driver.createStream(0)];
+    const [held, free, waiter] = [
+      driver.createStream(0),
+      driver.createStream(0),
+      driver.createStream(0),
+    ];
     const event = driver.createEvent(0);
     driver.waitWord(held, staging.address, 1n);
     driver.recordEvent(event, held);
@@ -88,7 +96,7 @@ describe("the host driver's events", () => {
     driver.close();
   });
 
-  it("that are destroyed too early fail the streams that wait for them, and no others", async () => {
+  it("fail only the streams that wait for them if they are destroyed too early", async () => {
     const driver = createHostDriver();
     const staging = driver.allocateStaging(0, 64);
     const [held, waiter] = [driver.createStream(0), driver.createStream(0)];
@@ -112,7 +120,7 @@ describe("the host driver's events", () => {
 describe("the host driver's memory with a handle", () => {
   checkLeaks();
 
-  it("is refused beyond what is available, and nothing is left", () => {
+  it("is refused beyond the available memory, and leaves nothing behind", () => {
     const driver = createHostDriver();
     assert.throws(
       () => driver.allocateLegacy(0, 2 ** 50),

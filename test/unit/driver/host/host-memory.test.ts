@@ -9,7 +9,7 @@ import { createConstantFile, reopenReadOnly } from "../../../../src/os/memory-fi
 import { OwnedFd, openFdCount } from "../../../../src/os/owned-fd.js";
 
 describe("the host driver's memory", () => {
-  it("is zero at first, and the CPU sees it without a copy", () => {
+  it("is zero at first, and visible to the CPU without a copy", () => {
     const driver = createHostDriver();
     const memory = driver.createMemory(0, 8192);
     const pointer = driver.mapMemory(memory, "read-write");
@@ -44,7 +44,7 @@ describe("the host driver's memory", () => {
     assert.deepEqual([openFdCount(), mappedBytes()], [fds, mapped]);
   });
 
-  it("takes constant memory for reading only", () => {
+  it("imports sealed constant memory for reading only", () => {
     const driver = createHostDriver();
     const fd = createConstantFile("constant", new Uint8Array(4096));
     const memory = driver.importMemory(0, fd, 4096);
@@ -57,7 +57,7 @@ describe("the host driver's memory", () => {
     fd.close();
   });
 
-  it("refuses a memory file that could be shrunk under its readers", () => {
+  it("refuses a memory file whose size is not sealed", () => {
     const driver = createHostDriver();
     const fd = new OwnedFd(libc().memfd_create("open", 3));
     libc().ftruncate(fd.number, 8192);
@@ -70,7 +70,7 @@ describe("the host driver's memory", () => {
 });
 
 describe("availableBytes", () => {
-  it("is some, and no more than the machine has", () => {
+  it("is more than 0 and at most the machine's memory", () => {
     const available = availableBytes();
     assert.ok(available > 0 && available <= createHostDriver().describeDevice(0).totalBytes);
   });

@@ -18,7 +18,7 @@ describe("pools of the host driver", () => {
     return driver.createPool(0, { maxBytes: BYTES, releaseThresholdBytes, shared });
   }
 
-  /** A stream that waits for ever, for a word in memory of the pool itself. */
+  /** A stream that waits forever, for a word in memory of the pool. */
   function waiting(pool: DriverPool): { readonly stream: DriverStream; readonly pointer: bigint } {
     const stream = driver.createStream(0);
     const pointer = driver.allocateFromPool(pool, 512, stream);
@@ -27,7 +27,7 @@ describe("pools of the host driver", () => {
     return { stream, pointer };
   }
 
-  it("takes memory back whose free the stream never got to, when the stream ends", () => {
+  it("frees memory whose free was never reached when the stream ends", () => {
     const pool = newPool();
     const { stream, pointer } = waiting(pool);
     driver.freeToPool(pointer, stream);
@@ -54,13 +54,17 @@ describe("pools of the host driver", () => {
     driver.freeToPool(third, stream);
     driver.freeToPool(behind, other);
     driver.fill(other, pointer, { elementBytes: 1, value: 1 }, 512);
-    assert.throws(() => driver.isIdle(stream), RangeError, "its memory was freed by another stream");
+    assert.throws(
+      () => driver.isIdle(stream),
+      RangeError,
+      "its memory was freed by another stream",
+    );
     assert.throws(() => driver.freeToPool(pointer, stream), RangeError);
     assert.equal(driver.poolStatistics(pool).usedBytes, 0);
     driver.destroyPool(pool);
   });
 
-  it("can be freed on another stream where the first was destroyed", () => {
+  it("can be freed on another stream if the first was destroyed", () => {
     const pool = newPool();
     const [gone, other] = [driver.createStream(0), driver.createStream(0)];
     const pointer = driver.allocateFromPool(pool, 512, gone);

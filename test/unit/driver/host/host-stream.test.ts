@@ -9,8 +9,13 @@ import { HostStream } from "../../../../src/driver/host/host-stream.js";
 
 const MiB = 1024 * 1024;
 
-/** An operation that gives these results one after the other, and notes each step. */
-function scripted(log: string[], name: string, results: readonly StepResult[], byteLength = 8): HostOperation {
+/** An operation that returns these results in turn, and records each step. */
+function scripted(
+  log: string[],
+  name: string,
+  results: readonly StepResult[],
+  byteLength = 8,
+): HostOperation {
   let next = 0;
   return {
     byteLength,
@@ -38,7 +43,7 @@ describe("HostStream", () => {
     assert.deepEqual(log, ["small done"]);
   });
 
-  it("leaves large work to the event loop, in steps, and finishes it without being asked", async () => {
+  it("runs large work in steps on the event loop, and finishes it without polling", async () => {
     const log: string[] = [];
     new HostStream().enqueue(scripted(log, "large", ["more", "more", "done"], 12 * MiB));
     assert.deepEqual(log, []);
@@ -52,7 +57,7 @@ describe("HostStream", () => {
     }
   });
 
-  it("keeps the order, also when small work follows a wait", async () => {
+  it("keeps the order if small work follows a wait", async () => {
     const log: string[] = [];
     const stream = new HostStream();
     stream.enqueue(scripted(log, "a", ["waiting", "waiting", "done"]));
@@ -65,7 +70,7 @@ describe("HostStream", () => {
     );
   });
 
-  it("makes progress by being asked alone", () => {
+  it("makes progress by polling alone", () => {
     const stream = new HostStream();
     stream.enqueue(scripted([], "large", ["more", "more", "done"], 12 * MiB));
     let asked = 0;
@@ -73,7 +78,7 @@ describe("HostStream", () => {
     assert.equal(asked, 2);
   });
 
-  it("goes on by itself after a long wait", async () => {
+  it("continues by itself after a long wait", async () => {
     const stream = new HostStream();
     let open = false;
     let done = false;
@@ -85,7 +90,7 @@ describe("HostStream", () => {
         return "done";
       },
     });
-    // Longer than it polls by setImmediate; the timers that follow must notice.
+    // Longer than the polling by setImmediate, so that the later timers must notice.
     const until = performance.now() + 50;
     while (performance.now() < until) await new Promise((resolve) => setImmediate(resolve));
     assert.equal(done, false);
@@ -97,7 +102,7 @@ describe("HostStream", () => {
     }
   });
 
-  it("throws what an operation failed with from then on, and does nothing more", () => {
+  it("throws the error of a failed operation from then on, and runs nothing more", () => {
     const stream = new HostStream();
     const log: string[] = [];
     const fail: HostOperation = {
@@ -114,7 +119,7 @@ describe("HostStream", () => {
     assert.deepEqual(log, []);
   });
 
-  it("gives up a pending wait when it is destroyed", async () => {
+  it("drops a pending wait when it is destroyed", async () => {
     const log: string[] = [];
     const stream = new HostStream();
     stream.enqueue(scripted(log, "wait", ["waiting"]));
@@ -128,9 +133,10 @@ describe("HostStream", () => {
     );
   });
 
-  it("does not keep the process alive by a wait, but does by work that can be done", () => {
+  it("keeps the process alive for runnable work, and not for a wait", () => {
     const actor = fileURLToPath(new URL("./actors/pending-work.js", import.meta.url));
-    const run = (what: string) => spawnSync(process.execPath, [actor, what], { encoding: "utf8", timeout: 60_000 });
+    const run = (what: string) =>
+      spawnSync(process.execPath, [actor, what], { encoding: "utf8", timeout: 60_000 });
     assert.deepEqual([run("wait").status, run("wait").stdout], [0, "false\n"]);
     assert.deepEqual([run("copy").status, run("copy").stdout], [0, "true\n"]);
   });

@@ -1,8 +1,8 @@
-// Forgets a buffer and says what is held once it was collected. Run with --expose-gc.
+// Drops an open buffer and reports what is held after its collection. Run with --expose-gc.
 import { once } from "node:events";
 import { Device } from "../../../../src/gpu/device.js";
-import { DeviceBuffer } from "../../../../src/gpu/device-buffer.js";
-import { openBufferCount } from "../../../../src/gpu/held-memory.js";
+import { DeviceBuffer } from "../../../../src/gpu/memory/device-buffer.js";
+import { openBufferCount } from "../../../../src/gpu/memory/open-buffers.js";
 import { mappedBytes } from "../../../../src/os/mapping.js";
 import { openFdCount } from "../../../../src/os/owned-fd.js";
 import { say } from "../../../support/actor-side.js";

@@ -1,7 +1,8 @@
-// Keeps a view of memory whose buffer and device are closed, reads it, drops it, and says when it is unmapped. Run with --expose-gc.
+// Keeps a view after buffer and device were closed, reads it, drops it, and reports when it is
+// unmapped. Run with --expose-gc.
 import { Device } from "../../../../src/gpu/device.js";
-import { DeviceBuffer } from "../../../../src/gpu/device-buffer.js";
-import { openBufferCount } from "../../../../src/gpu/held-memory.js";
+import { DeviceBuffer } from "../../../../src/gpu/memory/device-buffer.js";
+import { openBufferCount } from "../../../../src/gpu/memory/open-buffers.js";
 import { mappedBytes } from "../../../../src/os/mapping.js";
 import { say } from "../../../support/actor-side.js";
 import { until } from "../../../support/until.js";

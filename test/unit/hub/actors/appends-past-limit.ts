@@ -1,7 +1,7 @@
-// Appends records to a journal until the limit of its file's size (prlimit --fsize) stops it, then one that fits, and says what it
-// met. Arguments: path.
+// Appends records to a journal until the limit of its file size (prlimit --fsize) stops it, and
+// then one that fits. Prints the results. Arguments: path.
 import { CudaIpcError } from "../../../../src/base/errors.js";
-import { Journal } from "../../../../src/hub/journal.js";
+import { Journal } from "../../../../src/hub/restart/journal.js";
 import { argument, say } from "../../../support/actor-side.js";
 
 const { journal } = Journal.open(argument(0), "boot", () => {});

@@ -1,4 +1,7 @@
-/** Ends its first thread and no other: Node's own threads are left, and the process goes on without doing anything. */
+/**
+ * Ends only its first thread. Node's own threads stay, so the process goes on without doing
+ * anything.
+ */
 import { libc } from "../../../../src/ffi/libc.js";
 
 const SYS_EXIT = process.arch === "arm64" ? 93 : 60;

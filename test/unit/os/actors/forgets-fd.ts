@@ -1,4 +1,5 @@
-// Forgets a descriptor, has it collected, and says whether it is still open and counted. Run with --expose-gc.
+// Forgets a descriptor, has it collected, and reports whether it is still open and counted. Run it
+// with --expose-gc.
 import { openSync, readlinkSync } from "node:fs";
 import { OwnedFd, openFdCount } from "../../../../src/os/owned-fd.js";
 
@@ -14,7 +15,7 @@ const timer = setInterval(() => globalThis.gc?.(), 5);
 
 function isOpen(): boolean {
   try {
-    // WHY by name: the number may be in use again, for what libuv keeps open.
+    // WHY by name: libuv may use the number again.
     return readlinkSync(`/proc/self/fd/${number}`) === "/dev/zero";
   } catch {
     return false;

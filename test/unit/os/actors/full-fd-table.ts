@@ -1,4 +1,5 @@
-// Receives four descriptors with room for two, and says what came of it. Run with a low limit of open files.
+// Receives four descriptors with room for two, and reports the result. Run it with a low limit of
+// open files.
 import { openSync, readdirSync } from "node:fs";
 import { createBell } from "../../../../src/os/bell.js";
 import { OwnedFd, openFdCount } from "../../../../src/os/owned-fd.js";
@@ -23,5 +24,10 @@ readdirSync("/proc/self/fd");
 if (packet === undefined || packet === "end") throw new Error(`received ${String(packet)}`);
 const { bytes, damage, fds } = packet;
 process.stdout.write(
-  JSON.stringify({ code: damage?.code, fds: fds.length, bytes: Buffer.from(bytes).toString(), left }),
+  JSON.stringify({
+    code: damage?.code,
+    fds: fds.length,
+    bytes: Buffer.from(bytes).toString(),
+    left,
+  }),
 );

@@ -1,4 +1,4 @@
-// Says which descriptors it was started with, and what is left of the variables that said so.
+// Reports the descriptors that it was started with, and what is left of their variables.
 import { fstatSync, readFileSync } from "node:fs";
 import { SystemError } from "../../../../src/base/errors.js";
 import { openFdCount } from "../../../../src/os/owned-fd.js";

@@ -1,4 +1,5 @@
-// Takes the lock on a file and says whether it got it; holds it until its standard input ends. Arguments: path.
+// Locks a file, reports whether it got the lock, and holds it until its standard input ends.
+// Arguments: path.
 import { tryLockFile } from "../../../../src/os/file-lock.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 

@@ -1,4 +1,5 @@
-// A worker thread that tells which one it is, to the thread that started it or, as a program, in a line of JSON.
+// A worker thread that reports its identity to the thread that started it or, as a program, in a
+// line of JSON.
 import { once } from "node:events";
 import { isMainThread, parentPort, Worker } from "node:worker_threads";
 import { ownThread } from "../../../../src/os/thread-identity.js";

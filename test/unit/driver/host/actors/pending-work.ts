@@ -1,4 +1,5 @@
-// Enqueues work and says at exit whether it was done. `wait`: a wait that never ends; `copy`: a fill that takes several steps.
+// Enqueues work and prints at exit whether it was done. `wait` never ends; `copy` takes several
+// steps.
 import { createHostDriver } from "../../../../../src/driver/host/host-driver.js";
 
 const MiB = 1024 * 1024;

@@ -1,0 +1,161 @@
+/* The memory of timelines and channels as docs/protocol.md describes it. Generated.
+ * Little-endian machines alone. Load and store the words of the handshake by
+ * __atomic_load_n and __atomic_store_n with __ATOMIC_SEQ_CST. */
+#ifndef CUDA_IPC_H
+#define CUDA_IPC_H
+#include <stddef.h>
+#include <stdint.h>
+
+#define CUDA_IPC_MESSAGE_BYTES_MAX 65536
+#define CUDA_IPC_FDS_MAX 253
+#define CUDA_IPC_POISON INT64_MAX
+#define CUDA_IPC_LINE_BYTES 64
+#define CUDA_IPC_PAGE_BYTES 4096
+#define CUDA_IPC_HEADERS_AT 5120
+#define CUDA_IPC_READY_LINES 64
+#define CUDA_IPC_CLAIMS 8
+#define CUDA_IPC_POSITIONS_MAX 9007190664806399
+#define CUDA_IPC_WRITER_NONE 0
+#define CUDA_IPC_WRITER_OPEN 1
+#define CUDA_IPC_WRITER_CLOSED 2
+#define CUDA_IPC_WRITER_GONE 3
+#define CUDA_IPC_WRITER_AWAITED 4
+#define CUDA_IPC_READER_NONE 0
+#define CUDA_IPC_READER_ATTACHED 1
+#define CUDA_IPC_READER_LEFT 2
+#define CUDA_IPC_MODE_WAITED_FOR 0
+#define CUDA_IPC_MODE_LOSSY 1
+#define CUDA_IPC_FLAG_JSON 1
+#define CUDA_IPC_FLAG_SHAPED 2
+#define CUDA_IPC_FLAG_LOST 4
+#define CUDA_IPC_WHEN_FULL_WAIT 0
+#define CUDA_IPC_WHEN_FULL_DROP_OLDEST 1
+#define CUDA_IPC_WHEN_FULL_DROP_NEWEST 2
+#define CUDA_IPC_WHEN_FULL_ERROR 3
+#define CUDA_IPC_WHEN_WRITER_GONE_END 0
+#define CUDA_IPC_WHEN_WRITER_GONE_WAIT 1
+#define CUDA_IPC_ENVELOPE_BYTES 24
+#define CUDA_IPC_KIND_HELLO 1
+#define CUDA_IPC_KIND_REQUEST 2
+#define CUDA_IPC_KIND_CANCEL 3
+#define CUDA_IPC_KIND_REPLY 4
+#define CUDA_IPC_KIND_FAILED 5
+#define CUDA_IPC_KIND_REFUSED 6
+#define CUDA_IPC_KIND_DROPPED 7
+#define CUDA_IPC_KIND_ABANDONED 8
+
+struct cuda_ipc_timeline {
+  int64_t value;
+  int64_t final;
+  uint8_t unused_16[48];
+};
+_Static_assert(offsetof(struct cuda_ipc_timeline, value) == 0, "value");
+_Static_assert(offsetof(struct cuda_ipc_timeline, final) == 8, "final");
+_Static_assert(sizeof(struct cuda_ipc_timeline) == 64, "cuda_ipc_timeline");
+
+struct cuda_ipc_control {
+  uint32_t magic[2];
+  uint32_t version;
+  uint32_t slots;
+  uint32_t readers_max;
+  uint32_t meta_bytes_max;
+  uint64_t slot_bytes;
+  uint64_t slot_stride;
+  uint32_t headers_at;
+  uint32_t header_stride;
+  uint32_t when_full;
+  uint32_t when_writer_gone;
+  uint64_t first_position;
+  uint8_t unused_64[64];
+  uint64_t published;
+  uint8_t unused_136[56];
+  uint64_t limit;
+  uint64_t dropped;
+  uint64_t sequence;
+  uint8_t unused_216[40];
+  uint32_t state;
+  uint32_t epoch;
+  uint32_t asleep;
+  uint8_t unused_268[52];
+  uint64_t expelled[64];
+  uint8_t unused_832[192];
+  int64_t ready[512];
+};
+_Static_assert(offsetof(struct cuda_ipc_control, magic) == 0, "magic");
+_Static_assert(offsetof(struct cuda_ipc_control, version) == 8, "version");
+_Static_assert(offsetof(struct cuda_ipc_control, slots) == 12, "slots");
+_Static_assert(offsetof(struct cuda_ipc_control, readers_max) == 16, "readersMax");
+_Static_assert(offsetof(struct cuda_ipc_control, meta_bytes_max) == 20, "metaBytesMax");
+_Static_assert(offsetof(struct cuda_ipc_control, slot_bytes) == 24, "slotBytes");
+_Static_assert(offsetof(struct cuda_ipc_control, slot_stride) == 32, "slotStride");
+_Static_assert(offsetof(struct cuda_ipc_control, headers_at) == 40, "headersAt");
+_Static_assert(offsetof(struct cuda_ipc_control, header_stride) == 44, "headerStride");
+_Static_assert(offsetof(struct cuda_ipc_control, when_full) == 48, "whenFull");
+_Static_assert(offsetof(struct cuda_ipc_control, when_writer_gone) == 52, "whenWriterGone");
+_Static_assert(offsetof(struct cuda_ipc_control, first_position) == 56, "firstPosition");
+_Static_assert(offsetof(struct cuda_ipc_control, published) == 128, "published");
+_Static_assert(offsetof(struct cuda_ipc_control, limit) == 192, "limit");
+_Static_assert(offsetof(struct cuda_ipc_control, dropped) == 200, "dropped");
+_Static_assert(offsetof(struct cuda_ipc_control, sequence) == 208, "sequence");
+_Static_assert(offsetof(struct cuda_ipc_control, state) == 256, "state");
+_Static_assert(offsetof(struct cuda_ipc_control, epoch) == 260, "epoch");
+_Static_assert(offsetof(struct cuda_ipc_control, asleep) == 264, "asleep");
+_Static_assert(offsetof(struct cuda_ipc_control, expelled) == 320, "expelled");
+_Static_assert(offsetof(struct cuda_ipc_control, ready) == 1024, "ready");
+_Static_assert(sizeof(struct cuda_ipc_control) == 5120, "cuda_ipc_control");
+
+struct cuda_ipc_header {
+  uint64_t generation;
+  uint64_t sequence;
+  double timestamp_ms;
+  uint64_t byte_length;
+  uint64_t ready_at;
+  uint32_t epoch;
+  uint32_t flags;
+  uint32_t meta_bytes;
+  uint32_t rank;
+  uint64_t passed_over;
+  uint64_t shape[8];
+};
+_Static_assert(offsetof(struct cuda_ipc_header, generation) == 0, "generation");
+_Static_assert(offsetof(struct cuda_ipc_header, sequence) == 8, "sequence");
+_Static_assert(offsetof(struct cuda_ipc_header, timestamp_ms) == 16, "timestampMs");
+_Static_assert(offsetof(struct cuda_ipc_header, byte_length) == 24, "byteLength");
+_Static_assert(offsetof(struct cuda_ipc_header, ready_at) == 32, "readyAt");
+_Static_assert(offsetof(struct cuda_ipc_header, epoch) == 40, "epoch");
+_Static_assert(offsetof(struct cuda_ipc_header, flags) == 44, "flags");
+_Static_assert(offsetof(struct cuda_ipc_header, meta_bytes) == 48, "metaBytes");
+_Static_assert(offsetof(struct cuda_ipc_header, rank) == 52, "rank");
+_Static_assert(offsetof(struct cuda_ipc_header, passed_over) == 56, "passedOver");
+_Static_assert(offsetof(struct cuda_ipc_header, shape) == 64, "shape");
+_Static_assert(sizeof(struct cuda_ipc_header) == 128, "cuda_ipc_header");
+
+struct cuda_ipc_page {
+  uint64_t lease;
+  uint32_t state;
+  uint32_t mode;
+  uint32_t asleep;
+  uint8_t unused_20[44];
+  uint64_t released;
+  uint64_t gpu_released;
+  uint8_t unused_80[48];
+  int64_t claims[8];
+  int64_t done[2];
+  uint8_t unused_208[48];
+  uint64_t received;
+  uint64_t missed;
+  uint8_t unused_272[3824];
+};
+_Static_assert(offsetof(struct cuda_ipc_page, lease) == 0, "lease");
+_Static_assert(offsetof(struct cuda_ipc_page, state) == 8, "state");
+_Static_assert(offsetof(struct cuda_ipc_page, mode) == 12, "mode");
+_Static_assert(offsetof(struct cuda_ipc_page, asleep) == 16, "asleep");
+_Static_assert(offsetof(struct cuda_ipc_page, released) == 64, "released");
+_Static_assert(offsetof(struct cuda_ipc_page, gpu_released) == 72, "gpuReleased");
+_Static_assert(offsetof(struct cuda_ipc_page, claims) == 128, "claims");
+_Static_assert(offsetof(struct cuda_ipc_page, done) == 192, "done");
+_Static_assert(offsetof(struct cuda_ipc_page, received) == 256, "received");
+_Static_assert(offsetof(struct cuda_ipc_page, missed) == 264, "missed");
+_Static_assert(sizeof(struct cuda_ipc_page) == 4096, "cuda_ipc_page");
+
+#endif

@@ -1,0 +1,81 @@
+/** `cuda-ipc get NAME FILE`: saves what is shared to a file. A failed save leaves no file. */
+import { type Command, InvalidArgumentError } from "commander";
+import { parseBytes } from "../../base/bytes.js";
+import type { Saved } from "../../client/hub-options.js";
+import type { FileFormat } from "../../files/file-format.js";
+import { formatOption, refuseDash } from "../arguments.js";
+import type { CommandContext } from "../command-context.js";
+import { joinHubFor } from "../join-hub.js";
+import { UsageError } from "../terminal/error-report.js";
+import { fileProgress } from "../terminal/progress.js";
+import { arrayWords, plural, transferWords } from "../terminal/words.js";
+
+interface GetOptions {
+  readonly array?: string;
+  readonly force?: boolean;
+  readonly format?: FileFormat;
+  readonly shardSize?: number;
+}
+
+export function addGet(program: Command, context: CommandContext): void {
+  program
+    .command("get")
+    .description("save a shared array or bundle to a file")
+    .argument("<name>", "the name to save")
+    .argument("<file>", ".npy or raw bytes for an array, .safetensors or a folder for a bundle")
+    .option("-a, --array <array>", "save only this array of a bundle")
+    .option("-f, --force", "replace the file if it exists")
+    .addOption(formatOption("the file's format (default: by its name)"))
+    .option(
+      "--shard-size <size>",
+      "write a bundle to a new folder, as .safetensors files of at most this size, such as 4GiB",
+      parseShardSize,
+    )
+    .addHelpText(
+      "after",
+      "\nExamples:\n  $ cuda-ipc get weights copy.safetensors\n" +
+        "  $ cuda-ipc get weights embedding.npy --array model.embedding\n" +
+        "  $ cuda-ipc get llama ./llama-copy --shard-size 4GiB",
+    )
+    .action((name: string, file: string, options: GetOptions) => get(name, file, options, context));
+}
+
+async function get(
+  name: string,
+  path: string,
+  options: GetOptions,
+  context: CommandContext,
+): Promise<void> {
+  refuseDash(path);
+  const { array, format, force, shardSize } = options;
+  const shardBytesMax = shardSize;
+  if (shardSize !== undefined && array !== undefined)
+    throw new UsageError("--shard-size is for whole bundles: leave out --array");
+  if (shardSize !== undefined && format !== undefined && format !== "safetensors")
+    throw new UsageError(`--shard-size writes safetensors files: leave out --format ${format}`);
+  const { signal, terminal } = context;
+  await using hub = await joinHubFor(context, "get", name);
+  const { onProgress, stop } = fileProgress(terminal, "Writing");
+  const startMs = performance.now();
+  let saved: Saved;
+  try {
+    const chosen = { array, format, force, shardBytesMax };
+    saved = await hub.save(name, path, { ...chosen, wait: false, signal, onProgress });
+  } finally {
+    stop();
+  }
+  const words = transferWords(saved.byteLength, performance.now() - startMs);
+  terminal.line(`Wrote ${path}: ${contentWords(saved)}, ${words}.`);
+}
+
+function parseShardSize(text: string): number {
+  const byteLength = parseBytes(text);
+  if (byteLength !== undefined && byteLength > 0) return byteLength;
+  throw new InvalidArgumentError("Give a number of bytes, such as 4096 or 4GiB.");
+}
+
+function contentWords({ content }: Saved): string {
+  return content.kind === "array"
+    ? arrayWords(content)
+    : `a bundle of ${plural(content.arrayCount, "array")}`;
+}

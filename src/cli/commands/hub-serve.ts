@@ -1,0 +1,152 @@
+/** `cuda-ipc hub serve`: runs a hub in the foreground until it is idle, stopped or interrupted. */
+import { type Command, InvalidArgumentError, Option } from "commander";
+import { CudaIpcError } from "../../base/errors.js";
+import { defaults } from "../../base/limits.js";
+import { accountNames, hubSettings } from "../../hub/limits/config-file.js";
+import {
+  checkHubConfig,
+  type HubConfig,
+  isQuotaField,
+  NO_CONFIG,
+  overlay,
+} from "../../hub/limits/hub-config.js";
+import { servesOthers } from "../../hub/limits/policy.js";
+import { HubService } from "../../hub/restart/hub-service.js";
+import { HubServer } from "../../hub/server/hub-server.js";
+import { prepareHubProcess } from "../../hub/server/hub-start.js";
+import { parseCount, socketOption } from "../arguments.js";
+import type { CommandContext } from "../command-context.js";
+import { idleWords } from "../terminal/words.js";
+import { servedWords } from "./hub-check-config.js";
+
+/** EX_TEMPFAIL of sysexits.h. */
+const RESTART_EXIT_CODE = 75;
+
+/** Which users the hub serves, and how much each may use. */
+interface PolicyOptions {
+  readonly config?: string;
+  readonly allowUsers?: HubConfig;
+  readonly allowGroups?: HubConfig;
+  readonly limit?: HubConfig;
+}
+
+interface ServeOptions extends PolicyOptions {
+  readonly socket?: string;
+  readonly idleMs?: number;
+  readonly stay?: boolean;
+}
+
+export function addHubServe(hub: Command, context: CommandContext): void {
+  const command = hub
+    .command("serve")
+    .description("run a hub in the foreground; Ctrl-C ends it and drops all names")
+    .addOption(socketOption())
+    .addOption(
+      new Option(
+        "--idle-ms <ms>",
+        "end after this many milliseconds without clients and objects " +
+          `(default: ${defaults.hubIdleMs})`,
+      )
+        .argParser(parseCount)
+        .conflicts("stay"),
+    )
+    .option("--stay", "do not end when idle")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  $ cuda-ipc hub serve --stay\n" +
+        "  $ cuda-ipc hub serve --allow-groups render --limit user.deviceBytes=64GiB",
+    )
+    .action((options: ServeOptions) => serve(options, context));
+  addPolicyOptions(command);
+}
+
+async function serve(options: ServeOptions, context: CommandContext): Promise<void> {
+  const { terminal, interruption } = context;
+  // WHY: a full disk or a closed terminal must not end the hub and drop what it keeps.
+  terminal.dropUnwritable();
+  const log = (line: string) => terminal.line(`${new Date().toISOString()}  ${line}`);
+  const settings = hubSettings(options.config, policyFields(options));
+  const { policy, file } = settings;
+  const idleMs = options.stay ? Number.POSITIVE_INFINITY : (options.idleMs ?? settings.idleMs);
+  prepareHubProcess();
+  const service = HubService.ofProcess({
+    log,
+    command: [process.execPath, ...process.argv.slice(1)],
+  });
+  const hub = HubServer.start({
+    socket: options.socket ?? settings.socket,
+    idleMs,
+    policy,
+    service,
+    log,
+  });
+  log(`hub ${process.pid} listens at ${hub.socketPath}`);
+  log(`the hub ${Number.isFinite(idleMs) ? idleWords(idleMs) : "stays until it is stopped"}`);
+  if (service?.keeper !== undefined) {
+    log(
+      `if this hub is killed or restarted, keeper ${service.keeper.pid} starts the next ` +
+        "one in the background",
+    );
+  }
+  if (file !== undefined) log(`configured by ${file}`);
+  if (servesOthers(policy)) log(`serves ${servedWords(policy)}`);
+  await Promise.race([hub.ended, interruption.received()]);
+  // A service manager may start the hub again, and hands over what it kept of this one.
+  if (service?.isManaged && interruption.name === "SIGTERM") hub.leave();
+  else hub.stop();
+  await hub.ended;
+  // WHY: a service manager starts the next hub only after a failure (Restart=on-failure).
+  if (service?.isManaged && hub.hasLeft && interruption.name === undefined)
+    context.exitCode = RESTART_EXIT_CODE;
+  log(interruption.signal.aborted ? "interrupted: hub ended" : "hub ended");
+}
+
+function addPolicyOptions(command: Command): Command {
+  return command
+    .option(
+      "--config <file>",
+      "the hub's configuration file, see docs/reference.md (default: ~/.config/cuda-ipc/hub.json)",
+    )
+    .option(
+      "--allow-users <users>",
+      'serve these users, too: names or uids (alice,1001), or "all"',
+      (text) => fieldsOf({ users: text === "all" ? text : text.split(",") }),
+    )
+    .option("--allow-groups <groups>", "serve the members of these groups, too", (text) =>
+      fieldsOf({ groups: text.split(",") }),
+    )
+    .option(
+      "--limit <limit>",
+      "a limit, such as user.hostBytes=8GiB or client.objects=100; may be repeated",
+      parseLimit,
+    );
+}
+
+/** What the options set. It overrides the configuration file. */
+function policyFields({ allowUsers, allowGroups, limit }: PolicyOptions): HubConfig {
+  return [allowUsers, allowGroups, limit].reduce<HubConfig>(
+    (all, fields) => (fields === undefined ? all : overlay(all, fields)),
+    NO_CONFIG,
+  );
+}
+
+function parseLimit(text: string, earlier: HubConfig = NO_CONFIG): HubConfig {
+  const found = /^(hub|user|client)\.(\w+)=(.+)$/.exec(text);
+  const [, level = "", resource = "", value = ""] = found ?? [];
+  if (!isQuotaField(resource)) {
+    throw new InvalidArgumentError(
+      "Give LEVEL.LIMIT=VALUE, such as user.objects=100. LEVEL is hub, user or client.",
+    );
+  }
+  const number = /^\d+$/.test(value) ? Number(value) : value;
+  return overlay(earlier, fieldsOf({ limits: { [level]: { [resource]: number } } }));
+}
+
+function fieldsOf(fields: object): HubConfig {
+  try {
+    return checkHubConfig("it", fields, accountNames());
+  } catch (error) {
+    if (!(error instanceof CudaIpcError)) throw error;
+    throw new InvalidArgumentError(`${error.message.replace(/^Cannot use it: /, "")}.`);
+  }
+}

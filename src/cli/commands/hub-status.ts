@@ -1,0 +1,132 @@
+/** `cuda-ipc hub status`: prints the state of the hub. Never starts one. */
+import type { Command } from "commander";
+import { hubSocketPath } from "../../client/connect.js";
+import { socketOption } from "../arguments.js";
+import type { CommandContext } from "../command-context.js";
+import type { HubStatus } from "../join-hub.js";
+import { absentHubSentence, describeAbsentHub, tryJoinHub } from "../join-hub.js";
+import { alignRows } from "../terminal/table.js";
+import { ageWords, idleWords, plural, sizeWords, userWords } from "../terminal/words.js";
+import { limitWords } from "./hub-check-config.js";
+
+interface StatusOptions {
+  readonly socket?: string;
+  readonly json?: boolean;
+}
+
+export function addHubStatus(hub: Command, context: CommandContext): void {
+  hub
+    .command("status")
+    .description("print whether a hub runs, and what it keeps")
+    .addOption(socketOption())
+    .option("--json", "print JSON; its field `running` is false if no hub runs")
+    .addHelpText(
+      "after",
+      "\nExits with 1 if no hub runs.\n\nExample:\n  $ cuda-ipc hub status --json",
+    )
+    .action((options: StatusOptions) => printStatus(options, context));
+}
+
+async function printStatus(options: StatusOptions, context: CommandContext): Promise<void> {
+  const { terminal, signal } = context;
+  await using hub = await tryJoinHub(context, "hub status", { socket: options.socket });
+  if (hub === undefined) {
+    context.exitCode = 1;
+    if (options.json)
+      return terminal.json({ running: false, socket: hubSocketPath(options.socket) });
+    const absent = describeAbsentHub(options.socket);
+    const next = absent.startable ? " One starts when a process needs it." : "";
+    return terminal.line(`${absentHubSentence(absent)}${next}`);
+  }
+  const status = await hub.status({ signal });
+  // Without this command, which is a client, too.
+  const counted = { ...status, clients: status.clients - 1 };
+  if (options.json) return terminal.json({ running: true, ...counted });
+  for (const line of alignRows(statusRows(counted))) terminal.line(line);
+}
+
+function statusRows(status: HubStatus): string[][] {
+  const idle = status.idleMs === null ? "stays until it is stopped" : idleWords(status.idleMs);
+  return [
+    [
+      "hub",
+      `process ${status.pid}, version ${status.version}, ` +
+        `up ${ageWords(Date.now() - status.startedAtMs)}, ${idle}`,
+    ],
+    ["socket", status.socket],
+    ["keeper", keeperWords(status)],
+    ...status.troubles.map((trouble) => ["trouble", trouble]),
+    ["clients", `${status.clients} (without this command)${detachedWords(status)}`],
+    [
+      "objects",
+      `${status.objects}, ${status.pinned} of them pinned; ${plural(status.leases, "lease")}`,
+    ],
+    ...withoutMemoryRows(status),
+    ...lostRows(status),
+    ["waiting", plural(status.waitingOpens, "open")],
+    [
+      "memory",
+      `${sizeWords(status.hostBytes)} on the host, ${sizeWords(status.deviceBytes)} on GPUs`,
+    ],
+    ...status.limits.map(limitRow),
+    ...userRows(status),
+  ];
+}
+
+/** Clients that are not connected although their process still holds something. */
+function detachedWords({ detached }: HubStatus): string {
+  return detached === 0 ? "" : `, and ${detached} not connected, but holding something`;
+}
+
+function withoutMemoryRows({ withoutMemory }: HubStatus): string[][] {
+  return withoutMemory === 0
+    ? []
+    : [["", `${withoutMemory} without memory until a process that holds it reconnects`]];
+}
+
+function keeperWords({ keeper }: HubStatus): string {
+  if (keeper === null) return "none: only a service manager could start the next hub";
+  const pending =
+    keeper.pending === 0 ? "" : `; ${plural(keeper.pending, "change")} not sent to it yet`;
+  const kept = plural(keeper.descriptors, "descriptor");
+  return `process ${keeper.pid}, keeps ${kept} for the next hub${pending}`;
+}
+
+function lostRows({ lost }: HubStatus): string[][] {
+  return lost.map(({ name, byteLength, device, ownerPid, ownerUid, lostAtMs }, index) => {
+    const what = `"${name}", ${sizeWords(byteLength)} on ${device}`;
+    const made = `created by process ${ownerPid} of ${userWords(ownerUid)}`;
+    return [index === 0 ? "lost" : "", `${what}, ${made}, ${ageWords(Date.now() - lostAtMs)} ago`];
+  });
+}
+
+const ownerWords = { hub: "the hub", user: "you", client: "each client" } as const;
+
+/** Usage of the client's limits is left out, because that client is this command. */
+function limitRow(
+  { of, resource, limit, used }: HubStatus["limits"][number],
+  index: number,
+): string[] {
+  const most = limitWords(resource, limit);
+  const found =
+    used === null || of === "client" ? most : `${limitWords(resource, used)} of ${most}`;
+  return [index === 0 ? "limits" : "", `${ownerWords[of]}: ${resource} ${found}`];
+}
+
+/** Empty if this user is the only one. */
+function userRows({ users, usersLeftOut }: HubStatus): string[][] {
+  const others = users.some(({ uid }) => uid !== process.geteuid?.());
+  if (!others) return [];
+  const rows = users.map((user, index) => {
+    const onHost = `${sizeWords(user.hostBytes)} on the host`;
+    const bytes = `${onHost}, ${sizeWords(user.deviceBytes)} on GPUs`;
+    const counts = [
+      plural(user.clients, "client"),
+      plural(user.objects, "object"),
+      plural(user.leases, "lease"),
+    ];
+    return [index === 0 ? "users" : "", `${userWords(user.uid)}: ${counts.join(", ")}, ${bytes}`];
+  });
+  if (usersLeftOut > 0) rows.push(["", `and ${usersLeftOut} more`]);
+  return rows;
+}

@@ -1,0 +1,46 @@
+/** What a hub answers, and why it may not answer. */
+import { isErrorCode } from "../../base/error-codes.js";
+import { CudaIpcError } from "../../base/errors.js";
+import { closeFds } from "../../os/foreign-fd.js";
+import { processState } from "../../os/process-identity.js";
+import type { Packet } from "../../os/seqpacket.js";
+import { decodeReply } from "../../wire/codec.js";
+
+/** A hub that was stopped on purpose says so, and is not to be started again. */
+export class Farewell extends CudaIpcError {
+  constructor(message: string) {
+    super("HUB_GONE", message);
+  }
+}
+
+export interface Reply {
+  /** The number of the request. */
+  readonly id: number;
+  readonly error?: CudaIpcError;
+  /** Not checked yet. */
+  readonly result?: unknown;
+}
+
+/** Closes the packet's descriptors unless there is a result. @throws Farewell, INVALID_MESSAGE */
+export function readReply({ bytes, fds }: Packet): Reply {
+  let isTaken = false;
+  try {
+    const reply = decodeReply(bytes);
+    isTaken = reply.ok;
+    if (reply.ok) return { id: reply.id, result: reply.result };
+    const { code, message } = reply.error;
+    if (reply.id === 0 && code === "HUB_GONE") throw new Farewell(message);
+    const known = isErrorCode(code) ? code : "SYSTEM_ERROR";
+    return { id: reply.id, error: new CudaIpcError(known, message) };
+  } finally {
+    if (!isTaken) closeFds(fds);
+  }
+}
+
+/** @param pid as the kernel says of the socket; 0 for a process of another PID namespace */
+export function hubSilence(pid: number): string {
+  const state = pid === 0 ? undefined : processState(pid);
+  // The number stays unsaid: the socket may be one that an earlier hub listened at.
+  if (state === undefined) return "the hub does not answer";
+  return `the hub (process ${pid}) does not answer: it ${state}`;
+}

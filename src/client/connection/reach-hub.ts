@@ -1,0 +1,168 @@
+/**
+ * One attempt to reach the hub: connects to the hub that listens, or starts one. Only one process
+ * at a time starts a hub; in the end the hub's own lock decides which one serves.
+ */
+import { existsSync } from "node:fs";
+import type { Deadline } from "../../base/deadline.js";
+import { CudaIpcError, hasCode, SystemError } from "../../base/errors.js";
+import { GrowingPause } from "../../base/pause.js";
+import { lockHolder, tryLockFile } from "../../os/file-lock.js";
+import type { OwnedFd } from "../../os/owned-fd.js";
+import {
+  checkCommonFolder,
+  folderOwner,
+  ownUid,
+  prepareRuntimeFolder,
+} from "../../os/runtime-folder.js";
+import { HubConnection } from "./hub-connection.js";
+import { Farewell } from "./hub-reply.js";
+
+/** The hub's address, and how to greet and start it. */
+export interface HubPlace {
+  readonly socketPath: string;
+  readonly program: string;
+  /** The users whose hub is trusted. */
+  readonly trusted: ReadonlySet<number>;
+  /** True if a hub may be started. */
+  readonly start: boolean;
+  /** How long a hub that is started stays without clients and objects. */
+  readonly hubIdleMs: number | undefined;
+}
+
+export interface Greeting {
+  readonly deadline: Deadline;
+  /** The session to continue. */
+  readonly session?: number | undefined;
+  /** True (default) if the attempt keeps this process alive. */
+  readonly referenced?: boolean;
+}
+
+/**
+ * Undefined if no hub listens. Tries again while a hub listens that cannot take this client yet.
+ * @throws Farewell if the hub is being stopped; UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED,
+ * TIMEOUT, ABORTED
+ */
+export async function tryConnect(
+  place: HubPlace,
+  greeting: Greeting,
+): Promise<HubConnection | undefined> {
+  const { socketPath, program, trusted } = place;
+  const { deadline, session, referenced = true } = greeting;
+  const pause = new GrowingPause(CROWDED_PAUSE_MS_MAX);
+  for (;;) {
+    if (!checkCommonFolder(socketPath, trusted)) return undefined;
+    try {
+      return await HubConnection.open(socketPath, program, deadline, trusted, session, referenced);
+    } catch (error) {
+      if (error instanceof SystemError && ABSENT.has(error.errnoName)) return undefined;
+      if (!isCrowded(error)) throw error;
+    }
+    await waitInCrowd(pause.nextMs(), deadline, referenced);
+  }
+}
+
+/** No socket file, or no listener behind it. */
+const ABSENT = new Set(["ENOENT", "ECONNREFUSED"]);
+
+/** Short, because others compete for the next free slot in the queue. */
+const CROWDED_PAUSE_MS_MAX = 10;
+
+/**
+ * True if a hub listened: its queue of connections was full, or it hung up before its first word. A
+ * hub that has ended hangs up as well, and is absent at the next attempt.
+ */
+function isCrowded(error: unknown): boolean {
+  if (error instanceof SystemError) return error.errnoName === "EAGAIN";
+  return hasCode(error, "HUB_GONE") && !(error instanceof Farewell);
+}
+
+async function waitInCrowd(
+  milliseconds: number,
+  deadline: Deadline,
+  referenced: boolean,
+): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, milliseconds);
+    if (!referenced) timer.unref();
+  });
+  try {
+    await deadline.race(over, () => clearTimeout(timer));
+  } catch (error) {
+    if (!hasCode(error, "TIMEOUT")) throw error;
+    const found = "a hub listens there, and more clients connect to it than it can admit";
+    throw new CudaIpcError("TIMEOUT", `${error.message}: ${found}`, { cause: error });
+  }
+}
+
+/**
+ * Starts a hub if none listens, and connects to it. Undefined if another process is starting one,
+ * or none can be reached yet: the caller retries after a pause. The socket's folder exists.
+ * @param impatient do not wait any more for another process, which may have been stopped while it
+ * was starting a hub
+ * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, and as `tryConnect`
+ */
+export async function tryStart(
+  place: HubPlace,
+  greeting: Greeting,
+  impatient: boolean,
+): Promise<HubConnection | undefined> {
+  const lock = tryLockStart(place.socketPath);
+  if (lock === undefined && !impatient) return undefined;
+  try {
+    // Again: the last holder of the lock may have started a hub since the caller looked.
+    const found = await tryConnect(place, greeting);
+    if (found !== undefined) return found;
+    // Loaded here: most processes find a running hub, and the import should cost them little.
+    const { startHub } = await import("./start-hub.js");
+    await startHub(place.socketPath, place.hubIdleMs, greeting.deadline, greeting.referenced);
+    return await tryConnect(place, greeting);
+  } finally {
+    lock?.close();
+  }
+}
+
+/**
+ * @throws HUB_UNAVAILABLE if the folder is mounted read-only, as in containers that start no hub
+ */
+function tryLockStart(socketPath: string): OwnedFd | undefined {
+  try {
+    return tryLockFile(`${socketPath}.start`);
+  } catch (cause) {
+    if (!(cause instanceof SystemError && cause.errnoName === "EROFS")) throw cause;
+    const found =
+      "none listens there, and its folder is read-only here, so that none can be started";
+    throw new CudaIpcError(
+      "HUB_UNAVAILABLE",
+      `Cannot connect to a hub at ${socketPath}: ${found}`,
+      { cause },
+    );
+  }
+}
+
+/**
+ * Creates the folder of a hub that this process may start. Not in another user's folder, root's
+ * included: a hub there is for several users, and one of this user would not serve them. The hub
+ * itself checks the mode of an own folder.
+ */
+export function prepareOwnFolder(socketPath: string): void {
+  const owner = folderOwner(socketPath);
+  if (owner !== undefined && owner !== ownUid()) {
+    const found = `none listens there, and user ${owner} owns the folder and has to start one`;
+    throw new CudaIpcError("HUB_UNAVAILABLE", `Cannot connect to a hub at ${socketPath}: ${found}`);
+  }
+  if (!checkCommonFolder(socketPath, new Set([ownUid()]))) prepareRuntimeFolder(socketPath);
+}
+
+/** Describes a hub that holds the lock without a socket; undefined if there is none. */
+export function hubWithoutSocket(socketPath: string): string | undefined {
+  const holder = lockHolder(`${socketPath}.lock`);
+  if (holder === undefined || existsSync(socketPath)) return undefined;
+  const found = `${holder.words} has the lock of a hub there, and there is no socket`;
+  const end = holder.pid === undefined ? "end that process" : `end it: kill -9 ${holder.pid}`;
+  const remedy = `If it makes none within a second, ${end}. The next hub has its names.`;
+  return `Cannot connect to a hub at ${socketPath}: ${found}. ${remedy}`;
+}
+
+/** How long to wait for another process to start a hub before starting one here. */
+export const START_PATIENCE_MS = 3000;

@@ -1,0 +1,175 @@
+/**
+ * Looks for the next hub after a connection has ended: attempts with growing pauses, until a hub
+ * answers or the time is up. The time continues over connections that end again before they were of
+ * use.
+ */
+import { Deadline } from "../../base/deadline.js";
+import type { ErrorCode } from "../../base/error-codes.js";
+import { CudaIpcError, hasCode } from "../../base/errors.js";
+import { GrowingPause } from "../../base/pause.js";
+import { folderOwner, ownUid } from "../../os/runtime-folder.js";
+import type { HubConnection } from "./hub-connection.js";
+import { Farewell } from "./hub-reply.js";
+import { type HubPlace, START_PATIENCE_MS, tryConnect, tryStart } from "./reach-hub.js";
+
+/** Errors that another attempt would not change. */
+const FINAL: ReadonlySet<ErrorCode> = new Set([
+  "PROTOCOL_MISMATCH",
+  "UNTRUSTED_PEER",
+  "UNSAFE_RUNTIME_DIR",
+  "SOCKET_PATH_TOO_LONG",
+]);
+
+/** setTimeout fires at once for larger values. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** True if no hub is to be looked for after this. */
+export function isFinal(reason: unknown): boolean {
+  return reason instanceof Farewell || (reason instanceof CudaIpcError && FINAL.has(reason.code));
+}
+
+export class Reconnection {
+  readonly #place: HubPlace;
+  readonly #timeoutMs: number;
+  readonly #pause = new GrowingPause();
+  /** When the search began; undefined between searches. */
+  #sinceMs: number | undefined;
+  /** The latest failure that says why there is no hub. */
+  #failure: unknown;
+  #stopped = false;
+  /** Aborts the current attempt. */
+  #controller: AbortController | undefined;
+  #referenced = true;
+  #timers = new Set<NodeJS.Timeout>();
+  #wake: () => void = () => {};
+
+  constructor(place: HubPlace, timeoutMs: number) {
+    this.#place = place;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /**
+   * The next connection; undefined if the search was stopped.
+   * @throws HUB_GONE once the time is up, and at once for errors that end the search for good
+   */
+  async next(session: number): Promise<HubConnection | undefined> {
+    this.#failure = undefined;
+    for (;;) {
+      const isFirst = this.#sinceMs === undefined;
+      this.#sinceMs ??= performance.now();
+      if (!isFirst) await this.#sleep(Math.min(this.#pause.nextMs(), this.#remainingMs));
+      if (this.#stopped) return undefined;
+      if (!isFirst && this.#remainingMs === 0) throw this.#gaveUp();
+      try {
+        const connection = await this.#attempt(session);
+        if (connection !== undefined) return connection;
+      } catch (error) {
+        if (isFinal(error)) throw error;
+        // The end of the search itself says nothing about why no hub was found.
+        if (this.#failure === undefined || !hasCode(error, "ABORTED")) this.#failure = error;
+      }
+    }
+  }
+
+  /** What the search found instead of a hub, in words. */
+  get found(): string {
+    const isSilent = hasCode(this.#failure, "ABORTED");
+    return isSilent ? "what listens there does not answer" : wordsOf(this.#failure);
+  }
+
+  /** Marks the connection as useful: the next search has all of its time again. */
+  succeeded(): void {
+    this.#sinceMs = undefined;
+    this.#pause.reset();
+  }
+
+  setReferenced(referenced: boolean): void {
+    this.#referenced = referenced;
+    for (const timer of this.#timers) refer(timer, referenced);
+  }
+
+  /** Ends the search after the current attempt. */
+  stop(): void {
+    this.#stopped = true;
+    this.#wake();
+  }
+
+  /**
+   * As `stop`, and aborts the current attempt: a silent hub could make it last as long as the
+   * search.
+   */
+  abandon(): void {
+    this.stop();
+    this.#controller?.abort();
+  }
+
+  get #sinceOrNowMs(): number {
+    return this.#sinceMs ?? performance.now();
+  }
+
+  get #remainingMs(): number {
+    return Math.max(0, this.#sinceOrNowMs + this.#timeoutMs - performance.now());
+  }
+
+  async #attempt(session: number): Promise<HubConnection | undefined> {
+    const place = this.#place;
+    const controller = new AbortController();
+    this.#controller = controller;
+    // Not the deadline's own time limit: its timer would keep the process alive.
+    const timer = this.#setTimer(() => controller.abort(), this.#remainingMs);
+    const attempt = `reconnect to the hub at ${place.socketPath}`;
+    const deadline = new Deadline(attempt, { signal: controller.signal }, Number.POSITIVE_INFINITY);
+    const greeting = { deadline, session, referenced: this.#referenced };
+    try {
+      const found = await tryConnect(place, greeting);
+      // Not if the folder is gone or another user's: whoever removed it wants no hub there, or
+      // starts it.
+      if (found !== undefined || !place.start || folderOwner(place.socketPath) !== ownUid())
+        return found;
+      const impatient = performance.now() - this.#sinceOrNowMs > START_PATIENCE_MS;
+      return await tryStart(place, greeting, impatient);
+    } finally {
+      this.#clearTimer(timer);
+    }
+  }
+
+  #sleep(milliseconds: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = this.#setTimer(() => this.#wake(), milliseconds);
+      this.#wake = () => {
+        this.#clearTimer(timer);
+        resolve();
+      };
+      if (this.#stopped) this.#wake();
+    });
+  }
+
+  #setTimer(action: () => void, milliseconds: number): NodeJS.Timeout {
+    const timer = setTimeout(action, Math.min(milliseconds, MAX_TIMER_MS));
+    refer(timer, this.#referenced);
+    this.#timers.add(timer);
+    return timer;
+  }
+
+  #clearTimer(timer: NodeJS.Timeout): void {
+    clearTimeout(timer);
+    this.#timers.delete(timer);
+  }
+
+  #gaveUp(): CudaIpcError {
+    const { socketPath } = this.#place;
+    const attempt = `reconnect to the hub at ${socketPath} within ${this.#timeoutMs} ms`;
+    return new CudaIpcError("HUB_GONE", `Cannot ${attempt}: ${this.found}`, {
+      cause: this.#failure,
+    });
+  }
+}
+
+function wordsOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : "none listens there";
+}
+
+function refer(timer: NodeJS.Timeout, referenced: boolean): void {
+  if (referenced) timer.ref();
+  else timer.unref();
+}

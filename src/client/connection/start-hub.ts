@@ -1,0 +1,110 @@
+/** Starts a hub as a process that outlives this one, and waits until it listens. */
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import type { Deadline } from "../../base/deadline.js";
+import { isErrorCode } from "../../base/error-codes.js";
+import { CudaIpcError } from "../../base/errors.js";
+import { leaveOutOfBundle, ownProgram, packageVersion } from "../../base/own-package.js";
+import { openOwnFile } from "../../os/open-file.js";
+import { fromNodeError } from "../../os/system-error.js";
+
+/**
+ * The path of the hub's program.
+ * @throws UNSUPPORTED if a bundler moved this file: the program is not beside it then
+ */
+function hubMain(): string {
+  const found = packageVersion() === "unknown" ? undefined : ownProgram("hub/main.js");
+  if (found !== undefined) return found;
+  const missing = "cuda-ipc was bundled without the hub's program";
+  const message = `Cannot start a hub: ${missing}. ${leaveOutOfBundle}`;
+  throw new CudaIpcError("UNSUPPORTED", message);
+}
+
+/**
+ * Resolves once a hub listens at the path: this one, or another that was quicker. The folder
+ * exists.
+ * @param referenced true if waiting keeps this process alive
+ * @throws HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG
+ */
+export async function startHub(
+  socketPath: string,
+  idleMs: number | undefined,
+  deadline: Deadline,
+  referenced = true,
+): Promise<void> {
+  const logPath = `${socketPath}.log`;
+  const child = spawnHub(socketPath, idleMs, logPath);
+  if (!referenced) {
+    child.unref();
+    // The cast: it is a socket, and the types say less.
+    (child.stdout as Readable & { unref(): void }).unref();
+  }
+  const firstLine = new Promise<string | undefined>((resolve, reject) => {
+    child.once("error", (error) => reject(fromNodeError("start a hub", error)));
+    const lines = createInterface({ input: child.stdout });
+    lines.once("line", resolve);
+    lines.once("close", () => resolve(undefined));
+  });
+  try {
+    // The hub is not ended: others may have joined it. If nobody does, it ends by itself.
+    check(await deadline.race(firstLine, () => {}), socketPath, logPath);
+  } finally {
+    // From here on the hub is independent of this process.
+    child.stdout.destroy();
+    child.unref();
+  }
+}
+
+function spawnHub(
+  socketPath: string,
+  idleMs: number | undefined,
+  logPath: string,
+): ChildProcessByStdio<null, Readable, null> {
+  const env = { ...process.env };
+  // Options of this process (a debugger's port, preloaded modules) are not for the hub.
+  delete env.NODE_OPTIONS;
+  const idle = idleMs === undefined ? [] : [`--idle-ms=${idleMs}`];
+  const log = openOwnFile(logPath, "own-append");
+  try {
+    const options = {
+      detached: true,
+      cwd: "/",
+      env,
+      stdio: ["ignore", "pipe", log.number] as const,
+    };
+    // The cast: the types know no file descriptor here, which leaves `stderr` null like "ignore".
+    const child = spawn(process.execPath, [hubMain(), "--socket", socketPath, ...idle], {
+      ...options,
+      stdio: [...options.stdio],
+    });
+    return child as unknown as ChildProcessByStdio<null, Readable, null>;
+  } finally {
+    log.close();
+  }
+}
+
+function check(line: string | undefined, socketPath: string, logPath: string): void {
+  const failure =
+    line === undefined
+      ? { code: "HUB_UNAVAILABLE", message: `it ended at once; see ${logPath}` }
+      : parse(line);
+  if (failure === undefined || failure.code === "HUB_RUNNING") return;
+  const code =
+    isErrorCode(failure.code) && failure.code !== "SYSTEM_ERROR" ? failure.code : "HUB_UNAVAILABLE";
+  throw new CudaIpcError(code, `Cannot start a hub at ${socketPath}: ${failure.message}`);
+}
+
+function parse(line: string): { code: string; message: string } | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return { code: "HUB_UNAVAILABLE", message: `it said ${JSON.stringify(line.slice(0, 200))}` };
+  }
+  if (typeof value !== "object" || value === null || !("ready" in value))
+    return { code: "HUB_UNAVAILABLE", message: line };
+  if (value.ready === true) return undefined;
+  const code = "code" in value ? String(value.code) : "HUB_UNAVAILABLE";
+  return { code, message: "message" in value ? String(value.message) : line };
+}

@@ -1,0 +1,115 @@
+/**
+ * The index of a bundle: layouts and metadata of its arrays, as JSON in a sealed memory file that
+ * travels beside the memory.
+ */
+import { parseDType } from "../../array/dtype.js";
+import { type ArrayLayout, checkLayout } from "../../array/layout.js";
+import { CudaIpcError } from "../../base/errors.js";
+import { limits } from "../../base/limits.js";
+import { readFilePart } from "../../os/file-calls.js";
+import { createConstantFile, inspectMemoryFile } from "../../os/memory-file.js";
+import type { OwnedFd } from "../../os/owned-fd.js";
+import { checked } from "../../wire/codec.js";
+import { type BundleIndex, bundleIndexSchema, DESCRIPTOR_VERSION } from "../../wire/descriptor.js";
+
+export interface BundleContent {
+  readonly layouts: ReadonlyMap<string, ArrayLayout>;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** Writes the index to a memory file, which the caller owns. */
+export function writeBundleIndex(content: BundleContent): {
+  readonly fd: OwnedFd;
+  readonly byteLength: number;
+} {
+  for (const [key, text] of Object.entries(content.metadata)) {
+    if (typeof text !== "string") {
+      throw new TypeError(
+        `metadata must be texts by name, and that of ${JSON.stringify(key)} is ${typeof text}`,
+      );
+    }
+  }
+  const arrays = [...content.layouts].map(([name, layout]) => ({
+    name,
+    dtype: layout.dtype,
+    shape: [...layout.shape],
+    strides: [...layout.strides],
+    byteOffset: layout.byteOffset,
+  }));
+  if (arrays.length > limits.bundleArraysMax) {
+    throw new CudaIpcError(
+      "LIMIT_EXCEEDED",
+      `Cannot make a bundle of ${arrays.length} arrays: ` +
+        `the limit (bundleArraysMax) is ${limits.bundleArraysMax}`,
+    );
+  }
+  const index: BundleIndex = {
+    version: DESCRIPTOR_VERSION,
+    metadata: { ...content.metadata },
+    arrays,
+  };
+  const bytes = new TextEncoder().encode(JSON.stringify(index));
+  if (bytes.byteLength > limits.bundleIndexBytesMax) {
+    throw new CudaIpcError(
+      "LIMIT_EXCEEDED",
+      `Cannot make a bundle whose index has ${bytes.byteLength} bytes: ` +
+        `the limit (bundleIndexBytesMax) is ${limits.bundleIndexBytesMax}`,
+    );
+  }
+  return { fd: createConstantFile("cuda-ipc-index", bytes), byteLength: bytes.byteLength };
+}
+
+/**
+ * Reads an index from another process and checks each layout against the memory.
+ * @throws INVALID_DESCRIPTOR, UNSUPPORTED_DTYPE
+ */
+export function readBundleIndex(
+  name: string,
+  fd: OwnedFd,
+  claimed: { readonly arrayCount: number; readonly indexByteLength: number },
+  byteLength: number,
+): BundleContent {
+  const parsed = parseIndex(name, fd, claimed.indexByteLength);
+  const index = checked(`the index of "${name}"`, bundleIndexSchema, parsed, "INVALID_DESCRIPTOR");
+  if (index.arrays.length !== claimed.arrayCount) {
+    throw new CudaIpcError(
+      "INVALID_DESCRIPTOR",
+      `Cannot open "${name}": its index has ${index.arrays.length} arrays, ` +
+        `${claimed.arrayCount} were claimed`,
+    );
+  }
+  const layouts = new Map<string, ArrayLayout>();
+  for (const { name: arrayName, dtype, shape, strides, byteOffset } of index.arrays) {
+    const layout = { dtype: parseDType(dtype), shape, strides, byteOffset };
+    checkLayout(layout, byteLength);
+    if (layouts.has(arrayName)) {
+      throw new CudaIpcError(
+        "INVALID_DESCRIPTOR",
+        `Cannot open "${name}": two of its arrays are named "${arrayName}"`,
+      );
+    }
+    layouts.set(arrayName, layout);
+  }
+  return { layouts, metadata: index.metadata };
+}
+
+function parseIndex(name: string, fd: OwnedFd, byteLength: number): unknown {
+  const refuse = (found: string, cause?: unknown) =>
+    new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open "${name}": ${found}`, { cause });
+  const { byteLength: size, contentSealed, flaw } = inspectMemoryFile(fd);
+  if (flaw !== undefined) throw refuse(`its index cannot be used: ${flaw}`);
+  // A writable index could change between the check of a layout and its use.
+  if (!contentSealed) throw refuse("its index is not sealed against writing (F_SEAL_WRITE)");
+  if (size !== byteLength) throw refuse(`its index has ${size} bytes, ${byteLength} were claimed`);
+  const bytes = Buffer.allocUnsafe(byteLength);
+  for (let done = 0; done < byteLength; ) {
+    const count = readFilePart(fd, bytes.subarray(done), done);
+    if (count === 0) throw refuse(`its index ends at byte ${done}`);
+    done += count;
+  }
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw refuse("its index is not JSON", cause);
+  }
+}

@@ -1,0 +1,319 @@
+/**
+ * The shared objects of a joined hub: registers them, opens them, and keeps a handle of each until
+ * it is closed. Each object and access is mapped once, however often it is opened.
+ */
+import { parseDType } from "../../array/dtype.js";
+import { checkLayout } from "../../array/layout.js";
+import { Deadline } from "../../base/deadline.js";
+import { CudaIpcError, hasCode } from "../../base/errors.js";
+import { defaults } from "../../base/limits.js";
+import { checkOneOf } from "../../base/option-checks.js";
+import { acquireIn, acquireInAsync, releaseAll } from "../../base/scope.js";
+import { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
+import { ImportCache } from "../../gpu/memory/import-cache.js";
+import { checkArrived, describeBuffer } from "../../gpu/memory/sharing.js";
+import { waitUntil } from "../../gpu/order/adaptive-wait.js";
+import { closeFds } from "../../os/foreign-fd.js";
+import type { Access } from "../../os/mapping.js";
+import type { OwnedFd } from "../../os/owned-fd.js";
+import type { ChannelRole } from "../../wire/channel-content.js";
+import type { Descriptor, DescriptorContent } from "../../wire/descriptor.js";
+import { checkName } from "../../wire/names.js";
+import { sharingOf } from "../call-checks.js";
+import type { HeldMemory } from "../connection/held-leases.js";
+import { memoryOf, partOf } from "../connection/held-memory.js";
+import type { HubLink } from "../connection/hub-link.js";
+import { KeptDescriptors } from "../connection/kept-descriptors.js";
+import type { Devices } from "../devices.js";
+import type { CreateOptions, OpenOptions } from "../hub-options.js";
+import { readBundleIndex } from "./bundle-index.js";
+import { type OpenedChannel, openedChannel } from "./opened-channel.js";
+import { type PlaceOptions, placeBuffer } from "./placement.js";
+import { SharedArray } from "./shared-array.js";
+import { SharedBundle } from "./shared-bundle.js";
+import { type HandleFacts, type Lasting, SharedHandle } from "./shared-object.js";
+
+/** The hub's answer to an open. */
+export interface OpenedObject extends HandleFacts {
+  readonly descriptor: Descriptor;
+  readonly access: Access;
+  /** The seat of a reader of a channel. */
+  readonly place?: number | undefined;
+  /** The memory's descriptor, and the index's of a bundle. Open until the object is imported. */
+  readonly fds: readonly [OwnedFd, ...OwnedFd[]];
+}
+
+export class HubObjects {
+  readonly #link: HubLink;
+  readonly #devices: Devices;
+  readonly #checkOpen: (attempt: string) => void;
+  readonly #imports = new ImportCache();
+  readonly #kept = new KeptDescriptors();
+  readonly #handles = new Set<SharedHandle>();
+
+  /** @param checkOpen throws if the hub was closed */
+  constructor(link: HubLink, devices: Devices, checkOpen: (attempt: string) => void) {
+    this.#link = link;
+    this.#devices = devices;
+    this.#checkOpen = checkOpen;
+  }
+
+  /**
+   * Registers arrays in `memory`: a number of bytes to allocate, or a buffer, which the handle owns
+   * once this resolves.
+   */
+  async create(
+    name: string,
+    memory: number | DeviceBuffer,
+    options: CreateOptions,
+    content: DescriptorContent,
+    index: OwnedFd | undefined,
+  ): Promise<{ buffer: DeviceBuffer; handle: SharedHandle }> {
+    checkName(name);
+    this.#checkOpen(`create "${name}"`);
+    const ownBuffer = typeof memory === "number";
+    const buffer = ownBuffer ? this.allocate(name, memory, options) : memory;
+    let facts: HandleFacts | undefined;
+    try {
+      await buffer.ready(options);
+      facts = await this.register(
+        name,
+        describeBuffer(buffer, content),
+        memoryOf(buffer, index),
+        options,
+      );
+      return { buffer, handle: this.track(facts, () => buffer.close()) };
+    } catch (error) {
+      if (facts !== undefined) this.#link.release(facts.lease);
+      if (ownBuffer) buffer.close();
+      throw error;
+    }
+  }
+
+  /** Allocates memory for a new object, on the chosen device or in the chosen pool. */
+  allocate(name: string, byteLength: number, { device, pool }: CreateOptions): DeviceBuffer {
+    if (pool === undefined)
+      return DeviceBuffer.allocate(this.#devices.open(device), byteLength, { label: name });
+    if (device !== undefined && this.#devices.open(device).uuid !== pool.device.uuid) {
+      throw new TypeError(
+        `Cannot create "${name}" on ${device}: its pool is on ${pool.device.name}`,
+      );
+    }
+    return pool.allocate(byteLength, { label: name });
+  }
+
+  /** Registers memory with the hub under a name. Takes over `memory`. */
+  async register(
+    name: string,
+    descriptor: Descriptor,
+    memory: HeldMemory,
+    options: CreateOptions,
+  ): Promise<HandleFacts> {
+    const attempt = `create "${name}"`;
+    return acquireInAsync(async (scope) => {
+      let giveBack = () => memory.close();
+      scope.defer(() => giveBack());
+      checkName(name);
+      this.#checkOpen(attempt);
+      const deadline = new Deadline(attempt, options, defaults.requestTimeoutMs);
+      const sharing = sharingOf(options.sharing, descriptor.content.kind);
+      const fields = {
+        name,
+        lifetime: options.lifetime ?? "held",
+        descriptor,
+        ...(sharing === undefined ? {} : { sharing }),
+      };
+      const fds = memory.bring();
+      try {
+        const { object, lease } = await this.#link.request("create", fields, deadline, { fds });
+        this.#checkOpen(attempt);
+        this.#link.hold({ lease, object, access: "owner", memory });
+        giveBack = () => this.#link.release(lease);
+        return { name, object, lease };
+      } finally {
+        closeFds(fds);
+      }
+    });
+  }
+
+  /** Opens a name and imports the object. If that fails, nothing is held. */
+  async open<T extends { close(): void }>(
+    name: string,
+    options: OpenOptions,
+    importIt: (opened: OpenedObject) => T | Promise<T>,
+  ): Promise<T> {
+    return this.#open(name, { access: options.access ?? "read" }, options, (opened) => {
+      checkArrived(name, opened.descriptor, opened.fds);
+      return importIt(opened);
+    });
+  }
+
+  /**
+   * Opens a channel and passes it to `use`. If that fails, nothing is held. The descriptors are
+   * open until `use` has settled.
+   * @throws TIMEOUT, NOT_FOUND if `wait` is false, WRONG_KIND, READERS_FULL, IN_USE if it has a
+   * writer, INVALID_DESCRIPTOR, INVALID_MESSAGE
+   */
+  async openChannel<T extends { close(): void }>(
+    name: string,
+    role: ChannelRole,
+    options: Pick<OpenOptions, "wait" | "timeoutMs" | "signal">,
+    use: (opened: OpenedChannel) => T | Promise<T>,
+  ): Promise<T> {
+    checkOneOf("role", role, ["reader", "writer", "observer"]);
+    const access = role === "writer" ? "read-write" : "read";
+    return this.#open(name, { access, role }, options, (opened) =>
+      use(openedChannel(opened, role)),
+    );
+  }
+
+  async #open<T extends { close(): void }>(
+    name: string,
+    asked: { readonly access: Access; readonly role?: ChannelRole },
+    options: Pick<OpenOptions, "wait" | "timeoutMs" | "signal">,
+    importIt: (opened: OpenedObject) => T | Promise<T>,
+  ): Promise<T> {
+    checkName(name);
+    this.#checkOpen(`open "${name}"`);
+    const { access, role } = asked;
+    const { wait = true } = options;
+    const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
+    const { result, fds } = await this.#link.ask("open", { name, wait, ...asked }, deadline);
+    const { object, lease } = result;
+    // A use of its own: the link may give up its own while the object is being imported.
+    const memory = acquireIn((scope) => {
+      // By lease, because each reader of a channel has descriptors of its own.
+      const kept = this.#kept.keep(object, role === undefined ? access : `lease ${lease}`, fds);
+      const memory = scope.own(kept, (memory) => memory.close());
+      const held = scope.own(memory.share(), (held) => held.close());
+      this.#link.hold({
+        lease,
+        object,
+        access,
+        ...(role === undefined ? { memory: held } : partOf(role, held)),
+      });
+      return memory;
+    });
+    return acquireInAsync(async (scope) => {
+      let giveBack = () => this.#link.release(lease);
+      scope.defer(() => giveBack());
+      try {
+        this.#checkOpen(`open "${name}"`);
+        const [first, ...others] = memory.fds;
+        if (first === undefined) {
+          throw new CudaIpcError(
+            "INVALID_DESCRIPTOR",
+            `Cannot open "${name}": it came without file descriptors`,
+          );
+        }
+        const imported = await importIt({ name, ...result, access, fds: [first, ...others] });
+        giveBack = () => imported.close();
+        return imported;
+      } finally {
+        memory.close();
+      }
+    });
+  }
+
+  /** @throws WRONG_KIND if the object holds no arrays */
+  async importArrays(
+    opened: OpenedObject,
+    options: PlaceOptions,
+  ): Promise<SharedArray | SharedBundle> {
+    const { name, descriptor, fds } = opened;
+    const { content } = descriptor;
+    if (content.kind === "timeline") {
+      throw new CudaIpcError(
+        "WRONG_KIND",
+        `Cannot open "${name}" as an array: it is a timeline; use openTimeline`,
+      );
+    }
+    if (content.kind === "channel") {
+      throw new CudaIpcError(
+        "WRONG_KIND",
+        `Cannot open "${name}" as an array: it is a channel; use openChannel`,
+      );
+    }
+    const { buffer, placement } = await placeBuffer(this.#devices, this.#imports, opened, options);
+    return acquireIn((scope) => {
+      scope.own(buffer, (buffer) => buffer.close());
+      this.#checkOpen(`open "${name}"`);
+      const track = () => this.track(opened, () => buffer.close());
+      if (content.kind === "array") {
+        const layout = { ...content.array, dtype: parseDType(content.array.dtype) };
+        checkLayout(layout, descriptor.byteLength);
+        return new SharedArray(buffer, layout, track(), placement);
+      }
+      const index = fds[1];
+      if (index === undefined) throw new TypeError("a bundle without index");
+      const bundle = readBundleIndex(name, index, content, descriptor.byteLength);
+      return new SharedBundle(buffer, bundle, track(), placement);
+    });
+  }
+
+  /** Maps the data of a channel, on its own device or on one that reaches it. */
+  async placeMemory(
+    opened: OpenedChannel,
+    access: Access,
+    options: Omit<PlaceOptions, "whenUnreachable">,
+  ): Promise<DeviceBuffer> {
+    const [data] = opened.fds;
+    if (data === undefined) throw new TypeError("a channel without memory");
+    const placed = await placeBuffer(
+      this.#devices,
+      this.#imports,
+      { ...opened, access, fds: [data] },
+      options,
+    );
+    return acquireIn((scope) => {
+      const buffer = scope.own(placed.buffer, (buffer) => buffer.close());
+      this.#checkOpen(`open "${opened.name}"`);
+      return buffer;
+    });
+  }
+
+  /** The processes that read a channel, by seat. Empty if the hub does not answer at once. */
+  async whoReads(name: string, object: number | undefined): Promise<ReadonlyMap<number, string>> {
+    const deadline = new Deadline(`ask who reads "${name}"`, {}, defaults.explanationMs);
+    try {
+      const found = await this.#link.request("inspect", { name }, deadline);
+      // The name may be another channel's by now.
+      if (found.object.object !== object) return new Map();
+      return new Map(
+        found.holders.map(({ place = -1, pid, program }) => [place, `process ${pid}, ${program}`]),
+      );
+    } catch {
+      // The answer only completes an error message.
+      return new Map();
+    }
+  }
+
+  /** Creates a handle that, once closed, gives back the lease and what `memory` releases. */
+  track(facts: HandleFacts, memory: (() => void) | Lasting): SharedHandle {
+    const handle = new SharedHandle(this.#link, facts, memory, (closed) =>
+      this.#handles.delete(closed),
+    );
+    this.#handles.add(handle);
+    return handle;
+  }
+
+  close(): void {
+    releaseAll([...this.#handles].map((handle) => () => handle.end()));
+  }
+
+  /** Waits for streams that still use closed objects. Returns false if they take longer. */
+  async settled(timeoutMs: number): Promise<boolean> {
+    const isSettled = () => {
+      for (const handle of [...this.#handles]) handle.settle();
+      return this.#handles.size === 0;
+    };
+    try {
+      await waitUntil(isSettled, new Deadline("close what was shared", { timeoutMs }, timeoutMs));
+      return true;
+    } catch (error) {
+      // Not a failure: those who compute on the lost device are told.
+      if (hasCode(error, "TIMEOUT") || hasCode(error, "DEVICE_LOST")) return false;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,31 @@
+/** Everything that is shared, which a hub tells a page at a time. */
+import type { Deadline } from "../../base/deadline.js";
+import { CudaIpcError } from "../../base/errors.js";
+import type { ObjectSummary } from "../../wire/messages.js";
+import type { HubLink } from "../connection/hub-link.js";
+
+/** In order of names, those alone that begin with `prefix`. @throws INVALID_MESSAGE */
+export async function listObjects(
+  link: HubLink,
+  deadline: Deadline,
+  prefix = "",
+): Promise<ObjectSummary[]> {
+  const objects: ObjectSummary[] = [];
+  // WHY without its last letter: a page begins after a name, and the prefix may be a name itself.
+  let after = prefix.length > 1 ? prefix.slice(0, -1) : undefined;
+  for (;;) {
+    const page = await link.request("list", after === undefined ? {} : { after }, deadline);
+    objects.push(...page.objects.filter(({ name }) => name.startsWith(prefix)));
+    const last = page.objects.at(-1)?.name ?? "";
+    if (page.next === null || (last > prefix && !last.startsWith(prefix))) return objects;
+    // The same page again and again would fill this process's memory until the deadline.
+    if (after !== undefined && page.next <= after) {
+      const found = `the page after "${after}" is followed by that after "${page.next}"`;
+      throw new CudaIpcError(
+        "INVALID_MESSAGE",
+        `Cannot list what is shared: ${found}, wanted a later name`,
+      );
+    }
+    after = page.next;
+  }
+}

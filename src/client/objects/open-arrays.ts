@@ -1,0 +1,52 @@
+/** Opening what is known to be an array, or a bundle, and refusing what is something else. */
+import type { DType } from "../../array/dtype.js";
+import { CudaIpcError } from "../../base/errors.js";
+import type { OpenArrayOptions, OpenOptions } from "../hub-options.js";
+import type { HubObjects } from "./hub-objects.js";
+import { SharedArray } from "./shared-array.js";
+import { SharedBundle } from "./shared-bundle.js";
+
+export async function openAny(
+  objects: HubObjects,
+  name: string,
+  options: OpenOptions,
+): Promise<SharedArray | SharedBundle> {
+  return objects.open(name, options, (opened) => objects.importArrays(opened, options));
+}
+
+export async function openArray<D extends DType>(
+  objects: HubObjects,
+  name: string,
+  options: OpenArrayOptions<D>,
+): Promise<SharedArray<D>> {
+  const { dtype } = options;
+  const opened = await openAny(objects, name, options);
+  if (opened instanceof SharedArray && (dtype ?? opened.dtype) === opened.dtype)
+    return opened as SharedArray<D>;
+  opened.close();
+  if (opened instanceof SharedArray)
+    throw wrongDType(name, dtype ?? opened.dtype, `an array of ${opened.dtype}`);
+  throw new CudaIpcError(
+    "WRONG_KIND",
+    `Cannot open "${name}" as an array: it is a bundle of ${opened.size} arrays`,
+  );
+}
+
+export async function openBundle(
+  objects: HubObjects,
+  name: string,
+  options: OpenOptions,
+): Promise<SharedBundle> {
+  const opened = await openAny(objects, name, options);
+  if (opened instanceof SharedBundle) return opened;
+  opened.close();
+  throw new CudaIpcError(
+    "WRONG_KIND",
+    `Cannot open "${name}" as a bundle: it is an array of ${opened.dtype}`,
+  );
+}
+
+/** @param found `an array of uint8` */
+export function wrongDType(name: string, wanted: DType, found: string): CudaIpcError {
+  return new CudaIpcError("WRONG_KIND", `Cannot open "${name}" as ${wanted}: it is ${found}`);
+}

@@ -1,0 +1,77 @@
+/** Validates the hub's reply to `openChannel`: object kind, role and file descriptors. */
+import { CudaIpcError } from "../../base/errors.js";
+import { isBell } from "../../os/bell.js";
+import { inspectMemoryFile } from "../../os/memory-file.js";
+import type { OwnedFd } from "../../os/owned-fd.js";
+import { controlByteLength, PAGE_BYTES } from "../../ring/channel-layout.js";
+import {
+  type ChannelContent,
+  type ChannelRole,
+  channelFds,
+  channelFdsAt,
+  readerFdsAt,
+} from "../../wire/channel-content.js";
+import { type Descriptor, descriptorContradiction } from "../../wire/descriptor.js";
+import type { OpenedObject } from "./hub-objects.js";
+import type { HandleFacts } from "./shared-object.js";
+
+export interface OpenedChannel extends HandleFacts {
+  readonly role: ChannelRole;
+  /** A reader's seat. */
+  readonly place: number | undefined;
+  readonly descriptor: Descriptor;
+  readonly content: ChannelContent;
+  /** In the order of wire/channel-content for the role. */
+  readonly fds: readonly OwnedFd[];
+}
+
+type Kind = "data" | "control" | "page" | "bell";
+
+/** @throws INVALID_DESCRIPTOR, INVALID_MESSAGE */
+export function openedChannel(opened: OpenedObject, role: ChannelRole): OpenedChannel {
+  const { name, object, lease, descriptor, place, fds } = opened;
+  const { content } = descriptor;
+  const refuse = (found: string) =>
+    new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open "${name}": ${found}`);
+  if (content.kind !== "channel") throw refuse(`a ${content.kind} came, wanted a channel`);
+  const contradiction = descriptorContradiction(descriptor);
+  if (contradiction !== undefined) throw refuse(`the descriptor claims ${contradiction}`);
+  const isPlace =
+    role === "reader" ? place !== undefined && place < content.readersMax : place === undefined;
+  if (!isPlace) {
+    const found = `the hub gave place ${place ?? "none"} of ${content.readersMax} to a ${role}`;
+    throw new CudaIpcError("INVALID_MESSAGE", `Cannot open "${name}": ${found}`);
+  }
+  const wanted = channelFds(content, role);
+  if (fds.length !== wanted)
+    throw refuse(`${fds.length} file descriptors came with it, wanted ${wanted}`);
+  for (const [index, fd] of fds.entries()) {
+    const found = unfit(kindAt(role, index), fd, content);
+    if (found !== undefined) throw refuse(`file descriptor ${index} ${found}`);
+  }
+  return { name, object, lease, role, place, descriptor, content, fds };
+}
+
+function kindAt(role: ChannelRole, index: number): Kind {
+  if (role === "observer") return index === 0 ? "control" : "page";
+  if (index === channelFdsAt.data) return "data";
+  if (index === channelFdsAt.control) return "control";
+  const isPage =
+    role === "reader"
+      ? index === readerFdsAt.page
+      : index >= channelFdsAt.page(0) && index % 2 === 1;
+  return isPage ? "page" : "bell";
+}
+
+/** What is wrong with a descriptor, if anything. The mapper checks the data. */
+function unfit(kind: Kind, fd: OwnedFd, content: ChannelContent): string | undefined {
+  if (kind === "data") return undefined;
+  if (kind === "bell") return isBell(fd) ? undefined : "is no bell (eventfd)";
+  const wanted = kind === "page" ? PAGE_BYTES : controlByteLength(content);
+  const { byteLength, sizeSealed, flaw } = inspectMemoryFile(fd);
+  if (flaw !== undefined) return `cannot be its ${kind}: ${flaw}`;
+  // Without the seal, another process could shrink the file under the mapping, which kills.
+  if (byteLength === wanted && sizeSealed) return undefined;
+  const found = `a ${kind === "page" ? "page" : "control file"} of ${byteLength} bytes`;
+  return `is ${found}${sizeSealed ? "" : ", not sealed"}, wanted ${wanted}`;
+}

@@ -1,0 +1,65 @@
+/** Publishes values of this process as an array, in one call. */
+import type { DType } from "../../array/dtype.js";
+import {
+  dtypeOfValues,
+  type HostValues,
+  hostEntriesPerElement,
+  toHostBytes,
+} from "../../array/host-values.js";
+import { arrayByteLength, contiguousLayout, elementCount } from "../../array/layout.js";
+import { Deadline } from "../../base/deadline.js";
+import { checkName } from "../../wire/names.js";
+import type { PutOptions } from "../hub-options.js";
+import { createArray } from "./create-arrays.js";
+import { type PublishingHub, publishNew } from "./publish-new.js";
+import type { SharedArray } from "./shared-array.js";
+
+export async function putArray<D extends DType>(
+  hub: PublishingHub,
+  name: string,
+  values: HostValues<D>,
+  options: PutOptions<D>,
+): Promise<SharedArray<D>> {
+  checkName(name);
+  const dtype = chosenDType(name, values, options.dtype);
+  const shape = chosenShape(dtype, values, options.shape);
+  const bytes = toHostBytes(dtype, values, elementCount(shape));
+  const layout = { ...contiguousLayout(dtype, shape), dtype };
+  const deadline = new Deadline(`put "${name}"`, options, Number.POSITIVE_INFINITY);
+  try {
+    return await publishNew(
+      hub,
+      name,
+      {
+        byteLength: arrayByteLength(dtype, shape),
+        create: (memory, given) => createArray(hub.objects, name, layout, memory, given),
+        fill: (buffer) => buffer.write(0, bytes, deadline.rest()),
+      },
+      options,
+      deadline,
+    );
+  } catch (error) {
+    throw deadline.named(error);
+  }
+}
+
+function chosenDType<D extends DType>(name: string, values: unknown, given: D | undefined): D {
+  if (given !== undefined) return given;
+  const told = dtypeOfValues(values);
+  if (told !== undefined) return told as D;
+  const found =
+    values === null ? "null" : Array.isArray(values) ? "a plain array" : `of type ${typeof values}`;
+  throw new TypeError(
+    `Cannot put "${name}": values are ${found}, which tells no dtype. Give dtype.`,
+  );
+}
+
+function chosenShape(
+  dtype: DType,
+  values: unknown,
+  given: readonly number[] | undefined,
+): readonly number[] {
+  if (given !== undefined) return [...given];
+  const length = (values as { readonly length?: unknown } | null | undefined)?.length;
+  return [typeof length === "number" ? Math.floor(length / hostEntriesPerElement(dtype)) : 0];
+}

@@ -1,0 +1,191 @@
+/**
+ * Channels that have a name on the hub. The hub assigns seats to readers, and ends the part of a
+ * process that dies.
+ */
+import { type DType, dtypeFacts, parseDType } from "../../array/dtype.js";
+import type { WaitOptions } from "../../base/deadline.js";
+import { CudaIpcError } from "../../base/errors.js";
+import { acquireIn, acquireInAsync } from "../../base/scope.js";
+import { lineAt, stateOf, storeValue } from "../../base/timeline-line.js";
+import { ChannelObserver } from "../../channel/channel-observer.js";
+import type { ReaderOptions } from "../../channel/channel-options.js";
+import { type ChannelOptions, channelShape } from "../../channel/channel-options.js";
+import {
+  type ChannelShape,
+  createParts,
+  exportParts,
+  openReaderParts,
+  openWriterParts,
+  type WriterParts,
+} from "../../channel/channel-parts.js";
+import { ChannelReader } from "../../channel/channel-reader.js";
+import { ChannelWriter } from "../../channel/channel-writer.js";
+import type { Device } from "../../gpu/device.js";
+import { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
+import { describeBuffer } from "../../gpu/memory/sharing.js";
+import type { OwnedFd } from "../../os/owned-fd.js";
+import { memorySlots } from "../../ring/channel-layout.js";
+import { succeed } from "../../ring/ring-succession.js";
+import type { ChannelContent } from "../../wire/channel-content.js";
+import type { CreateOptions } from "../hub-options.js";
+import type { HubObjects } from "./hub-objects.js";
+import { wrongDType } from "./open-arrays.js";
+import type { OpenedChannel } from "./opened-channel.js";
+import type { SharedHandle } from "./shared-object.js";
+
+export interface CreateChannelOptions<D extends DType = DType>
+  extends ChannelOptions<D>,
+    Omit<CreateOptions, "pool"> {}
+
+export interface OpenChannelOptions<D extends DType = DType> extends ReaderOptions, WaitOptions {
+  /** The element type that the channel's arrays must have. It gives the type of the reader. */
+  readonly dtype?: D | undefined;
+  /** Use the memory on this device instead of its own: `cuda:N`, which must reach it. */
+  readonly device?: string | undefined;
+  /** Wait until there is a channel of this name (default). With false: NOT_FOUND at once. */
+  readonly wait?: boolean | undefined;
+}
+
+export type ResumeChannelOptions = Pick<
+  OpenChannelOptions,
+  "device" | "wait" | "timeoutMs" | "signal"
+>;
+
+export async function createChannel<D extends DType>(
+  objects: HubObjects,
+  name: string,
+  device: Device,
+  options: CreateChannelOptions<D>,
+): Promise<ChannelWriter<D>> {
+  const shape = channelShape(options, device.facts.alignmentBytes);
+  for (;;) {
+    const writer = await createOnce(objects, name, device, shape, options);
+    if (writer !== undefined) return writer;
+  }
+}
+
+/** Undefined if the attempt must be repeated. */
+async function createOnce<D extends DType>(
+  objects: HubObjects,
+  name: string,
+  device: Device,
+  shape: ChannelShape<D>,
+  options: CreateChannelOptions<D>,
+): Promise<ChannelWriter<D> | undefined> {
+  return acquireInAsync(async (scope) => {
+    const byteLength = memorySlots(shape) * shape.slotStride;
+    const buffer = scope.own(DeviceBuffer.allocate(device, byteLength, { label: name }), (buffer) =>
+      buffer.close(),
+    );
+    const parts = scope.own(createParts(name, buffer, shape), (parts) => parts.close());
+    let handle: SharedHandle | undefined;
+    const whoReads = () => objects.whoReads(name, handle?.object);
+    const writer = new ChannelWriter(parts, () => handle?.close(), whoReads);
+    // The writer closes its parts itself, once they are not in use any more.
+    scope.handOver();
+    scope.own(writer, (writer) => writer.end());
+    const descriptor = describeBuffer(buffer, contentOf(shape));
+    const memory = { bring: () => bringAll(buffer, parts), close: () => {} };
+    handle = objects.track(await objects.register(name, descriptor, memory, options), writer);
+    await handle.publish(options);
+    if (!writer.open)
+      throw new CudaIpcError("CLOSED", `Cannot create "${name}": the hub was closed`);
+    if (parts.words.state === "open") return writer;
+    // Repeat: the answer to the first request was lost, and the hub has ended the result of it.
+    writer.end();
+    return undefined;
+  });
+}
+
+/** Opens a reader of the channel. */
+export async function openChannel<D extends DType>(
+  objects: HubObjects,
+  name: string,
+  options: OpenChannelOptions<D>,
+): Promise<ChannelReader<D>> {
+  const { dtype } = options;
+  if (dtype !== undefined) dtypeFacts(dtype);
+  return objects.openChannel(name, "reader", options, async (opened) => {
+    const { place, lease, content, fds } = opened;
+    if (dtype !== undefined && content.dtype !== dtype) {
+      throw wrongDType(name, dtype, `a channel of ${content.dtype}`);
+    }
+    const buffer = await objects.placeMemory(opened, "read", options);
+    return acquireInAsync(async (scope) => {
+      scope.own(buffer, (buffer) => buffer.close());
+      const parts = openReaderParts(name, buffer, shapeOf(content) as ChannelShape<D>, {
+        fds,
+        seat: place ?? 0,
+        lease,
+      });
+      scope.own(parts, (parts) => parts.close());
+      let handle: SharedHandle | undefined;
+      const reader = new ChannelReader(parts, options, () => handle?.close());
+      handle = objects.track(opened, reader);
+      return reader;
+    });
+  });
+}
+
+/** Opens the next writer of a channel whose writer is gone. */
+export function resumeChannel(
+  objects: HubObjects,
+  name: string,
+  options: ResumeChannelOptions,
+): Promise<ChannelWriter> {
+  return objects.openChannel(name, "writer", options, async (opened) => {
+    const buffer = await objects.placeMemory(opened, "read-write", options);
+    return acquireInAsync(async (scope) => {
+      scope.own(buffer, (buffer) => buffer.close());
+      const parts = openWriterParts(name, buffer, shapeOf(opened.content), opened.fds);
+      scope.own(parts, (parts) => parts.close());
+      follow(parts);
+      let handle: SharedHandle | undefined;
+      const whoReads = () => objects.whoReads(name, opened.object);
+      const writer = new ChannelWriter(parts, () => handle?.close(), whoReads);
+      handle = objects.track(opened, writer);
+      parts.words.setState("open");
+      return writer;
+    });
+  });
+}
+
+/** Observes the channel. */
+export function observeChannel(
+  objects: HubObjects,
+  name: string,
+  options: Pick<OpenChannelOptions, "wait" | "timeoutMs" | "signal">,
+): Promise<ChannelObserver> {
+  return objects.openChannel(name, "observer", options, (opened: OpenedChannel) => {
+    let handle: SharedHandle | undefined;
+    const observer = new ChannelObserver(name, shapeOf(opened.content), opened.fds, () =>
+      handle?.close(),
+    );
+    handle = objects.track(opened, () => observer.close());
+    return observer;
+  });
+}
+
+/**
+ * Takes over the words: unfinished messages of the last writer are lost, and a new timeline begins.
+ */
+function follow({ label, words, control }: WriterParts): void {
+  const earlier = stateOf(lineAt(control.cpu, words.readyOffset(words.epoch)));
+  succeed(label, words, { reached: Number(earlier.value) });
+  storeValue(lineAt(control.cpu, words.readyOffset(words.epoch)), BigInt(words.published));
+}
+
+function bringAll(buffer: DeviceBuffer, parts: WriterParts): OwnedFd[] {
+  return acquireIn((scope) => {
+    const data = scope.own(buffer.exportFd(), (fd) => fd.close());
+    return [data, ...exportParts(parts)];
+  });
+}
+
+function contentOf({ dtype, ...shape }: ChannelShape): ChannelContent {
+  return { kind: "channel", dtype, ...shape, shape: [...shape.shape] };
+}
+
+function shapeOf({ kind, dtype, ...content }: ChannelContent): ChannelShape {
+  return { ...content, dtype: parseDType(dtype) };
+}

@@ -1,0 +1,93 @@
+/**
+ * A shared object's handle: its name, its lease on the hub, and an end that gives back both lease
+ * and mapping.
+ */
+import { Deadline, type WaitOptions } from "../../base/deadline.js";
+import { CudaIpcError } from "../../base/errors.js";
+import { defaults } from "../../base/limits.js";
+import { Scope } from "../../base/scope.js";
+import type { HubLink } from "../connection/hub-link.js";
+
+export interface HandleFacts {
+  readonly name: string;
+  readonly object: number;
+  readonly lease: number;
+}
+
+/**
+ * Something that stays in use for a while after it was closed, such as a channel or a timeline
+ * whose streams are busy. It closes its handle itself once it has ended, and the lease is held
+ * until then.
+ */
+export interface Lasting {
+  close(): void;
+  /** Ends it if nothing uses it any more. */
+  settle(): void;
+}
+
+export class SharedHandle {
+  readonly name: string;
+  /** The hub's number of this object. Another object of the same name has another. */
+  readonly object: number;
+  readonly #link: HubLink;
+  readonly #lease: number;
+  readonly #releaseMemory: () => void;
+  readonly #lasting: Lasting | undefined;
+  readonly #onClose: (handle: SharedHandle) => void;
+  #open = true;
+
+  /** @param memory releases the memory, or reports its end itself */
+  constructor(
+    link: HubLink,
+    facts: HandleFacts,
+    memory: (() => void) | Lasting,
+    onClose: (handle: SharedHandle) => void,
+  ) {
+    this.name = facts.name;
+    this.object = facts.object;
+    this.#link = link;
+    this.#lease = facts.lease;
+    this.#releaseMemory = typeof memory === "function" ? memory : () => {};
+    this.#lasting = typeof memory === "function" ? undefined : memory;
+    this.#onClose = onClose;
+  }
+
+  /** Makes the object visible to `open`. Publishing again changes nothing. */
+  async publish(options: WaitOptions): Promise<void> {
+    if (!this.#open)
+      throw new CudaIpcError("CLOSED", `Cannot publish "${this.name}": it was closed`);
+    const deadline = new Deadline(`publish "${this.name}"`, options, defaults.requestTimeoutMs);
+    const check = () => this.#checkHeld("publish");
+    await this.#link.request("publish", { object: this.object }, deadline, { check });
+  }
+
+  /** Closes the object, at once or once it is not in use any more. */
+  end(): void {
+    if (this.#lasting === undefined) this.close();
+    else this.#lasting.close();
+  }
+
+  /** See `Lasting`. */
+  settle(): void {
+    this.#lasting?.settle();
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    const scope = new Scope();
+    scope.defer(() => this.#onClose(this));
+    scope.defer(() => this.#link.release(this.#lease));
+    scope.defer(() => this.#releaseMemory());
+    scope.close();
+  }
+
+  /** @throws HUB_GONE */
+  #checkHeld(verb: string): void {
+    if (this.#link.holds(this.#lease) || !this.#open) return;
+    throw new CudaIpcError(
+      "HUB_GONE",
+      `Cannot ${verb} "${this.name}": the hub lost it when it was started again`,
+    );
+  }
+}

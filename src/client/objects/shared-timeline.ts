@@ -1,0 +1,96 @@
+/** Timelines that have a name on the hub. The hub ends them for everybody if their owner dies. */
+import type { WaitOptions } from "../../base/deadline.js";
+import { CudaIpcError } from "../../base/errors.js";
+import { limits } from "../../base/limits.js";
+import type { Device } from "../../gpu/device.js";
+import type { ImportedTimeline, Timeline } from "../../gpu/order/timeline.js";
+import { DESCRIPTOR_VERSION, type Descriptor } from "../../wire/descriptor.js";
+import type { SharingOptions } from "../hub-options.js";
+import type { HubObjects } from "./hub-objects.js";
+import type { SharedHandle } from "./shared-object.js";
+
+export interface TimelineOptions extends WaitOptions {
+  /** The device that keeps the timeline. Streams of all devices of this process can use it. */
+  readonly device?: string | undefined;
+}
+
+export interface CreateTimelineOptions extends TimelineOptions {
+  /** Other users who may wait for it. By default only this process's user (and root). */
+  readonly sharing?: Omit<SharingOptions, "access"> | undefined;
+}
+
+export interface OpenTimelineOptions extends TimelineOptions {
+  /** Wait until there is a timeline of this name (default). With false: NOT_FOUND at once. */
+  readonly wait?: boolean | undefined;
+}
+
+export async function createTimeline(
+  objects: HubObjects,
+  name: string,
+  device: Device,
+  options: CreateTimelineOptions,
+): Promise<Timeline> {
+  for (;;) {
+    const timeline = await createOnce(objects, name, device, options);
+    if (!timeline.ended) return timeline;
+    // Repeat: the answer to the first request was lost, and the hub has ended the result of it.
+    timeline.close();
+  }
+}
+
+async function createOnce(
+  objects: HubObjects,
+  name: string,
+  device: Device,
+  options: TimelineOptions,
+): Promise<Timeline> {
+  let handle: SharedHandle | undefined;
+  const timeline = device.createTimeline({ label: name, onClose: () => handle?.close() });
+  try {
+    const memory = { bring: () => [timeline.exportWritableFd()], close: () => {} };
+    handle = objects.track(
+      await objects.register(name, describe(timeline), memory, options),
+      timeline,
+    );
+    await handle.publish(options);
+    return timeline;
+  } catch (error) {
+    timeline.close();
+    throw error;
+  }
+}
+
+export function openTimeline(
+  objects: HubObjects,
+  name: string,
+  device: Device,
+  options: OpenTimelineOptions,
+): Promise<ImportedTimeline> {
+  return objects.open(name, options, (opened) => {
+    const { content } = opened.descriptor;
+    if (content.kind !== "timeline") {
+      throw new CudaIpcError(
+        "WRONG_KIND",
+        `Cannot open "${name}" as a timeline: it is of kind ${content.kind}`,
+      );
+    }
+    let handle: SharedHandle | undefined;
+    const timeline = device.importTimeline(opened.fds[0], content, {
+      label: name,
+      onClose: () => handle?.close(),
+    });
+    handle = objects.track(opened, () => timeline.close());
+    return timeline;
+  });
+}
+
+function describe(timeline: Timeline): Descriptor {
+  return {
+    version: DESCRIPTOR_VERSION,
+    device: { kind: "host" },
+    mechanism: "memfd",
+    byteLength: limits.timelineArenaBytes,
+    allocationByteLength: limits.timelineArenaBytes,
+    content: { kind: "timeline", byteOffset: timeline.byteOffset },
+  };
+}

@@ -1,0 +1,69 @@
+/**
+ * Opens a bare 64-byte handle of another program (PyTorch, Numba, CuPy, C) as an array. The handle
+ * carries no dtype and no shape, so the caller gives them.
+ */
+import type { DType } from "../../array/dtype.js";
+import { checkLayout, contiguousStrides } from "../../array/layout.js";
+import { checkInteger } from "../../base/bytes.js";
+import { checkOneOf } from "../../base/option-checks.js";
+import { acquireIn } from "../../base/scope.js";
+import { checkHandle, decodeHandle } from "../../wire/ipc-documents.js";
+import type { Device } from "../device.js";
+import { DeviceBuffer } from "../memory/device-buffer.js";
+import { LegacyMemory } from "../memory/legacy-memory.js";
+import { DeviceArray } from "./device-array.js";
+import type { OpenHandleOptions } from "./ipc-array-handle.js";
+
+export interface RawHandleOptions<D extends DType> extends OpenHandleOptions {
+  readonly dtype: D;
+  readonly shape: readonly number[];
+  /** In elements, not bytes. Contiguous in C order by default. */
+  readonly strides?: readonly number[] | undefined;
+  /**
+   * Bytes from the start of the block to the first element; 0 by default. Programs that allocate
+   * many arrays in one block (PyTorch, CuPy) send it with the handle.
+   */
+  readonly byteOffset?: number | undefined;
+}
+
+/**
+ * Opens an array from a bare 64-byte handle: raw bytes, an array of numbers, or base64. Close the
+ * array before its exporter frees the memory.
+ *
+ * A bare handle does not show whether its exporter has freed the memory. A GPU's driver then opens
+ * what took its place. `IpcArrayHandle` detects it, for handles of this package.
+ * @throws INVALID_HANDLE, also if it is not 64 bytes long; OWN_HANDLE; STALE_HANDLE (host device);
+ * INVALID_DESCRIPTOR if the array exceeds the block
+ */
+export function openIpcHandle<D extends DType>(
+  device: Device,
+  handle: Uint8Array | readonly number[] | string,
+  options: RawHandleOptions<D>,
+): DeviceArray<D> {
+  const bytes = handleBytes(handle);
+  const { dtype, shape, byteOffset = 0, access = "read", label = "array" } = options;
+  checkOneOf("access", access, ["read", "read-write"]);
+  const layout = { dtype, shape, strides: options.strides ?? contiguousStrides(shape), byteOffset };
+  return acquireIn((scope) => {
+    const memory = LegacyMemory.open(device, bytes, access);
+    const { byteLength } = memory;
+    const buffer = DeviceBuffer.over(memory, { label, byteLength, access });
+    scope.own(buffer, (it) => it.close());
+    checkLayout(layout, byteLength);
+    return new DeviceArray(buffer, layout, () => buffer.close());
+  });
+}
+
+function handleBytes(handle: Uint8Array | readonly number[] | string): Uint8Array {
+  if (typeof handle === "string") return decodeHandle(handle);
+  if (handle instanceof Uint8Array) return checkHandle(handle);
+  if (!Array.isArray(handle)) {
+    throw new TypeError(
+      `A handle is a Uint8Array, an array of numbers or a base64 text, not ${typeof handle}`,
+    );
+  }
+  const numbers: readonly number[] = handle;
+  return checkHandle(
+    Uint8Array.from(numbers, (byte, index) => checkInteger(`handle[${index}]`, byte, 0, 255)),
+  );
+}

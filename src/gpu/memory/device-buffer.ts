@@ -1,0 +1,300 @@
+/**
+ * A range of device memory that this process uses: read, write, fill, view, work of streams. Bytes
+ * only; device-array.ts knows shapes. How the memory was made and travels is up to its mechanism
+ * (mechanisms.ts). The mapping ends when the buffer is closed and nothing uses it any more.
+ */
+import { checkInteger, checkRange } from "../../base/bytes.js";
+import { Deadline, type WaitOptions } from "../../base/deadline.js";
+import { CudaIpcError } from "../../base/errors.js";
+import type { DevicePointer, FillPattern, Mechanism } from "../../driver/gpu-driver.js";
+import type { Access } from "../../os/mapping.js";
+import type { OwnedFd } from "../../os/owned-fd.js";
+import type { Device } from "../device.js";
+import { waitUntil } from "../order/adaptive-wait.js";
+import type { Stream } from "../order/stream.js";
+import { download, upload } from "../transfer/byte-transfer.js";
+import type {
+  AllocateOptions,
+  BufferOptions,
+  CloseOptions,
+  ImportOptions,
+} from "./buffer-options.js";
+import type { MappedMemory, MemoryDescriptor } from "./mapped-memory.js";
+import { allocateMemory, openMemory } from "./mechanisms.js";
+import { type BufferUse, giveBackFrom, holdFor } from "./open-buffers.js";
+
+export class DeviceBuffer {
+  readonly device: Device;
+  readonly label: string;
+  readonly access: Access;
+  readonly #held: BufferUse;
+  readonly #byteLength: number;
+  #open = true;
+  /** A borrowed buffer holds no use of the memory: see `borrow`. */
+  readonly #borrowed: boolean;
+
+  private constructor(
+    held: BufferUse,
+    { access, byteLength }: Omit<BufferOptions, "label">,
+    borrowed = false,
+  ) {
+    this.device = held.memory.device;
+    this.label = held.label;
+    this.access = access;
+    this.#byteLength = byteLength;
+    this.#held = held;
+    this.#borrowed = borrowed;
+    if (!borrowed) holdFor(this, held);
+  }
+
+  /**
+   * Allocates memory that can be shared. It is zeroed on the host device, undefined on a GPU.
+   * @throws OUT_OF_MEMORY
+   */
+  static allocate(device: Device, byteLength: number, options: AllocateOptions = {}): DeviceBuffer {
+    checkInteger("byteLength", byteLength, 0);
+    const { label = "buffer" } = options;
+    const memory = allocateMemory(device, byteLength, options);
+    return DeviceBuffer.over(memory, { label, byteLength, access: "read-write" });
+  }
+
+  /**
+   * A buffer on memory of any mechanism. Takes over one use of the memory, also if it throws.
+   * @internal
+   */
+  static over(memory: MappedMemory, options: BufferOptions): DeviceBuffer {
+    const { label, byteLength } = options;
+    // Compared first, because the words of the error take longer than all the rest.
+    if (byteLength > memory.byteLength) {
+      memory.release();
+      checkRange(`Buffer "${label}"`, 0, byteLength, memory.byteLength);
+    }
+    return new DeviceBuffer({ label, memory }, options);
+  }
+
+  /**
+   * Maps memory of any process by its file descriptor, which stays the caller's.
+   * @throws INVALID_DESCRIPTOR if the memory is not what is claimed
+   */
+  static import(device: Device, fd: OwnedFd, options: ImportOptions): DeviceBuffer {
+    const { label, byteLength, allocationByteLength, access, place } = options;
+    const mechanism = device.driver.mechanism as MemoryDescriptor["mechanism"];
+    const descriptor = { device: device.reference, mechanism, allocationByteLength };
+    const memory = openMemory(device, descriptor, fd, access, place);
+    return DeviceBuffer.over(memory, { label, byteLength, access });
+  }
+
+  /** Another buffer on the same mapping, also if this one was closed but the mapping is in use. */
+  twin(label = this.label): DeviceBuffer {
+    return new DeviceBuffer({ label, memory: this.#held.memory.retain() }, this);
+  }
+
+  /**
+   * As `twin`, without a use of its own: the borrower closes it before this buffer. A twin would
+   * take longer than everything else that is done with a message of a channel.
+   * @internal
+   */
+  borrow(): DeviceBuffer {
+    this.#checkOpen();
+    return new DeviceBuffer(this.#held, this, true);
+  }
+
+  /** Bytes of the content. Grows if the memory grows. */
+  get byteLength(): number {
+    return this.#held.memory.contentByteLength ?? this.#byteLength;
+  }
+
+  /** Bytes of the mapping: `byteLength` rounded up to the granularity of the mechanism. */
+  get allocationByteLength(): number {
+    return this.#held.memory.byteLength;
+  }
+
+  /** Closes this buffer and returns one on the same memory for reading. */
+  asReadOnly(): DeviceBuffer {
+    const { label, byteLength } = this;
+    const memory = this.#held.memory.retain();
+    const readOnly = new DeviceBuffer({ label, memory }, { byteLength, access: "read" });
+    this.close();
+    return readOnly;
+  }
+
+  get mechanism(): Mechanism {
+    return this.#held.memory.mechanism;
+  }
+
+  /** The address for the device's own use. For memory of a pool: valid after `ready()`. */
+  get pointer(): DevicePointer {
+    this.#checkOpen();
+    return this.#held.memory.pointer;
+  }
+
+  /** For code that knows one mechanism. @internal */
+  get memory(): MappedMemory {
+    this.#checkOpen();
+    return this.#held.memory;
+  }
+
+  get open(): boolean {
+    return this.#open;
+  }
+
+  /**
+   * Describes the memory to other processes, beside the descriptor of `exportFd`.
+   * @throws UNSUPPORTED for legacy memory, TypeError for memory of a pool that is not `ready`
+   * @internal
+   */
+  describe(): MemoryDescriptor {
+    return this.memory.describe(this.label);
+  }
+
+  /**
+   * A file descriptor by which other processes open this memory (for memory of a pool: the pool).
+   * The memory lives for as long as the descriptor is open. The caller owns it.
+   * @param access `read` gives a descriptor for reading alone if the kernel can enforce it
+   * @throws UNSUPPORTED for imported memory, legacy memory and memory that grows
+   */
+  exportFd(access: Access = this.access): OwnedFd {
+    return this.memory.exportFd(this.label, access);
+  }
+
+  /**
+   * Resolves once every stream and process may use the memory. That is at once, except for memory
+   * of a pool, whose allocation is work of a stream. `read`, `write` and `fill` wait by themselves.
+   */
+  async ready(options: WaitOptions = {}): Promise<void> {
+    await this.use("read", options, async () => {});
+  }
+
+  /** Copies bytes to the device. They must not change until this resolves. */
+  async write(byteOffset: number, bytes: Uint8Array, options: WaitOptions = {}): Promise<void> {
+    checkRange(`Write to "${this.label}"`, byteOffset, bytes.byteLength, this.byteLength);
+    await this.use("write", options, (mapped, deadline) =>
+      upload(mapped, byteOffset, bytes, deadline),
+    );
+  }
+
+  /** Copies bytes from the device into `target`. */
+  async read(byteOffset: number, target: Uint8Array, options: WaitOptions = {}): Promise<void> {
+    checkRange(`Read of "${this.label}"`, byteOffset, target.byteLength, this.byteLength);
+    await this.use("read", options, (mapped, deadline) =>
+      download(mapped, byteOffset, target, deadline),
+    );
+  }
+
+  /**
+   * Fills `count` elements of 1, 2 or 4 bytes on the device. A fill that has begun runs to its end,
+   * even if the wait is aborted.
+   */
+  async fill(
+    byteOffset: number,
+    pattern: FillPattern,
+    count: number,
+    options: WaitOptions = {},
+  ): Promise<void> {
+    checkRange(
+      `Fill of "${this.label}"`,
+      byteOffset,
+      pattern.elementBytes * count,
+      this.byteLength,
+    );
+    await this.use("write", options, async (mapped, deadline) => {
+      const { driver, ordinal } = this.device;
+      const stream = driver.createStream(ordinal);
+      try {
+        driver.fill(stream, mapped.pointerAt(byteOffset), pattern, count);
+        await waitUntil(() => driver.isIdle(stream), deadline.unlimited());
+      } finally {
+        driver.destroyStream(stream);
+      }
+    });
+  }
+
+  /**
+   * Returns the memory of the host device as bytes, at most `limits.viewBytesMax` at a time. Other
+   * processes see changes at once, in the CPU's memory order. The memory stays mapped while the
+   * view is reachable, even after `close()`. A store into a view of memory that was opened for
+   * reading ends this process (SIGSEGV).
+   * @throws UNSUPPORTED on a GPU, because the CPU cannot access its memory
+   */
+  view(byteOffset = 0, byteLength = this.byteLength - byteOffset): Uint8Array {
+    this.#checkOpen();
+    checkRange(`View of "${this.label}"`, byteOffset, byteLength, this.byteLength);
+    return this.#held.memory.view(this.label, byteOffset, byteLength);
+  }
+
+  /**
+   * Runs work on the memory. The memory stays mapped until the work ends, even if the buffer is
+   * closed meanwhile.
+   * @internal
+   */
+  async use<T>(
+    intent: "read" | "write",
+    options: WaitOptions,
+    work: (memory: MappedMemory, deadline: Deadline) => Promise<T>,
+  ): Promise<T> {
+    this.#checkOpen();
+    if (intent === "write") this.#checkWritable();
+    const verb = intent === "write" ? "write to" : "read";
+    const deadline = new Deadline(`${verb} "${this.label}"`, options, Number.POSITIVE_INFINITY);
+    deadline.check();
+    const memory = this.#held.memory.retain();
+    return this.device.run(async () => {
+      try {
+        // Awaited only if needed: otherwise the work begins within this call.
+        const pending = memory.ready(deadline);
+        if (pending !== undefined) await pending;
+        return await work(memory, deadline);
+      } finally {
+        memory.release();
+      }
+    });
+  }
+
+  /**
+   * Enqueues work on the memory. The memory stays mapped until the stream is closed or next found
+   * idle (by `isIdle` or `synchronize`), even if the buffer is closed meanwhile.
+   * @internal
+   */
+  enqueue<T>(intent: "read" | "write", stream: Stream, work: (memory: MappedMemory) => T): T {
+    this.#checkOpen();
+    if (intent === "write") this.#checkWritable();
+    const { memory } = this.#held;
+    memory.checkUsableOn(this.label, stream);
+    // Holding memory that this stream frees later would keep it from being allocated again.
+    if (!memory.freedAfter(stream)) stream.hold(memory);
+    return work(memory);
+  }
+
+  /** Registers a listener that is called once when the memory is unmapped. @internal */
+  onUnmapped(listener: () => void): void {
+    this.#held.memory.onUnmapped(listener);
+  }
+
+  /**
+   * Closes the buffer. With a stream, the memory is freed in the order of that stream.
+   * @throws TypeError if the stream is of another device
+   * @throws UNSUPPORTED if a stream is given and the memory is not of a pool
+   */
+  close(options: CloseOptions = {}): void {
+    if (!this.#open) return;
+    if (options.stream !== undefined) this.#held.memory.freeAfter(options.stream, this.label);
+    this.#open = false;
+    if (!this.#borrowed) giveBackFrom(this, this.#held);
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #checkOpen(): void {
+    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot use "${this.label}": it was closed`);
+  }
+
+  #checkWritable(): void {
+    if (this.access === "read-write") return;
+    throw new CudaIpcError(
+      "READ_ONLY",
+      `Cannot write to "${this.label}": it was opened for reading`,
+    );
+  }
+}

@@ -1,0 +1,253 @@
+/**
+ * Copies bytes between this process and a device through parallel lanes: the CPU copies one piece
+ * while the GPU transfers another. For host memory a lane copies directly. For GPU memory it has
+ * its own stream and pinned staging memory. Lanes are created when needed and kept.
+ */
+import { Deadline } from "../../base/deadline.js";
+import { limits } from "../../base/limits.js";
+import { Scope } from "../../base/scope.js";
+import type {
+  DevicePointer,
+  DriverStream,
+  GpuDriver,
+  StagingMemory,
+} from "../../driver/gpu-driver.js";
+import { addressOf, copyMemory, viewAt } from "../../os/host-memory.js";
+import { waitUntil } from "../order/adaptive-wait.js";
+
+export interface Lane {
+  /**
+   * Copies the bytes, at most `limits.stagingBytes`, to the device. Resolves when they are there.
+   */
+  upload(to: DevicePointer, bytes: Uint8Array): Promise<void>;
+  download(from: DevicePointer, bytes: Uint8Array): Promise<void>;
+  /** As `upload`, but `fill` writes the bytes to staging memory. */
+  uploadFrom(
+    to: DevicePointer,
+    byteLength: number,
+    fill: (staging: Uint8Array) => Promise<void>,
+  ): Promise<void>;
+  /** As `download`, but to staging memory, which `take` may read until it resolves. */
+  downloadTo(
+    from: DevicePointer,
+    byteLength: number,
+    take: (staging: Uint8Array) => Promise<void>,
+  ): Promise<void>;
+  close(): void;
+}
+
+const UNLIMITED = new Deadline("finish a copy", {}, Number.POSITIVE_INFINITY);
+
+/** The part of a transfer that one lane copies at a time. */
+export interface Piece {
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+export class Lanes {
+  readonly #driver: GpuDriver;
+  readonly #ordinal: number;
+  readonly #free: Lane[] = [];
+  readonly #waiting: ((lane: Lane) => void)[] = [];
+  #open = true;
+  #made = 0;
+
+  constructor(driver: GpuDriver, ordinal: number) {
+    this.#driver = driver;
+    this.#ordinal = ordinal;
+  }
+
+  /**
+   * Splits `byteLength` bytes into pieces, and lanes work on them in parallel. Stops at the first
+   * error or at the deadline. It throws only after all lanes have stopped, so the caller can then
+   * free the memory.
+   */
+  async forEachPiece(
+    byteLength: number,
+    deadline: Deadline,
+    work: (lane: Lane, piece: Piece) => Promise<void>,
+  ): Promise<void> {
+    let next = 0;
+    let failed = false;
+    const workWith = async (lane: Lane): Promise<void> => {
+      while (next < byteLength && !failed) {
+        deadline.check();
+        const piece = {
+          byteOffset: next,
+          byteLength: Math.min(limits.stagingBytes, byteLength - next),
+        };
+        next += piece.byteLength;
+        await work(lane, piece);
+      }
+    };
+    const takePart = async (): Promise<void> => {
+      try {
+        await this.#withLane(workWith);
+      } catch (error) {
+        failed = true;
+        throw error;
+      }
+    };
+    const count = Math.min(laneCountMax(), Math.ceil(byteLength / limits.stagingBytes));
+    const outcomes = await Promise.allSettled(Array.from({ length: count }, takePart));
+    for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+  }
+
+  /** Frees the lanes. Busy lanes are freed when they are done. */
+  close(): void {
+    this.#open = false;
+    const scope = new Scope();
+    for (const lane of this.#free.splice(0)) scope.defer(() => lane.close());
+    scope.close();
+  }
+
+  async #withLane(work: (lane: Lane) => Promise<void>): Promise<void> {
+    const lane = await this.#take();
+    try {
+      await work(lane);
+    } finally {
+      this.#giveBack(lane);
+    }
+  }
+
+  async #take(): Promise<Lane> {
+    const free = this.#free.pop();
+    if (free !== undefined) return free;
+    if (this.#made >= laneCountMax()) return new Promise((resolve) => this.#waiting.push(resolve));
+    const lane = makeLane(this.#driver, this.#ordinal);
+    this.#made += 1;
+    return lane;
+  }
+
+  #giveBack(lane: Lane): void {
+    const next = this.#waiting.shift();
+    if (next !== undefined) next(lane);
+    else if (this.#open) this.#free.push(lane);
+    else lane.close();
+  }
+}
+
+/**
+ * Returns 1.5 lanes per thread of the thread pool, so the threads stay busy while other lanes wait
+ * for the GPU. Measured on 16 cores, reading a file to a GPU, relative to one pinned copy: 8 lanes
+ * 0.64, 16 lanes 0.84, 24 lanes 0.90.
+ */
+function laneCountMax(): number {
+  const threads = Number(process.env.UV_THREADPOOL_SIZE ?? 4) || 4;
+  return Math.max(2, Math.min(limits.transferLanes, Math.ceil(threads * 1.5)));
+}
+
+function makeLane(driver: GpuDriver, ordinal: number): Lane {
+  return driver.cpuVisible ? new DirectLane(driver) : StagedLane.create(driver, ordinal);
+}
+
+/** For memory that the CPU sees: one copy, which the thread pool makes if it is long. */
+class DirectLane implements Lane {
+  readonly #driver: GpuDriver;
+
+  constructor(driver: GpuDriver) {
+    this.#driver = driver;
+  }
+
+  async upload(to: DevicePointer, bytes: Uint8Array): Promise<void> {
+    await copyMemory(this.#address(to), addressOf(bytes), bytes.byteLength);
+  }
+
+  async download(from: DevicePointer, bytes: Uint8Array): Promise<void> {
+    await copyMemory(addressOf(bytes), this.#address(from), bytes.byteLength);
+  }
+
+  async uploadFrom(
+    to: DevicePointer,
+    byteLength: number,
+    fill: (staging: Uint8Array) => Promise<void>,
+  ): Promise<void> {
+    await fill(viewAt(this.#address(to), byteLength));
+  }
+
+  async downloadTo(
+    from: DevicePointer,
+    byteLength: number,
+    take: (staging: Uint8Array) => Promise<void>,
+  ): Promise<void> {
+    await take(viewAt(this.#address(from), byteLength));
+  }
+
+  close(): void {
+    // Nothing to free: the buffer owns the memory.
+  }
+
+  #address(pointer: DevicePointer): bigint {
+    const address = this.#driver.cpuAddress(pointer);
+    if (address === undefined) throw new TypeError("a direct lane needs memory that the CPU sees");
+    return address;
+  }
+}
+
+/** Copies through pinned memory, which the GPU reads itself while the CPU fills another lane. */
+class StagedLane implements Lane {
+  readonly #driver: GpuDriver;
+  readonly #stream: DriverStream;
+  readonly #staging: StagingMemory;
+
+  private constructor(driver: GpuDriver, stream: DriverStream, staging: StagingMemory) {
+    this.#driver = driver;
+    this.#stream = stream;
+    this.#staging = staging;
+  }
+
+  static create(driver: GpuDriver, ordinal: number): StagedLane {
+    const stream = driver.createStream(ordinal);
+    try {
+      return new StagedLane(driver, stream, driver.allocateStaging(ordinal, limits.stagingBytes));
+    } catch (error) {
+      driver.destroyStream(stream);
+      throw error;
+    }
+  }
+
+  async upload(to: DevicePointer, bytes: Uint8Array): Promise<void> {
+    const copyIn = (staging: Uint8Array) =>
+      copyMemory(addressOf(staging), addressOf(bytes), bytes.byteLength);
+    await this.uploadFrom(to, bytes.byteLength, copyIn);
+  }
+
+  async download(from: DevicePointer, bytes: Uint8Array): Promise<void> {
+    const copyOut = (staging: Uint8Array) =>
+      copyMemory(addressOf(bytes), addressOf(staging), bytes.byteLength);
+    await this.downloadTo(from, bytes.byteLength, copyOut);
+  }
+
+  async uploadFrom(
+    to: DevicePointer,
+    byteLength: number,
+    fill: (staging: Uint8Array) => Promise<void>,
+  ): Promise<void> {
+    await fill(this.#staging.bytes.subarray(0, byteLength));
+    this.#driver.copyToDevice(this.#stream, to, this.#staging.address, byteLength);
+    await this.#finish();
+  }
+
+  async downloadTo(
+    from: DevicePointer,
+    byteLength: number,
+    take: (staging: Uint8Array) => Promise<void>,
+  ): Promise<void> {
+    this.#driver.copyToHost(this.#stream, this.#staging.address, from, byteLength);
+    await this.#finish();
+    await take(this.#staging.bytes.subarray(0, byteLength));
+  }
+
+  close(): void {
+    const scope = new Scope();
+    scope.defer(() => this.#driver.destroyStream(this.#stream));
+    scope.defer(() => this.#driver.freeStaging(this.#staging));
+    scope.close();
+  }
+
+  // WHY: it waits for the copy even after the caller's timeout, because the GPU uses the staging
+  // memory and the device memory until the copy is done. One piece takes well under a millisecond.
+  async #finish(): Promise<void> {
+    await waitUntil(() => this.#driver.isIdle(this.#stream), UNLIMITED, 0);
+  }
+}

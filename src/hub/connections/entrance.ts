@@ -1,0 +1,82 @@
+/**
+ * The hub's listening sockets: the current one, and earlier ones whose file was removed, as long as
+ * clients wait in their backlog.
+ */
+import { releaseAll } from "../../base/scope.js";
+import { FdWatch } from "../../os/fd-watch.js";
+import type { SeqpacketListener } from "../../os/seqpacket-listener.js";
+import { passDescriptors } from "../../os/socket-message.js";
+import { describeError } from "../hub-log.js";
+import type { NewClients } from "./new-clients.js";
+
+const PAUSE_MS = 100;
+
+export class Entrance {
+  readonly #newClients: NewClients;
+  readonly #log: (line: string) => void;
+  readonly #doors = new Set<Door>();
+  #listener: SeqpacketListener;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** Takes over the listener. Lets nobody in before `open`. */
+  constructor(listener: SeqpacketListener, newClients: NewClients, log: (line: string) => void) {
+    this.#listener = listener;
+    this.#newClients = newClients;
+    this.#log = log;
+  }
+
+  /** The listener at the socket's path. */
+  get listener(): SeqpacketListener {
+    return this.#listener;
+  }
+
+  open(): void {
+    const listener = this.#listener;
+    // The hub takes no descriptors before it knows who connects.
+    passDescriptors(listener.fd, false);
+    listener.listen();
+    const door = { listener, watch: new FdWatch(listener.fd, () => this.#acceptAll(door)) };
+    this.#doors.add(door);
+  }
+
+  /** Switches to another listener. Clients that wait at the earlier one are let in as well. */
+  move(listener: SeqpacketListener): void {
+    this.#listener = listener;
+    this.open();
+    for (const door of this.#doors) this.#acceptAll(door);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    const doors = [...this.#doors];
+    this.#doors.clear();
+    releaseAll([
+      ...doors.flatMap(({ listener, watch }) => [() => watch.close(), () => listener.close()]),
+      () => this.#listener.close(),
+    ]);
+  }
+
+  #acceptAll(door: Door): void {
+    try {
+      if (!this.#newClients.acceptFrom(door.listener)) this.#closeIfLeft(door);
+    } catch (error) {
+      this.#log(`cannot accept a client: ${describeError(error)}`);
+      // WHY a pause: with a full table of open files the listener stays readable and would spin.
+      for (const { watch } of this.#doors) watch.pause();
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => {
+        for (const { watch } of this.#doors) watch.resume();
+      }, PAUSE_MS);
+    }
+  }
+
+  #closeIfLeft(door: Door): void {
+    if (door.listener === this.#listener || !this.#doors.delete(door)) return;
+    releaseAll([() => door.watch.close(), () => door.listener.close()]);
+  }
+}
+
+interface Door {
+  readonly listener: SeqpacketListener;
+  readonly watch: FdWatch;
+}

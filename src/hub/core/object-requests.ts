@@ -1,0 +1,184 @@
+/**
+ * The requests about objects, except opening (open-requests.ts). Checks each request against the
+ * permissions of the client. The object table keeps the result.
+ */
+import { CudaIpcError } from "../../base/errors.js";
+import { fdsOf } from "../../wire/descriptor.js";
+import { PRIVATE, type RequestOf, type ResultOf } from "../../wire/messages.js";
+import { checkName } from "../../wire/names.js";
+import type { Attachments } from "../descriptors/attachments.js";
+import { checkParts } from "../descriptors/check-channel.js";
+import { checkMemory, checkSameMemory, checkUse } from "../descriptors/check-descriptor.js";
+import type { ObjectTable } from "../objects/object-table.js";
+import type { Lease, ObjectMemory, SharedObject } from "../objects/shared-object.js";
+import { checkMayManage, checkMaySee } from "./access.js";
+import { inspection, listPage } from "./hub-report.js";
+import type { OpenRequests } from "./open-requests.js";
+import type { ConnectionId, HubPorts } from "./ports.js";
+import type { Session } from "./sessions.js";
+
+/** A publish whose reply waits until the next hub would have the object. */
+export interface PendingPublish {
+  readonly connection: ConnectionId;
+  readonly request: number;
+}
+
+export class ObjectRequests<Fd> {
+  readonly #ports: HubPorts<Fd>;
+  readonly #objects: ObjectTable<Fd>;
+  readonly #opens: OpenRequests<Fd>;
+  readonly #pendingPublishes = new Map<number, PendingPublish[]>();
+
+  constructor(ports: HubPorts<Fd>, objects: ObjectTable<Fd>, opens: OpenRequests<Fd>) {
+    this.#ports = ports;
+    this.#objects = objects;
+    this.#opens = opens;
+  }
+
+  create(
+    session: Session<Fd>,
+    request: RequestOf<"create">,
+    attached: Attachments<Fd>,
+  ): ResultOf<"create"> {
+    const { descriptor, lifetime, sharing = PRIVATE } = request;
+    const name = checkName(request.name);
+    const attempt = `create "${name}"`;
+    const { fds } = attached;
+    const { inodes, writable } = checkMemory(attempt, descriptor, fds, this.#ports);
+    checkUse(attempt, { descriptor, sharing, writable }, fds, this.#ports);
+    const memory: ObjectMemory<Fd> = { fds: fds as [Fd, ...Fd[]], writable };
+    const createdAtMs = this.#ports.now();
+    const fields = {
+      name,
+      lifetime,
+      sharing,
+      descriptor,
+      inodes: [...inodes],
+      writable,
+      createdAtMs,
+      memory,
+    };
+    const lease = this.#objects.create(fields, session);
+    attached.keep();
+    return { object: lease.object.id, lease: lease.id };
+  }
+
+  /** Returns undefined if the reply has to wait; see `takePendingPublishes`. */
+  publish(session: Session<Fd>, request: RequestOf<"publish">): ResultOf<"publish"> | undefined {
+    const { id, object: number } = request;
+    const object = this.#objects.index.get(number);
+    if (object === undefined) {
+      throw new CudaIpcError(
+        "NOT_FOUND",
+        `Cannot publish object ${number}: no object has this number`,
+      );
+    }
+    if (object.leases.owner?.session !== session) {
+      throw new CudaIpcError(
+        "NOT_OWNER",
+        `Cannot publish "${object.name}": another process created it`,
+      );
+    }
+    this.#objects.publish(object);
+    if (this.#ports.isKept(number)) return {};
+    const pending = { connection: session.connection.id, request: id };
+    const others = this.#pendingPublishes.get(number) ?? [];
+    this.#pendingPublishes.set(number, [...others, pending]);
+    return undefined;
+  }
+
+  /** The publishes of this object that wait for their reply. Reply to them now. */
+  takePendingPublishes(object: number): readonly PendingPublish[] {
+    const pending = this.#pendingPublishes.get(object) ?? [];
+    this.#pendingPublishes.delete(object);
+    return pending;
+  }
+
+  release(session: Session<Fd>, request: RequestOf<"release">): ResultOf<"release"> {
+    this.#objects.release(leaseOf(session, request.lease, "release"));
+    return {};
+  }
+
+  /** The client still holds this lease, and may bring back memory that went with an earlier hub. */
+  restore(
+    session: Session<Fd>,
+    request: RequestOf<"restore">,
+    attached: Attachments<Fd>,
+  ): ResultOf<"restore"> {
+    const lease = leaseOf(session, request.lease, "restore");
+    // First, because the client holds the lease whatever the hub thinks of the memory.
+    session.unrestored?.delete(request.lease);
+    if (attached.fds.length === 0) return {};
+    if (lease.role === "reader" || lease.role === "observer") this.#bringParts(lease, attached);
+    else this.#bringBack(session, lease.object, attached);
+    return {};
+  }
+
+  remove(session: Session<Fd>, request: RequestOf<"remove">): ResultOf<"remove"> {
+    const object = this.#named(session, request.name, "remove");
+    checkMayManage(object, session.peer, "remove");
+    this.#objects.remove(object);
+    return {};
+  }
+
+  list(session: Session<Fd>, request: RequestOf<"list">): ResultOf<"list"> {
+    return listPage(this.#objects.index.visibleAfter(session.peer, request.after));
+  }
+
+  inspect(session: Session<Fd>, request: RequestOf<"inspect">): ResultOf<"inspect"> {
+    const object = this.#named(session, request.name, "inspect");
+    checkMaySee(object, session.peer);
+    return inspection(object);
+  }
+
+  clear(): void {
+    this.#pendingPublishes.clear();
+  }
+
+  #bringBack(session: Session<Fd>, object: SharedObject<Fd>, attached: Attachments<Fd>): void {
+    const attempt = `bring back the memory of "${object.name}"`;
+    const [memory, ...rest] = attached.fds as [Fd, ...Fd[]];
+    const wanted = fdsOf(object.descriptor);
+    if (attached.fds.length !== wanted) {
+      const found = `${attached.fds.length} descriptors came with it, wanted ${wanted}`;
+      throw new CudaIpcError("INVALID_MESSAGE", `Cannot ${attempt}: ${found}`);
+    }
+    if (object.descriptor.mechanism !== "memfd")
+      checkMayManage(object, session.peer, "bring back the memory of");
+    const found = checkMemory(attempt, object.descriptor, attached.fds, this.#ports);
+    checkSameMemory(attempt, object, found);
+    if (object.memory !== undefined && (object.memory.writable || !found.writable)) return;
+    // A reader brings its read-only descriptor. The next writer needs a writable one.
+    const twin =
+      object.writable && !found.writable ? this.#ports.reopenWritable(memory) : undefined;
+    attached.keep();
+    if (twin !== undefined) this.#ports.closeFd(memory);
+    this.#objects.supply(object, {
+      fds: [twin ?? memory, ...rest],
+      writable: found.writable || twin !== undefined,
+    });
+    this.#opens.grantWaiting(object);
+  }
+
+  /** Takes a channel reader's descriptors. An observer has none that the hub could use. */
+  #bringParts(lease: Lease<Fd>, attached: Attachments<Fd>): void {
+    checkParts(`bring back "${lease.object.name}"`, lease, attached.fds, this.#ports);
+    if (lease.object.memory !== undefined) return;
+    attached.keep();
+    this.#objects.supplyParts(lease, attached.fds);
+  }
+
+  #named(session: Session<Fd>, name: string, verb: string): SharedObject<Fd> {
+    const object = this.#objects.index.find(checkName(name));
+    if (object !== undefined) return object;
+    const found = this.#opens.absence(name, session.peer);
+    throw new CudaIpcError("NOT_FOUND", `Cannot ${verb} "${name}": ${found}`);
+  }
+}
+
+/** @throws NOT_FOUND */
+function leaseOf<Fd>(session: Session<Fd>, id: number, verb: string): Lease<Fd> {
+  const lease = session.leases.get(id);
+  if (lease !== undefined) return lease;
+  throw new CudaIpcError("NOT_FOUND", `Cannot ${verb} lease ${id}: this client does not hold it`);
+}

@@ -1,0 +1,95 @@
+/**
+ * Ends sessions, and leases that a client did not name when it came back. A session may hold
+ * 100,000 leases, so they end a few at a time, in turns of the session's user. After a crash in the
+ * middle the next hub goes on with the rest.
+ */
+import { releaseAll } from "../../base/scope.js";
+import type { ObjectTable } from "../objects/object-table.js";
+import type { Lease } from "../objects/shared-object.js";
+import type { HubPorts } from "./ports.js";
+import type { Connection, Session, Sessions } from "./sessions.js";
+import type { WaitingOpens } from "./waiting-opens.js";
+
+/** Leases that end in one turn. Each one writes to the journal and may close many descriptors. */
+const LEASES_PER_STEP = 16;
+
+/** Everything that sessions hold. */
+export interface Held<Fd> {
+  readonly sessions: Sessions<Fd>;
+  readonly objects: ObjectTable<Fd>;
+  readonly waiting: WaitingOpens<Fd>;
+}
+
+export class SessionEnd<Fd> {
+  readonly #ports: Pick<HubPorts<Fd>, "later">;
+  readonly #held: Held<Fd>;
+
+  constructor(ports: Pick<HubPorts<Fd>, "later">, held: Held<Fd>) {
+    this.#ports = ports;
+    this.#held = held;
+  }
+
+  /** Ends a connection and its session, because its process can no longer come back. */
+  end(connection: Connection<Fd>): void {
+    const { sessions } = this.#held;
+    sessions.detach(connection);
+    if (connection.session === undefined) sessions.end(connection);
+    else this.endSession(connection.session, () => {});
+  }
+
+  /** Ends a connection whose session holds nothing. */
+  endIfEmpty(connection: Connection<Fd>): void {
+    const { session } = connection;
+    if (session === undefined || session.leases.size === 0) this.end(connection);
+  }
+
+  /** @param done called when nothing is left, just before the connection is forgotten */
+  endSession(session: Session<Fd>, done: () => void): void {
+    if (session.ending) return;
+    session.ending = true;
+    const { sessions, objects, waiting } = this.#held;
+    waiting.dropSession(session.id);
+    const step = () => {
+      this.#release(session.leases.keys(), session);
+      return session.leases.size > 0;
+    };
+    this.#inSteps(session.connection, step, () => {
+      objects.sessionEnded(session);
+      done();
+      sessions.end(session.connection);
+    });
+  }
+
+  /** Releases the leases that a resumed session has not restored. */
+  endUnrestored(session: Session<Fd>, done: () => void): void {
+    const step = () => {
+      // Read in each step: another connection of the process may resume the session meanwhile.
+      const { unrestored } = session;
+      if (unrestored !== undefined) this.#release(unrestored, session);
+      if (unrestored !== undefined && unrestored.size > 0) return true;
+      session.unrestored = undefined;
+      return false;
+    };
+    this.#inSteps(session.connection, step, done);
+  }
+
+  #release(ids: Iterable<number>, session: Session<Fd>): void {
+    const some: Lease<Fd>[] = [];
+    for (const id of ids) {
+      const lease = session.leases.get(id);
+      if (lease === undefined) session.unrestored?.delete(id);
+      else if (some.push(lease) === LEASES_PER_STEP) break;
+    }
+    releaseAll(some.map((lease) => () => this.#held.objects.release(lease)));
+  }
+
+  /** Runs the first step at once. For most sessions it is the only one. */
+  #inSteps({ id, peer }: Connection<Fd>, step: () => boolean, done: () => void): void {
+    const next = () => {
+      if (step()) return true;
+      done();
+      return false;
+    };
+    if (next()) this.#ports.later(id, peer.uid, next);
+  }
+}

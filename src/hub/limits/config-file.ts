@@ -1,0 +1,130 @@
+/**
+ * Finds and reads the hub's configuration file, which only root and the hub's user may write.
+ * Combines it with the flags.
+ */
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  type Stats,
+} from "node:fs";
+import { homedir } from "node:os";
+import { isAbsolute, join } from "node:path";
+import { CudaIpcError, messageOf } from "../../base/errors.js";
+import { defaults, limits } from "../../base/limits.js";
+import { groupIds, userIds } from "../../os/accounts.js";
+import { openFilesMax } from "../../os/open-file.js";
+import { ownUid, ROOT } from "../../os/runtime-folder.js";
+import { fromNodeError } from "../../os/system-error.js";
+import {
+  type AccountNames,
+  checkHubConfig,
+  type HubConfig,
+  NO_CONFIG,
+  overlay,
+  policyOf,
+} from "./hub-config.js";
+import type { HubPolicy } from "./policy.js";
+import { defaultQuotasOf } from "./policy.js";
+
+const SYSTEM_FILE = "/etc/cuda-ipc/hub.json";
+
+/** Everything that a hub starts with. */
+export interface HubSettings {
+  /** The file that was read. Undefined if there was none. */
+  readonly file: string | undefined;
+  /** The socket path of the file, unless the environment says another. */
+  readonly socket: string | undefined;
+  /** `Infinity` means that the hub stays. */
+  readonly idleMs: number;
+  readonly policy: HubPolicy;
+}
+
+export function accountNames(): AccountNames {
+  return { users: userIds(), groups: groupIds() };
+}
+
+/**
+ * The default file: `cuda-ipc/hub.json` in `XDG_CONFIG_HOME` or `~/.config`. For root also
+ * /etc/cuda-ipc/hub.json, if the first does not exist. Undefined if there is none.
+ */
+export function defaultConfigPath(env: NodeJS.ProcessEnv = process.env): string | undefined {
+  const named = env.XDG_CONFIG_HOME;
+  // The XDG specification forbids relative paths.
+  const folder = named !== undefined && isAbsolute(named) ? named : join(homedir(), ".config");
+  const paths = [join(folder, "cuda-ipc", "hub.json"), ...(ownUid() === ROOT ? [SYSTEM_FILE] : [])];
+  return paths.find((path) => existsSync(path));
+}
+
+/**
+ * @param path the file to read. Default: see `defaultConfigPath`.
+ * @param flags fields that override those of the file
+ * @throws INVALID_FILE, PERMISSION_DENIED
+ */
+export function hubSettings(path: string | undefined, flags: HubConfig = NO_CONFIG): HubSettings {
+  const file = path ?? defaultConfigPath();
+  const config = overlay(file === undefined ? NO_CONFIG : readHubConfig(file), flags);
+  // The clients of this environment look for the hub there.
+  const socket = process.env.CUDA_IPC_SOCKET ? undefined : config.socket;
+  const policy = policyOf(ownUid(), config, defaultQuotasOf(openFilesMax()));
+  return { file, socket, idleMs: config.idleMs ?? defaults.hubIdleMs, policy };
+}
+
+/** @throws INVALID_FILE, PERMISSION_DENIED */
+export function readHubConfig(path: string, names: AccountNames = accountNames()): HubConfig {
+  const source = `the configuration ${path}`;
+  const refuse = (found: string, cause?: unknown) =>
+    new CudaIpcError("INVALID_FILE", `Cannot use ${source}: ${found}`, { cause });
+  const text = readTrusted(path, source, refuse);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw refuse(`it is not JSON (${messageOf(error)})`, error);
+  }
+  return checkHubConfig(source, value, names);
+}
+
+function readTrusted(
+  path: string,
+  source: string,
+  refuse: (found: string) => CudaIpcError,
+): string {
+  let fd: number;
+  try {
+    // Opening a pipe without a writer would block.
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT")
+      throw refuse("there is no such file");
+    throw fromNodeError(`use ${source}`, error);
+  }
+  try {
+    // Checks the opened file: another file may take its place between a look and a read.
+    const found = untrusted(fstatSync(fd));
+    if (found !== undefined) throw refuse(found);
+    return readFileSync(fd, "utf8");
+  } catch (error) {
+    throw fromNodeError(`use ${source}`, error);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function untrusted(stats: Stats): string | undefined {
+  if (!stats.isFile()) return "it is not a file";
+  if (stats.uid !== ROOT && stats.uid !== ownUid()) {
+    return `it belongs to user ${stats.uid}, wanted a file of root or of user ${ownUid()}`;
+  }
+  if ((stats.mode & 0o022) !== 0) {
+    const mode = `0${(stats.mode & 0o777).toString(8)}`;
+    return `its mode is ${mode}, wanted one that only its owner can write (chmod 644)`;
+  }
+  const max = limits.configFileBytesMax;
+  return stats.size > max
+    ? `it has ${stats.size} bytes, the limit (configFileBytesMax) is ${max}`
+    : undefined;
+}

@@ -1,0 +1,279 @@
+/**
+ * The lifetimes of shared objects. An object exists as long as its lifetime says, and the hub
+ * closes its descriptors exactly when it ends.
+ *
+ *   created --publish--> published --remove--> unnamed
+ *      |                     |                    |
+ *      +-- owner's lease     +-- held: last       +-- last lease ends
+ *          ends                  lease ends
+ *
+ * A timeline keeps its name as long as its owner's lease, and ends for everybody with that lease.
+ * After a crash of the hub an object has no memory until one of its holders brings it back.
+ */
+import { CudaIpcError } from "../../base/errors.js";
+import { releaseAll } from "../../base/scope.js";
+import type { HubPorts } from "../core/ports.js";
+import type { Session } from "../core/sessions.js";
+import type { Account } from "../limits/quota.js";
+import {
+  leaseRecord,
+  objectOf,
+  objectRecord,
+  type RestoredState,
+  sessionRecord,
+} from "../restart/as-records.js";
+import type { HubRecord, LeaseRecord, ObjectRecord } from "../restart/hub-records.js";
+import { LostObjects } from "./lost-objects.js";
+import { ObjectIndex } from "./object-index.js";
+import type { Grant, Lease, NewObject, ObjectMemory, SharedObject } from "./shared-object.js";
+import {
+  chargeHolder,
+  costOf,
+  isAwaited,
+  isChannel,
+  isHeld,
+  isLost,
+  ObjectLeases,
+  staysWithoutOwner,
+  waitsForWriter,
+} from "./shared-object.js";
+import { WordsInMemory, type WordsPorts } from "./words-in-memory.js";
+
+export type ObjectPorts<Fd> = WordsPorts<Fd> &
+  Pick<
+    HubPorts<Fd>,
+    | "record"
+    | "memoryArrived"
+    | "memoryGone"
+    | "holderArrived"
+    | "holderGone"
+    | "objectLost"
+    | "now"
+  >;
+
+export class ObjectTable<Fd> {
+  readonly index = new ObjectIndex<Fd>();
+  readonly lost: LostObjects;
+  readonly #ports: ObjectPorts<Fd>;
+  readonly #words: WordsInMemory<Fd>;
+  readonly #nextId: () => number;
+
+  /** @param nextId never returns the same number twice */
+  constructor(ports: ObjectPorts<Fd>, nextId: () => number) {
+    this.#ports = ports;
+    this.lost = new LostObjects(ports);
+    this.#words = new WordsInMemory(ports);
+    this.#nextId = nextId;
+  }
+
+  /**
+   * Adds an object with its owner's lease, and takes over its descriptors unless it throws.
+   * @throws NAME_TAKEN, LIMIT_EXCEEDED
+   */
+  create(fields: NewObject<Fd>, session: Session<Fd>): Lease<Fd> {
+    const { name, descriptor } = fields;
+    if (this.index.find(name) !== undefined) {
+      throw new CudaIpcError(
+        "NAME_TAKEN",
+        `Cannot create "${name}": an object of this name is shared`,
+      );
+    }
+    const { pid, uid, gid } = session.peer;
+    const account = session.account.parent as Account;
+    const object: SharedObject<Fd> = {
+      ...fields,
+      id: this.#nextId(),
+      owner: { pid, uid, gid },
+      account,
+      leases: new ObjectLeases(),
+      published: false,
+      named: true,
+    };
+    const lease: Lease<Fd> = {
+      id: this.#nextId(),
+      kind: "owner",
+      role: isChannel(object) ? "writer" : undefined,
+      seat: undefined,
+      session,
+      object,
+    };
+    const cost = { ...costOf(descriptor), leases: 1 };
+    session.account.charge(`create "${name}"`, cost);
+    try {
+      this.#record(session, [objectRecord(object), leaseRecord(lease)]);
+    } catch (error) {
+      session.account.refund(cost);
+      throw error;
+    }
+    this.lost.forget(name);
+    this.index.add(object);
+    this.index.addLease(lease);
+    this.#ports.memoryArrived(object.id, fields.memory.fds);
+    return lease;
+  }
+
+  publish(object: SharedObject<Fd>): void {
+    if (object.published) return;
+    this.#ports.record([{ t: "published", object: object.id }]);
+    object.published = true;
+  }
+
+  /** @throws LIMIT_EXCEEDED */
+  lease(object: SharedObject<Fd>, session: Session<Fd>, grant: Grant): Lease<Fd> {
+    session.account.charge(`open "${object.name}"`, { leases: 1 });
+    const lease: Lease<Fd> = { id: this.#nextId(), ...grant, session, object };
+    try {
+      this.#record(session, [leaseRecord(lease)]);
+    } catch (error) {
+      session.account.refund({ leases: 1 });
+      throw error;
+    }
+    this.index.addLease(lease);
+    try {
+      this.#words.begin(lease);
+    } catch (error) {
+      this.release(lease);
+      throw error;
+    }
+    return lease;
+  }
+
+  release(lease: Lease<Fd>): void {
+    if (!this.index.deleteLease(lease)) return;
+    const { object, session } = lease;
+    session.account.refund({ leases: 1 });
+    if (lease.kind === "owner") session.account.refundHere(costOf(object.descriptor));
+    this.#ports.record([{ t: "released", lease: lease.id }]);
+    chargeHolder(object);
+    releaseAll([
+      () => this.#words.holderLeft(lease),
+      () => {
+        if (lease.kind === "owner" || lease.role === "writer") this.#ownerLeft(object);
+        else this.#endIfUnused(object);
+      },
+    ]);
+  }
+
+  /** Takes the name away at once. The memory stays until the last lease ends. */
+  remove(object: SharedObject<Fd>): void {
+    if (object.named) {
+      this.index.unname(object);
+      this.#ports.record([{ t: "unnamed", object: object.id }]);
+      chargeHolder(object);
+    }
+    releaseAll([
+      // No writer can find the channel any more to go on with it.
+      () =>
+        isChannel(object) && object.leases.writer === undefined
+          ? this.#words.ownerLeft(object)
+          : undefined,
+      () => this.#endIfUnused(object),
+    ]);
+  }
+
+  /** Takes over memory that a holder brought back, and closes the memory that was there. */
+  supply(object: SharedObject<Fd>, memory: ObjectMemory<Fd>): void {
+    const earlier = object.memory;
+    if (earlier === undefined) this.index.memoryFound();
+    object.memory = memory;
+    this.#ports.memoryArrived(object.id, memory.fds);
+    releaseAll([
+      // Holders that ended meanwhile could not be noted in memory that was not there.
+      () => this.#words.settle(object),
+      ...(earlier?.fds ?? []).map((fd) => () => this.#ports.closeFd(fd)),
+    ]);
+  }
+
+  /** Takes over the descriptors that a reader has of a channel without memory. */
+  supplyParts(lease: Lease<Fd>, parts: readonly Fd[]): void {
+    this.#words.keepParts(lease, parts);
+  }
+
+  /** Adds an object of an earlier hub, still without leases. Call `settle` after the last one. */
+  restore(record: ObjectRecord, state: RestoredState<Fd>): void {
+    const object = objectOf<Fd>(record, state);
+    object.account.take(costOf(object.descriptor));
+    this.index.addUnsorted(object);
+    if (object.memory !== undefined) this.#ports.memoryArrived(object.id, object.memory.fds);
+  }
+
+  restoreLease(
+    { id, kind, role, place }: LeaseRecord,
+    object: SharedObject<Fd>,
+    session: Session<Fd>,
+  ): void {
+    session.account.take({ leases: 1 });
+    if (kind === "owner") session.account.takeHere(costOf(object.descriptor));
+    this.index.addLease({ id, kind, role, seat: place ?? undefined, session, object });
+  }
+
+  /** Ends the objects that nobody can hold any more. Call it after everything is restored. */
+  settle(): void {
+    this.index.sortNames();
+    for (const object of [...this.index.objects()]) {
+      chargeHolder(object);
+      // WHY isAwaited too: ending such a channel again could end it for the next writer.
+      if (isHeld(object) || isAwaited(object)) this.#endIfUnused(object);
+      else this.#ownerLeft(object);
+    }
+  }
+
+  /** Ends in the memory of channels what an earlier hub had no time to end. */
+  settleChannels(): void {
+    for (const object of [...this.index.objects()]) {
+      const isClosed = object.memory !== undefined && this.#words.settle(object);
+      if (isClosed && object.named) this.remove(object);
+    }
+  }
+
+  /** Forgets a session that holds nothing any more. */
+  sessionEnded(session: Session<Fd>): void {
+    if (!session.recorded) return;
+    this.#ports.holderGone(session.id);
+    this.#ports.record([{ t: "session-ended", session: session.id }]);
+  }
+
+  /** Closes every object whatever its leases, and records nothing. */
+  clear(): void {
+    const fds = [...this.index.leases()].flatMap((lease) => lease.parts ?? []);
+    for (const { memory } of this.index.objects()) fds.push(...(memory?.fds ?? []));
+    this.index.clear();
+    releaseAll(fds.map((fd) => () => this.#ports.closeFd(fd)));
+  }
+
+  /** Adds the session's own record if the journal does not have it yet. */
+  #record(session: Session<Fd>, records: readonly HubRecord[]): void {
+    this.#ports.record(session.recorded ? records : [sessionRecord(session), ...records]);
+    if (!session.recorded) this.#ports.holderArrived(session.id, session.connection.id);
+    session.recorded = true;
+  }
+
+  /** The creator of an object, or the writer of a channel, has gone. */
+  #ownerLeft(object: SharedObject<Fd>): void {
+    let isClosed = false;
+    if (isLost(object) && waitsForWriter(object)) this.lost.add(object);
+    releaseAll([
+      // First of all: GPU streams wait for it, and so do their processes.
+      () => {
+        isClosed = this.#words.ownerLeft(object);
+      },
+      () =>
+        staysWithoutOwner(object) && !isClosed ? this.#endIfUnused(object) : this.remove(object),
+    ]);
+  }
+
+  #endIfUnused(object: SharedObject<Fd>): void {
+    // Nobody will bring back the memory of a pinned object that lost it and has no holder.
+    const pinned = object.named && object.lifetime === "pinned" && object.memory !== undefined;
+    if (object.leases.size > 0 || pinned || !this.index.delete(object)) return;
+    if (isLost(object)) this.lost.add(object);
+    if (object.named) this.index.unname(object);
+    object.account.refund(costOf(object.descriptor));
+    const fds = object.memory?.fds ?? [];
+    releaseAll([
+      () => this.#ports.memoryGone(object.id),
+      ...fds.map((fd) => () => this.#ports.closeFd(fd)),
+      () => this.#ports.record([{ t: "object-ended", object: object.id }]),
+    ]);
+  }
+}

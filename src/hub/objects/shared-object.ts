@@ -1,0 +1,177 @@
+/** The hub's record of one shared object and its leases, and the rules that follow from it. */
+import type { WithoutWriter } from "../../ring/channel-end.js";
+import type { ChannelRole } from "../../wire/channel-content.js";
+import { chargedBytes, type Descriptor, fdsOf } from "../../wire/descriptor.js";
+import type { Lifetime, Sharing } from "../../wire/messages.js";
+import type { Session } from "../core/sessions.js";
+import type { Account, Cost } from "../limits/quota.js";
+import type { LeaseRecord, ObjectRecord } from "../restart/hub-records.js";
+
+export interface Lease<Fd> {
+  readonly id: number;
+  readonly kind: LeaseRecord["kind"];
+  readonly session: Session<Fd>;
+  readonly object: SharedObject<Fd>;
+  /** Undefined unless the object is a channel. */
+  readonly role: ChannelRole | undefined;
+  /** The number of a channel reader's page. Undefined for everybody else. */
+  readonly seat: number | undefined;
+  /** Descriptors that a reader brought of a channel whose memory was lost with an earlier hub. */
+  parts?: readonly Fd[] | undefined;
+}
+
+export type Grant = Pick<Lease<unknown>, "kind" | "role" | "seat">;
+
+export interface ObjectMemory<Fd> {
+  /** All of the object's descriptors. The first is the memory itself. */
+  readonly fds: readonly [Fd, ...Fd[]];
+  /** Whether the hub could write to host memory through the first descriptor. */
+  readonly writable: boolean;
+}
+
+export interface SharedObject<Fd> {
+  readonly id: number;
+  readonly name: string;
+  readonly lifetime: Lifetime;
+  readonly sharing: Sharing;
+  readonly descriptor: Descriptor;
+  readonly createdAtMs: number;
+  readonly owner: ObjectRecord["owner"];
+  readonly inodes: ObjectRecord["inodes"];
+  /** Whether the creator's descriptor of host memory lets others write. */
+  readonly writable: boolean;
+  /** The account of the user who pays for it; see `chargeHolder`. */
+  account: Account;
+  readonly leases: ObjectLeases<Fd>;
+  memory: ObjectMemory<Fd> | undefined;
+  published: boolean;
+  /** False after `remove`: from then on only its leases keep it. */
+  named: boolean;
+}
+
+export type NewObject<Fd> = Omit<
+  SharedObject<Fd>,
+  "id" | "leases" | "published" | "named" | "owner" | "account"
+> & {
+  readonly memory: ObjectMemory<Fd>;
+};
+
+/** The leases on one object. The hub often needs some of them, and there may be 100,000. */
+export class ObjectLeases<Fd> {
+  readonly #all = new Map<number, Lease<Fd>>();
+  /** Created on first use: only channels have seats, and a hub may have 100,000 objects. */
+  #takenSeats: Set<number> | undefined;
+  /** The creator's lease. */
+  owner: Lease<Fd> | undefined;
+  /** The lease of a channel's writer. */
+  writer: Lease<Fd> | undefined;
+
+  get size(): number {
+    return this.#all.size;
+  }
+
+  /** The oldest lease. */
+  get first(): Lease<Fd> | undefined {
+    for (const lease of this.#all.values()) return lease;
+    return undefined;
+  }
+
+  /** Oldest first. */
+  values(): IterableIterator<Lease<Fd>> {
+    return this.#all.values();
+  }
+
+  isTaken(seat: number): boolean {
+    return this.#takenSeats?.has(seat) ?? false;
+  }
+
+  add(lease: Lease<Fd>): void {
+    this.#all.set(lease.id, lease);
+    if (lease.kind === "owner") this.owner = lease;
+    if (lease.role === "writer") this.writer = lease;
+    if (lease.seat === undefined) return;
+    this.#takenSeats ??= new Set();
+    this.#takenSeats.add(lease.seat);
+  }
+
+  delete(lease: Lease<Fd>): void {
+    this.#all.delete(lease.id);
+    if (this.owner === lease) this.owner = undefined;
+    if (this.writer === lease) this.writer = undefined;
+    if (lease.seat !== undefined) this.#takenSeats?.delete(lease.seat);
+  }
+}
+
+export function costOf(descriptor: Descriptor): Cost {
+  return { objects: 1, descriptors: fdsOf(descriptor), ...chargedBytes(descriptor) };
+}
+
+/**
+ * Charges the oldest holder for an object that its creator no longer needs. The creator's user
+ * pays as long as the object has its name or its creator's lease.
+ */
+export function chargeHolder<Fd>(object: SharedObject<Fd>): void {
+  const { named, leases, account } = object;
+  const payer = leases.first?.session.account.parent;
+  if (named || leases.owner !== undefined || payer === undefined || payer === account) return;
+  const cost = costOf(object.descriptor);
+  account.refund(cost);
+  payer.take(cost);
+  object.account = payer;
+}
+
+/** The seats of a channel that no reader holds, in order. Empty for other objects. */
+export function freeSeats<Fd>({ descriptor: { content }, leases }: SharedObject<Fd>): number[] {
+  if (content.kind !== "channel") return [];
+  return Array.from({ length: content.readersMax }, (_, seat) => seat).filter(
+    (seat) => !leases.isTaken(seat),
+  );
+}
+
+export function isChannel<Fd>({ descriptor }: SharedObject<Fd>): boolean {
+  return descriptor.content.kind === "channel";
+}
+
+/** Whether the object can be opened. */
+export function isReady<Fd>({ published, memory }: SharedObject<Fd>): boolean {
+  return published && memory !== undefined;
+}
+
+/** Whether the creator asked for a channel that stays without a writer. */
+export function waitsForWriter<Fd>({ descriptor: { content } }: SharedObject<Fd>): boolean {
+  return content.kind === "channel" && content.whenWriterGone === "wait";
+}
+
+/**
+ * Whether a channel without a writer stays for the next one. The next writer must find it by name
+ * and needs all of its memory, and nobody can bring lost memory back.
+ */
+export function isAwaited<Fd>(object: SharedObject<Fd>): boolean {
+  return waitsForWriter(object) && object.published && object.named && object.memory !== undefined;
+}
+
+/** The state to store in a channel that has lost its writer. Requires that it has its memory. */
+export function withoutWriter<Fd>(object: SharedObject<Fd>): WithoutWriter {
+  if (isAwaited(object)) return "awaited";
+  return object.named ? "gone" : "removed";
+}
+
+/** Whether the object outlives its owner, or for a channel its writer. */
+export function staysWithoutOwner<Fd>(object: SharedObject<Fd>): boolean {
+  const { kind } = object.descriptor.content;
+  return kind === "channel" ? isAwaited(object) : object.published && kind !== "timeline";
+}
+
+/** Whether the owner, or for a channel the writer, still holds a lease. */
+export function isHeld<Fd>(object: SharedObject<Fd>): boolean {
+  return isChannel(object) ? object.leases.writer !== undefined : isOwned(object);
+}
+
+export function isOwned<Fd>(object: SharedObject<Fd>): boolean {
+  return object.leases.owner !== undefined;
+}
+
+/** Whether a pinned object would outlive its leases, but lost its memory with an earlier hub. */
+export function isLost<Fd>({ lifetime, published, named, memory }: SharedObject<Fd>): boolean {
+  return lifetime === "pinned" && published && named && memory === undefined;
+}

@@ -1,0 +1,111 @@
+/**
+ * The hub's writes into shared memory when leases begin and end. A timeline ends with its owner, a
+ * reader of a channel gets and leaves its seat, and a channel loses its writer. The hub then rings
+ * the bells of everybody who may wait for it.
+ */
+import { releaseAll } from "../../base/scope.js";
+import { channelFdsAt, readerFdsAt } from "../../wire/channel-content.js";
+import type { HubPorts } from "../core/ports.js";
+import {
+  freeSeats,
+  isHeld,
+  type Lease,
+  type SharedObject,
+  withoutWriter,
+} from "./shared-object.js";
+
+export type WordsPorts<Fd> = Pick<
+  HubPorts<Fd>,
+  "endTimeline" | "beginSeat" | "endSeat" | "endWriter" | "ringBell" | "closeFd"
+>;
+
+export class WordsInMemory<Fd> {
+  readonly #ports: WordsPorts<Fd>;
+
+  constructor(ports: WordsPorts<Fd>) {
+    this.#ports = ports;
+  }
+
+  /** Gives a reader its seat. Throws if the hub cannot write the reader's page. */
+  begin({ id, object, seat }: Lease<Fd>): void {
+    const page = seat === undefined ? undefined : object.memory?.fds[channelFdsAt.page(seat)];
+    if (page !== undefined) this.#ports.beginSeat(page, id);
+  }
+
+  /** Frees the seat of a channel's reader. Other holders have none. */
+  holderLeft(lease: Lease<Fd>): void {
+    const { object, seat } = lease;
+    if (seat !== undefined) this.#endSeats(object, [seat]);
+    this.#dropParts(lease);
+  }
+
+  /**
+   * Ends the object of a timeline's owner or a channel's writer that has gone.
+   * @returns whether the writer had closed the channel itself
+   */
+  ownerLeft(object: SharedObject<Fd>): boolean {
+    const { descriptor, memory } = object;
+    const { content } = descriptor;
+    if (content.kind === "channel") return this.#writerLeft(object, content.readersMax);
+    // WHY also through a read-only descriptor: nobody may have brought a writable one back.
+    if (content.kind === "timeline" && memory !== undefined)
+      this.#ports.endTimeline(memory.fds[0], content.byteOffset);
+    return false;
+  }
+
+  /**
+   * Ends in memory that has come back what nobody holds any more.
+   * @returns whether the writer had closed the channel itself
+   */
+  settle(object: SharedObject<Fd>): boolean {
+    for (const lease of object.leases.values()) this.#dropParts(lease);
+    this.#endSeats(object, freeSeats(object));
+    return !isHeld(object) && this.ownerLeft(object);
+  }
+
+  /** Keeps a reader's descriptors of a channel without memory, to end the channel through them. */
+  keepParts(lease: Lease<Fd>, parts: readonly Fd[]): void {
+    this.#dropParts(lease);
+    lease.parts = parts;
+    if (lease.object.leases.writer === undefined) this.#endByParts(lease);
+  }
+
+  #writerLeft(object: SharedObject<Fd>, readersMax: number): boolean {
+    const fds = object.memory?.fds;
+    const control = fds?.[channelFdsAt.control];
+    if (fds === undefined || control === undefined) {
+      for (const lease of object.leases.values()) this.#endByParts(lease);
+      return false;
+    }
+    const isClosed = !this.#ports.endWriter(control, withoutWriter(object));
+    for (let seat = 0; seat < readersMax; seat += 1) this.#ring(fds[channelFdsAt.bell(seat)]);
+    return isClosed;
+  }
+
+  #endByParts(lease: Lease<Fd>): void {
+    const control = lease.parts?.[readerFdsAt.control];
+    if (control === undefined) return;
+    this.#ports.endWriter(control, "gone");
+    this.#ring(lease.parts?.[readerFdsAt.bell]);
+    this.#dropParts(lease);
+  }
+
+  #endSeats({ memory }: SharedObject<Fd>, seats: readonly number[]): void {
+    if (memory === undefined || seats.length === 0) return;
+    for (const seat of seats) {
+      const page = memory.fds[channelFdsAt.page(seat)];
+      if (page !== undefined) this.#ports.endSeat(page);
+    }
+    this.#ring(memory.fds[channelFdsAt.roomBell]);
+  }
+
+  #dropParts(lease: Lease<Fd>): void {
+    const parts = lease.parts ?? [];
+    lease.parts = undefined;
+    releaseAll(parts.map((fd) => () => this.#ports.closeFd(fd)));
+  }
+
+  #ring(bell: Fd | undefined): void {
+    if (bell !== undefined) this.#ports.ringBell(bell);
+  }
+}

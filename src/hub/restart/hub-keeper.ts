@@ -1,0 +1,150 @@
+/**
+ * The hub's one keeper. Starts it, gives it what is stored, and replaces it if it ends or stops
+ * taking anything.
+ */
+
+import { defaults } from "../../base/limits.js";
+import { GrowingPause } from "../../base/pause.js";
+import type { OwnedFd } from "../../os/owned-fd.js";
+import { ServiceManager } from "../../os/service-manager.js";
+import { describeError } from "../hub-log.js";
+import type { FdStore } from "./fd-store.js";
+import { KeeperProcess } from "./keeper-process.js";
+
+/** A keeper that lives for less counts as broken: the next one waits longer. */
+const GOOD_LIFE_MS = 1000;
+
+export interface HubKeeperOptions {
+  /** The command that starts the next hub. */
+  readonly command: readonly string[];
+  readonly store: FdStore;
+  readonly log: (line: string) => void;
+}
+
+export class HubKeeper {
+  readonly #options: HubKeeperOptions;
+  readonly #pause = new GrowingPause();
+  #process: KeeperProcess | undefined;
+  #manager: ServiceManager | undefined;
+  #socketPath = "";
+  #startedMs = 0;
+  #restartTimer: NodeJS.Timeout | undefined;
+  #stuckTimer: NodeJS.Timeout | undefined;
+
+  constructor(options: HubKeeperOptions) {
+    this.#options = options;
+  }
+
+  get pid(): number | undefined {
+    return this.#process?.pid;
+  }
+
+  /**
+   * Goes on with the keeper that started this process and has what was inherited. Takes over the
+   * descriptors.
+   */
+  adopt(socket: OwnedFd, pidfd: OwnedFd): void {
+    this.#process = new KeeperProcess(socket, pidfd, () => this.#onEnd());
+  }
+
+  /**
+   * Starts giving the keeper what is stored. Starts a keeper if there is none.
+   * @param socketPath where this hub listens
+   */
+  begin(socketPath: string): void {
+    this.#socketPath = socketPath;
+    if (this.#process === undefined) this.#start();
+    else this.#useProcess(this.#process);
+  }
+
+  /** Reports the hub's state. Returns false if the keeper cannot be told. */
+  notify(state: string): boolean {
+    return this.#manager?.notify(state) ?? false;
+  }
+
+  /** The keeper took something, or has nothing left to take. */
+  onProgress(): void {
+    this.#stopExpecting();
+    this.expectProgress();
+  }
+
+  /**
+   * Something may have been stored. Replaces a keeper that takes nothing for a while. The timeout
+   * does not start anew: something new may be stored all the time.
+   */
+  expectProgress(): void {
+    if (
+      this.#stuckTimer !== undefined ||
+      this.#process === undefined ||
+      this.#options.store.pending === 0
+    )
+      return;
+    this.#stuckTimer = setTimeout(() => {
+      this.#options.log(
+        `keeper ${this.pid} took nothing for ${defaults.keeperStuckMs} ms: it is killed`,
+      );
+      this.replace();
+    }, defaults.keeperStuckMs);
+    this.#stuckTimer.unref();
+  }
+
+  /** Kills the keeper. Another one replaces it. */
+  replace(): void {
+    this.#stopExpecting();
+    this.#process?.kill();
+  }
+
+  /** Ends it together with the hub. */
+  end(): void {
+    // A keeper that does not hear it would start another hub.
+    if (!this.notify("STOPPING=1")) this.#process?.kill();
+  }
+
+  close(): void {
+    clearTimeout(this.#restartTimer);
+    this.#stopExpecting();
+    const process = this.#process;
+    this.#process = undefined;
+    this.#manager = undefined;
+    process?.close();
+  }
+
+  #start(): void {
+    const { command, log } = this.#options;
+    try {
+      this.#process = KeeperProcess.start(command, this.#socketPath, () => this.#onEnd());
+    } catch (error) {
+      log(
+        "cannot start a keeper, so objects without holders would be lost with this hub: " +
+          describeError(error),
+      );
+      this.#startLater();
+      return;
+    }
+    this.#startedMs = performance.now();
+    this.#useProcess(this.#process);
+  }
+
+  #useProcess(process: KeeperProcess): void {
+    this.#manager = ServiceManager.over(process.socket);
+    this.#options.store.begin(this.#manager);
+    this.expectProgress();
+  }
+
+  #stopExpecting(): void {
+    clearTimeout(this.#stuckTimer);
+    this.#stuckTimer = undefined;
+  }
+
+  #onEnd(): void {
+    if (performance.now() - this.#startedMs > GOOD_LIFE_MS) this.#pause.reset();
+    this.#options.log(`keeper ${this.pid} has ended: another one replaces it`);
+    this.#options.store.manageless();
+    this.close();
+    this.#startLater();
+  }
+
+  #startLater(): void {
+    this.#restartTimer = setTimeout(() => this.#start(), this.#pause.nextMs());
+  }
+}

@@ -1,0 +1,230 @@
+/**
+ * Watches the files beside the hub's socket, and makes them again when somebody removes them, as
+ * cleaners of /tmp do.
+ *
+ *   lock gone or replaced     makes and locks a new one; if another hub has it, touches nothing
+ *   socket gone or replaced   listens anew; clients that wait at the old socket are still served
+ *   journal gone or replaced  rewrites it
+ *   folder gone               waits until it comes back
+ */
+import { statSync } from "node:fs";
+import { dirname } from "node:path";
+import { releaseAll } from "../../base/scope.js";
+import { lockHolder, tryLockPath, unlockFile } from "../../os/file-lock.js";
+import { FolderWatch } from "../../os/folder-watch.js";
+import { isAt } from "../../os/open-file.js";
+import type { OwnedFd } from "../../os/owned-fd.js";
+import type { SeqpacketListener } from "../../os/seqpacket-listener.js";
+import { SocketFile } from "../../os/socket-file.js";
+import { describeError } from "../hub-log.js";
+import type { Journal } from "../restart/journal.js";
+import { lockPathOf, pidOfListener } from "./hub-start.js";
+
+/**
+ * WHY not at once: an `rm -r` would find the folder not empty. WHY so soon: a client that finds no
+ * socket starts a hub.
+ */
+const HEAL_DELAY_MS = 20;
+/** How often to look while something is wrong. No event may report its end. */
+const PROBLEM_LOOK_MS = 500;
+/** How often to look without inotify. */
+const BLIND_LOOK_MS = 5000;
+
+export interface HubFilesOptions {
+  readonly socketPath: string;
+  readonly lock: OwnedFd;
+  readonly journal: Journal;
+  /** Whether the socket's file is the hub's, and not a socket unit's. */
+  readonly ownsSocket: boolean;
+  /** Whether an earlier process made the listener. Its file may be gone by now. */
+  readonly isPassed: boolean;
+  /** Makes another listener at the socket's path, where nobody listens any more. */
+  readonly listen: () => SeqpacketListener;
+  /** Called when the hub has another lock. */
+  readonly onLock: (lock: OwnedFd) => void;
+  /** Called when the hub has another listener. */
+  readonly onListener: (listener: SeqpacketListener) => void;
+  readonly log: (line: string) => void;
+}
+
+export class HubFiles {
+  readonly #options: HubFilesOptions;
+  #lock: OwnedFd;
+  /** Undefined if the file at the path is not this hub's. */
+  #socketFile: SocketFile | undefined;
+  #watch: FolderWatch | undefined;
+  /** The inode of the watched folder. */
+  #watched: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #troubles: readonly string[] = [];
+  #isDisplaced = false;
+
+  constructor(options: HubFilesOptions) {
+    this.#options = options;
+    this.#lock = options.lock;
+    this.#socketFile = new SocketFile(options.socketPath);
+  }
+
+  get lock(): OwnedFd {
+    return this.#lock;
+  }
+
+  /** Starts watching. Call it once the hub listens. */
+  watch(): void {
+    const { isPassed, ownsSocket, socketPath } = this.#options;
+    this.#watchFolder();
+    this.#lookLater();
+    if (!isPassed || !ownsSocket || pidOfListener(socketPath) === process.pid) return;
+    this.#socketFile = undefined;
+    this.#onChange();
+  }
+
+  /** The current problems and their remedies, one sentence each. */
+  get troubles(): readonly string[] {
+    return this.#troubles;
+  }
+
+  /** Removes the socket's file unless it belongs to another process. */
+  removeSocket(): void {
+    if (this.#options.ownsSocket) this.#socketFile?.remove();
+  }
+
+  unlock(): void {
+    unlockFile(this.#lock);
+  }
+
+  stopWatching(): void {
+    clearTimeout(this.#timer);
+    const watch = this.#watch;
+    this.#watch = undefined;
+    watch?.close();
+  }
+
+  close(): void {
+    releaseAll([() => this.stopWatching(), () => this.#lock.close()]);
+  }
+
+  #check(): void {
+    const troubles: string[] = [];
+    try {
+      this.#watchFolder();
+      if (this.#checkFolder(troubles) && this.#checkLock(troubles)) {
+        this.#checkSocket(troubles);
+        this.#checkJournal();
+      }
+    } catch (error) {
+      troubles.push(`The files beside the socket cannot be made again: ${describeError(error)}.`);
+    }
+    for (const trouble of troubles)
+      if (!this.#troubles.includes(trouble)) this.#options.log(trouble);
+    if (troubles.length === 0 && this.#troubles.length > 0)
+      this.#options.log("all files beside the socket are there again");
+    this.#troubles = troubles;
+    this.#lookLater();
+  }
+
+  #checkFolder(troubles: string[]): boolean {
+    if (this.#folderInode() !== undefined) return true;
+    const folder = dirname(this.#options.socketPath);
+    troubles.push(
+      `The folder ${folder} is gone, so no new client finds this hub. ` +
+        `Make it again: mkdir -m 700 ${folder}`,
+    );
+    return false;
+  }
+
+  /** Whether this hub holds the lock of its path. */
+  #checkLock(troubles: string[]): boolean {
+    const { socketPath, journal, log, onLock } = this.#options;
+    const path = lockPathOf(socketPath);
+    if (!isAt(path, this.#lock)) {
+      const lock = tryLockPath(path);
+      if (lock === undefined) {
+        this.#isDisplaced = true;
+        journal.hold();
+        const other = lockHolder(path)?.words ?? "another process";
+        troubles.push(
+          `Another hub (${other}) has taken ${socketPath} after its files were removed. ` +
+            `This one (process ${process.pid}) serves the clients that it has. ` +
+            "Let them end, then end one of the two hubs.",
+        );
+        return false;
+      }
+      log(`the lock ${path} was removed, and is made again`);
+      const earlier = this.#lock;
+      this.#lock = lock;
+      onLock(lock);
+      earlier.close();
+    }
+    if (this.#isDisplaced) journal.goOn();
+    this.#isDisplaced = false;
+    return true;
+  }
+
+  #checkSocket(troubles: string[]): void {
+    const { socketPath, ownsSocket, listen, onListener, log } = this.#options;
+    if (this.#socketFile?.isThere()) return;
+    if (!ownsSocket) {
+      troubles.push(
+        `The socket ${socketPath} was removed. It belongs to a socket unit: ` +
+          "have systemd make it again (systemctl restart).",
+      );
+      return;
+    }
+    const pid = pidOfListener(socketPath);
+    if (pid !== undefined) {
+      troubles.push(
+        `Process ${pid} listens at ${socketPath} instead of this hub. End that process.`,
+      );
+      return;
+    }
+    const listener = listen();
+    log(`the socket ${socketPath} was removed, and is made again`);
+    this.#socketFile = new SocketFile(socketPath);
+    onListener(listener);
+  }
+
+  #checkJournal(): void {
+    const { journal, log } = this.#options;
+    if (journal.isInPlace) return;
+    log(`the journal ${journal.path} was removed, and is written again`);
+    journal.rewrite();
+  }
+
+  #lookLater(): void {
+    clearTimeout(this.#timer);
+    const pauseMs =
+      this.#troubles.length > 0
+        ? PROBLEM_LOOK_MS
+        : this.#watch === undefined
+          ? BLIND_LOOK_MS
+          : undefined;
+    if (pauseMs === undefined) return;
+    this.#timer = setTimeout(() => this.#check(), pauseMs);
+    this.#timer.unref();
+  }
+
+  #onChange(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#check(), HEAL_DELAY_MS);
+  }
+
+  /** Watches the folder again if it was replaced: a watch stays with the old folder. */
+  #watchFolder(): void {
+    const inode = this.#folderInode();
+    if (this.#watch !== undefined && inode === this.#watched) return;
+    this.#watch?.close();
+    this.#watch = undefined;
+    if (inode === undefined) return;
+    try {
+      this.#watch = FolderWatch.open(dirname(this.#options.socketPath), () => this.#onChange());
+      this.#watched = inode;
+    } catch (error) {
+      this.#options.log(`looks at its files from time to time: ${describeError(error)}`);
+    }
+  }
+
+  #folderInode(): number | undefined {
+    return statSync(dirname(this.#options.socketPath), { throwIfNoEntry: false })?.ino;
+  }
+}

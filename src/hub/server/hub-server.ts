@@ -1,0 +1,265 @@
+/**
+ * The hub on its socket: accepts clients, passes their messages and deaths to the core, and carries
+ * out the core's effects. Holds file descriptors only, and never loads a CUDA library.
+ *
+ *   serving --stop()--> stopped     names and leases are gone
+ *      |
+ *      +-----leave()--> left        the next hub goes on with them
+ *
+ * A hub that fails to start is closed like one that left, and `start` throws.
+ */
+import { randomUUID } from "node:crypto";
+import { CudaIpcError } from "../../base/errors.js";
+import { defaults } from "../../base/limits.js";
+import { packageVersion } from "../../base/own-package.js";
+import { acquireIn, releaseAll } from "../../base/scope.js";
+import { prepareBellSignals } from "../../os/bell-signal.js";
+import { openFilesMax } from "../../os/open-file.js";
+import type { OwnedFd } from "../../os/owned-fd.js";
+import { ownUid } from "../../os/runtime-folder.js";
+import { ClientConnections } from "../connections/client-connections.js";
+import { Entrance } from "../connections/entrance.js";
+import { HubCore } from "../core/hub-core.js";
+import type { ConnectionId, HubIdentity, HubPorts, SessionId } from "../core/ports.js";
+import { DescriptorGate } from "../gate/descriptor-gate.js";
+import { describeError, LimitedLog } from "../hub-log.js";
+import { defaultQuotasOf, privatePolicy } from "../limits/policy.js";
+import type { HubService } from "../restart/hub-service.js";
+import { contentsOf, type Inheritance } from "../restart/inheritance.js";
+import type { Journal } from "../restart/journal.js";
+import { LISTENER, LOCK, objectKey, sessionKey } from "../restart/stored-names.js";
+import { HubFiles } from "./hub-files.js";
+import {
+  type Acquired,
+  acquireAll,
+  firstId,
+  type HubServerOptions,
+  listenAnew,
+} from "./hub-start.js";
+import { type FileWords, systemPorts } from "./system-ports.js";
+
+type State = "serving" | "stopped" | "left";
+
+export class HubServer {
+  readonly socketPath: string;
+  /** Resolves when this hub has ended, for whatever reason. */
+  readonly ended: Promise<void>;
+  #state: State = "serving";
+  readonly #core: HubCore<OwnedFd>;
+  readonly #gate: DescriptorGate;
+  readonly #connections: ClientConnections;
+  readonly #files: HubFiles;
+  readonly #entrance: Entrance;
+  readonly #journal: Journal;
+  readonly #words: FileWords;
+  readonly #service: HubService | undefined;
+  readonly #idleMs: number;
+  readonly #limitedLog: LimitedLog;
+  readonly #log: (line: string) => void;
+  #idleTimer: NodeJS.Timeout | undefined;
+  #settleEnded: () => void = () => {};
+
+  private constructor(options: HubServerOptions, acquired: Acquired) {
+    const { socketPath, lock, journal, isPassed } = acquired;
+    this.socketPath = socketPath;
+    this.#journal = journal;
+    this.#words = acquired.words;
+    this.#service = options.service;
+    this.#idleMs = options.idleMs ?? defaults.hubIdleMs;
+    this.#limitedLog = new LimitedLog(options.log ?? (() => {}));
+    this.#log = this.#limitedLog.log;
+    this.ended = new Promise((resolve) => {
+      this.#settleEnded = resolve;
+    });
+    const policy = options.policy ?? privatePolicy(ownUid(), defaultQuotasOf(openFilesMax()));
+    this.#gate = new DescriptorGate(this.#log);
+    this.#connections = new ClientConnections(this.#gate, this.#log, (change) => {
+      if (change === "admitted") clearTimeout(this.#idleTimer);
+      else this.#stopWhenIdle();
+    });
+    this.#core = new HubCore(
+      identityOf(socketPath, this.#idleMs),
+      policy,
+      this.#ports(),
+      firstId(),
+    );
+    this.#connections.serve(this.#core);
+    journal.keepShort(() => this.#core.records());
+    this.#entrance = new Entrance(acquired.listener, this.#connections.newClients, this.#log);
+    this.#files = new HubFiles({
+      socketPath,
+      lock,
+      journal,
+      ownsSocket: this.#service?.ownsSocket !== false,
+      listen: () => listenAnew(socketPath, options),
+      isPassed,
+      onListener: (listener) => {
+        this.#entrance.move(listener);
+        this.#service?.store(LISTENER, [listener.fd]);
+      },
+      onLock: (lock) => this.#service?.store(LOCK, [lock]),
+      log: this.#log,
+    });
+  }
+
+  /**
+   * Locks and listens. Replaces the socket file of a hub that died, and goes on with its journal.
+   * @throws HUB_RUNNING, HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG
+   */
+  static start(options: HubServerOptions = {}): HubServer {
+    return acquireIn((scope) => {
+      const acquired = acquireAll(scope, options);
+      const hub = new HubServer(options, acquired);
+      scope.defer(() => hub.#end("left", []));
+      hub.#serve(acquired.inheritance);
+      return hub;
+    });
+  }
+
+  /** Whether it ended for the next hub to go on. */
+  get hasLeft(): boolean {
+    return this.#state === "left";
+  }
+
+  /** Ends the hub for good. Names and leases are gone, and clients keep what they have mapped. */
+  stop(): void {
+    if (this.#state !== "serving") return;
+    this.#service?.stopping();
+    this.#end("stopped", [
+      // Before the lock, because the next hub may bind the socket as soon as it has the lock.
+      () => this.#files.removeSocket(),
+      () => this.#entrance.close(),
+      () => this.#connections.sayFarewell(),
+      () => this.#journal.remove(),
+      () => this.#files.unlock(),
+    ]);
+  }
+
+  /**
+   * Ends this process's part. The next hub finds the journal and the kept descriptors, and clients
+   * reconnect to it by themselves.
+   */
+  leave(): void {
+    this.#end("left", [() => this.#journal.settle()]);
+  }
+
+  /** Goes on with the inheritance, and lets clients in. */
+  #serve(inheritance: Inheritance<OwnedFd>): void {
+    const { state, connections } = inheritance;
+    this.#core.inherit(inheritance);
+    for (const connection of connections) {
+      const { id, session } = connection;
+      if (!this.#core.hasConnection(id)) continue;
+      this.#connections.watch(id, connection, this.#service?.takeProcess(session.id));
+      this.#storeProcess(session.id, id);
+    }
+    const { objectCount } = this.#core;
+    if (state.objects.size > 0)
+      this.#log(`an earlier hub left ${contentsOf(state)}; kept: ${objectCount}`);
+    // Before the first client, so that everything it shares outlives this process.
+    const own = { lock: this.#files.lock, listener: this.#entrance.listener };
+    this.#service?.begin(this.socketPath, own, (object) => this.#core.kept(object));
+    prepareBellSignals();
+    this.#gate.start();
+    this.#entrance.open();
+    this.#files.watch();
+    const status = () =>
+      `${this.#core.objectCount} objects of ${this.#core.connectionCount} clients`;
+    this.#service?.ready(status);
+    this.#stopWhenIdle();
+  }
+
+  #end(state: Exclude<State, "serving">, first: readonly (() => void)[]): void {
+    if (this.#state !== "serving") return;
+    this.#state = state;
+    clearTimeout(this.#idleTimer);
+    try {
+      releaseAll([
+        () => this.#files.stopWatching(),
+        ...first,
+        // Not earlier: `releases` already lets go of the connections, and `first` may use them.
+        () => releaseAll(this.#connections.releases()),
+        () => this.#gate.close(),
+        () => this.#core.close(),
+        () => this.#words.close(),
+        () => this.#service?.close(),
+        () => this.#entrance.close(),
+        () => this.#journal.close(),
+        () => this.#files.close(),
+        () => this.#limitedLog.flush(),
+      ]);
+    } finally {
+      this.#settleEnded();
+    }
+  }
+
+  /** Ends from the event loop, which has nobody to throw at. Everything else is released. */
+  #endByItself(end: () => void): void {
+    try {
+      end();
+    } catch (error) {
+      this.#log(`cannot release all at the end: ${describeError(error)}`);
+    }
+  }
+
+  #ports(): HubPorts<OwnedFd> {
+    const connections = this.#connections;
+    return {
+      ...systemPorts(this.#words, this.#log),
+      reply: (connection, reply, fds, again) => connections.reply(connection, reply, fds, again),
+      hangUp: (connection) => connections.hangUp(connection),
+      forget: (connection) => connections.forget(connection),
+      watchThread: (connection, thread) => connections.watchThread(connection, thread),
+      later: (connection, uid, step) => connections.later(connection, uid, step),
+      pause: (connection, milliseconds) => connections.pause(connection, milliseconds),
+      stop: () => setImmediate(() => this.#endByItself(() => this.stop())),
+      restart: () => this.#restart(),
+      troubles: () => this.#files.troubles,
+      record: (records) => this.#journal.append(records),
+      memoryArrived: (object, fds) => this.#service?.store(objectKey(object), fds),
+      memoryGone: (object) => this.#service?.remove(objectKey(object)),
+      holderArrived: (session, connection) => this.#storeProcess(session, connection),
+      holderGone: (session) => this.#service?.remove(sessionKey(session)),
+      isKept: (object) => this.#service?.isKept(object) ?? true,
+      keeper: () => this.#service?.keeper ?? null,
+      objectLost: (description) => this.#log(`lost ${description}: hub and keeper ended together`),
+    };
+  }
+
+  #restart(): void {
+    if (this.#service?.restarts !== true) {
+      throw new CudaIpcError(
+        "NO_KEEPER",
+        "Cannot restart the hub: no keeper or service manager would start the next",
+      );
+    }
+    setImmediate(() => this.#endByItself(() => this.leave()));
+  }
+
+  /** Keeps the pidfd of a session's process, by which the next hub recognizes the process. */
+  #storeProcess(session: SessionId, connection: ConnectionId): void {
+    const pidfd = this.#connections.pidfdOf(connection);
+    if (pidfd !== undefined) this.#service?.store(sessionKey(session), [pidfd]);
+  }
+
+  #stopWhenIdle(): void {
+    clearTimeout(this.#idleTimer);
+    const isIdle = this.#core.connectionCount === 0 && this.#core.objectCount === 0;
+    if (this.#state !== "serving" || !isIdle || !Number.isFinite(this.#idleMs)) return;
+    this.#idleTimer = setTimeout(() => {
+      this.#log(`no clients and no objects for ${this.#idleMs} ms`);
+      this.#endByItself(() => this.stop());
+    }, this.#idleMs);
+  }
+}
+
+function identityOf(socket: string, idleMs: number): HubIdentity {
+  return {
+    version: packageVersion(),
+    instance: randomUUID(),
+    pid: process.pid,
+    startedAtMs: Date.now(),
+    socket,
+    idleMs: Number.isFinite(idleMs) ? idleMs : null,
+  };
+}

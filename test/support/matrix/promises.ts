@@ -1,0 +1,110 @@
+/** What must hold for the others during and after a fault of one process. */
+import assert from "node:assert/strict";
+import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
+import type { SharedArray } from "../../../src/client/objects/shared-array.js";
+import { soon, until } from "../until.js";
+import type { Cell } from "./cells.js";
+import { assertStamp, stampOf } from "./stamped.js";
+import { type CallOutcome, NAME } from "./steps.js";
+import type { World } from "./world.js";
+
+/** For calls that nothing holds up for good. */
+export const LONG_MS = 20_000;
+/** How long the bystander waits for a hub that is stopped. */
+const GLANCE_MS = 100;
+
+/** An open that waits. WHY an object: a promise of a promise is the inner one. */
+export interface Waiting {
+  readonly array: Promise<SharedArray>;
+}
+
+export interface RunResult {
+  readonly hit: boolean;
+  readonly outcomes: readonly CallOutcome[];
+}
+
+/**
+ * While a process is stopped, others keep what they have, and get an answer or their own timeout.
+ */
+export async function glance(world: World, { role }: Cell): Promise<void> {
+  await world.checkMapped();
+  if (role !== "hub") await world.checkBystander();
+  else {
+    const asked = world.bystander.status({ timeoutMs: GLANCE_MS });
+    const answered = asked.then(
+      () => "ok",
+      (error: unknown) => (hasCode(error, "TIMEOUT") ? "TIMEOUT" : String(error)),
+    );
+    const answer = await soon("the time limit of who asks a hub that is stopped", answered);
+    assert.equal(answer, "TIMEOUT");
+  }
+}
+
+/** In steps before a publication somebody waits for it all the time. */
+export async function waitFor(world: World, { step }: Cell): Promise<Waiting | undefined> {
+  if (step !== "create" && step !== "write" && step !== "publish") return undefined;
+  const waiting = world.bystander.open(NAME, { timeoutMs: 3 * LONG_MS });
+  waiting.catch(() => {});
+  await until(
+    "the bystander waits",
+    async () => (await world.bystander.status()).waitingOpens === 1,
+  );
+  return { array: waiting };
+}
+
+/** What can be opened under the name was published, and whole. */
+export async function checkVisible(world: World, { step }: Cell, stamp: number): Promise<void> {
+  let array: SharedArray;
+  try {
+    array = await world.bystander.open(NAME, { wait: false });
+  } catch (error) {
+    assert.ok(hasCode(error, "NOT_FOUND"), String(error));
+    return;
+  }
+  const found = stampOf((await array.expectDType("int32").read()) as Int32Array);
+  array.close();
+  assert.ok(step !== "create" && step !== "write", "nobody sees what was not published");
+  assert.equal(found, stamp);
+}
+
+/** Who had opened it and lives has it still. */
+export async function checkHeld(
+  world: World,
+  { step, role }: Cell,
+  stamp: number,
+  { outcomes }: RunResult,
+): Promise<void> {
+  const opened =
+    step === "read" || step === "reconnect" || (step === "open" && outcomes[0]?.code === "ok");
+  if (!opened || role === "consumer") return;
+  assert.equal(await world.party("consumer").must({ do: "read", name: NAME, stamp }), stamp);
+}
+
+/** Where it was published the one who waited for it has it. */
+export async function grantIfPublished(
+  world: World,
+  waiting: Waiting | undefined,
+  stamp: number,
+  mayFailWith: readonly string[] = [],
+): Promise<boolean> {
+  if (waiting === undefined) return false;
+  const { waitingOpens } = await world.bystander.status();
+  const { published } = (await world.bystander.list()).find(({ name }) => name === NAME) ?? {
+    published: false,
+  };
+  if (!published && waitingOpens === 1) return false;
+  let array: SharedArray;
+  try {
+    array = await soon("what was published is granted", waiting.array);
+  } catch (error) {
+    if (error instanceof CudaIpcError && mayFailWith.includes(error.code)) return true;
+    throw error;
+  }
+  assertStamp(
+    (await array.expectDType("int32").read()) as Int32Array,
+    stamp,
+    "what the bystander waited for",
+  );
+  array.close();
+  return true;
+}

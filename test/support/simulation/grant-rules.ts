@@ -1,0 +1,114 @@
+/** Rules for requests that give memory: restored leases and granted opens. */
+import assert from "node:assert/strict";
+import type { RequestOf } from "../../../src/wire/messages.js";
+import { freePlaces, givenTo, partsRefusal, roleRefusal } from "./channel-rules.js";
+import type { Judge } from "./judge.js";
+import { bringBack, isReady, mayOpen } from "./memory-rules.js";
+import type { Model, ModelObject, ModelSession } from "./model.js";
+import type { Held } from "./world.js";
+
+export interface Event {
+  readonly model: Model;
+  readonly judge: Judge;
+  readonly nowMs: number;
+  readonly diskFull: boolean;
+  readonly fdTableFull: boolean;
+  readonly hasKeeper: boolean;
+  readonly isKept: (object: number) => boolean;
+}
+
+export function restore(
+  event: Event,
+  session: ModelSession,
+  message: RequestOf<"restore">,
+  held: readonly Held[],
+) {
+  const { model, judge } = event;
+  const { id } = session.connection;
+  const lease = session.leases.get(message.lease);
+  if (lease === undefined) return judge.fails(id, message.id, "NOT_FOUND");
+  session.unrestored?.delete(message.lease);
+  if (held.length > 0 && (lease.role === "reader" || lease.role === "observer")) {
+    const refusal = partsRefusal(lease, held);
+    if (refusal !== undefined) return judge.fails(id, message.id, refusal);
+    model.keepParts(lease);
+    return judge.ok(id, message.id);
+  }
+  const brought =
+    held.length === 0 ? undefined : bringBack(lease.object, session, held, event.fdTableFull);
+  if (typeof brought === "string") return judge.fails(id, message.id, brought);
+  judge.ok(id, message.id);
+  if (brought === undefined) return;
+  model.supply(lease.object, brought);
+  grantWaiting(event, lease.object);
+}
+
+/**
+ * All waiters for a name that can be opened now, in order of arrival, with everything that each
+ * waits for.
+ */
+export function grantWaiting(event: Event, object: ModelObject) {
+  if (!object.named || !isReady(object)) return;
+  const waits = [...(event.model.waits.get(object.name)?.values() ?? [])].flatMap((ofSession) => [
+    ...ofSession,
+  ]);
+  for (const wait of waits) {
+    event.model.endWait(wait);
+    grant(event, wait.session, wait.request, object);
+  }
+}
+
+export function grant(
+  event: Event,
+  session: ModelSession,
+  message: RequestOf<"open">,
+  object: ModelObject,
+) {
+  const { model, judge } = event;
+  const { id } = session.connection;
+  const { access } = message;
+  const [memory] = object.memory ?? [];
+  assert.ok(memory !== undefined && object.published);
+  const isHost = object.descriptor.mechanism === "memfd";
+  if (!mayOpen(object, session, access)) return judge.fails(id, message.id, "PERMISSION_DENIED");
+  const wrongRole = roleRefusal(object, message);
+  if (wrongRole !== undefined) return judge.fails(id, message.id, wrongRole);
+  const isTimeline = object.descriptor.content.kind === "timeline";
+  const isReadOnly = isTimeline || (isHost && !memory.writable);
+  if (access === "read-write" && isReadOnly) return judge.fails(id, message.id, "READ_ONLY");
+  const { role } = message;
+  const opensAnew =
+    role === undefined ? isHost && memory.writable && access === "read" : role !== "writer";
+  if (event.fdTableFull && opensAnew) return judge.fails(id, message.id, "TOO_MANY_FDS");
+  const refusal = model.refusal(session.tally, session.peer.uid, { leases: 1 });
+  if (refusal !== undefined) return judge.fails(id, message.id, "LIMIT_EXCEEDED", refusal);
+  if (event.diskFull) return judge.fails(id, message.id, "DISK_FULL");
+  const place = role === "reader" ? freePlaces(object)[0] : undefined;
+  const given = givenTo(object, role, place);
+  const { result, fds } = judge.ok(id, message.id, given.length);
+  assert.deepEqual([result.object, result.place], [object.id, place]);
+  assert.ok(
+    fds.every(({ file }, index) => file === given[index]?.file),
+    "the memory is the object's",
+  );
+  if (isHost && role === undefined) assert.equal(fds[0]?.writable, access === "read-write");
+  const lease = judge.fresh(result.lease);
+  if (role !== undefined) checkGiven(fds, given, lease, { isHost, place });
+  model.addLease(lease, { kind: access, role, place }, session, object);
+  session.recorded = true;
+}
+
+function checkGiven(
+  fds: readonly Held[],
+  given: readonly Held[],
+  lease: number,
+  { isHost, place }: { readonly isHost: boolean; readonly place: number | undefined },
+) {
+  // WHY not the first of a GPU, and no bells: there are no descriptors of those for reading alone.
+  const isTold = (index: number) =>
+    !given[index]?.file.isBell && (index > 0 || isHost || given.length === 3);
+  for (const [index, { writable }] of fds.entries())
+    if (isTold(index)) assert.equal(writable, given[index]?.writable, `descriptor ${index}`);
+  if (place !== undefined)
+    assert.equal(fds[3]?.file.lease, lease, "the place is begun before it is known");
+}

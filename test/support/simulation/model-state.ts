@@ -1,0 +1,64 @@
+/** What the model knows of connections, sessions, leases, waits and objects. */
+import type { ConnectionId, Peer } from "../../../src/hub/core/ports.js";
+import type { ChannelRole } from "../../../src/wire/channel-content.js";
+import type { Descriptor } from "../../../src/wire/descriptor.js";
+import type { RequestOf, Sharing } from "../../../src/wire/messages.js";
+import type { Tally, Uses } from "./tally.js";
+import type { File, Held } from "./world.js";
+
+export interface ModelConnection {
+  id: ConnectionId;
+  readonly peer: Peer;
+  attached: boolean;
+  /** False if it was admitted over the limit to continue a session: then it does not count. */
+  counted: boolean;
+  session: ModelSession | undefined;
+}
+
+export interface ModelSession {
+  readonly id: number;
+  readonly peer: Peer;
+  readonly tally: Tally;
+  readonly leases: Map<number, ModelLease>;
+  readonly waits: Map<number, ModelWait>;
+  connection: ModelConnection;
+  unrestored: Set<number> | undefined;
+  recorded: boolean;
+}
+
+export interface ModelLease {
+  readonly id: number;
+  readonly kind: "owner" | "read" | "read-write";
+  readonly role?: ChannelRole | undefined;
+  readonly place?: number | undefined;
+  /** Whether the hub keeps what this reader brought of a channel without memory. */
+  hasParts: boolean;
+  readonly session: ModelSession;
+  readonly object: ModelObject;
+}
+
+export interface ModelWait {
+  readonly session: ModelSession;
+  readonly request: RequestOf<"open">;
+}
+
+export interface ModelObject {
+  readonly id: number;
+  readonly name: string;
+  readonly pinned: boolean;
+  readonly sharing: Sharing;
+  readonly descriptor: Descriptor;
+  readonly owner: { readonly uid: number; readonly gid: number };
+  /** Which memory it is: what was brought when it was created. */
+  readonly files: readonly File[];
+  /** Whether its creator could write to it, where it is host memory. */
+  readonly writable: boolean;
+  readonly uses: Uses;
+  readonly leases: Map<number, ModelLease>;
+  memory: readonly Held[] | undefined;
+  /** The user who pays for it. */
+  payer: number;
+  ownerLease: ModelLease | undefined;
+  published: boolean;
+  named: boolean;
+}

@@ -1,0 +1,483 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { hasCode } from "../../../../src/base/errors.js";
+import { type ConnectOptions, connect } from "../../../../src/client/connect.js";
+import type { Hub } from "../../../../src/client/hub.js";
+import type { SharedArray } from "../../../../src/client/objects/shared-array.js";
+import { endTimelineOfDead } from "../../../../src/gpu/order/dead-timeline.js";
+import { createMemoryFile, reopenReadOnly } from "../../../../src/os/memory-file.js";
+import { checkLeaks } from "../../../support/leak-check.js";
+import { hostArray } from "../../../support/messages.js";
+import {
+  type HeardRequest,
+  obliging,
+  type Script,
+  ScriptedHub,
+} from "../../../support/scripted-hub.js";
+import { TestFolder } from "../../../support/test-folder.js";
+import { soon, until } from "../../../support/until.js";
+
+const code = (wanted: Parameters<typeof hasCode>[1]) => (error: unknown) => hasCode(error, wanted);
+
+interface Rig extends Disposable {
+  readonly folder: TestFolder;
+  readonly scripted: ScriptedHub;
+}
+
+function rig(script: Script = obliging()): Rig {
+  const folder = new TestFolder();
+  const scripted = new ScriptedHub(folder.socket, script);
+  const dispose = () => {
+    scripted[Symbol.dispose]();
+    folder[Symbol.dispose]();
+  };
+  return { folder, scripted, [Symbol.dispose]: dispose };
+}
+
+function join({ folder }: Rig, options: ConnectOptions = {}): Promise<Hub> {
+  return connect({ socket: folder.socket, start: false, device: "host", ...options });
+}
+
+const ITEM = { dtype: "uint8", shape: [4] } as const;
+
+function reconnected(hub: Hub): Promise<{ resumed: boolean }> {
+  return soon("it comes back", new Promise((resolve) => hub.onReconnect(resolve)));
+}
+
+describe("a listener", () => {
+  checkLeaks();
+
+  it("is told until it is taken off", async () => {
+    using r = rig();
+    await using hub = await join(r, { reconnect: true });
+    const told: string[] = [];
+    const offReconnect = hub.onReconnect(() => told.push("once"));
+    hub.onReconnect(() => told.push("always"));
+    const offEnd = hub.onEnd(() => told.push("end"));
+    const first = reconnected(hub);
+    r.scripted.latest.hangUp();
+    await first;
+    offReconnect();
+    offEnd();
+    const second = reconnected(hub);
+    r.scripted.latest.hangUp();
+    await second;
+    assert.deepEqual(told, ["once", "always", "always"]);
+  });
+
+  it("of the end is not told once it was taken off", async () => {
+    using r = rig();
+    await using hub = await join(r, { reconnect: false });
+    const told: string[] = [];
+    const off = hub.onEnd(() => told.push("off"));
+    const ended = soon("it ends", new Promise((resolve) => hub.onEnd(resolve)));
+    off();
+    r.scripted.latest.hangUp();
+    await ended;
+    assert.deepEqual(told, []);
+  });
+});
+
+describe("a link whose connection is cut", () => {
+  checkLeaks();
+
+  it("goes on with its session, names what is held with the memory of each object, and says when that is all", async () => {
+    using r = rig();
+    await using hub = await join(r);
+    using one = await hub.create("one", ITEM);
+    using bundle = await hub.createBundle("two", { a: ITEM });
+    using timeline = await hub.createTimeline("three");
+    const back = reconnected(hub);
+    const first = r.scripted.latest;
+    first.hangUp();
+    assert.deepEqual(await back, { resumed: true });
+    const { ops, heard } = r.scripted.latest;
+    assert.notEqual(r.scripted.latest, first);
+    assert.deepEqual(ops, ["hello", "restore", "restore", "restore", "restored"]);
+    assert.deepEqual(heard[0]?.resume, { session: 101 });
+    assert.deepEqual(
+      heard.slice(1, 4).map(({ fds }) => fds),
+      [1, 2, 1],
+      "the memory, and the index of the bundle",
+    );
+    assert.ok(one.name === "one" && bundle.size === 1 && timeline.open);
+  });
+
+  it("sends the memory of an object once, as it is held with the most rights", async () => {
+    using memory = createMemoryFile("test", 4096);
+    using readOnly = reopenReadOnly(memory);
+    const open: Script = ({ access }, { heard }) => ({
+      result: { object: 7, lease: 1000 + heard.length, descriptor: hostArray },
+      fds: [access === "read" ? readOnly : memory],
+    });
+    using r = rig(obliging({ open }));
+    await using hub = await join(r);
+    using reader = await hub.open("frame");
+    using writer = await hub.open("frame", { access: "read-write" });
+    using again = await hub.open("frame");
+    const back = reconnected(hub);
+    r.scripted.latest.hangUp();
+    await back;
+    const restores = r.scripted.latest.heard.filter(({ op }) => op === "restore");
+    assert.deepEqual(
+      restores.map(({ lease, fds }) => [lease, fds]),
+      [
+        [1003, 1],
+        [1002, 0],
+        [1004, 0],
+      ],
+    );
+    assert.deepEqual([reader.object, writer.object, again.object], [7, 7, 7]);
+  });
+
+  it("names nothing that was closed meanwhile, and gives back what is closed while it is named", async () => {
+    let answerRestores = false;
+    using r = rig(obliging({ restore: () => (answerRestores ? {} : undefined) }));
+    await using hub = await join(r);
+    using kept = await hub.create("kept", ITEM);
+    const closedAway = await hub.create("away", ITEM);
+    const closedLate = await hub.create("late", ITEM);
+    r.scripted.latest.hangUp();
+    closedAway.close();
+    await until(
+      "both are named",
+      () => r.scripted.latest.ops.filter((op) => op === "restore").length === 2,
+    );
+    const back = reconnected(hub);
+    closedLate.close();
+    const release = await r.scripted.heard("release");
+    const { heard } = r.scripted.latest;
+    const lateAt = heard.findIndex(({ op, lease }) => op === "restore" && lease === release.lease);
+    assert.ok(lateAt > 0 && lateAt < heard.indexOf(release), "named first, then given back");
+    answerRestores = true;
+    for (const { op, id } of heard) if (op === "restore") r.scripted.latest.reply(id, {});
+    await back;
+    assert.deepEqual(r.scripted.latest.ops, ["hello", "restore", "restore", "release", "restored"]);
+    assert.ok(kept.name);
+  });
+
+  it("says nothing more of what is given back before its turn has come", async () => {
+    const waiting: HeardRequest[] = [];
+    const restore: Script = (request) => {
+      waiting.push(request);
+      return undefined;
+    };
+    using r = rig(obliging({ restore }));
+    await using hub = await join(r);
+    const arrays: SharedArray[] = [];
+    for (let index = 0; index < 40; index += 1) arrays.push(await hub.create(`n${index}`, ITEM));
+    const back = reconnected(hub);
+    r.scripted.latest.hangUp();
+    await until("many are named", () => waiting.length === 32);
+    arrays.pop()?.close();
+    const { lease } = await r.scripted.heard("release");
+    assert.ok(!waiting.some((request) => request.lease === lease));
+    for (const { id } of waiting) r.scripted.latest.reply(id, {});
+    r.scripted.script = obliging();
+    await back;
+    const named = r.scripted.latest.heard.filter(({ op }) => op === "restore");
+    assert.deepEqual([named.length, named.some((request) => request.lease === lease)], [39, false]);
+  });
+
+  it("repeats what was under way after that, in order, and what was asked meanwhile", async () => {
+    let obliges = false;
+    const wait: Script = () => (obliges ? {} : undefined);
+    using r = rig(
+      obliging({ publish: wait, remove: wait, restored: () => (obliges ? {} : undefined) }),
+    );
+    await using hub = await join(r);
+    using array = await hub.create("one", ITEM);
+    const [published, removed] = [array.publish(), hub.remove("other")];
+    await r.scripted.heard("remove");
+    r.scripted.latest.hangUp();
+    const listed = hub.list();
+    const { id } = await r.scripted.heard("restored", 2);
+    assert.deepEqual(
+      r.scripted.latest.ops,
+      ["hello", "restore", "restored"],
+      "nothing is asked before",
+    );
+    obliges = true;
+    r.scripted.latest.reply(id, {});
+    await soon("all is answered", Promise.all([published, removed, listed]));
+    assert.deepEqual(r.scripted.latest.ops.slice(3), ["publish", "remove", "list"]);
+  });
+
+  it("takes NOT_FOUND for done where a removal is repeated, and only there", async () => {
+    let cuts = 1;
+    const remove: Script = () => (cuts-- > 0 ? "hang up" : { code: "NOT_FOUND" });
+    using r = rig(obliging({ remove }));
+    await using hub = await join(r);
+    await hub.remove("frame");
+    await assert.rejects(hub.remove("frame"), code("NOT_FOUND"));
+  });
+
+  it("makes a timeline anew that the hub has ended, because the answer to its creation was lost", async () => {
+    let creations = 0;
+    const create: Script = () => {
+      creations += 1;
+      return creations === 1 ? undefined : { object: 500 + creations, lease: 600 + creations };
+    };
+    using r = rig(obliging({ create }));
+    await using hub = await join(r);
+    const creating = hub.createTimeline("steps");
+    const { id, descriptor } = await r.scripted.heard("create");
+    assert.ok(id > 0);
+    const { byteOffset } = (descriptor as { content: { byteOffset: number } }).content;
+    const [memory] = r.scripted.latest.fds;
+    assert.ok(memory !== undefined);
+    endTimelineOfDead(memory, { byteOffset });
+    r.scripted.latest.hangUp();
+    using timeline = await creating;
+    timeline.signal(1);
+    assert.deepEqual([timeline.value, creations], [1n, 3]);
+  });
+
+  it("does not repeat a stop", async () => {
+    using r = rig(obliging({ stop: () => "hang up" }));
+    await using hub = await join(r);
+    await assert.rejects(hub.stop(), code("HUB_GONE"));
+    await hub.list();
+    assert.deepEqual(r.scripted.latest.ops, ["hello", "restored", "list"]);
+  });
+
+  it("lets go of a request that is given up meanwhile, and does not send it any more", async () => {
+    let greets = true;
+    const hello: Script = (request) =>
+      greets ? obliging()(request, r.scripted.latest) : undefined;
+    using r = rig(obliging({ hello, open: () => undefined }));
+    await using hub = await join(r);
+    const controller = new AbortController();
+    const [before, late] = [
+      hub.open("before", { signal: controller.signal }),
+      hub.open("late", { timeoutMs: 200 }),
+    ];
+    await until("both are asked", () => r.scripted.latest.ops.length === 3);
+    greets = false;
+    r.scripted.latest.hangUp();
+    const { id } = await r.scripted.heard("hello", 2);
+    const meanwhile = hub.open("meanwhile", { signal: controller.signal });
+    controller.abort();
+    await assert.rejects(before, code("ABORTED"));
+    await assert.rejects(meanwhile, code("ABORTED"));
+    await assert.rejects(late, code("TIMEOUT"));
+    const back = reconnected(hub);
+    r.scripted.latest.reply(id, { version: "0", instance: "x", pid: 1, session: 1, resumed: true });
+    await back;
+    await hub.list();
+    assert.deepEqual(r.scripted.latest.ops, ["hello", "restored", "list"]);
+  });
+});
+
+describe("a hub that does not know what is held", () => {
+  checkLeaks();
+  const lost = (error: unknown) =>
+    hasCode(error, "HUB_GONE") && /"one": the hub lost it/.test(error.message);
+
+  it("as a whole: nothing is named or given back, what was under way says so, and new things work", async () => {
+    const hello: Script = () => ({
+      version: "0",
+      instance: "x",
+      pid: 1,
+      session: r.scripted.connections.length,
+      resumed: false,
+    });
+    using r = rig(
+      obliging({ hello, publish: () => (r.scripted.connections.length === 1 ? undefined : {}) }),
+    );
+    await using hub = await join(r);
+    const one = await hub.create("one", ITEM);
+    const publishing = one.publish();
+    await r.scripted.heard("publish");
+    const back = reconnected(hub);
+    r.scripted.latest.hangUp();
+    await assert.rejects(publishing, lost);
+    assert.deepEqual(await back, { resumed: false });
+    await assert.rejects(one.publish(), lost);
+    assert.deepEqual([...(await one.read())], [0, 0, 0, 0]);
+    one.close();
+    using two = await hub.create("two", ITEM);
+    await two.publish();
+    assert.deepEqual(r.scripted.latest.ops, ["hello", "create", "publish"]);
+  });
+
+  it("in part: that alone is lost", async () => {
+    const restore: Script = ({ lease }) => (lease === 102 ? { code: "NOT_FOUND" } : {});
+    using r = rig(obliging({ restore }));
+    await using hub = await join(r);
+    using one = await hub.create("one", ITEM);
+    using two = await hub.create("two", ITEM);
+    const back = reconnected(hub);
+    r.scripted.latest.hangUp();
+    assert.deepEqual(await back, { resumed: false });
+    await assert.rejects(one.publish(), lost);
+    await two.publish();
+  });
+
+  it("but for its memory, which it refuses: the lease is held all the same", async () => {
+    using r = rig(
+      obliging({ restore: ({ fds }) => (fds > 0 ? { code: "PERMISSION_DENIED" } : {}) }),
+    );
+    await using hub = await join(r);
+    using one = await hub.create("one", ITEM);
+    const back = reconnected(hub);
+    r.scripted.latest.hangUp();
+    assert.deepEqual(await back, { resumed: true });
+    await one.publish();
+    assert.deepEqual(r.scripted.latest.ops, ["hello", "restore", "restore", "restored", "publish"]);
+  });
+
+  it("yet, because too much was said at once: it is told again", async () => {
+    let refusals = 3;
+    using r = rig(obliging({ restore: () => (refusals-- > 0 ? { code: "LIMIT_EXCEEDED" } : {}) }));
+    await using hub = await join(r);
+    using one = await hub.create("one", ITEM);
+    const back = reconnected(hub);
+    r.scripted.latest.hangUp();
+    assert.deepEqual(await back, { resumed: true });
+    await one.publish();
+  });
+});
+
+describe("a link that ends for good", () => {
+  checkLeaks();
+
+  it("where the hub says farewell, at once", async () => {
+    using r = rig(obliging({ open: () => undefined }));
+    await using hub = await join(r);
+    const ended = new Promise((resolve) => hub.onEnd(resolve));
+    const opening = hub.open("never");
+    await r.scripted.heard("open");
+    r.scripted.latest.refuse(0, "HUB_GONE");
+    r.scripted.latest.hangUp();
+    await assert.rejects(opening, code("HUB_GONE"));
+    assert.ok(hasCode(await soon("the end is told", ended), "HUB_GONE"));
+    await assert.rejects(hub.list(), code("HUB_GONE"));
+    assert.equal(r.scripted.connections.length, 1);
+  });
+
+  it("where the next hub speaks another version", async () => {
+    let connections = 0;
+    const hello: Script = (request, connection) => {
+      connections += 1;
+      return connections === 1 ? obliging()(request, connection) : { code: "PROTOCOL_MISMATCH" };
+    };
+    using r = rig(obliging({ hello }));
+    await using hub = await join(r);
+    const ended = new Promise((resolve) => hub.onEnd(resolve));
+    r.scripted.latest.hangUp();
+    assert.ok(hasCode(await soon("the end is told", ended), "PROTOCOL_MISMATCH"));
+    assert.equal(connections, 2);
+  });
+
+  for (const [how, spoil] of [
+    ["hangs up each time", (request) => (request.op === "hello" ? undefined : "hang up")],
+    ["talks nonsense each time", (_, connection) => void connection.sendText("[]")],
+  ] as readonly (readonly [string, Script])[]) {
+    it(`once the time is up, at a hub that ${how}`, async () => {
+      let greeted = 0;
+      const hello: Script = (request, connection) =>
+        greeted++ === 0
+          ? obliging()(request, connection)
+          : (spoil(request, connection) ?? "hang up");
+      using r = rig(obliging({ hello }));
+      await using hub = await join(r, { reconnectTimeoutMs: 300 });
+      using array = await hub.create("one", ITEM);
+      const ended = new Promise((resolve) => hub.onEnd(resolve));
+      r.scripted.latest.hangUp();
+      const waiting = hub.list({ timeoutMs: Number.POSITIVE_INFINITY });
+      await soon("the wait is over", assert.rejects(waiting, code("HUB_GONE")));
+      assert.ok(hasCode(await soon("the end is told", ended), "HUB_GONE"));
+      await assert.rejects(array.publish(), code("HUB_GONE"));
+      assert.ok(greeted > 2, "it tried more than once");
+    });
+  }
+
+  it("once the time is up, at a hub that each time ends by what it is asked", async () => {
+    let asked = 0;
+    using r = rig(
+      obliging({
+        list: () => {
+          asked += 1;
+          return "hang up";
+        },
+      }),
+    );
+    await using hub = await join(r, { reconnectTimeoutMs: 300 });
+    const waiting = hub.list({ timeoutMs: Number.POSITIVE_INFINITY });
+    await soon("the wait is over", assert.rejects(waiting, code("HUB_GONE")));
+    assert.ok(asked > 1 && asked < 20, `it was asked ${asked} times`);
+  });
+
+  it("at the end of its first connection, where it is not to look for another", async () => {
+    using r = rig();
+    await using hub = await join(r, { reconnect: false });
+    const ended = new Promise((resolve) => hub.onEnd(resolve));
+    r.scripted.latest.hangUp();
+    assert.ok(hasCode(await soon("the end is told", ended), "HUB_GONE"));
+    await assert.rejects(hub.list(), code("HUB_GONE"));
+    assert.equal(r.scripted.connections.length, 1);
+  });
+
+  it("is not told of by its own close", async () => {
+    using r = rig();
+    const hub = await join(r);
+    hub.onEnd(() => assert.fail("told"));
+    r.scripted.latest.hangUp();
+    const waiting = hub.list();
+    await hub.close();
+    await assert.rejects(waiting, code("CLOSED"));
+  });
+});
+
+describe("a link that is closed while it is away", () => {
+  checkLeaks();
+
+  it("still says goodbye for its session, so that the hub gives everything back", async () => {
+    using r = rig();
+    const hub = await join(r);
+    using array = await hub.create("one", ITEM);
+    r.scripted.latest.hangUp();
+    array.close();
+    await hub.close();
+    assert.deepEqual(r.scripted.latest.ops, ["hello", "bye"]);
+    assert.deepEqual(r.scripted.latest.heard[0]?.resume, { session: 101 });
+  });
+
+  it("hangs up where it is just telling what is held, also where it holds nothing any more", async () => {
+    using r = rig(obliging({ restored: () => undefined }));
+    const hub = await join(r);
+    r.scripted.latest.hangUp();
+    await r.scripted.heard("restored", 2);
+    await hub.close();
+    await until("the hub is left", () => !r.scripted.latest.open);
+  });
+
+  it("gives up an attempt that a hub does not answer", async () => {
+    using r = rig();
+    const hub = await join(r, { reconnectTimeoutMs: Number.POSITIVE_INFINITY });
+    r.scripted.script = () => undefined;
+    r.scripted.latest.hangUp();
+    await r.scripted.heard("hello", 2);
+    await hub.close();
+    await until("the hub is left", () => !r.scripted.latest.open);
+  });
+
+  it("does not wait for long for a hub that does not answer", async () => {
+    using r = rig(obliging({ bye: () => undefined }));
+    const hub = await join(r);
+    using array = await hub.create("one", ITEM);
+    array.close();
+    await hub.close();
+    assert.deepEqual(r.scripted.latest.ops, ["hello", "create", "release", "bye"]);
+  });
+
+  it("does not wait for a hub that is not there", async () => {
+    const r = rig();
+    const hub = await join(r, { reconnectTimeoutMs: Number.POSITIVE_INFINITY });
+    using array = await hub.create("one", ITEM);
+    r[Symbol.dispose]();
+    await soon("it is closed", hub.close());
+    await assert.rejects(array.publish(), code("CLOSED"));
+  });
+});
