@@ -7,6 +7,7 @@ import { cpus } from "node:os";
 import { parseArgs } from "node:util";
 import { Device } from "../src/index.js";
 import { benchmarks } from "./benchmarks.js";
+import { cClient } from "./c-client.js";
 import { CPrograms } from "./c-programs.js";
 import { channelSections } from "./channel/sections.js";
 import { attacks } from "./hub/attacks.js";
@@ -27,7 +28,7 @@ const { values } = parseArgs({
     json: { type: "string" },
     only: { type: "string", multiple: true },
     "put-bytes": { type: "string", default: String(2 * GiB) },
-    /** Of the loops beside C. */
+    /** Iterations of the loops beside C. */
     iterations: { type: "string" },
     rounds: { type: "string", default: "5" },
   },
@@ -36,6 +37,7 @@ const { values } = parseArgs({
 const names = [
   "import",
   "open",
+  "c-client",
   "put",
   ...benchmarks.map(({ name }) => name),
   ...channelSections(values.device).map(({ key }) => key),
@@ -79,6 +81,7 @@ async function tried(key: string, measure: () => Row[] | Promise<Row[]>): Promis
 
 await section("import", "Import", importTime);
 await section("open", `Open by name on ${name}`, () => openLatency(name));
+await section("c-client", `The client in C on ${name}`, () => cClient(name));
 await section("put", `Put into ${name}`, () => putThroughput(name, Number(values["put-bytes"])));
 
 const compared = benchmarks.filter((it) => isWanted(it.name));

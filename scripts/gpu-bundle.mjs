@@ -21,9 +21,7 @@ const BUNDLE = "gpu-bundle";
 const BUNDLE_BYTES_MAX = 60 * 1024 * 1024;
 const CACHE = "node_modules/.cache/cuda-ipc";
 
-/**
- * The files of zeromq for this platform, for comparison. The package has binaries of all systems.
- */
+/** zeromq's files for this platform, for comparison. The package has binaries for all systems. */
 const peerFiles = [
   ...["package.json", "lib", "build/manifest.json", "build/linux/x64/node/glibc-127-Release"].map(
     (it) => `zeromq/${it}`,
@@ -91,7 +89,8 @@ cpSync("dist", join(BUNDLE, "dist"), {
 cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
 cpSync("bench/python", join(BUNDLE, "bench/python"), { recursive: true });
-cpSync("examples/python", join(BUNDLE, "examples/python"), { recursive: true });
+for (const folder of ["examples/python", "examples/c", "include"])
+  cpSync(folder, join(BUNDLE, folder), { recursive: true });
 for (const file of [
   "package.json",
   "scripts/test.mjs",

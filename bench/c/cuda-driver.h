@@ -1,4 +1,7 @@
-/* libcuda opened by its name, as the driver in TypeScript opens it: no library is linked, and the calls are the same ones. */
+/*
+ * Loads libcuda by name, like the driver in TypeScript. No library is linked, and both use the same
+ * functions.
+ */
 #ifndef BENCH_CUDA_DRIVER_H
 #define BENCH_CUDA_DRIVER_H
 
@@ -6,6 +9,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#ifndef CUDA_FUNCTIONS
 #define CUDA_FUNCTIONS(use) \
   use(cuInit) use(cuDeviceGet) use(cuDevicePrimaryCtxRetain) use(cuCtxSetCurrent) use(cuGetErrorName) \
   use(cuStreamCreate) use(cuStreamQuery) use(cuStreamWriteValue64) use(cuStreamWaitValue64) use(cuStreamBatchMemOp) \
@@ -15,8 +19,12 @@
   use(cuMemPoolCreate) use(cuMemAllocFromPoolAsync) use(cuMemFreeAsync) \
   use(cuMemcpyHtoDAsync) use(cuMemcpyDtoHAsync) use(cuMemcpyDtoDAsync) \
   use(cuModuleLoadDataEx) use(cuModuleGetFunction) use(cuLaunchKernel)
+#endif
 
-/* cuda.h makes another symbol of some of these names (cuMemAlloc is cuMemAlloc_v2); members and strings here follow it. */
+/*
+ * cuda.h maps some of these names to other symbols (cuMemAlloc is cuMemAlloc_v2). The members and
+ * strings here follow it.
+ */
 #define DECLARE(name) __typeof__(name) *name;
 #define TEXT(name) #name
 #define LOAD(name) load_symbol(library, TEXT(name), &driver.name);

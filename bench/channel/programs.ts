@@ -8,12 +8,12 @@ import type { Contender } from "./in-turns.js";
 export interface ActorOptions {
   readonly device: string;
   readonly iterations: number;
-  /** Arguments beyond those of all actors. */
+  /** Arguments after those that all actors have. */
   readonly extra?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** An actor of bench/actors in each role. */
+/** Runs an actor of bench/actors in each role. */
 export function actors(name: string, roles: readonly string[], options: ActorOptions): Program[] {
   const { device, iterations, extra = [], env = {} } = options;
   const path = fileURLToPath(new URL(`../actors/${name}.js`, import.meta.url));
@@ -30,12 +30,12 @@ export function throughChannel(name: string, hub: HubProcess, options: ActorOpti
   return { name, programs: actors(name, ["first", "second"], { ...options, extra }) };
 }
 
-/** The program of that name in C. */
+/** The C program of that name. */
 export function inC(
   name: string,
   c: CPrograms,
-  { iterations, env = {} }: Pick<ActorOptions, "iterations" | "env">,
+  { iterations, env = {}, extra = [] }: Omit<ActorOptions, "device">,
 ): Contender {
-  const program = c.program(name, iterations);
+  const program = c.program(name, iterations, extra);
   return { name, programs: typeof program === "string" ? program : [{ ...program, env }] };
 }

@@ -1,8 +1,10 @@
-/** docs/protocol/cuda_ipc.h, made from the source, and the words of which it is made. */
+/** Makes include/cuda_ipc_protocol.h from the sources. */
 
+import { dtypeNames, dtypes } from "../../src/array/dtype.js";
 import { limits } from "../../src/base/limits.js";
 import { LINE_BYTES } from "../../src/base/timeline-line.js";
 import {
+  CHANNEL_VERSION,
   CLAIMS,
   control,
   flags,
@@ -19,6 +21,7 @@ import {
   writerStates,
 } from "../../src/ring/channel-layout.js";
 import { ENVELOPE_BYTES, kinds } from "../../src/service/envelope.js";
+import { PROTOCOL_VERSION } from "../../src/wire/messages.js";
 
 export type Kind = "u32" | "u64" | "i64" | "f64";
 
@@ -102,18 +105,26 @@ function enumeration(prefix: string, values: Readonly<Record<string, number>>): 
 const numbered = (names: readonly string[]) =>
   Object.fromEntries(names.map((name, index) => [name, index]));
 
-/** docs/protocol/cuda_ipc.h */
+/** include/cuda_ipc_protocol.h */
 export function headerText(): string {
   return [
     "/* The memory of timelines and channels as docs/protocol.md describes it. Generated.",
     " * Little-endian machines alone. Load and store the words of the handshake by",
     " * __atomic_load_n and __atomic_store_n with __ATOMIC_SEQ_CST. */",
-    "#ifndef CUDA_IPC_H",
-    "#define CUDA_IPC_H",
+    "#ifndef CUDA_IPC_PROTOCOL_H",
+    "#define CUDA_IPC_PROTOCOL_H",
     "#include <stddef.h>",
     "#include <stdint.h>",
     "",
+    `#define CUDA_IPC_PROTOCOL_VERSION ${PROTOCOL_VERSION}`,
+    `#define CUDA_IPC_CHANNEL_VERSION ${CHANNEL_VERSION}`,
     `#define CUDA_IPC_MESSAGE_BYTES_MAX ${limits.messageBytesMax}`,
+    `#define CUDA_IPC_SOCKET_PATH_BYTES_MAX ${limits.socketPathBytesMax}`,
+    `#define CUDA_IPC_NAME_BYTES_MAX ${limits.nameBytesMax}`,
+    `#define CUDA_IPC_DIMENSIONS_MAX ${limits.dimensionsMax}`,
+    `#define CUDA_IPC_SLOTS_MAX ${limits.channelSlotsMax}`,
+    `#define CUDA_IPC_READERS_MAX ${limits.channelReadersMax}`,
+    `#define CUDA_IPC_META_BYTES_MAX ${limits.channelMetaBytesMax}`,
     `#define CUDA_IPC_FDS_MAX ${limits.scmRightsFdsMax}`,
     "#define CUDA_IPC_POISON INT64_MAX",
     `#define CUDA_IPC_LINE_BYTES ${LINE_BYTES}`,
@@ -131,8 +142,16 @@ export function headerText(): string {
     `#define CUDA_IPC_ENVELOPE_BYTES ${ENVELOPE_BYTES}`,
     ...enumeration("CUDA_IPC_KIND", kinds),
     "",
+    "/* Name, bytes of an element, alignment of an offset. */",
+    "#define CUDA_IPC_DTYPES(use) \\",
+    ...dtypeNames.map((name, index) => {
+      const { byteSize, alignment } = dtypes[name];
+      const more = index < dtypeNames.length - 1 ? " \\" : "";
+      return `  use(${name}, ${byteSize}, ${alignment})${more}`;
+    }),
+    "",
     ...struct(
-      "cuda_ipc_timeline",
+      "cuda_ipc_line",
       [
         { name: "value", at: 0, kind: "i64" },
         { name: "final", at: 8, kind: "i64" },

@@ -159,7 +159,7 @@ describe("the descriptors in docs/protocol.md", () => {
 });
 
 describe("the files beside docs/protocol.md", () => {
-  const text = readFileSync("docs/protocol/cuda_ipc.h", "utf8");
+  const text = readFileSync("include/cuda_ipc_protocol.h", "utf8");
 
   it("are what the sources say (npm run docs:reference writes them)", () => {
     assert.equal(text, headerText());

@@ -8,5 +8,5 @@ import { withTables } from "./reference-tables.js";
 
 const path = "docs/reference.md";
 writeFileSync(path, withTables(readFileSync(path, "utf8")));
-writeFileSync("docs/protocol/cuda_ipc.h", headerText());
+writeFileSync("include/cuda_ipc_protocol.h", headerText());
 writeFileSync("docs/protocol/vectors.json", vectorsText());

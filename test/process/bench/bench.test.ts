@@ -76,7 +76,7 @@ describe("the benchmarks", () => {
     assert.equal(status, 2);
     assert.match(
       stderr,
-      /^No benchmark nothing; there are import, open, put, timeline-ping-pong, /,
+      /^No benchmark nothing; there are import, open, c-client, put, timeline-ping-pong, /,
     );
   });
 
@@ -104,7 +104,7 @@ describe("the benchmarks", () => {
     );
   });
 
-  it("fail when their time is up", async () => {
+  it("fail when they time out", async () => {
     const forEver = { command: process.execPath, args: ["-e", "setInterval(() => {}, 1000)"] };
     await assert.rejects(runTogether([forEver], { timeoutMs: 50 }), (error) =>
       hasCode(error, "TIMEOUT"),
@@ -169,7 +169,7 @@ describe("the benchmarks on a libcuda in C", { skip: noHeader }, () => {
   it("report a failed loop in C in its column, and keep ours", () => {
     if (typeof header === "string") assert.fail(header);
     using folder = new TestFolder();
-    // The stand-in opens no handle twice, as drivers of old did not; the package counts for itself.
+    // This libcuda opens no handle twice, like old drivers. The package counts opens itself.
     header.compile(libcuda, `${folder.path}/libcuda.so.1`, ["-shared", "-fPIC", "-O1"]);
     const args = ["--device", "cuda:0", "--only", "legacy-reopen"];
     const { report } = runMain(folder.path, args, { LD_LIBRARY_PATH: folder.path });

@@ -1,12 +1,13 @@
 /**
- * Runs Python programs next to a hub that they share with the test, and says whether there is a
- * Python.
+ * Runs Python programs beside a hub that they share with the test, and reports if Python is
+ * missing.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { PeerProcess } from "../../support/peer-process.js";
 
 const python = process.env.PYTHON ?? "python3";
 const root = new URL("../../../../", import.meta.url);
@@ -24,7 +25,7 @@ function whyNot(): string | false {
   return `needs python3 of at least 3.9: ${problem}`;
 }
 
-/** A hub of the test's own. */
+/** A hub for one test. */
 export class HubProcess {
   readonly #child: ChildProcess;
 
@@ -49,51 +50,11 @@ export class HubProcess {
   }
 }
 
-/**
- * A running peer: `said()` is the next value that it prints, and `finish()` ends it and checks its
- * exit code.
- */
-export class PythonPeer {
-  readonly #child: ChildProcess;
-  readonly #exit: Promise<unknown[]>;
-  readonly #lines: AsyncIterator<string>;
-  #errors = "";
-
-  /** @param script in this folder */
+/** Runs a script of this folder. */
+export class PythonPeer extends PeerProcess {
   constructor(script: string, socket: string, command: string, ...names: string[]) {
     const peer = fileURLToPath(new URL(`test/process/python/${script}`, root));
-    this.#child = spawn(python, [peer, clientFolder, socket, command, ...names], { stdio: "pipe" });
-    this.#exit = once(this.#child, "close");
-    this.#lines = lines(this.#child);
-    this.#child.stderr?.on("data", (chunk) => {
-      this.#errors += chunk;
-    });
-  }
-
-  async said(): Promise<unknown> {
-    const line = await this.#lines.next();
-    if (line.done === true) assert.fail(`Python ended: ${this.#errors}`);
-    return JSON.parse(line.value);
-  }
-
-  /** Writes one line to its input. */
-  tell(line = "go"): void {
-    this.#child.stdin?.write(`${line}\n`);
-  }
-
-  endInput(): void {
-    this.#child.stdin?.end();
-  }
-
-  async finish(): Promise<void> {
-    this.endInput();
-    const [code, signal] = await this.#exit;
-    assert.equal(code ?? signal, 0, this.#errors);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#child.kill("SIGKILL");
-    await this.#exit;
+    super(python, [peer, clientFolder, socket, command, ...names]);
   }
 }
 

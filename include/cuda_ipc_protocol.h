@@ -1,12 +1,20 @@
 /* The memory of timelines and channels as docs/protocol.md describes it. Generated.
  * Little-endian machines alone. Load and store the words of the handshake by
  * __atomic_load_n and __atomic_store_n with __ATOMIC_SEQ_CST. */
-#ifndef CUDA_IPC_H
-#define CUDA_IPC_H
+#ifndef CUDA_IPC_PROTOCOL_H
+#define CUDA_IPC_PROTOCOL_H
 #include <stddef.h>
 #include <stdint.h>
 
+#define CUDA_IPC_PROTOCOL_VERSION 1
+#define CUDA_IPC_CHANNEL_VERSION 1
 #define CUDA_IPC_MESSAGE_BYTES_MAX 65536
+#define CUDA_IPC_SOCKET_PATH_BYTES_MAX 107
+#define CUDA_IPC_NAME_BYTES_MAX 255
+#define CUDA_IPC_DIMENSIONS_MAX 32
+#define CUDA_IPC_SLOTS_MAX 65536
+#define CUDA_IPC_READERS_MAX 64
+#define CUDA_IPC_META_BYTES_MAX 65536
 #define CUDA_IPC_FDS_MAX 253
 #define CUDA_IPC_POISON INT64_MAX
 #define CUDA_IPC_LINE_BYTES 64
@@ -44,14 +52,34 @@
 #define CUDA_IPC_KIND_DROPPED 7
 #define CUDA_IPC_KIND_ABANDONED 8
 
-struct cuda_ipc_timeline {
+/* Name, bytes of an element, alignment of an offset. */
+#define CUDA_IPC_DTYPES(use) \
+  use(bool, 1, 1) \
+  use(uint8, 1, 1) \
+  use(uint16, 2, 2) \
+  use(uint32, 4, 4) \
+  use(uint64, 8, 8) \
+  use(int8, 1, 1) \
+  use(int16, 2, 2) \
+  use(int32, 4, 4) \
+  use(int64, 8, 8) \
+  use(float8_e4m3fn, 1, 1) \
+  use(float8_e5m2, 1, 1) \
+  use(float16, 2, 2) \
+  use(bfloat16, 2, 2) \
+  use(float32, 4, 4) \
+  use(float64, 8, 8) \
+  use(complex64, 8, 4) \
+  use(complex128, 16, 8)
+
+struct cuda_ipc_line {
   int64_t value;
   int64_t final;
   uint8_t unused_16[48];
 };
-_Static_assert(offsetof(struct cuda_ipc_timeline, value) == 0, "value");
-_Static_assert(offsetof(struct cuda_ipc_timeline, final) == 8, "final");
-_Static_assert(sizeof(struct cuda_ipc_timeline) == 64, "cuda_ipc_timeline");
+_Static_assert(offsetof(struct cuda_ipc_line, value) == 0, "value");
+_Static_assert(offsetof(struct cuda_ipc_line, final) == 8, "final");
+_Static_assert(sizeof(struct cuda_ipc_line) == 64, "cuda_ipc_line");
 
 struct cuda_ipc_control {
   uint32_t magic[2];

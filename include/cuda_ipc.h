@@ -1,0 +1,221 @@
+/*
+ * A client of the cuda-ipc hub in C11: shared arrays, timelines and channels, by name.
+ *
+ * Compile examples/c/cuda_ipc.c with your program. It needs Linux, GCC or Clang, and libc. For
+ * memory on a GPU it opens libcuda.so.1 when the first such array comes.
+ *
+ *   cuda_ipc_error error;
+ *   cuda_ipc_hub *hub = cuda_ipc_connect(NULL, "reader", CUDA_IPC_TIMEOUT_MS, &error);
+ *   if (hub == NULL) cuda_ipc_die(&error);
+ *   cuda_ipc_array *frame = cuda_ipc_open(hub, "frame", CUDA_IPC_READ, 10000, &error);
+ *   if (frame == NULL) cuda_ipc_die(&error);
+ *   const float *values = frame->data;   // elements of host memory, without a copy
+ *   cuda_ipc_array_close(frame);
+ *   cuda_ipc_disconnect(hub);
+ *
+ * Results: a call that returns a pointer returns NULL if it fails; other calls return -1. `error`
+ * then has a code of docs/reference.md and a sentence. It may be NULL.
+ *
+ * Time limits are in milliseconds. 0 does not wait, CUDA_IPC_FOREVER waits without a limit.
+ *
+ * Threads: use a hub, and everything that came from it, from one thread at a time. Threads may have
+ * a hub each. Close everything that came from a hub before `cuda_ipc_disconnect`.
+ *
+ * It does not start a hub, and it does not come back if the hub ends: calls then fail with
+ * HUB_GONE, and what is mapped stays usable. It opens no bundles, no memory of pools, and takes no
+ * channel over from a writer that has gone.
+ */
+#ifndef CUDA_IPC_H
+#define CUDA_IPC_H
+#include "cuda_ipc_protocol.h"
+#include <stdbool.h>
+
+#define CUDA_IPC_FOREVER (-1)
+
+typedef struct cuda_ipc_error {
+  char code[32];
+  char message[1600];
+} cuda_ipc_error;
+
+/* Prints `error[CODE]: message` and exits with 1. */
+_Noreturn void cuda_ipc_die(const cuda_ipc_error *error);
+
+/* ---- the hub ---- */
+
+typedef struct cuda_ipc_hub cuda_ipc_hub;
+
+#define CUDA_IPC_TIMEOUT_MS 30000
+
+/* Connects to the hub of this user. `socket_path` is NULL for the usual one (CUDA_IPC_SOCKET, ...).
+ * `program` names this process to others. `timeout_ms` limits how long the hub may take to answer,
+ * now and in later calls: CUDA_IPC_TIMEOUT_MS, if you have no other wish. HUB_UNAVAILABLE if none
+ * runs: start one with `cuda-ipc hub serve`. */
+cuda_ipc_hub *cuda_ipc_connect(const char *socket_path, const char *program, int64_t timeout_ms,
+                               cuda_ipc_error *error);
+
+/* Says goodbye and frees the hub. */
+void cuda_ipc_disconnect(cuda_ipc_hub *hub);
+
+/* ---- arrays ---- */
+
+typedef enum { CUDA_IPC_READ, CUDA_IPC_READ_WRITE } cuda_ipc_access;
+
+typedef struct cuda_ipc_layout {
+  char dtype[16];
+  int rank;
+  int64_t shape[CUDA_IPC_DIMENSIONS_MAX];
+  int64_t strides[CUDA_IPC_DIMENSIONS_MAX]; /* in elements; may be 0 or negative */
+} cuda_ipc_layout;
+
+typedef struct cuda_ipc_array {
+  cuda_ipc_layout layout;
+  int64_t element_count;
+  int64_t item_bytes;
+  bool contiguous; /* row-major without gaps */
+  bool read_only;
+  void *data;           /* the element whose indices are all 0; NULL if it is on a GPU */
+  uint64_t device_data; /* the same as a CUdeviceptr; 0 if it is in host memory */
+  struct cuda_ipc_lease *lease;
+} cuda_ipc_array;
+
+typedef struct cuda_ipc_create_options {
+  const char *dtype; /* "float32", ...: CUDA_IPC_DTYPES */
+  int rank;
+  const int64_t *shape;
+  const char *device; /* NULL or "host"; "cuda:N" */
+  bool pinned;        /* stays until it is removed, also without a holder */
+} cuda_ipc_create_options;
+
+/* Makes a row-major array. Nobody can open it before `cuda_ipc_publish`. */
+cuda_ipc_array *cuda_ipc_create(cuda_ipc_hub *hub, const char *name,
+                                const cuda_ipc_create_options *options, cuda_ipc_error *error);
+
+/* Lets others open it. They see what was written before. On a GPU, wait for your work first. */
+int cuda_ipc_publish(cuda_ipc_array *array, cuda_ipc_error *error);
+
+/* Opens an array, and waits until somebody publishes it. */
+cuda_ipc_array *cuda_ipc_open(cuda_ipc_hub *hub, const char *name, cuda_ipc_access access,
+                              int64_t timeout_ms, cuda_ipc_error *error);
+
+/* Copies all elements of a contiguous array, from host memory or from a GPU. `bytes` is
+ * element_count * item_bytes. */
+int cuda_ipc_copy_from(const cuda_ipc_array *array, void *to, size_t bytes, cuda_ipc_error *error);
+int cuda_ipc_copy_to(cuda_ipc_array *array, const void *from, size_t bytes, cuda_ipc_error *error);
+
+/* Unmaps it and gives the lease back. */
+void cuda_ipc_array_close(cuda_ipc_array *array);
+
+/* Takes the name away. Holders keep the memory. */
+int cuda_ipc_remove(cuda_ipc_hub *hub, const char *name, cuda_ipc_error *error);
+
+typedef struct cuda_ipc_entry {
+  char name[CUDA_IPC_NAME_BYTES_MAX + 1];
+  char kind[16]; /* "array", "bundle", "timeline", "channel" */
+  char device[64]; /* "host", or a GPU's UUID */
+  int64_t byte_length;
+  int64_t owner_pid; /* 0 if its owner has given it back */
+  int64_t leases;
+  bool published;
+} cuda_ipc_entry;
+
+/* Calls `each` for everything that you may open, in the order of names, until it returns false. */
+int cuda_ipc_list(cuda_ipc_hub *hub, bool (*each)(void *context, const cuda_ipc_entry *entry),
+                  void *context, cuda_ipc_error *error);
+
+/* ---- timelines: numbers that only grow ---- */
+
+typedef struct cuda_ipc_timeline cuda_ipc_timeline;
+
+/* Makes a timeline at 0 and publishes it. */
+cuda_ipc_timeline *cuda_ipc_timeline_create(cuda_ipc_hub *hub, const char *name,
+                                            cuda_ipc_error *error);
+cuda_ipc_timeline *cuda_ipc_timeline_open(cuda_ipc_hub *hub, const char *name, int64_t timeout_ms,
+                                          cuda_ipc_error *error);
+int64_t cuda_ipc_timeline_value(const cuda_ipc_timeline *timeline);
+/* Only its maker signals, and only larger numbers. */
+int cuda_ipc_timeline_signal(cuda_ipc_timeline *timeline, int64_t value, cuda_ipc_error *error);
+/* Waits until the value is reached. PEER_GONE if the timeline ended before. */
+int cuda_ipc_timeline_wait(cuda_ipc_timeline *timeline, int64_t value, int64_t timeout_ms,
+                           cuda_ipc_error *error);
+void cuda_ipc_timeline_close(cuda_ipc_timeline *timeline);
+
+/* ---- channels: messages from one writer to several readers, without a copy ---- */
+
+typedef struct cuda_ipc_writer cuda_ipc_writer;
+typedef struct cuda_ipc_reader cuda_ipc_reader;
+
+typedef struct cuda_ipc_channel_options {
+  const char *dtype;
+  int rank; /* at most 8 */
+  const int64_t *shape; /* of one message at most */
+  uint32_t slots;
+  uint32_t readers_max;
+  uint32_t meta_bytes_max;
+  uint32_t when_full;        /* CUDA_IPC_WHEN_FULL_... */
+  uint32_t when_writer_gone; /* CUDA_IPC_WHEN_WRITER_GONE_... */
+  const char *device;        /* of the slots: NULL or "host"; "cuda:N" */
+} cuda_ipc_channel_options;
+
+typedef struct cuda_ipc_slot {
+  void *data;           /* NULL if the slots are on a GPU */
+  uint64_t device_data; /* 0 if they are in host memory */
+  int64_t bytes_max;
+} cuda_ipc_slot;
+
+cuda_ipc_writer *cuda_ipc_writer_create(cuda_ipc_hub *hub, const char *name,
+                                        const cuda_ipc_channel_options *options,
+                                        cuda_ipc_error *error);
+/* Readers that are attached now. */
+int cuda_ipc_writer_readers(cuda_ipc_writer *writer);
+/* Lends the next slot. If none is free: waits, drops or fails (CHANNEL_FULL), as `when_full`
+ * says. */
+int cuda_ipc_writer_loan(cuda_ipc_writer *writer, cuda_ipc_slot *slot, int64_t timeout_ms,
+                         cuda_ipc_error *error);
+/* Sends what lies in the lent slot. On a GPU, wait for your work first. `flags` is 0 or
+ * CUDA_IPC_FLAG_JSON for a meta that is JSON. */
+int cuda_ipc_writer_commit(cuda_ipc_writer *writer, int64_t byte_length, const void *meta,
+                           uint32_t meta_bytes, uint32_t flags, cuda_ipc_error *error);
+/* Copies into the lent slot, also if it is on a GPU. */
+int cuda_ipc_writer_copy(cuda_ipc_writer *writer, const cuda_ipc_slot *slot, const void *from,
+                         size_t bytes, cuda_ipc_error *error);
+/* Ends the channel: readers get what was sent, and then its end. */
+void cuda_ipc_writer_close(cuda_ipc_writer *writer);
+
+typedef struct cuda_ipc_reader_options {
+  bool lossy;         /* the writer does not wait for this reader */
+  const char *from;   /* NULL or "next"; "oldest"; "latest" */
+  int64_t timeout_ms; /* how long to wait for the channel's name */
+} cuda_ipc_reader_options;
+
+typedef struct cuda_ipc_message {
+  const void *data;     /* NULL if the slots are on a GPU */
+  uint64_t device_data; /* 0 if they are in host memory */
+  int64_t byte_length;
+  int64_t sequence;
+  int64_t missed; /* messages lost since the one before */
+  double timestamp_ms;
+  const void *meta;
+  uint32_t meta_bytes;
+  bool meta_is_json;
+  int rank; /* 0: the channel's shape, or one row of elements if it is shorter */
+  int64_t shape[8];
+  int64_t position; /* names the slot to cuda_ipc_reader_release */
+} cuda_ipc_message;
+
+cuda_ipc_reader *cuda_ipc_reader_open(cuda_ipc_hub *hub, const char *name,
+                                      const cuda_ipc_reader_options *options,
+                                      cuda_ipc_error *error);
+/* The layout of a whole message, as the writer declared it. */
+const cuda_ipc_layout *cuda_ipc_reader_layout(const cuda_ipc_reader *reader);
+/* Takes the next message. Returns 1, or 0 if the channel has ended, or -1. A message stays valid
+ * until it is released. A lossy reader holds 8 messages at most, any other as many as there are
+ * slots. */
+int cuda_ipc_reader_next(cuda_ipc_reader *reader, cuda_ipc_message *message, int64_t timeout_ms,
+                         cuda_ipc_error *error);
+/* Copies the first bytes of a message, also from a GPU. */
+int cuda_ipc_reader_copy(const cuda_ipc_reader *reader, const cuda_ipc_message *message, void *to,
+                         size_t bytes, cuda_ipc_error *error);
+void cuda_ipc_reader_release(cuda_ipc_reader *reader, const cuda_ipc_message *message);
+void cuda_ipc_reader_close(cuda_ipc_reader *reader);
+
+#endif

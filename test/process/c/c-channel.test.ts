@@ -1,0 +1,354 @@
+/** The client in C reads channels that Node writes, and writes channels that Node reads. */
+import assert from "node:assert/strict";
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { after, before, describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import type { ChannelReader, ChannelWriter, Hub } from "../../../src/index.js";
+import { TestHub } from "../../support/test-hub.js";
+import { CPrograms, skip } from "./c-programs.js";
+
+const LIMIT = { timeoutMs: 60_000 };
+const WRITER = new URL("../python/actors/writes-channel.js", import.meta.url);
+
+interface Counted {
+  readonly end: string;
+  readonly wrong: number;
+  readonly inOrder: boolean;
+  readonly received: number;
+  readonly missed: number;
+  readonly first: number;
+  readonly last: number;
+}
+
+interface Described {
+  readonly sequence: number;
+  readonly missed: number;
+}
+
+describe("channels of the client in C", { skip }, () => {
+  let programs: CPrograms;
+  let testHub: TestHub;
+  let hub: Hub;
+
+  before(async () => {
+    programs = new CPrograms();
+    testHub = await TestHub.start();
+    hub = await testHub.connect();
+  });
+
+  after(async () => {
+    programs[Symbol.dispose]();
+    await hub.close();
+    await testHub[Symbol.asyncDispose]();
+  });
+
+  const peer = (command: string, ...args: string[]) =>
+    programs.peer(testHub.socket, command, ...args);
+
+  async function write(writer: ChannelWriter, sequence: number): Promise<void> {
+    using slot = await writer.loan(LIMIT);
+    slot.bytes.fill(sequence % 251);
+    slot.commit({ meta: sequence });
+  }
+
+  it("has each kind of shape, size and meta, up to the end", async () => {
+    using writer = await hub.createChannel("kinds", { dtype: "int16", shape: [2, 3], slots: 8 });
+    await using reader = peer("describes", "kinds");
+    assert.equal(await reader.said(), "reading");
+    const bytes = Uint8Array.from({ length: 12 }, (_, index) => index + 1);
+    const json = { größe: [1, null] };
+    const messages = [
+      { options: {}, shape: [], meta: "", isJson: false, byteLength: 12 },
+      { options: { meta: json }, shape: [], meta: json, isJson: true, byteLength: 12 },
+      {
+        options: { meta: Uint8Array.of(0, 255), shape: [3, 1] },
+        shape: [3, 1],
+        meta: "00ff",
+        isJson: false,
+        byteLength: 6,
+      },
+      { options: { byteLength: 4 }, shape: [], meta: "", isJson: false, byteLength: 4 },
+      { options: { byteLength: 0 }, shape: [], meta: "", isJson: false, byteLength: 0 },
+    ];
+    for (const [sequence, { options, shape, meta, isJson, byteLength }] of messages.entries()) {
+      using slot = await writer.loan(LIMIT);
+      slot.bytes.set(bytes);
+      slot.commit(options);
+      const hex = Buffer.from(bytes.subarray(0, byteLength)).toString("hex");
+      const metaHex =
+        typeof meta === "string" ? meta : Buffer.from(JSON.stringify(meta)).toString("hex");
+      assert.deepEqual(await reader.said(), {
+        sequence,
+        missed: 0,
+        shape,
+        isJson,
+        meta: metaHex,
+        hex,
+      });
+    }
+    writer.close();
+    assert.equal(await reader.said(), "closed");
+    await reader.finish();
+  });
+
+  it("loses nothing if each side waits for the other", async () => {
+    using writer = await hub.createChannel("many", { byteLength: 1000, slots: 3, readersMax: 2 });
+    await using first = peer("counts", "many");
+    await using second = peer("counts", "many");
+    for (const reader of [first, second]) assert.equal(await reader.said(), "reading");
+    const count = 20_000;
+    for (let sequence = 0; sequence < count; sequence += 1) await write(writer, sequence);
+    writer.close();
+    const counted = { received: count, missed: 0, first: 0, last: count - 1 };
+    for (const reader of [first, second]) {
+      assert.deepEqual(await reader.said(), { end: "closed", wrong: 0, inOrder: true, ...counted });
+      await reader.finish();
+    }
+  });
+
+  for (const whenFull of ["wait", "drop-oldest"] as const) {
+    it(`misses only what was overwritten (${whenFull})`, async () => {
+      const name = `over-${whenFull}`;
+      using writer = await hub.createChannel(name, { byteLength: 1000, slots: 4, whenFull });
+      await using reader = peer("counts", name, "lossy");
+      assert.equal(await reader.said(), "reading");
+      using observer = await hub.observeChannel(name);
+      let count = 0;
+      // In bursts, until the reader has missed some.
+      while (observer.statistics().readers[0]?.missed === 0) {
+        for (let burst = 0; burst < 100; burst += 1, count += 1) await write(writer, count);
+        await setImmediate();
+      }
+      writer.close();
+      const { end, wrong, inOrder, received, missed, last } = (await reader.said()) as Counted;
+      const wanted = { end: "closed", wrong: 0, inOrder: true, last: count - 1 };
+      assert.deepEqual({ end, wrong, inOrder, last }, wanted);
+      assert.ok(missed > 0);
+      assert.equal(received + missed, count, "all, from the first on");
+      await reader.finish();
+    });
+  }
+
+  it("counts the messages that a lossy reader missed before its first one", async () => {
+    for (const [from, expected] of Object.entries({ next: 6, latest: 5, oldest: 3 })) {
+      const name = `first-${from}`;
+      using writer = await hub.createChannel(name, { byteLength: 1000, slots: 4 });
+      for (let sequence = 0; sequence < 6; sequence += 1) await write(writer, sequence);
+      // The writer reuses this slot, so the oldest message is gone.
+      using loan = writer.tryLoan();
+      await using reader = peer("late", name, from);
+      assert.equal(await reader.said(), "reading");
+      loan?.commit();
+      for (let sequence = 7; sequence < 27; sequence += 1) await write(writer, sequence);
+      reader.tell();
+      assert.deepEqual(await reader.said(), [23, 23 - expected]);
+      await reader.finish();
+    }
+  });
+
+  it("keeps a held message while the writer wraps around", async () => {
+    using writer = await hub.createChannel("held", { byteLength: 64, slots: 4 });
+    await write(writer, 0);
+    await using reader = peer("holds", "held", "lossy");
+    const held = (await reader.said()) as Described;
+    assert.equal(held.sequence, 0);
+    for (let sequence = 1; sequence < 50; sequence += 1) await write(writer, sequence);
+    reader.tell();
+    assert.deepEqual(await reader.said(), held);
+    const next = (await reader.said()) as Described;
+    assert.ok(next.sequence > 45);
+    assert.equal(next.missed, next.sequence - 1);
+    await reader.finish();
+  });
+
+  it("goes past positions that hold no message", async () => {
+    using writer = await hub.createChannel("passed-over", { byteLength: 1000, slots: 4 });
+    using other = await hub.openChannel("passed-over", { lossy: true });
+    await write(writer, 0);
+    using held = other.tryNext();
+    assert.equal(held?.sequence, 0);
+    await using reader = peer("counts", "passed-over");
+    assert.equal(await reader.said(), "reading");
+    for (let sequence = 1; sequence < 100; sequence += 1) await write(writer, sequence);
+    writer.close();
+    const counted = { received: 100, missed: 0, first: 0, last: 99 };
+    assert.deepEqual(await reader.said(), { end: "closed", wrong: 0, inOrder: true, ...counted });
+    await reader.finish();
+  });
+
+  it("waits for data that a stream has not written yet", async () => {
+    const shape = [1 << 20];
+    using writer = await hub.createChannel("streamed", { dtype: "uint8", shape, slots: 2 });
+    using stream = hub.device().createStream();
+    await using reader = peer("counts", "streamed");
+    assert.equal(await reader.said(), "reading");
+    for (let sequence = 0; sequence < 20; sequence += 1) {
+      using slot = await writer.loan({ stream, ...LIMIT });
+      await slot.array.fill(sequence, { stream });
+      slot.commit({ meta: sequence });
+    }
+    await stream.synchronize(LIMIT);
+    writer.close();
+    const { wrong, received } = (await reader.said()) as Counted;
+    assert.deepEqual({ wrong, received }, { wrong: 0, received: 20 });
+    await reader.finish();
+  });
+
+  it("holds 8 messages at most if it is lossy, and gives them back in any order", async () => {
+    using writer = await hub.createChannel("takes", { byteLength: 8, slots: 16 });
+    for (let sequence = 0; sequence < 9; sequence += 1) await write(writer, sequence);
+    await using reader = peer("takes", "takes", "9", "lossy");
+    assert.equal(await reader.said(), "IN_USE");
+    reader.tell();
+    assert.equal(await reader.said(), "released");
+    await reader.finish();
+  });
+
+  it("reads to the last message of a writer that is killed", async () => {
+    const writer = fork(WRITER, [testHub.socket, "killed"]);
+    await once(writer, "message");
+    await using reader = peer("counts", "killed");
+    assert.equal(await reader.said(), "reading");
+    writer.kill("SIGKILL");
+    const counted = { received: 10, missed: 0, first: 0, last: 9 };
+    assert.deepEqual(await reader.said(), { end: "PEER_GONE", wrong: 0, inOrder: true, ...counted });
+    await reader.finish();
+  });
+
+  it("frees its seat and slots when it is killed", async () => {
+    using writer = await hub.createChannel("seat", { byteLength: 8, slots: 2, readersMax: 1 });
+    await write(writer, 0);
+    {
+      await using reader = peer("holds", "seat");
+      assert.equal(((await reader.said()) as Described).sequence, 0);
+      await assert.rejects(hub.openChannel("seat"), { code: "READERS_FULL" });
+      await write(writer, 1);
+      assert.equal(writer.tryLoan(), undefined);
+    }
+    await write(writer, 2); // waits until the hub has seen its end
+  });
+
+  it("ends a wait with the reason: a time limit, or a hub that is gone", async () => {
+    await using own = await TestHub.start();
+    await using client = await own.connect({ reconnect: false });
+    using _writer = await client.createChannel("silent", { byteLength: 8 });
+    await using impatient = programs.peer(own.socket, "waits", "silent", "20");
+    await using patient = programs.peer(own.socket, "waits", "silent", "60000");
+    for (const reader of [impatient, patient]) assert.equal(await reader.said(), "reading");
+    assert.equal(await impatient.said(), "TIMEOUT");
+    await own.killWithKeeper();
+    assert.equal(await patient.said(), "HUB_GONE");
+    await impatient.finish();
+    await patient.finish();
+  });
+
+  describe("as a writer", () => {
+    async function check(reader: ChannelReader, name: string): Promise<number[]> {
+      const sequences: number[] = [];
+      for await (const slot of reader) {
+        using message = slot;
+        const { sequence, bytes } = message;
+        assert.deepEqual(message.json, sequence, name);
+        assert.ok(bytes.every((byte) => byte === sequence % 251), `${name}: message ${sequence}`);
+        sequences.push(sequence);
+      }
+      return sequences;
+    }
+
+    it("waits for its readers and loses nothing", async () => {
+      const count = 20_000;
+      await using writer = peer("writes", "c-wait", "0", String(count));
+      assert.equal(await writer.said(), "writing");
+      using first = await hub.openChannel("c-wait", LIMIT);
+      using second = await hub.openChannel("c-wait", LIMIT);
+      await using third = peer("counts", "c-wait");
+      assert.equal(await third.said(), "reading");
+      const checks = [check(first, "first"), check(second, "second")];
+      writer.tell();
+      assert.deepEqual(await writer.said(), { refused: 0, readers: 3 });
+      writer.tell();
+      const wanted = Array.from({ length: count }, (_, index) => index);
+      for (const sequences of await Promise.all(checks)) assert.deepEqual(sequences, wanted);
+      const { received, wrong } = (await third.said()) as Counted;
+      assert.deepEqual({ received, wrong }, { received: count, wrong: 0 });
+      await writer.finish();
+      await third.finish();
+    });
+
+    for (const [policy, number] of Object.entries({ "drop-oldest": "1", "drop-newest": "2" })) {
+      it(`drops as ${policy} says, and its readers see whole messages`, async () => {
+        const [name, count] = [`c-${policy}`, 20_000];
+        await using writer = peer("writes", name, number, String(count));
+        assert.equal(await writer.said(), "writing");
+        using reader = await hub.openChannel(name, LIMIT);
+        using observer = await hub.observeChannel(name);
+        const checking = check(reader, name);
+        writer.tell();
+        assert.deepEqual(await writer.said(), { refused: 0, readers: 1 });
+        const { dropped } = observer.statistics();
+        writer.tell();
+        const sequences = await checking;
+        assert.ok(sequences.length > 0);
+        const ascends = (sequence: number, index: number) => sequence > (sequences[index - 1] ?? -1);
+        assert.ok(sequences.every(ascends));
+        if (policy === "drop-newest") assert.ok(dropped > 0 && sequences.length <= count);
+        else assert.equal(sequences.at(-1), count - 1);
+        await writer.finish();
+      });
+    }
+
+    it("says CHANNEL_FULL if that is its policy", async () => {
+      await using writer = peer("writes", "c-error", "3", "10");
+      assert.equal(await writer.said(), "writing");
+      using reader = await hub.openChannel("c-error", LIMIT);
+      writer.tell();
+      assert.deepEqual(await writer.said(), { refused: 6, readers: 1 });
+      writer.tell();
+      assert.deepEqual(await check(reader, "c-error"), [0, 1, 2, 3]);
+      await writer.finish();
+    });
+
+    it("passes over a slot that a lossy reader holds", async () => {
+      await using writer = peer("writes", "c-held", "0", "100");
+      assert.equal(await writer.said(), "writing");
+      using holder = await hub.openChannel("c-held", { lossy: true, ...LIMIT });
+      using reader = await hub.openChannel("c-held", LIMIT);
+      writer.tell();
+      using held = await holder.next(LIMIT);
+      const checking = check(reader, "c-held");
+      assert.deepEqual(await writer.said(), { refused: 0, readers: 2 });
+      writer.tell();
+      assert.equal((await checking).length, 100);
+      assert.ok(held?.bytes.every((byte) => byte === (held.sequence % 251)));
+      await writer.finish();
+    });
+
+    it("names the reader that keeps it waiting", async () => {
+      await using writer = peer("loans", "c-full", "50");
+      assert.equal(await writer.said(), "writing");
+      using _reader = await hub.openChannel("c-full", LIMIT);
+      writer.tell();
+      const [code, message] = (await writer.said()) as [string, string];
+      assert.equal(code, "TIMEOUT");
+      const text = Buffer.from(message, "hex").toString();
+      assert.equal(text, 'Cannot write to "c-full" within 50 ms: reader 0 is 1 messages behind');
+      await writer.finish();
+    });
+
+    it("is noticed by its readers if it is killed", async () => {
+      const writer = peer("writes", "c-killed", "0", "3");
+      try {
+        assert.equal(await writer.said(), "writing");
+        using reader = await hub.openChannel("c-killed", LIMIT);
+        writer.tell();
+        await writer.said();
+        await writer[Symbol.asyncDispose]();
+        await assert.rejects(check(reader, "c-killed"), { code: "PEER_GONE" });
+        assert.equal(reader.received, 3);
+      } finally {
+        await writer[Symbol.asyncDispose]();
+      }
+    });
+  });
+});
