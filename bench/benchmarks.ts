@@ -1,6 +1,6 @@
 /**
- * The benchmarks that compare with C, and their goals. The loops of each name are in bench/actors
- * and bench/c.
+ * The benchmarks that compare with C, and their goals. Each name has a loop in bench/actors and one
+ * in bench/c.
  */
 import type { Benchmark } from "./side-by-side.js";
 

@@ -21,7 +21,7 @@ export interface Row {
   readonly inC?: Figure | string;
 }
 
-/** Of several rounds: the best median, the middle one, and the 99th percentile of that round. */
+/** Figures of several rounds: the best and the middle median, and the latter's 99th percentile. */
 export interface Figure {
   readonly best: number;
   readonly median: number;

@@ -1,11 +1,11 @@
-/** Runs processes that measure together. If one fails or the time is over, ends all and throws. */
+/** Runs processes that measure together. If one fails or times out, ends all and throws. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { Deadline, type WaitOptions } from "../src/base/deadline.js";
 import { SeqpacketSocket } from "../src/os/seqpacket.js";
 
 const LIMIT_MS = 90_000;
 
-/** What a benchmark prints, in C and in TypeScript, as one line of JSON. */
+/** The output of a benchmark, in C and in TypeScript: one line of JSON. */
 export interface Measurement {
   readonly name: string;
   readonly iterations: number;
@@ -15,7 +15,7 @@ export interface Measurement {
 export interface Program {
   readonly command: string;
   readonly args: readonly string[];
-  /** Beside what this process has. */
+  /** Added to this process's environment. */
   readonly env?: Readonly<Record<string, string>>;
 }
 

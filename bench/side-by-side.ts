@@ -1,6 +1,6 @@
 /**
- * Runs the same loop in TypeScript and in C in turns. Compares the medians with each other and with
- * a goal.
+ * Runs the same loop in TypeScript and in C, in turns. Compares the medians with each other and
+ * with a goal.
  */
 import { fileURLToPath } from "node:url";
 import type { CPrograms } from "./c-programs.js";
@@ -25,7 +25,7 @@ export interface Benchmark {
 export interface RoundOptions {
   readonly device: string;
   readonly rounds: number;
-  /** In place of the benchmark's own. */
+  /** Replaces the benchmark's own number. */
   readonly iterations?: number | undefined;
 }
 
@@ -78,7 +78,7 @@ function row(found: {
     return { ...compared, goal: `under ${goal.usMax} us`, met: ts.median < goal.usMax };
   }
   if (goal?.ratioMax === undefined) return compared;
-  // A goal without a result is not met.
+  // A goal without a result counts as missed.
   return {
     ...compared,
     goal: `within ${goal.ratioMax} times C`,

@@ -38,7 +38,7 @@ async function parent(options: Options): Promise<void> {
   await array.iota(0, 1);
   const whole = orSkip(() => IpcArrayHandle.of(array)).toJSON();
   const part = IpcArrayHandle.of(array.slice({ step: 2 }, { start: 1, stop: 3 })).toJSON();
-  // For programs without such JSON: CUDA's own 64 bytes. Send dtype and shape beside them.
+  // For other programs: CUDA's own 64 bytes. Send dtype and shape beside them.
   const raw = [...IpcArrayHandle.of(array).bytes];
   await refused("opening it in its own process", "OWN_HANDLE", () =>
     IpcArrayHandle.from(whole).open(device),

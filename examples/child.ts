@@ -52,7 +52,7 @@ export class Child {
 
   /**
    * The next message of the child.
-   * @throws what the child failed with, PEER_GONE where it ended without a word
+   * @throws the child's error; PEER_GONE if the child ended without a message
    */
   async hear<T>(): Promise<T> {
     const message = await this.#inbox.next();
@@ -60,7 +60,7 @@ export class Child {
     return message as T;
   }
 
-  /** Waits for this process's own work. Throws at once if the child fails. */
+  /** Waits for work of this process. Throws at once if the child fails. */
   during<T>(work: Promise<T>): Promise<T> {
     return Promise.race([work, this.#failure]);
   }
@@ -110,7 +110,7 @@ export async function heard<T>(): Promise<T> {
   return (await fromParent.next()) as T;
 }
 
-/** Sends a message to the parent. A parent that was interrupted reads no more, which is no error. */
+/** Sends a message to the parent. It is no error if an interrupted parent no longer reads it. */
 export function tellParent(message: object | string): void {
   process.send?.(message, undefined, undefined, () => {});
 }

@@ -106,5 +106,5 @@ async function look(
       return { step: Number(at / 2n), value };
     }
   }
-  throw new CudaIpcError("TIMEOUT", "The daemon takes its steps faster than its data are read");
+  throw new CudaIpcError("TIMEOUT", "The daemon takes its steps faster than its data is read");
 }

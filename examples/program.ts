@@ -1,5 +1,5 @@
 /**
- * What all examples share: options, the device, a line of text for each step, checks and errors.
+ * Common code of the examples: options, the device, a line of text for each step, checks, errors.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -83,9 +83,7 @@ function codeOf(error: unknown): string {
   return code.startsWith("ERR_PARSE_ARGS") ? "USAGE" : "INTERNAL";
 }
 
-/**
- * The device of this name. If none is named and there are several GPUs, each rank takes the next.
- */
+/** Opens the named device. Without a name and with several GPUs, each rank takes the next GPU. */
 export function openDevice({ device: name }: Options, rank = 0): Device {
   const first = Device.open(name);
   const named = (name ?? process.env.CUDA_IPC_DEVICE ?? "auto") !== "auto";

@@ -30,7 +30,7 @@ import {
   WrongOption,
 } from "./program.ts";
 
-/** What each process gives to all others. */
+/** The data that each process gives to all others. */
 interface Given {
   readonly array: SharedDocument;
   readonly filled: EventDescriptor;

@@ -100,7 +100,7 @@ async function loader(options: Options): Promise<void> {
 async function worker(options: Options): Promise<void> {
   await using hub = await join(options);
   const device = hub.device();
-  // A worker that is of no use must end with an error, so that its supervisor restarts it.
+  // A worker without its GPU must end with an error, so that its supervisor restarts it.
   device.onLost((error) => {
     say(`worker: ${error instanceof CudaIpcError ? error.code : error.name}: ends to be restarted`);
     process.exit(1);

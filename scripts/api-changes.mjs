@@ -1,8 +1,8 @@
-// What differs between the reports that are committed and those of the types as they are.
+// Compares the committed API reports with those of the current types.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** One sentence for each file that differs, with its first line that does. */
+/** Returns one sentence for each file that differs, with its first differing line. */
 export function changesBetween(committed, found) {
   const files = [committed, found].flatMap((folder) =>
     existsSync(folder) ? readdirSync(folder) : [],

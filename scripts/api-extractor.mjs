@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { CompilerState, Extractor, ExtractorConfig } from "@microsoft/api-extractor";
 
-/** @param options what api-extractor.json would say beside the entry */
+/** @param options the settings of an api-extractor.json, except the entry */
 export function configOf(entry, options) {
   const compilerOptions = {
     target: "ES2022",
@@ -26,7 +26,8 @@ export function configOf(entry, options) {
       tsdocMetadata: { enabled: false },
       messages: {
         compilerMessageReporting: { default: { logLevel: "error" } },
-        // `checkNames` in declarations.mjs holds a rule of our own, and no doc comment has tags.
+        // `unpublishedNames` in declarations.mjs applies our own rule. No doc comment has TSDoc
+        // tags.
         extractorMessageReporting: { default: { logLevel: "none" } },
         tsdocMessageReporting: { default: { logLevel: "none" } },
       },
@@ -35,7 +36,7 @@ export function configOf(entry, options) {
   });
 }
 
-/** One compiler for all of them. Ends the process if one fails; it has then printed why. */
+/** One compiler for all configs. Ends the process if one fails, after the reason was printed. */
 export function extract(configs) {
   const [first] = configs;
   const compilerState = CompilerState.create(first, {

@@ -42,7 +42,7 @@ function writeReports() {
   }
 }
 
-/** What a door's types are made of and users cannot name: API Extractor leaves it out. */
+/** Lists types that a door's types use and users cannot name. API Extractor omits them. */
 function unnamedSection(door) {
   const source = ts.createSourceFile(
     TYPES,

@@ -7,8 +7,8 @@ import { compile } from "./compile.mjs";
 await compile();
 // Builds the package, because one benchmark measures its import.
 await import("./build.mjs");
-// As the command does (src/cli/launch.cts): the thread pool reads files, and keeps the size of its
-// first use.
+// The same as in src/cli/launch.cts: the thread pool reads files, and keeps the size that it has at
+// its first use.
 const env = {
   ...process.env,
   UV_THREADPOOL_SIZE: String(Math.max(4, Math.min(16, availableParallelism()))),

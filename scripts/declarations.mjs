@@ -1,5 +1,6 @@
-// Writes the declarations that are published: dist/types.d.ts has everything, and one small file a
-// door exports its names from there. One file, because a class that is declared in two files is two types.
+// Writes the declarations that are published: dist/types.d.ts has everything, and one small file
+// per door exports its names from there. WHY one file: a class that is declared in two files is two
+// types.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
@@ -145,7 +146,7 @@ function aliasEdits(alias, published, checker) {
   return [{ start: alias.type.getStart(), end: alias.type.end, text }];
 }
 
-/** A type without the names of its parts: object types with their doc comments. */
+/** Writes a type out without the names of its parts. Object types keep their doc comments. */
 function written(type, checker, at, indent) {
   if (type.isUnion() && type.types.some((part) => isObject(part))) {
     return type.types.map((part) => written(part, checker, at, indent)).join(" | ");
@@ -208,14 +209,14 @@ export function unpublishedNames(text) {
   return [...faults];
 }
 
-/** Whether it is the T of `T["name"]`, `Pick<T, ...>` or `Omit<T, ...>`. */
+/** Whether the node is the T of `T["name"]`, `Pick<T, ...>` or `Omit<T, ...>`. */
 function givesMembers(node, source) {
   const { parent } = node;
   if (ts.isIndexedAccessTypeNode(parent)) return parent.objectType === node;
   return ts.isTypeReferenceNode(parent) && /^(Pick|Omit)$/.test(parent.typeName.getText(source));
 }
 
-/** Marked `export`, or exported under another name than it is declared with, as `Event` is. */
+/** True if it is marked `export`, or exported under another name, as `Event` is. */
 export function isExported(statement, source) {
   if (statement.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) return true;
   return source.statements

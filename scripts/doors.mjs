@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import ts from "typescript";
 
-/** `file` lies below src, without its ending; the published files have the same path below dist. */
+/** `file` is a path below src without its ending. The published files have that path below dist. */
 export const DOORS = [
   { name: "cuda-ipc", file: "index" },
   ...["service", "peer", "interop", "kernels"].map((door) => ({

@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 export const NODES = ["22", "24", "26"];
 const TESTS = ["process/threads/threads", "process/exit"];
 
-/** Runs tests that are compiled already. @returns their exit status */
+/** Runs compiled tests. @returns their exit status */
 export function runUnder(version, words = []) {
   console.log(`Node.js ${version}:`);
   const node = ["--yes", "--package", `node@${version}`, "--", "node"];

@@ -5,7 +5,7 @@ import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import { lowerUsing } from "./lower-using.mjs";
 
-/** What every bundle of the package has in common. */
+/** The settings that all bundles of the package have in common. */
 export const BUNDLE = {
   outbase: "src",
   bundle: true,
@@ -15,7 +15,7 @@ export const BUNDLE = {
   target: "node20.19",
   packages: "external",
   plugins: [lowerUsing],
-  // Without the texts, because the package has the sources at the paths that the maps name.
+  // Without the texts, because the package has the sources at the paths in the maps.
   sourcemap: true,
   sourcesContent: false,
   logLevel: "warning",
@@ -47,7 +47,7 @@ export async function bundlePrograms(root, hubPreload = []) {
       chunkNames: join(chunks, "hub-[hash]"),
     }),
     build({ ...BUNDLE, outdir: root, entryPoints: COMMAND_LINE, chunkNames: "cli-[hash]" }),
-    // WHY a build of its own: the launcher is CommonJS, and imports ./main.js when it runs.
+    // WHY a separate build: the launcher is CommonJS, and imports ./main.js at run time.
     build({
       entryPoints: ["src/cli/launch.cts"],
       outfile: join(root, "cli/launch.cjs"),

@@ -7,6 +7,6 @@ await compile();
 const soak = spawn(process.execPath, ["build/bench/soak/main.js", ...process.argv.slice(2)], {
   stdio: "inherit",
 });
-// WHY: a terminal sends its signals to both processes, and the soak still has to write its report.
+// WHY: a terminal signals both processes, and the soak must still write its report.
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => {});
 soak.once("exit", (code) => process.exit(code ?? 1));

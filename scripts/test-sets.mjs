@@ -24,9 +24,7 @@ const SLOW = [
   "process/threads",
 ];
 
-/**
- * What makes a test file run in a process of its own. A file that says `ALONE:` gives its reason.
- */
+/** Matches a test file that needs its own process. A file that says `ALONE:` gives the reason. */
 const OWN_PROCESS = /"node:(child_process|worker_threads)"|support\/(actor|test-hub)\.js|\bALONE:/;
 
 const isIn = (file, prefixes) => prefixes.some((prefix) => file.startsWith(prefix));

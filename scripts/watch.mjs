@@ -1,6 +1,6 @@
-// The loop while you write: `npm run test:watch` compiles what you save and runs the quick tests
-// that import it. `npm run test:watch -- process/cli` runs all of these files after each change
-// instead.
+// A loop for development: `npm run test:watch` compiles the files that you save and runs the quick
+// tests that import them. `npm run test:watch -- process/cli` runs all of these files after each
+// change instead.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, watch } from "node:fs";

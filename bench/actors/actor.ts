@@ -43,11 +43,11 @@ export class Limit {
     if (this.#asked % 1024 !== 0) return;
     if (this.#endMs === 0) this.#endMs = performance.now() + LIMIT_MS;
     else if (performance.now() > this.#endMs)
-      throw new Error(`${this.#what}: not so within ${LIMIT_MS} ms`);
+      throw new Error(`Timed out after ${LIMIT_MS} ms: ${this.#what}`);
   }
 }
 
-/** @param pump a stream of the host device, which advances only when it is asked; see `pumpOf` */
+/** @param pump a stream of the host device, which advances only when it is polled; see `pumpOf` */
 export function spinUntil(timeline: AnyTimeline, value: number, pump?: Stream): void {
   const limit = new Limit(`value ${value} of the other process`);
   while (!timeline.reached(value)) {
@@ -56,7 +56,7 @@ export function spinUntil(timeline: AnyTimeline, value: number, pump?: Stream): 
   }
 }
 
-/** The stream if no GPU does its work. */
+/** Returns the stream if it must be polled, because no GPU does its work. */
 export function pumpOf(stream: Stream): Stream | undefined {
   return stream.device.cpuVisible ? stream : undefined;
 }
@@ -144,7 +144,8 @@ export class Samples {
 }
 
 /**
- * Times calls that are too short to time singly. @param between called after each sample, not timed
+ * Times calls that are too short to time alone.
+ * @param between called after each sample, not timed
  */
 export function timeCalls(name: string, call: () => void, between: () => void = () => {}): void {
   const samples = new Samples();

@@ -1,6 +1,6 @@
 /**
- * Common code of the channel actors: a channel between the two processes, through the hub whose socket
- * is their fourth argument, waits that spin, and messages that contain their number.
+ * Common code of the channel actors: a channel between the two processes, waits that spin, and
+ * messages that contain their number. The fourth argument is the hub's socket.
  */
 
 import type { DType } from "../../src/array/dtype.js";
@@ -55,7 +55,7 @@ export class ChannelPair {
     });
     this.#ends.push(() => writer.close());
     this.peer.sendJson({ name, readersMax });
-    // The readers are there.
+    // All readers are open.
     this.peer.receive();
     return writer;
   }
@@ -130,7 +130,7 @@ export function setNumber(bytes: Uint8Array, number: number): void {
   bytes[3] = bytes[last + 3] = number >> 24;
 }
 
-/** @throws if the two words are not of one message */
+/** @throws if the two words do not belong to one message */
 export function numberOf(bytes: Uint8Array): number {
   const first = wordAt(bytes, 0);
   const last = wordAt(bytes, bytes.length - 4);

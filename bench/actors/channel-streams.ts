@@ -1,6 +1,6 @@
 /**
  * The loops of actors whose channel is filled and read by streams. A CPU enqueues only some
- * messages ahead. It follows its stream by a timeline that the stream signals now and then. The
+ * messages ahead. It follows its stream by a timeline that the stream signals at intervals. The
  * programs in C follow the other side's words instead. A call with a stream enqueues at once, so
  * its promises are awaited together.
  */
@@ -54,7 +54,7 @@ export async function fillByStream<D extends DType>(
   samples.print(name);
 }
 
-/** By the stream of the reader. */
+/** Takes all messages by the reader's stream. */
 export async function takeByStream<D extends DType>({
   reader,
   stream,

@@ -19,7 +19,7 @@ serve({
       await array.publish();
     }
     await hub.create(order.unpublished, options);
-    // Last, because leases end in order: this is the longest wait.
+    // Created last, because leases end in order, so this is the longest wait.
     await hub.createTimeline(order.timeline);
   },
 });

@@ -9,7 +9,7 @@ const stream = device.createStream();
 const pump = pumpOf(stream);
 const other = new Peer();
 const own = device.createEvent({ label: "own" });
-// WHY before the export: a stream does not wait for an unrecorded event. Later a number is enough.
+// WHY before the export: a stream does not wait for an unrecorded event. Later, numbers are enough.
 own.record(stream);
 finish(stream);
 other.sendJson(own.export());

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { extra, role, Samples, total, warmUp } from "./actor.js";
 
 const CHUNK = 1024;
-/** How many messages are given to Node before it has sent the last one. */
+/** How many messages are given to Node before it has sent the last one of them. */
 const BATCH = 256;
 const MESSAGE_BYTES = 64;
 const [mode = "throughput", side = "parent"] = extra;

@@ -14,7 +14,7 @@ const order = JSON.parse(process.argv[2] ?? "") as ClientOrder;
 const random = new Random(order.seed);
 const tally = new Tally((line) => process.stdout.write(`${JSON.stringify(line)}\n`));
 const leaving = new AbortController();
-// Its input also ends if the soak itself was killed.
+// Its input also ends if the soak itself is killed.
 process.stdin.on("end", () => leaving.abort()).resume();
 setInterval(() => tally.flush(), 1000).unref();
 
@@ -25,7 +25,7 @@ while (!leaving.signal.aborted) {
     connect({ socket, device: "host", hubIdleMs }),
   );
   if (hub !== undefined) await stay(new Visit(hub, random, tally));
-  // Nothing is left of a visit.
+  // A visit must leave nothing behind.
   const left = { descriptors: openFdCount(), mappedBytes: mappedBytes() };
   if (left.descriptors > 0 || left.mappedBytes > 0)
     tally.fault(`left over after a visit: ${JSON.stringify(left)}`);

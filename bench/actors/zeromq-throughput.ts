@@ -8,7 +8,7 @@ const MESSAGE_BYTES = 64;
 const LAST_WORD = MESSAGE_BYTES - 4;
 const ADDRESS = `ipc://@cuda-ipc-bench-${process.ppid}`;
 
-// The number in flight that is fastest.
+// The fastest number of messages in flight.
 const socket = new Pair({ sendHighWaterMark: 20_000, receiveHighWaterMark: 20_000 });
 if (isFirst) await socket.bind(ADDRESS);
 new Peer().meet();
@@ -31,7 +31,7 @@ async function read(): Promise<void> {
 
 async function write(): Promise<void> {
   socket.connect(ADDRESS);
-  // zeromq copies messages that are this small.
+  // zeromq copies messages of this small size.
   const message = Buffer.alloc(MESSAGE_BYTES);
   for (let i = 0; i < total; i += 1) {
     message.writeUInt32LE(i, 0);

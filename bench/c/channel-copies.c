@@ -1,6 +1,6 @@
 /*
- * Copies through a ring in the memory of a GPU: 64 KiB from the writer's own memory into the slot, and from the slot into the reader's.
- * The same loop: bench/actors/channel-copies.ts
+ * Copies through a ring in GPU memory: 64 KiB from the writer's own memory into the slot, and from
+ * the slot into the reader's memory. The same loop: bench/actors/channel-copies.ts
  */
 #include "device-ring.h"
 

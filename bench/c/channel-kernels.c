@@ -1,13 +1,14 @@
 /*
- * Kernels on both sides of a ring in the memory of a GPU: the writer's counts up from the message's number in the slot (iota), the
- * reader's computes from the slot into memory of its own (affine). The same loop: bench/actors/channel-kernels.ts
+ * Kernels on both sides of a ring in GPU memory. The writer's kernel fills the slot with numbers
+ * from the message's number on (iota). The reader's kernel computes from the slot into its own
+ * memory (affine). The same loop: bench/actors/channel-kernels.ts
  */
 #include "device-ring.h"
 #include "kernels.h"
 
 #define ELEMENTS (SLOT_BYTES / 4)
 #define BLOCK_THREADS 256
-/* Message numbers begin again here, so that a float counts all of them. */
+/* Message numbers wrap here, so that a float can hold them. */
 #define START_MAX 4096
 
 static device_bytes own;

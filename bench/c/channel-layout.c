@@ -1,4 +1,7 @@
-/* Prints the layout that the programs here know, as one JSON object with the keys of src/ring/channel-layout.ts, for a test. */
+/*
+ * Prints the channel layout that these C programs use, for a test. It is one JSON object with the
+ * keys of src/ring/channel-layout.ts.
+ */
 #include "ring-layout.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /*
- * One end of a channel that another process made, for a test: PEER read|write MESSAGES, with the channel's descriptors from 3 on in the
- * order in which a hub hands them out. Message i says i in its first and last 32-bit word. The writer ends the channel afterwards.
+ * Reads or writes a channel that another process created, for a test: PEER read|write MESSAGES. The
+ * channel's descriptors start at 3, in the order in which a hub passes them. Message i has i in its
+ * first and last 32-bit word. The writer ends the channel afterwards.
  */
 #include "ring.h"
 
@@ -24,7 +25,7 @@ static uint32_t count_places(void) {
 static void read_messages(int64_t messages) {
   struct ring_fds fds = inherited_fds(1);
   struct ring_reader reader = open_reader(&fds);
-  /* Whoever started this waits for the line before it writes. */
+  /* The test waits for this line before it writes. */
   printf("attached\n");
   fflush(stdout);
   for (int64_t i = 0; i < messages; i++) {

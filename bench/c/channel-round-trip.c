@@ -1,6 +1,7 @@
 /*
- * A message of 64 bytes to another process through one ring and its answer back through another; both spin. A sample is one round trip.
- * The same loop: bench/actors/channel-round-trip.ts
+ * A message of 64 bytes goes to another process through one ring, and its answer comes back through
+ * another. Both processes spin. A sample is one round trip. The same loop:
+ * bench/actors/channel-round-trip.ts
  */
 #include "ring-create.h"
 

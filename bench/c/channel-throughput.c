@@ -1,6 +1,6 @@
 /*
- * Messages of 64 bytes one way through a ring, between two processes that both spin. A sample is the mean of CHUNK messages, at the
- * reader. The same loop: bench/actors/channel-throughput.ts
+ * Messages of 64 bytes, one way through a ring, between two processes that spin. A sample is the
+ * mean of CHUNK messages, at the reader. The same loop: bench/actors/channel-throughput.ts
  */
 #include "ring-create.h"
 

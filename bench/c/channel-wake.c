@@ -1,6 +1,7 @@
 /*
- * A reader that sleeps is woken by its bell. A sample is the time from before the commit in one process until the other has the message,
- * on the clock that both have; the writer pauses in between, so that the reader sleeps. The same loop: bench/actors/channel-wake.ts
+ * A sleeping reader is woken by its bell. A sample is the time from before the commit until the
+ * other process has the message, on the clock that both share. The writer pauses in between, so
+ * that the reader sleeps. The same loop: bench/actors/channel-wake.ts
  */
 #include "ring-create.h"
 

@@ -1,6 +1,7 @@
 /*
- * What all programs of this folder share: time, samples, waits with a limit, and two processes that end together.
- * Each is called as PROGRAM ITERATIONS [ORDINAL] and prints one line of JSON for what it measured, as the actors beside it do.
+ * Common code of these programs: time, samples, waits with a timeout, and two processes that end
+ * together. Usage: PROGRAM ITERATIONS [ORDINAL]. Each program prints one line of JSON for each
+ * measurement, like the actors in bench/actors.
  */
 #ifndef BENCH_COMMON_H
 #define BENCH_COMMON_H
@@ -21,9 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long anything here waits for the other process or for a GPU. */
+/* The timeout of waits for the other process or a GPU. */
 #define LIMIT_US 20e6
-/* Single calls are too short to be timed: so many make one sample. */
+/* Single calls are too short to time, so this many make one sample. */
 #define CALLS_PER_SAMPLE 64
 
 __attribute__((noreturn, format(printf, 1, 2))) static inline void fail(const char *format, ...) {
@@ -41,12 +42,12 @@ static inline double now_us(void) {
   return now.tv_sec * 1e6 + now.tv_nsec / 1e3;
 }
 
-/* A wait that asks in a loop calls this each time; it looks at the clock only now and then. */
+/* A spinning wait calls this in each round. It reads the clock only now and then. */
 struct limit { unsigned asked; double end_us; };
 static inline void check_limit(struct limit *limit, const char *what) {
   if (++limit->asked % 1024 != 0) return;
   if (limit->end_us == 0) limit->end_us = now_us() + LIMIT_US;
-  else if (now_us() > limit->end_us) fail("%s: not so within %.0f s", what, LIMIT_US / 1e6);
+  else if (now_us() > limit->end_us) fail("timed out after %.0f s: %s", LIMIT_US / 1e6, what);
 }
 
 struct samples { double *us; long count, room; };
@@ -88,8 +89,8 @@ static inline struct arguments parse_arguments(int argc, char **argv) {
 }
 
 /*
- * Runs two processes with a socket between them, and fails as soon as one of them fails. Forked before anything of CUDA is used, which
- * does not survive a fork.
+ * Runs two processes with a socket between them. Fails as soon as one of them fails. It forks
+ * before any CUDA call, because CUDA does not survive a fork.
  */
 static inline int run_pair(void (*first)(struct arguments, int socket), void (*second)(struct arguments, int socket), struct arguments arguments) {
   int sockets[2];
@@ -121,7 +122,7 @@ static inline void send_message(int socket, const void *bytes, size_t count) {
   if (send(socket, bytes, count, MSG_NOSIGNAL) != (ssize_t)count) fail("send: %s", strerror(errno));
 }
 
-/* Asks again and again, which is quicker than to sleep until a message is there. */
+/* Polls, because that is faster than sleeping until the message arrives. */
 static inline void receive_message(int socket, void *bytes, size_t count) {
   struct limit limit = {0};
   for (;;) {

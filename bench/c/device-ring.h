@@ -1,7 +1,9 @@
 /*
- * A ring of slots in the memory of a GPU between two processes, in the order of their streams: the writer's fills a slot and says so,
- * the reader's waits for that, uses the slot and gives it back, for which the writer's waits before it fills the slot again. The CPUs
- * enqueue ahead by at most WINDOW messages. A sample is the mean of CHUNK messages. Compiled with -DHOST the CPUs do all of it.
+ * A ring of slots in GPU memory between two processes, ordered by their streams. The writer's
+ * stream fills a slot and signals. The reader's stream waits for that, uses the slot and signals
+ * back. The writer's stream waits for that before it fills the slot again. The CPUs enqueue at most
+ * WINDOW messages ahead. A sample is the mean of CHUNK messages. With -DHOST, the CPUs do all the
+ * work.
  */
 #ifndef BENCH_DEVICE_RING_H
 #define BENCH_DEVICE_RING_H
@@ -20,7 +22,10 @@ static device_bytes shared_slots;
 typedef CUdeviceptr device_bytes;
 #endif
 
-/* What a program adds: its work on the stream for message i, from 1 on, what comes before the first and after the last. */
+/*
+ * The hooks of a program: before the first message, the stream's work for message i (from 1), and
+ * after the last one.
+ */
 struct side {
   void (*prepare)(int ordinal);
   void (*work)(lane stream, device_bytes slot, long i);
@@ -48,7 +53,10 @@ static inline device_bytes allocate_bytes(size_t count) {
   return pointer;
 }
 static inline device_bytes export_slots(int socket) {
-  /* Not less than 2 MiB: smaller allocations share a block of the driver's, and a handle is of the block. */
+  /*
+   * At least 2 MiB: smaller allocations share a driver block, and the handle is for the whole
+   * block.
+   */
   device_bytes slots = allocate_bytes(SLOTS * SLOT_BYTES);
   CUipcMemHandle handle;
   CHECK(cuIpcGetMemHandle(&handle, slots));
@@ -62,7 +70,7 @@ static inline device_bytes import_slots(int socket) {
   CHECK(cuIpcOpenMemHandle(&slots, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
   return slots;
 }
-/* On a stream of its own: the one that belongs to the whole device would wait for all others. */
+/* On a new stream, because the default stream would wait for all other streams. */
 static inline void upload(device_bytes to, const void *from, size_t count) {
   CUstream stream = create_stream();
   CHECK(cuMemcpyHtoDAsync(to, from, count, stream));
@@ -102,7 +110,7 @@ static void ring_writer(struct arguments arguments, int socket) {
   spin_until(&done, total);
   finish(stream);
   writer_side.finish(total);
-  /* The memory is this process's: it stays until the reader has looked at what it got. */
+  /* This process owns the memory, so it stays until the reader has checked its data. */
   send_message(socket, &here, 1);
   receive_message(socket, &here, 1);
   report(ring_name, arguments.iterations, &samples);
@@ -138,7 +146,10 @@ static inline int run_device_ring(const char *name, struct side writer, struct s
 #ifdef HOST
   shared_slots = allocate_bytes(SLOTS * SLOT_BYTES);
 #else
-  /* A kernel that is loaded at its first launch could wait for streams that wait for it. To be said before the driver starts. */
+  /*
+   * Set before the driver starts. A kernel that loads at its first launch could wait for streams
+   * that wait for it.
+   */
   setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 #endif
   return run_pair(ring_writer, ring_reader, parse_arguments(argc, argv));

@@ -1,4 +1,7 @@
-/* What it costs the CPU to enqueue signals and waits that nothing holds up. The same loops: bench/actors/enqueue.ts */
+/*
+ * Measures what it costs the CPU to enqueue signals and satisfied waits. The same loops:
+ * bench/actors/enqueue.ts
+ */
 #include "words.h"
 
 #define BATCH 8

@@ -1,6 +1,7 @@
 /*
- * Two processes with an interprocess event each: record, say so by a message, and the other's stream waits for it; then the same way
- * back. A sample is one round trip, until the first one's stream is idle. The same loop: bench/actors/event-ping-pong.ts
+ * Two processes with an interprocess event each: one records its event and sends a message, and the
+ * other's stream waits for it. Then the same way back. A sample is one round trip, until the first
+ * stream is idle. The same loop: bench/actors/event-ping-pong.ts
  */
 #include "cuda-driver.h"
 
@@ -52,7 +53,7 @@ static void second(struct arguments arguments, int socket) {
     CHECK(cuEventRecord(own, stream));
     send_message(socket, &round, sizeof round);
   }
-  /* An event lives as long as its process: the first one may still wait for the last. */
+  /* An event ends with its process, and the first process may still wait for the last event. */
   receive_message(socket, &round, sizeof round);
 }
 

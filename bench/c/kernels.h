@@ -1,6 +1,6 @@
 /*
- * The kernels of src/driver/cuda/kernels/map-kernels.ts for float32: iota, to[i] = i * step + start, and affine, to[i] = a * from[i] + b,
- * each a loop of the whole grid over the elements.
+ * The float32 kernels of src/driver/cuda/kernels/map-kernels.ts: iota, to[i] = i * step + start,
+ * and affine, to[i] = a * from[i] + b. In each, the whole grid loops over the elements.
  */
 #ifndef BENCH_KERNELS_H
 #define BENCH_KERNELS_H

@@ -1,6 +1,6 @@
 /*
- * Memory of another process by its 64-byte handle, opened once more while it is open, and closed again: the driver counts, and maps
- * nothing. The same loop: bench/actors/legacy-reopen.ts
+ * Opens and closes memory of another process by its 64-byte handle while it is already open. The
+ * driver then only counts, and maps nothing. The same loop: bench/actors/legacy-reopen.ts
  */
 #include "cuda-driver.h"
 

@@ -1,4 +1,7 @@
-/* Allocates from a pool that can be shared and frees again, on one stream. The same loop: bench/actors/pool-alloc-free.ts */
+/*
+ * Allocates from a shareable pool and frees, on one stream. The same loop:
+ * bench/actors/pool-alloc-free.ts
+ */
 #include "cuda-driver.h"
 
 #define MIB (1024 * 1024)

@@ -1,4 +1,7 @@
-/* Makes the memory and the bells of a channel, as a hub and the writer that creates it do together: each place is ready for a reader. */
+/*
+ * Creates the memory and bells of a channel, like a hub and a writer do. Each seat is ready for a
+ * reader.
+ */
 #ifndef BENCH_RING_CREATE_H
 #define BENCH_RING_CREATE_H
 
@@ -51,7 +54,7 @@ static inline int create_page(int64_t lease) {
   return fd;
 }
 
-/* One reader, no meta; slots begin where a hub lets them begin. */
+/* One reader and no meta. The slots are aligned as a hub requires. */
 static inline struct channel_facts small_channel(uint32_t slots, int64_t slot_bytes) {
   int64_t slot_stride = (slot_bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
   return (struct channel_facts){.slots = slots, .readers_max = 1, .slot_bytes = slot_bytes, .slot_stride = slot_stride};
@@ -71,7 +74,7 @@ static inline struct ring_fds create_ring(struct channel_facts facts) {
   return fds;
 }
 
-/* What a reader gets of it. */
+/* The descriptors that the reader of a seat gets. */
 static inline struct ring_fds reader_fds(const struct ring_fds *all, uint32_t place) {
   struct ring_fds fds = {.data = all->data, .control = all->control, .room_bell = all->room_bell, .places = 1};
   fds.pages[0] = all->pages[place];

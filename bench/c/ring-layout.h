@@ -1,4 +1,7 @@
-/* Where everything of a channel lies: the numbers of src/ring/channel-layout.ts, where the picture is. A test holds them to those. */
+/*
+ * The memory layout of a channel. A test compares it with src/ring/channel-layout.ts, which has a
+ * drawing.
+ */
 #ifndef BENCH_RING_LAYOUT_H
 #define BENCH_RING_LAYOUT_H
 
@@ -12,7 +15,7 @@
 #define READY_LINES 64
 #define CLAIMS 8
 #define RANK_MAX 8
-/* No channel has more places for readers. */
+/* The most readers that a channel can have. */
 #define PLACES_MAX 64
 
 /* Byte offsets. */

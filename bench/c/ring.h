@@ -1,6 +1,7 @@
 /*
- * One end of a channel over memory that somebody made: a writer that waits for its readers, or a reader that is waited for. The same
- * words in the same order as in src/ring, but it trusts the other side; no GPU order, and no reader that may be overtaken.
+ * One end of an existing channel: a writer that waits for its readers, or a reader that it waits
+ * for. It uses the same words in the same order as src/ring, but trusts the other side. GPU streams
+ * and lossy readers are not supported.
  */
 #ifndef BENCH_RING_H
 #define BENCH_RING_H
@@ -18,16 +19,18 @@ typedef _Atomic uint32_t word32;
 
 static inline word64 *word_at(uint8_t *bytes, size_t offset) { return (word64 *)(bytes + offset); }
 static inline word32 *word32_at(uint8_t *bytes, size_t offset) { return (word32 *)(bytes + offset); }
-/* Plain memory, written before a store of a word and read after its load. */
+/* Plain memory: written before an atomic store of a word, read after an atomic load. */
 static inline int64_t *count_at(uint8_t *bytes, size_t offset) { return (int64_t *)(bytes + offset); }
 static inline uint32_t *count32_at(uint8_t *bytes, size_t offset) { return (uint32_t *)(bytes + offset); }
 
-/* Descriptors of one end, as a hub hands them out: all places of a writer, the one of a reader. */
+/*
+ * The descriptors of one end, as a hub passes them: a writer gets all seats, a reader gets its own.
+ */
 struct ring_fds { int data, control, room_bell; uint32_t places; int pages[PLACES_MAX], bells[PLACES_MAX]; };
 
 struct ring {
   uint8_t *data, *control;
-  /* Copied when it is opened: nobody can change them under a running loop. */
+  /* Copied when the ring is opened, so that nobody can change them during a loop. */
   uint32_t slots, readers_max, header_stride, headers_at;
   int64_t slot_stride;
 };
@@ -75,7 +78,7 @@ static inline void ring_bell(int bell) {
   if (write(bell, &once, sizeof once) < 0 && errno != EAGAIN) fail("ring a bell: %s", strerror(errno));
 }
 
-/* Until it has rung, and makes it silent. Bells do not block, whoever made them. */
+/* Waits until the bell has rung, and resets it. Reading never blocks: bells are non-blocking. */
 static inline void hear_bell(int bell) {
   struct pollfd watched = {.fd = bell, .events = POLLIN};
   uint64_t rung;
@@ -91,9 +94,9 @@ static inline void hear_bell(int bell) {
 struct place {
   uint8_t *page;
   int bell;
-  /* The lease that was seen last, and from where on the writer waits for it: what it could count on when it was first seen. */
+  /* The lease seen last, and the first position that this reader can rely on. */
   int64_t lease, entitled_from;
-  /* For which of its sleeps its bell was rung. */
+  /* The reader's sleep for which its bell was last rung. */
   uint32_t rung;
 };
 
@@ -101,12 +104,15 @@ struct ring_writer {
   struct ring ring;
   struct place places[PLACES_MAX];
   int room_bell;
-  /* The position that is written next; those below `may_write` need no look at the readers, and `limit` is what was announced. */
+  /*
+   * `next` is written next. Below `may_write`, no look at the readers is needed. `limit` is
+   * announced to readers.
+   */
   int64_t next, may_write, limit, sequence;
   uint32_t slot, epoch;
 };
 
-/* Goes on where the words say that a writer was. */
+/* Continues where the last writer stopped. */
 static inline struct ring_writer open_writer(const struct ring_fds *fds) {
   struct ring_writer writer = {.ring = map_ring(fds, PROT_READ | PROT_WRITE), .room_bell = fds->room_bell};
   uint8_t *control = writer.ring.control;
@@ -125,7 +131,10 @@ static inline struct ring_writer open_writer(const struct ring_fds *fds) {
   return writer;
 }
 
-/* Positions below this may be written, as far as the readers go. `oldest`: what a reader which is new can count on. */
+/*
+ * Returns the first position that the readers do not allow yet. A newly seen reader can rely on
+ * positions from `oldest` on.
+ */
 static inline int64_t scan_readers(struct ring_writer *writer, int64_t oldest) {
   int64_t bound = INT64_MAX;
   for (uint32_t i = 0; i < writer->ring.readers_max; i++) {
@@ -145,7 +154,7 @@ static inline int64_t scan_readers(struct ring_writer *writer, int64_t oldest) {
   return bound;
 }
 
-/* Whether there is a slot for the next message. */
+/* Returns whether there is a slot for the next message. */
 static inline int try_reserve(struct ring_writer *writer) {
   if (writer->next < writer->may_write) return 1;
   int64_t oldest = writer->limit - writer->ring.slots;
@@ -154,7 +163,10 @@ static inline int try_reserve(struct ring_writer *writer) {
   if (target <= writer->next) return 0;
   if (target > writer->limit) {
     writer->limit = target;
-    /* SYNC: before the second look, so that a reader which it misses sees this. Pairs with the load of the limit in open_reader. */
+    /*
+     * SYNC: before the second scan, so that a reader which it misses sees this limit. Pairs with
+     * the load in open_reader.
+     */
     atomic_store(word_at(writer->ring.control, CONTROL_limit), target);
   }
   bound = scan_readers(writer, oldest);
@@ -172,7 +184,10 @@ static inline uint8_t *reserved_slot(const struct ring_writer *writer) { return 
 static inline void wake_readers(struct ring_writer *writer) {
   for (uint32_t i = 0; i < writer->ring.readers_max; i++) {
     struct place *place = &writer->places[i];
-    /* SYNC: after the generation: either this sees that the reader sleeps, or the reader sees the message. Pairs with take_asleep. */
+    /*
+     * SYNC: after the generation. Either this load sees the sleep, or the reader sees the message.
+     * Pairs with take_asleep.
+     */
     uint32_t asleep = atomic_load(word32_at(place->page, PAGE_asleep));
     if (asleep % 2 == 0 || asleep == place->rung) continue;
     place->rung = asleep;
@@ -186,7 +201,7 @@ static inline double wall_clock_ms(void) {
   return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
 }
 
-/* Makes what lies in the reserved slot the next message. */
+/* Publishes the data in the reserved slot as the next message. */
 static inline void commit(struct ring_writer *writer, int64_t byte_length) {
   uint8_t *header = header_at(&writer->ring, writer->slot);
   *count_at(header, HEADER_sequence) = writer->sequence++;
@@ -196,17 +211,20 @@ static inline void commit(struct ring_writer *writer, int64_t byte_length) {
   *count32_at(header, HEADER_epoch) = writer->epoch;
   *count32_at(header, HEADER_flags) = 0;
   *count32_at(header, HEADER_metaBytes) = 0;
-  /* SYNC: the message and its header are visible to whoever sees this. Pairs with the load in try_take. */
+  /*
+   * SYNC: a reader that sees this generation also sees the message and its header. Pairs with the
+   * load in try_take.
+   */
   atomic_store(word_at(header, HEADER_generation), writer->next + 1);
   *count_at(writer->ring.control, CONTROL_sequence) = writer->sequence;
   writer->next += 1;
   writer->slot = slot_after(&writer->ring, writer->slot);
-  /* Readers come later, if at all: what orders this side and theirs is the store above. */
+  /* Readers load this later, or never. The store of the generation already orders both sides. */
   atomic_store_explicit(word_at(writer->ring.control, CONTROL_published), writer->next, memory_order_release);
   wake_readers(writer);
 }
 
-/* Readers see the end once they have taken everything. */
+/* Readers see the end after they have taken all messages. */
 static inline void end_channel(struct ring_writer *writer) {
   atomic_store(word32_at(writer->ring.control, CONTROL_state), WRITER_CLOSED);
   wake_readers(writer);
@@ -218,12 +236,12 @@ struct ring_reader {
   struct ring ring;
   uint8_t *page;
   int bell, room_bell;
-  /* The position that is taken next. */
+  /* The position to take next. */
   int64_t position;
   uint32_t slot, rung, asleep;
 };
 
-/* At the oldest message that is still there, in the place of the one page and bell. */
+/* Starts at the oldest message that is still there, and uses the only page and bell in `fds`. */
 static inline struct ring_reader open_reader(const struct ring_fds *fds) {
   struct ring_reader reader = {.ring = map_ring(fds, PROT_READ), .bell = fds->bells[0], .room_bell = fds->room_bell};
   uint8_t *control = reader.ring.control;
@@ -239,14 +257,17 @@ static inline struct ring_reader open_reader(const struct ring_fds *fds) {
     if (reader.position < oldest) reader.position = oldest;
     atomic_store(word_at(page, PAGE_done), reader.position);
     atomic_store(word_at(page, PAGE_released), reader.position);
-    /* SYNC: a writer whose look missed this had announced its limit before, and that is seen above. Pairs with try_reserve. */
+    /*
+     * SYNC: if a scan misses this store, the limit was stored before it, and the next round sees
+     * that limit. Pairs with try_reserve.
+     */
     if (!attached) atomic_store(word32_at(page, PAGE_state), READER_ATTACHED);
   }
   reader.slot = reader.position % reader.ring.slots;
   return reader;
 }
 
-/* Whether there is a message at the reader's position, which is then the one that is taken. Its writer passes nothing over. */
+/* Returns whether the message at the reader's position is there. This writer skips no position. */
 static inline int try_take(struct ring_reader *reader) {
   /* SYNC: pairs with the store in commit. */
   return atomic_load(word_at(header_at(&reader->ring, reader->slot), HEADER_generation)) == reader->position + 1;
@@ -257,11 +278,11 @@ static inline void take(struct ring_reader *reader) {
   while (!try_take(reader)) check_limit(&limit, "a message in the ring");
 }
 
-/* Sleeps until a message is there. */
+/* Sleeps until the next message is there. */
 static inline void take_asleep(struct ring_reader *reader) {
   word32 *asleep = word32_at(reader->page, PAGE_asleep);
   while (!try_take(reader)) {
-    /* SYNC: said before it looks again, so that one of the two sees the other. Pairs with wake_readers. */
+    /* SYNC: before the second look, so that one side sees the other. Pairs with wake_readers. */
     atomic_store(asleep, ++reader->asleep);
     if (!try_take(reader)) hear_bell(reader->bell);
     atomic_store(asleep, ++reader->asleep);
@@ -273,14 +294,17 @@ static inline int64_t taken_bytes(const struct ring_reader *reader) {
   return *count_at(header_at(&reader->ring, reader->slot), HEADER_byteLength);
 }
 
-/* Gives back what was taken, and goes to the next position. */
+/* Releases the slot and moves to the next position. */
 static inline void release(struct ring_reader *reader) {
   reader->position += 1;
   reader->slot = slot_after(&reader->ring, reader->slot);
   *count_at(reader->page, PAGE_received) += 1;
-  /* SYNC: the writer may write to the slot when it sees this. Pairs with scan_readers. */
+  /* SYNC: after the writer sees this, it may overwrite the slot. Pairs with scan_readers. */
   atomic_store(word_at(reader->page, PAGE_released), reader->position);
-  /* SYNC: after that store: either this sees that the writer sleeps, or the writer sees the room. */
+  /*
+   * SYNC: after that store. Either this load sees that the writer sleeps, or the writer sees the
+   * free slot.
+   */
   uint32_t asleep = atomic_load(word32_at(reader->ring.control, CONTROL_asleep));
   if (asleep % 2 == 0 || asleep == reader->rung) return;
   reader->rung = asleep;

@@ -1,6 +1,7 @@
 /*
- * The stream of one process writes a word; the CPU of another spins on it and replies by a plain store, for which the first one's CPU
- * spins. A sample is one round trip. The same loop: bench/actors/signal-to-cpu.ts
+ * The stream of one process writes a word. The CPU of another spins on it and answers with a plain
+ * store, on which the first CPU spins. A sample is one round trip. The same loop:
+ * bench/actors/signal-to-cpu.ts
  */
 #include "words.h"
 

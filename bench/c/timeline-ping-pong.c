@@ -1,6 +1,7 @@
 /*
- * Two processes, stream to stream: the first writes its word and waits for the second's, which waits and then writes. Their CPUs enqueue
- * ahead by at most WINDOW round trips. A sample is the mean of CHUNK round trips. The same loop: bench/actors/timeline-ping-pong.ts
+ * Two processes, stream to stream: the first writes its word and waits for the second's, which
+ * waits and then writes. The CPUs enqueue at most WINDOW round trips ahead. A sample is the mean of
+ * CHUNK round trips. The same loop: bench/actors/timeline-ping-pong.ts
  */
 #include "words.h"
 

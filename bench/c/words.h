@@ -1,6 +1,7 @@
 /*
- * 64-bit words in memory files, one file for each process: it writes its own, and sees the other's through a descriptor for reading.
- * Streams write and wait for them; compiled with -DHOST there is no GPU, and the CPU does at once what a stream would do in order.
+ * 64-bit words in memory files. Each process writes its own file and reads the other's through a
+ * read-only descriptor. Streams write the words and wait for them. With -DHOST there is no GPU, and
+ * the CPU does at once what a stream would do in order.
  */
 #ifndef BENCH_WORDS_H
 #define BENCH_WORDS_H
@@ -12,12 +13,12 @@
 #include "cuda-driver.h"
 #endif
 
-/* As large as a file of timelines. */
+/* The size of a timeline file. */
 #define WORDS_BYTES 65536
 
 struct words_file { int writable_fd, read_only_fd; };
 
-/* To be made before the fork, which hands both descriptors on. */
+/* Call it before the fork, so that both processes inherit the descriptors. */
 static inline struct words_file create_words(void) {
   struct words_file file;
   char path[64];

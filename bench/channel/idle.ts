@@ -6,7 +6,7 @@ import type { Row } from "../measure.js";
 
 export interface IdleOptions {
   readonly channels: number;
-  /** How long they are watched. */
+  /** How long the idle channels are watched. */
   readonly idleMs: number;
 }
 
@@ -22,7 +22,7 @@ export async function idleChannels({ channels, idleMs }: IdleOptions = FULL_SCAL
   const order = { socket: hub.socket, channels };
   await writer.tell("write", order);
   await reader.tell("read", order);
-  // They have been busy once, and are idle now.
+  // Each channel carries a message once, and is idle afterwards.
   await sendThroughAll(writer, reader, channels);
   await pause(idleMs / 4);
   const pids = { writers: writer.pid, readers: reader.pid, hub: hub.pid };

@@ -1,21 +1,21 @@
 /**
- * Measures several ways to do one thing in turns. Returns the median round of each, or why there is
+ * Measures several ways to do one thing in turns. Returns the median round of each, or why it has
  * none.
  */
 import type { Row } from "../measure.js";
 import { type Measurement, type Program, runTogether } from "../processes.js";
 
 export interface Contender {
-  /** Of the measurement that its processes print. */
+  /** The name of the measurement that its processes print. */
   readonly name: string;
-  /** One process, or two with a socket between them, or why it cannot be measured here. */
+  /** One process, or two with a socket between them, or the reason why none can run here. */
   readonly programs: readonly Program[] | string;
 }
 
 export type Times = Measurement["us"];
 export type Outcome = Times | string;
 
-/** @param by the figure whose median chooses the round */
+/** @param by the figure whose median selects the round */
 export async function measureInTurns<Key extends string>(
   contenders: Readonly<Record<Key, Contender>>,
   { rounds, by }: { readonly rounds: number; readonly by: "p50" | "mean" },
@@ -49,12 +49,12 @@ async function measure({ name, programs }: Contender): Promise<Outcome> {
   }
 }
 
-/** The figure of an outcome, or NaN if there is none. */
+/** Returns the figure of an outcome, or NaN if there is none. */
 export function figureOf(outcome: Outcome, figure: (times: Times) => number): number {
   return typeof outcome === "string" ? Number.NaN : figure(outcome);
 }
 
-/** The figure for a row, which says why if there is none. */
+/** Returns the figure for a row, or the reason why there is none. */
 export function valueFrom(
   outcome: Outcome,
   figure: (times: Times) => number,
@@ -63,7 +63,7 @@ export function valueFrom(
   return typeof outcome === "string" ? { value, missing: outcome } : { value };
 }
 
-/** The ratio for a row, or nothing if it is unknown. */
+/** Returns the ratio for a row, or nothing if it is unknown. */
 export function comparedWith(what: string, ratio: number): Pick<Row, "comparedWith" | "ratio"> {
   return Number.isFinite(ratio) ? { comparedWith: what, ratio } : {};
 }

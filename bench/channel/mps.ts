@@ -1,7 +1,7 @@
 /**
- * NVIDIA's Multi-Process Service during a measurement: a control daemon in a folder of its own.
- * Only processes with its environment use it. It always ends with this process, also after a
- * signal. https://docs.nvidia.com/deploy/mps/index.html
+ * NVIDIA's Multi-Process Service during a measurement: a control daemon in its own folder. Only
+ * processes with its environment use it. It ends with this process, even after a signal.
+ * https://docs.nvidia.com/deploy/mps/index.html
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -46,7 +46,7 @@ export class MultiProcessService {
       : `${CONTROL} -d: ${error?.message ?? `ended with ${status}: ${stderr.trim()}`}`;
   }
 
-  /** Whether any process has used it. The first one starts its server. */
+  /** Whether any process has used it. The first process starts its server. */
   get wasUsed(): boolean {
     return /\d/.test(control(this.env, [], "get_server_list\n").stdout ?? "");
   }

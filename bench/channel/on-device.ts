@@ -1,8 +1,8 @@
 /**
  * Measures a ring of 64 slots of 64 KiB in device memory between the streams of two processes:
- * copies, and kernels on both sides, beside the same in C, with and without MPS. It also measures
+ * copies, and kernels on both sides, beside the same in C, with and without MPS. Also measures
  * rings of 8 and 256 slots, because without MPS the GPU works for one process until the ring is
- * full or empty. For comparison it measures how long PyTorch takes to pass a tensor.
+ * full or empty. For comparison, measures how long PyTorch takes to pass a tensor.
  */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -23,7 +23,7 @@ import { inC, throughChannel } from "./programs.js";
 
 export interface DeviceOptions {
   readonly messages: number;
-  /** Of PyTorch, which takes longer. */
+  /** The number of messages through PyTorch, which is slower. */
   readonly handovers: number;
   readonly rounds: number;
 }
@@ -34,9 +34,9 @@ const FULL_SCALE: DeviceOptions = { messages: 10_000, handovers: 1000, rounds: 3
 const HOST_SCALE: DeviceOptions = { ...FULL_SCALE, messages: 1000 };
 const RATIO_MAX = 1.15;
 const TORCH_RATIO_MIN = 30;
-/** Of rings beside the one of 64 slots. */
+/** Further rings, beside the one of 64 slots. */
 const DEPTHS = [8, 256] as const;
-/** Of the ring beside PyTorch. */
+/** The slots of the ring that is compared with PyTorch. */
 const DEEP = 256;
 /** How many tensors PyTorch sends before it looks for acknowledgements. */
 const TORCH_AHEAD = 64;
@@ -49,8 +49,8 @@ const loops: Readonly<Record<Loop, string>> = {
 };
 const p50 = (times: Times) => times.p50;
 /**
- * The mean: if two processes take turns on a GPU, half of the samples can be short at the cost of
- * the others.
+ * The mean: if two processes take turns on a GPU, half of the samples can be short because the
+ * others are long.
  */
 const mean = (times: Times) => times.mean;
 
@@ -190,7 +190,7 @@ function disposable(it: MultiProcessService | string) {
 
 function compared(what: string, { ours, c }: BesideC, device: string): Row[] {
   const ratio = figureOf(ours, mean) / figureOf(c, mean);
-  // A goal without a result is not met. Without MPS there is no goal.
+  // A goal without a result counts as missed. Without MPS there is no goal.
   const isJudged = device !== "host" && (typeof ours !== "string" || !what.endsWith("MPS"));
   const goal = isJudged ? { goal: `within ${RATIO_MAX} times C`, met: ratio <= RATIO_MAX } : {};
   return [
@@ -216,7 +216,7 @@ function torchHandover(device: string, { handovers, ahead, env }: TorchOptions):
   const name = "torch-handover";
   if (device === "host") return { name, programs: "needs a GPU" };
   const script = fileURLToPath(new URL("../../../bench/python/torch_handover.py", import.meta.url));
-  // Asked first, because a Python without PyTorch is no failure.
+  // Checked first, because a Python without PyTorch is no failure.
   const { status, error, stderr } = spawnSync("python3", [script, "0"], {
     encoding: "utf8",
     timeout: PYTHON_LIMIT_MS,

@@ -12,7 +12,7 @@ export interface Section {
   readonly measure: () => Promise<Row[]>;
 }
 
-/** @param device for the loops through streams; the others use the host device */
+/** @param device for the loops through streams. All others use the host device. */
 export function channelSections(device: string): Section[] {
   return [
     {

@@ -1,6 +1,6 @@
 /**
- * Measures what a message through a channel of the host device costs by its size, if only its first
- * and last bytes are touched, and what it costs the writer by the number of readers.
+ * Measures how the cost of a message depends on its size, if only its first and last bytes are
+ * touched, and how the writer's cost depends on the number of readers. Both on the host device.
  */
 import { HubProcess } from "../hub/hub-process.js";
 import type { Row } from "../measure.js";

@@ -19,7 +19,7 @@ import { actors, inC, throughChannel } from "./programs.js";
 
 export interface SmallMessageOptions {
   readonly messages: number;
-  /** For the much slower peers. */
+  /** The number of messages for the much slower peers. */
   readonly peerMessages: number;
   readonly roundTrips: number;
   readonly peerRoundTrips: number;
@@ -44,7 +44,7 @@ const C_RATIO_MAX = 1.5;
 const C_GOAL = `ours within ${C_RATIO_MAX} times C`;
 
 const p50 = (times: Times) => times.p50;
-/** Messages a microsecond are millions of messages a second. */
+/** Messages per microsecond, which equal millions of messages per second. */
 const rate = (times: Times) => 1 / times.mean;
 
 export async function throughput(options: SmallMessageOptions = FULL_SCALE): Promise<Row[]> {

@@ -1,6 +1,6 @@
 /**
  * One user shares, opens, checks and closes arrays while several processes of another user attack
- * the hub, one kind of attack after the other. "computing" is the control: processes that send
+ * the hub, one kind of attack after the other. "computing" is the control: its processes send
  * nothing and keep the processors busy. Needs root, to act as three users.
  */
 import { connect } from "../../src/client/connect.js";
@@ -17,14 +17,14 @@ import { TestHub } from "../../test/support/test-hub.js";
 import type { Row } from "../measure.js";
 
 export interface AttacksOptions {
-  /** How many attack at a time, once for each of these. */
+  /** How many processes attack at a time. Each number is one run. */
   readonly attackers: readonly number[];
-  /** How often the other user does all of it, under each attack. */
+  /** How often the other user repeats its cycle under each attack. */
   readonly cycles: number;
   readonly kinds: readonly AttackKind[];
 }
 
-/** The attacks that are aimed at the entrance, where new clients wait. */
+/** The attacks on the accept queue, where new clients wait. */
 const atEntrance: ReadonlySet<AttackKind> = new Set([
   "connects",
   "lingering",
@@ -45,7 +45,7 @@ export async function attacks({
   cycles,
   kinds,
 }: AttacksOptions = FULL_SCALE): Promise<Row[]> {
-  if (process.geteuid?.() !== 0) throw new Error("Only root can be several users");
+  if (process.geteuid?.() !== 0) throw new Error("Only root can act as several users");
   const rows = rowsOf("no attack", await under(undefined, 0, cycles));
   for (const count of attackers) {
     for (const kind of kinds) {

@@ -1,7 +1,7 @@
 /**
  * A process that carries out orders, for benchmarks that need several processes. An order is a line
- * of JSON on its standard input, `{id, order, ...}`. The answer is a line on its standard output.
- * Several orders may run at a time. The other side is helper-side.ts.
+ * of JSON on its standard input: `{id, order, ...}`. The answer is a line on its standard output.
+ * Several orders may run at a time. helper-side.ts is the other side.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -30,7 +30,7 @@ export class HelperProcess {
     const path = fileURLToPath(new URL(`../actors/${actor}.js`, import.meta.url));
     const child = spawn(process.execPath, [path], { stdio: ["pipe", "pipe", "inherit"] });
     this.#child = child;
-    // Orders after its end fail below.
+    // Orders to an ended process fail below.
     child.stdin.on("error", () => {});
     createInterface({ input: child.stdout }).on("line", (line) => this.#onAnswer(line));
     this.#exited = new Promise((resolve) => {
@@ -48,7 +48,7 @@ export class HelperProcess {
     return this.#child.pid ?? 0;
   }
 
-  /** Sends an order and returns the answer. The caller gives its type. */
+  /** Sends an order and returns the answer, whose type the caller gives. */
   async tell<Answer>(order: string, fields: object = {}): Promise<Answer> {
     if (this.#hasExited) throw new Error(`${this.#name} has ended and cannot ${order}`);
     this.#lastId += 1;

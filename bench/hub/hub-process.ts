@@ -1,4 +1,4 @@
-/** A hub process in a folder of its own. Both are always removed. */
+/** A hub process in its own folder. Both are always removed. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -14,13 +14,13 @@ const HUB_MAIN = fileURLToPath(new URL("../../src/hub/main.js", import.meta.url)
 const START_LIMIT_MS = 30_000;
 
 export interface HubProcessOptions {
-  /** The folder of an earlier hub. By default a new one. */
+  /** The folder of an earlier hub. The default is a new folder. */
   readonly socket?: string;
 }
 
 export class HubProcess {
   readonly socket: string;
-  /** From the start of the process until it listens. */
+  /** The time from the start of the process until it listens. */
   readonly startMs: number;
   readonly #folder: string | undefined;
   readonly #child: ChildProcess;

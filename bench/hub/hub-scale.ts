@@ -2,7 +2,7 @@
  * Measures a hub with 10,000 objects and 200 clients: the cost of opening, its memory, and its CPU
  * time when idle. The clients are connections of four processes, because 200 Node processes would
  * measure the machine instead of the hub. The hub's CPU time is reported beside the client's wait,
- * because it hardly depends on other work of the machine.
+ * because other work on the machine hardly changes it.
  */
 import { connect } from "../../src/index.js";
 import { type Percentiles, type Row, sampleMicroseconds } from "../measure.js";
@@ -146,7 +146,7 @@ async function openOneAfterTheOther(
   hubPid: number,
   options: ScaleOptions,
 ): Promise<Opens> {
-  // WHY so long: the hub's code is compiled with use, and a less used hub would seem slower.
+  // WHY so long: V8 compiles the hub's code with use, so a less used hub would seem slower.
   const order = openOrder(options, 0);
   for (const it of crowd)
     await it.tell("openAndClose", { ...order, samples: Math.min(WARM_UP, order.samples) });
@@ -184,7 +184,7 @@ const LEAVE_LIMIT_MS = 30_000;
 
 /** CPU time of the idle hub. */
 async function idleCpuMs(pid: number, idleMs: number): Promise<number> {
-  // The last requests may leave work behind, mostly for the garbage collector.
+  // The last requests may cause later work, mostly garbage collection.
   await pause(Math.min(1000, idleMs));
   const before = cpuMs(pid);
   await pause(idleMs);
@@ -243,7 +243,7 @@ function idleRows(scale: string, idleMs: number, before: number, after: number):
 }
 
 interface Opens extends Percentiles {
-  /** CPU time of the hub for one open and close. */
+  /** The hub's CPU time for one open and close. */
   readonly hubUs: number;
 }
 

@@ -16,7 +16,7 @@ import { HubProcess } from "./hub-process.js";
 
 export interface JournalStartOptions {
   readonly objects: number;
-  /** With one of its owner for each object. */
+  /** Includes one lease of the owner for each object. */
   readonly leases: number;
   readonly sessions: number;
   readonly starts: number;

@@ -10,7 +10,7 @@ export function residentBytes(pid: number): number {
   return fieldBytes(`/proc/${pid}/status`, "VmRSS");
 }
 
-/** Resident memory, where a shared page counts in proportion. */
+/** Resident memory, in which a shared page counts proportionally. */
 export function proportionalBytes(pid: number): number {
   return fieldBytes(`/proc/${pid}/smaps_rollup`, "Pss");
 }

@@ -14,11 +14,11 @@ import { monotonicMs } from "./monotonic.js";
 import { fdCount, memoryFileBytes, sharedMemoryBytes } from "./process-facts.js";
 
 export interface KillOptions {
-  /** Of other clients, which notice nothing. */
+  /** Objects of other clients, which notice nothing. */
   readonly objects: number;
   readonly clients: number;
   readonly processes: number;
-  /** The number of arrays that the producer owns. Consumers hold half of them, too. */
+  /** The number of arrays that the producer owns. Consumers also hold half of them. */
   readonly arrays: number;
   readonly arrayBytes: number;
   readonly rounds: number;
@@ -42,13 +42,13 @@ const UNPUBLISHED = "unpublished";
 
 type Member = Awaited<ReturnType<typeof connect>>;
 
-/** Milliseconds after the pidfd fired. */
+/** Milliseconds after the pidfd fired: */
 interface Kill {
-  /** The last of the consumers' waits had ended. */
+  /** until the last of the consumers' waits had ended */
   readonly waitsMs: number;
-  /** The hub had closed what no other client held. */
+  /** until the hub had closed all that no other client held */
   readonly memoryMs: number;
-  /** The last of the opens that waited was granted by a successor. */
+  /** until the last waiting open was granted by a successor */
   readonly opensMs: number;
   readonly sharedBytesBack: number;
   /** From the SIGKILL to the pidfd: the kernel's own time for the end of a process. */
@@ -91,7 +91,8 @@ async function killOnce(
   await Promise.all(crowd.map((process) => process.tell("waitForProducer", wait)));
   const waiting = Promise.all(crowd.map((process) => process.tell<WaitsEnded>("waitsEnded")));
 
-  // Counted in the hub's own files: other processes change the machine's shared memory, too.
+  // Counted in the hub's own files, because other processes also change the machine's shared
+  // memory.
   if (memoryFileBytes(hub.pid) < options.arrays * options.arrayBytes)
     throw new Error("The producer's arrays took no memory, and nothing was measured");
   const sharedWith = sharedMemoryBytes();
@@ -178,7 +179,7 @@ async function createOnceFree(observer: Member): Promise<Awaited<ReturnType<Memb
 async function until(condition: () => boolean, what: string): Promise<void> {
   const endMs = performance.now() + LIMIT_MS;
   while (!condition()) {
-    if (performance.now() > endMs) throw new Error(`Not so within ${LIMIT_MS} ms: ${what}`);
+    if (performance.now() > endMs) throw new Error(`Timed out after ${LIMIT_MS} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
 }

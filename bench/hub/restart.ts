@@ -67,7 +67,7 @@ export async function restart(options: RestartOptions = FULL_SCALE): Promise<Row
   }
 }
 
-/** How long after the act a client gets an answer of the next hub, which has all objects. */
+/** Milliseconds from `act` until a client gets an answer of the next hub, which has all objects. */
 async function untilNextHub(
   observer: Member,
   { objects }: RestartOptions,

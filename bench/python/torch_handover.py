@@ -1,9 +1,12 @@
-"""Hands a CUDA tensor of 64 KiB to another process by a torch.multiprocessing queue, for each message, which acknowledges it.
+"""Hands CUDA tensors of 64 KiB to another process by a torch.multiprocessing queue.
 
-torch_handover.py MESSAGES [DEVICE [AHEAD]]: prints one line of JSON as the programs in bench/c do; ends with 3 where there is no PyTorch with
-CUDA. With 0 messages it does nothing more than to look for that. AHEAD tensors are under way at most: with 1, each is acknowledged before the
-next, and a sample is one message; with more, a sample is the mean of AHEAD messages.
-The tensors are made once, so that no time goes into allocating: what is measured is the hand-over.
+Usage: torch_handover.py MESSAGES [DEVICE [AHEAD]]. Prints one line of JSON, like the programs in
+bench/c. Exits with 3 if PyTorch or its CUDA support is missing. With 0 messages, it only checks for
+that.
+
+The receiver acknowledges each tensor. At most AHEAD tensors are in flight. With 1, each tensor is
+acknowledged before the next, and a sample is one message. With more, a sample is the mean of AHEAD
+messages. The tensors are allocated once, because only the hand-over is measured.
 """
 
 import json
@@ -26,7 +29,7 @@ def consume(device, messages, tensors, acknowledgements):
         torch.cuda.synchronize()
         del tensor
         acknowledgements.put(number)
-    # Asked for at the end alone: it would take longer than the hand-over.
+    # Read only at the end, because it takes longer than the hand-over.
     acknowledgements.put(int(own[0]))
 
 
@@ -69,7 +72,7 @@ def main():
     start = time.perf_counter()
     for number in range(warm_up + messages):
         slot = slots[number % len(slots)]
-        # The consumer's stream waits for this: PyTorch sends an event along.
+        # The consumer's stream waits for this, because PyTorch sends an event with the tensor.
         slot.fill_(number % 256)
         tensors.put(slot)
         if number + 1 >= ahead:

@@ -61,7 +61,7 @@ async function shareArray(visit: Visit): Promise<void> {
     hub.create(name, options),
   );
   if (array === undefined) return;
-  // Some are neither written nor published. Opening one would find no content.
+  // Some arrays are neither written nor published. An open of these would find no content.
   const unfinished = random.chance(0.1);
   if (unfinished) tally.count("leave unpublished");
   else {

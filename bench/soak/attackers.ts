@@ -1,6 +1,6 @@
 /**
- * Another user attacks the hub while the soak's clients work: one process after the other, each in
- * one way.
+ * Another user attacks the hub while the soak's clients work. One process follows the other, each
+ * with one kind of attack.
  */
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ const REST_MS = 500;
 
 /** Lets other users into the folder, and lets hubs started from here serve the attacker. */
 export function letAttackersIn(folder: string): void {
-  if (process.geteuid?.() !== 0) throw new Error("Only root can be several users");
+  if (process.geteuid?.() !== 0) throw new Error("Only root can act as several users");
   chmodSync(folder, 0o755);
   const config = join(folder, "config");
   mkdirSync(join(config, "cuda-ipc"), { recursive: true });
@@ -54,7 +54,7 @@ export async function attackUntil(
   return counts;
 }
 
-/** Whether it attacked. If the hub is killed first, it may end before. */
+/** Returns whether it attacked. If the hub is killed first, the attacker may end before that. */
 async function attackOnce(
   socket: string,
   kind: AttackKind,

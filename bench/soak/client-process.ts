@@ -35,7 +35,7 @@ export class ClientProcess {
     });
     this.#child = child;
     this.pid = child.pid ?? 0;
-    // It may end while it is told to leave.
+    // It may end while it gets the order to leave.
     child.stdin.on("error", () => {});
     let complaint = "";
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
@@ -78,7 +78,7 @@ export class ClientProcess {
   }
 }
 
-/** The duration of an operation without the time in which the process was stopped. */
+/** The duration of an operation, without the time in which the process was stopped. */
 export function ranMs({ startMs, endMs }: LateOperation, stops: readonly Stop[]): number {
   const overlaps = stops.map(({ fromMs, toMs }) =>
     Math.max(0, Math.min(endMs, toMs) - Math.max(startMs, fromMs)),
@@ -86,7 +86,7 @@ export function ranMs({ startMs, endMs }: LateOperation, stops: readonly Stop[])
   return endMs - startMs - overlaps.reduce((sum, ms) => sum + ms, 0);
 }
 
-/** Undefined for a line that a killed process did not finish. */
+/** Returns undefined for a line that a killed process did not finish. */
 function parse(text: string): ClientLine | undefined {
   try {
     return JSON.parse(text) as ClientLine;

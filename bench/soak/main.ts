@@ -37,7 +37,7 @@ if (!Number.isSafeInteger(seed) || seed < 0) {
   console.error(`--seed must be a whole number from 0, not ${values.seed}`);
   process.exit(2);
 }
-// A short run has some samples, too.
+// A short run also needs some samples.
 const sampleSeconds = Math.min(positive("sample-seconds"), (minutes * 60) / 4);
 const killHub = values["kill-hub"];
 const { attack } = values;

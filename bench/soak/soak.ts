@@ -23,7 +23,7 @@ export interface SoakOptions {
   readonly killHub: boolean;
   /** Another user attacks the hub meanwhile. Needs root. */
   readonly attack: boolean;
-  /** Between two samples. */
+  /** Seconds between two samples. */
   readonly sampleSeconds: number;
   /** Ends the run early. */
   readonly signal: AbortSignal;
@@ -80,7 +80,7 @@ class Soak {
   async run(): Promise<SoakRun> {
     const { minutes, load, killHub, attack, signal } = this.#options;
     try {
-      // After a warm-up, because what the hub opens for its first client, and its heap at work, are
+      // After a warm-up: the files that a hub opens for its first client, and its working heap, are
       // no growth.
       await this.#oneClient("left", WARM_UP_MS, signal);
       const begin = await this.#settled(undefined);
@@ -114,7 +114,7 @@ class Soak {
     }
   }
 
-  /** WHY not AbortSignal.any with a timeout: Node may collect that before it fires. */
+  /** WHY not AbortSignal.any with a timeout: Node may garbage-collect that before it fires. */
   #untilOver(ms: number, signal: AbortSignal): AbortSignal {
     const over = new AbortController();
     void pause(ms, signal).then(() => over.abort());
@@ -213,7 +213,7 @@ class Soak {
   }
 
   async #killHubs(over: AbortSignal): Promise<void> {
-    // A short run has some deaths, too.
+    // A short run also needs some deaths.
     const lifeMsMax = Math.min(30_000, this.#options.minutes * 20_000);
     for (;;) {
       await pause(this.#random.between(Math.min(3000, lifeMsMax / 2), lifeMsMax), over);

@@ -19,7 +19,7 @@ export type ClientLine =
   | { readonly kind: "late"; readonly late: LateOperation }
   | { readonly kind: "fault"; readonly fault: string };
 
-/** Without the time that an operation waits by request. */
+/** Does not include the time that an operation waits on request. */
 export const OPERATION_LIMIT_MS = 5000;
 
 export class Tally {
@@ -32,7 +32,7 @@ export class Tally {
     this.#tell = tell;
   }
 
-  /** Undefined if it failed with an expected error. Any other error is a fault. */
+  /** Returns undefined if it failed with an expected error. Any other error is a fault. */
   async attempt<T>(
     operation: string,
     expected: readonly ErrorCode[],

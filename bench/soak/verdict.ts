@@ -37,7 +37,7 @@ export interface SoakFindings {
   readonly faults: readonly string[];
 }
 
-/** What must be the same at the end as at the beginning. */
+/** Values that must be the same at the end as at the beginning. */
 const SAME = [
   "memoryFiles",
   "objects",
@@ -48,10 +48,10 @@ const SAME = [
   "memoryFilesOfAll",
 ] as const;
 
-/** What must be zero already after the warm-up. */
+/** Values that must be zero right after the warm-up. */
 const NONE = ["memoryFiles", "objects", "leases", "memoryFilesOfAll"] as const;
 
-/** What every run does many times. */
+/** Operations that every run does many times. */
 const DONE = ["create array", "open array", "check", "close"];
 
 /** All faults, in words. */
@@ -64,7 +64,7 @@ export function judge({ begin, end, faults, counts, attacks }: SoakFindings): st
     if (end[what] !== begin[what])
       wrong.push(`${what}: ${begin[what]} at the beginning, ${end[what]} at the end`);
   }
-  // There may be fewer, because the pipe of a process that the hub started closes later.
+  // There may be fewer, because the hub's pipe to a process that it started closes later.
   if (end.fds > begin.fds) wrong.push(`fds: ${begin.fds} at the beginning, ${end.fds} at the end`);
   const growth = end.rssMiB - begin.rssMiB;
   const growthMax = attacks === undefined ? RSS_GROWTH_MIB_MAX : RSS_GROWTH_ATTACKED_MIB_MAX;

@@ -1,4 +1,6 @@
-/** One connection of a soak's client to the hub: what it holds, and how it ends that. */
+/**
+ * One connection of a soak client to the hub: the objects that it holds, and how it closes them.
+ */
 import type { connect } from "../../src/index.js";
 import type { Random } from "../random.js";
 import type { Tally } from "./tally.js";
@@ -42,7 +44,9 @@ export class Visit {
     if (fault !== undefined) this.tally.fault(`"${held.name}": ${fault}`);
   }
 
-  /** Checked first: what others did meanwhile, including their end, must not have changed it. */
+  /**
+   * Checks an object and closes it. Whatever others did, even their end, must not have changed it.
+   */
   async letOneGo(): Promise<void> {
     const [held] = this.#held.splice(this.random.below(this.#held.length), 1);
     if (held === undefined) return;

@@ -66,7 +66,7 @@ async function bodyOf(request: IncomingMessage): Promise<Buffer> {
   for await (const part of request) {
     byteLength += part.length;
     if (byteLength <= BODY_BYTES_MAX) parts.push(part);
-    // WHY read on for a while: a client that still sends would not see the answer.
+    // WHY it reads on for a while: a client that still sends would not see the answer.
     else if (byteLength > 8 * BODY_BYTES_MAX) break;
   }
   if (byteLength > BODY_BYTES_MAX)

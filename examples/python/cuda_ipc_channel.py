@@ -1,21 +1,21 @@
-"""Read a channel of the cuda-ipc hub in plain Python: every message in place, in order, without a copy.
+"""Read a channel of the cuda-ipc hub in plain Python: every message in place, in order, not copied.
 
-    with connect(program="reader.py") as hub, open_channel(hub, "frames", wait=True, timeout=10) as frames:
+    with connect(program="reader.py") as hub, open_channel(hub, "frames", wait=True) as frames:
         for message in frames:
             print(message.sequence, message.missed, message.json, message.shape, len(message.data))
 
-It follows docs/protocol.md ("The ring of a channel") and needs the standard library alone, on Linux with Python >= 3.9; `message.numpy()`
-needs NumPy. It reads channels in host memory. One reader serves one thread.
+It follows docs/protocol.md ("The ring of a channel"). It needs Linux and Python 3.9 or newer, and
+NumPy only for `message.numpy()`. It reads only host memory. Use each reader in one thread.
 
-About memory order. The protocol asks for loads and stores that are sequentially consistent, which Python has not. What it has:
+The protocol needs sequentially consistent loads and stores. Python has none. This file uses:
 
-- An item of `memoryview.cast("q")` is read and written by one `memcpy` of 8 aligned bytes in C, which compilers for x86-64 and AArch64
-  make one instruction: a word is never seen half. (`struct.pack_into("<q")` goes byte by byte and would not do.)
-- What orders them is the system call `membarrier` with MEMBARRIER_CMD_GLOBAL_EXPEDITED, which is a full barrier for the thread that calls
-  it: behind every store here and before it, and behind every load. On x86-64 loads are in order among themselves, and so are stores, so
-  that only the barrier behind a store is needed there. With it the reader sleeps, claims and gives back soundly, without a time limit as
-  a safety net. It costs about a microsecond. Where the system refuses the call, nothing is opened.
-- Atomic additions, exchanges and the like there are none, and the protocol needs none: each word has one writer.
+- `memoryview.cast("q")`: an item is one aligned `memcpy` of 8 bytes, which compilers for x86-64 and
+  AArch64 make one instruction. No word is torn. (`struct.pack_into("<q")` goes byte by byte.)
+- `membarrier` with MEMBARRIER_CMD_GLOBAL_EXPEDITED, a full barrier for the calling thread. It runs
+  before and after each store, and after each load. x86-64 needs it only after stores. It costs
+  about a microsecond. Sleeping needs no timeout as a safety net. If it is refused, nothing opens.
+
+Python has no atomic addition or exchange either. None is needed, because each word has one writer.
 """
 
 import ctypes
@@ -40,26 +40,26 @@ CLAIMS = 8
 WHEN_FULL = ("wait", "drop-oldest", "drop-newest", "error")
 WHEN_WRITER_GONE = ("end", "wait")
 
-# Bytes of the control file, of a header in it, and of a page.
+# Byte offsets in the control file, in a message header and in a reader's page.
 PUBLISHED, LIMIT, STATE, ASLEEP, EXPELLED, READY, HEADERS = 128, 192, 256, 264, 320, 1024, 5120
 GENERATION, SEQUENCE, TIMESTAMP, LENGTH, READY_AT, EPOCH, FLAGS, META_BYTES, RANK, PASSED_OVER, SHAPE, META = (
     0, 8, 16, 24, 32, 40, 44, 48, 52, 56, 64, 128)  # fmt: skip
 P_STATE, P_MODE, P_ASLEEP, P_RELEASED, P_CLAIMS, P_DONE, P_RECEIVED, P_MISSED = 8, 12, 16, 64, 128, 192, 256, 264
-CLOSED, GONE = 2, 3  # of a writer
-ATTACHED, LEFT = 1, 2  # of a reader
+CLOSED, GONE = 2, 3  # states of a writer
+ATTACHED, LEFT = 1, 2  # states of a reader
 JSON, SHAPED, LOST = 1, 2, 4
 
 
 class ChannelCorrupt(Exception):
-    """What the writer wrote makes no sense."""
+    """The writer's shared words are invalid."""
 
 
 class ReaderExpelled(Exception):
-    """What this reader wrote made no sense to the writer, which looks at it no more."""
+    """The writer found invalid words in this reader's page, and ignores the reader from now on."""
 
 
 class WriterGone(Exception):
-    """The writer died, and all that it committed was read."""
+    """The writer died, and this reader has received all that it committed."""
 
 
 # ---------------------------------------------------------------- words in shared memory
@@ -71,7 +71,7 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 
 
 def _fence():
-    """All loads and stores before this come before all behind it."""
+    """A full memory barrier."""
     if _MEMBARRIER is None:
         raise OSError(f"channels cannot be read on {platform.machine()}: it has no membarrier that is known here")
     if _libc.syscall(_MEMBARRIER, _GLOBAL_EXPEDITED, 0) != 0:
@@ -80,7 +80,7 @@ def _fence():
 
 
 class Words:
-    """A memory file as aligned words. `load` and `store` are in order; `count`, `small` and `number` are plain."""
+    """The aligned words of a memory file. `load` and `store` are ordered. Other reads are plain."""
 
     def __init__(self, fd, length, writable):
         _check(os.fstat(fd).st_size >= length, f"a memory file of {os.fstat(fd).st_size} bytes, wanted {length}")
@@ -138,22 +138,22 @@ class Words:
 
 
 class Message:
-    """A message in place. Its data are as they are until it is released, which leaving `with` does."""
+    """A message in place. Its data stay unchanged until it is released, as at the end of `with`."""
 
     def __init__(self, reader, position, header, missed):
         self._reader, self._position = reader, position
-        self.missed = missed  #: messages that this reader lost between the one before and this one
+        self.missed = missed  #: messages lost since the previous one
         self.sequence, self.timestamp_ms, length, self.meta, self._is_json, self.shape = header
         at = position % reader.slots * reader._stride
-        self.data = memoryview(reader._data.buffer)[at : at + length]  #: for reading; ends with the message
+        self.data = memoryview(reader._data.buffer)[at : at + length]  #: read-only
 
     @property
     def json(self):
-        """The meta as the value that was given; None where it is bytes or there is none."""
+        """The decoded JSON meta. None if the meta is bytes or missing."""
         return json.loads(self.meta) if self._is_json else None
 
     def numpy(self):
-        """A NumPy array of this very memory. Let go of it before the message is released."""
+        """A NumPy array on the message's memory. Drop it before you release the message."""
         import numpy
 
         return numpy.frombuffer(self.data, DTYPES[self._reader.dtype][2]).reshape(self.shape)
@@ -165,7 +165,7 @@ class Message:
             try:
                 self.data.release()
             except BufferError:
-                pass  # somebody still looks; what they see are other messages from here on
+                pass  # the data is still in use; from here on it may be overwritten
             reader._release(self._position)
 
     def __enter__(self):
@@ -179,7 +179,7 @@ class Message:
 
 
 def open_channel(hub, name, start="next", lossy=False, wait=False, timeout=None):
-    """A reader of a channel, from "next", "latest" or "oldest"; with `wait`, once there is a channel of this name."""
+    """Open a reader at "next", "latest" or "oldest". With `wait`, wait until the channel exists."""
     if start not in ("next", "latest", "oldest"):
         raise ValueError(f"a reader starts from next, latest or oldest, not {start!r}")
     _fence()
@@ -198,7 +198,7 @@ def open_channel(hub, name, start="next", lossy=False, wait=False, timeout=None)
 
 
 class ChannelReader:
-    """Messages one by one: `next(timeout)` waits, `try_next()` does not, `for message in reader` ends with the channel."""
+    """Messages: `next(timeout)` waits, `try_next()` does not, iteration ends with the channel."""
 
     def __init__(self, hub, name, result, fds, start, lossy):
         self.name, self._hub, self._lease = name, hub, result["lease"]
@@ -213,11 +213,11 @@ class ChannelReader:
         self._page = Words(page, PAGE_BYTES, writable=True)
         self.lossy = lossy or content["whenFull"] == "drop-oldest"
         self.received = self.missed = 0
-        self._held = []  # [position, claim, whether it was released], in order
-        self._pending = None  # a message whose data are not there yet
-        self._sequence = None  # of the message that comes next if none is lost, where that is known
-        self._gap = 0  # messages lost since the last that was handed out
-        self._rung = 0  # the sleep of the writer for which its bell was rung
+        self._held = []  # [position, claim, is released], in order
+        self._pending = None  # a message whose data is not ready yet
+        self._sequence = None  # expected of the next message; None if unknown
+        self._gap = 0  # messages lost since the last one that was returned
+        self._rung = 0  # the writer's sleep for which its bell was rung last
         self._next = self._control.load(PUBLISHED)
         self._wanted(self._next >= self._first, f"{self._next} positions are published")
         self._next = self._attach(start)
@@ -267,11 +267,11 @@ class ChannelReader:
         page.store32(P_STATE, ATTACHED)
         oldest = self._oldest()
         while True:
-            if position < oldest:  # the writer went on before it could see this reader
+            if position < oldest:  # the writer moved on before it saw this reader
                 position = oldest
                 page.store(P_DONE, position)
                 page.store(P_RELEASED, position)
-            if self.lossy:  # others lose nothing before their first message
+            if self.lossy:  # only these can lose messages before their first one
                 self._sequence = self._sequence_from(position)
             if position >= (oldest := self._oldest()):
                 break
@@ -282,13 +282,13 @@ class ChannelReader:
         return position
 
     def _sequence_from(self, position):
-        """The sequence of the first message from a position on; None where no header says it, or the position is gone over."""
+        """The sequence of the first message from a position on. None if unknown or overwritten."""
         if position == self._first:
             return 0
         while True:
             published = self._control.load(PUBLISHED)
             found = self._nearest(position, self._oldest(), published)
-            oldest = self._oldest()  # the writer moves its limit before it writes there
+            oldest = self._oldest()  # the writer moves its limit before it overwrites
             if position < oldest:
                 return None
             if found is None:
@@ -298,7 +298,7 @@ class ChannelReader:
                 return found[1]
 
     def _nearest(self, position, oldest, published):
-        """A message that says what comes first, and what it says: the first from a position on, or the last before."""
+        """The nearest message, later ones first: its position and the sequence it implies."""
         after = range(position, min(published, position + self.slots))
         for p in (*after, *range(position - 1, oldest - 1, -1)):
             if self._control.count(self._header(p)) == p + 1:
@@ -315,7 +315,7 @@ class ChannelReader:
         return next((p for p in latest if self._control.count(self._header(p)) == p + 1), self._next)
 
     def _oldest(self):
-        """What the writer does not yet go over. Asked after what is published."""
+        """The oldest position not yet overwritten by the writer. Call after loading PUBLISHED."""
         limit = self._control.load(LIMIT)
         self._wanted(limit >= self._next, f"the limit is {limit}, {self._next} positions are published")
         return max(self._first, limit - self.slots)
@@ -323,7 +323,7 @@ class ChannelReader:
     # ------------------------------------------------ messages
 
     def try_next(self):
-        """The next message, or None where it is not there."""
+        """The next message, or None if there is none yet."""
         while True:
             taken = self._pending or self._take()
             if taken is None:
@@ -332,24 +332,24 @@ class ChannelReader:
             if ready_at > 0 and not self._is_ready(ready_at, epoch):
                 self._pending = taken
                 if self._ended(epoch) and not self._is_ready(ready_at, epoch):
-                    self._lose(position, missed)  # its writer died before the data were there
+                    self._lose(position, missed)  # its writer died before the data was ready
                     continue
                 return None
             self._pending = None
             return Message(self, position, header, missed)
 
     def next(self, timeout=None):
-        """The next message; None once the channel was closed.
+        """The next message. None after the channel was closed.
 
-        Raises TimeoutError, WriterGone if the writer died, and ConnectionError if the hub hangs up during the wait:
-        only the hub would wake this reader if the writer dies.
+        Raises TimeoutError, WriterGone if the writer died, and ConnectionError if the hub hangs up
+        during the wait, because only the hub would report the writer's death.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             message = self.try_next()
             if message is not None:
                 return message
-            if self._pending is not None:  # nobody rings when a stream is done
+            if self._pending is not None:  # a stream rings no bell when it is done
                 if deadline is not None and time.monotonic() > deadline:
                     raise TimeoutError(f"no message of {self.name} in time")
                 self._check_hub()
@@ -378,23 +378,23 @@ class ChannelReader:
                 taken = self._read(position, claim)
                 if taken is not None:
                     return taken
-            else:  # a lap later the writer goes past what this reader has claimed
+            else:  # one lap later the writer skips the claimed slot
                 past = self.lossy and position < self._control.load(LIMIT) and passed_over > position
                 found = f"generation {generation}, passed over {passed_over}, at position {position}"
                 self._wanted(passed_over == position + 1 or past, found)
             self._pass_over(claim)
 
     def _said(self, position):
-        """What a header says of its slot: the position of the message there, and that of the last without one; both plus one."""
+        """Of a slot: the position of its message and its last skipped position, each plus one."""
         at = self._header(position)
         return self._control.load(at + GENERATION), self._control.load(at + PASSED_OVER)
 
     def _has_next(self):
-        """Whether the writer has come to the next position."""
+        """Whether the writer has written or skipped the next position."""
         return max(self._said(self._next)) > self._next
 
     def _claim(self, position):
-        """Which claim stands for the position; where it was overtaken, `_next` has moved on."""
+        """Claim a position. Returns the claim, or -1 and moves `_next` if it is overtaken."""
         claim = next((c for c in range(CLAIMS) if self._page.load(P_CLAIMS + 8 * c) == 0), None)
         if claim is None:
             raise RuntimeError(f"{CLAIMS} messages are held, the most where a reader may be overtaken")
@@ -409,7 +409,7 @@ class ChannelReader:
         return -1
 
     def _read(self, position, claim):
-        """The message at a position, held; None where it is lost."""
+        """Read and hold the message at a position. None if it is lost."""
         control, at = self._control, self._header(position)
         sequence, timestamp = control.count(at + SEQUENCE), control.number(at + TIMESTAMP)
         length, ready_at, epoch = control.count(at + LENGTH), control.count(at + READY_AT), control.small(at + EPOCH)
@@ -457,7 +457,7 @@ class ChannelReader:
     def _release(self, position):
         held = next((held for held in self._held if held[0] == position), None)
         if held is None:
-            return  # the reader was closed
+            return  # the reader is closed
         if held[1] >= 0:
             self._page.store(P_CLAIMS + 8 * held[1], 0)
         held[2] = True
@@ -475,18 +475,18 @@ class ChannelReader:
 
     def _wake_writer(self):
         asleep = self._control.load32(ASLEEP)
-        if asleep & 1 and asleep != self._rung:  # once for each of its sleeps
+        if asleep & 1 and asleep != self._rung:  # once per sleep
             self._rung = asleep
             try:
                 os.write(self._room_bell, (1).to_bytes(8, sys.byteorder))
             except BlockingIOError:
-                pass  # it has rung
+                pass  # the bell has rung already
 
     def _sleep(self, deadline):
         asleep = self._page.load32(P_ASLEEP)
         self._page.store32(P_ASLEEP, asleep + 1)
         try:
-            if self._has_news():  # looked once more, now that the writer can see that this side sleeps
+            if self._has_news():  # again, now that the writer can see this sleep
                 return
             left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
             bell = select.poll()
@@ -534,7 +534,7 @@ class ChannelReader:
     # ------------------------------------------------ the rest
 
     def close(self):
-        """Leave: everything is given back, and the place is free for another."""
+        """Release all messages and leave the channel. The seat is then free for another reader."""
         if self._lease is None:
             return
         lease, self._lease, self._held, self._pending = self._lease, None, [], None
@@ -567,7 +567,7 @@ class ChannelReader:
 
 
 def main():
-    """python3 cuda_ipc_channel.py NAME: what comes, a line each, until the channel ends."""
+    """python3 cuda_ipc_channel.py NAME: prints a line for each message until the channel ends."""
     with cuda_ipc_client.connect(program="cuda_ipc_channel.py") as hub:
         with open_channel(hub, sys.argv[1], wait=True) as reader:
             for message in reader:

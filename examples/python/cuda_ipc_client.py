@@ -1,10 +1,10 @@
-"""A client of the cuda-ipc hub in plain Python: share arrays by name with other processes, without a copy.
+"""Share arrays by name with other processes through the cuda-ipc hub, in plain Python, uncopied.
 
     with connect(program="reader.py") as hub, hub.open("frame", wait=True, timeout=10) as frame:
         print(frame.array.shape, frame.array.tobytes())
 
-It follows docs/protocol.md and needs only the standard library (Python >= 3.9, Linux). `Array.numpy()` needs NumPy,
-and GPU memory needs libcuda. One client serves one thread.
+It follows docs/protocol.md and needs only Linux and Python 3.9 or newer. `Array.numpy()` needs
+NumPy. GPU memory needs libcuda. Use each client in one thread.
 """
 
 import array
@@ -27,11 +27,11 @@ import weakref
 PROTOCOL = 1
 MAX_PACKET = 65536
 MAX_INTEGER = 2**53 - 1
-MAX_FDS = 253  # of one packet; a reader of a channel gets 5
+MAX_FDS = 253  # in one packet; a channel's reader gets 5
 PAGE = 4096
-ALIGNMENT = 256  # of the arrays in a bundle made here
+ALIGNMENT = 256  # of the arrays in a bundle that this file creates
 
-# dtype: (bytes, struct codes of one element, NumPy type string); None where Python has no such type.
+# dtype: (bytes, struct codes of one element, NumPy type string). None if there is no such type.
 DTYPES = {
     "bool": (1, "?", "|b1"), "uint8": (1, "B", "|u1"), "int8": (1, "b", "|i1"),
     "uint16": (2, "H", "<u2"), "int16": (2, "h", "<i2"), "uint32": (4, "I", "<u4"), "int32": (4, "i", "<i4"),
@@ -43,7 +43,7 @@ DTYPES = {
 
 
 class HubError(Exception):
-    """What the hub answered to a request; `code` is for programs."""
+    """The hub refused a request. Compare `code` in programs."""
 
     def __init__(self, code, message):
         super().__init__(f"{code}: {message}")
@@ -51,18 +51,18 @@ class HubError(Exception):
 
 
 class HubNotRunning(ConnectionError):
-    """Nothing listens on the socket. `cuda-ipc hub serve` starts a hub."""
+    """No hub listens on the socket. Start one with `cuda-ipc hub serve`."""
 
 
 class InvalidDescriptor(ValueError):
-    """A descriptor or an index claims what cannot be."""
+    """A descriptor or an index has invalid content."""
 
 
 class NotOpenedHere(TypeError):
-    """A good object of a kind that this client does not open: memory of a pool, a timeline."""
+    """A valid object of a kind that this client does not open: pool memory or a timeline."""
 
 
-# ---------------------------------------------------------------- arrays and what is checked about them
+# ---------------------------------------------------------------- arrays and checks
 
 
 def _check(condition, message):
@@ -76,12 +76,12 @@ def _integer(value, low, what):
 
 
 def packed_strides(shape):
-    """Strides, in elements, of an array whose last index runs fastest."""
+    """The strides, in elements, of a contiguous array in row-major order."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 class Array:
-    """A view of shared memory. Keep it (or what `numpy()` gives) and the mapping stays."""
+    """A view of shared memory. The mapping stays while this or its `numpy()` array is in use."""
 
     def __init__(self, memory, spec, byte_length):
         _check(isinstance(spec, dict) and spec.get("dtype") in DTYPES, f"no array that is known here: {spec!r}")
@@ -108,19 +108,19 @@ class Array:
         return self.size == 0 or all(length == 1 or stride == packed for length, stride, packed in axes)
 
     def _positions(self):
-        """The byte at which each element starts, last index fastest."""
+        """The byte offset of each element, in row-major order."""
         for index in itertools.product(*map(range, self.shape)):
             yield self.offset + self.itemsize * sum(i * stride for i, stride in zip(index, self.strides))
 
     def tobytes(self):
-        """A copy of the elements, last index fastest."""
+        """A copy of the elements, in row-major order."""
         block = self.memory.read(self._low, self._high - self._low)
         if self.contiguous:
             return block
         return b"".join(block[at - self._low : at - self._low + self.itemsize] for at in self._positions())
 
     def write(self, data):
-        """Copy bytes in, last index fastest."""
+        """Copy bytes into the array, in row-major order."""
         data = memoryview(data).cast("B")
         if len(data) != self.nbytes:
             raise ValueError(f"{len(data)} bytes for an array of {self.nbytes}")
@@ -131,14 +131,14 @@ class Array:
                 self.memory.write(at, data[n * self.itemsize : (n + 1) * self.itemsize])
 
     def values(self):
-        """The elements as a flat list, last index fastest."""
+        """The elements as a flat list, in row-major order."""
         if self._code is None:
             raise TypeError(f"Python has no {self.dtype}; use tobytes()")
         rows = struct.iter_unpack("<" + self._code, self.tobytes())
         return [complex(*row) if len(row) == 2 else row[0] for row in rows]
 
     def numpy(self):
-        """A NumPy array of this very memory."""
+        """A NumPy array on the shared memory itself."""
         import numpy
 
         if self._typestr is None or self.memory.pointer is not None:
@@ -148,7 +148,7 @@ class Array:
 
     @property
     def __cuda_array_interface__(self):
-        """For torch.as_tensor and cupy.asarray."""
+        """The interface that torch.as_tensor and cupy.asarray use."""
         if self.memory.pointer is None or self._typestr is None:
             raise AttributeError("__cuda_array_interface__ is for GPU memory of a dtype that NumPy has")
         return {
@@ -164,7 +164,7 @@ class Array:
 
 
 class HostMemory:
-    """A memory file, mapped."""
+    """A mapped memory file."""
 
     pointer = None
 
@@ -182,7 +182,7 @@ class HostMemory:
 
 
 def _cuda(function, *arguments):
-    """Call libcuda: Python's ints become size_t, which is also the width of CUdeviceptr and of flags of 64 bits."""
+    """Call libcuda. An int becomes size_t, which is as wide as CUdeviceptr and 64-bit flags."""
     arguments = [ctypes.c_size_t(value) if isinstance(value, int) else value for value in arguments]
     code = getattr(ctypes.CDLL("libcuda.so.1"), function)(*arguments)
     if code != 0:
@@ -190,7 +190,7 @@ def _cuda(function, *arguments):
 
 
 class CudaMemory:
-    """GPU memory of another process, mapped through libcuda; unmapped when nothing uses it any more."""
+    """GPU memory of another process, mapped through libcuda. Unmapped when it is no longer used."""
 
     def __init__(self, fd, length, readonly, device_uuid):
         self.readonly, self._context = readonly, ctypes.c_void_p()
@@ -249,7 +249,7 @@ class CudaMemory:
 
 
 def _parse(descriptor, fds, readonly):
-    """Check a descriptor and map its memory; returns the arrays by name (None for the only one) and the metadata."""
+    """Check a descriptor and map its memory. Returns arrays by name (None if single), metadata."""
     _check(isinstance(descriptor, dict) and descriptor.get("version") == 1, "a descriptor of another version")
     whole = _integer(descriptor.get("allocationByteLength"), 1, "allocationByteLength")
     used = _integer(descriptor.get("byteLength"), 0, "byteLength")
@@ -296,7 +296,7 @@ def _memory_file(length, content=b"", seals=0):
         os.ftruncate(fd, length)
         while content:
             content = content[os.write(fd, content) :]
-        # F_SEAL_SEAL: whoever may write could otherwise seal it against writing, for everybody.
+        # F_SEAL_SEAL: without it, any writer could seal the file against writing for all processes.
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL | seals)
     except BaseException:
         os.close(fd)
@@ -308,7 +308,7 @@ def _memory_file(length, content=b"", seals=0):
 
 
 class Shared:
-    """A lease on a shared object: `array` for one array, `arrays` by name for a bundle. Leaving `with` releases it."""
+    """A lease on a shared object. It has one `array`, or `arrays` by name. Ends with its `with`."""
 
     def __init__(self, hub, name, result, descriptor, arrays, metadata):
         self._hub, self.name, self.descriptor = hub, name, descriptor
@@ -320,11 +320,11 @@ class Shared:
         return self.arrays[None]
 
     def publish(self):
-        """Let others open it; what was written before is what they see."""
+        """Let others open it. They see what was written before."""
         self._hub.request("publish", object=self.object)
 
     def release(self):
-        """End the lease. Arrays that are still in use stay mapped."""
+        """End the lease. Arrays in use stay mapped."""
         if self.lease is not None:
             lease, self.lease, self.arrays = self.lease, None, {}
             self._hub.request("release", lease=lease)
@@ -337,7 +337,7 @@ class Shared:
 
 
 def socket_path():
-    """Where the hub of this user listens."""
+    """The path of the hub's socket for this user."""
     if os.environ.get("CUDA_IPC_SOCKET"):
         return os.environ["CUDA_IPC_SOCKET"]
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -347,7 +347,7 @@ def socket_path():
 
 
 def connect(path=None, program="python"):
-    """Connect to the hub of this user and say hello."""
+    """Connect to this user's hub."""
     path = path or socket_path()
     if len(os.fsencode(path)) > 107:
         raise ValueError(f"the path of a socket has at most 107 bytes: {path}")
@@ -370,18 +370,18 @@ def connect(path=None, program="python"):
 
 
 class Hub:
-    """A session with the hub. Leaving `with` gives back everything that it holds."""
+    """A session with the hub. The end of its `with` releases all that it holds."""
 
     def __init__(self, sock, program):
         self._socket, self._ids, self._replies = sock, itertools.count(1), {}
         self.info = self.request("hello", client={"version": "0.1.0", "program": program[:128]})
 
     def request(self, op, **fields):
-        """Send a request that brings back no descriptors; returns its result."""
+        """Send a request whose reply has no descriptors. Returns its result."""
         return self._receive(self._send(op, fields))[0]
 
     def open(self, name, access="read", wait=False, timeout=None):
-        """Lease a published object and map it. With `wait`, until it is published or `timeout` seconds went by."""
+        """Open a published object. With `wait`, wait up to `timeout` seconds for it."""
         request = self._send("open", {"name": name, "access": access, "wait": wait})
         try:
             result, fds = self._receive(request, timeout)
@@ -398,12 +398,12 @@ class Hub:
             _close_all(fds)
 
     def create(self, name, dtype, shape, pinned=False):
-        """New host memory for one array: write to its `array`, then publish()."""
+        """Create host memory for one array. Write to its `array`, then call publish()."""
         layout, used = _place([(None, dtype, shape)])
         return self._create(name, used, {"kind": "array", "array": layout[0]}, [], pinned)
 
     def create_bundle(self, name, arrays, metadata=None, pinned=False):
-        """New host memory for many arrays, given as {name: (dtype, shape)}."""
+        """Create host memory for several arrays, given as {name: (dtype, shape)}."""
         layout, used = _place([(array_name, *rest) for array_name, rest in arrays.items()])
         index = json.dumps({"version": 1, "metadata": metadata or {}, "arrays": layout}).encode()
         content = {"kind": "bundle", "arrayCount": len(layout), "indexByteLength": len(index)}
@@ -423,7 +423,7 @@ class Hub:
             _close_all(fds)
 
     def list(self):
-        """Every object, in the order of the names."""
+        """Yield all objects, ordered by name."""
         page = self.request("list")
         yield from page["objects"]
         while page["next"] is not None:
@@ -434,19 +434,19 @@ class Hub:
         return self.request("inspect", name=name)
 
     def remove(self, name):
-        """Take a name away; who holds the memory keeps it."""
+        """Remove a name. Processes that hold the memory keep it."""
         self.request("remove", name=name)
 
     def status(self):
         return self.request("status")
 
     def stop(self, force=False):
-        """End the hub; without `force` only where nothing and nobody uses it."""
+        """End the hub. Without `force`, only if nothing uses it."""
         self.request("stop", force=force)
         self._socket.close()
 
     def bye(self):
-        """Give everything back and hang up."""
+        """Release everything and disconnect."""
         if self._socket.fileno() >= 0:
             with self._socket:
                 self.request("bye")
@@ -463,16 +463,16 @@ class Hub:
         if len(packet) > MAX_PACKET:
             raise ValueError(f"a request of {len(packet)} bytes is over the limit of {MAX_PACKET}")
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        with contextlib.suppress(BrokenPipeError):  # the hub's last words may wait to be received
+        with contextlib.suppress(BrokenPipeError):  # its last replies may still be unread
             self._socket.sendmsg([packet], rights)
         return request
 
     def _receive(self, request, timeout=None):
-        """The result and the descriptors that answer a request; replies to others are kept for them."""
+        """The result and descriptors of a request's reply. Keeps replies to other requests."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while request not in self._replies:
             reply, fds, lost = self._packet(None if deadline is None else max(0.0, deadline - time.monotonic()))
-            self._replies[reply["id"] or request] = (reply, fds, lost)  # id 0: the hub could not read which
+            self._replies[reply["id"] or request] = (reply, fds, lost)  # id 0: unreadable
         reply, fds, lost = self._replies.pop(request)
         if lost:
             _close_all(fds)
@@ -489,7 +489,7 @@ class Hub:
         try:
             try:
                 packet, control, flags, _ = self._socket.recvmsg(*arguments)
-            except ConnectionResetError:  # reported once, ahead of what the hub said before it hung up
+            except ConnectionResetError:  # reported once, before the hub's last packets
                 packet, control, flags, _ = self._socket.recvmsg(*arguments)
         except socket.timeout:
             raise TimeoutError("the hub has not answered in time") from None
@@ -508,13 +508,13 @@ class Hub:
         try:
             result, fds = self._receive(request)
         except HubError:
-            return  # ABORTED, as asked
+            return  # ABORTED, as requested
         _close_all(fds)
         self.request("release", lease=result["lease"])
 
 
 def _place(arrays):
-    """Lay arrays out one after the other; returns the layout and the bytes used."""
+    """Lay out arrays one after the other. Returns the layout and the bytes used."""
     layout, end = [], 0
     for name, dtype, shape in arrays:
         start = -(-end // ALIGNMENT) * ALIGNMENT

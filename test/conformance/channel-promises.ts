@@ -6,7 +6,7 @@ import { assertValue, ChannelCase, ELEMENTS, LATE, nextOf } from "./channel-case
 import type { Subject } from "./describe-conformance.js";
 
 export function channelPromises({ rig }: Subject): void {
-  it("hand messages on in the order of the CPU", async () => {
+  it("pass messages on in the order of the CPU", async () => {
     const channel = new ChannelCase(rig());
     const readers = [channel.reader(), channel.reader()];
     for (let value = 0; value < 10; value += 1) {
@@ -68,7 +68,7 @@ export function channelPromises({ rig }: Subject): void {
     }
   });
 
-  it("lend a slot again that was not committed, and nobody sees it", async () => {
+  it("lend an uncommitted slot again, and no reader sees it", async () => {
     const channel = new ChannelCase(rig());
     const reader = channel.reader();
     {
@@ -111,7 +111,7 @@ export function channelPromises({ rig }: Subject): void {
     assert.equal(reader.received + reader.missed, 21);
   });
 
-  it("lend memory that nobody sees if the newest message is dropped", async () => {
+  it("lend memory that no reader sees if the newest message is dropped", async () => {
     const channel = new ChannelCase(rig(), { whenFull: "drop-newest", slots: 2 });
     const reader = channel.reader();
     for (let value = 0; value < 5; value += 1) {

@@ -8,7 +8,7 @@ import type { Subject } from "./describe-conformance.js";
 const MESSAGES = 60;
 
 export function channelStreamPromises({ rig }: Subject): void {
-  it("hand messages from stream to stream", async () => {
+  it("pass messages from stream to stream", async () => {
     const channel = new ChannelCase(rig());
     const [from, to] = [channel.stream(), channel.stream()];
     const out = channel.messages(MESSAGES);
@@ -172,7 +172,7 @@ export function channelStreamPromises({ rig }: Subject): void {
     for (const [index, value] of values.entries()) await assertValue(out.slice(index), value);
   });
 
-  it("skip a slot that a stream was to fill and did not", async () => {
+  it("skip a slot that a stream should fill and did not", async () => {
     const channel = new ChannelCase(rig(), { slots: 2 });
     const [slow, from] = [channel.stream(), channel.stream()];
     const reader = channel.reader();

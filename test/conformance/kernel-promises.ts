@@ -45,7 +45,7 @@ export function kernelPromises({ rig }: Subject): void {
     );
   });
 
-  onGpu("loads a module, and tells its kernels and their parameters", (it) => {
+  onGpu("loads a module, and lists its kernels and their parameters", (it) => {
     const module = load(it);
     assert.deepEqual(module.kernelNames, ["add", "store", "shape"]);
     const { parameters, threadsPerBlockMax, name } = it.driver.findKernel(module, "store");
@@ -57,7 +57,7 @@ export function kernelPromises({ rig }: Subject): void {
     );
   });
 
-  onGpu("reads no further than the image goes", (it) => {
+  onGpu("does not read beyond the image", (it) => {
     const text = kernelImage;
     const inside = bytesOf(`${text}// kernel beyond 8\n.visible .entry beyond() { ret; }\n`);
     const module = it.driver.loadModule(0, inside.subarray(0, bytesOf(text).byteLength));
@@ -86,7 +86,7 @@ export function kernelPromises({ rig }: Subject): void {
     assert.equal(new Set(found.subarray(0, count)).size, 1);
   });
 
-  onGpu("hands every argument over as it is, of any size", async (it) => {
+  onGpu("passes arguments of any size unchanged", async (it) => {
     const kernel = find(it, "store");
     const { pointer } = it.buffer(1);
     const [float, double] = [
@@ -113,7 +113,7 @@ export function kernelPromises({ rig }: Subject): void {
     });
   });
 
-  onGpu("launches with the grid, block and shared memory that were asked for", async (it) => {
+  onGpu("launches with the requested grid, block and shared memory", async (it) => {
     const { pointer } = it.buffer(1);
     const stream = it.stream();
     it.driver.launchKernel(stream, find(it, "shape"), shape([5, 3, 2], [4, 2, 8], 1024), [
@@ -124,7 +124,7 @@ export function kernelPromises({ rig }: Subject): void {
     assert.deepEqual([...found], [5, 3, 2, 4, 2, 8, 1024]);
   });
 
-  onGpu("refuses arguments that are not the kernel's, and says which", (it) => {
+  onGpu("refuses arguments that do not match the kernel, and names them", (it) => {
     const kernel = find(it, "add");
     const stream = it.stream();
     const cases: readonly [args: readonly Uint8Array[], message: string][] = [
@@ -160,7 +160,7 @@ export function kernelPromises({ rig }: Subject): void {
     }
   });
 
-  onGpu("names the kernels that are there when one is missing", (it) => {
+  onGpu("lists the kernels of the module if one is missing", (it) => {
     const module = load(it);
     const message = 'Cannot find kernel "subtract": not in the module; it has add, store, shape';
     assert.throws(() => it.driver.findKernel(module, "subtract"), {
@@ -171,13 +171,13 @@ export function kernelPromises({ rig }: Subject): void {
       assert.throws(() => it.driver.findKernel(module, name), name === "" ? Error : TypeError);
   });
 
-  onGpu("refuses PTX with an error by the driver's log, with its line", (it) => {
+  onGpu("refuses broken PTX with the driver's log, which names the line", (it) => {
     const isRefused = (error: CudaIpcError) =>
       error.code === "INVALID_MODULE" && /line 7\b/.test(error.message);
     assert.throws(() => it.driver.loadModule(0, bytesOf(brokenImage)), isRefused);
   });
 
-  onGpu("refuses what is no module", (it) => {
+  onGpu("refuses data that is not a module", (it) => {
     for (const image of [
       "",
       "  \n",

@@ -28,7 +28,7 @@ export function memoryPromises({ rig }: Subject): void {
     );
   });
 
-  it("imports in the process that exported, onto the same memory at another address", async () => {
+  it("imports its own export: the same memory at another address", async () => {
     const { pointer, memory, byteLength } = rig().buffer(1);
     const second = rig().map(rig().imported(rig().exported(memory), byteLength));
     assert.notEqual(second, pointer);

@@ -238,7 +238,7 @@ function sharingPromises({ rig }: Subject): void {
     assertCode("OWN_HANDLE", () => driver.importPoolPointer(pool, exported));
   });
 
-  it("shares an allocation with another process, which cannot do what only the exporter may", async () => {
+  it("shares an allocation with another process, but not the exporter's rights", async () => {
     const { driver } = rig();
     const [pool, other] = [newPool(rig(), { shared: true }), newPool(rig(), { shared: true })];
     const fds = [pool, other].map((it) => rig().own(driver.exportPool(it), (fd) => fd.close()));

@@ -1,6 +1,6 @@
 /**
- * A client that dies or loses its connection before its n-th system call, for every n: the hub
- * releases everything that it held.
+ * A client dies or loses its connection before its n-th system call, for many n. The hub releases
+ * everything that it held.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -10,10 +10,7 @@ import { TestHub } from "../support/test-hub.js";
 import { until } from "../support/until.js";
 
 const ENDS = new URL("./actors/ends-at-call.js", import.meta.url);
-/**
- * Each call needs a process, so the tests try only some calls. Those around the messages are always
- * tried.
- */
+/** Each call takes a process, so the tests try only one call in this many. */
 const STEP = 3;
 
 interface Outcome {
@@ -28,7 +25,7 @@ describe("a client that ends before its n-th system call", () => {
     ["SIGKILL", 1],
     ["cut", 2],
   ] as const) {
-    it(`by ${action} leaves nothing on the hub`, async () => {
+    it(`leaves nothing on the hub (${action})`, async () => {
       await using testHub = await TestHub.start();
       await using other = await testHub.connect();
       const fds = testHub.fdCount();
@@ -42,7 +39,7 @@ describe("a client that ends before its n-th system call", () => {
         });
         if (outcome === undefined ? exit !== "SIGKILL" : outcome.hit === null) {
           assert.equal(exit, 0);
-          assert.ok(n > 20, "there were calls to die at");
+          assert.ok(n > 20, "there are enough calls to die at");
           return;
         }
         if (outcome !== undefined)

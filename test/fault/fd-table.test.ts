@@ -1,6 +1,6 @@
 /**
  * A full table of open files, in the hub or in a client, fails one request. Nothing is lost, and
- * the hub hangs up on nobody.
+ * the hub disconnects nobody.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -18,7 +18,7 @@ const FILLS = new URL("../process/hub/actors/fills-fd-table.js", import.meta.url
 describe("a full table of open files", () => {
   checkLeaks();
 
-  it("of the hub refuses requests that need a descriptor, until there is room", async () => {
+  it("of the hub refuses requests that need a descriptor until there is room", async () => {
     await using testHub = await TestHub.start({ fdsMax: 96 });
     await using hub = await testHub.connect();
     const made = await createUntilRefused(hub);
@@ -37,7 +37,7 @@ describe("a full table of open files", () => {
     for (const each of made) each.close();
   });
 
-  it("of the hub is not filled by channels with many readers: their creator gets an error, and others are served", async () => {
+  it("of the hub cannot be caused by channels: the creator of too many gets an error", async () => {
     await using testHub = await TestHub.start({ fdsMax: 800 });
     await using greedy = await testHub.connect();
     await using other = await testHub.connect();
@@ -76,7 +76,7 @@ describe("a full table of open files", () => {
     assert.equal(array.object, frame.object);
   });
 
-  it("of a client fails only its open, whose lease is released", async () => {
+  it("of a client fails only that client's open, and its lease is released", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using array = await hub.create("frame", { dtype: "int32", shape: [3] });

@@ -1,6 +1,6 @@
 /**
- * Each call of the driver fails in turn while a hub shares memory. The failure is thrown, and
- * nothing is left on either side.
+ * Each call of the driver fails in turn while a client shares memory through a hub. The error is
+ * thrown, and nothing is left on either side.
  */
 import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
@@ -18,7 +18,7 @@ import { until } from "../support/until.js";
 const CALLS_MAX = 500;
 const VALUES = Int32Array.of(1, 2, 3);
 
-/** Every step that has to do with the driver, with each object closed before the hub is left. */
+/** Every step that uses the driver. Each object is closed before the hub is left. */
 async function shareAndOpen(hub: Hub): Promise<void> {
   using array = await hub.create("frame", { dtype: "int32", shape: [3] });
   await array.write(VALUES);
@@ -37,7 +37,7 @@ describe("a failing n-th call of a driver while a hub shares memory", () => {
     ["host", createHostDriver],
     ["cuda", createFakeGpu],
   ] as const) {
-    it(`is thrown by its operation, and leaves nothing here or on the hub, on a device of kind ${kind}`, async () => {
+    it(`is thrown by its operation and leaves nothing on either side (${kind})`, async () => {
       await using testHub = await TestHub.start();
       await using other = await testHub.connect();
       const open = Device.open.bind(Device);
@@ -56,8 +56,7 @@ describe("a failing n-th call of a driver while a hub shares memory", () => {
         } catch (error) {
           thrown = error;
         }
-        // WHY a separate client asks, before the first one leaves: the hub answers its requests in
-        // order, and its leases end with it.
+        // WHY before the client leaves: its leases end with it, and a leaked one would not show.
         const { leases } = await hub.status();
         assert.equal(leases, 0, `call ${failAt}, ${failing.failed}`);
         await hub.close().catch((error: unknown) => {

@@ -1,5 +1,5 @@
 /**
- * Each call of the driver fails in turn. The failure is thrown, and nothing is left once everything
+ * Each call of the driver fails in turn. The error is thrown, and nothing is left once everything
  * is closed.
  */
 import assert from "node:assert/strict";
@@ -23,7 +23,7 @@ import { isMadeToFail } from "../support/made-to-fail.js";
 
 const CALLS_MAX = 2000;
 
-/** Everything that the layer does, with everything closed at its end. */
+/** Uses everything of the layer, and closes it at the end. */
 async function useEverything(driver: GpuDriver): Promise<void> {
   using device = Device.open(driver.describeDevice(0).id, () => driver);
   device.memoryInfo();
@@ -55,7 +55,7 @@ async function useEverything(driver: GpuDriver): Promise<void> {
   await stream.synchronize();
 }
 
-/** The same for pools and for memory that grows. */
+/** Does the same for pools and memory that grows. */
 async function usePoolsAndGrowth(driver: GpuDriver): Promise<void> {
   using device = Device.open(driver.describeDevice(0).id, () => driver);
   using stream = device.createStream();
@@ -86,7 +86,7 @@ async function usePoolsAndGrowth(driver: GpuDriver): Promise<void> {
   }
 }
 
-/** A pool and its import by one driver, as in two processes. */
+/** Uses a pool and its import in one driver, as two processes would. */
 async function importPool(driver: GpuDriver): Promise<void> {
   const scope = new Scope();
   try {
@@ -125,7 +125,7 @@ async function importPool(driver: GpuDriver): Promise<void> {
   }
 }
 
-/** For a device on a driver that somebody else closes. */
+/** Ignores close(): a device gets this driver, and somebody else closes it. */
 function interceptClose(driver: GpuDriver): GpuDriver {
   return new Proxy(driver, {
     get: (target, name) => (name === "close" ? () => {} : Reflect.get(target, name)),
@@ -148,7 +148,7 @@ describe("a failing n-th call of a driver", () => {
       ],
       ["imports of pools", importPool, ["importPool", "importPoolPointer", "freeToPool"]],
     ] as const)
-      it(`is thrown by its operation, and leaves nothing of ${what} on a device of kind ${kind}`, async () => {
+      it(`is thrown by its operation, and leaves nothing of ${what} (${kind} device)`, async () => {
         const failed = new Set<string>();
         for (let failAt = 1; failAt < CALLS_MAX; failAt += 1) {
           const counting = createCountingDriver(create());
@@ -163,7 +163,7 @@ describe("a failing n-th call of a driver", () => {
           assert.deepEqual(counting.counts(), before, `call ${failAt}, ${failing.failed}`);
           if (failing.failed === undefined) {
             assert.equal(thrown, undefined);
-            assert.ok(failAt > 12, "there were calls to fail");
+            assert.ok(failAt > 12, "there are enough calls to fail");
             for (const call of calls) assert.ok(failed.has(call), call);
             return;
           }

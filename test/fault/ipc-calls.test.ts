@@ -1,5 +1,5 @@
 /**
- * Each call of the driver fails in turn while handles are exported and imported. The failure is
+ * Each call of the driver fails in turn while handles are exported and imported. The error is
  * thrown, and nothing is left.
  */
 import assert from "node:assert/strict";
@@ -23,7 +23,7 @@ const ACTORS = "../process/ipc/actors";
 const SHARES = new URL(`${ACTORS}/shares-array.js`, import.meta.url);
 const RECORDS = new URL(`${ACTORS}/records-event.js`, import.meta.url);
 
-/** WHY only these: what the layers below do with the rest is in gpu-calls.test.ts. */
+/** WHY only these: gpu-calls.test.ts covers what the layers below do with the others. */
 const only = [
   "createEvent",
   "recordEvent",

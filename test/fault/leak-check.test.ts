@@ -1,4 +1,4 @@
-/** The checker can fail: for each thing that it watches there is a leak that it finds. */
+/** The leak check can fail: for each thing that it watches, a test leaks one. */
 import assert from "node:assert/strict";
 import { closeSync, openSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -42,7 +42,7 @@ describe("the leak check", () => {
     });
   }
 
-  it("finds what only the garbage collector closed", async () => {
+  it("finds an object that only the garbage collector has closed", async () => {
     const before = held();
     (() => new OwnedFd(openSync("/dev/zero", "r")))();
     const mapping = Mapping.anonymous(4096);

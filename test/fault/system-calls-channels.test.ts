@@ -1,6 +1,6 @@
 /**
- * Each system call of a client with channels fails in turn, with each errno that it can give. The
- * error names it, nothing is left in the client or on the hub, and the next operation works.
+ * Each system call of a client with channels fails in turn, with each errno that it can set. The
+ * error names the call, nothing is left in the client or on the hub, and the next operation works.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -17,13 +17,13 @@ const LATE = { timeoutMs: 30_000 };
 
 interface Operation {
   readonly name: string;
-  /** Calls that have to be among those that failed: the test is about them. */
+  /** Calls that must be among those that failed: the test is about them. */
   readonly calls: readonly string[];
-  /** @param other a client in whose calls nothing fails */
+  /** @param other a client whose calls do not fail */
   run(hub: Hub, round: Round, other: Hub): Promise<void>;
 }
 
-/** One message from end to end. */
+/** Passes one message from the writer to the reader. */
 async function passOne(writer: ChannelWriter, reader: ChannelReader): Promise<void> {
   const { committed } = writer;
   (await writer.loan(LATE)).commit();
@@ -59,7 +59,7 @@ const operations: readonly Operation[] = [
       using reader = await other.openChannel("channel");
       await passOne(first, reader);
       first.close();
-      // The hub answers one connection in order, so it has heard of the close after this.
+      // The hub has handled the close once it answers this: it answers in order.
       await other.status();
       const writer = await failing(() => hub.resumeChannel("channel"));
       await passOne(writer, reader);
@@ -86,7 +86,7 @@ const operations: readonly Operation[] = [
       await until("the reader sleeps", () => watched.statistics().readers[0]?.asleep === true);
       const slot = await writer.loan();
       await failing(() => void slot.commit()).catch(async (error: unknown) => {
-        // It is sent all the same: whoever comes next wakes the reader.
+        // The message is committed all the same. The next loan() or the end wakes the reader.
         assert.throws(() => slot.commit(), { code: "CLOSED" });
         await Promise.all([writer.loan({ timeoutMs: 1 }).catch(() => {}), writer.end()]);
         (await waiting)?.release();

@@ -1,7 +1,7 @@
 /**
- * Each system call of a client fails in turn, with each errno that it can give. The error names it,
- * nothing is left in the client or on the hub, and the next operation works. The hub is another
- * process, so that all calls are the client's.
+ * Each system call of a client fails in turn, with each errno that it can set. The error names the
+ * call, nothing is left in the client or on the hub, and the next operation works. The hub is
+ * another process, so all counted calls are the client's.
  */
 import assert from "node:assert/strict";
 import { open } from "node:fs/promises";
@@ -19,9 +19,9 @@ const VALUES = Int32Array.of(1, 2, 3);
 
 interface Operation {
   readonly name: string;
-  /** Calls that have to be among those that failed: the test is about them. */
+  /** Calls that must be among those that failed: the test is about them. */
   readonly calls: readonly string[];
-  /** @param other a client in whose calls nothing fails */
+  /** @param other a client whose calls do not fail */
   run(hub: Hub, round: Round, other: Hub): Promise<void>;
 }
 
@@ -64,7 +64,7 @@ const operations: readonly Operation[] = [
     },
   },
   {
-    // None of its calls can fail: what is copied was mapped before.
+    // None of its calls can fail, because the memory is already mapped.
     name: "read and write",
     calls: [],
     async run(hub, { failing }) {
@@ -72,7 +72,7 @@ const operations: readonly Operation[] = [
       await array.write(new Int32Array(300_000).fill(7));
       const values = await failing(async () => {
         await array.slice(0).write(new Int32Array(100_000).fill(8));
-        // Not contiguous, so by way of staging memory.
+        // The array is not contiguous, so it uses staging memory.
         await array.slice({}, { step: 2 }).write(new Int32Array(150_000).fill(9));
         return array.read();
       });

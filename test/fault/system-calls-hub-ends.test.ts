@@ -1,7 +1,7 @@
-/** Each system call of a hub fails in turn while a client gives up, asks, gives back and leaves. */
+/** Each system call of a hub fails in turn while a client gives up, asks, releases and leaves. */
 import { describeSweeps } from "../support/hub-sweeps.js";
 
-describeSweeps("a system call that fails in a hub while a client gives back", [
+describeSweeps("a system call that fails in a hub while a client releases", [
   { deed: "giveUp", before: ["connect"], calls: ["recvmsg", "sendmsg"] },
   { deed: "ask", before: ["connect", "publish"], calls: ["recvmsg", "sendmsg"] },
   { deed: "remove", before: ["connect", "publish"], calls: ["recvmsg", "sendmsg"] },
@@ -10,8 +10,8 @@ describeSweeps("a system call that fails in a hub while a client gives back", [
     before: ["connect", "publish", "open", "createTimeline"],
     calls: ["recvmsg", "close"],
   },
-  // No mapping: what ends with a session may end once its client has gone. `close` ends the same,
-  // and so does the death of a client.
+  // No mapping: the hub may unmap only after the client has gone. The rows of `close` and the death
+  // of a client cover it.
   {
     deed: "leave",
     before: ["connect", "publish", "open", "createTimeline"],

@@ -9,11 +9,11 @@ import { HubSite } from "../support/hub-site.js";
 import { checkLeaks } from "../support/leak-check.js";
 import { sweepSystemCalls } from "../support/system-call-sweep.js";
 
-describe("a system call that fails as a client ends, and as a hub starts and stops", () => {
+describe("a system call that fails while a client ends, or while a hub starts or stops", () => {
   const site = new HubSite();
   checkLeaks(() => site.close());
 
-  it("does not keep the leases of an ended client", async () => {
+  it("does not keep the hub from releasing the leases of an ended client", async () => {
     const failed = await sweepSystemCalls(
       async ({ failing }) => {
         await site.prepare(["connect", "publish", "open", "createTimeline"]);

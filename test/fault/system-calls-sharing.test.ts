@@ -18,7 +18,7 @@ import { until } from "../support/until.js";
 
 const PEER = new URL("./actors/sharing-peer.js", import.meta.url);
 const VALUES = Int32Array.of(1, 2, 3);
-/** What the failure may be told as besides the system's own error. */
+/** Codes that may replace the system's own error. */
 const CODES = ["PEER_GONE"] as const;
 const TOLD: ReadonlySet<string | null> = new Set([
   null,
@@ -29,7 +29,7 @@ const TOLD: ReadonlySet<string | null> = new Set([
   "PERMISSION_DENIED",
 ]);
 
-/** Where one of these fails, a socket's file stays. */
+/** If one of these calls fails, the file of a socket stays. */
 const REMOVAL: ReadonlySet<string> = new Set(["unlinkSync", "lstatSync"]);
 
 interface Outcome {
@@ -42,7 +42,7 @@ function counts(): readonly number[] {
   return [readdirSync("/proc/self/fd").length, openFdCount(), mappedBytes()];
 }
 
-/** Waits until as much is held as before. */
+/** Waits until the process holds as much as before. */
 function checkCounts(before: readonly number[]): (result: RoundResult) => Promise<void> {
   return ({ failure }) =>
     until(`after ${failure?.description} as much is held as before: ${before}`, () =>
@@ -53,7 +53,7 @@ function checkCounts(before: readonly number[]): (result: RoundResult) => Promis
 describe("a system call that fails without a hub", () => {
   checkLeaks();
 
-  it("fails openShared, which works afterwards", async () => {
+  it("fails openShared(), which works afterwards", async () => {
     using _runtime = new TestRuntime();
     using device = Device.open("host");
     await using peer = new Actor(PEER);
@@ -80,7 +80,7 @@ describe("a system call that fails without a hub", () => {
       assert.ok(failed.has(call), call);
   });
 
-  it("fails share and its end, and the next one can be opened", async () => {
+  it("fails share() or its close(), and the next share can be opened", async () => {
     using device = Device.open("host");
     using array = DeviceArray.allocate(device, { dtype: "int32", shape: [3] });
     await array.write(VALUES);
@@ -96,7 +96,7 @@ describe("a system call that fails without a hub", () => {
     let names: readonly string[] = [];
     const failed = await sweepSystemCalls(
       async ({ failing }) => {
-        // WHY one a round: a socket that could not be removed is met by the next ones.
+        // WHY one per round: later rounds would find a socket that could not be removed.
         using runtime = new TestRuntime();
         try {
           await failing(() => share(array).close());

@@ -34,7 +34,7 @@ describe("channels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     hub = it;
   });
 
-  /** A writer that waits until it may continue. */
+  /** Starts a writer that waits for a command. */
   async function startWriter(task: "writes" | "stuck", count: number): Promise<Actor> {
     const actor = new Actor(PEER, { args: [hub.socketPath, "cuda:0", task, String(count)] });
     assert.equal(await actor.says(), "created");
@@ -104,7 +104,7 @@ describe("channels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     await stream.synchronize(LATE);
   });
 
-  it("are drained if their writer is killed with work pending, and nobody waits for the rest", async () => {
+  it("are drained if their writer is killed at work, and nobody waits for the rest", async () => {
     await using writer = await startWriter("stuck", 5);
     using stream = hub.device().createStream();
     using byStream = await hub.openChannel("channel", { from: "oldest", stream });

@@ -1,6 +1,6 @@
 /**
- * The CUDA driver on a real GPU beyond the promises of both drivers, and what it does where
- * NVIDIA's manual is silent.
+ * The CUDA driver on a real GPU: what goes beyond the promises of both drivers, and how it behaves
+ * where NVIDIA's manual is silent.
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -148,7 +148,7 @@ function cudaTests(): void {
   });
 }
 
-/** Accepts a result and one of our errors. The report of the run says which it was. */
+/** Accepts a result, or one of our errors. The run's report says which one it was. */
 function tell(t: TestContext, attempt: () => unknown): void {
   try {
     attempt();

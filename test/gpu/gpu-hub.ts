@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before } from "node:test";
 import { connect, type Hub } from "../../src/index.js";
 
-/** @param use gets the hub before the first test. It ends after the last. */
+/** @param use gets the hub before the first test. The hub ends after the last test. */
 export function withGpuHub(use: (hub: Hub) => void): void {
   let folder: string | undefined;
   let hub: Hub | undefined;

@@ -1,5 +1,5 @@
 /**
- * Handles of memory and events between processes on a real GPU, and what its driver does where
+ * Handles of memory and events between processes on a real GPU, and how its driver behaves where
  * NVIDIA's manual is silent.
  */
 import assert from "node:assert/strict";
@@ -61,7 +61,7 @@ function refused(codes: readonly ErrorCode[], attempt: () => unknown): void {
   });
 }
 
-/** Accepts a result and one of our errors. The report of the run says which it was. */
+/** Accepts a result, or one of our errors. The run's report says which one it was. */
 function tell(t: TestContext, what: string, attempt: () => { close(): void }): void {
   try {
     attempt().close();
@@ -132,7 +132,7 @@ describe("arrays by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
     const { handle } = IpcArrayHandle.of(array).toJSON();
     refused(["OWN_HANDLE"], () => open(IpcArrayHandle.of(array).toJSON()));
     refused(["OWN_HANDLE"], () => openIpcHandle(device, handle, { dtype: "int8", shape: [8] }));
-    // This package does not remember this one, so the driver itself must refuse it.
+    // This package no longer knows this handle, so the driver itself must refuse it.
     array.close();
     tell(t, "own handle of freed memory", () =>
       openIpcHandle(device, handle, { dtype: "int8", shape: [8] }),
@@ -171,7 +171,7 @@ describe("arrays by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
     );
   });
 
-  it("open what lies there now, as raw bytes of freed memory", async (t) => {
+  it("open the memory that is there now, as raw bytes of freed memory", async (t) => {
     const { actor, shared } = await sharer();
     await using _ = actor;
     actor.goOn();

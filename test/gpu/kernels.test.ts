@@ -1,6 +1,6 @@
 /**
- * Code on a real GPU: loading, refusals, launches, and the fault of a kernel, which harms only its
- * own process.
+ * Code on a real GPU: loading, refusals, launches, and a kernel's fault, which harms only its own
+ * process.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it, type TestContext } from "node:test";
@@ -122,7 +122,7 @@ describe("kernels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
   });
 
   describe("compiled at run time", { skip: whyNoNvrtc() ?? false }, () => {
-    it("for the device: loads as a cubin, whatever PTX the driver knows, and doubles an array", async () => {
+    it("for the device: loads as a cubin on any driver, and doubles an array", async () => {
       const program = await Program.compile(DOUBLE, { device });
       const module = things.add(program.load(device));
       assert.deepEqual([...(module.kernelNames ?? [])].sort(), ["axpy", "doubled"]);
@@ -153,7 +153,7 @@ describe("kernels on cuda:0", { skip: whyNoGpu() ?? false }, () => {
       assert.deepEqual([...(await y.read())], [1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 1, 1]);
     });
 
-    it("for any device: loads as PTX, or throws an error that says the driver is older", async (t: TestContext) => {
+    it("for any device: loads as PTX, or says that the driver is older", async (t: TestContext) => {
       const program = await Program.compile(DOUBLE);
       try {
         things.add(program.load(device));

@@ -1,6 +1,6 @@
 /**
  * A producer that is killed while its queue on the GPU is full: what other processes see, and what
- * is left.
+ * remains.
  */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -14,7 +14,7 @@ import { TestFolder } from "../support/test-folder.js";
 import { soon, until } from "../support/until.js";
 
 const LATE = { timeoutMs: 30_000 };
-/** WHY a part of the total: other tests allocate on the same GPU meanwhile, and must not matter. */
+/** WHY a part of the total: other tests allocate on the same GPU, and must not matter. */
 const PART_OF_FREE_MEMORY = 4;
 const GRANULARITY_BYTES = 2 * 1024 ** 2;
 
@@ -27,7 +27,7 @@ function usedByNvidiaSmi(uuid: string): number {
 describe("a producer with a full queue of kernels on cuda:0", {
   skip: whyNoGpu() ?? whyNotUnderMps(),
 }, () => {
-  it("is killed: its memory is freed after its work has ended, and waiting streams are released", async () => {
+  it("is killed: its memory is freed after its work, and waiting streams go on", async () => {
     await using folder = new TestFolder();
     await using hub = await connect({ socket: folder.socket, device: "cuda:0", hubIdleMs: 60_000 });
     const { uuid } = hub.device();
@@ -74,18 +74,18 @@ describe("a producer with a full queue of kernels on cuda:0", {
     assert.deepEqual([done.value, done.ended], [0n, true]);
     const whenEnded = await gone;
     await until(
-      "the hub has let go of its objects",
+      "the hub has released its objects",
       async () => !(await hub.list()).some(({ name }) => name === "unshared"),
     );
     const whenReclaimed = await count();
     assert.deepEqual(
       [whenEnded, whenReleased],
       [whenReclaimed, whenReclaimed],
-      "its kernels wrote after its end was told",
+      "its kernels wrote after its end was reported",
     );
     assert.ok(whenReclaimed > early);
     await until(
-      "nvidia-smi shows its memory back",
+      "nvidia-smi shows that its memory is free",
       () => usedThen - usedByNvidiaSmi(uuid) > unsharedBytes / 2,
     );
     for (let i = 0; i < 20; i += 1) assert.equal(await count(), whenReclaimed);

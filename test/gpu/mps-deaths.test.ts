@@ -25,7 +25,7 @@ async function withPinned(
   return { testHub, hub };
 }
 
-/** Retries, because the server may still be recovering, and says so. */
+/** Retries, because the server may still be recovering. Reports how long that took. */
 async function checkPinned(
   t: TestContext,
   socket: string,
@@ -58,7 +58,7 @@ describe("under MPS, a client that ends while its kernel runs", {
 }, () => {
   for (const what of ["kernels", "endless", "faults"]) {
     const how = what === "faults" ? "by a fault" : `by SIGKILL (${what})`;
-    it(`ends the contexts of all others, ${how}: DEVICE_LOST everywhere, memory unharmed`, async (t) => {
+    it(`ends all others' contexts with DEVICE_LOST, ${how}; memory is unharmed`, async (t) => {
       using mps = startMps();
       const { env } = mps;
       const { testHub, hub } = await withPinned(env);
@@ -101,7 +101,7 @@ describe("under MPS, a client that ends while its kernel runs", {
 describe("under MPS, a client that is killed while it fills memory", {
   skip: whyNoMps() ?? false,
 }, () => {
-  it("harms no other", async () => {
+  it("harms no other client", async () => {
     using mps = startMps();
     const { env } = mps;
     await using testHub = await TestHub.start();

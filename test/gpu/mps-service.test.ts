@@ -36,7 +36,7 @@ async function saidBy(t: TestContext, program: string): Promise<string> {
 }
 
 describe("supervised workers under MPS", { skip: whyNoMps() ?? false }, () => {
-  it("all lose their device if one is killed while its kernel runs, and new ones answer every request", async (t) => {
+  it("all lose their device if one is killed at work, and new ones answer the rest", async (t) => {
     const output = await saidBy(t, "actors/mps-service.js");
     assert.match(
       output,
@@ -48,7 +48,7 @@ describe("supervised workers under MPS", { skip: whyNoMps() ?? false }, () => {
     );
   });
 
-  it("answer every request of the example, at whatever moment one is killed", async (t) => {
+  it("answer every request of the example, whenever one is killed", async (t) => {
     assert.match(
       await saidBy(t, "../../examples/supervised-workers.js"),
       /60 requests were answered correctly by \d+ workers/,

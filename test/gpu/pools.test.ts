@@ -25,7 +25,7 @@ describe("pools of a GPU", { skip }, () => {
   });
   afterEach(() => made.end());
 
-  it("allocates, fills, copies out and frees in the order of a stream, without a wait in between", async () => {
+  it("allocates, fills, copies out and frees in stream order, without a wait between", async () => {
     const pool = made.add(MemoryPool.create(device, { maxBytes: 256 * MiB }));
     const stream = made.add(device.createStream());
     const sums = made.add(pool.allocateArray({ dtype: "int32", shape: [1000] }, { stream }));

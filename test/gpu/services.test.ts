@@ -27,7 +27,7 @@ describe("services on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     return worker;
   }
 
-  it("compute on the GPU from data of the clients' streams, which then use the replies", async () => {
+  it("compute on the GPU from the clients' streams, which then use the replies", async () => {
     await using worker = await startWorker();
     using stream = hub.device().createStream();
     await using client = connectService(hub, "affine", { stream });

@@ -1,4 +1,4 @@
-/** Two GPUs: memory of one used on the other, whichever GPUs the processes see, in any order. */
+/** Two GPUs: memory of one is used on the other, whichever GPUs a process sees, in any order. */
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { once } from "node:events";

@@ -1,6 +1,6 @@
 /**
- * Timelines on a real GPU: two processes' streams in step, CPUs that release GPUs, and owners that
- * die.
+ * Timelines on a real GPU: two processes' streams in step, CPUs that release GPUs, and killed
+ * owners.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, fork } from "node:child_process";
@@ -65,7 +65,7 @@ describe("timelines on cuda:0", { skip: whyNoGpu() ?? false }, () => {
     assert.equal(theirs.ended, true);
   });
 
-  it("release the streams that wait for a killed owner, by a store of the hub alone", async () => {
+  it("release streams that wait for a killed owner, by a store of the hub alone", async () => {
     using mine = await hub.createTimeline("steps");
     using ring = await hub.create("ring", { dtype: "int32", shape: [2 * STEPS + 2] });
     await ring.publish();

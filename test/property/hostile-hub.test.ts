@@ -67,7 +67,7 @@ const calls: readonly ((hub: Hub) => Promise<void>)[] = [
 describe("a client of a hostile hub", () => {
   checkLeaks();
 
-  it("gets a right result or an error with a code from each call, and keeps nothing", async (t) => {
+  it("gets a right result or an error with a code from each call, and leaks nothing", async (t) => {
     const seed = seedOfRun();
     t.diagnostic(`SEED=${seed}`);
     const random = new Random(seed);
@@ -102,7 +102,7 @@ describe("a client of a hostile hub", () => {
     }
   });
 
-  it("is told of a list whose pages do not end, long before its deadline", async () => {
+  it("gets an error for a list with endless pages, long before its deadline", async () => {
     using folder = new TestFolder();
     using hostile = new HostileHub(folder.socket, new Random(1));
     hostile.malice = 0;
@@ -116,7 +116,7 @@ describe("a client of a hostile hub", () => {
   });
 });
 
-/** One client's life: some calls one after another, some at once. */
+/** Runs one client: some calls one after another, some at once. */
 async function talk(
   socket: string,
   random: Random,

@@ -1,6 +1,6 @@
 /**
- * The hub's core under 20,000 random and damaged messages of one session, beside good sessions.
- * `npm run test:all` sends 100,000, `NIGHTLY=1` a million. `SEED=number` repeats a run.
+ * The hub's core gets 20,000 random and damaged messages of one session, beside good sessions. `npm
+ * run test:all` sends 100,000, `NIGHTLY=1` a million. `SEED=number` repeats a run.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -13,8 +13,8 @@ const MESSAGES = nightly ? 1_000_000 : thorough ? 100_000 : 20_000;
 /** The full comparison costs as much as about fifty messages. */
 const COMPARED_EVERY = 500;
 /**
- * The share of its messages that a session damages. With all damaged it gets nowhere; with few it
- * comes to hold things.
+ * The share of messages that a session damages. If all are damaged, the session gets nowhere. If
+ * few are, it comes to hold things.
  */
 const SPOILS = [0.01, 0.05, 0.3, 1];
 

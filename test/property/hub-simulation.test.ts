@@ -1,8 +1,8 @@
 /**
- * The hub's core under thousands of clients that come, share, fail and die, and under its own
- * crashes and restarts. After each of 100,000 events it must agree with the model. `npm run
- * test:all` runs a million events, `NIGHTLY=1` ten million, `SIMULATION_STEPS` that many.
- * `SIMULATION_SEED=7` repeats a run.
+ * The hub's core serves thousands of clients that come, share, fail and die, and it crashes and
+ * restarts itself. After each of 100,000 events it must agree with the model. `npm run test:all`
+ * runs a million events, `NIGHTLY=1` ten million, `SIMULATION_STEPS` that many. `SIMULATION_SEED=7`
+ * repeats a run.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

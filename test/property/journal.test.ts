@@ -1,7 +1,6 @@
 /**
- * A journal that is damaged at random, and one that is rewritten while its hub goes on. `SEED=7`
- * repeats a run. `npm run test:all` makes it three to five times as long, `NIGHTLY=1` thirty times
- * and more.
+ * A journal is damaged at random, or rewritten while its hub goes on. `SEED=7` repeats a run. `npm
+ * run test:all` makes it three to five times as long, `NIGHTLY=1` at least thirty times.
  */
 import assert from "node:assert/strict";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -145,8 +144,8 @@ function range(bytes: Buffer, random: Random): [from: number, to: number] {
 }
 
 /**
- * Everything in the state comes from a true record. Nothing that ended is there while its beginning
- * has a copy.
+ * Checks that everything in the state comes from a true record, that names are unique, and that
+ * each lease has an object and a session.
  */
 function assertTrue(state: HubState, truth: readonly HubRecord[], what: string): void {
   const said = new Set(truth.map((record) => JSON.stringify(record)));
@@ -168,7 +167,7 @@ function assertTrue(state: HubState, truth: readonly HubRecord[], what: string):
     says(lease);
     assert.ok(
       state.objects.has(lease.object) && state.sessions.has(lease.session),
-      `${what}: a lease of nothing`,
+      `${what}: a lease without an object`,
     );
   }
 }
@@ -176,7 +175,7 @@ function assertTrue(state: HubState, truth: readonly HubRecord[], what: string):
 describe("a journal", () => {
   const seed = seedOfRun();
 
-  it(`that is damaged at random never says what no hub wrote (SEED=${seed})`, () => {
+  it(`that is damaged at random yields only what a hub wrote (SEED=${seed})`, () => {
     using folder = new TestFolder();
     const random = new Random(seed);
     const path = folder.file("journal");
@@ -211,7 +210,7 @@ describe("a journal", () => {
     rmSync(path);
   });
 
-  it(`that is written anew in slices says what its hub says, whatever changes meanwhile (SEED=${seed})`, () => {
+  it(`that is rewritten in slices agrees with its changing hub (SEED=${seed})`, () => {
     using folder = new TestFolder();
     const random = new Random(seed);
     const path = folder.file("journal");

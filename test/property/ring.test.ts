@@ -1,4 +1,4 @@
-/** A ring compared with plain lists, under any operations in any order. */
+/** Compares a ring with plain lists, under any operations in any order. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
@@ -22,7 +22,10 @@ const nonsense = fc.oneof(
   fc.record({ word: fc.constant("state"), value: fc.constantFrom(3n, 255n, 2n ** 32n - 1n) }),
 );
 
-/** Alike except for the readers' modes, because in one run all readers are waited for. */
+/**
+ * Generates commands.
+ * @param lossy the readers' modes: in one run all readers are waited for
+ */
 function commands(lossy: fc.Arbitrary<boolean>): fc.Arbitrary<RingCommand[]> {
   const simple = <T extends string>(...names: T[]) => fc.record({ do: fc.constantFrom(...names) });
   const seated = <T extends string>(...names: T[]) =>
@@ -79,7 +82,7 @@ function commands(lossy: fc.Arbitrary<boolean>): fc.Arbitrary<RingCommand[]> {
       maxLength: 120,
       size: "max",
     });
-  // WHY the second: readers that keep what they take.
+  // WHY the second list: it has readers that keep what they take.
   return fc.oneof(
     { weight: 5, arbitrary: list(arbitraries) },
     { weight: 1, arbitrary: list(hoard) },
@@ -92,7 +95,7 @@ function run(
   seen: Map<string, number>,
 ): void {
   const rig = new RingRig({ readersMax: SEATS, ...facts });
-  // The counters of sleeps and writers wrap around here.
+  // Counters of sleeps and writers wrap around in this test.
   new Uint32Array(rig.memory.control)[control.asleep / 4] = 2 ** 32 - 3;
   rig.control.setEpoch(2 ** 32 - 2);
   rig.writer = rig.newWriter();
@@ -130,13 +133,13 @@ const OVERTAKEN = [
   "holds too many",
 ];
 
-describe("a ring, whatever is done to it", () => {
+describe("a ring under any operations", () => {
   const seed = seedOfRun();
   const numRuns = nightly ? 20_000 : 600;
   const slots = fc.oneof(fc.integer({ min: 1, max: 9 }), fc.constantFrom(10, 12, 17));
   const start = fc.constantFrom(0, 5, 2 ** 32 - 7, 2 ** 52);
   for (const whenFull of ["wait", "drop-oldest", "drop-newest", "error"] as const) {
-    it(`does what plain lists do: ${whenFull} (seed ${seed})`, () => {
+    it(`behaves like plain lists: ${whenFull} (seed ${seed})`, () => {
       const seen = new Map<string, number>();
       const list = commands(fc.boolean());
       fc.assert(
@@ -151,7 +154,7 @@ describe("a ring, whatever is done to it", () => {
     });
   }
 
-  it(`refuses at the end of the numbers (seed ${seed})`, () => {
+  it(`refuses to write beyond the last position (seed ${seed})`, () => {
     const seen = new Map<string, number>();
     const list = commands(fc.constant(false));
     fc.assert(

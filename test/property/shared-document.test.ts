@@ -12,9 +12,9 @@ const documents: readonly SharedMemoryDocument[] = [
   { ...sharedArray, descriptor: gpuArray, access: "read" },
 ];
 
-/** The document is accepted unchanged, or there is the one error. */
+/** Checks that the document is accepted unchanged, or refused with the one error. */
 function assertJudged(given: unknown): void {
-  // WHY through JSON: that is how it travels. A list with named properties loses them there.
+  // WHY through JSON: documents travel as JSON, where a list loses its named properties.
   const value: unknown = JSON.parse(JSON.stringify(given));
   try {
     assert.deepEqual(parseSharedDocument("a document", value), value);
@@ -23,12 +23,12 @@ function assertJudged(given: unknown): void {
   }
 }
 
-describe("documents of what is shared, whatever they are", () => {
-  it("are judged when they are any value", () => {
+describe("any document of a shared object", () => {
+  it("is accepted unchanged or refused if it is any value", () => {
     fc.assert(fc.property(fc.jsonValue(), assertJudged), { numRuns: 1000 });
   });
 
-  it("are judged when they are nearly right, and none is taken that is not exactly right", () => {
+  it("is accepted unchanged or refused if it is nearly right", () => {
     fc.assert(fc.property(spoiled(documents), assertJudged), { numRuns: 3000 });
   });
 });

@@ -15,7 +15,7 @@ import { spoiled } from "../support/spoiled.js";
 
 const ALLOWED = new Set(["INVALID_MESSAGE", "PROTOCOL_MISMATCH"]);
 
-/** Any bytes give a message or one of the two errors. */
+/** Checks that any bytes give a message or one of the two errors. */
 function assertJudged(decode: () => unknown): void {
   try {
     decode();
@@ -26,8 +26,8 @@ function assertJudged(decode: () => unknown): void {
 
 const request = fc.constantFrom(...requests);
 
-describe("the wire, whatever comes off it", () => {
-  it("judges any bytes", () => {
+describe("any bytes from the wire", () => {
+  it("give a message or an error if they are random", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
         assertJudged(() => decodeRequest(bytes));
@@ -38,7 +38,7 @@ describe("the wire, whatever comes off it", () => {
     );
   });
 
-  it("judges any JSON", () => {
+  it("give a message or an error if they are any JSON", () => {
     fc.assert(
       fc.property(fc.json(), (text) => {
         assertJudged(() => decodeRequest(Buffer.from(text)));
@@ -49,7 +49,7 @@ describe("the wire, whatever comes off it", () => {
     );
   });
 
-  it("judges requests that are nearly right, and takes none that is not exactly right", () => {
+  it("give the exact message or an error if a request is nearly right", () => {
     fc.assert(
       fc.property(spoiled(requests), (message) => {
         const bytes = Buffer.from(JSON.stringify(message));
@@ -65,7 +65,7 @@ describe("the wire, whatever comes off it", () => {
     );
   });
 
-  it("judges requests of which bytes were changed", () => {
+  it("give a message or an error if bytes of a request were changed", () => {
     fc.assert(
       fc.property(
         request,
@@ -80,7 +80,7 @@ describe("the wire, whatever comes off it", () => {
     );
   });
 
-  it("reads back every request as it was written", () => {
+  it("give back every request as it was written", () => {
     const text = fc.string({ maxLength: 128, unit: "grapheme" });
     const id = fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER });
     fc.assert(

@@ -9,7 +9,7 @@ export function say(what: unknown): void {
   process.stdout.write(`${JSON.stringify(what)}\n`);
 }
 
-/** Waits until the test lets this actor go on. @returns what it was told */
+/** Waits for the test's next line. @returns that line */
 export async function told(): Promise<string> {
   stdin.ref();
   const { done, value } = await input.next();

@@ -1,6 +1,6 @@
 /**
- * A process with one role in a test. It says what it did in lines of JSON, and waits for lines that
- * tell it to go on.
+ * A process with one role in a test. It reports in lines of JSON, and waits for lines of the test
+ * before it goes on.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,13 +13,13 @@ export interface ActorOptions {
   readonly args?: readonly string[];
   readonly execArgv?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** The most descriptors that it may have open. */
+  /** Its limit of open descriptors. */
   readonly fdsMax?: number;
-  /** The user and group that it runs as, which only root can choose. */
+  /** The user and group of the process. Only root can set them. */
   readonly user?: { readonly uid: number; readonly gid: number };
-  /** A command that runs it, as `inContainer` gives one. */
+  /** A command that runs it, such as one of `inContainer`. */
   readonly within?: readonly string[];
-  /** Descriptors that it gets, from number 3 on. */
+  /** Descriptors to pass to it. They get the numbers 3, 4 and so on. */
   readonly fds?: readonly number[];
 }
 
@@ -74,22 +74,22 @@ export class Actor {
     return this.#child.pid ?? 0;
   }
 
-  /** What it wrote to standard error so far. */
+  /** Its standard error so far. */
   get complaint(): string {
     return this.#complaint;
   }
 
-  /** The next thing that it says. */
+  /** Waits for its next report. */
   async says(): Promise<unknown> {
-    const { value, done } = await soon("the actor says something", this.#lines.next());
+    const { value, done } = await soon("the actor reports something", this.#lines.next());
     if (done)
-      throw new Error(`The actor ended (${await this.#exited}) without a word: ${this.#complaint}`);
+      throw new Error(`The actor ended (${await this.#exited}) with no report: ${this.#complaint}`);
     return JSON.parse(value);
   }
 
   /**
-   * Lets it go on from where it waits. @param line what it is told, for actors that do one of
-   * several things
+   * Lets a waiting actor go on.
+   * @param line the command, for actors that know several
    */
   goOn(line = ""): void {
     this.#child.stdin.write(`${line}\n`);

@@ -1,6 +1,6 @@
 /**
- * One user attacks a hub (test/process/hub/actors/attacker.ts) while others use it. Needs root, for
- * several users.
+ * One user attacks a hub (test/process/hub/actors/attacker.ts) while others use it. Needs root, to
+ * run as several users.
  */
 import { Actor } from "./actor.js";
 
@@ -8,7 +8,7 @@ export const attackUsers = {
   hub: { uid: 12_340, gid: 12_340 },
   victim: { uid: 12_341, gid: 12_341 },
   attacker: { uid: 12_342, gid: 12_342 },
-  /** Whom the hub does not serve. */
+  /** A user that the hub does not serve. */
   unserved: { uid: 12_343, gid: 12_343 },
 } as const;
 
@@ -31,10 +31,13 @@ export const attackKinds = [
   "garbage",
 ] as const;
 
-/** "computing" is none: it is what the attacks are compared with. */
+/** "computing" is not an attack but the baseline for the comparison. */
 export type AttackKind = (typeof attackKinds)[number] | "computing";
 
-/** @param own a name that no other attacker has. Says "here" once the attack goes on */
+/**
+ * Starts an attacker. It reports "here" once the attack runs.
+ * @param own a name that no other attacker uses
+ */
 export function startAttacker(
   socket: string,
   kind: AttackKind,
@@ -48,7 +51,10 @@ export function startAttacker(
   });
 }
 
-/** Says "here", and once it is told to go on, how long each of its rounds took and what failed. */
+/**
+ * Starts a victim. It reports "here". When it is told to go on, it reports the duration of each
+ * round and its failures.
+ */
 export function startVictim(socket: string, rounds: number, hubUid: number): Actor {
   return new Actor(new URL("../process/hub/actors/victim.js", import.meta.url), {
     args: [socket, String(rounds), "victim"],

@@ -1,7 +1,4 @@
-/**
- * A client that makes and opens channels as the hub sees them: with all descriptors, but without
- * messages.
- */
+/** A client that creates and opens channels with all their descriptors, but passes no messages. */
 import assert from "node:assert/strict";
 import { readSync } from "node:fs";
 import { Deadline } from "../../src/base/deadline.js";
@@ -30,7 +27,7 @@ import type { ObjectSummary, ResultOf } from "../../src/wire/messages.js";
 import { channelOf } from "./messages.js";
 import { soon } from "./until.js";
 
-/** A channel that was made or opened here, with descriptors of its own. */
+/** A channel that this client created or opened. It owns duplicates of its descriptors. */
 export class HeldChannel {
   readonly fds: readonly OwnedFd[];
   readonly role: ChannelRole;
@@ -105,7 +102,7 @@ export class ChannelClient {
     );
   }
 
-  /** A channel that is published, as its writer. */
+  /** Creates and publishes a channel, as its writer. */
   async create(
     name: string,
     changes: Partial<ChannelContent> = {},
@@ -151,7 +148,7 @@ export class ChannelClient {
   }
 
   reconnected(): Promise<Reconnected> {
-    return soon("it comes back", new Promise((resolve) => this.link.onReconnect(resolve)));
+    return soon("it reconnects", new Promise((resolve) => this.link.onReconnect(resolve)));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -161,7 +158,7 @@ export class ChannelClient {
   }
 }
 
-/** Of one channel, in order; the caller's. */
+/** Creates the files of one channel, in order. The caller owns them. */
 export function channelFiles(content: ChannelContent): OwnedFd[] {
   const places = Array.from({ length: content.readersMax }, () => [
     createMemoryFile("page", PAGE_BYTES),
@@ -176,7 +173,7 @@ export function channelFiles(content: ChannelContent): OwnedFd[] {
   ];
 }
 
-/** Whether a bell has rung since this was asked last. */
+/** Whether the bell has rung since the last call. */
 export function hasRung(bell: OwnedFd): boolean {
   try {
     return readSync(bell.number, new Uint8Array(8)) === 8;

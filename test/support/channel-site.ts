@@ -1,5 +1,6 @@
 /**
- * A channel without a hub, in one process. The test does what the hub does for seats and deaths.
+ * A channel without a hub, in one process. The test does the hub's work: seats, and the end of dead
+ * writers and readers.
  */
 
 import type { DType } from "../../src/array/dtype.js";
@@ -35,7 +36,7 @@ export class ChannelSite {
   readonly writer: ChannelWriter;
   readonly #parts: WriterParts;
   readonly #memory: OwnedFd;
-  /** As the hub has them, without the memory. */
+  /** The descriptors that a hub would have, without the memory. */
   readonly #fds: readonly OwnedFd[];
   readonly #taken = new Set<number>();
   #leases = 0;
@@ -114,7 +115,7 @@ export class ChannelSite {
     }
   }
 
-  /** What the hub does when the writer's process has ended. */
+  /** Ends the writer as the hub does after its process has died. */
   endWriter(): void {
     endWriter(
       wordsFile(this.#fds[0] as OwnedFd),

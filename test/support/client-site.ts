@@ -15,28 +15,28 @@ import { until } from "./until.js";
 interface Place {
   readonly hub: TestHub;
   readonly other: Hub;
-  /** Descriptors of the hub with the other client alone. */
+  /** The hub's descriptors while only the other client is connected. */
   readonly hubFds: number;
   readonly held: Held;
 }
 
-/** Calls that may cost a client its connection, since a message can be lost with them. */
+/** Calls that may end the client's connection, because a message can be lost with them. */
 const TRANSPORT: ReadonlySet<string> = new Set(["sendmsg", "recvmsg"]);
 const HARMLESS: ReadonlySet<number> = new Set([errnos.EAGAIN, errnos.EINTR]);
 
 export class ClientSite {
   #place: Place | undefined;
-  /** Why the connection of this round ended, where it did. */
+  /** Why the connection of this round ended; undefined if it did not. */
   #ended: CudaIpcError | undefined;
-  /** What did not work after the call that failed. */
+  /** The error of a step after the call that failed. */
   #broken: unknown;
 
-  /** Starts what is needed before the calls begin to fail. */
+  /** Starts the hub and the other client, before any call fails. */
   async prepare(): Promise<void> {
     await this.#ready();
   }
 
-  /** A new client, whose end is noticed. */
+  /** Connects a new client and notes why its connection ends. */
   async join(): Promise<Hub> {
     const { hub } = await this.#ready();
     const joined = await hub.connect();
@@ -47,8 +47,7 @@ export class ClientSite {
   }
 
   /**
-   * One round with a client of its own, which goes on after the failure and leaves in an orderly
-   * way.
+   * Runs one round with its own client, which goes on after the failure and then closes normally.
    */
   async run(
     operation: (hub: Hub, round: Round, other: Hub) => Promise<void>,
@@ -68,7 +67,7 @@ export class ClientSite {
     }
   }
 
-  /** Nothing is left of the round, here or on the hub, and the hub works. */
+  /** Checks that nothing of the round is left, here or on the hub, and that the hub works. */
   async check({ failure }: RoundResult): Promise<void> {
     const what = failure?.description ?? "no failure";
     const place = await this.#ready();
@@ -84,8 +83,8 @@ export class ClientSite {
       assert.fail(`after ${what}: ${error.message}`),
     );
     const lasting = await this.#whatLasts(place, what, mayEnd);
-    // WHY another hub: a client that was cut off without a word keeps what it held until its
-    // process ends, which is this one.
+    // WHY another hub: a client that is cut off without "bye" keeps its leases until its process
+    // ends. Its process is this one.
     if (lasting) await this.close();
   }
 
@@ -100,22 +99,19 @@ export class ClientSite {
     }
   }
 
-  /**
-   * WHY before it leaves: with it goes all that it holds, and what was left behind would not be
-   * seen.
-   */
+  /** WHY before the client leaves: its end releases everything, which would hide a leaked lease. */
   async #goOn(hub: Hub, other: Hub): Promise<void> {
     await hub.status();
     await until(
-      "all that the client held is given back",
+      "all leases of the client are released",
       async () => (await other.status()).leases === 0,
     );
     await useIt(hub, other);
   }
 
   /**
-   * Waits until the hub is as before. @returns whether leases stay, which only a lost connection
-   * may bring about
+   * Waits until the hub holds nothing again.
+   * @returns whether leases stay, which only a lost connection may cause
    */
   async #whatLasts({ hub, other, hubFds }: Place, what: string, mayEnd: boolean): Promise<boolean> {
     let lasting = false;
@@ -135,7 +131,7 @@ export class ClientSite {
     const hub = await TestHub.start();
     try {
       const other = await hub.connect();
-      // WHY: what is opened or allocated at first use, in either process, stays.
+      // WHY: each process keeps what it opens or allocates at first use.
       const first = await hub.connect();
       await useIt(first, other);
       await first.close();

@@ -19,12 +19,12 @@ const UNSHARE = [
   "--kill-child",
 ];
 
-/** The project itself, which may lie among the files for temporary use. */
+/** The project's folder, which may lie in the temporary folder. */
 const PROJECT = fileURLToPath(new URL("../../..", import.meta.url));
 
 /**
- * $0 is the folder that is shared, $1 how it is mounted, $2 what to do first, and the rest is the
- * command.
+ * $0 is the shared folder, $1 its mount option, and $2 a shell command to run first. The rest is
+ * the command.
  */
 const SETUP = `set -e
 mount -t tmpfs tmpfs /mnt
@@ -44,17 +44,15 @@ shift 2
 exec "$@"`;
 
 export interface ContainerOptions {
-  /** Mount the folder for reading alone. */
+  /** Mount the folder read-only. */
   readonly readOnly?: boolean;
-  /** Leave the machine's /proc in place, which shows the processes of another PID namespace. */
+  /** Keep the machine's /proc. It shows the processes of another PID namespace. */
   readonly foreignProc?: boolean;
-  /** A command of the shell that runs in it first, to take something from it. */
+  /** A shell command that runs first in the container, to take something away from it. */
   readonly restrict?: string;
 }
 
-/**
- * The command before a command that runs it in a container of its own, which shares this folder.
- */
+/** The prefix that runs a command in its own container, which shares this folder. */
 export function inContainer(
   folder: string,
   { readOnly = false, foreignProc = false, restrict = ":" }: ContainerOptions = {},
@@ -63,7 +61,7 @@ export function inContainer(
   return [...UNSHARE, ...proc, "sh", "-c", SETUP, folder, readOnly ? "ro" : "rw", restrict];
 }
 
-/** Why tests with containers are skipped; false where they run. */
+/** Why tests with containers are skipped; false if they run. */
 export const skipWithoutContainers: string | false = (() => {
   using folder = new TestFolder();
   const [command = "", ...args] = [...inContainer(folder.path), "true"];

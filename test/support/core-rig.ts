@@ -16,7 +16,7 @@ type Fields<Op extends Request["op"]> = Omit<RequestOf<Op>, "v" | "id" | "op">;
 
 export const HUB_UID = 500;
 
-/** A process of the hub's own user, told from others by its number. */
+/** A process of the hub's own user. Its pid distinguishes it from others. */
 export function peerOf(pid: number, changes: Partial<Peer> = {}): Peer {
   return {
     pid,
@@ -47,14 +47,14 @@ export class CoreRig extends RecordingPorts {
     this.core = new HubCore<number>(identity, policy, this, lastId);
   }
 
-  /** A connection that has said hello, of a process of its own. */
+  /** A connection of its own process that has said hello. */
   greeted(id: ConnectionId, program = "test", peer: Peer = peerOf(1000 + id)): ConnectionId {
     this.core.connected(id, peer);
     this.ask(id, "hello", { client: { version: "1", program } });
     return id;
   }
 
-  /** Another connection of the process, which goes on with a session. */
+  /** Another connection of the process, which resumes a session. */
   resumed(id: ConnectionId, session: number, peer: Peer): Record<string, unknown> {
     this.core.connected(id, peer);
     return this.result(id, "hello", {
@@ -89,7 +89,7 @@ export class CoreRig extends RecordingPorts {
     return answers[0] as Answered;
   }
 
-  /** As `ask`, for a request that succeeds. */
+  /** Like `ask`, for a request that succeeds. Returns the result. */
   result<Op extends Request["op"]>(
     connection: ConnectionId,
     op: Op,
@@ -101,7 +101,7 @@ export class CoreRig extends RecordingPorts {
     return reply.result as Record<string, unknown>;
   }
 
-  /** As `ask`, for a request that fails: the code. */
+  /** Like `ask`, for a request that fails. Returns the error's code. */
   failure<Op extends Request["op"]>(
     connection: ConnectionId,
     op: Op,

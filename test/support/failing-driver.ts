@@ -1,7 +1,7 @@
 /**
- * A driver whose n-th call fails, for tests that go through every n: whatever fails, nothing may be left behind.
- * Calls that acquire or enqueue fail instead of being made; calls that release are made and then fail, so that a count of what
- * is left shows the caller's mistakes and not this driver's.
+ * A driver whose n-th call fails, for tests that try every n and check that nothing leaks. Calls
+ * that acquire or enqueue fail without running. Calls that release run first and then fail, so the
+ * counts show only leaks of the caller.
  */
 import { CudaIpcError } from "../../src/base/errors.js";
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
@@ -39,7 +39,7 @@ export interface FailingDriver {
   readonly driver: GpuDriver;
   /** Counted calls so far. */
   readonly calls: number;
-  /** The call that failed, or undefined while none has: the test has then gone through every n. */
+  /** The call that failed. If it stays undefined, n is larger than the number of calls. */
   readonly failed: DriverCall | undefined;
 }
 

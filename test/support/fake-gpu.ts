@@ -1,6 +1,6 @@
 /**
- * A driver that claims to be CUDA and does its work later, as the host driver does it. The layers
- * above then use staging memory, streams and waits without a GPU.
+ * A driver that claims to be CUDA and does its work later, through the host driver. It lets the
+ * layers above use staging memory, streams and waits without a GPU.
  */
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../src/driver/host/host-driver.js";
@@ -12,8 +12,7 @@ export interface FakeGpuOptions {
   /** Whether it reaches the memory of other GPUs. */
   readonly reachesPeers?: boolean;
   /**
-   * What does the work, closed by the caller; two GPUs of one process that copy to each other have
-   * one in common.
+   * The driver that does the work. The caller closes it. GPUs that copy to each other share one.
    */
   readonly host?: GpuDriver;
 }

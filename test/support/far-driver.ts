@@ -1,6 +1,6 @@
 /**
- * A driver that is neither host nor CUDA: the CPU cannot see its memory, and all else is as on the
- * host. Code above the seam must ask what a driver can do, not what it is.
+ * A driver that is neither host nor CUDA. The CPU cannot see its memory. Otherwise it is like the
+ * host driver. Code above the seam must ask what a driver can do, not what it is.
  */
 import type { GpuDriver } from "../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../src/driver/host/host-driver.js";

@@ -15,7 +15,7 @@ export interface Share {
   readonly name: string;
   readonly descriptor: Descriptor;
   readonly lifetime: "held" | "pinned";
-  /** How `READER` has it open; not at all where it is not published. */
+  /** The access of `READER`; undefined if the object is not published. */
   readonly access: "read" | "read-write" | undefined;
 }
 
@@ -32,7 +32,7 @@ export interface GoodObject {
   readonly object: number;
   readonly leases: readonly { readonly session: number; readonly lease: number }[];
   readonly fds: readonly number[];
-  /** Until somebody, the hostile session included, removes the name as any client may. */
+  /** False once the name was removed. Any client may do that, the hostile session included. */
   named: boolean;
 }
 
@@ -50,7 +50,7 @@ export function checkTimelines(rig: CoreRig, objects: readonly GoodObject[]): vo
     const written = rig.channelWords.map((words) => Number(words.split(" ")[0]));
     const own = written.filter((fd) => fds.includes(fd) && fd !== roomBell);
     assert.ok(!own.includes(control as number), "the channel of a good session was ended");
-    assert.ok(!own.includes(page as number), "the place of a good reader was touched");
+    assert.ok(!own.includes(page as number), "the seat of a good reader was touched");
   }
 }
 
@@ -62,6 +62,6 @@ export function forgetAnswers(rig: CoreRig): void {
   rig.stops = 0;
   rig.restarts = 0;
   rig.records.length = 0;
-  // WHY: the limit of messages a second is met elsewhere; here it would refuse nearly all.
+  // WHY: other tests cover the limit of messages per second. Here it would refuse nearly all.
   rig.monotonic += 1000;
 }

@@ -1,7 +1,6 @@
 /**
- * A hub that answers in bad faith: with results of other operations, damaged results, wrong
- * descriptors or numbers, twice, late or never. Sometimes it answers correctly, so its clients get
- * far enough.
+ * A hub that answers in bad faith: with other or damaged results, wrong descriptors or numbers,
+ * twice, late or never. Some answers are correct, so that its clients get far enough.
  */
 import { limits } from "../../src/base/limits.js";
 import { FdWatch } from "../../src/os/fd-watch.js";
@@ -43,9 +42,9 @@ export class HostileHub {
   readonly #index = createConstantFile("index", Buffer.from(INDEX));
   readonly #mutations: MessageMutations;
   readonly #late: Reply[] = [];
-  /** How often it acts in bad faith. */
+  /** The probability of bad faith, before each kind's own share. */
   malice = 0.1;
-  /** Whether its lists end; a page is otherwise always followed by itself. */
+  /** Whether its lists end. If false, each page says that another page follows. */
   listsEnd = true;
 
   constructor(socketPath: string, random: Random) {
@@ -97,8 +96,8 @@ export class HostileHub {
     const request = decodeRequest(packet.bytes);
     for (const late of this.#late.splice(0)) this.#send(channel, late);
     const reply = this.#replyTo(request);
-    // WHY always answered: a client that leaves waits for its answer as long as any request may
-    // take.
+    // WHY "bye" is always answered: a closing client waits for the answer until its request times
+    // out.
     const silent = request.op !== "bye" && this.#bad(0.2);
     if (silent && this.#random.chance(0.5)) this.#late.push(reply);
     if (silent) return;
@@ -120,7 +119,7 @@ export class HostileHub {
     try {
       channel.send(bytes, fds);
     } catch {
-      // The client has hung up, as it should on most of what it gets here.
+      // The client has hung up, which is right after most of these replies.
       channel.close();
       this.#channels.delete(channel);
     }
@@ -160,7 +159,7 @@ export class HostileHub {
     return Array.from({ length: count }, () => this.#random.pick(pool));
   }
 
-  /** Whether to do something that bad faith does so often. */
+  /** True with this probability, multiplied by `malice`. */
   #bad(share: number): boolean {
     return this.#random.chance(this.malice * share);
   }

@@ -1,7 +1,7 @@
 /**
- * The hub's core with four good sessions and a hostile one. After each hostile message only the
- * hostile session is answered or disconnected, each descriptor has one owner, and the good sessions
- * are as before.
+ * The hub's core with four good sessions and a hostile one. After each hostile message the core may
+ * answer or disconnect only the hostile session. Each descriptor has one owner, and the good
+ * sessions are unchanged.
  */
 import assert from "node:assert/strict";
 import { isErrorCode } from "../../src/base/error-codes.js";
@@ -26,26 +26,23 @@ import {
 import type { Vocabulary } from "./message-mutations.js";
 import { hostArray } from "./messages.js";
 
-/** What a refusal that ends a session says. */
+/** Codes of refusals that end a session. */
 const ENDS = new Set(["INVALID_MESSAGE", "PROTOCOL_MISMATCH", "MESSAGE_TOO_LARGE"]);
 
 export class HostileWorld {
   readonly rig = new CoreRig();
   readonly vocabulary: Vocabulary;
-  /**
-   * Messages that were taken as requests, and those that ended their session: a run of one kind
-   * alone would show little.
-   */
+  /** Messages by outcome. A run with only one kind of outcome would show little. */
   readonly counts = { answered: 0, refused: 0, ended: 0 };
-  /** The hostile session of the moment. */
+  /** The current hostile session. */
   hostile = 10;
   readonly #numbers: number[] = [];
   readonly #objects: GoodObject[];
   /** Names that WAITER waits for, by request. */
   readonly #waits = new Map<number, string>();
   /**
-   * Names that it waited for until the hostile session published them; it waits again when that has
-   * ended.
+   * Names that the hostile session published while WAITER waited. WAITER waits again after that
+   * session has ended.
    */
   readonly #unwaited: string[] = [];
   readonly #hostileWaits = new Set<number>();
@@ -68,7 +65,7 @@ export class HostileWorld {
     return this.#alive;
   }
 
-  /** A new hostile session in place of the last. */
+  /** Starts the next hostile session. */
   begin(greet: boolean): void {
     this.hostile += 1;
     this.rig.core.connected(this.hostile, peerOf(pidOf(this.hostile)));
@@ -83,14 +80,14 @@ export class HostileWorld {
     this.#learn(this.hostile, pidOf(this.hostile), ...this.#waits.keys());
   }
 
-  /** A packet of the hostile session, and the judgement. */
+  /** Sends a packet of the hostile session, and checks the outcome. */
   packet(bytes: Uint8Array, fds: readonly number[]): void {
     forgetAnswers(this.rig);
     this.rig.core.packet(this.hostile, bytes, fds);
     this.#judge(bytes, fds);
   }
 
-  /** A packet of which the kernel cut off something. */
+  /** Sends a packet that the kernel has truncated. */
   damagedPacket(bytes: Uint8Array, code: "MESSAGE_TOO_LARGE" | "TOO_MANY_FDS"): void {
     forgetAnswers(this.rig);
     this.rig.core.damagedPacket(
@@ -108,8 +105,8 @@ export class HostileWorld {
   }
 
   /**
-   * Ends the hostile session; nothing is left of it but what it made to outlive it, which is then
-   * removed.
+   * Ends the hostile session and removes objects that outlive it. Checks that nothing is left of
+   * it.
    */
   end(hangUpFirst: boolean): void {
     forgetAnswers(this.rig);
@@ -138,7 +135,7 @@ export class HostileWorld {
     );
   }
 
-  /** What the good sessions have, as the hub tells it, and work of theirs. */
+  /** Checks what the hub reports of the good sessions, and that they still work. */
   compare(): void {
     for (const fd of fdsOf(this.#objects))
       assert.ok(this.rig.open.has(fd), `descriptor ${fd} of a good session was closed`);
@@ -165,8 +162,8 @@ export class HostileWorld {
   }
 
   /**
-   * An array from creation to end, and a wait that is given up. WHY numbered: the hostile session
-   * cannot guess the name.
+   * Creates, shares and closes an array, and cancels a wait. WHY numbered names: the hostile
+   * session cannot guess them.
    */
   #work(): void {
     const { rig } = this;
@@ -225,7 +222,7 @@ export class HostileWorld {
     this.#waits.set(this.rig.send(WAITER, "open", { name, access: "read", wait: true }), name);
   }
 
-  /** Shares anew what lost its name; the old leases are still there to be given back. */
+  /** Shares objects again that lost their names. Releases their old leases first. */
   #repair(): void {
     for (const [index, { share, leases, named }] of this.#objects.entries()) {
       if (named) continue;
@@ -240,7 +237,7 @@ export class HostileWorld {
     checkTimelines(this.rig, this.#objects);
     for (const { connection, reply } of answered) {
       if (connection !== this.hostile || reply.ok) continue;
-      // WHY not SYSTEM_ERROR: that is what the core answers where it failed itself.
+      // WHY not SYSTEM_ERROR: the core answers it for its own failures.
       assert.ok(
         isErrorCode(reply.error.code) && reply.error.code !== "SYSTEM_ERROR",
         JSON.stringify(reply),
@@ -257,7 +254,7 @@ export class HostileWorld {
         [[this.hostile], 0, true],
       );
       for (const fd of fds)
-        assert.ok(!open.has(fd), `descriptor ${fd} is kept of a message that was no request`);
+        assert.ok(!open.has(fd), `descriptor ${fd} of an invalid message was kept`);
       this.counts.ended += 1;
       this.#alive = false;
       return;
@@ -290,7 +287,7 @@ export class HostileWorld {
       if (other.connection === this.hostile) {
         assert.ok(
           this.#hostileWaits.delete(other.reply.id),
-          `request ${other.reply.id} is answered, which is not open`,
+          `request ${other.reply.id} was answered but was not open`,
         );
         if (other.reply.ok) this.#learn((other.reply.result as ResultOf<"open">).lease);
       } else this.#judgeGrant(other, ok && request.op === "publish");
@@ -308,14 +305,14 @@ export class HostileWorld {
   }
 
   /**
-   * A name that WAITER waits for was published, as any client may: it gets what was published and
-   * gives it back.
+   * Checks the reply if WAITER waits for a name that was published. Any client may publish it.
+   * WAITER releases the lease.
    */
   #judgeGrant({ connection, reply, fds }: Answered, published: boolean): void {
     const name = this.#waits.get(reply.id);
     assert.ok(
       published && connection === WAITER && name !== undefined,
-      `connection ${connection} is told something`,
+      `connection ${connection} got an unexpected reply`,
     );
     if (!reply.ok) {
       assert.equal(reply.error.code, "WRONG_KIND", "it did not wait for a channel");

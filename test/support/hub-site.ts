@@ -30,7 +30,7 @@ export class HubSite {
   #folder: TestFolder | undefined;
   #server: HubServer | undefined;
   #client: Actor | undefined;
-  /** With the hub and the process of its client, and no connection. */
+  /** Counts with the hub and its client's process, but without a connection. */
   #idle: Counts | undefined;
 
   get socket(): string {
@@ -43,13 +43,13 @@ export class HubSite {
     return this.#server;
   }
 
-  /** A hub that runs, and a client that is connected and has done these things. */
+  /** Starts the hub and the client if they do not run, and has the client run these commands. */
   async prepare(deeds: readonly string[]): Promise<void> {
     this.#server ??= HubServer.start({ socket: this.socket, idleMs: Number.POSITIVE_INFINITY });
     if (this.#client === undefined) {
       this.#client = new Actor(CLIENT, { args: [this.socket] });
       await this.#client.says();
-      // WHY before counting: what is opened at first use stays.
+      // WHY before counting: the hub keeps what it opens at first use.
       assert.equal((await this.tell("probe")).code, null);
       await until("the probe has left", () => openFdCount() === HUB_FDS);
       this.#idle = counts();
@@ -60,27 +60,27 @@ export class HubSite {
     }
   }
 
-  /** Has the client do something and tells how it went. */
+  /** Has the client run a command, and returns the outcome. */
   async tell(deed: string): Promise<Outcome> {
     assert.ok(this.#client !== undefined, "there is a client");
     this.#client.goOn(deed);
     return (await this.#client.says()) as Outcome;
   }
 
-  /** Ends the client's process, and waits until the hub has given back what it held. */
+  /** Ends the client's process, and waits until the hub has released what the client held. */
   async kill(): Promise<void> {
     const client = this.#client;
     this.#client = undefined;
     await client?.[Symbol.asyncDispose]();
     await until(
-      "what the client held is given back",
+      "everything of the client is released",
       () => openFdCount() === HUB_FDS && mappedBytes() === 0,
     );
   }
 
   /**
-   * The hub serves others, and holds nothing any more once the client has left or, where it was cut
-   * off, has ended.
+   * Checks that the hub serves others and holds nothing of the client once it has left. A client
+   * that was cut off must end first.
    */
   async check({ failure }: RoundResult): Promise<void> {
     const what = failure?.description ?? "no failure";
@@ -109,7 +109,7 @@ export class HubSite {
     );
   }
 
-  /** Ends the hub, whatever it has. */
+  /** Stops the hub, even while it is in use. */
   stop(): void {
     const server = this.#server;
     this.#server = undefined;

@@ -7,13 +7,13 @@ import { sweepSystemCalls } from "./system-call-sweep.js";
 
 export interface HubRequest {
   readonly deed: string;
-  /** What the client has done before. */
+  /** Commands that the client runs before the request. */
   readonly before: readonly string[];
-  /** Calls that have to be among those that failed. */
+  /** Calls that must be among those that failed. */
   readonly calls: readonly string[];
 }
 
-/** What a client whose request met the failure may be told. */
+/** The codes that a client may get for the request that met the failure. */
 const TOLD: ReadonlySet<string | null> = new Set([
   null,
   "HUB_GONE",
@@ -32,7 +32,7 @@ export function describeSweeps(title: string, requests: readonly HubRequest[]): 
     checkLeaks(() => site.close());
 
     for (const { deed, before, calls } of requests) {
-      it(`is told to who asked for ${deed}, and to nobody else`, async () => {
+      it(`is reported only to the client that asked for ${deed}`, async () => {
         const failed = await sweepSystemCalls(
           async ({ failing }) => {
             await site.prepare(before);

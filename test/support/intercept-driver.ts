@@ -7,11 +7,11 @@ export type DriverCall = {
 }[keyof GpuDriver];
 
 export interface DriverInterceptor {
-  /** What is thrown here is thrown by the call, which is then not made. */
+  /** Runs before a call. If it throws, the call throws that error and does not run. */
   before?(call: DriverCall, values: readonly unknown[]): void;
-  /** Runs after a call that returned. What is thrown here is thrown by the call. */
+  /** Runs after a call that returned. If it throws, the call throws that error. */
   after?(call: DriverCall, values: readonly unknown[], result: unknown): void;
-  /** What the caller gets in the place of the result. */
+  /** Replaces the result of a call. */
   result?(call: DriverCall, result: unknown): unknown;
 }
 

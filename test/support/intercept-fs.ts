@@ -7,7 +7,7 @@ import { constants } from "node:os";
 
 const { errno } = constants;
 
-/** With what each can really fail on the files that src has to do with, likeliest first. */
+/** The errnos that each call can really set for the files that src uses, most likely first. */
 const errnosByCall = {
   openSync: [errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EACCES],
   readFileSync: [errno.EMFILE, errno.ENFILE, errno.EIO],
@@ -31,12 +31,12 @@ export type FsInterceptor = (call: FsCall, errnos: readonly number[]) => number 
 const names = new Map<number, string>(Object.entries(errno).map(([name, value]) => [value, name]));
 
 /**
- * The errno with which the call is to fail, or undefined, which lets it be made. @returns takes the
- * interceptor away again
+ * Intercepts calls of Node's fs.
+ * @param interceptor returns the errno of the call, or undefined to let it run
+ * @returns removes the interceptor
  */
 export function interceptFs(interceptor: FsInterceptor): () => void {
-  // WHY by way of the module's object: the functions that other modules imported follow it once
-  // Node is told to.
+  // WHY on the module's object: Node then updates the functions that other modules have imported.
   const functions = fs as unknown as Record<string, (...values: unknown[]) => unknown>;
   const real = Object.keys(errnosByCall).map((name) => [name as FsCall, functions[name]] as const);
   for (const [name, call] of real) {
@@ -53,7 +53,7 @@ export function interceptFs(interceptor: FsInterceptor): () => void {
   };
 }
 
-/** As Node throws it. */
+/** The error that Node throws for an errno. */
 function errorOf(name: FsCall, failure: number): Error {
   const code = names.get(failure);
   const syscall = name.replace(/(File)?Sync$/, "");

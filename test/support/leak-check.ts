@@ -18,7 +18,7 @@ import { SeqpacketSocket } from "../../src/os/seqpacket.js";
 const LEFT_OVER_MS = 10_000;
 
 export interface Held {
-  /** Descriptors of the process, each with what it is: `17 socket`. */
+  /** Descriptors of the process with their kind, such as `17 socket`. */
   readonly fds: readonly string[];
   readonly ownedFds: number;
   readonly mappedBytes: number;
@@ -35,21 +35,23 @@ export function held(): Held {
 }
 
 /**
- * WHY through flags: views of memory are unmapped when they are collected, and tests are not run
- * with --expose-gc.
+ * WHY through flags: only garbage collection unmaps views of memory, and tests run without
+ * --expose-gc.
  */
 setFlagsFromString("--expose-gc");
 export const collect = runInNewContext("gc") as () => void;
 
-/** What finalizers found forgotten: an object that ends only by being collected is a leak too. */
+/**
+ * Objects that finalizers found. An object that only the garbage collector closes is a leak too.
+ */
 const reported: string[] = [];
 process.on("warning", (warning) => {
   if (warning.name === "CudaIpcLeak") reported.push(warning.message);
 });
 
 /**
- * Fails unless the process comes to hold the same as before. WHY wait: libuv closes handles a turn
- * of the loop later.
+ * Waits until the process holds the same as before, and fails at the deadline. WHY wait: libuv
+ * closes handles one turn of the event loop later.
  */
 export async function assertHeld(before: Held, deadlineMs: number = LEFT_OVER_MS): Promise<void> {
   const endMs = performance.now() + deadlineMs;
@@ -65,8 +67,8 @@ export async function assertHeld(before: Held, deadlineMs: number = LEFT_OVER_MS
 }
 
 /**
- * WHY without the descriptors where libcuda is in use: it opens and closes some of its own as it
- * goes; ours are counted all the same.
+ * WHY without descriptors if libcuda is in use: it opens and closes its own at any time. `ownedFds`
+ * still counts ours.
  */
 function comparable({ fds, ...counted }: Held): Partial<Held> {
   return usesCuda() ? counted : { fds, ...counted };
@@ -77,8 +79,8 @@ function usesCuda(): boolean {
 }
 
 /**
- * Surrounds each test of the file or suite that calls this; `cleanUp` runs after each test, before
- * the comparison.
+ * Checks each test of the calling file or suite for leaks.
+ * @param cleanUp runs after each test, before the comparison
  */
 export function checkLeaks(cleanUp: () => void | Promise<void> = () => {}): void {
   let before: Held;
@@ -92,13 +94,13 @@ export function checkLeaks(cleanUp: () => void | Promise<void> = () => {}): void
   });
 }
 
-/** Opens what stays open for the life of the process: the libraries and what they hold. */
+/** Opens what stays open until the process ends: the libraries and what they hold. */
 export function warmUp(): void {
   const [one, other] = SeqpacketSocket.pair();
   new FdWatch(one.fd, () => {}).close();
   one.close();
   other.close();
-  // Of Node's own: the first watch of a file opens a descriptor for all that follow.
+  // Node's first watch of a file opens a descriptor that all later watches share.
   watch(tmpdir()).close();
 }
 
@@ -107,7 +109,7 @@ function openFds(): string[] {
     try {
       return [`${fd} ${readlinkSync(`/proc/self/fd/${fd}`).replace(/:\[\d+\]$/, "")}`];
     } catch {
-      // The descriptor of the folder itself, closed again by now.
+      // This was the descriptor of the folder itself. It is closed by now.
       return [];
     }
   });

@@ -11,7 +11,10 @@ const source = fileURLToPath(
   new URL("../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
 );
 
-/** Opens the library, or why there is none here. Call once for a file. */
+/**
+ * Returns a function that opens the library, or the reason why there is none here. Call it once per
+ * file.
+ */
 export function compileLibcuda(): LoadLibrary | string {
   const header = existsSync(source) ? findCudaHeader() : `no ${source}`;
   if (typeof header === "string") return header;

@@ -59,7 +59,7 @@ const changes: Partial<Record<DriverCall, readonly [Counted, 1 | -1]>> = {
 
 export interface CountingDriver {
   readonly driver: GpuDriver;
-  /** Of this driver; descriptors and mapped bytes are those of the whole process. */
+  /** The counts of this driver. Descriptors and mapped bytes are of the whole process. */
   counts(): LiveCounts;
 }
 
@@ -94,7 +94,7 @@ export function createCountingDriver(driver: GpuDriver): CountingDriver {
   return { driver: counting, counts: () => ({ ...live, ...processCounts() }) };
 }
 
-/** Tells once that the reduction has ended. */
+/** Calls `onEnd` once, when the result is taken or discarded. */
 function counted(pending: PendingReduction<unknown>, onEnd: () => void): PendingReduction<unknown> {
   let ended = false;
   const end = () => {

@@ -5,7 +5,7 @@
 import { limits } from "../../src/base/limits.js";
 import type { Random } from "./random.js";
 
-/** What lies around to be hit: names and numbers that mean something to the other side. */
+/** Names and numbers that exist on the other side, for messages to refer to. */
 export interface Vocabulary {
   readonly names: readonly string[];
   readonly numbers: readonly number[];
@@ -59,7 +59,7 @@ const STRINGS = [
   "null",
 ];
 
-/** Text that JSON.stringify would never write, in place of a value. */
+/** Texts that replace a value, and that JSON.stringify would never write. */
 const RAW = [
   "1e999",
   "-1e999",
@@ -79,7 +79,7 @@ const RAW = [
   "[".repeat(5000),
 ];
 
-/** Sequences that are no UTF-8, and a byte order mark. */
+/** Byte sequences that are not UTF-8, and a byte order mark. */
 const BAD_UTF8 = [
   [0xff],
   [0xc0, 0x80],
@@ -122,7 +122,7 @@ export class MessageMutations {
   }
 
   /**
-   * Lets the message speak of what is there: most numbers and names of samples would meet nothing.
+   * Makes the message refer to existing names and numbers. Most of those in samples do not exist.
    */
   #address(document: Record<string, unknown>): void {
     const random = this.#random;
@@ -154,7 +154,8 @@ export class MessageMutations {
         put(holder, `${key}x`, holder[key]);
         return;
       case 3: {
-        // Something from elsewhere: an operation where a name was, a number where a version was.
+        // A value from another place: an operation instead of a name, a number instead of a
+        // version.
         const other = random.pick(placesOf(random.pick(this.#samples)));
         put(holder, random.chance(0.8) ? key : other[1], structuredClone(other[0][other[1]]));
         return;
@@ -181,7 +182,7 @@ export class MessageMutations {
           .pick(STRINGS.concat("x"))
           .repeat(random.pick([1, 2, 128, 129, random.chance(0.05) ? 60_000 : 256]));
       case 4:
-        // WHY rarely the long ones: they are at the end, and cost as much as a hundred others.
+        // WHY the long ones at the end rarely: each costs as much as a hundred others.
         return `@raw${random.below(random.chance(0.05) ? RAW.length : 12)}@`;
       case 5:
         return random.pick(this.#vocabulary.numbers);

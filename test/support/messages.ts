@@ -76,7 +76,7 @@ export function channelOf(
   return { ...hostArray, byteLength, allocationByteLength: byteLength, content };
 }
 
-/** Of each policy. */
+/** One channel of each policy. */
 const channels: readonly Descriptor[] = whenFullPolicies.map((whenFull) => {
   return channelOf({ whenFull, whenWriterGone: whenFull === "wait" ? "wait" : "end" });
 });
@@ -101,8 +101,8 @@ const sharings: readonly Sharing[] = [
 const sharedFrame = { name: "frame", lifetime: "held", descriptor: hostArray } as const;
 
 /**
- * Requests of each kind, with every field and every choice of the schemas:
- * test/unit/wire/samples.test.ts says what is missing.
+ * Requests of each kind, with every field and every choice of the schemas.
+ * test/unit/wire/samples.test.ts names what is missing.
  */
 export const requests: readonly Request[] = [
   { ...head, op: "hello", client: { version: "1.2.3", program: "test" } },

@@ -5,7 +5,7 @@ import { whyNoGpu } from "../conformance/gpu-presence.js";
 
 const CONTROL = "nvidia-cuda-mps-control";
 
-/** Why there can be no MPS server here, or undefined. */
+/** The reason why no MPS server can run here, or undefined. */
 export function whyNoMps(): string | undefined {
   const missing = spawnSync(CONTROL, ["-h"]).error !== undefined;
   return whyNoGpu() ?? (missing ? `no ${CONTROL}` : undefined);
@@ -17,9 +17,7 @@ export function startMps(): MultiProcessService {
   return mps;
 }
 
-/**
- * Why a test does not run that ends every context of the server which this process uses, or false.
- */
+/** The reason to skip a test that ends every context of this process's MPS server, or false. */
 export function whyNotUnderMps(): string | false {
   const isUnder = process.env.CUDA_MPS_PIPE_DIRECTORY !== undefined;
   return isUnder && "under MPS it would end this process's context, too: see mps-deaths.test.ts";

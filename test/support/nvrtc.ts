@@ -1,10 +1,10 @@
-/** Whether the run-time compiler is installed. It tries to open it. */
+/** Whether the run-time compiler is installed, decided by opening it. */
 import { hasCode } from "../../src/base/errors.js";
 import { openCompiler } from "../../src/driver/cuda/nvrtc-compilation.js";
 
 /**
- * Why tests that need it are skipped, or undefined. With REQUIRE_NVRTC=1 they are not: they fail
- * with the error itself.
+ * The reason to skip tests that need it, or undefined. With REQUIRE_NVRTC=1 nothing is skipped, and
+ * the tests fail with the error itself.
  */
 export function whyNoNvrtc(): string | undefined {
   if (process.env.REQUIRE_NVRTC === "1") return undefined;

@@ -1,4 +1,4 @@
-/** Descriptors that no hub or client wants, and some of memory that it does. */
+/** Descriptors that no hub or client accepts, and some of memory that they accept. */
 import { constants, openSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { koffi } from "../../src/ffi/koffi.js";
@@ -52,7 +52,7 @@ function pipe(): OwnedFd[] {
   return made === 0 ? [...ends].map((end) => new OwnedFd(end)) : [];
 }
 
-/** Memory that is not sealed; none where the system has no memory of this kind. */
+/** Creates unsealed memory; nothing if the system does not have this kind of memory. */
 function memfd(flags: number, byteLength: number): OwnedFd[] {
   const number = libc().memfd_create("odd", flags);
   if (number < 0) return [];

@@ -1,12 +1,12 @@
-/** Becomes another user for a moment. Only root can. */
+/** Runs code as another user. Only root can. */
 
 const OTHER_UID = 12_345;
 
 export const skipUnlessRoot = process.geteuid?.() !== 0 && "only root can be another user";
 
 /**
- * Does the work as a user without any rights. Permissions are that user's meanwhile, and what is
- * made is of that user.
+ * Runs the work as an unprivileged user. The kernel checks that user's permissions, and new files
+ * belong to that user.
  */
 export function asOtherUser<T>(work: () => T): T {
   process.seteuid?.(OTHER_UID);

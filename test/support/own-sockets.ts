@@ -1,19 +1,19 @@
 /**
- * The sockets of this process, and a way to cut them as a system fault would, without a reason for
- * either side.
+ * The sockets of this process, and a way to cut them as a system fault would: neither side learns a
+ * reason.
  */
 import { readdirSync, readlinkSync } from "node:fs";
 import { koffi } from "../../src/ffi/koffi.js";
 
 const SHUT_RDWR = 2;
 
-/** Their numbers. */
+/** The descriptor numbers of the open sockets. */
 export function ownSockets(): ReadonlySet<number> {
   const sockets = readdirSync("/proc/self/fd").map(Number).filter(isSocket);
   return new Set(sockets);
 }
 
-/** Cuts those that were opened since. */
+/** Cuts the sockets that were opened since. @returns how many */
 export function cutSocketsSince(before: ReadonlySet<number>): number {
   const shutdown = koffi().load(null).func("shutdown", "int", ["int", "int"]);
   const cut = [...ownSockets()].filter((fd) => !before.has(fd));
@@ -25,7 +25,7 @@ function isSocket(fd: number): boolean {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`).startsWith("socket:");
   } catch {
-    // The descriptor of the folder itself, closed again by now.
+    // This was the descriptor of the folder itself. It is closed by now.
     return false;
   }
 }

@@ -27,14 +27,14 @@ interface LoadedKernel extends DriverKernel {
 
 export interface PtxDriver {
   readonly driver: GpuDriver;
-  /** Modules that are loaded, and what operations hold of the driver beneath. */
+  /** The loaded modules, and what operations hold of the driver beneath. */
   readonly held: { modules: number; memories: number; mappings: number; stagings: number };
 }
 
-/** They release and then fail, so that what is left shows the mistakes of others. */
+/** These run first and then fail, so the counts show only leaks of the caller. */
 const releases: readonly string[] = ["releaseMemory", "unmapMemory", "freeStaging"];
 
-/** @param fails throws where a call of the operations on the rest of the driver is to fail */
+/** @param fails throws to make a call of the operations to the rest of the driver fail */
 export function createPtxDriver(
   sizes?: OperationSizes,
   fails: (call: string) => void = () => {},
@@ -153,7 +153,7 @@ class MappedRanges implements PtxMemory {
     };
   }
 
-  /** As the CUDA driver checks what is enqueued. */
+  /** Checks an access as the CUDA driver does when it is enqueued. */
   check(address: bigint, byteLength: number, access: Access): void {
     const { start, bytes, writable } = this.#holding(address) ?? {};
     if (start === undefined || bytes === undefined) return;

@@ -1,7 +1,7 @@
 /**
- * Runs PTX kernels on memory of this process, one thread after the other from barrier to barrier.
- * It knows only the PTX that this project's kernels use. Unknown instructions throw, and so do
- * accesses outside memory or unaligned ones.
+ * Runs PTX kernels on memory of this process. From barrier to barrier, it runs one thread after the
+ * other. It knows only the PTX that this project's kernels use. It throws for unknown instructions
+ * and for unaligned accesses or accesses outside memory.
  */
 
 import {

@@ -127,14 +127,14 @@ export function convert(value: number | bigint, from: Type, to: Type): Value {
   if (to.kind === "f" && to.bits === 16) return encodeHalf(value as number);
   if (isFloat(to)) {
     const exact = from.kind === "s" ? BigInt.asIntN(from.bits, BigInt(value)) : value;
-    // WHY Number of the bigint once: to float32 from 64 bits it would be rounded twice; the kernels
-    // convert indices below 2^53.
+    // A conversion of 64 bits to float32 rounds twice. The kernels convert only indices below 2^53,
+    // which the first rounding does not change.
     return to.bits === 32 ? Math.fround(Number(exact)) : Number(exact);
   }
   return stored(to, value);
 }
 
-/** By the definition of the format, apart from the code that the package does it with. */
+/** Follows the definition of the format, independently of the package's own code. */
 function decodeHalf(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
@@ -149,12 +149,12 @@ function encodeHalf(value: number): number {
   if (Number.isNaN(value)) return 0x7fff;
   const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
   const magnitude = Math.abs(value);
-  // The largest value that is rounded to 65504 and not to infinity lies below this.
+  // From here on, values round to infinity instead of 65504.
   if (magnitude >= 65520) return sign | 0x7c00;
   const exponent = Math.max(-14, Math.floor(Math.log2(magnitude || 2 ** -24)));
   const quantum = 2 ** (exponent - 10);
   const units = roundHalfToEven(magnitude / quantum);
-  // Units run on from one exponent into the next, as the bits of the format do.
+  // The units carry into the exponent, as the bits of the format do.
   return sign | (((exponent + 14) << 10) + units);
 }
 

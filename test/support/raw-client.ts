@@ -46,12 +46,12 @@ export class RawClient {
     assert.ok(this.socket.trySend(Buffer.from(text), fds), "the hub does not read");
   }
 
-  /** Past all checks of this side: how many bytes were sent, -1 where none could be. */
+  /** Sends without any check on this side. @returns the bytes sent, or -1 on failure */
   sendUnchecked(bytes: Uint8Array, fds: readonly OwnedFd[] = []): number {
     return sendUnchecked(this.socket, bytes, fds);
   }
 
-  /** The next reply, its descriptors closed, or "end" where the hub hung up. */
+  /** Waits for the next reply and closes its descriptors; "end" if the hub hung up. */
   async reply(): Promise<RawReply | "end"> {
     let found: RawReply | "end" | undefined;
     await until("the hub replies", () => {
@@ -70,7 +70,7 @@ export class RawClient {
   }
 }
 
-/** Any number of bytes, none included. */
+/** Sends any number of bytes, even 0. */
 export function sendUnchecked(
   socket: SeqpacketSocket,
   bytes: Uint8Array,

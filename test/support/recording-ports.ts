@@ -1,5 +1,6 @@
 /**
- * Ports of the hub's core that record every call. Descriptors are numbers, and each must be opened and closed once.
+ * Ports of the hub's core that record every call. Descriptors are numbers. Each must be opened and
+ * closed once.
  */
 import assert from "node:assert/strict";
 import { CudaIpcError } from "../../src/base/errors.js";
@@ -38,31 +39,31 @@ export class RecordingPorts implements HubPorts<number> {
   readonly records: HubRecord[] = [];
   readonly forgotten: ConnectionId[] = [];
   readonly paused: { readonly connection: ConnectionId; readonly milliseconds: number }[] = [];
-  /** Threads that the core wants to be watched, by their connections. */
+  /** Threads that the core asked to watch, with their connections. */
   readonly threads: { readonly connection: ConnectionId; readonly thread: ThreadIdentity }[] = [];
   seesThreads = true;
-  /** Descriptors of objects that the world was told of. */
+  /** The descriptors of each object that `memoryArrived` reported. */
   readonly kept = new Map<number, readonly number[]>();
-  /** What is still to be done, where `defers` says that it is not done at once. */
+  /** Steps that still have to run. Without `defers` they run at once. */
   readonly steps: (() => boolean)[] = [];
   defers = false;
-  /** By session, the connection of the process that has something of it. */
+  /** By session, the connection of the process that holds something of it. */
   readonly holders = new Map<number, ConnectionId>();
-  /** Whether the next hub would have whatever is published. */
+  /** Whether a published object is kept for the next hub at once. */
   keepsAtOnce = true;
   readonly lost: string[] = [];
   stops = 0;
   restarts = 0;
-  /** Whether somebody would start the next hub. */
+  /** Whether a keeper would start the next hub. */
   hasKeeper = true;
   monotonic = 0;
-  /** What `record` throws, once, for a gain. */
+  /** `record` throws it once, for a record that grants something. */
   recordFailure: CudaIpcError | undefined;
-  /** Whether memory files can be opened anew for writing. */
+  /** Whether memory files can be reopened for writing. */
   reopensWritable = true;
-  /** What `beginSeat` throws, once. */
+  /** `beginSeat` throws it once. */
   placeFailure: CudaIpcError | undefined;
-  /** What `reopenReadOnly` throws, once. */
+  /** `reopenReadOnly` throws it once. */
   reopenFailure: CudaIpcError | undefined;
   #lastFd = 100;
   #clock = 0;
@@ -88,7 +89,7 @@ export class RecordingPorts implements HubPorts<number> {
     return fd;
   }
 
-  /** All that belongs to a channel, in order. */
+  /** All descriptors of a channel, in order. */
   channelFds(content: ChannelContent): number[] {
     const places = Array.from({ length: content.readersMax }, () => [this.fd(), this.bell()]);
     const byteLength = memorySlots(content) * content.slotStride;
@@ -116,7 +117,7 @@ export class RecordingPorts implements HubPorts<number> {
     if (!this.defers) this.runSteps();
   }
 
-  /** Runs all that was to be done later. */
+  /** Runs all deferred steps. */
   runSteps(): void {
     for (let step = this.steps[0]; step !== undefined; step = this.steps[0])
       if (!step()) this.steps.shift();
@@ -189,7 +190,7 @@ export class RecordingPorts implements HubPorts<number> {
   }
 
   inspectMemoryFile(fd: number): MemoryFileFacts {
-    assert.ok(this.open.has(fd), `descriptor ${fd} is looked at after it was closed`);
+    assert.ok(this.open.has(fd), `descriptor ${fd} is inspected after it was closed`);
     return this.facts.get(fd) as MemoryFileFacts;
   }
 
@@ -212,12 +213,12 @@ export class RecordingPorts implements HubPorts<number> {
   }
 
   isDeviceMemory(fd: number): boolean {
-    assert.ok(this.open.has(fd), `descriptor ${fd} is looked at after it was closed`);
+    assert.ok(this.open.has(fd), `descriptor ${fd} is inspected after it was closed`);
     return !this.bells.has(fd);
   }
 
   isBell(fd: number): boolean {
-    assert.ok(this.open.has(fd), `descriptor ${fd} is looked at after it was closed`);
+    assert.ok(this.open.has(fd), `descriptor ${fd} is inspected after it was closed`);
     return this.bells.has(fd);
   }
 

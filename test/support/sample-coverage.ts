@@ -9,7 +9,7 @@ interface Node {
   readonly options?: readonly unknown[];
 }
 
-/** The places in the schema that the values do not reach, as `descriptor.content: array`. */
+/** The places in the schema that the values do not reach, such as `descriptor.content: array`. */
 export function uncovered(
   schema: v.GenericSchema,
   values: readonly unknown[],

@@ -1,4 +1,4 @@
-/** A hub in the test's process that answers as the test says: right, wrong, late or never. */
+/** A hub in the test's process. The test decides its answers: right, wrong, late or none. */
 
 import { FdWatch } from "../../src/os/fd-watch.js";
 import type { OwnedFd } from "../../src/os/owned-fd.js";
@@ -10,13 +10,13 @@ import { until } from "./until.js";
 export interface HeardRequest {
   readonly id: number;
   readonly op: string;
-  /** How many descriptors came with it. */
+  /** The number of descriptors that came with it. */
   readonly fds: number;
   readonly [field: string]: unknown;
 }
 
 /**
- * A result; `undefined` for no answer; an error with its code; or what to do with the connection.
+ * A result, alone or with descriptors; `undefined` for no answer; an error's code; or "hang up".
  */
 export type Answer =
   | Record<string, unknown>
@@ -29,7 +29,7 @@ export type Script = (request: HeardRequest, connection: ScriptedConnection) => 
 
 export class ScriptedConnection {
   readonly heard: HeardRequest[] = [];
-  /** What came with the requests, in order; closed with the connection. */
+  /** The descriptors of all requests, in order. They are closed with the connection. */
   readonly fds: OwnedFd[] = [];
   readonly #channel: PacketChannel;
 
@@ -44,7 +44,7 @@ export class ScriptedConnection {
     return this.#channel.open;
   }
 
-  /** What was asked on it, in order. */
+  /** The operations of its requests, in order. */
   get ops(): string[] {
     return this.heard.map(({ op }) => op);
   }
@@ -107,11 +107,11 @@ export class ScriptedHub {
   /** The latest connection. */
   get latest(): ScriptedConnection {
     const connection = this.connections.at(-1);
-    if (connection === undefined) throw new Error("nobody has connected");
+    if (connection === undefined) throw new Error("no client has connected");
     return connection;
   }
 
-  /** Waits until the latest connection has heard this, and returns it. */
+  /** Waits for this request on the latest connection, and returns it. */
   async heard(op: string, connections = 1): Promise<HeardRequest> {
     const find = () => this.latest.heard.find((request) => request.op === op);
     await until(
@@ -137,8 +137,8 @@ export class ScriptedHub {
 }
 
 /**
- * Answers as a hub does that grants everything, and goes on with every session but those that
- * `forgets` names.
+ * Answers like a hub that grants everything and resumes every session.
+ * @param overrides scripts for single operations
  */
 export function obliging(overrides: Partial<Record<string, Script>> = {}): Script {
   let lastId = 100;

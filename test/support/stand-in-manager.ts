@@ -1,4 +1,6 @@
-/** Stands in for systemd's end of NOTIFY_SOCKET: a datagram socket that records what it gets. */
+/**
+ * Stands in for systemd's end of NOTIFY_SOCKET: a datagram socket that records what it receives.
+ */
 import { lastErrno, libc } from "../../src/ffi/libc.js";
 import { addressOf } from "../../src/os/host-memory.js";
 import { OwnedFd } from "../../src/os/owned-fd.js";
@@ -6,7 +8,7 @@ import * as layout from "../../src/os/socket-layout.js";
 
 export interface Told {
   readonly text: string;
-  /** The receiver's. */
+  /** The received descriptors. The caller owns them. */
   readonly fds: readonly OwnedFd[];
 }
 
@@ -25,7 +27,7 @@ export class StandInManager {
       throw new Error(`bind: errno ${lastErrno()}`);
   }
 
-  /** The oldest that was not yet read; undefined where all was. */
+  /** The oldest unread message; undefined if there is none. */
   read(): Told | undefined {
     this.#memory.prepareReceive();
     const flags = layout.MSG_DONTWAIT | layout.MSG_CMSG_CLOEXEC;

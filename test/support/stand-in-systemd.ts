@@ -1,7 +1,7 @@
 /**
  * Stands in for systemd. It starts a service with NOTIFY_SOCKET and LISTEN_FDS, stores its
- * descriptors, passes them to the next process, and drops removed ones. Like systemd it stores each
- * open file once, whatever its name.
+ * descriptors, passes them to the next process, and drops removed ones. Like systemd, it stores
+ * each open file once, under any name.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -27,10 +27,10 @@ export class StandInSystemd {
   readonly #command: readonly string[];
   readonly #env: NodeJS.ProcessEnv;
   readonly #watch: FdWatch;
-  /** What the manager passes in addition, as a socket unit does. */
+  /** Descriptors that the manager passes in addition, as a socket unit does. */
   readonly passed: Stored[] = [];
   readonly stored: Stored[] = [];
-  /** Everything that was said, but for what is stored and removed. */
+  /** All messages, except those that store or remove descriptors. */
   readonly states: string[] = [];
   output = "";
   #child: ChildProcess | undefined;
@@ -52,7 +52,7 @@ export class StandInSystemd {
     return this.stored.map(({ name }) => name).sort();
   }
 
-  /** Starts the service with all that is kept, and resolves once it is ready. */
+  /** Starts the service with all stored descriptors, and resolves once it is ready. */
   async start(): Promise<void> {
     const all = [...this.passed, ...this.stored];
     const names = all.map(({ name }) => name).join(":");
@@ -81,7 +81,7 @@ export class StandInSystemd {
     return this.exited();
   }
 
-  /** How the service ends. */
+  /** Waits for the end of the service. @returns its exit code or signal */
   async exited(): Promise<unknown> {
     const [code, by] = (await soon("the service ends", this.#exited)) as [
       number | null,
@@ -119,8 +119,8 @@ export class StandInSystemd {
 }
 
 /**
- * WHY by changing the flags: they belong to the open file, and all of its descriptors show them.
- * systemd asks kcmp, which may be refused.
+ * WHY by changing flags: they belong to the open file, so all its descriptors show them. systemd
+ * uses kcmp, which the kernel may refuse.
  */
 function isSameOpenFile(one: OwnedFd, other: OwnedFd): boolean {
   const [first, second] = [one, other].map(({ number }) => fstatSync(number));

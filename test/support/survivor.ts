@@ -1,5 +1,6 @@
 /**
- * What a process must say when it loses its context on a GPU. See test/gpu/actors/mps-survivor.ts.
+ * What a process must report when it loses its context on a GPU. See
+ * test/gpu/actors/mps-survivor.ts.
  */
 import assert from "node:assert/strict";
 import type { Actor } from "./actor.js";
@@ -13,7 +14,7 @@ interface End {
   readonly atMs: number;
 }
 
-/** Files of ours that are open, and those that a driver may have as well. */
+/** The open files of this package, and files that a driver may have open as well. */
 type Files = readonly [ours: readonly string[], events: readonly string[]];
 
 interface Closed {
@@ -28,13 +29,13 @@ const ofMps =
   /^Start this process again, open by name and go on: a client of its MPS server was killed or faulted/;
 
 export interface Loss {
-  /** Takes the context away from it. */
+  /** Makes the process lose its context. */
   readonly lose: () => void;
-  /** Takes what is worth telling of a run that passes. */
+  /** Receives the findings of a run that passes, one line each. */
   readonly tell?: (line: string) => void;
 }
 
-/** Has it wait, lose its context, and end. */
+/** Lets the process wait and lose its context, and checks how its waits end. */
 export async function checkSurvivor(
   survivor: Actor,
   { lose, tell = () => {} }: Loss,
@@ -44,10 +45,10 @@ export async function checkSurvivor(
   await checkEnds(survivor, Date.now(), tell);
 }
 
-/** Resolves once it waits in every way. */
+/** Resolves once the process waits in every possible way. */
 export async function waiting(survivor: Actor): Promise<void> {
   const { sharesContext } = (await survivor.says()) as { readonly sharesContext: boolean };
-  assert.equal(sharesContext, true, "the driver does not say that it is under MPS");
+  assert.equal(sharesContext, true, "the driver does not report MPS");
 }
 
 export async function checkEnds(
@@ -65,7 +66,7 @@ export async function checkEnds(
   const { closing, left, before } = (await survivor.says()) as Closed;
   assert.deepEqual({ closing, left: left[0] }, { closing: [], left: before[0] });
   tell(
-    `bells, and what a driver has like them: ${before[1].length} before, ${left[1].length} after`,
+    `bells, and similar files of the driver: ${before[1].length} before, ${left[1].length} after`,
   );
   survivor.goOn();
   assert.equal(await survivor.exited(), 0, survivor.complaint);

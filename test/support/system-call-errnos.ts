@@ -1,6 +1,8 @@
 /**
- * With what each system call that this package makes can really fail, other than by a mistake of the caller's, most likely first.
- * From Linux's manual pages and, for Unix sockets and memory files, its source: https://man7.org/linux/man-pages/dir_section_2.html
+ * The errnos that each system call of this package can really fail with, most likely first.
+ * Mistakes of the caller are left out. Sources: Linux's manual pages
+ * (https://man7.org/linux/man-pages/dir_section_2.html) and, for Unix sockets and memory files,
+ * Linux itself.
  */
 import { constants } from "node:os";
 import type { LibcCall } from "../../src/ffi/intercept-libc.js";
@@ -15,8 +17,8 @@ const CONTROL_LENGTH_AT = 40;
 const NO_ROOM_FOR_FD = [errno.EMFILE, errno.ENFILE, errno.ENOMEM];
 
 /**
- * WHY not EPIPE and ECONNRESET for sendmsg: they tell of a connection that has ended, which an errno alone does not bring about.
- * A socket that is shut down gives them by itself.
+ * WHY not EPIPE and ECONNRESET for sendmsg: they mean that the connection has ended, which an errno
+ * alone does not cause. A socket that is shut down gives them by itself.
  */
 const byCall: Readonly<
   Record<Exclude<LibcCall, "fcntl" | "getsockopt" | "sendmsg">, readonly number[]>
@@ -37,7 +39,7 @@ const byCall: Readonly<
   lseek: [],
   eventfd: NO_ROOM_FOR_FD,
   // No EAGAIN: it means that the bell has rung, which is false if the call was not made. A security
-  // module remains.
+  // module can refuse.
   eventfd_write: [errno.EACCES],
   fstatfs: [errno.ENOMEM],
   flock: [errno.ENOLCK],
@@ -55,14 +57,14 @@ const byCall: Readonly<
   ioctl: [],
   recvmsg: [errno.ENOMEM, errno.EINTR, errno.EAGAIN],
   poll: [errno.ENOMEM, errno.EINTR],
-  // pidfd_open is the one that is made this way.
+  // pidfd_open is made through it.
   syscall: NO_ROOM_FOR_FD,
-  // io_setup, io_submit, io_getevents and preadv2 are made this way.
+  // io_setup, io_submit, io_getevents and preadv2 are made through it.
   kernel: [errno.EAGAIN],
   sendfile: [errno.EIO, errno.ENOSPC, errno.ENOMEM],
 };
 
-/** None for a call that cannot fail, with these arguments where they matter. */
+/** The errnos of a call with these arguments; none if it cannot fail. */
 export function errnosOf(call: LibcCall, values: readonly unknown[]): readonly number[] {
   if (call === "fcntl") return ofFcntl(values[1]);
   // ENOPROTOOPT: Linux before 6.5 does not know the option. The other option, SO_PEERCRED, cannot
@@ -85,5 +87,5 @@ function ofSendmsg(header: unknown): readonly number[] {
   return carriesFds ? [ETOOMANYREFS, ...always] : always;
 }
 
-/** More descriptors in flight than this user may have open. By number, because Node has no name. */
+/** This user has too many descriptors in flight. As a number, because Node has no name for it. */
 const ETOOMANYREFS = 109;

@@ -9,7 +9,7 @@ import { systemError } from "../../src/os/system-error.js";
 import { atSystemCall, type SystemCallSeen } from "./system-calls.js";
 import { soon } from "./until.js";
 
-/** More than any operation makes. */
+/** More calls than any operation makes. */
 const CALLS_MAX = 500;
 
 export interface Failure {
@@ -20,10 +20,7 @@ export interface Failure {
 }
 
 export interface Round {
-  /**
-   * Runs the operation, the one thing in which a call fails, under a deadline. What it throws goes
-   * on.
-   */
+  /** Runs the operation under a deadline and throws what it throws. Calls fail only within it. */
   failing<T>(operation: () => T | Promise<T>): Promise<T>;
 }
 
@@ -33,18 +30,15 @@ export interface RoundResult {
 }
 
 export interface SweepOptions {
-  /**
-   * What the failure may be told as, other than by the system's own error: a connection that ended
-   * because of it.
-   */
+  /** Codes that may replace the system's own error, because the failure ended a connection. */
   readonly codes?: readonly ErrorCode[];
-  /** What is to hold after each round, the last included, in which nothing failed. */
+  /** Checks each round, even the last one, in which nothing failed. */
   readonly check: (result: RoundResult) => void | Promise<void>;
 }
 
 /**
- * WHY the same call again: messages that arrive together take fewer calls than the same messages
- * one after the other.
+ * WHY try a call number again: messages that arrive together take fewer calls than the same
+ * messages one by one.
  */
 const SAME_CALL_ROUNDS = 3;
 const MISSED_ROUNDS = 3 * SAME_CALL_ROUNDS;
@@ -89,7 +83,7 @@ async function runOnce(
       failures.push({ call, errno, description: describe(n, call.name, errno) });
       return errno;
     });
-    return await soon(`an operation whose call ${n} fails ends`, (async () => operation())());
+    return await soon(`the end of an operation whose call ${n} fails`, (async () => operation())());
   };
   let error: unknown;
   try {
@@ -104,7 +98,7 @@ function describe(n: number, name: string, errno: number): string {
   return `call ${n}, ${name} with ${systemError("", "", errno).errnoName}`;
 }
 
-/** Each error is of this package and says why: the call that failed, or what came of that. */
+/** Checks that each error is of this package and names the failed call or its consequence. */
 function checkError(
   { description, errno }: Failure,
   error: unknown,
@@ -117,7 +111,7 @@ function checkError(
   }
 }
 
-/** WHY several: what fails while something is given back is attached to what failed before. */
+/** WHY several: the error of a release is attached to the first error. */
 function partsOf(error: unknown): unknown[] {
   if (error === undefined) return [];
   if (error instanceof AggregateError) return error.errors.flatMap(partsOf);

@@ -10,27 +10,27 @@ import { errnosOf } from "./system-call-errnos.js";
 
 export interface SystemCallSeen {
   readonly name: string;
-  /** What it can really fail with; none for one that cannot. */
+  /** The errnos that it can really fail with; none if it cannot fail. */
   readonly errnos: readonly number[];
 }
 
 export interface NthSystemCall {
   /** Counted calls so far. */
   readonly calls: number;
-  /** The n-th call, once it was made. */
+  /** The n-th call; undefined until it is made. */
   readonly hit: SystemCallSeen | undefined;
-  /** From here on nothing is counted. */
+  /** Stops counting. */
   [Symbol.dispose](): void;
 }
 
 export interface AtSystemCallOptions {
-  /** Count calls that cannot fail too. */
+  /** Also count calls that cannot fail. */
   readonly all?: boolean;
 }
 
 /**
- * Does something at the n-th call, counted from 1, before it is made.
- * @param act the errno that it fails with, or undefined, which lets it be made
+ * Calls `act` at the n-th call, counted from 1, before it is made.
+ * @param act returns the errno of the call, or undefined to let it run
  */
 export function atSystemCall(
   n: number,
@@ -62,12 +62,12 @@ export function atSystemCall(
   };
 }
 
-/** `cut`: the sockets of this package are shut down, as if the other side had hung up. */
+/** `cut` shuts down the sockets of this package, as if the other side had hung up. */
 export type SystemCallAction = "SIGKILL" | "SIGSTOP" | "cut";
 
 /**
- * For actors: dies, stops or loses its connections before the n-th call, those that cannot fail
- * included.
+ * For actors: dies, stops or loses its connections before the n-th call. Counts calls that cannot
+ * fail too.
  */
 export function actAtSystemCall(n: number, action: SystemCallAction): NthSystemCall {
   const act = () => {
@@ -84,17 +84,17 @@ const SO_ACCEPTCONN = 30;
 const SOCK_SEQPACKET = 5;
 const SHUT_RDWR = 2;
 const ADDRESS_BYTES = 110;
-/** The length of an address without a name. */
+/** The length of a socket address without a name. */
 const FAMILY_BYTES = 2;
 
 /**
- * Shuts down every connected SEQPACKET socket of this process: those of this package, since Node
- * makes none.
+ * Shuts down every connected SEQPACKET socket of this process. All of them are of this package,
+ * because Node makes none.
  */
 export function cutSockets(
   fds: readonly number[] = readdirSync("/proc/self/fd").map(Number),
 ): void {
-  // WHY not by libc(): these calls are not src's, and are not counted.
+  // WHY not through libc(): calls of a test must not be counted.
   const library = koffi().load(null);
   const getsockopt = library.func("getsockopt", "int", ["int", "int", "int", "void*", "void*"]);
   const shutdown = library.func("shutdown", "int", ["int", "int"]);
@@ -106,7 +106,8 @@ export function cutSockets(
   const names = ["getsockname", "getpeername"].map((name) =>
     library.func(name, "int", ["int", "void*", "void*"]),
   );
-  // WHY not pairs: they lead to a child, as the hub's gate, and only the end of that one cuts them.
+  // WHY not pairs: they lead to a child, such as the hub's gate, and only the child's end cuts
+  // them.
   const isPair = (fd: number) =>
     names.every((nameOf) => {
       const length = new Uint32Array(new ArrayBuffer(4)).fill(ADDRESS_BYTES);

@@ -1,4 +1,4 @@
-/** A temporary folder (0700) of a test, and the end of any hub that listens in it. */
+/** A temporary folder (mode 0700) of a test. Its disposal ends any hub that listens in it. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -14,7 +14,7 @@ export class TestFolder {
     this.path = mkdtempSync(join(tmpdir(), "cuda-ipc-test-"));
   }
 
-  /** Where a hub of this test listens. */
+  /** The socket path for a hub of this test. */
   get socket(): string {
     return this.file("hub.sock");
   }
@@ -24,21 +24,18 @@ export class TestFolder {
   }
 
   [Symbol.dispose](): void {
-    // WHY again: a process that was killed may have made a file in it meanwhile.
+    // WHY retries: a killed process may have created a file in it meanwhile.
     rmSync(this.path, { recursive: true, force: true, maxRetries: 10 });
   }
 
-  /**
-   * Ends the hub that listens in this folder, whoever started it, with its keeper, and removes the
-   * folder.
-   */
+  /** Ends the hub of this folder, whoever started it, and its keeper. Then removes the folder. */
   async [Symbol.asyncDispose](): Promise<void> {
     await killHub(this.path);
     this[Symbol.dispose]();
   }
 }
 
-/** Kills the hub that listens in this folder and its keeper, both at once. */
+/** Kills the hub of this folder and its keeper, both at once. */
 export async function killHub(folder: string): Promise<void> {
   const socketPath = join(folder, "hub.sock");
   await until(`no hub holds the lock of ${socketPath}`, () => {
@@ -47,30 +44,28 @@ export async function killHub(folder: string): Promise<void> {
   });
 }
 
-/** WHY not by `tryLockFile`: the hub may have been another user's. */
+/** WHY not with `tryLockFile`: the hub may have run as another user. */
 function isUnlocked(path: string): boolean {
   using lock = openFile(path, "own");
   return tryLock(lock);
 }
 
-/**
- * Kills hub and keeper. WHY by signal: a hub that a test has brought into trouble may not answer.
- */
+/** Kills hub and keeper. WHY by signal: a hub that a test has broken may not answer. */
 export function endHub(folder: string): void {
   const keepers = keepersIn(folder);
   const hub = hubAt(join(folder, "hub.sock"));
   if (hub === process.pid)
     throw new Error("The hub of this folder runs in the test itself; stop it there");
-  // WHY stopped first: it would start another keeper, as a keeper would start another hub.
+  // WHY stop the hub first: it would start another keeper, and a keeper would start another hub.
   if (hub !== undefined) tryKill(hub, "SIGSTOP");
   for (const pid of keepers) tryKill(pid, "SIGKILL");
   if (hub !== undefined) tryKill(hub, "SIGKILL");
 }
 
-/** Of hubs in this folder: each names the socket of its hub in its arguments. */
+/** The keepers of hubs in this folder. Each has its hub's socket in its arguments. */
 export function keepersIn(folder: string): number[] {
   return readdirSync("/proc").flatMap((name) => {
-    // WHY searched for: options of Node stand before it.
+    // WHY search: options of Node come before the program.
     const args = /^\d+$/.test(name) ? argumentsOf(name) : [];
     const program = args.findIndex((argument) => argument.endsWith("/keeper/main.js"));
     const socket = args[program + 2] ?? "";
@@ -93,7 +88,7 @@ function hubAt(socketPath: string): number | undefined {
     socket.close();
     return pid;
   } catch {
-    // Nobody listens: there is nothing to end.
+    // No hub listens, so there is nothing to end.
     return undefined;
   }
 }

@@ -1,4 +1,4 @@
-/** A hub process in a folder of its own. It ends with the test. */
+/** A hub process in its own folder. It ends with the test. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -23,21 +23,20 @@ const HUB_MAIN = fileURLToPath(new URL("../../src/hub/main.js", import.meta.url)
 
 export interface TestHubOptions {
   readonly idleMs?: number;
-  /** The most descriptors that the hub may have open. */
+  /** The hub's limit of open descriptors. */
   readonly fdsMax?: number;
-  /** Whether it and its keeper can be told to die at a system call; see `Seam`. */
+  /** Whether the hub and its keeper can be told to die at a system call. See `Seam`. */
   readonly withSeam?: boolean;
-  /** A command that runs it, as `inContainer` gives one. */
+  /** A command that runs the hub, such as the one that `inContainer` returns. */
   readonly within?: (folder: string) => readonly string[];
   readonly folder?: TestFolder;
   /**
-   * The user that it runs as, which only root can choose. The folder becomes that user's, and
-   * others may enter it.
+   * The user of the hub. Only root can set it. The user gets the folder, which others may enter.
    */
   readonly user?: { readonly uid: number; readonly gid: number };
-  /** What its configuration file says. */
+  /** The content of its configuration file. */
   readonly config?: object;
-  /** Whether its log goes to the file `log` of the folder; it goes nowhere otherwise. */
+  /** Whether its log goes to the file `log` of the folder. By default it is dropped. */
   readonly log?: boolean;
 }
 
@@ -83,7 +82,7 @@ export class TestHub {
     if (log !== undefined) closeSync(log);
     const hub = new TestHub(folder, child);
     const lines = createInterface({ input: child.stdout as Readable });
-    const [line] = (await soon("the hub says that it is ready", once(lines, "line"))) as [string];
+    const [line] = (await soon("the hub reports it is ready", once(lines, "line"))) as [string];
     if (JSON.parse(line).ready !== true) throw new Error(`The hub did not start: ${line}`);
     lines.close();
     return hub;
@@ -97,7 +96,7 @@ export class TestHub {
     return this.#child.pid ?? 0;
   }
 
-  /** Descriptors that the hub has open. */
+  /** The number of descriptors that the hub has open. */
   fdCount(): number {
     return readdirSync(`/proc/${this.pid}/fd`).length;
   }
@@ -110,7 +109,7 @@ export class TestHub {
     this.#child.kill(signal);
   }
 
-  /** Kills the hub and its keeper, so that none is there until somebody starts the next one. */
+  /** Kills the hub and its keeper. Then there is no hub until somebody starts the next one. */
   async killWithKeeper(): Promise<void> {
     await killHub(this.folder.path);
     await this.exited();

@@ -14,7 +14,7 @@ export class TestRuntime {
     return this.folder.file(name);
   }
 
-  /** What is in the folder. */
+  /** The names of the folder's files. */
   names(): string[] {
     return readdirSync(this.folder.path).sort();
   }

@@ -15,7 +15,7 @@ export async function until(
   }
 }
 
-/** A promise that must be settled before the deadline. */
+/** Waits for a promise, and fails at the deadline. */
 export async function soon<T>(what: string, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

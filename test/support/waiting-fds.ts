@@ -23,7 +23,7 @@ const O_NONBLOCK = 0x800;
 const LINGER_SECONDS = 120;
 
 /**
- * Makes TCP sockets with data that nobody reads: to close the last descriptor of one waits, for
+ * Makes TCP sockets with data that nobody reads. The close of the last descriptor of one waits for
  * LINGER_SECONDS.
  */
 export class LingeringSockets {
@@ -90,9 +90,10 @@ export const skipFuse =
         : false;
 
 /**
- * Answers what opens a file, and nothing from then on. Its child opens the file and sends it as it
- * is told, or, with "write", writes what is in the file to descriptor 3. With "file" it has no
- * child: the process that started it opens the file and says so.
+ * A FUSE server that answers what opens its file, and nothing from then on. Its child opens the
+ * file and sends it at the given moment. With "write" the child writes the file's content to
+ * descriptor 3 instead. With "file" there is no child: the process that started the server opens
+ * the file and says so.
  */
 const FUSE_SENDER = `
 import ctypes, json, mmap, os, socket, struct, sys, threading, time
@@ -117,7 +118,7 @@ if moment != "file" and os.fork() == 0:
             try:
                 os.write(3, unread)
             except OSError:
-                # The server is gone.
+                # The server has ended.
                 os._exit(0)
         threading.Thread(target=write).start()
         time.sleep(0.2)
@@ -195,8 +196,8 @@ time.sleep(1000)
 `;
 
 /**
- * A process that has sent a file of FUSE whose server answers nothing any more, until it is
- * disposed of.
+ * A process that has sent a FUSE file. The server of the file answers nothing any more until this
+ * is disposed of.
  */
 export class FuseSender {
   readonly #server: ChildProcess;
@@ -206,7 +207,7 @@ export class FuseSender {
   }
 
   /**
-   * @param uid the user that sends it, if the moment is "unserved": with each of `copies`
+   * @param uid the user that sends it if the moment is "unserved", over each of `copies`
    * connections
    */
   static async start(
@@ -232,7 +233,7 @@ export class FuseSender {
     return sender;
   }
 
-  /** WHY the server alone: its end ends the file system, and with it every wait for it. */
+  /** WHY only the server: its end ends the file system, and with it every wait for it. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#server.kill("SIGKILL");
     await once(this.#server, "exit");
@@ -240,9 +241,9 @@ export class FuseSender {
 }
 
 /**
- * A process that writes to a memory file what it reads from a file of FUSE whose server does not
- * answer. The kernel has everybody wait who writes to the memory, seals it or changes its mode,
- * until this is disposed of.
+ * A process that writes a FUSE file to a memory file. The server of the FUSE file does not answer.
+ * The kernel makes everybody wait who writes to the memory, seals it or changes its mode, until
+ * this is disposed of.
  */
 export class EndlessWrite {
   readonly #server: ChildProcess;
@@ -270,12 +271,9 @@ export class EndlessWrite {
   }
 }
 
-/**
- * A file of FUSE that is open here and whose server answers nothing any more, until it is disposed
- * of.
- */
+/** An open FUSE file. Its server answers nothing any more until this is disposed of. */
 export class WaitingFile {
-  /** Nobody may close it or a copy of it meanwhile: each close waits. */
+  /** Do not close it or a copy of it meanwhile: each close waits. */
   readonly fd: OwnedFd;
   readonly #server: ChildProcess;
 

@@ -1,5 +1,5 @@
-// Imports one file of the package and says which libraries are mapped that were not before. Arguments: file below src, and
-// the name of an export to be called.
+// Imports one file of the package and reports the libraries that this mapped. Arguments: a file
+// below src, and the name of an export to call.
 import { readFileSync } from "node:fs";
 
 const [, , file = "index.js", call] = process.argv;

@@ -1,4 +1,4 @@
-/** The published types show nothing that only other parts of the package use. */
+/** The published types show no internals of the package. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -13,7 +13,7 @@ const PUBLISHED = "build/published";
 const DOORS = ["index", "doors/service", "doors/peer", "doors/interop", "doors/kernels"];
 const NAMES_MAX = 60;
 
-/** What is published of a class. */
+/** The published members of the channel classes. */
 const members: Readonly<Record<string, string>> = {
   ChannelReader:
     "label stream constructor device open dtype shape slots metaBytesMax lossy received missed tryNext next " +
@@ -46,7 +46,7 @@ using module = Module.load(device, "");
 module.kernel("k").launch({ stream, grid: 1, block: 1, args: [array, buffer, arg.i32(1)] });
 `;
 
-/** Each line reaches for an internal. */
+/** Each line uses an internal. */
 const REACHING = [
   "hub.device().driver",
   "hub.device().lanes",
@@ -72,7 +72,7 @@ async function script<Name extends keyof Scripts>(
   return (await import(pathToFileURL(join(root, "scripts", file)).href))[name];
 }
 
-describe("the types that are published", () => {
+describe("the published types", () => {
   let types: string;
   before(() => {
     const program = `(await import("./scripts/declarations.mjs")).writeDeclarations("${PUBLISHED}", "${PUBLISHED}-work")`;
@@ -107,12 +107,12 @@ describe("the types that are published", () => {
     );
   });
 
-  it("have of channels what a user calls", () => {
+  it("have only the members of channels that a user calls", () => {
     for (const [name, expected] of Object.entries(members))
       assert.deepEqual(membersOf(types, name).sort(), expected.split(" ").sort(), name);
   });
 
-  it("leave out what says that it is internal, and make sense without it", () => {
+  it("leave out everything marked @internal, and compile without it", () => {
     assert.ok(!types.includes("@internal"));
     assert.ok(!types.includes("valibot"));
     assert.deepEqual(faultsOf(PROGRAM), []);
@@ -137,7 +137,7 @@ describe("the types that are published", () => {
 });
 
 describe("unpublishedNames()", () => {
-  it("finds a signature that names what is not exported", async () => {
+  it("finds a signature with a name that is not exported", async () => {
     const unpublishedNames = await script("declarations.mjs", "unpublishedNames");
     const hidden = "declare interface Hidden { a: number }\n";
     assert.deepEqual(unpublishedNames(`${hidden}export declare class A { b(): Hidden; }\n`), [
@@ -154,7 +154,7 @@ describe("unpublishedNames()", () => {
 });
 
 describe("changesBetween()", () => {
-  it("names the first line that differs, and a report that is missing or too many", async () => {
+  it("names the first line that differs, and missing and surplus reports", async () => {
     const changesBetween = await script("api-changes.mjs", "changesBetween");
     await using folder = new TestFolder();
     const [committed, found] = ["api", "found"].map((name) => folder.file(name));
@@ -188,7 +188,7 @@ function membersOf(text: string, name: string): string[] {
     .filter((member) => !member.startsWith("#"));
 }
 
-/** What the compiler says to a user's program, and to some of the published files. */
+/** The compiler's errors for a user's program and for some of the published files. */
 function faultsOf(program: string, files: readonly string[] = []): string[] {
   const path = join(root, "build/user-program.mts");
   const options: ts.CompilerOptions = {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
-describe("a loop whose rounds own something", () => {
-  it("throws the error of a round in that round alone", () => {
+describe("a loop whose rounds own resources", () => {
+  it("throws the error of a round only in that round", () => {
     const thrown: string[] = [];
     for (let round = 0; round < 3; round += 1) {
       try {

@@ -24,7 +24,7 @@ const integers = new Int32Array(staging.bytes.buffer, staging.bytes.byteOffset, 
 const stream = driver.createStream(0);
 driver.waitWord(stream, words, 1n);
 driver.copyToHost(stream, staging.address, pointer, 4 * count);
-await until("the data are here", () => driver.isIdle(stream));
+await until("the data is here", () => driver.isIdle(stream));
 assert.equal(
   integers.findIndex((value, i) => value !== ((i * 2 + 1337) ^ 0xdeadbeef)),
   -1,

@@ -1,5 +1,5 @@
 // Exports memory from an address within it, and an event recorded behind a wait; prints both
-// handles. On order it ends the wait, and prints the memory's first byte. Argument: kind.
+// handles. When it is told to, it ends the wait and prints the memory's first byte. Argument: kind.
 import { createCudaDriver } from "../../../src/driver/cuda/cuda-driver.js";
 import { createHostDriver } from "../../../src/driver/host/host-driver.js";
 import { LEGACY_GRANULARITY_BYTES } from "../../../src/driver/legacy-calls.js";

@@ -1,6 +1,6 @@
-// Imports the pools behind descriptors 3 and 4 and an allocation of the first, tries what must be
-// refused, verifies `i + 100`, writes `-i` everywhere and frees its import. Arguments: kind, count,
-// the exported bytes of an allocation of each pool.
+// Imports the pools behind descriptors 3 and 4 and an allocation of the first. Tries operations
+// that must be refused, verifies `i + 100`, writes `-i` everywhere and frees its import. Arguments:
+// kind, count, the exported bytes of an allocation of each pool.
 import assert from "node:assert/strict";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
@@ -44,7 +44,7 @@ assert.throws(
 const staging = driver.allocateStaging(0, 4 * count);
 const integers = new Int32Array(staging.bytes.buffer, staging.bytes.byteOffset, count);
 driver.copyToHost(stream, staging.address, pointer, 4 * count);
-await until("the data are here", () => driver.isIdle(stream));
+await until("the data is here", () => driver.isIdle(stream));
 assert.equal(
   integers.findIndex((value, i) => value !== i + 100),
   -1,

@@ -1,6 +1,6 @@
 /**
- * Shares an array on a hub, and dies, stops or is cut off before its n-th system call. Arguments:
- * socket, how it ends, n.
+ * Shares an array on a hub, and dies, stops or loses its connections before its n-th system call.
+ * Arguments: socket, how it ends, n.
  */
 import { connect } from "../../../src/client/connect.js";
 import { argument, say } from "../../support/actor-side.js";

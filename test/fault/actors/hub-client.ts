@@ -19,7 +19,7 @@ function join(): Promise<Hub> {
 }
 
 function hub(): Hub {
-  assert.ok(joined !== undefined, "there is a connection");
+  assert.ok(joined !== undefined, "the client is connected");
   return joined;
 }
 
@@ -70,7 +70,7 @@ const deeds: Readonly<Record<string, () => Promise<unknown>>> = {
     await leaving?.close();
   },
   stop: () => hub().stop({ force: true }),
-  /** With a connection of its own: the hub serves others. @returns what the hub holds then */
+  /** Checks with a second connection that the hub serves others. */
   async probe() {
     await using other = await join();
     using array = await other.create("probe", SHAPE);

@@ -1,6 +1,6 @@
 /**
  * The other process. On `share` it shares an array and prints the document. On a document it opens
- * that and reports the result.
+ * that array and reports the result.
  */
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { openShared, share } from "../../../src/doors/peer.js";

@@ -1,6 +1,6 @@
 /**
- * Works on cuda:0 in small steps until it is told to end, or fails. Prints which, and whether all
- * results were right. Argument: socket.
+ * Works on cuda:0 in small steps until it is told to end, or fails. Prints which one happened, and
+ * whether all results were right. Argument: socket.
  */
 import { connect } from "../../../src/index.js";
 import { argument, say, told } from "../../support/actor-side.js";

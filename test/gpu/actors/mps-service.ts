@@ -1,7 +1,7 @@
 /**
- * A service of supervised workers, as in examples/supervised-workers.ts. One is killed while its
- * kernel certainly runs: the kernel takes seconds, and the worker has reported its launch. Options:
- * those of the examples.
+ * A service of supervised workers, as in examples/supervised-workers.ts. One worker is killed while
+ * its kernel certainly runs: the kernel takes seconds, and the worker has reported its launch. It
+ * takes the options of the examples.
  */
 import { once } from "node:events";
 import { Child, heard, tellParent } from "../../../examples/child.js";

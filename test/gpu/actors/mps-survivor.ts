@@ -64,7 +64,7 @@ if (ofQuiet === undefined || ofFull === undefined || ofLate === undefined)
   throw new Error("channels are missing");
 
 const message = { dtype: "int32", shape: [16] } as const;
-// Its handler ends when nobody waits for it.
+// Its handler ends when the client stops waiting.
 const [service, spare] = await Promise.all(
   ["service", "spare"].map((name) =>
     serve(hub, `${name}-${mine}`, { request: message, reply: message }, ({ signal }) => {
@@ -85,7 +85,7 @@ event.record(stuck);
 while (full.tryLoan()?.commit() !== undefined);
 (await late.loan({ stream: stuck })).commit({ stream: stuck });
 given.tryLoan()?.commit();
-// Held: its slot goes back by a stream when the reader is closed.
+// Held, so that a stream releases its slot when the reader is closed.
 ofGiven.tryNext();
 
 async function forEver(step: () => Promise<unknown>): Promise<never> {
@@ -120,7 +120,7 @@ say({ waits: names, sharesContext: device.sharesContext });
 const tellEnds = Promise.all(ends).then((found) => names.map((name, i) => [name, found[i]]));
 say(await tellEnds);
 
-// One after the other, because each must fail at once.
+// In sequence, because each call must fail at once.
 const later: [string, End][] = [];
 const attempt = async (name: string, call: () => unknown) => {
   try {
@@ -170,7 +170,7 @@ closeAll([
   module,
   array,
 ]);
-// Closed objects check their streams on timers, and must report nothing there either.
+// Closed objects still check their streams on timers. They must report nothing there either.
 for (let timers = 0; timers < 5; timers += 1)
   await new Promise((resolve) => setTimeout(resolve, 2));
 closeAll([stuck, busy]);

@@ -1,5 +1,5 @@
-// Exports legacy memory by its 64 bytes, or opens such bytes, and prints the result. Then waits to
-// continue. Arguments: device, and a handle in base64 to open.
+// Exports legacy memory by its 64 bytes, or opens such bytes, and prints the result. Then waits for
+// a line. Arguments: device, and a handle in base64 to open.
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { DeviceArray } from "../../../src/gpu/arrays/device-array.js";
 import { IpcArrayHandle } from "../../../src/gpu/arrays/ipc-array-handle.js";

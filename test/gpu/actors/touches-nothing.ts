@@ -24,7 +24,7 @@ try {
   second = asFailure(error);
 }
 say([first, second]);
-// Closing would fail as well, and tell nothing new.
+// Closing would also fail, and would show nothing new.
 process.exit(0);
 
 function asFailure(error: unknown): Failure {

@@ -21,14 +21,14 @@ const noCompiler = ["cc", "gcc", "clang"].some(
   ? false
   : "no C compiler";
 
-/** Every row has a value; the goals that were judged. */
+/** Checks that every row has a value. Returns the goals that were judged. */
 function goals(rows: readonly Row[]): (string | undefined)[] {
   for (const { what, value, missing } of rows)
     assert.ok(Number.isFinite(value), `${what}: ${missing ?? value}`);
   return rows.flatMap(({ goal, met }) => (met === undefined ? [] : [goal]));
 }
 
-/** As many messages as make samples of 1024. */
+/** Few messages, but enough for samples of 1024 messages. */
 const small = {
   messages: 4096,
   peerMessages: 4096,
@@ -101,7 +101,8 @@ describe("the benchmarks of channels", { skip: noCompiler }, () => {
 });
 
 /**
- * A stand-in for nvidia-cuda-mps-control with an idle daemon. @param obeys true if `quit` ends it
+ * A stand-in for nvidia-cuda-mps-control with an idle daemon.
+ * @param obeys true if `quit` ends it
  */
 function standIn(folder: string, obeys: boolean): void {
   const script = `#!/bin/sh
@@ -147,7 +148,7 @@ describe("MPS for a benchmark", () => {
   });
 
   for (const obeys of [true, false]) {
-    it(`ends with its scope, ${obeys ? "as it is told to" : "also where it does not obey"}`, async () => {
+    it(`ends with its scope ${obeys ? "when asked to" : "even if it ignores quit"}`, async () => {
       using folder = new TestFolder();
       standIn(folder.path, obeys);
       await withPath(`${folder.path}:${process.env.PATH}`, async () => {

@@ -49,7 +49,7 @@ const shape: ChannelShape<"uint8"> = {
 };
 const MESSAGES = 3000;
 
-/** A channel without a hub, and all of its descriptors as a hub has them. */
+/** A channel without a hub, with all the descriptors that a hub would hold. */
 class Channel {
   readonly device = Device.open("host");
   readonly parts: WriterParts<"uint8">;
@@ -61,7 +61,7 @@ class Channel {
     this.fds = [buffer.exportFd(), ...exportParts(this.parts)];
   }
 
-  /** What a hub gives to the reader of this place. */
+  /** The descriptors that a hub passes to the reader of a seat. */
   readerFds(place: number): OwnedFd[] {
     const [memory, control, roomBell] = this.fds as [OwnedFd, OwnedFd, OwnedFd];
     const [page, bell] = this.fds.slice(3 + 2 * place) as [OwnedFd, OwnedFd];
@@ -75,7 +75,7 @@ class Channel {
   }
 }
 
-/** A program in C that finds the descriptors from 3 on. */
+/** Starts a C program that inherits the descriptors from 3 on. */
 function start(program: Program | string, fds: readonly OwnedFd[]) {
   if (typeof program === "string") assert.fail(program);
   const stdio = ["ignore", "pipe", "inherit", ...fds.map((fd) => fd.number)] as const;
@@ -134,7 +134,7 @@ describe("the programs in C", { skip: noCompiler }, () => {
       using slot = await soon("a slot", writer.loan());
       const words = new DataView(slot.bytes.buffer, slot.bytes.byteOffset, slot.bytes.byteLength);
       words.setUint32(0, i, true);
-      // Of another length each, down to one word.
+      // Each message has another length, down to one word.
       const byteLength = 4 * (1 + (i % 32));
       words.setUint32(byteLength - 4, i, true);
       slot.commit({ byteLength });

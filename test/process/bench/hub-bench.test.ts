@@ -40,7 +40,7 @@ describe("the benchmarks of the hub", () => {
       assert.equal(comparedWith, "that with 10 objects and 1 client");
   });
 
-  it("measure how long after a producer's end its consumers are told and its memory is free", async () => {
+  it("measure when consumers learn of a producer's end and its memory is free", async () => {
     const scale = { objects: 8, clients: 4, processes: 2, rounds: 2 };
     const rows = await producerKilled({ ...scale, arrays: 4, arrayBytes: 64 * 1024 });
     assert.deepEqual(goals(rows), ["within 100 ms of its pidfd", "within 100 ms of its pidfd"]);

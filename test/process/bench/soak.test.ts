@@ -1,4 +1,4 @@
-/** The soak runs and reports; each of its checks is seen to fail here. */
+/** Runs a short soak, checks its report, and shows that each of its checks can fail. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -170,7 +170,7 @@ describe("the verdict of the soak", () => {
 
   const { atSeconds: _, pid: __, rssMiB: ___, fdKinds: ____, ...same } = begin;
   for (const what of Object.keys(same) as (keyof typeof same)[]) {
-    it(`finds ${what} that are not back`, () => {
+    it(`finds ${what} that are not given back`, () => {
       const end = { ...begin, [what]: begin[what] + 1 };
       assert.deepEqual(judge({ ...good, end }), [
         `${what}: ${begin[what]} at the beginning, ${begin[what] + 1} at the end`,
@@ -179,7 +179,7 @@ describe("the verdict of the soak", () => {
   }
 
   for (const what of ["memoryFiles", "objects", "leases", "memoryFilesOfAll"] as const) {
-    it(`finds ${what} that the warm-up left`, () => {
+    it(`finds ${what} that the warm-up left behind`, () => {
       const early = { ...begin, [what]: 1 };
       assert.deepEqual(judge({ ...good, begin: early, end: early }), [
         `${what}: 1 at the beginning, wanted none`,
@@ -187,7 +187,7 @@ describe("the verdict of the soak", () => {
     });
   }
 
-  it("finds grown memory, faults of clients, and a run without work", () => {
+  it("finds grown memory, faults of clients, and a run that did nothing", () => {
     const grown = { ...begin, rssMiB: begin.rssMiB + RSS_GROWTH_MIB_MAX + 1 };
     assert.match(
       judge({ ...good, end: grown }).join(),

@@ -1,6 +1,6 @@
 /**
- * Invalid channels, invalid calls, and wrong words from others: each gives an error with a code,
- * and leaves nothing behind.
+ * Invalid channels, invalid calls, and invalid words from other processes. Each causes an error
+ * with a code, and leaves nothing behind.
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
@@ -56,7 +56,7 @@ describe("an invalid channel", () => {
     });
   });
 
-  it("is refused by open calls of the wrong kind, and by more readers than it has seats", async () => {
+  it("is refused by opens of the wrong kind and by more readers than it has seats", async () => {
     using writer = await hub.createChannel("channel", SMALL);
     await assert.rejects(hub.createChannel("channel", SMALL), { code: "NAME_TAKEN" });
     await assert.rejects(hub.open("channel"), { code: "WRONG_KIND" });
@@ -96,7 +96,7 @@ describe("an invalid channel", () => {
     await assert.rejects(other.openChannel("channel"), { code: "CLOSED" });
   });
 
-  it("delays the hub object's close until its streams have finished their messages", async () => {
+  it("delays the hub object's close until its streams finish their messages", async () => {
     const other = await testHub.connect();
     const writer = await other.createChannel("channel", SMALL);
     using reader = await hub.openChannel("channel");

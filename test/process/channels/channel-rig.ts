@@ -4,7 +4,7 @@ import { Actor } from "../../support/actor.js";
 const WRITES = new URL("./actors/writes.js", import.meta.url);
 const READS = new URL("./actors/reads.js", import.meta.url);
 
-/** What a reader reports at its end. */
+/** The report of a reader at its end. */
 export interface ReadResult {
   readonly end: string;
   readonly first: number | null;

@@ -37,7 +37,7 @@ describe("channels between processes", () => {
     }
   });
 
-  it("free the slots of a reader that was killed, and go on for the others", async () => {
+  it("free the slots of a killed reader, and keep working for the others", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", { dtype: "uint32", shape: [64], slots: 4 });
@@ -67,7 +67,7 @@ describe("channels between processes", () => {
     });
   });
 
-  it("overtake a stopped lossy reader and tell it how much it missed", async () => {
+  it("overtake a stopped lossy reader, and tell it how many messages it missed", async () => {
     await using testHub = await TestHub.start();
     const { socket } = testHub;
     await using writer = await startWriter(socket, { slots: 8 });
@@ -92,7 +92,7 @@ describe("channels between processes", () => {
     assert.ok(missed >= 900);
   });
 
-  it("wake a sleeping reader by a message, by the end, and by the death of the writer", async () => {
+  it("wake a sleeping reader on a message, on the end, and on the writer's death", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using writer = await startWriter(testHub.socket, { slots: 2, whenWriterGone: "end" });

@@ -61,7 +61,7 @@ describe("a channel whose writer is killed", () => {
       const { wrong, ...result } = await resultOf(other);
       assert.deepEqual([end, result.end, wrong], ["PEER_GONE", "PEER_GONE", 0]);
       assert.deepEqual([next, result.next, result.missed, reader.missed], [next, next, 0, 0]);
-      // It may have died between the number of a message and its commit.
+      // The writer may have died between numbering a message and committing it.
       const { committed } = watched.statistics();
       assert.ok(next === committed || next === committed - 1);
       reader.close();
@@ -157,7 +157,7 @@ describe("a channel whose name is removed", () => {
 describe("a channel whose hub is killed", () => {
   checkLeaks();
 
-  it("goes on, can be opened at the next hub, and reports its writer's death there", async () => {
+  it("goes on, can be opened at the next hub, and there reports its writer's death", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using writer = await startWriter(testHub.socket, { slots: 8 });

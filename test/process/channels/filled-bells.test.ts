@@ -1,6 +1,6 @@
 /**
- * A holder fills the bells of a channel and makes them wait. Nobody who rings or hears them is
- * blocked, and neither is the hub.
+ * A holder fills the bells of a channel and makes them blocking. This blocks neither the hub nor
+ * any process that rings or hears them.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -32,7 +32,7 @@ async function checkServed(hub: Hub): Promise<void> {
   assert.equal(opened.elementCount, 4);
 }
 
-describe("bells that a holder has filled and made to wait", () => {
+describe("bells that a holder has filled and made blocking", () => {
   checkLeaks();
 
   it("block neither the writer nor another reader nor the hub if the holder is a reader", {
@@ -50,7 +50,7 @@ describe("bells that a holder has filled and made to wait", () => {
     await using attacker = await filling(testHub, "reader");
     assert.deepEqual(await tell(writer, `send ${MESSAGES}`), { committed: MESSAGES, dropped: 0 });
     await checkServed(hub);
-    // The hub rings the room bell, which is full and would wait.
+    // The hub rings the room bell, which is full and blocking.
     await kill(attacker);
     await until(
       "the hub knows of its end",
@@ -75,7 +75,7 @@ describe("bells that a holder has filled and made to wait", () => {
     await using one = await startReader(testHub.socket, SLEEPY);
     await using other = await startReader(testHub.socket);
     await checkServed(hub);
-    // The hub rings all bells, which are full and would wait.
+    // The hub rings all bells, which are full and blocking.
     await kill(attacker);
     for (const reader of [one, other]) {
       const { end, received } = await resultOf(reader);

@@ -1,4 +1,4 @@
-/** How timeouts name the readers or the writer that were waited for, and waitForReaders(). */
+/** Timeouts of channels name the late readers or the writer. Also tests waitForReaders(). */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -62,7 +62,7 @@ describe("loan() at its timeout", () => {
 describe("next() at its timeout", () => {
   checkLeaks();
 
-  it("says what the writer does", async () => {
+  it("says what its writer did last", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", { ...CHANNEL, whenWriterGone: "wait" });
@@ -102,7 +102,7 @@ describe("waitForReaders()", () => {
     assert.equal(writer.readers, 2);
   });
 
-  it("names the readers that came in its TIMEOUT", async () => {
+  it("names in its TIMEOUT the readers that came", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", CHANNEL);

@@ -1,4 +1,4 @@
-/** A reader written from docs/protocol.md: two rules that are easily missed, and what follows. */
+/** A reader written from docs/protocol.md: two rules that are easy to miss, and why they matter. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -9,10 +9,10 @@ import { createByPage, PageClient, PageReader } from "./page-client.js";
 
 const LIMIT = { timeoutMs: 30_000 };
 
-describe("a reader that is waited for and finds a position without a message", () => {
+describe("a reader that is waited for, at a position without a message", () => {
   checkLeaks();
 
-  it("stores `released` and rings, and the writer goes on", async () => {
+  it("stores `released` and rings, so that the writer goes on", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", { byteLength: 8, slots: 1 });
@@ -29,7 +29,7 @@ describe("a reader that is waited for and finds a position without a message", (
     assert.equal(reader.take(), 0);
   });
 
-  it("holds up the writer for ever if it stores `released` with messages alone", async () => {
+  it("blocks the writer for ever if it stores `released` only for messages", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using writer = await hub.createChannel("channel", { byteLength: 8, slots: 1 });
@@ -71,7 +71,7 @@ describe("a reader that is waited for and finds a position without a message", (
 describe("a reader that sleeps while hub and writer are killed", () => {
   checkLeaks();
 
-  it("hears its bell only after it has seen the hub hang up and has come back", async () => {
+  it("hears its bell only after it has returned to the next hub", async () => {
     await using testHub = await TestHub.start();
     await using writer = await startWriter(testHub.socket, { slots: 2 });
     using client = new PageClient(testHub.socket);

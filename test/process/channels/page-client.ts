@@ -1,6 +1,6 @@
 /**
- * The least client of channels that docs/protocol.md asks for, written from that page: a reader
- * that the writer waits for, and a writer of one message. It uses nothing of the library's ring.
+ * The smallest channel client that docs/protocol.md allows, written from that page: a reader that
+ * the writer waits for, and a writer of one message. It uses nothing of the library's ring.
  */
 import assert from "node:assert/strict";
 import { readSync, writeSync } from "node:fs";
@@ -19,7 +19,7 @@ interface PageReply {
   readonly fds: readonly OwnedFd[];
 }
 
-/** "The socket" and "Messages": one request at a time. */
+/** Sections "The socket" and "Messages". Sends one request at a time. */
 export class PageClient {
   #socket: SeqpacketSocket;
   #lastId = 0;
@@ -35,7 +35,7 @@ export class PageClient {
     this.#session = Number(result.session);
   }
 
-  /** "Coming back", steps 1 to 4. */
+  /** Section "Coming back", steps 1 to 4. */
   async comeBack(socketPath: string, lease: number, fds: readonly OwnedFd[]): Promise<void> {
     this.#socket.close();
     this.#socket = SeqpacketSocket.connect(socketPath);
@@ -64,7 +64,7 @@ export class PageClient {
     return { ok: reply.ok, result: reply.result ?? {}, error: reply.error, fds: packet.fds };
   }
 
-  /** Whether the hub's socket can be read: while nothing was asked, because the hub has hung up. */
+  /** True if the hub's socket is readable. Without a pending request, the hub has then hung up. */
   get hubHungUp(): boolean {
     return pollFd(this.#socket.fd, POLLIN, 0);
   }
@@ -74,7 +74,7 @@ export class PageClient {
   }
 }
 
-/** Words of a mapped memory file, by their offsets in the tables. Loads and stores are seq_cst. */
+/** Words of a mapped memory file, by their offsets in the page's tables. All are seq_cst. */
 class Words {
   readonly #file: SharedWords;
   readonly #small: Uint32Array;
@@ -96,14 +96,14 @@ class Words {
 }
 
 interface PageReaderOptions {
-  /** False reads the page too literally: `released` is stored with messages alone. */
+  /** If true, reads the page too literally: stores `released` only for messages. */
   readonly givesBackNothing?: boolean;
 }
 
-/** "A reader that is waited for", of a channel without meta bytes. */
+/** Section "A reader that is waited for", for a channel without meta bytes. */
 export class PageReader {
   readonly lease: number;
-  /** As they came, to bring them to the next hub. */
+  /** In the order received, in which the next hub wants them. */
   readonly fds: readonly OwnedFd[];
   missed = 0;
   readonly #slots: number;
@@ -141,7 +141,7 @@ export class PageReader {
     return this.#control.load32(256);
   }
 
-  /** The sequence of the next message, whose slot is given back at once. */
+  /** Returns the sequence of the next message, and releases its slot at once. */
   take(): number | undefined {
     for (;;) {
       const at = 5120 + (this.#next % this.#slots) * this.#headerStride;
@@ -156,7 +156,7 @@ export class PageReader {
     }
   }
 
-  /** "Sleep", steps 1 and 2: whether there was nothing when it looked once more. */
+  /** Section "Sleep", steps 1 and 2. Returns true if the second look found nothing. */
   fallAsleep(): boolean {
     this.#page.store32(16, this.#page.load32(16) + 1);
     const at = 5120 + (this.#next % this.#slots) * this.#headerStride;
@@ -164,7 +164,7 @@ export class PageReader {
     return found <= this.#next && this.state !== 2 && this.state !== 3;
   }
 
-  /** Whether its bell has rung, which then is silent. */
+  /** Returns whether the bell has rung, and resets it. */
   bellRang(): boolean {
     if (!pollFd(this.#fd(4), POLLIN, 0)) return false;
     return readSync(this.#fd(4).number, new Uint8Array(8)) === 8;
@@ -207,7 +207,7 @@ export class PageReader {
   }
 }
 
-/** Creates a channel of one slot of 8 bytes and one place, and publishes it. */
+/** Creates and publishes a channel with one slot of 8 bytes and one seat. */
 export async function createByPage(client: PageClient, name: string): Promise<PageWriter> {
   const files = [
     createMemoryFile("slots", 8),
@@ -257,7 +257,7 @@ class PageWriter {
     this.#files = files;
   }
 
-  /** Commits the first message, of 8 bytes, whose data a stream has yet to write. */
+  /** Commits a first message of 8 bytes whose data a stream has not written yet. */
   commitUnfinished(): void {
     this.#control.store(192, 1);
     this.#control.store(5120 + 24, 8);

@@ -1,4 +1,4 @@
-/** Files through a channel, bit for bit; reports on messages and channels; refusals. */
+/** Files through a channel byte for byte, reports on messages and channels, and refusals. */
 import assert from "node:assert/strict";
 import { copyFile, readdir, readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
@@ -27,7 +27,7 @@ describe("cuda-ipc channel send and receive of files", () => {
         readFile(rig.path("in.npy")),
         readFile(rig.path("out.npy")),
       ]);
-      // WHY their ends: headers of other versions come back as those of version 1.
+      // WHY only the data: a header of another version comes back as version 1.
       const dataBytes = found.byteLength - (10 + found.readUInt16LE(8));
       assert.ok(dataBytes > 0);
       assert.deepEqual(found.subarray(-dataBytes), wanted.subarray(-dataBytes));
@@ -35,7 +35,7 @@ describe("cuda-ipc channel send and receive of files", () => {
     });
   }
 
-  it("writes each message to its own file with its own shape, and prints JSON about it", async () => {
+  it("writes each message to its own file with its shape, and prints JSON about it", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("a.npy"), npy([4, 3], 0));
     await writeFile(rig.path("b.npy"), npy([2, 3], 100));
@@ -149,7 +149,7 @@ describe("cuda-ipc channel send and receive of files", () => {
 });
 
 describe("a channel on the command line", () => {
-  it("is in ls, inspect and stat with its readers, and put, get and rm treat it as a channel", async () => {
+  it("is shown with its readers by ls, inspect and stat, and refused by get", async () => {
     await using rig = await CliRig.open();
     const receiver = rig.start("channel", "receive", "n", "--lossy");
     const sender = rig.start(
@@ -232,7 +232,7 @@ describe("a channel on the command line", () => {
     assert.equal(Number(received) + Number(missed), 32, stderr);
   });
 
-  it("fails or drops the new message if every slot is taken, as --when-full says", async () => {
+  it("fails or drops the new message if every slot is in use, as --when-full says", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("in"), Buffer.alloc(8 * 1024 * 1024));
     for (const [policy, code] of [

@@ -1,4 +1,4 @@
-/** Lines and frames through a channel, as in a pipe; and how either side ends. */
+/** Lines and frames through a channel, like in a pipe, and how either side ends. */
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -13,7 +13,7 @@ function numbers(from: number, to: number): string {
   return Array.from({ length: to - from + 1 }, (_, i) => `${from + i}\n`).join("");
 }
 
-/** Resolves once standard error says so. */
+/** Resolves when standard error matches. */
 async function said({ child }: Started, what: RegExp): Promise<void> {
   let text = "";
   assert.ok(child.stderr !== null);
@@ -21,7 +21,7 @@ async function said({ child }: Started, what: RegExp): Promise<void> {
     text += String(piece);
     if (what.test(text)) return;
   }
-  assert.fail(`it ended and said: ${text}`);
+  assert.fail(`the command ended and printed: ${text}`);
 }
 
 function readers(rig: CliRig, name: string, count: number): Promise<true> {
@@ -156,7 +156,7 @@ describe("cuda-ipc channel send and receive of lines", () => {
 
   const canMount =
     spawnSync("unshare", ["-rm", "mount", "-t", "tmpfs", "none", "/mnt"]).status === 0;
-  it("reports a disk that takes only half of what is written", {
+  it("reports a disk that takes only half of the output", {
     skip: canMount ? false : "no file system can be mounted",
   }, async () => {
     await using rig = await CliRig.open();
@@ -250,7 +250,7 @@ describe("a channel on the command line whose sender ends", () => {
 });
 
 describe("a receiver on the command line that ends early", () => {
-  it("ends at Ctrl-C even if nothing reads its output, and then holds up nobody", async () => {
+  it("ends at Ctrl-C even if nothing reads its output, and the sender finishes", async () => {
     await using rig = await CliRig.open();
     const receiver = rig.start("channel", "receive", "n", "--output", "-");
     receiver.child.stdout?.pause();

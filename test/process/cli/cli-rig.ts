@@ -1,4 +1,4 @@
-/** The built command in processes of its own, with its own hub in a temporary folder. */
+/** Runs the built command in separate processes, with its own hub in a temporary folder. */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
@@ -12,7 +12,7 @@ const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.
 const TIMEOUT_MS = 60_000;
 
 export interface Outcome {
-  /** As a shell counts it: 128 and the signal's number for a process that was ended by one. */
+  /** As in a shell: 128 plus the signal's number for a process that a signal ended. */
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
@@ -61,14 +61,14 @@ export class CliRig {
     return this.start(...args).outcome;
   }
 
-  /** As `run`, of a command that must succeed; its standard output. */
+  /** Like `run`, for a command that must succeed. Returns its standard output. */
   async ok(...args: string[]): Promise<string> {
     const { code, stdout, stderr } = await this.run(...args);
     assert.equal(code, 0, `cuda-ipc ${args.join(" ")}: ${stderr}`);
     return stdout;
   }
 
-  /** As `run`, for `hub status` while no hub runs; its standard output. */
+  /** Like `run`, for `hub status` while no hub runs. Returns its standard output. */
   async statusWithoutHub(...args: string[]): Promise<string> {
     const { code, stdout, stderr } = await this.run("hub", "status", ...args);
     assert.deepEqual({ code, stderr }, { code: 1, stderr: "" });
@@ -79,7 +79,7 @@ export class CliRig {
     return JSON.parse(await this.ok(...args, "--json")) as T;
   }
 
-  /** As `run`, of a command that must end with this error; its standard error. */
+  /** Like `run`, for a command that must end with this error. Returns its standard error. */
   async fails(code: string, ...args: string[]): Promise<string> {
     const outcome = await this.run(...args);
     assert.equal(outcome.code, code === "USAGE" ? 2 : 1, outcome.stderr);
@@ -94,14 +94,14 @@ export class CliRig {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // A hub leaves its files beside its socket from its start on. Most commands start none.
+    // A hub keeps files beside its socket from its start. Most commands start no hub.
     const left = await readdir(this.folder);
     if (left.some((name) => name.startsWith("hub.sock"))) await this.run("hub", "stop", "--force");
     await rm(this.folder, { recursive: true, force: true });
   }
 }
 
-/** Asks again and again until the answer is not undefined. */
+/** Polls until the answer is not undefined. */
 export async function eventually<T>(
   what: string,
   ask: () => Promise<T | undefined> | T | undefined,

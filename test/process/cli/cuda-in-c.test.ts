@@ -35,7 +35,7 @@ describe("cuda-ipc on a libcuda in C", { skip }, () => {
     for (const check of ["legacy handles", "events", "memory pools", "by name"]) {
       assert.match(text, new RegExp(`^  ok +${check} {2,}\\S`, "m"), check);
     }
-    // This driver runs no PTX; what comes after it is tried all the same.
+    // This driver runs no PTX. The later checks still run.
     assert.match(text, /^ {2}failed +element operations {2}INVALID_MODULE: /m);
     assert.match(text, /^Device cuda:0 does not work\.$/m);
     assert.equal(code, 1);
@@ -99,7 +99,7 @@ describe("cuda-ipc on a libcuda in C", { skip }, () => {
     assert.equal(Buffer.compare(await readFile(rig.path("out.npy")), file), 0);
   });
 
-  it("prints what it knows of memory on a GPU that this process does not see", async () => {
+  it("prints what it knows about memory on a GPU that it cannot see", async () => {
     await using rig = await openRig();
     await writeFile(rig.path("in.bin"), Uint8Array.of(1, 2, 3));
     await rig.ok("put", "x", "in.bin", "--device", "cuda:0");

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { CliRig, eventually } from "./cli-rig.js";
 
-/** The processes that were named at the beginning of steps. */
+/** The pids at the beginning of the printed steps. */
 function pidsIn(text: string): number[] {
   return [...text.matchAll(/^ {2}\w+ +(\d+) {2}/gm)].map((match) => Number(match[1]));
 }

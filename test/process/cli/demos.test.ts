@@ -25,7 +25,7 @@ const demos: Readonly<Record<string, readonly string[]>> = {
   daemon: ["-n", "10"],
 };
 
-/** Processes that were started in the rig's environment, hubs included. */
+/** Processes that run in the rig's environment, including hubs. */
 function processesOf(rig: CliRig): string[] {
   return readdirSync("/proc").filter((pid) => {
     try {
@@ -45,13 +45,13 @@ async function assertNothingLeft(rig: CliRig): Promise<void> {
   assert.deepEqual(await readdir(rig.folder), []);
 }
 
-/** The process that said a line that matches, while its demo runs. */
+/** Resolves with the pid of the process that printed a matching line while the demo runs. */
 async function sayer(lines: AsyncIterable<string>, said: RegExp): Promise<number> {
   for await (const line of lines) {
     const [, pid, text = ""] = /^ +(\d+) {2}(.+)$/.exec(line) ?? [];
     if (said.test(text)) return Number(pid);
   }
-  assert.fail(`the demo ended without ${said}`);
+  assert.fail(`the demo ended without printing ${said}`);
 }
 
 describe("cuda-ipc demo of a program in examples/", () => {

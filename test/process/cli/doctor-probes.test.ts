@@ -1,4 +1,4 @@
-/** The doctor's probes with a second process, on devices of which one is not what it says. */
+/** The doctor's probes with a second process, also on devices that work wrongly. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -27,7 +27,7 @@ function probe(name: string): (device: Device) => Promise<string> {
   return (device) => found.run(device, options);
 }
 
-/** Whether no such process is there any more, not even one that nobody waited for. */
+/** True if the process is gone, and is no zombie either. */
 function isGone(pid: number): boolean {
   try {
     readFileSync(`/proc/${pid}/stat`);

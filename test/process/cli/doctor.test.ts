@@ -102,7 +102,7 @@ describe("cuda-ipc doctor", () => {
       );
       const check = surroundings.find((each) => each.name === name);
       assert.ok(check !== undefined, name);
-      // WHY without numbers: each run is a process of its own and may say so.
+      // WHY without numbers: the text and the JSON come from two runs, whose numbers may differ.
       const words = (given: string) => given.replace(/\d+/g, "N");
       for (const note of check.notes ?? []) {
         assert.ok(words(text).includes(words(`\n${" ".repeat(37)}- ${note}\n`)), note);

@@ -1,4 +1,4 @@
-/** The examples without the command: run by Node itself, and one with a second half in Python. */
+/** Examples that run without the command: by Node itself, and one with a second half in Python. */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -99,7 +99,7 @@ describe("an example on a device without its mechanism", () => {
 const skip =
   spawnSync(python, ["-c", "import sys; sys.exit(sys.version_info < (3, 9))"]).status !== 0;
 if (skip && process.env.REQUIRE_PYTHON === "1")
-  throw new Error(`REQUIRE_PYTHON=1, but ${python} is not of at least 3.9`);
+  throw new Error(`REQUIRE_PYTHON=1, but ${python} is not Python 3.9 or newer`);
 
 describe("the daemon of the examples", {
   skip: skip ? "needs python3 of at least 3.9" : false,

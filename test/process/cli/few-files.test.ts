@@ -10,8 +10,9 @@ const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.
 const SAID_IN_WORDS = /^error\[TOO_MANY_FDS\]: .+\.\n {2}hint: .+ulimit -n.+\n$/;
 
 /**
- * What comes of the command if it can open so many files once its launcher runs.
- * WHY not a limit for all of Node: how many files Node has open at once while it loads modules depends on the disk.
+ * The outcome of the command if it can open only this many files after its launcher starts.
+ * WHY not a limit for all of Node: the number of files that Node opens at once while it loads
+ * modules depends on the disk.
  */
 function outcomeWith(free: number): "works" | "words" {
   using folder = new TestFolder();
@@ -75,7 +76,7 @@ describe("cuda-ipc with a low limit of open files", () => {
   });
 });
 
-/** What Node throws if the main file of a package cannot be opened, for whatever reason. */
+/** The error that Node throws if it cannot open a package's main file, for whatever reason. */
 const NOT_FOUND = `throw Object.assign(
   new Error("Cannot find package '/node_modules/no-such-package/index.js' imported from x.js"),
   { code: "ERR_MODULE_NOT_FOUND" });`;

@@ -152,7 +152,7 @@ describe("cuda-ipc", () => {
     delete rig.env.CUDA_IPC_HUB_UID;
   });
 
-  it("escapes control characters of an argument", async () => {
+  it("escapes control characters in an argument", async () => {
     await using rig = await CliRig.open();
     for (const args of [
       ["\u001b[2J\nls"],

@@ -13,13 +13,13 @@ import { HubServer } from "../../../src/hub/server/hub-server.js";
 import { killHub } from "../../support/test-folder.js";
 import { CliRig, type Started } from "./cli-rig.js";
 
-/** The hub as a person runs it, and as a client starts it. */
+/** The hub as a user runs it, and as a client starts it. */
 const HUBS = [
   ["../../../src/cli/launch.cjs", "hub", "serve"],
   ["../../../src/hub/main.js"],
 ] as const;
 
-/** Resolves with the first line that a hub in the foreground says: it listens. */
+/** Resolves with the first line that a hub in the foreground prints, when it listens. */
 async function firstLine({ child }: Started): Promise<string> {
   assert.ok(child.stdout !== null);
   const [line] = (await once(createInterface({ input: child.stdout }), "line")) as [string];
@@ -76,7 +76,7 @@ describe("cuda-ipc hub", () => {
     assert.equal(await rig.ok("ls"), "Nothing is shared.\n");
   });
 
-  it("counts processes that have not reconnected after a crash, and objects without memory", async () => {
+  it("counts processes that are still away after a crash, and objects without memory", async () => {
     await using rig = await CliRig.open();
     const first = rig.start("hub", "serve", "--stay");
     await firstLine(first);
@@ -94,7 +94,7 @@ describe("cuda-ipc hub", () => {
     assert.match(status, /^ +1 without memory until a process that holds it reconnects$/m);
   });
 
-  it("keeps what was put when it is killed; restart prints how long it took", async () => {
+  it("keeps put arrays when it is killed; restart prints how long it took", async () => {
     await using rig = await CliRig.open();
     await writeFile(rig.path("x.npy"), npy([1, 2, 3]));
     await rig.ok("put", "x", rig.path("x.npy"));

@@ -7,7 +7,7 @@ import type { Inspection } from "../../../src/client/hub-options.js";
 import { CliRig } from "./cli-rig.js";
 
 const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
-/** Runs a command on a terminal of its own. */
+/** Runs a command on its own terminal. */
 const SCRIPT = "/usr/bin/script";
 
 describe("cuda-ipc ls", () => {

@@ -68,7 +68,7 @@ describe("cuda-ipc put and get of .safetensors", () => {
     assert.deepEqual(await readFile(rig.path("out.safetensors")), file);
   });
 
-  it("aligns arrays that are unaligned in the file, and writes them in an order that aligns all", async () => {
+  it("aligns arrays that are unaligned in the file, and orders them by alignment", async () => {
     await using rig = await CliRig.open();
     const mixed: Wanted[] = [
       { name: "odd", dtype: "bool", shape: [3] },

@@ -57,7 +57,7 @@ for (const [place, start] of Object.entries(places)) {
   describe(`two containers with a hub ${place}`, { skip: skipWithoutContainers }, () => {
     checkLeaks();
 
-    it("share arrays, pools, bundles and timelines, and a container's leases end with it", async () => {
+    it("share all kinds of objects, and a container's leases end with it", async () => {
       await using hub = await start();
       await using creator = container(hub, CREATES, "host");
       assert.equal(await creator.says(), "created");
@@ -76,7 +76,7 @@ for (const [place, start] of Object.entries(places)) {
       assert.deepEqual(await opener.says(), ["pinned"]);
     });
 
-    it("use channels: a killed reader frees its slots, and readers get everything of a killed writer", async () => {
+    it("use channels; a killed reader frees its slots, a killed writer loses nothing", async () => {
       await using hub = await start();
       await using writer = container(
         hub,
@@ -108,7 +108,7 @@ for (const [place, start] of Object.entries(places)) {
       assert.deepEqual(((await client.says()) as { id: number }).id, 7);
     });
 
-    it("put in one and get in the other by the command line", async () => {
+    it("put in one and get in the other on the command line", async () => {
       await using hub = await start();
       const source = fileURLToPath(
         new URL("../../../../test/fixtures/npy/float32.npy", import.meta.url),

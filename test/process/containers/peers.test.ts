@@ -40,7 +40,7 @@ async function outcome(actor: Actor, step: string): Promise<Said> {
 describe("two containers without a hub", { skip: skipWithoutContainers }, () => {
   checkLeaks();
 
-  it("share memory, growing memory and timelines by documents, and handles say why they cannot be opened", async () => {
+  it("share memory and timelines by documents, and explain why handles are refused", async () => {
     using runtime = new TestRuntime();
     await using exporter = container(runtime, SHARES, JSON.stringify(["grow", "signal"]));
     const documents = await exporter.says();
@@ -99,7 +99,7 @@ describe("two containers without a hub", { skip: skipWithoutContainers }, () => 
   });
 
   for (const victim of [0, 1]) {
-    it(`form a group with a process of the host, and all notice that rank ${victim} was killed`, async () => {
+    it(`form a group with a host process, and notice that rank ${victim} is killed`, async () => {
       using runtime = new TestRuntime();
       const args = (rank: number, steps: string[]) => [
         runtime.file("g.sock"),

@@ -1,6 +1,6 @@
 /**
- * Hubs that end while their clients are in other containers, where a hub sees no pids: which
- * clients return, and to what.
+ * Hubs that end while their clients are in other containers, whose pids the hub cannot see. The
+ * tests check which clients return, and with which leases.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -32,7 +32,7 @@ describe("a hub that is killed, with clients in containers", {
 }, () => {
   checkLeaks();
 
-  it("is followed by one in a third container, to which clients with unseen pids return with their leases", async () => {
+  it("is followed by one in a third container, and unseen clients keep their leases", async () => {
     await using hub = await hubInContainer();
     await using first = holder(hub, "first");
     await using second = holder(hub, "second");
@@ -50,7 +50,7 @@ describe("a hub that is killed, with clients in containers", {
     await first.exited();
   });
 
-  it("is followed by one on the host, to which clients unseen by the first one return", async () => {
+  it("is followed by one on the host, to which unseen clients return", async () => {
     await using hub = await hubInContainer();
     await using inside = holder(hub, "inside");
     await inside.says();
@@ -69,7 +69,7 @@ describe("a hub that is killed, with clients in containers", {
     );
   });
 
-  it("on the host is followed by one in a container, where its recorded pids mean other processes", async () => {
+  it("on the host is followed by one in a container, where its pids name others", async () => {
     await using hub = await TestHub.start();
     await using onHost = await hub.connect();
     using array = await onHost.create("on-host", { dtype: "int32", shape: [3] });
@@ -88,7 +88,7 @@ describe("a hub that is killed, with clients in containers", {
     );
   });
 
-  it("in a running container is followed there, and the next one knows which clients died with the first", async () => {
+  it("in a container is followed there by one that knows which clients died with it", async () => {
     await using hub = await TestHub.start({
       folder: new TestFolder(),
       within: (path) => [
@@ -106,7 +106,7 @@ describe("a hub that is killed, with clients in containers", {
     process.kill(pid, "SIGSTOP");
     dies.kill("SIGKILL");
     await dies.exited();
-    // WHY: a hub that does not know waits for so long, counted from a later moment.
+    // WHY: a hub that does not know waits at least this long, counted from a later moment.
     const waitsUntilMs = performance.now() + defaults.unseenClientMs;
     process.kill(pid, "SIGKILL");
     assert.deepEqual(await lives.says(), { resumed: true });
@@ -121,7 +121,7 @@ describe("a hub that is killed, with clients in containers", {
   });
 });
 
-/** The hub's number as the host sees it. */
+/** The hub's pid as the host sees it. */
 function pidAt(socketPath: string): number {
   const socket = SeqpacketSocket.connect(socketPath);
   try {

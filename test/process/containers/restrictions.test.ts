@@ -1,4 +1,4 @@
-/** Containers from which something was taken that a process on the host has. */
+/** Containers that lack something that a process on the host has. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Actor } from "../../support/actor.js";
@@ -15,7 +15,7 @@ const HARMLESS = {
   "a read-only root file system": "mount -o remount,bind,ro /",
   "no room in /dev/shm": "mount -t tmpfs -o ro,size=4k tmpfs /dev/shm",
   "noexec on everything that can be written": 'mount -o "remount,bind,noexec" "$0"',
-  "the processes of others hidden in /proc": "mount -t proc -o hidepid=2 proc /proc",
+  "other users' processes hidden in /proc": "mount -t proc -o hidepid=2 proc /proc",
 };
 
 describe("a container with restrictions", { skip: skipWithoutContainers }, () => {

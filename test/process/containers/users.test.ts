@@ -73,7 +73,7 @@ describe("containers of other users", { skip: skipWithoutContainers || skipUnles
 describe("a folder that is mounted read-only", { skip: skipWithoutContainers }, () => {
   checkLeaks();
 
-  it("lets clients in, which reconnect after a hub's crash and start no hub themselves", async () => {
+  it("admits clients, which return after a hub's crash but start no hub themselves", async () => {
     await using hub = await TestHub.start();
     await using client = joiner(hub, { within: inContainer(hub.folder.path, { readOnly: true }) });
     assert.deepEqual(await client.says(), { joined: true });

@@ -1,6 +1,6 @@
 /**
- * A process that waits in every way while its context on the GPU is lost. The libcuda in C loses
- * its context on command.
+ * A process that waits in every possible way while its context on the GPU is lost. The libcuda in C
+ * loses its context on command.
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -25,7 +25,7 @@ describe("a process whose context is lost, on a libcuda in C", { skip }, () => {
   after(() => rmSync(folder, { recursive: true }));
   header.compile(source, join(folder, "libcuda.so.1"), ["-shared", "-fPIC", "-O1"]);
 
-  it("ends every wait with DEVICE_LOST, refuses later calls, and closes without an error", async () => {
+  it("ends every wait with DEVICE_LOST, refuses later calls, and closes cleanly", async () => {
     await using testHub = await TestHub.start();
     await using owner = await testHub.connect();
     using _never = await owner.createTimeline("never", { device: "host" });

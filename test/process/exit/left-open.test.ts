@@ -29,7 +29,9 @@ for (const where of ["process", "thread"]) {
   describe(`a ${where} that ends by itself`, () => {
     checkLeaks();
 
-    /** It ends as if everything had been closed, although its watches become ready at the end. */
+    /**
+     * Checks that leaving it open causes no error, although its watches become ready at the end.
+     */
     async function endsWell(what: string, ...args: string[]): Promise<void> {
       await using actor = new Actor(LEAVES_OPEN, { args: [what, where, ...args] });
       assert.equal(await actor.says(), "stirred");
@@ -51,19 +53,19 @@ for (const where of ["process", "thread"]) {
       await endsWell("a group", path, String(other.pid));
     });
 
-    it("may leave an offer open to which somebody comes", async () => {
+    it("may leave an offer open to which a consumer connects", async () => {
       using runtime = new TestRuntime();
       await endsWell("an offer", runtime.file("o.sock"));
     });
 
-    it("may leave its connection to a hub open that dies", async () => {
+    it("may leave a connection open to a hub that dies", async () => {
       await using hub = await TestHub.start();
       await endsWell("its connection to a hub", hub.socket, String(hub.pid));
     });
   });
 }
 
-/** Node prints each warning on a line, and once how to trace it. */
+/** Node prints each warning on a line, and after the first one how to trace warnings. */
 function withoutLeaks(complaint: string): string {
   return complaint.replace(
     /^\(node:\d+\) CudaIpcLeak: .*\n(\(Use `node --trace-warnings .*\n)?/gm,

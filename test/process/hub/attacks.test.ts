@@ -1,6 +1,6 @@
 /**
- * While one user attacks the hub, another user sees no error. bench/hub/attacks.ts measures how
- * fast it goes. Needs root, to be several users.
+ * One user works without errors while another user attacks the hub. bench/hub/attacks.ts measures
+ * the speed. Needs root, to act as several users.
  */
 import assert from "node:assert/strict";
 import { mkdirSync, statSync } from "node:fs";
@@ -22,7 +22,7 @@ import { FuseSender, skipFuse } from "../../support/waiting-fds.js";
 const ATTACKERS = 2;
 const CYCLES = 25;
 const NEWCOMERS = 10;
-/** Of a user who sends a file with each. */
+/** Connections of a user who sends a file on each. */
 const CONNECTIONS = 200;
 /**
  * A limit so low that the attackers' unread descriptors could use up the hub user's whole kernel
@@ -30,10 +30,10 @@ const CONNECTIONS = 200;
  */
 const FDS_MAX = 1024;
 
-/** A log that grows with each refusal has far more than that. */
+/** A log that grew with each refusal would be far larger. */
 const LOG_BYTES_MAX = 64 * 1024;
 
-describe("a user goes on without an error while another attacks the hub", {
+describe("a user works without an error while another user attacks the hub", {
   skip: skipUnlessRoot,
 }, () => {
   checkLeaks();
@@ -62,7 +62,7 @@ describe("a user goes on without an error while another attacks the hub", {
   }
 
   for (const kind of ["connects", "lingering", "unserved"] as const) {
-    it(`connects while another user's clients crowd the entrance, by ${kind}`, async () => {
+    it(`connects while another user's clients crowd the accept queue, by ${kind}`, async () => {
       const { hub: user, attacker } = attackUsers;
       await using hub = await TestHub.start({ user, config: { users: [0, attacker.uid] } });
       const attackers: Actor[] = [];
@@ -85,7 +85,7 @@ describe("a user goes on without an error while another attacks the hub", {
     });
   }
 
-  it("by files of FUSE whose server does not answer, of a user who is not served", {
+  it("by FUSE files whose server does not answer, from a user who is not served", {
     skip: skipFuse,
   }, async () => {
     const { hub: user, victim: victimUser, unserved } = attackUsers;

@@ -1,4 +1,4 @@
-/** Mistakes of plain JavaScript: each call names the argument and what was found. */
+/** Mistakes in plain JavaScript. Each error names the argument and the value found. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -54,7 +54,7 @@ const cases: Readonly<Record<string, readonly [(hub: Hub) => unknown, RegExp]>> 
     (hub) => hub.create("x", { ...ITEM, device: "gpu" }),
     /^INVALID_DEVICE: Cannot open device "gpu": wanted .* Did you mean "cuda:0"\?$/,
   ],
-  "a pool that is none": [
+  "an invalid pool": [
     (hub) => hub.create("x", { ...ITEM, pool: any({}) }),
     /^TypeError: pool must be a MemoryPool of this package, not \{\}$/,
   ],
@@ -72,7 +72,7 @@ const cases: Readonly<Record<string, readonly [(hub: Hub) => unknown, RegExp]>> 
     (hub) => hub.open("x", { timeoutMs: any("5") }),
     /^TypeError: timeoutMs must be a number of milliseconds from 0 to Infinity, not "5"$/,
   ],
-  "a signal that is none": [
+  "an invalid signal": [
     (hub) => hub.list({ signal: any(5) }),
     /^TypeError: signal must be an AbortSignal, not 5$/,
   ],
@@ -80,11 +80,11 @@ const cases: Readonly<Record<string, readonly [(hub: Hub) => unknown, RegExp]>> 
     (hub) => hub.open("x", any({ timeout: 5 })),
     /^TypeError: open\(\) has no option "timeout". Did you mean "timeoutMs"\?$/,
   ],
-  "options that are none": [
+  "invalid options": [
     (hub) => hub.open("x", any(5)),
     /^TypeError: The options of open\(\) must be an object, not 5$/,
   ],
-  "a listener that is none": [
+  "an invalid listener": [
     (hub) => hub.onReconnect(any(undefined)),
     /^TypeError: listener must be a function, not undefined$/,
   ],
@@ -104,7 +104,7 @@ const cases: Readonly<Record<string, readonly [(hub: Hub) => unknown, RegExp]>> 
     (hub) => hub.createChannel("x", { ...SLOT, whenFull: any("drop") }),
     /^TypeError: whenFull must be .*, not "drop". Did you mean "drop-oldest" or "drop-newest"\?$/,
   ],
-  "a stream that is none": [
+  "an invalid stream": [
     (hub) => hub.openChannel("x", { stream: any(5) }),
     /^TypeError: stream must be a Stream of this package, not 5$/,
   ],
@@ -120,7 +120,7 @@ const cases: Readonly<Record<string, readonly [(hub: Hub) => unknown, RegExp]>> 
     (hub) => serve(hub, "x", { request: SLOT, reply: SLOT }, any(undefined)),
     /^TypeError: handler must be a function, not undefined$/,
   ],
-  "a service's request that is none": [
+  "an invalid request of a service": [
     (hub) =>
       serve(
         hub,
@@ -147,13 +147,13 @@ const cases: Readonly<Record<string, readonly [(hub: Hub) => unknown, RegExp]>> 
 };
 
 const connections: Readonly<Record<string, readonly [object, RegExp]>> = {
-  "a device of no form": [
+  "a malformed device": [
     { device: "cuda:x" },
     /^INVALID_DEVICE: Cannot open device "cuda:x": wanted .*/,
   ],
   "a device that is no string": [{ device: 5 }, /^TypeError: device must be a string, not 5$/],
   "a socket that is no string": [{ socket: 6 }, /^TypeError: socket must be a string, not 6$/],
-  "a user that is none": [
+  "an invalid user": [
     { hubUid: -1 },
     /^RangeError: hubUid must be an integer from 0 to 4294967294, not -1$/,
   ],

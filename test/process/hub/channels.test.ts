@@ -41,7 +41,7 @@ async function kill(actor: Actor): Promise<void> {
   await actor.exited();
 }
 
-/** Of a page: whose it is, whether its reader is attached, and the end of its timeline. */
+/** The words of a page: its lease, the reader's state, and the end of the reader's timeline. */
 function pageOf(file: OwnedFd): unknown[] {
   return [
     word(file, page.lease),
@@ -51,7 +51,7 @@ function pageOf(file: OwnedFd): unknown[] {
   ];
 }
 
-/** Of the first writer, which had finished 7. */
+/** The writer's state, and the timeline of the first writer, which had finished 7. */
 function writerOf(channel: HeldChannel): unknown[] {
   const ready = [
     word(channel.control, control.ready + 64),
@@ -70,7 +70,7 @@ describe("a reader of a channel", () => {
   checkLeaks();
 
   for (const end of ["is killed", "closes it"] as const) {
-    it(`has its seat until it ${end}: then its page is ended, the writer wakes, and the seat is free`, async () => {
+    it(`keeps its seat until it ${end}. Then the writer wakes and the seat is free`, async () => {
       await using testHub = await TestHub.start();
       await using client = await ChannelClient.connect(testHub.socket);
       using channel = await client.create("c");
@@ -121,7 +121,7 @@ describe("a reader of a channel", () => {
     ]);
   });
 
-  it("keeps its seat when its connection ends and its process lives", async () => {
+  it("keeps its seat if its connection ends but its process lives", async () => {
     await using testHub = await TestHub.start();
     await using client = await ChannelClient.connect(testHub.socket);
     using channel = await client.create("c");
@@ -153,7 +153,7 @@ describe("a reader of a channel", () => {
 describe("the writer of a channel", () => {
   checkLeaks();
 
-  it("removes the name when it is killed, and readers notice", async () => {
+  it("removes the name when it is killed, and readers notice its death", async () => {
     await using testHub = await TestHub.start();
     const [actor] = await holding(testHub, "create");
     await using _ = actor;
@@ -173,7 +173,7 @@ describe("the writer of a channel", () => {
     await assert.rejects(client.open("c", "reader"), code("NOT_FOUND"));
   });
 
-  it("is followed by another if the channel waits for one, and readers keep their seats", async () => {
+  it("is followed by another if the channel waits, and readers keep their seats", async () => {
     await using testHub = await TestHub.start();
     const [actor] = await holding(testHub, "create", { whenWriterGone: "wait" });
     await using _ = actor;
@@ -196,13 +196,13 @@ describe("the writer of a channel", () => {
     assert.equal(smallWord(reader.control, control.state), writerStates.open);
     next.close();
     await until(
-      "it is awaited anew",
+      "it is awaited again",
       () => smallWord(reader.control, control.state) === writerStates.awaited,
     );
     assert.deepEqual(await holders(client), [["reader", 0]]);
   });
 
-  it("is not awaited if it had closed the channel", async () => {
+  it("is not awaited if it closed the channel", async () => {
     await using testHub = await TestHub.start();
     const [actor] = await holding(testHub, "create", { whenWriterGone: "wait" });
     await using _ = actor;
@@ -217,7 +217,7 @@ describe("the writer of a channel", () => {
 describe("a channel whose hub is killed", () => {
   checkLeaks();
 
-  /** Kills the hub, and what else, and waits until these are at the next one. */
+  /** Kills the hub and perhaps `other`. Waits until the clients are at the next hub. */
   async function restart(
     testHub: TestHub,
     clients: readonly ChannelClient[],
@@ -254,7 +254,7 @@ describe("a channel whose hub is killed", () => {
     ["end", writerStates.gone],
     ["wait", writerStates.awaited],
   ] as const) {
-    it(`together with its writer follows whenWriterGone at the next one: ${whenWriterGone}`, async () => {
+    it(`follows whenWriterGone "${whenWriterGone}" if its writer died, too`, async () => {
       await using testHub = await TestHub.start();
       const [actor] = await holding(testHub, "create", { whenWriterGone });
       await using _ = actor;
@@ -263,7 +263,7 @@ describe("a channel whose hub is killed", () => {
       using second = await client.open("c", "reader");
       await restart(testHub, [client], actor);
       await until(
-        "it is told to the readers",
+        "all readers see the new state",
         () => smallWord(reader.control, control.state) === state,
       );
       assert.deepEqual(writerOf(reader), [state, POISON, 7n]);
@@ -271,13 +271,13 @@ describe("a channel whose hub is killed", () => {
       await until("both are woken", () => hasRung(second.bell()));
       const names = whenWriterGone === "end" ? 0 : 1;
       await until(
-        "the name is as it should be",
+        "the name is gone or kept, as asked for",
         async () => (await client.list()).length === names,
       );
     });
   }
 
-  it("frees the seat of a reader that died with the hub, once the writer has come back", async () => {
+  it("frees the seat of a reader that died with the hub when the writer is back", async () => {
     await using testHub = await TestHub.start();
     await using owner = await ChannelClient.connect(testHub.socket, true);
     using channel = await owner.create("c");

@@ -47,7 +47,7 @@ describe("a producer that is killed", () => {
     });
   }
 
-  it("after publishing leaves the memory to its readers until the last one closes it", async () => {
+  it("after publishing leaves the memory to its readers until the last one closes", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using actor = await producer(testHub, "frame", "held", "publish");
@@ -94,7 +94,7 @@ describe("a consumer that is killed", () => {
     assert.equal((await hub.status()).clients, 1);
   });
 
-  it("while it waits leaves no wait behind", async () => {
+  it("while it waits leaves no wait on the hub", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using actor = new Actor(CONSUMES, { args: [testHub.socket, "never"] });
@@ -107,7 +107,7 @@ describe("a consumer that is killed", () => {
 describe("a client that is stopped", () => {
   checkLeaks();
 
-  it("delays nobody, and goes on when it is continued", async () => {
+  it("delays no other process, and goes on when it is continued", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using actor = await producer(testHub, "frame", "held", "publish");
@@ -123,10 +123,10 @@ describe("a client that is stopped", () => {
   });
 });
 
-describe("a hub that is killed, to clients that do not look for the next one", () => {
+describe("a killed hub, for clients that do not reconnect", () => {
   checkLeaks();
 
-  it("leaves clients their mappings, notifies them, and is followed by another hub at the same path", async () => {
+  it("leaves clients their mappings, notifies them, and can be replaced", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect({ reconnect: false });
     using made = (await hub.create("frame", { dtype: "int32", shape: [3] })).expectDType("int32");
@@ -156,7 +156,7 @@ describe("a hub that is killed, to clients that do not look for the next one", (
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect({ reconnect: false });
     endHub(testHub.folder.path);
-    // WHY busy: nothing may come from the event loop between the end and the question.
+    // WHY a busy loop: the event loop must not run between the hub's end and the request.
     while (listens(testHub.socket));
     await assert.rejects(hub.status(), (error) => hasCode(error, "HUB_GONE"));
   });

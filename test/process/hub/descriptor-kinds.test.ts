@@ -1,6 +1,6 @@
 /**
- * Each kind of descriptor with each operation: the hub refuses it with a code or ignores it, delays
- * nobody, and keeps none.
+ * Each kind of descriptor with each operation: the hub refuses it with a code or ignores it. It
+ * delays no client and keeps no descriptor.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -25,7 +25,7 @@ import { kinds } from "./descriptor-samples.js";
 
 const INDEX_BYTES = 100;
 
-/** What a request needs beside the descriptor in question. */
+/** The other descriptors that a request needs. */
 class Companions {
   readonly memory = createMemoryFile("companion", 4096);
   readonly index = createConstantFile("companion", Buffer.alloc(INDEX_BYTES, " "));
@@ -105,7 +105,7 @@ const operations: Readonly<Record<string, Ask>> = {
 
 const HELLO = '{"v":1,"id":1,"op":"hello","client":{"version":"0","program":"kinds"}}';
 
-/** Sends it before the hub knows the client. The kernel may refuse that. */
+/** Sends it before hello. The kernel may refuse that. */
 async function greetWith(
   socket: string,
   fd: OwnedFd,
@@ -138,7 +138,7 @@ describe("a descriptor of any kind, sent with any operation", () => {
     await testHub[Symbol.asyncDispose]();
   });
 
-  /** Fails with TIMEOUT if the hub stands still. */
+  /** Fails with TIMEOUT if the hub is blocked. */
   async function checkServed(): Promise<void> {
     const options = { timeoutMs: 10_000 };
     using made = await other.create("bystander", { dtype: "int32", shape: [4], ...options });
@@ -182,7 +182,7 @@ describe("a descriptor of any kind, sent with any operation", () => {
     });
   }
 
-  it("leaves one gate in the end, and the hub has not restarted", async () => {
+  it("leaves one gate in the end, and the same hub", async () => {
     await until("one gate is left", () => gatesOf(testHub).length === 1);
     await checkServed();
     const { pid, clients, objects, leases } = await other.status();

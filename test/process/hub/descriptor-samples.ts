@@ -23,7 +23,7 @@ const CLOCK_MONOTONIC = 1;
 /** Descriptors of one kind. */
 export interface Source {
   next(): OwnedFd;
-  /** What to do with one after it was sent. */
+  /** Called with each descriptor after it was sent. */
   sent(fd: OwnedFd): void;
   close(): Promise<void>;
 }
@@ -31,8 +31,8 @@ export interface Source {
 export interface Kind {
   readonly open: (folder: TestFolder) => Source | Promise<Source>;
   /**
-   * The operations that accept it. A bell is only a bell. The hub cannot tell GPU memory from other
-   * memory files.
+   * The operations that accept this kind. A bell is accepted only as a bell. The hub cannot tell
+   * GPU memory from other memory files.
    */
   readonly fits?: RegExp;
   readonly skip?: string | false;
@@ -123,7 +123,7 @@ export const kinds: Readonly<Record<string, Kind>> = {
   "a Unix socket": { open: each(socketEnd) },
   "the reading end of a pipe": { open: each(() => pipeEnd(0)) },
   "the writing end of a pipe": { open: each(() => pipeEnd(1)) },
-  "a file of FUSE whose server does not answer": { open: fuse, skip: skipFuse },
+  "a FUSE file whose server does not answer": { open: fuse, skip: skipFuse },
   "a folder": {
     open: each(({ path }) => opened(path, constants.O_RDONLY | constants.O_DIRECTORY)),
   },

@@ -23,7 +23,7 @@ import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
 
-/** What a second hub says at the start. */
+/** Starts a second hub at the socket. Returns its error, or "started". */
 function secondHub(socket: string): unknown {
   try {
     HubServer.start({ socket }).stop();
@@ -78,7 +78,7 @@ describe("a hub whose files are removed", () => {
       assert.match(String(secondHub(hub.socket)), new RegExp(`^HUB_RUNNING .*process ${hub.pid}`));
       using opened = await after.open("frame");
       assert.deepEqual(await opened.read(), new Uint8Array([1, 2, 3]));
-      // The journal has it all: after a crash the names are there.
+      // The journal is complete: after a crash the name is there.
       const socket = statSync(hub.socket);
       assert.equal(socket.mode & 0o777, 0o600);
       await until("the journal has the name", () =>
@@ -94,7 +94,7 @@ describe("a hub whose files are removed", () => {
     });
   }
 
-  it("reports that its folder is gone, and goes on when it comes back", async () => {
+  it("reports that its folder is gone, and goes on when the folder is back", async () => {
     await using hub = await TestHub.start();
     await using client = await hub.connect();
     rmSync(hub.folder.path, { recursive: true });
@@ -107,7 +107,7 @@ describe("a hub whose files are removed", () => {
     assert.equal((await other.status()).pid, hub.pid);
   });
 
-  it("that another hub has replaced still serves its clients, reports it, and leaves the other's files alone", async () => {
+  it("that was replaced serves its clients and leaves the other hub's files alone", async () => {
     await using first = await TestHub.start();
     await using client = await first.connect({ reconnect: false });
     using _ = await client.create("kept", { dtype: "uint8", shape: [1] });
@@ -123,7 +123,7 @@ describe("a hub whose files are removed", () => {
     });
     using more = await client.create("more", { dtype: "uint8", shape: [1] });
     await more.publish();
-    // WHY not only whether they are there: the other hub makes again what is removed.
+    // WHY identities, not existence: the other hub would create removed files again.
     const files = ["socket", "lock", "journal"] as const;
     const identities = () => {
       const stats = files.map((name) => statSync(`${first.socket}${suffixes[name]}`));
@@ -154,7 +154,7 @@ describe("a hub whose files are removed", () => {
     assert.equal((await other.status()).pid, first.pid);
   });
 
-  it("takes its files back when the other hub was killed, which no file shows", async () => {
+  it("takes its files back when the other hub was killed, although no file shows it", async () => {
     await using first = await TestHub.start();
     await using client = await first.connect({ reconnect: false });
     first.kill("SIGSTOP");
@@ -164,7 +164,7 @@ describe("a hub whose files are removed", () => {
     const keeper = await keeperOf(second);
     first.kill("SIGCONT");
     await until("it knows", async () => (await client.status()).troubles.length > 0);
-    // WHY stopped first: each of the two would start the other again.
+    // WHY stopped first: hub and keeper would each start the other again.
     second.kill("SIGSTOP");
     process.kill(keeper, "SIGKILL");
     second.kill("SIGKILL");
@@ -174,7 +174,7 @@ describe("a hub whose files are removed", () => {
     assert.equal((await other.status()).pid, first.pid);
   });
 
-  it("is not taken for no hub: the error names the lock's holder and the command that ends it", async () => {
+  it("without a socket is reported with the lock's holder and the command to end it", async () => {
     using folder = new TestFolder();
     const lock = tryLockPath(`${folder.socket}.lock`);
     const message = new RegExp(
@@ -193,7 +193,7 @@ describe("a hub whose files are removed", () => {
   });
 });
 
-describe("a hub that finds something odd in the place of a file", () => {
+describe("a hub that finds something else in place of a file", () => {
   checkLeaks();
 
   const odd: Record<string, (path: string) => void> = {

@@ -1,6 +1,6 @@
 /**
- * Descriptors whose calls block for somebody else: whatever a client sends, the hub goes on for all
- * others.
+ * Descriptors whose calls block because of another process. Whatever a client sends, the hub goes
+ * on for all others.
  */
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -36,7 +36,7 @@ const F_ADD_SEALS = 1033;
 /** F_SEAL_SHRINK and F_SEAL_GROW. */
 const SIZE_SEALS = 6;
 
-/** Fails with TIMEOUT if the hub stands still. */
+/** Fails with TIMEOUT if the hub is blocked. */
 async function bystander(hub: Hub): Promise<void> {
   const options = { timeoutMs: 10_000 };
   for (let round = 0; round < ROUNDS; round += 1) {
@@ -51,14 +51,14 @@ for (const moment of ["hello", "create", "unread"] as const) {
   describe(`a descriptor whose close blocks, sent ${wordsFor(moment)}`, () => {
     checkLeaks();
 
-    it("delays nobody else if it is a TCP socket with unsent data", async () => {
+    it("delays no other client if it is a TCP socket with unsent data", async () => {
       await using testHub = await TestHub.start();
       await using hub = await testHub.connect();
       await using _actor = await lingeringSent(testHub, moment);
       await bystander(hub);
     });
 
-    it("delays nobody else if it is a file of FUSE whose server does not answer", {
+    it("delays no other client if it is a FUSE file whose server does not answer", {
       skip: skipFuse,
     }, async () => {
       await using testHub = await TestHub.start();
@@ -81,12 +81,12 @@ for (const moment of ["hello", "create", "unread"] as const) {
   });
 }
 
-describe("memory to which somebody writes without an end", { skip: skipFuse }, () => {
+describe("memory with an endless write in progress", { skip: skipFuse }, () => {
   checkLeaks();
 
   const held = { op: "create", name: "held", lifetime: "held" } as const;
 
-  it("delays nobody when it is created, even if the hub refuses it", async () => {
+  it("delays no client when it is created, even if the hub refuses it", async () => {
     await using testHub = await TestHub.start();
     using client = await RawClient.connect(testHub.socket);
     await using hub = await testHub.connect();
@@ -108,7 +108,7 @@ describe("memory to which somebody writes without an end", { skip: skipFuse }, (
     }
   });
 
-  it("delays nobody when its timeline's owner leaves, and waiters of the timeline get the error", async () => {
+  it("delays no client when its timeline's owner leaves, and ends all waits", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using memory = createMemoryFile("ours", 4096);
@@ -122,7 +122,7 @@ describe("memory to which somebody writes without an end", { skip: skipFuse }, (
     await bystander(hub);
   });
 
-  it("delays nobody when a channel's reader or writer comes and leaves", async () => {
+  it("delays no client when a channel's reader or writer comes and leaves", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const descriptor = channelOf({ readersMax: 1 });
@@ -175,7 +175,7 @@ function writerFolder(testHub: TestHub): string {
 describe("the gate of a hub", () => {
   checkLeaks();
 
-  it("can be killed: clients repeat its requests, and the next one serves", async () => {
+  it("can be killed: clients repeat its requests, and the next gate serves them", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await bystander(hub);
@@ -212,7 +212,7 @@ describe("the gate of a hub", () => {
   });
 });
 
-/** The process number of the only child that a hub of a test has. */
+/** The pid of the hub's gate, which is its last child process. */
 function gateOf(testHub: TestHub): number {
   return Number(
     readFileSync(`/proc/${testHub.pid}/task/${testHub.pid}/children`, "utf8")

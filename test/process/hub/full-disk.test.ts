@@ -11,7 +11,7 @@ import { until } from "../../support/until.js";
 
 const ARRAY = { dtype: "uint8", shape: [1] } as const;
 
-/** A folder on a disk of its own. */
+/** A folder on a small disk. */
 class SmallDisk implements Disposable {
   readonly folder = new TestFolder();
   readonly skip: string | false;
@@ -24,7 +24,7 @@ class SmallDisk implements Disposable {
     this.skip = !mounted && "no disk can be mounted here";
   }
 
-  /** Takes all the room that is left. */
+  /** Fills the disk. */
   fill(): void {
     const { path } = this.folder;
     for (let bytes = 64 * 1024; bytes >= 1; bytes = Math.floor(bytes / 2)) {
@@ -46,7 +46,7 @@ class SmallDisk implements Disposable {
 describe("a hub on a disk that is full", { skip: skipUnlessRoot }, () => {
   checkLeaks();
 
-  it("refuses new objects, and creates again once all are released, although the disk stays full", async (t) => {
+  it("refuses new objects, and creates again once all are released, on a full disk", async (t) => {
     using disk = new SmallDisk("1m");
     if (disk.skip !== false) return t.skip(disk.skip);
     const hub = await TestHub.start({ folder: disk.folder });

@@ -1,4 +1,4 @@
-/** The gate receives for every user: one who sends much does not stand in the way of the others. */
+/** The gate receives for all users. A user who sends much does not delay the others. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { limits } from "../../../src/base/limits.js";
@@ -12,7 +12,7 @@ const SENDERS = 40;
 const MESSAGES_EACH = 4;
 const [CROWD, OTHER] = [1, 2];
 
-/** A socket in which messages wait, each with descriptors. */
+/** A socket with waiting messages, each with descriptors. */
 function sent(
   messages: number,
   fdsEach: number,
@@ -25,7 +25,7 @@ function sent(
   return { sender, socket };
 }
 
-describe("the orders of a gate", () => {
+describe("the requests of a gate", () => {
   checkLeaks();
 
   it("of a user with many do not delay another user's", async () => {

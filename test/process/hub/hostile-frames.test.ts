@@ -1,6 +1,6 @@
 /**
- * Hostile bytes and descriptors over a real socket, from a process that is killed in the end, while
- * a good client works. All requests of the good client are answered correctly, and the hub is
+ * Hostile bytes and descriptors over a real socket, from a process that is killed in the end,
+ * beside a good client. All requests of the good client are answered correctly, and the hub is
  * unchanged afterwards. See hostile.test.ts for single lies.
  */
 import assert from "node:assert/strict";
@@ -17,7 +17,7 @@ import { soon, until } from "../../support/until.js";
 
 const ACTOR = new URL("./actors/sends-hostile-frames.js", import.meta.url);
 
-/** Everything that a client does, again and again; the names cannot be guessed. */
+/** Repeats everything that a client does. Its names cannot be guessed. */
 class GoodClient {
   readonly #hub: Hub;
   readonly #name = `good-${crypto.randomUUID()}`;
@@ -63,8 +63,8 @@ class GoodClient {
   }
 
   /**
-   * Ends the work, and then waits for its last result.
-   * @throws what went wrong in any round
+   * Ends the work, and waits for its last result.
+   * @throws the first error of any round
    */
   async finish(): Promise<void> {
     this.#stopped = true;
@@ -105,7 +105,7 @@ describe("a hub under hostile frames", () => {
     }
     await good.finish();
     assert.ok(good.rounds > 0);
-    // WHY not all: what it had created goes with it, before or after it is listed.
+    // WHY a name may be gone: the process's objects end with it, before or after the listing.
     for (const { name } of await hub.list()) await removeIfThere(hub, name);
     await until("nothing is left of it in the hub", async () => {
       const { clients, objects, leases, waitingOpens } = await hub.status();
@@ -131,13 +131,13 @@ describe("a hub under hostile frames", () => {
     });
   }
 
-  it("serves others beside 200 silent clients", async () => {
+  it("serves others despite 200 silent clients", async () => {
     await run("silent", () =>
       until("they are connected", async () => (await hub.status()).clients === 201),
     );
   });
 
-  it("keeps nothing of what it was sent", async (t) => {
+  it("keeps nothing of the messages that it received", async (t) => {
     await run("mutated");
     const before = residentBytes(testHub.pid);
     const sent = await run("large");
@@ -160,7 +160,7 @@ async function removeIfThere(hub: Hub, name: string): Promise<void> {
   }
 }
 
-/** How many messages it has sent, once it has. */
+/** Waits until the process has sent everything. Returns the number of messages. */
 async function sentBy(actor: Actor): Promise<number> {
   for (;;) {
     const { sent, end } = (await actor.says()) as { readonly sent: number; readonly end: boolean };

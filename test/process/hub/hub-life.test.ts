@@ -64,7 +64,7 @@ describe("connect", () => {
     assert.equal((await hub.status()).pid, pid);
   });
 
-  it("throws HUB_UNAVAILABLE if no hub runs and none may be started", async () => {
+  it("throws HUB_UNAVAILABLE if no hub runs and it may not start one", async () => {
     using folder = new TestFolder();
     for (const socket of [folder.socket, folder.file("none/hub.sock")]) {
       await assert.rejects(connect({ socket, start: false }), (error) =>
@@ -74,7 +74,7 @@ describe("connect", () => {
     assert.equal(existsSync(folder.file("none")), false);
   });
 
-  it("repeats the hub's reason if none could be started", async () => {
+  it("repeats the hub's reason if it could not start one", async () => {
     using folder = new TestFolder();
     writeFileSync(folder.socket, "a file in the socket's place");
     await assert.rejects(
@@ -84,7 +84,7 @@ describe("connect", () => {
     assert.ok(existsSync(folder.socket));
   });
 
-  it("times out on a hub that does not answer, and leaves nothing", async () => {
+  it("times out on a hub that does not answer, and leaves nothing behind", async () => {
     await using testHub = await TestHub.start();
     testHub.kill("SIGSTOP");
     await assert.rejects(testHub.connect({ timeoutMs: 50 }), (error) => hasCode(error, "TIMEOUT"));
@@ -94,7 +94,7 @@ describe("connect", () => {
     testHub.kill("SIGCONT");
     await using hub = await testHub.connect();
     await until(
-      "the hub has forgotten those who gave up",
+      "the hub has forgotten the clients that gave up",
       async () => (await hub.status()).clients === 1,
     );
   });
@@ -142,14 +142,14 @@ describe("a hub", () => {
     assert.equal(existsSync(testHub.socket), false);
   });
 
-  it("stays for a pinned object that nobody holds, until it is removed", async () => {
+  it("stays for a pinned object without holders, until the object is removed", async () => {
     await using testHub = await TestHub.start({ idleMs: 200 });
     const hub = await testHub.connect();
     const array = await hub.create("frame", { dtype: "int32", shape: [3], lifetime: "pinned" });
     await array.write([1, 2, 3]);
     await array.publish();
     await hub.close();
-    // WHY this long: five times the idle time; a hub that wrongly ends would have.
+    // WHY this long: five idle times, in which a hub that wrongly ends would have ended.
     await new Promise((resolve) => setTimeout(resolve, 1000));
     assert.ok(runs(testHub.pid));
     const next = await testHub.connect();
@@ -207,7 +207,7 @@ describe("a hub", () => {
     assert.equal(existsSync(folder.socket), false);
   });
 
-  it("goes on if its starter ends before reading that it listens", async () => {
+  it("goes on if its starter ends before it reads that the hub listens", async () => {
     await using folder = new TestFolder();
     await using actor = new Actor(new URL("./actors/starts-and-dies.js", import.meta.url), {
       args: [folder.socket],

@@ -1,6 +1,6 @@
 /**
- * A hole in huge pages whose pool is empty kills the process that touches it (SIGBUS). So neither
- * hub nor client maps such memory.
+ * A hole in huge pages whose pool is empty kills the process that touches it (SIGBUS). So hub and
+ * client do not map such memory.
  */
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -28,8 +28,8 @@ const F_ADD_SEALS = 1033;
 const SIZE_SEALS = 6;
 
 /**
- * A sealed memory file with one huge page, while the system has one. Restores the number of pages
- * at the end.
+ * A sealed memory file with one huge page that the system has. Restores the number of pages at the
+ * end.
  */
 class HugeMemory implements Disposable {
   readonly skip: string | false;
@@ -42,7 +42,7 @@ class HugeMemory implements Disposable {
       writeFileSync(COUNT, String(Number(this.#before) + 1));
       this.#fd = allocated();
     } catch {
-      // The system lets nobody choose, or has no memory for a page.
+      // The system does not let us set the number, or has no memory for a page.
     }
     this.skip = this.#fd === undefined && "no huge page can be had here";
   }
@@ -52,7 +52,7 @@ class HugeMemory implements Disposable {
     return this.#fd;
   }
 
-  /** Punches a hole where the page was. No page is left to fill it with. */
+  /** Punches a hole where the page was. Afterwards no page is left to fill it. */
   punch(): void {
     assert.equal(libc().fallocate(this.fd.number, PUNCH_HOLE, 0, HUGE_PAGE_BYTES), 0);
     writeFileSync(COUNT, "0");
@@ -84,7 +84,7 @@ const isRefused = (error: unknown) =>
 describe("memory in huge pages into which a hole is punched", { skip: skipUnlessRoot }, () => {
   checkLeaks();
 
-  it("is refused by the hub as a timeline, and its owner's end disturbs nobody else", async (t) => {
+  it("is refused by the hub as a timeline, and its owner's end disturbs nobody", async (t) => {
     using huge = new HugeMemory();
     if (huge.skip !== false) return t.skip(huge.skip);
     await using testHub = await TestHub.start();

@@ -1,4 +1,4 @@
-/** A time limit that runs out names whom or what was waited for. */
+/** A timeout names the process or the name that was waited for. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect } from "../../../src/client/connect.js";
@@ -24,7 +24,7 @@ describe("an open that times out", () => {
     assert.equal((await hub.status()).waitingOpens, 0);
   });
 
-  it("names the process that created and did not publish it, like NOT_FOUND", async () => {
+  it("names the process that created it but did not publish it, like NOT_FOUND", async () => {
     await using testHub = await TestHub.start();
     await using producer = await testHub.connect({ program: "producer.js" });
     await using hub = await testHub.connect();
@@ -55,7 +55,7 @@ describe("an open that times out", () => {
 describe("a hub that does not answer", () => {
   checkLeaks();
 
-  it("is named in the error, with what it does instead", async () => {
+  it("is named in the error, with what was found instead", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const stopped = new RegExp(
@@ -80,7 +80,7 @@ describe("a hub that does not answer", () => {
     await assert.rejects(hub.list({ timeoutMs: 200 }), timeout(words));
   });
 
-  it("is counted each time that it ends before it answers", async () => {
+  it("is counted each time that it ends before answering", async () => {
     using folder = new TestFolder();
     using _hub = new ScriptedHub(folder.socket, (_request, connection) => {
       const error = { code: "HUB_GONE", message: "Stopped" };

@@ -12,7 +12,7 @@ export function npyFile(values: Float32Array): Buffer {
 /** Larger than a piece of any copy. */
 export const LARGE = npyFile(new Float32Array(24 * 1024 * 1024).fill(3));
 
-/** Aborted when all bytes were moved. */
+/** Aborts after all bytes have moved. */
 export function abortsAtTheEnd(): {
   signal: AbortSignal;
   onProgress: (progress: FileProgress) => void;

@@ -14,7 +14,7 @@ import { abortsAtTheEnd, LARGE, npyFile } from "./load-rig.js";
 describe("load", () => {
   checkLeaks();
 
-  it("publishes an .npy file as an array, and raw bytes with the given dtype and shape", async () => {
+  it("publishes .npy files as arrays, and raw bytes with a given dtype and shape", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using other = await testHub.connect();
@@ -56,7 +56,7 @@ describe("load", () => {
     );
   });
 
-  it("reserves the name at once, or keeps the older object until the new one is filled", async () => {
+  it("reserves the name at once, or keeps the older object until the new is filled", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     writeFolder(testHub.folder.path, {
@@ -135,7 +135,7 @@ describe("load", () => {
     const onProgress = ({ doneBytes, totalBytes }: FileProgress) => {
       if (doneBytes < totalBytes) return;
       testHub.kill("SIGSTOP");
-      // Once the request to publish has been sent.
+      // Aborts after the request to publish was sent.
       setImmediate(() => setImmediate(() => controller.abort()));
     };
     const options = { lifetime: "pinned", signal: controller.signal, onProgress } as const;

@@ -1,6 +1,6 @@
 /**
- * A hub that does not answer, or gives descriptors whose close blocks: each call of its client ends
- * in time with the operation's name.
+ * A hub that does not answer, or gives descriptors whose close blocks. Each call of its client ends
+ * in time, and the error names the operation.
  */
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
@@ -20,7 +20,7 @@ import { TestFolder } from "../../support/test-folder.js";
 import { LingeringSockets, skipFuse, WaitingFile } from "../../support/waiting-fds.js";
 
 const TIMEOUT_MS = 300;
-/** A call that is held up waits for as long as the descriptor does, which is far longer. */
+/** A blocked call would last as long as the descriptor blocks, which is far longer. */
 const LATE_MS = 10_000;
 const INDEX_BYTES = 100;
 
@@ -31,7 +31,7 @@ const opens: Readonly<Record<string, (hub: Hub, timeoutMs: number) => Promise<Di
   channel: (hub, timeoutMs) => hub.openChannel("channel", { timeoutMs }),
 };
 
-/** @throws unless the call ends in time with an error of this code, whose message this matches */
+/** @throws unless the call ends in time with this code and a matching message */
 async function checkEnds(call: Promise<unknown>, code: string, message: RegExp): Promise<void> {
   const startMs = performance.now();
   await assert.rejects(call, (error) => {
@@ -94,7 +94,7 @@ class Files {
 }
 
 /**
- * Gives this descriptor instead of each one that an object of this kind has, one after the other.
+ * Puts this descriptor in place of each one that an object of this kind has, one after the other.
  */
 function giving(
   fd: OwnedFd,
@@ -122,13 +122,13 @@ function giving(
   return { open, rounds };
 }
 
-describe("a client of a hub that gives a descriptor whose close waits", () => {
+describe("a client of a hub that gives a descriptor whose close blocks", () => {
   checkLeaks();
 
   const kinds: Readonly<
     Record<string, { readonly make: (folder: TestFolder) => Promise<Given>; skip: string | false }>
   > = {
-    "a file of FUSE whose server does not answer": { make: fuse, skip: skipFuse },
+    "a FUSE file whose server does not answer": { make: fuse, skip: skipFuse },
     "a TCP socket with unsent data": { make: lingering, skip: false },
   };
   for (const [what, { make, skip }] of Object.entries(kinds)) {
@@ -146,7 +146,7 @@ describe("a client of a hub that gives a descriptor whose close waits", () => {
             await checkEnds(call, "INVALID_DESCRIPTOR", /^Cannot (open|import) /);
           }
         }
-        // What came with an answer that wants none, and with a refusal, is closed as well.
+        // Descriptors of a reply that needs none, and of a refusal, are closed as well.
         scripted.script = obliging({
           list: () => ({ result: { objects: [], next: null }, fds: [given.fd] }),
           open: () => undefined,
@@ -157,7 +157,7 @@ describe("a client of a hub that gives a descriptor whose close waits", () => {
           "TIMEOUT",
           /^Cannot open "array"/,
         );
-        // The thread pool, which Node reads files on, still has threads.
+        // Node reads files in its thread pool, which must still have free threads.
         assert.ok((await readFile("/proc/self/stat")).byteLength > 0);
       } finally {
         await given.close();

@@ -1,4 +1,4 @@
-/** Mistakes in options: each is told to who made it, and costs nothing else of the connection. */
+/** A mistake in options throws an error for the caller, and the connection keeps working. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect } from "../../../src/client/connect.js";

@@ -1,7 +1,4 @@
-/**
- * No process serves another user's process or is served by it. Needs root, to be another user for a
- * moment.
- */
+/** Processes of different users do not serve each other. Needs root, to act as another user. */
 import assert from "node:assert/strict";
 import { chmodSync } from "node:fs";
 import { describe, it } from "node:test";

@@ -9,14 +9,14 @@ import type { SharedArray } from "../../../src/client/objects/shared-array.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestHub } from "../../support/test-hub.js";
 
-/** As plain JavaScript calls it. */
+/** Calls put() without types, like plain JavaScript. */
 function untypedPut(hub: Hub, values: unknown, options?: unknown): Promise<SharedArray> {
   return hub.put("x", values as HostValues, options as PutOptions & { readonly dtype: DType });
 }
 
-/** Never called: what the compiler refuses. */
+/** Never called. Lists calls that the compiler must refuse. */
 async function refusedByTypes(hub: Hub): Promise<void> {
-  // @ts-expect-error a plain array tells no dtype
+  // @ts-expect-error a plain array has no dtype
   await hub.put("x", [1, 2]);
   // @ts-expect-error float64 values for float32
   await hub.put("x", new Float64Array(1), { dtype: "float32" });
@@ -56,7 +56,7 @@ describe("put", () => {
     assert.equal(bytes.dtype, "uint8");
   });
 
-  it("takes shape and dtype, plain numbers, pairs of complex values and floats to be rounded", async () => {
+  it("takes shape, dtype, plain numbers, complex pairs and floats to be rounded", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using table = await hub.put("table", Int32Array.of(1, 2, 3, 4, 5, 6), { shape: [2, 3] });
@@ -73,7 +73,7 @@ describe("put", () => {
     assert.deepEqual(none.shape, [0]);
   });
 
-  it("passes on the options of create, and replaces an older object if `replace` is set", async () => {
+  it("passes on the options of create, and replaces an older object with `replace`", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     (await hub.put("kept", Uint8Array.of(1), { lifetime: "pinned" })).close();
@@ -140,14 +140,14 @@ describe("put", () => {
       /shape\[0\] must be an integer/,
     ],
     [
-      "a limit that is none",
+      "an invalid time limit",
       [1],
       { dtype: "int8", timeoutMs: -1 },
       RangeError,
       /timeoutMs must be/,
     ],
     [
-      "a signal that is none",
+      "an invalid signal",
       [1],
       { dtype: "int8", signal: {} },
       TypeError,
@@ -188,7 +188,7 @@ describe("put", () => {
     assert.equal(x.name, "x");
   });
 
-  it("ends at its signal and its timeout with an error of its own, and leaves nothing behind", async () => {
+  it("ends at its signal or timeout with its own error, and leaves nothing behind", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const values = new Uint8Array(64 * 1024 * 1024);

@@ -1,6 +1,6 @@
 /**
- * Hubs that are killed again and again while clients work, and many clients that look for the next
- * hub at once.
+ * Hubs that are killed repeatedly while clients work, and many clients that look for the next hub
+ * at once.
  */
 import assert from "node:assert/strict";
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -20,7 +20,7 @@ const KILLS = 20;
 const CLIENTS = 4;
 const HELD_MAX = 12;
 
-/** The process that listens there; undefined while none does. */
+/** The pid of the hub that listens there. Undefined if none does. */
 function hubPid(socketPath: string): number | undefined {
   try {
     const socket = SeqpacketSocket.connect(socketPath);
@@ -38,9 +38,9 @@ async function killHub(socketPath: string): Promise<void> {
     pid = hubPid(socketPath);
     return pid !== undefined;
   });
-  // WHY: at any point of what the clients do.
+  // WHY random: the hub must die at any point of the clients' work.
   await new Promise((resolve) => setTimeout(resolve, 40 * Math.random()));
-  // WHY with its keeper: that one would start the next hub, and wait longer each time.
+  // WHY with its keeper: a keeper would start the next hub, and pause longer each time.
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
     .trim()
     .split(" ")
@@ -102,13 +102,13 @@ class Worker {
       assert.equal((await array.read())[0], Number(name.slice(1)));
     } catch (error) {
       if (!hasCode(error, "NOT_FOUND")) throw error;
-      // Whoever had it has closed it since.
+      // Its owner has closed it since.
       this.#names.splice(this.#names.indexOf(name), 1);
     }
   }
 }
 
-/** Descriptors of a hub of which one client is left, which holds nothing. */
+/** The number of descriptors of a hub with one client that holds nothing. */
 async function fdsOfFreshHub(): Promise<number> {
   await using testHub = await TestHub.start();
   await using hub = await testHub.connect();
@@ -118,10 +118,10 @@ async function fdsOfFreshHub(): Promise<number> {
   return testHub.fdCount();
 }
 
-describe(`a hub that is killed ${KILLS} times under clients that work`, () => {
+describe(`a hub that is killed ${KILLS} times while clients work`, () => {
   checkLeaks();
 
-  it("knows in the end exactly what they hold, and so does its keeper", async () => {
+  it("knows exactly what they hold in the end, and so does its keeper", async () => {
     await using testHub = await TestHub.start();
     await using observer = await testHub.connect(STARTS);
     const hubs = await Promise.all(Array.from({ length: CLIENTS }, () => testHub.connect(STARTS)));

@@ -1,6 +1,6 @@
 /**
  * Clients whose hub is killed, cut off or stopped: what they find at the next hub, and which
- * process brings it there.
+ * process restores it.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -33,7 +33,7 @@ async function kill(actor: Actor): Promise<void> {
   await actor.exited();
 }
 
-/** Kills the hub and waits until these are at the next one. */
+/** Kills the hub and waits until the clients are at the next one. */
 async function restart(testHub: TestHub, ...clients: Hub[]): Promise<void> {
   const back = clients.map(reconnected);
   testHub.kill("SIGKILL");
@@ -163,7 +163,7 @@ describe("a hub that is killed", () => {
     assert.equal((await reader.status()).objects, 0);
   });
 
-  it("does not get back what was closed while no hub ran", async () => {
+  it("does not get back objects that were closed while no hub ran", async () => {
     await using testHub = await TestHub.start();
     await using owner = await testHub.connect(STARTS);
     using kept = await owner.create("kept", ITEM);
@@ -184,7 +184,7 @@ describe("a hub that is killed", () => {
     );
   });
 
-  it("does not keep an unreferenced client running that looks for the next hub", async () => {
+  it("does not keep an unreferenced client alive that looks for the next hub", async () => {
     await using testHub = await TestHub.start();
     await using actor = new Actor(UNREFERENCED, { args: [testHub.socket] });
     await actor.says();

@@ -14,7 +14,7 @@ import { abortsAtTheEnd, npyFile } from "./load-rig.js";
 describe("save", () => {
   checkLeaks();
 
-  it("writes an array, a bundle, or one array of a bundle, by the format of the name", async () => {
+  it("writes an array, a bundle, or one array of a bundle, as the name's format says", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const file = (name: string) => testHub.folder.file(name);
@@ -47,7 +47,7 @@ describe("save", () => {
     );
   });
 
-  it("writes a bundle to a folder of files with their index, which loads as the same bundle", async () => {
+  it("writes a bundle to a folder of files, which loads as the same bundle", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const folder = writeFolder(testHub.folder.file("model"), shardedModel());

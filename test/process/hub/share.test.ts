@@ -11,7 +11,7 @@ import { until } from "../../support/until.js";
 const PRODUCES = new URL("./actors/produces.js", import.meta.url);
 const CONSUMES = new URL("./actors/consumes.js", import.meta.url);
 
-/** Turns of the event loop and of the hub's: a reply that would come has come. */
+/** Waits for several round trips, in which a pending reply would have come. */
 async function roundTrips(hub: Hub): Promise<void> {
   for (let i = 0; i < 5; i += 1) await hub.status();
 }
@@ -101,7 +101,7 @@ describe("an array shared through the hub", () => {
     assert.equal(array.object, made.object);
   });
 
-  it("is refused at once if the opener does not wait", async () => {
+  it("throws at once if the opener does not wait", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using _made = await hub.create("frame", { dtype: "int32", shape: [3] });
@@ -113,7 +113,7 @@ describe("an array shared through the hub", () => {
     );
   });
 
-  it("leaves no wait on the hub once the opener gave up", async () => {
+  it("leaves no wait on the hub after the opener gave up", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await assert.rejects(hub.open("frame", { timeoutMs: 20 }), (error) =>
@@ -187,7 +187,7 @@ describe("an array shared through the hub", () => {
     );
   });
 
-  it("can be closed by the thousand at once", async () => {
+  it("can be closed by thousands at once", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     using made = await hub.create("frame", { dtype: "int32", shape: [2] });

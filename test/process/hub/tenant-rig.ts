@@ -6,7 +6,7 @@ import type { TestHub } from "../../support/test-hub.js";
 export const HUB = { uid: 12_340, gid: 12_340 };
 export const ALICE = { uid: 12_341, gid: 12_350 };
 export const BOB = { uid: 12_342, gid: 12_342 };
-/** Of Alice's group. */
+/** In Alice's group. */
 export const CAROL = { uid: 12_343, gid: 12_350 };
 
 export type Step = readonly [string, ...unknown[]];
@@ -16,7 +16,7 @@ export interface Outcome {
   readonly message?: string;
 }
 
-/** A process of this user that has begun with its steps. */
+/** Starts a process of this user with its steps. */
 export async function tenant(hub: TestHub, user: typeof ALICE, ...steps: Step[]): Promise<Actor> {
   const env = { CUDA_IPC_HUB_UID: String(HUB.uid) };
   const file = new URL("./actors/tenant.js", import.meta.url);
@@ -29,7 +29,7 @@ export async function outcome(actor: Actor): Promise<Outcome> {
   return (await actor.says()) as Outcome;
 }
 
-/** What comes of one step of a process of its own. */
+/** Runs one step in a new process, and returns its outcome. */
 export async function tryAs(hub: TestHub, user: typeof ALICE, ...step: Step): Promise<Outcome> {
   await using actor = await tenant(hub, user, step);
   return await outcome(actor);

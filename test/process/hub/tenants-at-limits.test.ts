@@ -1,4 +1,4 @@
-/** Users of one hub at their limits: nobody else notices. Needs root, to be those users. */
+/** Users of one hub at their limits. Nobody else notices. Needs root, to act as those users. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -73,7 +73,7 @@ describe("a user at a limit", { skip: skipUnlessRoot }, () => {
   checkLeaks();
 
   for (const { limits, steps, words } of cases) {
-    it(`gets an error that names the limit, and others go on: ${JSON.stringify(limits)}`, async () => {
+    it(`gets an error with the limit, and others go on: ${JSON.stringify(limits)}`, async () => {
       const { user } = limits as { user: object };
       await using hub = await TestHub.start({
         user: HUB,
@@ -107,7 +107,7 @@ describe("a user at a limit", { skip: skipUnlessRoot }, () => {
     const rounds = Array.from({ length: 100 }, (): Step => ["list"]);
     await using alice = await tenant(hub, ALICE, ...rounds);
     for (const _ of rounds) await assertDone(alice, []);
-    // WHY this says that he is paused: after each refusal there is then room for an answer.
+    // WHY this shows the pause: after each refusal there is room for an answer again.
     const { answered, refused } = (await bob.says()) as { answered: number; refused: number };
     assert.ok(refused <= 2 * answered, `${refused} refused, ${answered} answered`);
     assert.equal(bob.complaint, "");

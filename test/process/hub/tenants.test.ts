@@ -1,4 +1,4 @@
-/** Several users on one hub: their permissions. Needs root, to be those users. */
+/** Permissions of several users on one hub. Needs root, to act as those users. */
 import assert from "node:assert/strict";
 import { chmodSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -27,7 +27,7 @@ for (const owner of [HUB, { uid: 0, gid: 0 }]) {
 
     const startHub = () => TestHub.start({ user: owner, config: { users: "all" } });
 
-    it("are private by default: other users cannot open, list, inspect or remove them", async () => {
+    it("are private: other users cannot open, list, inspect or remove them", async () => {
       await using hub = await startHub();
       await using alice = await tenant(hub, ALICE, ["create", "x"], ["read", "x"]);
       await assertDone(alice);

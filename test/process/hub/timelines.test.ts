@@ -1,6 +1,4 @@
-/**
- * Timelines between processes: named on the hub, which ends them for everybody with their owner.
- */
+/** Timelines between processes: named on the hub, which ends them for all when their owner ends. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
@@ -89,7 +87,7 @@ describe("a timeline on the hub", () => {
     stream.signal(timeline, 5);
     const closing = hub.close();
     assert.equal(timeline.open, false);
-    // By now a hub that was told of the end would have ended it.
+    // By now the hub would have ended it, had it learned of the end.
     assert.equal((await other.list()).length, 1);
     assert.equal(theirs.ended, false);
     gate.signal(1);
@@ -99,7 +97,7 @@ describe("a timeline on the hub", () => {
     assert.deepEqual([theirs.value, (await other.list()).length], [5n, 0]);
   });
 
-  it("stays until its process ends if the state of its streams is unknown", async () => {
+  it("stays until its process ends if its streams' state is unknown", async () => {
     await using testHub = await TestHub.start();
     await using other = await testHub.connect();
     const hub = await testHub.connect();

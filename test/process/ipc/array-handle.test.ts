@@ -74,7 +74,7 @@ describe("the handle of an array", () => {
     assert.deepEqual([...(await part.read())], [5, 3, 1, 17, 15, 13]);
   });
 
-  it("is JSON, and says what it opens", async () => {
+  it("is JSON, and shows what it opens", async () => {
     using array = DeviceArray.allocate(device, {
       dtype: "float16",
       shape: [3, 5],

@@ -1,4 +1,4 @@
-/** On the host device, and on the libcuda in C of the conformance suite, in all processes. */
+/** Bad handles on the host device, and on the libcuda in C of the conformance suite. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,8 +26,8 @@ if (typeof header === "string") {
   const library = join(folder, "libcuda.so.1");
   header.compile(source, library, ["-shared", "-fPIC", "-O1"]);
   const openDriver = () => createCudaDriver({ load: () => koffi().load(library) });
-  // WHY once before any test: what the libcuda in C opens for the life of the process is not a leak
-  // of a test.
+  // WHY once before any test: this libcuda opens files for the life of the process, which are no
+  // leak of a test.
   openDriver().close();
   describeBadHandles({
     device: "cuda:0",

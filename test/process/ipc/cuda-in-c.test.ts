@@ -1,6 +1,6 @@
 /**
- * Memory that its exporter freed, on the libcuda in C of the conformance suite. Like a real driver
- * it gives the same handle bytes to later memory, and opens them.
+ * Memory that its exporter freed, on the libcuda in C of the conformance suite. Like a real driver,
+ * it gives later memory the same handle bytes, and opens them.
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -39,19 +39,19 @@ const stale = (error: unknown) => hasCode(error, "STALE_HANDLE");
 
 if (typeof header === "string") {
   const skip = process.env.REQUIRE_CUDA_HEADER === "1" ? false : header;
-  it("what its exporter gave up on a libcuda in C", { skip }, () => assert.fail(header));
+  it("objects that their exporter gave up, on a libcuda in C", { skip }, () => assert.fail(header));
 } else {
   const folder = mkdtempSync(join(tmpdir(), "libcuda-in-c-"));
   after(() => rmSync(folder, { recursive: true }));
   const library = join(folder, "libcuda.so.1");
   header.compile(source, library, ["-shared", "-fPIC", "-O1"]);
   const openDriver = () => createCudaDriver({ load: () => koffi().load(library) });
-  // WHY once before any test: what the libcuda in C opens for the life of the process is not a leak
-  // of a test.
+  // WHY once before any test: this libcuda opens files for the life of the process, which are no
+  // leak of a test.
   openDriver().close();
   const env = { LD_LIBRARY_PATH: folder };
 
-  describe("what its exporter gave up on a libcuda in C", () => {
+  describe("an object that its exporter gave up, on a libcuda in C", () => {
     let device: Device;
     checkLeaks(() => device.close());
     beforeEach(() => {
@@ -60,7 +60,7 @@ if (typeof header === "string") {
 
     givenUpPromises({ name: GPU, device: () => device, env });
 
-    it("is refused while it is open here, and its successor is IN_USE until that is closed", async () => {
+    it("is refused while open here, and its successor is IN_USE until it is closed", async () => {
       await using actor = new Actor(SHARES, { args: [GPU], env });
       const { whole } = (await actor.says()) as Shared;
       const open = (json: unknown) => IpcArrayHandle.from(json).open(device);
@@ -112,7 +112,7 @@ if (typeof header === "string") {
   });
 }
 
-/** WHY without the event loop: the tested events happen within one call. */
+/** WHY without the event loop: the tested events must happen within one call. */
 function waitForEnd({ exporter, mark, generation }: ArrayHandleDocument): void {
   const marks = ImportedMarks.open(exporter, mark, "the mark of a test");
   const endMs = performance.now() + DEADLINE_MS;

@@ -1,6 +1,6 @@
 /**
- * Handles of arrays that must open nothing, between processes, on any kind of device. Each gives
- * its error code, and nothing stays open.
+ * Handles of arrays that must open nothing, between processes, on any kind of device. Each causes
+ * an error with a code, and nothing stays open.
  */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
@@ -27,10 +27,10 @@ const BLOCK_BYTES = 2 ** 21;
 export interface BadHandlesSubject {
   readonly device: "host" | "cuda:0";
   readonly openDriver?: DriverOpener;
-  /** For the other processes, besides this one. */
+  /** Extra environment of the other processes. */
   readonly env?: Readonly<Record<string, string>>;
   readonly skip?: string | false;
-  /** Whether memory that replaces freed memory gets the same handle bytes; undefined if unknown. */
+  /** True if memory that replaces freed memory gets the same handle bytes. Undefined if unknown. */
   readonly reusesHandles?: boolean;
 }
 
@@ -96,7 +96,7 @@ export function describeBadHandles(subject: BadHandlesSubject): void {
       }
     });
 
-    it("of another boot or machine, of an earlier process with that pid, and of one that is gone", async () => {
+    it("of another boot, another machine, a reused pid, or a process that is gone", async () => {
       const { actor, whole } = await sharer();
       const { exporter } = whole;
       const bootId = exporter.bootId.replace(/^./, (c) => (c === "0" ? "1" : "0"));
@@ -115,7 +115,7 @@ export function describeBadHandles(subject: BadHandlesSubject): void {
       );
     });
 
-    it("of freed memory that other memory has replaced", async () => {
+    it("of freed memory that other memory replaced", async () => {
       const { actor, whole } = await sharer();
       await using _ = actor;
       actor.goOn();
@@ -130,7 +130,7 @@ export function describeBadHandles(subject: BadHandlesSubject): void {
       await refused(same ? "STALE_HANDLE" : ["STALE_HANDLE", "INVALID_HANDLE"], () => open(whole));
     });
 
-    it("that claim more than their block, or strides that leave it", async () => {
+    it("that claim more than their block, or strides that leave the block", async () => {
       const { actor, whole } = await sharer();
       await using _ = actor;
       const count = BLOCK_BYTES / 4;

@@ -10,7 +10,7 @@ const stale = (error: unknown) => hasCode(error, "STALE_HANDLE");
 describe("an event of the host driver whose exporter destroyed it", () => {
   checkLeaks();
 
-  it("is distinguished from the next event in its slot", async () => {
+  it("is not confused with the next event in its slot", async () => {
     await using actor = new Actor(new URL("./actors/reuses-slot.js", import.meta.url));
     const driver = createHostDriver();
     const first = Buffer.from(String(await actor.says()), "base64");

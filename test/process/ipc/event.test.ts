@@ -1,6 +1,6 @@
 /**
- * Events between processes on the host device. They are never done before they were recorded, and
- * nobody waits for an event that can never be recorded.
+ * Events between processes on the host device. They are not done before they are recorded. No
+ * process waits for an event that can never be recorded.
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
@@ -81,7 +81,7 @@ describe("an event of another process", () => {
     refused("UNSUPPORTED", () => event.export());
   });
 
-  it("that is never done is waited for until the time is up, or the signal", async () => {
+  it("makes a wait time out or abort if it is never done", async () => {
     await using recorder = new Recorder();
     await recorder.describes();
     using event = Event.import(device, await recorder.next());
@@ -92,7 +92,7 @@ describe("an event of another process", () => {
     await rejected("ABORTED", waiting);
   });
 
-  it("whose process is killed ends the waits of CPUs and streams with PEER_GONE, and is imported no more", async () => {
+  it("of a killed process ends waits with PEER_GONE, and is not imported again", async () => {
     await using recorder = new Recorder();
     await recorder.describes();
     const descriptor = await recorder.next();
@@ -109,7 +109,7 @@ describe("an event of another process", () => {
     refused("STALE_HANDLE", () => Event.import(device, descriptor));
   });
 
-  it("that was done when its process ended stays done", async () => {
+  it("stays done after its process ends", async () => {
     await using recorder = new Recorder();
     await recorder.describes();
     using event = Event.import(device, await recorder.next());
@@ -120,14 +120,14 @@ describe("an event of another process", () => {
     assert.equal(event.done, true);
   });
 
-  it("is not announced again by an older handle", async () => {
+  it("is not announced again by an older descriptor", async () => {
     await using recorder = new Recorder();
     const unrecorded = await recorder.describes();
     using event = Event.import(device, await recorder.next());
     refused("STALE_HANDLE", () => event.announce(unrecorded));
   });
 
-  it("that was closed meanwhile is kept by streams that wait for it", async () => {
+  it("is kept after its close by streams that wait for it", async () => {
     await using recorder = new Recorder();
     await recorder.describes();
     const event = Event.import(device, await recorder.next());
@@ -141,7 +141,7 @@ describe("an event of another process", () => {
     assert.equal(counting.counts().events, events - 1);
   });
 
-  it("that was closed meanwhile is given back by a stream that is closed", async () => {
+  it("is released after its close when the waiting stream is closed", async () => {
     await using recorder = new Recorder();
     await recorder.describes();
     const event = Event.import(device, await recorder.next());
@@ -152,7 +152,7 @@ describe("an event of another process", () => {
     assert.equal(counting.counts().events, 0);
   });
 
-  it("is refused if it belongs to this process, to another object, or is not an event", async () => {
+  it("is refused if it is this process's own, another object, or not an event", async () => {
     await using recorder = new Recorder();
     const theirs = await recorder.describes();
     using own = device.createEvent();
@@ -183,7 +183,7 @@ describe("an event of another process", () => {
     for (const [code, descriptor] of wrong) refused(code, () => Event.import(device, descriptor));
   });
 
-  it("needs one mapping and one watch however often it is opened", async () => {
+  it("needs one mapping and one watch, however often it is opened", async () => {
     await using recorder = new Recorder();
     const descriptor = await recorder.describes();
     const fds = openFdCount();

@@ -1,6 +1,6 @@
 /**
- * Importers refuse what its exporter freed or closed, on any kind of device. The suite that uses
- * this opens the device.
+ * Importers refuse objects that their exporter freed or closed, on any kind of device. The calling
+ * suite opens the device.
  */
 import assert from "node:assert/strict";
 import { it, type TestContext } from "node:test";
@@ -26,7 +26,7 @@ interface Shared {
 export interface GivenUpSubject {
   readonly name: string;
   readonly device: () => Device;
-  /** For the other processes, besides this one. */
+  /** Extra environment of the other processes. */
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -37,7 +37,7 @@ function refused(code: ErrorCode, attempt: () => unknown): void {
   });
 }
 
-/** Reported because on a GPU only the mark reveals an old handle if the driver repeats handles. */
+/** Reported because some drivers repeat handles. On such a GPU only the mark reveals an old one. */
 function tellHandles(
   t: TestContext,
   later: { readonly handle: string },
@@ -64,7 +64,7 @@ export function givenUpPromises({ name, device, env = {} }: GivenUpSubject): voi
     refused("STALE_HANDLE", () => open(whole));
   });
 
-  it("refuses an array whose device was closed while its process goes on", async () => {
+  it("refuses an array whose device was closed while its process lives on", async () => {
     await using actor = start(SHARES);
     await actor.says();
     actor.goOn();

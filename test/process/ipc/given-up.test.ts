@@ -12,7 +12,7 @@ import { givenUpPromises } from "./given-up-promises.js";
 
 const SHARES = new URL("./actors/shares-array.js", import.meta.url);
 
-describe("what its exporter gave up on the host device", () => {
+describe("an object that its exporter gave up, on the host device", () => {
   let device: Device;
   checkLeaks(() => device.close());
   beforeEach(() => {
@@ -62,7 +62,7 @@ describe("what its exporter gave up on the host device", () => {
     );
     assert.deepEqual([...slots], [...Array(20).keys()]);
     for (const each of [...arrays, ...events]) each.close();
-    // The driver's arena of events, whose slots are reused.
+    // The file of marks, and the driver's arena of events, whose slots are reused.
     assert.equal(openFdCount(), fds + 2);
     using again = share();
     assert.ok(slots.has(IpcArrayHandle.of(again).toJSON().mark.slot));

@@ -1,6 +1,6 @@
 /**
- * The limit of a real memory cgroup, once for each role. The cells of the matrix make system calls
- * fail instead.
+ * The limit of a real memory cgroup, once for each role. The other cells of the matrix make system
+ * calls fail instead.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -10,7 +10,7 @@ import { World } from "../../support/matrix/world.js";
 
 const MiB = 1024 * 1024;
 const LIMIT_BYTES = 64 * MiB;
-/** With four bytes each: four times what the limit allows. */
+/** Four bytes each, so together four times the limit. */
 const ELEMENTS = LIMIT_BYTES;
 
 async function within(role: PartyRole, run: (world: World) => Promise<void>): Promise<boolean> {
@@ -38,13 +38,13 @@ describe("a real memory cgroup", () => {
     if (!ran) t.skip(NONE);
   });
 
-  it("kills a consumer that reads too much, and its lease ends", async (t) => {
+  it("kills a consumer that reads too much, and the hub ends its lease", async (t) => {
     const ran = await within("consumer", async (world) => {
       const producer = world.party("producer");
       const consumer = world.party("consumer");
       await producer.must({ do: "create", name: "frame", elements: ELEMENTS });
       await producer.must({ do: "publish", name: "frame" });
-      // Nobody has touched the memory yet. The process that touches it is charged.
+      // Nobody has touched the memory yet. The process that touches a page is charged for it.
       const { code } = await consumer.tell({ do: "open", name: "frame" });
       assert.deepEqual([code, await consumer.exited()], ["ended", "SIGKILL"]);
       await world.replaceEnded();

@@ -62,7 +62,7 @@ describe("a group of processes", () => {
       "while it gathers",
       "by its own exit",
     ]) {
-      it(`tells those who wait, and those who come later, that rank ${victim} was ended ${point}`, async () => {
+      it(`tells early and late waiters that rank ${victim} was ended ${point}`, async () => {
         using runtime = new TestRuntime();
         const steps: Record<string, string[]> = {
           "before the barrier": ["told"],
@@ -107,7 +107,7 @@ describe("a group of processes", () => {
     }
   }
 
-  it("gives the rank of a process that was killed before the group formed to another process", async () => {
+  it("gives another process the rank of one that was killed before it formed", async () => {
     using runtime = new TestRuntime();
     await using zero = member(runtime, 0, 3, "gather");
     await using killed = member(runtime, 1, 3);

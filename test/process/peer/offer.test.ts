@@ -100,7 +100,7 @@ describe("offer and receiveOffer", () => {
     });
   });
 
-  it("count each consumer once, and wake waits for that count", async () => {
+  it("count each consumer once, and end waits for that count", async () => {
     await using offered = offer(path, array.buffer);
     using one = await receiveOffer(path);
     one.acknowledge();

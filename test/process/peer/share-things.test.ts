@@ -94,7 +94,7 @@ describe("shared without a hub", () => {
     await soon("the event is done", event.synchronize());
   });
 
-  it("a timeline is ended by any waiter that notices its owner's death", async () => {
+  it("a timeline is ended by any waiter that notices the death of its owner", async () => {
     using _runtime = new TestRuntime();
     const { actor, documents } = await sharer("signal");
     await using _ = actor;

@@ -81,7 +81,7 @@ describe("handle files between processes", () => {
     assert.equal(await consumer.says(), 42 + 999);
   });
 
-  it("of a killed exporter are refused, or waited for until another exporter writes them", async () => {
+  it("of a killed exporter are refused, or waited for until another writes them", async () => {
     using runtime = new TestRuntime();
     const path = runtime.file("frame.json");
     await using killed = new Actor(SHARES, { args: [path, "1"] });

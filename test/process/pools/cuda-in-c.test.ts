@@ -23,8 +23,8 @@ if (typeof header === "string") {
   after(() => rmSync(folder, { recursive: true }));
   const library = join(folder, "libcuda.so.1");
   header.compile(source, library, ["-shared", "-fPIC", "-O1"]);
-  // WHY once before any test: what the libcuda in C opens for the life of the process is not a leak
-  // of a test.
+  // WHY once before any test: this libcuda opens files for the life of the process, which are no
+  // leak of a test.
   const openDriver = () => createCudaDriver({ load: () => koffi().load(library) });
   openDriver().close();
   describePools({ device: "cuda:0", openDriver, env: { LD_LIBRARY_PATH: folder } });

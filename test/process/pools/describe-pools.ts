@@ -22,7 +22,7 @@ const EXPORTER = new URL("./actors/exports-and-waits.js", import.meta.url);
 export interface PoolsSubject {
   readonly device: "host" | "cuda:0";
   readonly openDriver?: DriverOpener;
-  /** For the other processes, besides this one. */
+  /** Extra environment of the other processes. */
   readonly env?: Readonly<Record<string, string>>;
   readonly skip?: string | false;
 }
@@ -77,7 +77,7 @@ export function describePools({ device: name, openDriver, env, skip = false }: P
       );
     });
 
-    it("is refused if it was freed, belongs to another pool or never existed, and maps nothing", async () => {
+    it("is refused if freed, of another pool or invented, and maps nothing", async () => {
       const [pool, elsewhere] = [1, 2].map(() =>
         made.add(MemoryPool.create(device, { maxBytes: 1 << 20, shared: true })),
       );

@@ -1,4 +1,7 @@
-"""The Python side of python-channel.test.ts: channel_peer.py CLIENT_FOLDER SOCKET COMMAND [NAME...]; prints lines of JSON."""
+"""Python side of python-channel.test.ts: channel_peer.py CLIENT_FOLDER SOCKET COMMAND [NAME...]
+
+Prints lines of JSON.
+"""
 
 import hashlib
 import json
@@ -19,7 +22,7 @@ def say(value):
 
 
 def heard():
-    """A line of the test's, or the end of its input."""
+    """Wait for a line from the test, or for the end of its input."""
     sys.stdin.readline()
 
 
@@ -34,7 +37,7 @@ def describe(message):
 
 
 def all_of(reader, each):
-    """Every message until the end; how it ended."""
+    """Pass each message to `each` until the channel ends. Returns how it ended."""
     try:
         while (message := reader.next(LIMIT)) is not None:
             with message:
@@ -45,14 +48,14 @@ def all_of(reader, each):
 
 
 def describes(hub):
-    """Each message in words."""
+    """Print each message."""
     with channel.open_channel(hub, names[0], "oldest") as reader:
         say("reading")
         say(all_of(reader, lambda message: say(describe(message))))
 
 
 def counts(hub):
-    """Many messages, each of which holds its sequence in every byte; what was wrong with them, and how many there were."""
+    """Check messages whose bytes all hold their sequence. Prints the wrong ones and the counts."""
     wrong, seen = [], []
 
     def each(message):
@@ -71,7 +74,7 @@ def counts(hub):
 
 
 def holds(hub):
-    """One message while the test does something; then what it is, and what comes next."""
+    """Hold a message until the test sends a line. Prints it before and after, then the next one."""
     with channel.open_channel(hub, names[0], "oldest", lossy="overtaken" in names) as reader:
         with reader.next(LIMIT) as message:
             say(describe(message))
@@ -82,7 +85,7 @@ def holds(hub):
 
 
 def late(hub):
-    """Begins, and takes its first message only when it is told to."""
+    """Attach, and take the first message when the test sends a line."""
     with channel.open_channel(hub, names[0], names[1], lossy=True) as reader:
         say("reading")
         heard()
@@ -91,7 +94,7 @@ def late(hub):
 
 
 def begins(hub):
-    """Where readers begin that come late."""
+    """Print the first message of a late reader for each start."""
     for start in ("oldest", "latest", "next"):
         with channel.open_channel(hub, names[0], start) as reader:
             message = reader.try_next()
@@ -99,7 +102,7 @@ def begins(hub):
 
 
 def lies(hub):
-    """Claims to have given back what was never there."""
+    """Claim to have released positions that do not exist."""
     with channel.open_channel(hub, names[0]) as reader:
         reader._page.store(channel.P_RELEASED, 1 << 40)
         say("lied")
@@ -111,7 +114,7 @@ def lies(hub):
 
 
 def waits(hub):
-    """For a message that never comes; how the wait ends."""
+    """Wait for a message that never comes. Prints how the wait ends."""
     reader = channel.open_channel(hub, names[0])
     say("reading")
     try:
@@ -122,7 +125,7 @@ def waits(hub):
 
 
 def refuses(hub):
-    """What each name is refused with."""
+    """Print the error of opening each name."""
     for name in names:
         try:
             channel.open_channel(hub, name).close()

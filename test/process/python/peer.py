@@ -1,4 +1,7 @@
-"""The Python side of python-client.test.ts: peer.py CLIENT_FOLDER SOCKET COMMAND [NAME...]; prints lines of JSON."""
+"""Python side of python-client.test.ts: peer.py CLIENT_FOLDER SOCKET COMMAND [NAME...]
+
+Prints lines of JSON.
+"""
 
 import hashlib
 import json
@@ -62,13 +65,13 @@ def refuse(hub):
 
 
 def link(fd):
-    """What a descriptor stands for; the listing's own is closed by now."""
+    """The target of a descriptor. Empty for the closed descriptor of the listing itself."""
     path = f"/proc/self/fd/{fd}"
     return os.readlink(path) if os.path.lexists(path) else ""
 
 
 def write(hub):
-    """Share until the input ends, then say bye."""
+    """Share until the input ends, then disconnect."""
     weights = hub.create("py:weights", "float32", [2, 3])
     weights.array.write(struct.pack("<6f", 1.5, -2.5, 3.5, -0.0, float("inf"), 1e-45))
     counts = hub.create("py:counts", "int64", [2], pinned=True)
@@ -94,7 +97,7 @@ def write(hub):
 
 
 def reverse(hub):
-    """Elements 6 8 10 0 2 4 of int16 memory that counts from 0: a negative stride, and one that leaves gaps."""
+    """Elements 6 8 10 0 2 4 of counting int16 memory: one stride is negative, one leaves gaps."""
     layout = {"dtype": "int16", "shape": [2, 3], "strides": [-6, 2], "byteOffset": 12}
     shared = hub._create("py:reverse", 24, {"kind": "array", "array": layout}, [], False)
     shared.array.memory.write(0, struct.pack("<12h", *range(12)))
@@ -116,7 +119,7 @@ def give_up(hub):
 
 
 def many(hub):
-    """More objects than one page of a list has room for."""
+    """List more objects than one page holds."""
     for n in range(int(names[0])):
         hub.create(f"many:{n:05}", "uint8", [1]).publish()
     listed = [entry["name"] for entry in hub.list()]
@@ -124,7 +127,7 @@ def many(hub):
 
 
 def raw(hub):
-    """Send each packet in a session of its own; say what comes back and whether the session has ended."""
+    """Send each packet in its own session. Print the reply and whether the session ended."""
     for name, packet in {
         "not JSON": b"\x00garbage",
         "an unknown operation": b'{"v":1,"id":7,"op":"explode"}',

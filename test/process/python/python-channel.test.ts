@@ -1,6 +1,6 @@
 /**
- * The example channel reader in Python, written from docs/protocol.md, reads what Node writes,
- * through a real hub.
+ * The example channel reader in Python, written from docs/protocol.md, reads a channel that Node
+ * writes, through a real hub.
  */
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
@@ -110,7 +110,7 @@ describe("Python reads a channel", { skip }, () => {
   });
 
   for (const whenFull of ["wait", "drop-oldest"] as const) {
-    it(`and misses what was written over it, where that may be (${whenFull}), and nothing else`, async () => {
+    it(`and misses only what was overwritten (${whenFull})`, async () => {
       const name = `over-${whenFull}`;
       using writer = await hub.createChannel(name, { byteLength: 1000, slots: 4, whenFull });
       await using reader = python("counts", name, "overtaken");
@@ -136,7 +136,7 @@ describe("Python reads a channel", { skip }, () => {
     });
   }
 
-  it("and counts the messages that it missed before its first", async () => {
+  it("and counts the messages that it missed before its first one", async () => {
     for (const [from, expected] of Object.entries({ next: 6, latest: 5, oldest: 3 })) {
       const name = `first-${from}`;
       using writer = await hub.createChannel(name, { byteLength: 1000, slots: 4 });
@@ -171,7 +171,7 @@ describe("Python reads a channel", { skip }, () => {
     await reader.finish();
   });
 
-  it("past the slots that another reader holds", async () => {
+  it("and skips the slots that another reader holds", async () => {
     using writer = await hub.createChannel("passed-over", { byteLength: 1000, slots: 4 });
     using other = await hub.openChannel("passed-over", { lossy: true });
     await write(writer, 0);
@@ -191,7 +191,7 @@ describe("Python reads a channel", { skip }, () => {
     using writer = await hub.createChannel("starts", { byteLength: 8, slots: 4 });
     for (let sequence = 0; sequence < 10; sequence += 1) await write(writer, sequence);
     await using reader = python("begins", "starts");
-    // The writer may have taken positions that it has not written yet. They replace the oldest
+    // The writer may have reserved positions that it has not written yet. They replace the oldest
     // messages.
     assert.ok([6, 7].includes((await reader.said()) as number));
     assert.equal(await reader.said(), 9);
@@ -263,7 +263,7 @@ describe("Python reads a channel", { skip }, () => {
     await liar.finish();
   });
 
-  it("and gives its wait up if the hub hangs up", async () => {
+  it("and stops waiting if the hub hangs up", async () => {
     const own = new TestFolder();
     const ownProcess = await HubProcess.start(own.socket);
     try {

@@ -1,6 +1,6 @@
 /**
- * Channels after a hub was killed: the next hub has their descriptors and seats, and ends them like
- * the first.
+ * Channels after a hub was killed. The next hub has their descriptors and seats, and ends them like
+ * the first one.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -16,7 +16,7 @@ const HOLDS = new URL("../hub/actors/holds-channel.js", import.meta.url);
 describe("channels of a hub that was killed", () => {
   checkLeaks();
 
-  it("keep their seats and holders at the next hub, which ends and wakes the right ones", async () => {
+  it("keep their seats at the next hub, which ends and wakes the right processes", async () => {
     await using rig = new HubRig();
     const first = await rig.serving();
     const { socket } = rig.folder;
@@ -34,7 +34,7 @@ describe("channels of a hub that was killed", () => {
     await first.exited();
     await rig.serving();
     await using hub = await rig.connect();
-    // If a writer ends before it has brought the memory back, nobody knows its last state.
+    // If a writer ends before it has restored its memory, its last state is lost.
     await until("all are back with their memory", async () => {
       const { detached, withoutMemory } = await hub.status();
       return detached === 0 && withoutMemory === 0;

@@ -28,7 +28,8 @@ describe("a hub after one that was killed", () => {
       const client = await rig.connect();
       const array = await client.create(`frame-${round}`, { dtype: "uint8", shape: [1] });
       numbers.push(array.object);
-      // Last, and of clients that hold nothing: no journal knows of them.
+      // Created last, and for clients that hold nothing, so the journal does not know these
+      // numbers.
       for (let count = 0; count < 5; count += 1) {
         using raw = await RawClient.connect(rig.folder.socket, false);
         const hello = await raw.ask({ op: "hello", client: { version: "0", program: "raw" } });
@@ -45,7 +46,7 @@ describe("a hub after one that was killed", () => {
     assert.equal(new Set(numbers).size, numbers.length);
   });
 
-  it("releases what a process held that ended while no hub ran, and keeps what others hold", async () => {
+  it("releases the leases of a process that died while no hub ran, and keeps others", async () => {
     await using rig = new HubRig();
     const first = await rig.serving();
     const args = (name: string) => ({ args: [rig.folder.socket, name, "held", "publish", "10"] });

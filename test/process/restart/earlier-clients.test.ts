@@ -19,7 +19,7 @@ const SESSION = 100;
 const OBJECT = 101;
 const LEASES = 20_000;
 
-/** A session of a process that has ended, with more leases than are given back in one step. */
+/** Writes a journal in which a dead process has more leases than one step releases. */
 function leave(path: string): void {
   const { bootId, pidNamespace } = ownIdentity();
   const { pid } = spawnSync(process.execPath, ["--version"]);
@@ -53,7 +53,7 @@ function leave(path: string): void {
 describe("clients of an earlier hub that have ended", () => {
   checkLeaks();
 
-  it("are not taken for a client that connects while their leases end", async () => {
+  it("are not mistaken for a client that connects while their leases end", async () => {
     await using folder = new TestFolder();
     leave(`${folder.socket}.journal`);
     const server = HubServer.start({ socket: folder.socket, idleMs: Number.POSITIVE_INFINITY });

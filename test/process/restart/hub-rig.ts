@@ -1,4 +1,4 @@
-/** Hubs without a keeper that follow each other at one socket, each a process of its own. */
+/** Hubs without a keeper that follow each other at one socket, each in its own process. */
 import assert from "node:assert/strict";
 import { type ConnectOptions, connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
@@ -11,7 +11,7 @@ export class HubRig {
   readonly folder = new TestFolder();
   readonly #actors: Actor[] = [];
 
-  /** A hub that serves. */
+  /** Starts a hub, and waits until it serves. */
   async serving(): Promise<Actor> {
     const actor = new Actor(SERVES_HUB, { args: [this.folder.socket] });
     this.#actors.push(actor);

@@ -1,4 +1,4 @@
-/** A hub and its keeper: whichever is killed at any moment, nothing that was published is lost. */
+/** A hub and its keeper. Whichever is killed at any moment, no published object is lost. */
 import assert from "node:assert/strict";
 import { appendFileSync, existsSync, readFileSync, rmSync, statSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -104,11 +104,11 @@ describe("a hub with a keeper", () => {
     await using hub = await testHub.connect();
     const keeper = await keeperOf(hub);
     process.kill(keeper, "SIGSTOP");
-    // More than the socket between them takes.
+    // More than the socket between hub and keeper holds.
     const arrays = [];
     for (let index = 0; index < 600; index += 1) arrays.push(await hub.create(`a${index}`, PINNED));
     for (const array of arrays) await array.publish();
-    // WHY: what is stored meanwhile is no sign of life of the keeper.
+    // WHY: what the hub sends meanwhile must not count as a sign of life of the keeper.
     let isReplaced = false;
     const storing = (async () => {
       while (!isReplaced) (await hub.create("more", { dtype: "int32", shape: [3] })).close();
@@ -126,7 +126,7 @@ describe("a hub with a keeper", () => {
     assert.equal((await hub.status()).objects, 600);
   });
 
-  it("names what was lost if hub and keeper are killed together, until the name is used again", async () => {
+  it("names lost objects if hub and keeper die together, until the name is reused", async () => {
     await using testHub = await TestHub.start();
     await leavePinned(testHub, "model", [1, 2, 3]);
     await killHub(testHub.folder.path);
@@ -171,7 +171,7 @@ describe("a hub with a keeper", () => {
     await leavePinned(testHub, "model", [1, 2, 3]);
     await using hub = await testHub.connect();
     const { pid } = await hub.status();
-    // A journal that no hub can read.
+    // Replaces the journal by one that no hub can read.
     const fs = await import("node:fs");
     const journal = `${testHub.socket}.journal`;
     fs.renameSync(journal, `${journal}.away`);
@@ -197,7 +197,7 @@ describe("a hub with a keeper", () => {
     await killCurrent(hub);
     const path = `${testHub.socket}.log`;
     appendFileSync(path, "an earlier line\n".repeat(300_000));
-    // The hub says so in its log.
+    // Makes the hub write to its log.
     rmSync(`${testHub.socket}.lock`);
     await until("it is said behind the last lines", () => {
       return /an earlier line\n.*Z {2}the lock .* is made again/.test(logOf(testHub));
@@ -217,7 +217,7 @@ describe("a hub with a keeper", () => {
     await until("the keeper ends", () => keepersIn(folder).length === 0);
   });
 
-  it("knows the clients of the earlier hub by their processes, and notices their ends", async () => {
+  it("knows the clients of the earlier hub by their pids, and notices their ends", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const args = [testHub.socket, "frame", "held", "publish", "10"];
@@ -229,7 +229,7 @@ describe("a hub with a keeper", () => {
     await stopped.says();
     stopped.kill("SIGSTOP");
     const { keeper } = await hub.status();
-    // The lock, the listener, two arrays and three processes, of which one has nothing.
+    // The lock, the listener, two arrays, and the two of three processes that hold something.
     assert.equal(keeper?.descriptors, 6);
     await killCurrent(hub);
     assert.equal((await hub.status()).objects, 2);

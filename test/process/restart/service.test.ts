@@ -44,7 +44,7 @@ class ServiceRig {
   }
 }
 
-/** Leaves a pinned array that nobody holds. */
+/** Leaves a pinned array without holders. */
 async function leavePinned(
   rig: ServiceRig,
   name: string,
@@ -95,7 +95,7 @@ describe("a hub that a service manager runs", () => {
     }
   });
 
-  it("keeps everything and says no farewell if it is restarted, unlike when it is stopped", async () => {
+  it("keeps everything and says no farewell when restarted, unlike when stopped", async () => {
     await using rig = new ServiceRig();
     const { systemd } = rig;
     await systemd.start();
@@ -116,7 +116,7 @@ describe("a hub that a service manager runs", () => {
     );
   });
 
-  it("ends as failed if it is asked to restart, and the next one has everything", async () => {
+  it("ends as failed when asked to restart, and the next one has everything", async () => {
     await using rig = new ServiceRig();
     const { systemd } = rig;
     await systemd.start();
@@ -155,12 +155,12 @@ describe("a hub that a service manager runs", () => {
     await hub.close().catch(() => {});
   });
 
-  it("listens on the passed socket, is its listener for clients, and leaves its file there", async () => {
+  it("listens on the passed socket, serves clients there, and leaves its file", async () => {
     await using rig = new ServiceRig();
     const { systemd } = rig;
     const listener = SeqpacketListener.listen(rig.folder.socket);
     systemd.passed.push({ name: "cuda-ipc-hub.socket", fd: listener.fd });
-    // Who comes before the hub runs is served by it.
+    // A client that connects before the hub runs is served when it runs.
     const early = rig.connect();
     await systemd.start();
     const hub = await early;

@@ -1,7 +1,7 @@
 /**
  * Writers and readers of a ring in memory files that are killed. The test acts as the hub.
- * unit/ring/deaths.test.ts covers every access; this test covers some, and all of them in the long
- * run.
+ * unit/ring/deaths.test.ts kills them at every access. This test uses some accesses, and all in the
+ * nightly run.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -14,10 +14,10 @@ import { EVERYTHING, RingFiles } from "../../support/ring/ring-files.js";
 import { RingRig } from "../../support/ring/ring-rig.js";
 
 const DIES = new URL("./actors/dies-in-a-ring.js", import.meta.url);
-/** The process dies at one in this many accesses. */
+/** The process is killed at one of this many accesses. */
 const STRIDE = nightly ? 1 : 29;
 
-/** @returns true if it died before its end */
+/** @returns true if it was killed before its end */
 async function die({ facts, role, before }: Deed, at: number): Promise<boolean> {
   using files = new RingFiles(facts, EVERYTHING);
   const after = before(new RingRig(facts, files.memory, "new"));
@@ -38,7 +38,7 @@ async function die({ facts, role, before }: Deed, at: number): Promise<boolean> 
   return ended === "SIGKILL";
 }
 
-/** Dies at one access after the other, until it reaches its end. */
+/** Kills it at one access after the other, until it reaches its end. */
 async function dieAtEach(deed: Deed): Promise<void> {
   let at = 0;
   while (await die(deed, at)) at += STRIDE;

@@ -1,6 +1,6 @@
 /**
  * A writer and readers of a ring at the same time, each in a thread. The test lists the allowed
- * outcomes. Wrong bytes or a wrong order end a thread.
+ * outcomes. Wrong bytes or a wrong order end the thread with an error.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -22,7 +22,7 @@ const OVERTAKEN = [
   "took one, and missed others",
   "took its first, and missed others",
 ];
-/** Positions for each message, because many are passed over. */
+/** Positions per message, because the writer skips many. */
 const POSITIONS = 64;
 
 /** @returns its outcome */

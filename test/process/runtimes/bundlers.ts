@@ -10,7 +10,7 @@ export interface Bundling {
   readonly external: boolean;
 }
 
-// WHY not imported: their types need other settings than this project's.
+// WHY not imported: their types need other compiler settings than this project's.
 const require = createRequire(import.meta.url);
 
 async function esbuild({ entry, output, format, external }: Bundling): Promise<void> {

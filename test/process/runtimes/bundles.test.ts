@@ -76,11 +76,11 @@ for (const bundler of ["esbuild", "rollup", "webpack"] as const) {
         assert.equal(await run(folder, program), "[1,2,3]");
       });
 
-      it("is refused with the setting that helps if cuda-ipc is in it", async () => {
+      it("names the setting that helps if cuda-ipc is in the bundle", async () => {
         await using folder = new TestFolder();
         const program = await bundle(folder, bundler, { format, external: false });
         assert.match(await run(folder, program), REFUSAL);
-        // With koffi beside the bundle it gets further, and then does not find the hub.
+        // With koffi beside the bundle it gets further, but then does not find the hub's program.
         symlinkSync(KOFFI, folder.file("node_modules/koffi"));
         assert.match(await run(folder, program), REFUSAL);
       });

@@ -10,7 +10,7 @@ const DOORS = ["index", "doors/service", "doors/peer", "doors/interop", "doors/k
 );
 const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
 
-/** `process.versions` of that runtime, beside the Node.js that it imitates. */
+/** `process.versions` of that runtime, with the version of Node.js that it imitates. */
 const others = {
   "Bun 1.4.5": { bun: "1.4.5", node: "24.3.0" },
   "Deno 2.9.6": { deno: "2.9.6", node: "24.2.0" },
@@ -50,7 +50,7 @@ describe("another runtime", () => {
     });
   }
 
-  it("is not what this one is, nor the oldest Node.js that the package supports", () => {
+  it("is neither this runtime nor the oldest Node.js that the package supports", () => {
     const [door] = DOORS;
     for (const versions of [{}, { node: "20.19.0" }, { node: "22.0.0" }]) {
       const args = ["--input-type=module", "--eval", `import ${JSON.stringify(door)}`];

@@ -41,7 +41,7 @@ describe("the package", { skip: existsSync(DIST) ? false : "dist is not built" }
     (file) => file.endsWith(".js") && !file.startsWith("examples"),
   );
 
-  it("has a map for each script, whose sources it has as well", () => {
+  it("has a map for each script, and the sources that the map names", () => {
     const { files } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
       files: string[];
     };

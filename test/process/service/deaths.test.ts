@@ -1,6 +1,6 @@
 /**
- * Workers and clients of a service that are killed, leave or stop half-way. Every request has one
- * outcome, and nothing is left over.
+ * Workers and clients of a service that are killed, leave or stop at some point. Every request has
+ * one outcome, and nothing is left over.
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";

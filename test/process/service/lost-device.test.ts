@@ -1,5 +1,5 @@
 /**
- * Workers that lose their device and go on. No request fails because of them, and none runs twice
+ * Workers that lose their device and live on. No request fails because of them, and none runs twice
  * against its policy.
  */
 import assert from "node:assert/strict";
@@ -29,7 +29,7 @@ describe("a worker whose device is lost", () => {
     assert.equal(client.retried, retried);
   });
 
-  it('fails running requests if the policy is "fail", and another worker answers the rest', async () => {
+  it('fails running requests if the policy is "fail", and the rest move on', async () => {
     const lost = await rig.worker({ depth: 2 });
     const client = await rig.client({ policy: "fail" });
     const begun = asked(client, { op: "hold", id: 1 });

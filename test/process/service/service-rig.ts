@@ -64,7 +64,7 @@ export class ServiceRig {
     return client;
   }
 
-  /** A worker's facts. It must have nothing else to say meanwhile. */
+  /** A worker's facts. It must print nothing else meanwhile. */
   async facts(
     worker: Actor,
   ): Promise<{ readonly clients: number; readonly running: number; readonly waiting: number }> {

@@ -1,5 +1,6 @@
 /**
- * Services between processes: who answers, how long a request waits, and what each side is told.
+ * Services between processes: which worker answers, how long a request waits, and what each side
+ * learns.
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
@@ -61,7 +62,7 @@ describe("a service", () => {
       return true;
     });
     assert.equal((await ask(await rig.client())).pid, worker.pid);
-    // An object with an offer's name that is no channel, next to a worker with no room.
+    // An object with an offer's name that is no channel, beside a worker that has no room.
     const hub = await rig.connect();
     using _ = await hub.create(`${SERVICE}:w0none:1`, {
       dtype: "uint8",

@@ -1,6 +1,6 @@
 /**
- * Requests and replies whose data streams write and read. Nobody sees the data before the stream
- * has written it.
+ * Requests and replies whose data is written and read by streams. Nobody sees the data before the
+ * stream has written it.
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
@@ -53,7 +53,7 @@ describe("a service whose work is done by streams", () => {
     await using client = connectService(hub, SERVICE, { stream });
     for (let i = 0; i < 3; i += 1) {
       const error = new Error("no");
-      // More in a row than there are slots.
+      // More in a row than the channel has slots.
       for (let more = 0; more < 6; more += 1) {
         const filling = client.request(async (slot) => {
           await slot.array.fill(i, { stream });

@@ -33,7 +33,7 @@ describe("a process whose worker thread uses a hub", () => {
     ["throw", 1],
   ] as const) {
     for (const stage of STAGES) {
-      it(`goes on after the thread ended by ${end} (${stage}), and the hub gets back what it held`, async () => {
+      it(`survives a thread's end by ${end} (${stage}), and its leases end`, async () => {
         await using testHub = await TestHub.start();
         await using hub = await testHub.connect();
         await using actor = new Actor(HOST, { args: [testHub.socket] });
@@ -46,13 +46,13 @@ describe("a process whose worker thread uses a hub", () => {
     }
   }
 
-  it("goes on after a thread was terminated in a turn of its event loop in which a watch is ready", async () => {
+  it("survives a thread that is terminated while one of its watches is ready", async () => {
     await using actor = new Actor(INTERRUPTED);
     assert.equal(await actor.says(), 1, actor.complaint);
     assert.equal(await actor.exited(), 0, actor.complaint);
   });
 
-  it("goes on after 100 threads were terminated, and its descriptors and the hub's leases are as before", async () => {
+  it("leaks no descriptors and no leases when 100 threads are terminated", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     await using actor = new Actor(HOST, { args: [testHub.socket] });
@@ -68,7 +68,7 @@ describe("a process whose worker thread uses a hub", () => {
     assert.deepEqual({ own: await tell(actor, "fds"), hub: testHub.fdCount() }, before);
   });
 
-  it("has its threads back on the next hub after a hub was killed, and they still end with what they hold", async () => {
+  it("has its threads back on the next hub, where their leases still end with them", async () => {
     await using testHub = await TestHub.start();
     await using actor = new Actor(HOST, { args: [testHub.socket] });
     await tell(actor, "start 2 hold");
@@ -84,11 +84,11 @@ describe("a process whose worker thread uses a hub", () => {
     await until("the hub has everything back", () => holdsNothing(hub));
   });
 
-  it("may lose its threads while no hub looks: the next hub gets back what they held", async () => {
+  it("may lose its threads while no hub notices; the next hub ends their leases", async () => {
     await using testHub = await TestHub.start();
     await using actor = new Actor(HOST, { args: [testHub.socket] });
     await tell(actor, "start 2 hold");
-    // WHY stopped first: this hub must not see the threads end.
+    // WHY stopped first: this hub must not notice the threads' ends.
     testHub.kill("SIGSTOP");
     await tell(actor, "terminate");
     testHub.kill("SIGKILL");
@@ -97,13 +97,13 @@ describe("a process whose worker thread uses a hub", () => {
     await until("the hub has everything back", () => holdsNothing(hub));
   });
 
-  it("keeps the session of a thread whose connection alone was cut", async () => {
+  it("keeps the session of a thread that lost only its connection", async () => {
     await using testHub = await TestHub.start();
     await using hub = await testHub.connect();
     const hello = {
       op: "hello",
       client: { version: "0", program: "raw" },
-      // This very thread, which lives.
+      // This thread, which is alive.
       thread: { tid: process.pid, startTicks: ownIdentity().startTicks },
     };
     const first = await RawClient.connect(testHub.socket, false);

@@ -6,7 +6,7 @@ import { arrayByteLength, byteSpan, contiguousLayout } from "../../../src/array/
 import { sliceLayout, transposeLayout } from "../../../src/array/layout-views.js";
 import { gatherElements, scatterElements } from "../../../src/array/strided-copy.js";
 
-/** Views of a small array with any order of axes and any steps, negative ones, too. */
+/** Views of a small array, with any order of axes and any steps, negative ones too. */
 const views = fc
   .record({
     shape: fc.array(fc.integer({ min: 0, max: 6 }), { minLength: 1, maxLength: 4 }),
@@ -24,7 +24,7 @@ const views = fc
   });
 
 describe("boundedParts", () => {
-  it("covers each element once, in stretches of the size asked for", () => {
+  it("covers each element once, in parts of the requested size", () => {
     fc.assert(
       fc.property(
         views,
@@ -53,7 +53,7 @@ describe("boundedParts", () => {
     );
   });
 
-  it("moves a transposed array's memory once, not once for each row", () => {
+  it("moves a transposed array's memory once, not once per row", () => {
     const layout = transposeLayout(contiguousLayout("float32", [512, 512]));
     let spans = 0;
     for (const { memory } of boundedParts(layout, 64 * 1024))

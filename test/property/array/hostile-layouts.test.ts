@@ -27,7 +27,7 @@ const hostile = fc.record({
 });
 
 /**
- * As `hostile`, but with as many strides as sizes and mostly small numbers, so many layouts are
+ * Like `hostile`, but with as many strides as sizes and mostly small numbers, so many layouts are
  * nearly valid.
  */
 const close = fc.integer({ min: 0, max: 4 }).chain((rank) =>
@@ -89,7 +89,7 @@ function accepts(layout: ArrayLayout, availableBytes: number): boolean {
 }
 
 describe("checkLayout", () => {
-  it("never accepts what leaves the memory, and throws nothing but its errors", () => {
+  it("never accepts a layout that leaves the memory, and throws only its own errors", () => {
     fc.assert(
       fc.property(hostile, fc.nat({ max: 1024 }), (value, availableBytes) => {
         const layout = value as unknown as ArrayLayout;
@@ -113,6 +113,6 @@ describe("checkLayout", () => {
       }),
       { numRuns: 5000 },
     );
-    assert.ok(accepted > 100, `only ${accepted} of the cases were acceptable, which tests little`);
+    assert.ok(accepted > 100, `only ${accepted} cases were acceptable, which tests little`);
   });
 });

@@ -102,7 +102,7 @@ const views = fc
   });
 
 describe("sliceLayout", () => {
-  it("selects what slicing nested lists selects", () => {
+  it("selects the same elements as slicing nested lists", () => {
     const cases = shapes.chain((shape) =>
       fc.tuple(fc.constant(contiguousLayout("int16", shape, 4)), rangesFor(shape)),
     );
@@ -146,7 +146,7 @@ function shapesOf(count: number): fc.Arbitrary<number[]> {
 }
 
 /**
- * The strides by which a shape visits the offsets in order, if there are any; found from the
+ * The strides by which a shape visits the offsets in order, if there are any. Found from the
  * offsets alone.
  */
 function naiveStrides(
@@ -166,7 +166,7 @@ function naiveStrides(
 }
 
 describe("reshapeLayout", () => {
-  it("keeps the elements in order whenever a view can, and otherwise says that a copy is needed", () => {
+  it("keeps the elements in order if a view can, otherwise says that a copy is needed", () => {
     const cases = views.chain(({ layout }) =>
       fc.tuple(fc.constant(layout), shapesOf(elementCount(layout.shape))),
     );
@@ -205,7 +205,7 @@ describe("isContiguous and contiguousRuns", () => {
           assert.notEqual(
             before.byteOffset + before.byteLength,
             runs[i]!.byteOffset,
-            "neighbours that touch are one",
+            "adjacent runs are merged",
           );
         }
       }),

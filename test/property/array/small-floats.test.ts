@@ -23,7 +23,7 @@ for (const dtype of [
     decodeToFloat32(dtype, encodeFromFloat32(dtype, [value]) as never)[0]!;
 
   describe(`encodeFromFloat32 of ${dtype}`, () => {
-    it("gives back every bit pattern that is no NaN", () => {
+    it("returns every bit pattern except NaN unchanged", () => {
       const encoded = encodeFromFloat32(dtype, decoded);
       for (let i = 0; i < count; i += 1) {
         if (Number.isNaN(decoded[i]))

@@ -46,7 +46,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 describe("FirstFit", () => {
-  it("places, refuses and counts as a search over every unit does", () => {
+  it("allocates, refuses and counts like a search over every unit", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
         const fit = new FirstFit(UNITS * UNIT, UNIT);
@@ -71,7 +71,7 @@ describe("FirstFit", () => {
     );
   });
 
-  it("refuses to free what is not allocated, and sizes that cannot be meant", () => {
+  it("refuses to free unallocated ranges, and refuses impossible sizes", () => {
     const fit = new FirstFit(64, 16);
     const offset = fit.allocate(20);
     assert.equal(offset, 0);
@@ -83,7 +83,7 @@ describe("FirstFit", () => {
     assert.throws(() => new FirstFit(65, 16), RangeError);
   });
 
-  it("is whole again when everything is freed, in whatever order", () => {
+  it("is one free range again after everything is freed in any order", () => {
     fc.assert(
       fc.property(fc.shuffledSubarray([0, 1, 2, 3, 4, 5], { minLength: 6 }), (order) => {
         const fit = new FirstFit(6 * UNIT, UNIT);

@@ -12,7 +12,7 @@ const DATA_BYTES = 64 * 1024;
 describe("HostPoolFile", () => {
   checkLeaks();
 
-  it("finds by changed bytes what they name exactly, or refuses them with INVALID_HANDLE", () => {
+  it("finds only the exact allocation for changed bytes, or throws INVALID_HANDLE", () => {
     const file = HostPoolFile.create(DATA_BYTES);
     try {
       const places = [0, 1, 2, 3].map((i) => ({ offset: i * 4096, byteLength: 512 * (i + 1) }));
@@ -47,7 +47,7 @@ describe("HostPoolFile", () => {
     }
   });
 
-  it("refuses what was freed, also when other memory is in its place", () => {
+  it("refuses freed memory, even if other memory has its place", () => {
     const file = HostPoolFile.create(DATA_BYTES);
     try {
       const place = { offset: 512, byteLength: 512 };
@@ -64,7 +64,7 @@ describe("HostPoolFile", () => {
     }
   });
 
-  it("opens any file with an error that has a code, or as a pool that lies within it", () => {
+  it("opens any file as a pool that lies within it, or throws an error with a code", () => {
     const file = HostPoolFile.create(DATA_BYTES);
     const fd = file.export();
     try {
@@ -90,8 +90,8 @@ describe("HostPoolFile", () => {
               for (const [at, value] of changes) bytes[at] = value;
               if (byteLength >= 64) writeSync(other.number, bytes, 0, 64, 0);
               const opened = HostPoolFile.open(other);
-              // WHY not always the written size: a change can make it the size of a larger file,
-              // which it then fits.
+              // WHY not always the written size: a change can give it the size of a larger file,
+              // which then fits.
               assert.equal(byteLength, 8192 + opened.dataBytes);
               opened.close();
             } catch (error) {

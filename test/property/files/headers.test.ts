@@ -26,7 +26,7 @@ const names = fc
   .filter((name) => name !== "__metadata__");
 const text = fc.string({ unit: "binary", maxLength: 12 });
 
-/** Runs a parser on any bytes: it must return, or throw one of the two errors of files. */
+/** Runs a parser on any bytes. It must return, or throw one of the two errors of files. */
 function readsOrRefuses(read: () => void): void {
   try {
     read();
@@ -55,7 +55,7 @@ function readSafetensors(bytes: Uint8Array): void {
   assert.equal(header.dataByteOffset + covered, bytes.length);
 }
 
-/** One change at a random place: a byte is set, or some are removed or inserted. */
+/** Changes at random places: a byte is set, or bytes are removed or inserted. */
 const mutations = fc.array(
   fc.record({
     at: fc.nat({ max: 400 }),
@@ -136,7 +136,7 @@ describe("parseNpyHeader", () => {
     );
   });
 
-  it("throws nothing but its errors for mutated files, and what it accepts is true", () => {
+  it("throws only its own errors for mutated files, and accepts only consistent ones", () => {
     fc.assert(
       fc.property(npyDTypes, shapes, mutations, (dtype, shape, changes) => {
         const bytes = mutate(npyFile(dtype, shape), changes);
@@ -146,7 +146,7 @@ describe("parseNpyHeader", () => {
     );
   });
 
-  it("throws nothing but its errors for any bytes and any header text", () => {
+  it("throws only its own errors for any bytes and any header text", () => {
     const preamble = Buffer.from("\x93NUMPY\x01\0", "latin1");
     const withText = fc.string({ unit: "binary-ascii", maxLength: 80 }).map((header) => {
       return Buffer.concat([preamble, Buffer.of(header.length, 0), Buffer.from(header)]);
@@ -180,7 +180,7 @@ describe("parseSafetensorsHeader", () => {
     );
   });
 
-  it("throws nothing but its errors for mutated files, and what it accepts is true", () => {
+  it("throws only its own errors for mutated files, and accepts only consistent ones", () => {
     fc.assert(
       fc.property(entries, mutations, (arrays, changes) => {
         const whole = mutate(safetensorsFile(arrays), changes);
@@ -190,7 +190,7 @@ describe("parseSafetensorsHeader", () => {
     );
   });
 
-  it("throws nothing but its errors for any text", () => {
+  it("throws only its own errors for any text", () => {
     const anyText = fc.oneof(
       fc.json(),
       fc.string({ unit: "binary", maxLength: 60 }).map((rest) => `{${rest}`),

@@ -59,7 +59,7 @@ function parseOrRefuse(text: Uint8Array): ShardIndex | undefined {
 }
 
 describe("the index of a folder", () => {
-  it("leads to no file out of its folder, whatever it names", () => {
+  it("never leads to a file outside its folder, whatever it names", () => {
     let accepted = 0;
     fc.assert(
       fc.property(weightMap, (map) => {
@@ -70,7 +70,7 @@ describe("the index of a folder", () => {
     assert.ok(accepted > 50, `${accepted} accepted`);
   });
 
-  it("is refused with the errors of files alone, whatever is in it", () => {
+  it("throws only the errors of files, whatever its content", () => {
     const json = fc.oneof(
       fc.json(),
       fc.jsonValue().map((value) => JSON.stringify({ weight_map: value })),
@@ -89,7 +89,7 @@ describe("the index of a folder", () => {
     );
   });
 
-  it("is refused with the errors of files alone if bytes of a good one are changed", () => {
+  it("throws only the errors of files if bytes of a valid one are changed", () => {
     const good = Buffer.from(indexText({ a: "x.safetensors", b: "sub/y.safetensors" }));
     fc.assert(
       fc.property(
@@ -124,7 +124,7 @@ describe("the index of a folder", () => {
     );
   });
 
-  it("never has a file opened that lies elsewhere, through links, pipes and devices", async () => {
+  it("never opens a file that lies elsewhere, through links, pipes or devices", async () => {
     using outside = scratchFolder();
     using scratch = scratchFolder();
     const secret = safetensorsFile({ secret: { dtype: "uint8", shape: [1] } });

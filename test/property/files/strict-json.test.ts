@@ -22,7 +22,7 @@ const { json } = fc.letrec((tie) => ({
 }));
 
 describe("parseStrictJson", () => {
-  it("gives what JSON.parse gives, with and without spaces", () => {
+  it("returns the same as JSON.parse, with and without spaces", () => {
     fc.assert(
       fc.property(json, fc.nat({ max: 2 }), (value, indent) => {
         const text = JSON.stringify(value, undefined, indent);
@@ -31,7 +31,7 @@ describe("parseStrictJson", () => {
     );
   });
 
-  it("refuses what JSON.parse refuses", () => {
+  it("refuses every text that JSON.parse refuses", () => {
     const tokens = fc.constantFrom(
       "{",
       "}",

@@ -1,6 +1,6 @@
 /** The cells of the fault matrix: which role is hit, by which fault, during which step. */
 
-/** Those that have a process of their own, which the test starts. */
+/** Roles with a process of their own, which the test starts. */
 export const parties = ["producer", "consumer", "hub"] as const;
 export const roles = [...parties, "keeper"] as const;
 export const faults = [
@@ -11,7 +11,10 @@ export const faults = [
   "disk full",
   "memory limit",
 ] as const;
-/** What hits a keeper, or a hub that has one. In the cells of the other roles hubs have none. */
+/**
+ * Faults of a keeper, or of a hub with a keeper. In the cells of the other roles, hubs have no
+ * keeper.
+ */
 export const keeperFaults = ["SIGKILL", "SIGKILL, then hub restart", "SIGKILL of its hub"] as const;
 export const steps = ["create", "publish", "open", "read", "write", "close", "reconnect"] as const;
 
@@ -40,7 +43,7 @@ export function cellName({ role, fault, step }: Cell): string {
   return `${role}, ${fault}, ${step}`;
 }
 
-/** Those who call something in the step. The hub's part in it is no call of anybody's. */
+/** The parties that call the client API in the step. The hub only answers. */
 export const doersOf: Readonly<Record<Step, readonly PartyRole[]>> = {
   create: ["producer"],
   publish: ["producer"],
@@ -52,8 +55,7 @@ export const doersOf: Readonly<Record<Step, readonly PartyRole[]>> = {
 };
 
 /**
- * Whether the one that is hit has a part in the step itself, so that it is hit within its own
- * system calls.
+ * Whether the victim takes part in the step. Then the fault hits it within its own system calls.
  */
 export function takesPart({ role, step }: Cell): boolean {
   if (role === "keeper") return true;

@@ -15,16 +15,18 @@ import { experiment } from "./experiment.js";
 import type { CellRecord } from "./records.js";
 import { World } from "./world.js";
 
-/** What this process holds before and after, since the world outlives each single test. */
+/**
+ * Makes a test of each cell. Leaks are checked once for all cells, because the world outlives each
+ * single test.
+ */
 export function describeMatrix(role: Role, faults: readonly Fault[], url: string): void {
-  describe(`a ${role} that is hit`, () => {
+  describe(`a fault of the ${role}`, () => {
     let atStart: Held;
     let world: World | undefined;
 
     before(async () => {
       warmUp();
-      // Of Node's own: the first child that can be spoken to opens a descriptor for all that
-      // follow.
+      // Node's first child with an IPC channel opens a descriptor that all later ones share.
       await once(fork("/dev/null", { stdio: ["ignore", "ignore", "ignore", "ipc"] }), "close");
       atStart = held();
     });
@@ -37,14 +39,14 @@ export function describeMatrix(role: Role, faults: readonly Fault[], url: string
       for (const step of steps) {
         const cell = { role, fault, step };
         const { sentence } = expectationOf(cell);
-        it(`by ${fault} while ${step} is under way: ${sentence}`, async () => {
+        it(`${fault} during ${step}: ${sentence}`, async () => {
           try {
             world ??= await World.start(role === "keeper");
             const { systemCalls, codes } = await experiment(world, cell, expectationOf(cell));
             record(cell, url, { outcome: "passed", systemCalls, codes });
           } catch (error) {
             record(cell, url, { outcome: "failed", systemCalls: 0, codes: [] });
-            // WHY: what is left of a failure is nothing that the next cell could begin with.
+            // WHY a new world: a failed cell leaves this one in an unknown state.
             const spoiled = world;
             world = undefined;
             await spoiled?.[Symbol.asyncDispose]().catch(() => {});
@@ -56,7 +58,7 @@ export function describeMatrix(role: Role, faults: readonly Fault[], url: string
   });
 }
 
-/** For scripts/fault-matrix.mjs, which says where. */
+/** Writes a record for scripts/fault-matrix.mjs, which sets the folder. */
 function record(
   cell: Cell,
   url: string,

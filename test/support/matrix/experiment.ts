@@ -29,31 +29,29 @@ import {
 import { complete, perform, prepare } from "./steps.js";
 import type { World } from "./world.js";
 
-/** For calls that may have to give up. */
+/** The time limit of calls that may wait in vain. */
 const PATIENCE_MS = 2_000;
-/** More than the keeper or the hub makes in any step. */
+/** More system calls than the keeper or the hub makes in any step. */
 const KEEPER_CALLS_MAX = 100;
 const KEEPER_STRIDE = 4;
 interface Run {
   readonly cell: Cell;
-  /**
-   * The call at which it happens: of the one that is hit, or of the one that is held up meanwhile.
-   */
+  /** The system call at which the fault happens: the victim's, or that of a party stopped there. */
   readonly at: number;
-  /** With what the bystander's open may fail, which waits for what is about to be published. */
+  /** Codes with which the bystander's open of the name may fail while it waits. */
   readonly waiter: readonly string[];
 }
 
 export interface CellResult {
-  /** At how many system calls it was tried. */
+  /** At how many system calls the fault was tried. */
   readonly systemCalls: number;
-  /** What came of the calls of those who were left. */
+  /** The outcomes of the calls of the surviving parties. */
   readonly codes: readonly string[];
 }
 
 let lastStamp = 100;
 
-/** @throws AssertionError where something does not hold */
+/** @throws AssertionError if a promise does not hold */
 export async function experiment(
   world: World,
   cell: Cell,
@@ -75,11 +73,11 @@ export async function experiment(
     }
     if (!hit && !isLimit(cell.fault)) break;
   }
-  assert.ok(hits > 0, `${cellName(cell)} has come about`);
+  assert.ok(hits > 0, `${cellName(cell)} happened at least once`);
   return { systemCalls: hits, codes: [...codes].sort() };
 }
 
-/** A cell in which no keeper is hit. */
+/** A cell whose victim is not a keeper. */
 interface PartyCell extends Cell {
   readonly role: PartyRole;
   readonly fault: PartyFault;
@@ -93,18 +91,18 @@ async function callsOf(world: World, cell: Cell): Promise<Iterable<number>> {
   return isOfParty(cell) ? callsToTry(cell, await countCalls(world, cell)) : keeperCallsToTry(cell);
 }
 
-/** WHY not each: every hub or keeper that ends takes one or two new processes. */
+/** WHY not every call: each death of a hub or keeper takes one or two new processes. */
 function* keeperCallsToTry({ step }: Cell): Iterable<number> {
   const hasNoPart = step === "read" || step === "write";
   for (let at = 1; at <= (hasNoPart ? 1 : KEEPER_CALLS_MAX); at += KEEPER_STRIDE) yield at;
 }
 
-/** In whose calls it happens. */
+/** The party within whose system calls the fault happens. */
 function whoseCalls({ role, step }: PartyCell, part: boolean): PartyRole {
   return part ? role : (doersOf[step][0] as PartyRole);
 }
 
-/** A run in which nothing happens. */
+/** Runs the step without a fault, and counts the system calls. */
 async function countCalls(world: World, cell: PartyCell): Promise<number> {
   const stamp = nextStamp();
   await prepare(world, cell.step, stamp);
@@ -121,7 +119,8 @@ function* callsToTry({ role, fault, step }: PartyCell, calls: number): Iterable<
   const part = takesPart({ role, fault, step });
   if (isLimit(fault)) yield 1;
   else if (part && (fault === "SIGKILL" || fault === "socket cut")) {
-    // WHY bounded: where each hit makes for more calls the step would never be done without one.
+    // WHY bounded: if each hit causes more calls, every call would be followed by another one to
+    // hit.
     for (let at = 1; at <= 4 * calls + 10; at += 1) yield at;
   } else yield* new Set([1, Math.max(1, Math.ceil(calls / 2)), Math.max(1, calls)]);
 }
@@ -138,7 +137,7 @@ async function runOnce(world: World, run: Run): Promise<RunResult> {
   await world.replaceEnded();
   await world.checkBystander();
   if (cell.role !== "hub" && cell.role !== "keeper" && cell.step !== "reconnect") {
-    assert.equal(world.reconnects, reconnects, "the bystander has noticed nothing");
+    assert.equal(world.reconnects, reconnects, "the bystander did not reconnect");
   }
   await checkVisible(world, cell, stamp);
   await checkHeld(world, cell, stamp, result);
@@ -149,8 +148,8 @@ async function runOnce(world: World, run: Run): Promise<RunResult> {
 }
 
 /**
- * An open of what died with its producer waits for the next one: its own time limit is all that
- * ends it.
+ * If the producer dies, an open of its array waits for the next producer. Only its time limit ends
+ * it.
  */
 function patience({ role, fault, step }: Cell): number {
   return isLimit(fault) || (role === "producer" && fault === "SIGKILL" && step === "open")
@@ -171,7 +170,7 @@ async function hitParty(
   return result;
 }
 
-/** The one that is hit takes part in the step: it happens at a call of its own. */
+/** The victim takes part in the step: the fault happens at one of its own system calls. */
 async function hitWithin(
   world: World,
   cell: PartyCell,
@@ -203,9 +202,7 @@ async function hitWithin(
   return { hit: true, outcomes };
 }
 
-/**
- * The one that is hit has no part in it: it is hit while another is held up in the middle of it.
- */
+/** The victim has no part in the step: it is hit while another party is stopped in the middle. */
 async function hitMeanwhile(
   world: World,
   cell: PartyCell,
@@ -220,14 +217,14 @@ async function hitMeanwhile(
   if (hit) await hitNow(victim, cell.fault);
   if (hit) doer.signal("SIGCONT");
   if (cell.role === "hub" && cell.fault === "SIGKILL") await world.replaceEnded();
-  // Nothing in the step needs the one that is hit.
+  // Nothing in the step needs the victim.
   const outcomes = await done;
   if (cell.fault === "SIGSTOP" && hit) await glance(world, cell);
   await undo(doer);
   return { hit, outcomes };
 }
 
-/** True once this one is stopped, false where the step is done before. */
+/** True once the party is stopped; false if the step is done first. */
 async function firstOf(done: Promise<unknown>, party: Party): Promise<boolean> {
   let over = false;
   void done.then(() => {
@@ -237,7 +234,7 @@ async function firstOf(done: Promise<unknown>, party: Party): Promise<boolean> {
   return party.isStopped;
 }
 
-/** The same step works now, under the same name, and everything after it. */
+/** Checks that the same step now works under the same name, and everything after it. */
 async function repeat(world: World, { step }: Cell, waiting: Waiting | undefined): Promise<void> {
   const stamp = nextStamp();
   await prepare(world, step, stamp);

@@ -1,7 +1,7 @@
 /**
  * Runs inside each process of the matrix. The test says over IPC what happens at a given system
- * call. From that call on calls fail with an errno, or the process ends, stops or loses its
- * connections before it.
+ * call. Either this call and all later ones fail with an errno, or the process dies, stops or loses
+ * its connections before it.
  */
 import { constants } from "node:os";
 import { interceptLibc } from "../../../src/ffi/intercept-libc.js";
@@ -19,12 +19,12 @@ export interface SeamCounts {
 }
 
 /**
- * WHY not sendmsg and recvmsg with ENOMEM: a process that can neither speak nor hear is that of a
- * cut socket. Nor munmap: it is made all the same. test/fault has each of them fail by itself.
+ * WHY messages never fail with ENOMEM: a process that cannot send or receive is like one with a cut
+ * socket. WHY not munmap: it runs even if it fails. Tests in test/fault fail each of them alone.
  */
 const SPARED = new Set(["sendmsg", "recvmsg", "poll", "munmap"]);
 
-/** No process of the matrix has as many. */
+/** More descriptors than any process of the matrix has. */
 const FDS_MAX = 1024;
 
 interface Armed {
@@ -69,10 +69,7 @@ export function disarm(): SeamCounts {
   return { calls, hits };
 }
 
-/**
- * WHY every number there may be: listing those that are open needs one more, and is a call that is
- * counted.
- */
+/** WHY every possible number: listing the open ones needs a descriptor, and is a counted call. */
 export function cutNow(): void {
   cutSockets(Array.from({ length: FDS_MAX }, (_, fd) => fd));
 }

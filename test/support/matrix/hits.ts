@@ -1,35 +1,35 @@
 /**
- * How each fault happens: within the system calls of the process that is hit, or from outside while
- * another is paused half-way.
+ * How each fault happens: within the victim's system calls, or from outside while another party is
+ * stopped.
  */
 import type { Fault, PartyFault } from "./cells.js";
 import type { SeamAction } from "./fault-seam.js";
 import type { Party } from "./party.js";
 
-/** What the process does to itself at a call; undefined for what is done to it from outside. */
+/** What the process does to itself at a call; undefined if the test does it from outside. */
 const actionOf: Readonly<Record<PartyFault, SeamAction | undefined>> = {
   SIGKILL: "SIGKILL",
   SIGSTOP: "SIGSTOP",
   "socket cut": "cut",
-  // The limit of the process itself is lowered to what it uses: the kernel refuses.
+  // The test lowers the limit of the process to what it has open, so the kernel refuses more.
   "fd table full": undefined,
   "disk full": "ENOSPC",
   "memory limit": "ENOMEM",
 };
 
-/** What lasts until it is taken away, as opposed to what happens once. */
+/** Whether the fault lasts until the test removes it. The others happen once. */
 export function isLimit(fault: Fault): boolean {
   return fault === "fd table full" || fault === "disk full" || fault === "memory limit";
 }
 
-/** Has it happen at this call of the process's own. */
+/** Makes the fault happen at this system call of the process. */
 export async function arm(party: Party, fault: PartyFault, at: number): Promise<void> {
   const action = actionOf[fault];
   if (action === undefined) party.fillFdTable();
   else await party.arm(action, at);
 }
 
-/** Has it happen now. */
+/** Makes the fault happen now. */
 export async function hitNow(party: Party, fault: PartyFault): Promise<void> {
   if (fault === "SIGKILL" || fault === "SIGSTOP") {
     party.signal(fault);
@@ -41,7 +41,7 @@ export async function hitNow(party: Party, fault: PartyFault): Promise<void> {
   }
 }
 
-/** It goes on, and has room for everything again. How many calls it made, where it counted them. */
+/** Lets the process go on and removes its limits. @returns the calls that it has counted */
 export async function undo(
   party: Party,
 ): Promise<{ readonly calls: number; readonly hits: number }> {

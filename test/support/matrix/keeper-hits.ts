@@ -1,4 +1,4 @@
-/** Kills a keeper, or the hub that it keeps for, within a step, and waits for the consequences. */
+/** Kills a keeper or its hub within a step, and waits for the next one. */
 import type { Cell } from "./cells.js";
 import { isRunning } from "./party.js";
 import type { RunResult } from "./promises.js";
@@ -6,8 +6,8 @@ import type { CallOutcome } from "./steps.js";
 import type { World } from "./world.js";
 
 /**
- * It dies at the call of this number. The first time it dies in any case: if the step needs no call
- * of it, after the step.
+ * Kills the victim at its system call `at`. For the first call it dies in any case: if the step
+ * needs no call of it, then after the step.
  */
 export async function hitKeeper(
   world: World,
@@ -28,8 +28,8 @@ export async function hitKeeper(
     await world.bystander.restart();
     await world.keptHub(next.pid);
   } else if (fault === "SIGKILL of its hub") {
-    // WHY: a keeper waits longer with each hub that ends soon. Another one has not seen the earlier
-    // ones.
+    // WHY a new keeper: a keeper waits longer after each hub that ends soon. A new one has seen
+    // none.
     process.kill(next.keeperPid, "SIGKILL");
     await world.keptHub(next.keeperPid);
   }

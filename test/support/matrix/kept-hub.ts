@@ -10,7 +10,7 @@ import { fdsOf, isRunning } from "./party.js";
 export class KeptHub {
   readonly title = "hub";
   readonly #testHub: TestHub;
-  /** Of the hub that serves now, and of its keeper. */
+  /** The pid of the current hub. */
   readonly pid: number;
   readonly keeperPid: number;
 
@@ -26,10 +26,13 @@ export class KeptHub {
     return new KeptHub(testHub, 0, 0).next(hub);
   }
 
-  /** The hub and keeper that are there now, once neither is one of these. @param hub who asks */
+  /**
+   * Waits until hub and keeper are both other processes than `earlier`.
+   * @param hub a connection that asks for their pids
+   */
   async next(hub: Hub, ...earlier: readonly number[]): Promise<KeptHub> {
     let found: KeptHub | undefined;
-    await until("a hub serves that has a keeper", async () => {
+    await until("a hub with a keeper serves", async () => {
       const { pid, keeper } = await hub.status();
       if (keeper !== null) found = new KeptHub(this.#testHub, pid, keeper.pid);
       return (
@@ -48,7 +51,7 @@ export class KeptHub {
     return Seam.of(this.#testHub.folder.path, pid);
   }
 
-  /** Does nothing but what happens to its sockets. */
+  /** Takes only the order to cut the hub's sockets. */
   async tell(order: Order): Promise<Outcome> {
     if (order.do !== "cut") throw new TypeError(`A hub does not ${order.do}`);
     using seam = await this.seam(this.pid);

@@ -1,4 +1,4 @@
-/** A memory cgroup of the test's own below that of this process, if the system allows it. */
+/** The test's own memory cgroup, below that of this process, if the system allows it. */
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../until.js";
@@ -12,7 +12,7 @@ export class MemoryCgroup {
     this.#path = path;
   }
 
-  /** Undefined where there is none to be made: not root, or the hierarchy is somebody else's. */
+  /** Undefined if it cannot be created: without root, or in another owner's hierarchy. */
   static tryCreate(bytesMax: number): MemoryCgroup | undefined {
     for (const [folder, limit] of places()) {
       const path = join(folder, `cuda-ipc-test-${process.pid}`);
@@ -26,7 +26,7 @@ export class MemoryCgroup {
           writeFileSync(join(path, limit), String(bytesMax));
           return new MemoryCgroup(path);
         } catch {
-          // It may be made, but not limited.
+          // It can be created, but not limited.
         }
       }
       rmdirSync(path);
@@ -34,12 +34,12 @@ export class MemoryCgroup {
     return undefined;
   }
 
-  /** What it takes from here on counts here. */
+  /** Memory that the process takes from now on counts here. */
   add(pid: number): void {
     writeFileSync(join(this.#path, "cgroup.procs"), String(pid));
   }
 
-  /** Its processes have ended. */
+  /** Waits until its processes have ended, and removes it. */
   async [Symbol.asyncDispose](): Promise<void> {
     await until(
       "the cgroup is empty",
@@ -49,10 +49,7 @@ export class MemoryCgroup {
   }
 }
 
-/**
- * The folder of this process's own cgroup, and the file that takes the limit: of version 1 and of
- * version 2.
- */
+/** The folder of this process's cgroup and the name of its limit file, for version 1 or 2. */
 function* places(): Iterable<readonly [folder: string, limit: string]> {
   for (const line of readFileSync("/proc/self/cgroup", "utf8").split("\n")) {
     const [, controllers = "", path = ""] = line.match(/^\d+:([^:]*):(.*)$/) ?? [];

@@ -1,12 +1,12 @@
 /**
- * Runs inside a process of the matrix: executes orders one after the other and sends their results.
+ * Runs inside a process of the matrix: carries out the test's orders and sends their outcomes.
  * Orders to the seam run at once.
  */
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { arm, cutNow, disarm } from "./fault-seam.js";
 import { type OrderMessage, type Outcome, type OutcomeMessage, READY_ID } from "./orders.js";
 
-/** Says that it is ready, and does what it is told from then on. */
+/** Reports that the process is ready, and carries out every order from then on. */
 export function obey(
   carryOut: (order: OrderMessage) => Promise<unknown> | unknown,
   first: Outcome = { code: null },
@@ -37,7 +37,7 @@ async function outcomeOf(
   }
 }
 
-/** Undefined where it is none. */
+/** Carries out an order to the seam; undefined for any other order. */
 function seamOrder(order: OrderMessage): unknown {
   if (order.do === "disarm") return disarm();
   if (order.do !== "arm" && order.do !== "cut") return undefined;

@@ -9,12 +9,12 @@ export type Order =
   | { readonly do: "publish" | "close" | "open"; readonly name: string }
   | { readonly do: "read"; readonly name: string; readonly stamp: number }
   | { readonly do: "write"; readonly name: string; readonly stamp: number }
-  /** A word with the hub. */
+  /** Ask the hub for anything. */
   | { readonly do: "ask" }
-  /** Everything that is open is closed; what this process holds then. */
+  /** Close everything. The value is what this process still holds. */
   | { readonly do: "leave" };
 
-/** The result of an order that failed is its error. */
+/** The outcome of an order. If it failed, `code` is the code of its error. */
 export interface Outcome {
   readonly code: string | null;
   readonly message?: string;
@@ -24,5 +24,5 @@ export interface Outcome {
 export type OrderMessage = Order & { readonly id: number; readonly timeoutMs: number };
 export type OutcomeMessage = Outcome & { readonly id: number };
 
-/** What a process says first: that it is there, or why not. */
+/** The id of a process's first message: it is ready, or says why not. */
 export const READY_ID = 0;

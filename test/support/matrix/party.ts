@@ -11,7 +11,7 @@ import { soon, until } from "../until.js";
 import type { SeamAction, SeamCounts } from "./fault-seam.js";
 import { type Order, type Outcome, type OutcomeMessage, READY_ID } from "./orders.js";
 
-/** Far longer than anything takes that is not held up. */
+/** Far longer than any call takes that nothing holds up. */
 const LONG_MS = 20_000;
 
 export class Party {
@@ -51,7 +51,7 @@ export class Party {
     return this.#child.pid ?? 0;
   }
 
-  /** What it wrote to standard error so far. */
+  /** Its standard error so far. */
   get complaint(): string {
     return this.#complaint;
   }
@@ -60,12 +60,12 @@ export class Party {
     return this.#ended !== undefined;
   }
 
-  /** What it says first; `ended` where it did not live to say it. */
+  /** Its first message; `ended` if it died before. */
   ready(): Promise<Outcome> {
-    return soon(`the ${this.title} is there: ${this.#complaint}`, this.#ready);
+    return soon(`the ${this.title} is ready: ${this.#complaint}`, this.#ready);
   }
 
-  /** How an order turned out; `ended` where the process ended first. */
+  /** Sends an order and returns its outcome; `ended` if the process ends first. */
   tell(order: Order, timeoutMs: number = LONG_MS): Promise<Outcome> {
     if (this.#ended !== undefined) return Promise.resolve({ code: "ended", message: this.#ended });
     this.#lastId += 1;
@@ -75,7 +75,7 @@ export class Party {
     return soon(`the ${this.title} has done ${order.do}`, outcome);
   }
 
-  /** As `tell`, of what must not fail. */
+  /** Like `tell`, for an order that must not fail. */
   async must(order: Order): Promise<unknown> {
     const { code, message, value } = await this.tell(order);
     assert.equal(
@@ -90,7 +90,7 @@ export class Party {
     await this.must({ do: "arm", action, at });
   }
 
-  /** None where it was killed. */
+  /** Undefined if it was killed. */
   async disarm(): Promise<SeamCounts | undefined> {
     const { code, value } = await this.tell({ do: "disarm" });
     return code === null ? (value as SeamCounts) : undefined;
@@ -112,7 +112,7 @@ export class Party {
     return soon(`the ${this.title} ends`, this.#exited);
   }
 
-  /** Its table of open files has no room: the limit is at the first number that is free. */
+  /** Fills its table of open files: sets its limit to the lowest free number. */
   fillFdTable(): void {
     const taken = new Set(readdirSync(`/proc/${this.pid}/fd`).map(Number));
     let free = 0;
@@ -127,7 +127,7 @@ export class Party {
     this.#fdsLimit = undefined;
   }
 
-  /** Its descriptors of memory, processes and sockets, and how many of each. */
+  /** The number of its descriptors of memory, processes and sockets. */
   fds(): Readonly<Record<string, number>> {
     return fdsOf(this.pid);
   }
@@ -145,7 +145,7 @@ export class Party {
   }
 }
 
-/** The descriptors of a process, by their kinds. */
+/** The number of a process's descriptors of each kind. */
 export function fdsOf(pid: number): Readonly<Record<string, number>> {
   const counts: Record<string, number> = { memory: 0, process: 0, socket: 0, all: 0 };
   for (const fd of readdirSync(`/proc/${pid}/fd`)) {

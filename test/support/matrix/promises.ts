@@ -8,12 +8,12 @@ import { assertStamp, stampOf } from "./stamped.js";
 import { type CallOutcome, NAME } from "./steps.js";
 import type { World } from "./world.js";
 
-/** For calls that nothing holds up for good. */
+/** The time limit of calls that nothing holds up for good. */
 export const LONG_MS = 20_000;
-/** How long the bystander waits for a hub that is stopped. */
+/** How long the bystander waits for a stopped hub. */
 const GLANCE_MS = 100;
 
-/** An open that waits. WHY an object: a promise of a promise is the inner one. */
+/** A waiting open. WHY an object: a promise that resolves to a promise resolves to its value. */
 export interface Waiting {
   readonly array: Promise<SharedArray>;
 }
@@ -35,12 +35,12 @@ export async function glance(world: World, { role }: Cell): Promise<void> {
       () => "ok",
       (error: unknown) => (hasCode(error, "TIMEOUT") ? "TIMEOUT" : String(error)),
     );
-    const answer = await soon("the time limit of who asks a hub that is stopped", answered);
+    const answer = await soon("a request to a stopped hub times out", answered);
     assert.equal(answer, "TIMEOUT");
   }
 }
 
-/** In steps before a publication somebody waits for it all the time. */
+/** In steps before the publication, makes the bystander wait for the name. */
 export async function waitFor(world: World, { step }: Cell): Promise<Waiting | undefined> {
   if (step !== "create" && step !== "write" && step !== "publish") return undefined;
   const waiting = world.bystander.open(NAME, { timeoutMs: 3 * LONG_MS });
@@ -52,7 +52,7 @@ export async function waitFor(world: World, { step }: Cell): Promise<Waiting | u
   return { array: waiting };
 }
 
-/** What can be opened under the name was published, and whole. */
+/** Checks that an open of the name finds only published, complete data. */
 export async function checkVisible(world: World, { step }: Cell, stamp: number): Promise<void> {
   let array: SharedArray;
   try {
@@ -63,11 +63,11 @@ export async function checkVisible(world: World, { step }: Cell, stamp: number):
   }
   const found = stampOf((await array.expectDType("int32").read()) as Int32Array);
   array.close();
-  assert.ok(step !== "create" && step !== "write", "nobody sees what was not published");
+  assert.ok(step !== "create" && step !== "write", "unpublished data is not visible");
   assert.equal(found, stamp);
 }
 
-/** Who had opened it and lives has it still. */
+/** Checks that a living consumer still has the array that it had opened. */
 export async function checkHeld(
   world: World,
   { step, role }: Cell,
@@ -80,7 +80,10 @@ export async function checkHeld(
   assert.equal(await world.party("consumer").must({ do: "read", name: NAME, stamp }), stamp);
 }
 
-/** Where it was published the one who waited for it has it. */
+/**
+ * Once the array is published, checks that the waiting bystander gets it.
+ * @returns whether its wait is over
+ */
 export async function grantIfPublished(
   world: World,
   waiting: Waiting | undefined,
@@ -95,7 +98,7 @@ export async function grantIfPublished(
   if (!published && waitingOpens === 1) return false;
   let array: SharedArray;
   try {
-    array = await soon("what was published is granted", waiting.array);
+    array = await soon("the published array is granted", waiting.array);
   } catch (error) {
     if (error instanceof CudaIpcError && mayFailWith.includes(error.code)) return true;
     throw error;

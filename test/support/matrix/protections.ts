@@ -1,11 +1,11 @@
-/** What was removed from src for a moment to see the matrix fail, for each step and each fault. */
+/** What was removed from src for a moment, to see the matrix fail for each step and each fault. */
 
 export interface Protection {
   /** The step or the fault. */
   readonly of: string;
-  /** What the code did instead. */
+  /** What the code did without the protection. */
   readonly removed: string;
-  /** Cells, by name. */
+  /** The names of cells that failed then. */
   readonly seenFailing: readonly string[];
 }
 

@@ -14,13 +14,13 @@ import type { Protection } from "./protections.js";
 
 export interface CellRecord extends Cell {
   readonly outcome: "passed" | "failed";
-  /** What is promised, as the table shows it. */
+  /** The promise, as the table shows it. */
   readonly sentence: string;
   /** The test that showed it. */
   readonly file: string;
-  /** At how many system calls it was tried. */
+  /** At how many system calls the fault was tried. */
   readonly systemCalls: number;
-  /** What came of the calls of those who were left. */
+  /** The outcomes of the calls of the surviving parties. */
   readonly codes: readonly string[];
 }
 
@@ -38,8 +38,8 @@ const BEGIN = "<!-- fault matrix: written by npm run matrix -->";
 const END = "<!-- end of the fault matrix -->";
 
 /**
- * The page with the tables that this report makes. @throws RangeError where the page has no place
- * for them
+ * The page with the tables of this report.
+ * @throws RangeError if the page lacks the markers
  */
 export function withMatrix(page: string, report: MatrixReport): string {
   const begin = page.indexOf(BEGIN);
@@ -50,8 +50,7 @@ export function withMatrix(page: string, report: MatrixReport): string {
 }
 
 /**
- * What is wrong with a report: cells that are missing, twice or failed, and sentences that are not
- * those of the tests.
+ * Finds missing, duplicate and failed cells of a report, and sentences that differ from the tests.
  */
 export function faultsOf(report: MatrixReport, sentenceOf: (cell: Cell) => string): string[] {
   const byName = new Map<string, CellRecord[]>();

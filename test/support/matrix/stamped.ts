@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { CudaIpcError } from "../../../src/base/errors.js";
 
-/** Large enough that writing takes more than one store, small enough to be compared in no time. */
+/** Large enough that writing takes more than one store, small enough to compare quickly. */
 export const STAMPED = { dtype: "int32", shape: [4096] } as const;
 
 export function stampedValues(stamp: number): Int32Array {
@@ -14,7 +14,7 @@ export function stampedValues(stamp: number): Int32Array {
 
 /**
  * The stamp of these values.
- * @throws VERIFICATION_FAILED where they are not those of one writing
+ * @throws VERIFICATION_FAILED if they are not all of one write
  */
 export function stampOf(values: ArrayLike<number | bigint>): number {
   const stamp = Number(values[0]);

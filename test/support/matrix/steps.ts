@@ -1,4 +1,4 @@
-/** The steps of the matrix: what must exist before, and who does what. */
+/** The steps of the matrix: what must exist before, and which party does what. */
 import assert from "node:assert/strict";
 import { doersOf, type PartyRole, type Step } from "./cells.js";
 import type { Order } from "./orders.js";
@@ -7,7 +7,7 @@ import type { World } from "./world.js";
 /** WHY one name in all cells: each also shows that the name is free again. */
 export const NAME = "frame";
 
-/** How a call turned out: `ok`, `ended` where its process did, or the code of its error. */
+/** The outcome of a call: `ok`, the code of its error, or `ended` if its process died. */
 export interface CallOutcome {
   readonly role: PartyRole;
   readonly code: string;
@@ -33,7 +33,7 @@ export async function prepare(world: World, step: Step, stamp: number): Promise<
   }
 }
 
-/** What was left to do for a reader to see it: done, and seen. */
+/** Does what a reader still needs after the step, and checks that the reader sees the data. */
 export async function complete(world: World, step: Step, stamp: number): Promise<void> {
   const producer = world.party("producer");
   if (step === "create") await producer.must({ do: "write", name: NAME, stamp });
@@ -45,7 +45,7 @@ export async function complete(world: World, step: Step, stamp: number): Promise
   assert.equal(await world.party("consumer").must({ do: "read", name: NAME, stamp }), stamp);
 }
 
-/** Does the step; the calls of those that take part, as they turned out. */
+/** Does the step. @returns the outcome of each party's call */
 export async function perform(
   world: World,
   step: Step,

@@ -21,7 +21,7 @@ const PLAYS = new URL("../../process/matrix/actors/plays.js", import.meta.url);
 const SERVES = new URL("../../process/matrix/actors/serves.js", import.meta.url);
 const OWN_STAMP = 7;
 const PINNED_STAMP = 8;
-/** Of what only a keeper has for the next hub: no process holds it. */
+/** The stamp of an array that no process holds. Only the keeper has it for the next hub. */
 const UNHELD_STAMP = 9;
 
 type Counts = Readonly<Record<string, unknown>>;
@@ -36,7 +36,7 @@ export class World {
   #atStart: Counts = {};
   #idle: Counts = {};
   #ownAtStart: Counts = {};
-  /** All descriptors of the hub, and of which hub. */
+  /** The number of all descriptors of a hub, and that hub. */
   #hubFds: { readonly hub: Party | KeptHub; readonly count: unknown } | undefined;
   #reconnects = 0;
 
@@ -44,7 +44,7 @@ export class World {
     this.folder = folder;
   }
 
-  /** @param withKeeper whether the hub has a keeper, and is then a program as users start it */
+  /** @param withKeeper runs the hub as the program that users start, with a keeper */
   static async start(withKeeper = false): Promise<World> {
     const world = new World(new TestFolder());
     if (withKeeper) world.#hub = await KeptHub.start(world.folder);
@@ -81,27 +81,27 @@ export class World {
     return this.#hub;
   }
 
-  /** The hub and keeper that are there now, once neither is one of these. */
+  /** Waits until hub and keeper are both other processes than `earlier`. */
   async keptHub(...earlier: readonly number[]): Promise<KeptHub> {
     if (!(this.#hub instanceof KeptHub)) throw new TypeError("This hub has no keeper");
     this.#hub = await this.#hub.next(this.bystander, ...earlier);
     return this.#hub;
   }
 
-  /** The hub hangs up on everybody. */
+  /** Makes the hub hang up on all its clients. */
   async cutAll(): Promise<void> {
     await this.#hub.tell({ do: "cut" });
   }
 
-  /** How often the bystander had to come back to a hub. */
+  /** How often the bystander has reconnected to a hub. */
   get reconnects(): number {
     return this.#reconnects;
   }
 
-  /** New ones in the place of those that have ended, or of these. */
+  /** Replaces the parties that have ended, and those in `also`. */
   async replaceEnded(also: readonly PartyRole[] = []): Promise<void> {
     for (const role of parties) {
-      // WHY not a hub that has a keeper: it is the keeper's to replace.
+      // WHY not a hub with a keeper: the keeper replaces it.
       if (role === "hub" && this.#hub instanceof KeptHub) continue;
       if (!also.includes(role) && !this.party(role).hasEnded) continue;
       const party = this.#start(role);
@@ -113,7 +113,7 @@ export class World {
   }
 
   /**
-   * The bystander's data and leases are what they were, and it can open what others had published.
+   * Checks that the bystander's data is unchanged, and that it can open what others have published.
    */
   async checkBystander(): Promise<void> {
     await this.checkMapped();
@@ -132,7 +132,7 @@ export class World {
     }
   }
 
-  /** What needs no hub. */
+  /** Checks the mapped data, which needs no hub. */
   async checkMapped(): Promise<void> {
     assertStamp(
       (await this.#own.expectDType("int32").read()) as Int32Array,
@@ -142,13 +142,13 @@ export class World {
     assertStamp(
       (await this.#pinned.expectDType("int32").read()) as Int32Array,
       PINNED_STAMP,
-      "what the bystander holds",
+      "the array that the bystander holds",
     );
   }
 
   /**
-   * All leave; the processes and the hub hold what they held at the start, but for opens that the
-   * bystander still waits for.
+   * Makes all parties close everything. Then they and the hub must hold what they held at the
+   * start, except for waiting opens of the bystander.
    */
   async clean(waitingOpens = 0): Promise<void> {
     for (const role of ["producer", "consumer"] as const) {
@@ -165,8 +165,8 @@ export class World {
       ...(this.#hubFds?.hub === hub ? { all: this.#hubFds.count } : {}),
     };
     let now: Counts = {};
-    // WHY asked again and again: the ends of processes come when they come, and a file that the hub
-    // is just reading is a descriptor too.
+    // WHY polled: the hub learns of the end of a process later, and a file that it just reads is a
+    // descriptor too.
     await until("the hub holds what it held at the start", async () => {
       now = await this.#counts(this.#hubFds?.hub === hub);
       return JSON.stringify(now) === JSON.stringify(wanted);
@@ -190,7 +190,7 @@ export class World {
       for (const party of [this.#hub, ...Object.values(this.#parties)])
         await party[Symbol.asyncDispose]();
       await this.bystander.close().catch(() => {});
-      // WHY not after a hub with its keeper: its end removes the folder.
+      // WHY not with a keeper: the end of the hub removes the folder.
       if (!(this.#hub instanceof KeptHub)) await this.folder[Symbol.asyncDispose]();
     }
   }
@@ -239,7 +239,7 @@ export class World {
       withoutMemory,
       isKept: isKept(keeper?.descriptors),
       memory,
-      // WHY not of a hub that a keeper started: it has others of its own than the first.
+      // WHY not with a keeper: a hub that a keeper starts has other descriptors of its own.
       ...(this.#hub instanceof KeptHub ? {} : { process, socket }),
       ...(withAllFds ? { all } : {}),
     };
@@ -247,9 +247,9 @@ export class World {
 }
 
 /**
- * Whether the keeper has all that is there at the start and nothing else: the lock, the listener,
- * three arrays, and the processes of one to three clients. WHY not exact: whoever has held
- * something counts until its session ends, which may be with the hub.
+ * Whether the keeper has what it has at the start and nothing else: the lock, the listener, three
+ * arrays, and the processes of one to three clients. WHY not exact: a client that has held
+ * something counts until its session ends, at the latest with the hub.
  */
 function isKept(descriptors: number | undefined): boolean {
   return descriptors === undefined || (descriptors >= 6 && descriptors <= 8);

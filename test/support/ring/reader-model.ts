@@ -1,6 +1,6 @@
 /**
- * The model of a ring's reader: its next message, how many it missed, what it holds, and what its
- * streams have yet to do.
+ * The model of a ring's reader: its next message, the messages it missed and holds, and the pending
+ * work of its streams.
  */
 import assert from "node:assert/strict";
 import { hasCode } from "../../../src/base/errors.js";
@@ -28,7 +28,7 @@ export class ReaderModel {
   next: number;
   /** How often its bell had rung when it fell asleep; undefined while it is awake. */
   asleepRung: number | undefined;
-  /** It wrote nonsense: no promise is kept to it. */
+  /** It wrote invalid words, so no promise holds for it. */
   isMad = false;
   readonly #rig: RingRig;
   readonly #seat: number;
@@ -37,10 +37,10 @@ export class ReaderModel {
   #sequence: number | undefined;
   #received = 0;
   #missed = 0;
-  /** Missed since the last that was taken. */
+  /** Messages missed since the last one that was taken. */
   #gap = 0;
 
-  /** @param oldest the first position that is not gone over */
+  /** @param oldest the first position that the writer may not overwrite yet */
   constructor(
     rig: RingRig,
     seat: number,
@@ -59,13 +59,13 @@ export class ReaderModel {
     this.lossy = reader.lossy;
     const isTold =
       this.next === rig.facts.firstPosition || messages.some(({ position }) => position >= oldest);
-    // WHY only one that may be overtaken: nothing is lost to the others, and so they need not know.
+    // WHY only a lossy reader: the others lose no message, so they need not know.
     if (this.lossy && isTold)
       this.#sequence = messages.filter(({ position }) => position < this.next).length;
     else if (this.lossy) count("nothing says what comes first");
   }
 
-  /** The first position that it needs. */
+  /** The first position that it still needs. */
   get needs(): number {
     return this.held[0]?.taken.position ?? this.next;
   }
@@ -102,7 +102,7 @@ export class ReaderModel {
     );
   }
 
-  /** @param oldest the first position that is not gone over */
+  /** @param oldest the first position that the writer may not overwrite yet */
   take(messages: readonly ModelMessage[], published: number, oldest: number): boolean {
     if (this.lossy && this.#claimed.length >= CLAIMS && this.next < published) {
       assert.throws(
@@ -154,14 +154,14 @@ export class ReaderModel {
       this.held.shift();
       if (!first.byStream) continue;
       const value = first.taken.position + 1;
-      if (first === held) assert.deepEqual(values, [value], "what the stream is told");
+      if (first === held) assert.deepEqual(values, [value], "the value that the stream gets");
       this.#stream.push({ value, held: first });
       this.#count("given back by a stream");
     }
     assert.equal(this.#rig.pages[this.#seat]?.released, this.needs, "released");
   }
 
-  /** Its stream does the next that it has to do. @returns false where there is nothing */
+  /** Does the next pending work of its stream. @returns false if there is none */
   finishNext(): boolean {
     const first = this.#stream.shift();
     if (first !== undefined) this.#rig.pages[this.#seat]?.setDone(first.value);
@@ -172,7 +172,7 @@ export class ReaderModel {
     while (this.finishNext());
   }
 
-  /** @param published how far there is something to look at */
+  /** @param published the position after the last published one */
   sleep(published: number): void {
     if (this.asleepRung !== undefined) return;
     this.reader.fallAsleep();

@@ -8,10 +8,10 @@ import { ringFacts } from "./ring-facts.js";
 import { plainMessage, type RingRig } from "./ring-rig.js";
 import { assertGoesOn, Watched } from "./ring-watch.js";
 
-/** Of the reader that dies, at seat 0. */
+/** The lease of the reader that dies, at seat 0. */
 export const DYING_LEASE = 7;
 
-/** What the hub does of a death. */
+/** The hub's actions after a death. */
 export interface HubPart {
   beginSeat(lease: number): void;
   endSeat(): void;
@@ -21,7 +21,7 @@ export interface HubPart {
 export interface Deed {
   readonly facts: ChannelFacts;
   readonly role: "writer" | "reader" | "reader that may be overtaken";
-  /** Prepares. @returns what is true after the death */
+  /** Prepares the ring. @returns the checks after the death */
   before(rig: RingRig): (hub: HubPart) => void;
 }
 
@@ -30,7 +30,7 @@ export function act(role: Deed["role"], rig: RingRig): void {
   else read(rig, role === "reader that may be overtaken");
 }
 
-/** What a writer does; it dies somewhere among it. */
+/** The operations of a writer. It dies at some point of them. */
 function write(rig: RingRig): void {
   const { writer } = rig;
   rig.put();
@@ -50,7 +50,7 @@ function write(rig: RingRig): void {
   for (let count = 0; count < rig.facts.slots; count += 1) rig.put();
 }
 
-/** What a reader does, at a seat that was prepared for it. */
+/** The operations of a reader, at a prepared seat. */
 function read(rig: RingRig, lossy: boolean): void {
   rig.leases[0] = DYING_LEASE;
   const reader = rig.reader({ seat: 0, from: "oldest", lossy });
@@ -66,7 +66,10 @@ function read(rig: RingRig, lossy: boolean): void {
   reader.detach();
 }
 
-/** What was committed is there and nothing else, and another goes on without a gap. */
+/**
+ * After the death of a writer exactly the committed messages are there, and the next writer goes on
+ * without a gap.
+ */
 export function writerDeed(whenFull: WhenFull): Deed {
   return {
     facts: ringFacts({ slots: 3, whenFull, firstPosition: 5 }),
@@ -83,7 +86,7 @@ export function writerDeed(whenFull: WhenFull): Deed {
         const last = waiting.drain() ?? 3;
         const writer = rig.succeed();
         assert.equal(waiting.reader.position, writer.position, "all that was committed");
-        // WHY: the last messages may be overtaken by what was never committed.
+        // WHY: a message that was never committed may have overwritten the last ones.
         const committed = whenFull === "drop-oldest" ? Math.max(last, writer.sequence - 1) : last;
         if (whenFull !== "drop-oldest") {
           assert.deepEqual(
@@ -100,7 +103,7 @@ export function writerDeed(whenFull: WhenFull): Deed {
   };
 }
 
-/** Its seat and its slots come back. */
+/** After the death of a reader its seat and its slots are free again. */
 export function readerDeed(role: "reader" | "reader that may be overtaken"): Deed {
   return {
     facts: ringFacts({ slots: 3, firstPosition: 5 }),
@@ -109,7 +112,7 @@ export function readerDeed(role: "reader" | "reader that may be overtaken"): Dee
       rig.puts(5);
       const other = new Watched(rig, rig.attach({ seat: 1, from: "oldest" }));
       return (hub) => {
-        // What it held is held, whether it lives or not.
+        // Until the hub ends the seat, the reader's slots stay taken, dead or alive.
         other.drain();
         for (let count = 0; count < 4; count += 1) if (rig.put() !== undefined) other.drain();
         hub.endSeat();
@@ -121,7 +124,7 @@ export function readerDeed(role: "reader" | "reader that may be overtaken"): Dee
         rig.rung.fill(0);
         next.reader.fallAsleep();
         assert.notEqual(rig.put(), undefined);
-        assert.equal(rig.rung[0], 1, "the next reader at its seat is rung for");
+        assert.equal(rig.rung[0], 1, "the next reader at its seat is woken");
         next.reader.wakeUp();
         assertGoesOn(rig, [next, other]);
       };

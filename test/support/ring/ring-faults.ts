@@ -1,4 +1,4 @@
-/** Faults of one end of a ring: a writer that dies, and a reader whose page makes no sense. */
+/** Faults of one end of a ring: a writer that dies, and a reader whose page is invalid. */
 import assert from "node:assert/strict";
 import { hasCode } from "../../../src/base/errors.js";
 import { POSITIONS_MAX } from "../../../src/ring/channel-layout.js";
@@ -19,8 +19,8 @@ export function checkExpelled(rig: RingRig, place: number, { reader }: ReaderMod
 }
 
 /**
- * Writes until the writer has seen the page. What it makes of the page before is no promise.
- * @returns where the writer is, and whether it has expelled the reader
+ * Writes until the writer has looked at the page. Until then nothing is promised about the page.
+ * @returns the writer's position, and whether it has expelled the reader
  */
 export function writeUntilExpelled(
   rig: RingRig,
@@ -37,14 +37,12 @@ export function writeUntilExpelled(
       assert.notEqual(rig.rung[place], rung, "an expelled reader is woken");
       return { position, expelled: true };
     }
-    assert.notEqual(position, before, "the writer goes on until it looks");
+    assert.notEqual(position, before, "the writer advances until it looks");
   }
   return { position, expelled: false };
 }
 
-/**
- * The writer commits one message, and dies at the given access to shared memory, if it gets there.
- */
+/** Commits one message. The writer dies at the given access to shared memory, if it gets there. */
 export function commitUntilDeath(
   rig: RingRig,
   at: number,
@@ -60,7 +58,7 @@ export function commitUntilDeath(
   return { hasDied, committing };
 }
 
-/** The messages from this position on whose data a dead writer's streams never wrote. */
+/** Marks the messages from this position on whose data a dead writer's streams never wrote. */
 export function markLost(
   rig: RingRig,
   messages: readonly ModelMessage[],

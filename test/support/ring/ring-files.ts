@@ -1,6 +1,6 @@
 /**
- * A ring in memory files, as processes have it: the writer of a file maps it for writing, the
- * others only for reading.
+ * A ring in memory files, as between processes. The writer of a file maps it for writing, all
+ * others map it read-only.
  */
 import { readSync, writeSync } from "node:fs";
 import { Scope } from "../../../src/base/scope.js";
@@ -32,7 +32,7 @@ export const EVERYTHING: RingAccess = {
 const FIRST_FD = 3;
 
 export class RingFiles {
-  /** Of control, data and each page. */
+  /** The descriptors of control, data and each page. */
   readonly fds: readonly OwnedFd[];
   readonly memory: RingMemory;
   readonly #scope = new Scope();
@@ -56,7 +56,7 @@ export class RingFiles {
     };
   }
 
-  /** The files that this process was given when it was started. */
+  /** The files that this process inherited when it started. */
   static inherited(facts: ChannelFacts, access: RingAccess): RingFiles {
     const fds = Array.from(
       { length: 2 + facts.readersMax },
@@ -69,7 +69,7 @@ export class RingFiles {
     return this.fds.map(({ number }) => number);
   }
 
-  /** As the hub has it, which maps nothing. */
+  /** The control file as the hub uses it, without a mapping. */
   get controlFile(): WordsFile {
     return fileOf(this.fds[0] as OwnedFd);
   }

@@ -16,7 +16,7 @@ const exceeded = (error: unknown) => hasCode(error, "LIMIT_EXCEEDED");
 
 export class RingModel {
   readonly rig: RingRig;
-  /** What was seen, so that a run can tell that it saw it. */
+  /** How often each case occurred, so that a run can check that it reached all of them. */
   readonly seen = new Map<string, number>();
   readonly #messages: ModelMessage[] = [];
   readonly #readers: (ReaderModel | undefined)[];
@@ -47,7 +47,7 @@ export class RingModel {
     this.#check();
   }
 
-  /** At the end: those who are waited for get all that is left, and then the writer has room. */
+  /** At the end of a run: readers get all that is left, and then the writer has room. */
   end(): void {
     for (const reader of this.#sane()) {
       reader.finishStreams();
@@ -58,7 +58,7 @@ export class RingModel {
     }
     this.#check();
     if (this.#position <= POSITIONS_MAX)
-      assert.ok(this.#put(), "there is room when all is given back");
+      assert.ok(this.#put(), "there is room once all is released");
   }
 
   #applyToSeat(command: Extract<RingCommand, { readonly seat: number }>): void {
@@ -108,7 +108,7 @@ export class RingModel {
     return Math.max(this.rig.facts.firstPosition, this.rig.control.limit - this.rig.facts.slots);
   }
 
-  /** Where the next message goes; undefined where there is no room. */
+  /** Where the next message goes; undefined if there is no room. */
   #room(): { readonly position: number | undefined; readonly passedTo: number } {
     const { slots } = this.rig.facts;
     const waitedFor = this.#sane().filter(({ lossy }) => !lossy);
@@ -166,7 +166,7 @@ export class RingModel {
     this.#count("put");
   }
 
-  /** As a channel does before it writes to a slot. */
+  /** Waits for readers' streams, as a channel does before it writes to a slot. */
   #waitForStreams(position: number): void {
     const slot = position % this.rig.facts.slots;
     const wanted = new Set(this.#sane().filter((reader) => reader.isReading(slot)));
@@ -176,7 +176,7 @@ export class RingModel {
       while ((this.rig.pages[seat]?.done ?? value) < value) {
         assert.ok(reader.finishNext(), "a stream that is waited for has work");
       }
-      assert.ok(!reader.isReading(slot), "a stream that was waited for has done with the slot");
+      assert.ok(!reader.isReading(slot), "a stream that was waited for has finished with the slot");
       wanted.delete(reader);
       this.#count("the writer waits for a stream");
     });
@@ -194,7 +194,7 @@ export class RingModel {
     assert.equal(this.rig.writer.position, position, "the position that is passed over");
     this.#position = position as number;
     this.#waitForStreams(this.#position);
-    // What the loan wrote before it was given up.
+    // The data that the loan wrote before it was given up.
     this.rig.data.fill(-1, this.rig.writer.slot * 8, (this.rig.writer.slot + 1) * 8);
     this.rig.writer.passOver();
     this.#position += 1;
@@ -227,7 +227,7 @@ export class RingModel {
     if (held.released) return;
     reader.release(held, byStream);
     if (this.#roomRungAtSleep === undefined) return;
-    assert.ok(this.rig.roomRung > this.#roomRungAtSleep, "the writer that sleeps is rung for");
+    assert.ok(this.rig.roomRung > this.#roomRungAtSleep, "the sleeping writer is woken");
     this.#count("rung for the writer");
   }
 
@@ -281,31 +281,31 @@ export class RingModel {
       rig.control.generation(committing % rig.facts.slots) === committing + 1
     ) {
       assert.equal(end, committing + 1, "nothing after what it committed");
-      assert.equal(committing, position, "where the dying wrote");
+      assert.equal(committing, position, "where the dying writer wrote");
       this.#position = committing;
       this.#committed();
     } else {
-      assert.ok(end >= before && end <= (position ?? end), "what the dying passed over");
+      assert.ok(end >= before && end <= (position ?? end), "what the dying writer passed over");
       this.#position = end;
     }
     if (hasDied) this.#count("a writer dies in the middle");
     rig.endWriter();
-    // The hub rings for all.
+    // The hub rings all bells.
     for (const reader of this.#sane()) reader.wake();
     assert.equal(rig.control.state, "awaited");
-    // Of what the writer's streams had to do, the last were not done.
+    // The writer's streams did not do the last part of their work.
     const reached = Math.max(0, this.#position - unfinished);
     markLost(rig, this.#messages, this.#position - unfinished, epoch);
     this.#roomRungAtSleep = undefined;
     const writer = rig.succeed(reached);
     assert.equal(writer.sequence, this.#sequence, "a successor goes on with the sequence");
-    assert.equal(writer.position, this.#position, "a successor goes on where the other was");
+    assert.equal(writer.position, this.#position, "a successor goes on at its position");
     assert.equal(rig.control.epoch, (epoch + 1) % 2 ** 32, "the epoch");
     this.#count("a writer follows another");
   }
 
   #goMad(seat: number, reader: ReaderModel, word: keyof typeof page, value: bigint): void {
-    // Nobody reads the claims of a reader that is waited for.
+    // Nobody reads the claims of a reader that is not lossy.
     if (word === "claims" && !reader.lossy) return;
     reader.finishStreams();
     this.rig.scribble(seat, word, value);

@@ -28,7 +28,7 @@ export interface RingMemory {
   readonly data: ArrayBufferLike;
 }
 
-/** At each position that was written, the sequence of the message that comes next there. */
+/** The sequence number of the next message, by position. */
 export interface RingHistory {
   get(position: number): number | undefined;
   set(position: number, sequence: number): unknown;
@@ -73,10 +73,7 @@ export class RingRig {
   readonly #told = new WeakSet<RingReader>();
   #leases = 100;
 
-  /**
-   * @param memory of a ring that is there already, or of a new one; without it, memory of this
-   * process
-   */
+  /** @param memory of an existing or a new ring; without it, memory of this process */
   constructor(
     options: Partial<ChannelFacts> = {},
     memory?: RingMemory,
@@ -94,7 +91,7 @@ export class RingRig {
     this.leases = this.memory.pages.map(() => 0);
   }
 
-  /** Made when it is asked for first: a reader in another thread or process has none. */
+  /** Created at its first use: a reader in another thread or process has no writer. */
   get writer(): RingWriter {
     this.#writer ??= this.newWriter();
     return this.#writer;
@@ -110,7 +107,7 @@ export class RingRig {
     });
   }
 
-  /** What the hub and a reader do: a seat is prepared, and the reader attaches. */
+  /** Prepares a seat, as the hub does, and attaches a reader to it. */
   attach({ seat = 0, from = "next", lossy = false }: AttachOptions = {}): RingReader {
     this.beginSeat(seat);
     return this.reader({ seat, from, lossy });
@@ -122,13 +119,13 @@ export class RingRig {
     beginSeat(wordsFile(this.memory.pages[seat] as ArrayBufferLike), this.#leases);
   }
 
-  /** Attaches to a seat that was prepared. */
+  /** Attaches a reader to a prepared seat. */
   reader({ seat = 0, from = "next", lossy = false }: AttachOptions = {}): RingReader {
     const ring = () => {
       this.roomRung += 1;
     };
     const lease = this.leases[seat] as number;
-    // WHY words of its own: as in another process.
+    // WHY its own words: a reader in another process has its own too.
     const control = openControlFile(
       "ring",
       this.memory.control,
@@ -145,19 +142,19 @@ export class RingRig {
       lossy,
       ring,
     });
-    // WHY not where it is written in another thread: there is no saying what was there in between.
+    // WHY not if another thread writes: what it wrote in between is unknown.
     if (before && this.#tells() && this.#writer !== undefined) this.#told.add(reader);
     return reader;
   }
 
-  /** Whether headers told this reader what comes first, whatever the writer did meanwhile. */
+  /**
+   * Whether headers surely told this reader what comes first, whatever the writer did meanwhile.
+   */
   isTold(reader: RingReader): boolean {
     return this.#told.has(reader);
   }
 
-  /**
-   * The sequence of the first message at this position or after it, which is no later than another.
-   */
+  /** The sequence number of the first message from `position` to `last`. */
   firstSequence(position: number, last: number): number | undefined {
     for (let at = position; at <= last; at += 1) {
       const sequence = this.history.get(at);
@@ -166,12 +163,10 @@ export class RingRig {
     return undefined;
   }
 
-  /**
-   * Whether any message lies there that the writer does not yet go over; or none was ever there.
-   */
+  /** Whether a message is there that the writer may not overwrite yet, or none was ever written. */
   #tells(): boolean {
     const { slots, firstPosition } = this.facts;
-    // WHY not by the ring's own: nothing may come between.
+    // WHY its own view of the words: no other operation may run between the reads.
     const words = new BigInt64Array(this.memory.control);
     const published = Number(words[controlAt.published / 8]);
     const limit = Number(words[controlAt.limit / 8]);
@@ -197,7 +192,7 @@ export class RingRig {
     );
   }
 
-  /** The writer that was there has ended: another goes on. */
+  /** Replaces the ended writer with the next one. */
   succeed(reached = 0): RingWriter {
     succeed("ring", this.control, { reached });
     this.control.setState("open");
@@ -210,7 +205,7 @@ export class RingRig {
     if (!this.writer.reserve()) return undefined;
     this.fill();
     const sequence = this.writer.commit({ ...plainMessage, ...message });
-    // WHY here: the next may be written by another process.
+    // WHY here: another process may write the next message.
     this.history.set(this.writer.position, sequence + 1);
     return sequence;
   }
@@ -220,14 +215,14 @@ export class RingRig {
       assert.notEqual(this.put(), undefined, `put ${index} of ${count}`);
   }
 
-  /** The data of the message that comes next. */
+  /** Writes the data of the next message. */
   fill(): void {
     const { slot, sequence, position } = this.writer;
     this.history.set(position, sequence);
     this.data.fill(sequence, slot * SLOT_WORDS, (slot + 1) * SLOT_WORDS);
   }
 
-  /** What the slot holds: one word from each of its parts must be the same. */
+  /** Checks that each word of the slot is the message's sequence number. */
   assertIntact({ slot, sequence }: Pick<TakenMessage, "slot" | "sequence">, when = ""): void {
     for (let index = 0; index < SLOT_WORDS; index += 1) {
       const found = this.data[slot * SLOT_WORDS + index];
@@ -236,7 +231,7 @@ export class RingRig {
     }
   }
 
-  /** Takes all there is, giving each back at once. */
+  /** Takes all messages, and releases each at once. */
   drain(reader: RingReader): number[] {
     const sequences: number[] = [];
     for (let taken = reader.tryTake(); taken !== undefined; taken = reader.tryTake()) {
@@ -247,7 +242,7 @@ export class RingRig {
     return sequences;
   }
 
-  /** A word of a reader's page, written by a reader that has gone mad. */
+  /** Writes any word into a reader's page, as a faulty reader could. */
   scribble(seat: number, name: keyof typeof pageAt, value: number | bigint, index = 0): void {
     const buffer = this.memory.pages[seat] as ArrayBufferLike;
     const byteOffset = pageAt[name] + index * 8;

@@ -17,16 +17,16 @@ export interface Case {
   readonly slots: number;
   readonly whenFull: WhenFull;
   readonly lossy: boolean;
-  /** Messages that were written before. */
+  /** The number of messages written before. */
   readonly before: number;
-  /** Messages of these that the reader has taken and holds. */
+  /** How many of them the reader has taken and holds. */
   readonly taken: number;
 }
 
 export function* cases(): Generator<Case> {
   for (const slots of [1, 2, 3, 4, 5]) {
     for (const whenFull of whenFullPolicies) {
-      // One length is enough: to the ring they are as "wait".
+      // One size is enough: for the ring they are like "wait".
       if ((whenFull === "error" || whenFull === "drop-newest") && slots !== 3) continue;
       for (const lossy of whenFull === "drop-oldest" ? [true] : [false, true]) {
         for (const before of new Set([0, 1, slots - 1, slots])) {
@@ -41,7 +41,7 @@ export function* cases(): Generator<Case> {
 }
 
 export function scene({ slots, whenFull, lossy, before, taken }: Case): Scene {
-  // Begin in the middle of a lap.
+  // Start in the middle of a lap.
   const rig = new RingRig({ slots, whenFull, firstPosition: slots * 3 + 1 });
   rig.puts(slots + 1);
   const watched = new Watched(rig, rig.attach({ lossy }));
@@ -59,11 +59,11 @@ export function puts(rig: RingRig, count: number): boolean {
 export interface Play {
   body(): void;
   other(): void;
-  /** The outcome. */
+  /** Describes what happened. */
   outcome(): string;
 }
 
-/** Plays it with the other side at each access. Counts each outcome. */
+/** Plays it once per access, with the other side's operation there. Counts each outcome. */
 export function playAll(make: () => Play, outcomes: Map<string, number>): void {
   for (let at = 0; ; at += 1) {
     const play = make();

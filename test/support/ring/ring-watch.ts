@@ -10,7 +10,7 @@ export class Watched {
   readonly #rig: RingRig;
   readonly #begin: number;
 
-  /** A reader that has taken nothing yet. */
+  /** @param reader one that has taken nothing yet */
   constructor(rig: RingRig, reader: RingReader) {
     this.#rig = rig;
     this.reader = reader;
@@ -35,13 +35,13 @@ export class Watched {
   }
 
   /**
-   * What was lost since this reader began counts; nothing does where no header told it what comes
-   * first.
+   * Messages lost since this reader attached count as missed. None count if no header told it what
+   * comes first.
    */
   #checkFirst({ position, sequence, missed }: TakenMessage): void {
     if (!this.reader.lossy) return;
     const first = this.#rig.firstSequence(this.#begin, position);
-    assert.notEqual(first, undefined, "what was written is known");
+    assert.notEqual(first, undefined, "the first message is known");
     const lost = sequence - Number(first);
     if (missed === 0 && !this.#rig.isTold(this.reader)) return;
     assert.equal(missed, lost, "missed before the first");
@@ -58,7 +58,7 @@ export class Watched {
     for (const taken of this.held) this.#rig.assertIntact(taken, "held:");
   }
 
-  /** Releases all, and takes all there is. @returns the sequence that was taken last */
+  /** Releases all held messages, then takes all others. @returns the last sequence number */
   drain(): number | undefined {
     while (this.held.length > 0) this.release();
     while (this.take() !== undefined) this.release();
@@ -72,7 +72,7 @@ export class Watched {
   }
 }
 
-/** Whatever happened before: the ring goes on, and all get everything from here on. */
+/** Checks that the ring goes on, and that all readers get everything from here on. */
 export function assertGoesOn(rig: RingRig, readers: readonly Watched[]): void {
   for (const watched of readers) {
     watched.assertIntact();
@@ -82,6 +82,6 @@ export function assertGoesOn(rig: RingRig, readers: readonly Watched[]): void {
     const sequence = rig.put();
     assert.notEqual(sequence, undefined, "there is room when all is released");
     for (const watched of readers)
-      assert.equal(watched.drain(), sequence, "all get what is written");
+      assert.equal(watched.drain(), sequence, "each reader gets the message");
   }
 }

@@ -12,7 +12,9 @@ const ALL = [
   { target: RingWords.prototype, names: ["setCount", "setWord32", "setNumber"] },
 ] as const;
 
-/** Calls `before` before each access that `body` makes; those that it makes itself do not count. */
+/**
+ * Calls `before` before each access that `body` makes. Accesses of `before` itself do not count.
+ */
 function eachOf<T>(
   wanted: typeof ALL | typeof ORDERED,
   before: (count: number) => void,
@@ -59,7 +61,7 @@ export function eachStep<T>(before: (count: number) => void, body: () => T): T {
   return eachOf(ALL, before, body);
 }
 
-/** Does `other` before access `at` of `body`. @returns whether the body came that far */
+/** Runs `other` before access `at` of `body`. @returns whether `body` got that far */
 export function duringAccess(at: number, other: () => void, body: () => void): boolean {
   let isReached = false;
   eachAccess((count) => {
@@ -73,7 +75,7 @@ export function duringAccess(at: number, other: () => void, body: () => void): b
 /** Ends an operation in the middle, as death does. */
 class Death extends Error {}
 
-/** `body` ends before step `at`. @returns false where it came to its own end before */
+/** Ends `body` before step `at`. @returns false if it finished before that step */
 export function dieAt(at: number, body: () => void): boolean {
   try {
     eachStep((count) => {

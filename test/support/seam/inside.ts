@@ -1,6 +1,6 @@
 /**
  * Loaded into a hub and its keeper before their own code. Makes them die or stop at a given system
- * call. Processes that they start get it too.
+ * call. Processes that they start load it too.
  */
 import { readFileSync, renameSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
@@ -10,7 +10,7 @@ import type { SeamOrder, SeamRole } from "./orders.js";
 const { CUDA_IPC_SEAM_FOLDER: folder = "", CUDA_IPC_SEAM_PROGRAM: program = "" } = process.env;
 const role = /\/(hub|keeper)\/main\.js$/.exec(process.argv[1] ?? "")?.[1] as SeamRole | undefined;
 process.execPath = program;
-// WHY not of a gate: it would cost every start of one, and no test asks for it.
+// WHY not in a gate: it would slow down every start of a gate, and no test needs it there.
 if (role !== undefined) await listen(role);
 
 async function listen(role: SeamRole): Promise<void> {
@@ -30,7 +30,7 @@ async function listen(role: SeamRole): Promise<void> {
   });
   const address = seamSocket(folder, process.pid);
   await new Promise<void>((resolve) => server.listen(`${address}.new`, resolve));
-  // WHY renamed: whoever finds it can connect.
+  // WHY renamed: a test that finds the socket can connect at once.
   renameSync(`${address}.new`, address);
   server.unref();
   const path = seamFile(folder, role);

@@ -1,4 +1,4 @@
-/** What a test says to a hub or keeper with a seam, in lines of JSON. */
+/** The orders of a test to a hub or keeper with a seam, in lines of JSON. */
 import type { SeamAction } from "../matrix/fault-seam.js";
 
 export type SeamRole = "hub" | "keeper";
@@ -8,12 +8,12 @@ export type SeamOrder =
   | { readonly do: "disarm" }
   | { readonly do: "cut" };
 
-/** Where the process of this number listens. */
+/** The socket of the seam in this process. */
 export function seamSocket(folder: string, pid: number | string): string {
   return `${folder}/seam-${pid}.sock`;
 }
 
-/** What the next process of this role is to do from its start. */
+/** The file with the order for the next process of this role. */
 export function seamFile(folder: string, role: SeamRole): string {
   return `${folder}/seam-next-${role}.json`;
 }

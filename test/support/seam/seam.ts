@@ -9,8 +9,8 @@ import { type SeamOrder, type SeamRole, seamFile, seamSocket } from "./orders.js
 const INSIDE = new URL("./inside.js", import.meta.url).href;
 
 /**
- * A program that runs Node with `inside.ts`, to be started in the place of Node.
- * @param folder of the test, which exists
+ * Creates a program to start instead of Node. It runs Node with `inside.ts`.
+ * @param folder the existing folder of the test
  */
 export function seamProgram(folder: string): string {
   const own = seamFolder(folder);
@@ -28,14 +28,13 @@ export function seamProgram(folder: string): string {
   return program;
 }
 
-/** WHY a folder of its own: the hub watches the one of its socket. */
+/** WHY its own folder: the hub watches the folder of its socket. */
 function seamFolder(folder: string): string {
   return `${folder}/seam`;
 }
 
 /**
- * The next hub or keeper that starts in this folder does this at its n-th call, counted from its
- * start.
+ * Makes the next hub or keeper of this folder do this at system call `at`, counted from its start.
  */
 export function armNext(folder: string, role: SeamRole, action: SeamAction, at: number): void {
   const path = seamFile(seamFolder(folder), role);
@@ -43,7 +42,7 @@ export function armNext(folder: string, role: SeamRole, action: SeamAction, at: 
   renameSync(`${path}.new`, path);
 }
 
-/** One process, to which orders are given. */
+/** Gives orders to one process. */
 export class Seam {
   readonly #socket: Socket;
   readonly #lines: AsyncIterator<string>;
@@ -53,12 +52,12 @@ export class Seam {
     this.#lines = createInterface({ input: socket })[Symbol.asyncIterator]();
   }
 
-  /** @param pid of a hub or keeper, which may just have been started */
+  /** @param pid of a hub or keeper, which may have started just now */
   static async of(folder: string, pid: number): Promise<Seam> {
     const path = seamSocket(seamFolder(folder), pid);
     await until(`process ${pid} takes orders`, () => existsSync(path));
     const socket = connect(path);
-    // WHY: an order to a process that has ended has no outcome, which its end tells.
+    // WHY ignored: an order to an ended process has no outcome, and `tell` returns undefined.
     socket.on("error", () => {});
     return new Seam(socket);
   }
@@ -72,7 +71,7 @@ export class Seam {
     return (await this.tell({ do: "disarm" })) as SeamCounts | undefined;
   }
 
-  /** What came of an order; undefined if the process ends before it says so. */
+  /** Gives an order and returns its outcome; undefined if the process ends first. */
   async tell(order: SeamOrder): Promise<unknown> {
     this.#socket.write(`${JSON.stringify(order)}\n`);
     const line = this.#lines.next().catch(() => ({ done: true, value: undefined }) as const);

@@ -1,6 +1,6 @@
 /**
- * The model's rules for channels: which roles are allowed, what each gets, and what the hub must
- * have written into the files.
+ * The model's rules for channels: which roles are allowed, what each role gets, and what the hub
+ * must have written into the files.
  */
 import assert from "node:assert/strict";
 import type { Descriptor } from "../../../src/wire/descriptor.js";
@@ -22,7 +22,7 @@ export function writerOf(object: ModelObject): ModelLease | undefined {
   return [...object.leases.values()].find(({ role }) => role === "writer");
 }
 
-/** Whether nobody holds what would end with its holder, in memory that has come back. */
+/** Whether the owner is gone, or for a channel the writer. */
 export function isOrphan(object: ModelObject): boolean {
   return channelOfObject(object) === undefined
     ? object.ownerLease === undefined
@@ -36,8 +36,8 @@ export function isAwaited(object: ModelObject): boolean {
 }
 
 /**
- * Whether its writer closed it and gave it back as the last holder. The next hub ends it without a
- * bell: nobody is left to hear it.
+ * Whether the writer closed the channel and was the last holder. The next hub ends it without a
+ * bell, because nobody is left to hear it.
  */
 export function isClosedAndUnheld(object: ModelObject): boolean {
   const { published, named, memory, pinned, files, leases } = object;
@@ -52,7 +52,7 @@ export function freePlaces(object: ModelObject): number[] {
   return [...Array(readersMax).keys()].filter((place) => !taken.includes(place));
 }
 
-/** The code with which this is refused, whoever asks. */
+/** The code of a refusal that does not depend on the asking client. */
 export function roleRefusal(object: ModelObject, { role }: RequestOf<"open">): string | undefined {
   if ((channelOfObject(object) === undefined) !== (role === undefined)) return "WRONG_KIND";
   if (role === "writer" && writerOf(object) !== undefined) return "IN_USE";
@@ -60,11 +60,11 @@ export function roleRefusal(object: ModelObject, { role }: RequestOf<"open">): s
 }
 
 /**
- * What is given for each role, in order; the second says what may be written to, where the first is
+ * The descriptors for each role, in order. The second list names the writable ones if the data is
  * host memory.
  */
 export function givenTo(object: ModelObject, role: string | undefined, place: number | undefined) {
-  // WHY not those of its creation: memory of a GPU can have come back as any other.
+  // WHY not the files of its creation: memory of a GPU can come back as other files.
   const files = object.memory?.map(({ file }) => file) ?? object.files;
   const page = PLACES + 2 * (place ?? 0);
   if (role === "reader") return pick(files, [DATA, CONTROL, ROOM, page, page + 1], [page]);
@@ -82,7 +82,7 @@ function pick(files: readonly File[], indices: readonly number[], writable: read
   }));
 }
 
-/** Whether all that is beside the data is what a channel has there. */
+/** Whether all files except the data are those of such a channel. */
 export function isChannelAsClaimed(content: Content, held: readonly Held[]): boolean {
   const controlBytes = 5120 + content.slots * (128 + Math.ceil(content.metaBytesMax / 64) * 64);
   return held.every(({ file, writable }, index) => {
@@ -93,13 +93,13 @@ export function isChannelAsClaimed(content: Content, held: readonly Held[]): boo
   });
 }
 
-/** Which of the descriptors are of files that can be told from others. */
+/** Whether the hub can recognise the file behind this descriptor. */
 export function isKnowable({ mechanism, content }: Descriptor, index: number): boolean {
   if (index === 0) return mechanism === "memfd";
   return content.kind !== "channel" || index === CONTROL || index % 2 === 1;
 }
 
-/** What is wrong with what a reader brings. */
+/** The code of the error for the files that a reader brings; undefined if they are right. */
 export function partsRefusal(
   { object, role, place }: ModelLease,
   held: readonly Held[],
@@ -118,7 +118,7 @@ export function roomBellOf({ files }: ModelObject): File {
   return files[ROOM] as File;
 }
 
-/** What stands in the files of a channel that has its memory. */
+/** Checks the words that the hub wrote into the files of a channel with memory. */
 export function checkChannelFiles(object: ModelObject): void {
   const content = channelOfObject(object);
   if (content === undefined || object.memory === undefined) return;
@@ -127,11 +127,11 @@ export function checkChannelFiles(object: ModelObject): void {
   for (let place = 0; place < content.readersMax; place += 1) {
     const reader = leases.find((lease) => lease.place === place);
     const found = files[PLACES + 2 * place]?.lease ?? 0;
-    // WHY also none: the hub may have died before it had written what it had recorded, and its
-    // client was not told.
+    // WHY 0 is allowed: the hub may have died between the record and the write. Then its client got
+    // no reply.
     assert.ok(
       found === 0 || found === reader?.id,
-      `place ${place} of object ${id} is of ${reader?.id}, page: ${found}`,
+      `seat ${place} of object ${id} has lease ${reader?.id}, page: ${found}`,
     );
   }
   const control = files[CONTROL] as File;
@@ -143,7 +143,7 @@ export function checkChannelFiles(object: ModelObject): void {
   );
 }
 
-/** After the end of a channel without memory: what a reader brought was enough to say so. */
+/** Checks the end of a channel without memory. The files of one reader are enough to write it. */
 export function checkEndedByParts({ files, id }: ModelObject): void {
   const control = files[CONTROL] as File;
   if (control.reopenable && !control.closed) assert.equal(control.next, "gone", `object ${id}`);

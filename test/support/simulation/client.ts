@@ -11,7 +11,7 @@ export interface SimulatedProcess {
   readonly peer: Peer;
   alive: boolean;
   readonly clients: Client[];
-  /** Every connection that it ever made and that the hub may still know. */
+  /** All its connections that the hub may still know. */
   readonly connections: Set<ConnectionId>;
 }
 
@@ -34,15 +34,15 @@ export class Client {
   /** Undefined while it is not connected. */
   connection: ConnectionId | undefined;
   phase: "out" | "connected" | "restoring" | "in" = "out";
-  /** What it can resume. */
+  /** The session that it can resume. */
   session: number | undefined;
   readonly held = new Map<number, HeldLease>();
   readonly sent = new Map<number, Packet>();
-  /** Leases that it has yet to speak of after it resumed its session. */
+  /** Leases that it still has to restore after it resumed its session. */
   toRestore: number[] = [];
-  /** Whether replies to it get lost: its connection is about to be cut. */
+  /** Whether replies to it get lost, because its connection is about to be cut. */
   deaf = false;
-  /** No messages of it are taken until then. */
+  /** The hub takes no messages of it before this time. */
   pausedUntilMs = 0;
   #lastRequest = 0;
 
@@ -55,7 +55,7 @@ export class Client {
     return this.#lastRequest;
   }
 
-  /** Its connection is over; what it was still waiting for will not come. */
+  /** Ends its connection. Pending requests get no reply. */
   cutOff(): void {
     this.connection = undefined;
     this.phase = "out";
@@ -64,7 +64,7 @@ export class Client {
     this.pausedUntilMs = 0;
   }
 
-  /** The hub has ended for good, or the session has. */
+  /** Forgets the session and its leases: the session ended, or the hub ended for good. */
   forgetAll(): void {
     this.session = undefined;
     this.held.clear();
@@ -109,7 +109,7 @@ export class Client {
     const canResume = identityOf(this.process.peer) !== undefined;
     assert.ok(
       resumed || this.held.size === 0 || !canResume,
-      "a session that holds something can be resumed",
+      "a session that holds leases can be resumed",
     );
     if (!resumed) this.forgetAll();
     this.session = session;
@@ -119,7 +119,7 @@ export class Client {
 
   #failed(message: Request, code: string): void {
     if (message.op !== "restore" || !this.held.has(message.lease)) return;
-    assert.notEqual(code, "NOT_FOUND", `lease ${message.lease} was granted and not given back`);
+    assert.notEqual(code, "NOT_FOUND", `lease ${message.lease} was granted and not released`);
     this.toRestore.push(message.lease);
   }
 }

@@ -1,4 +1,7 @@
-/** Compares all that the core knows with all that the model knows, and both with the records. */
+/**
+ * Compares all that the core knows with all that the model knows, and both with the journal's
+ * records.
+ */
 import assert from "node:assert/strict";
 import { HubCore } from "../../../src/hub/core/hub-core.js";
 import { recordsOf, replay } from "../../../src/hub/restart/hub-records.js";
@@ -49,20 +52,20 @@ export function compare(sim: Simulation): void {
   assert.deepEqual(
     { ...replayed, lastId: 0 },
     { ...state, lastId: 0 },
-    "the records make the state",
+    "a replay of the records gives the state",
   );
   if (sim.random.chance(0.2)) checkPrefix(sim);
   if (sim.random.chance(0.5)) world.journal = [...recordsOf(state)];
 }
 
-/** Who pays for it by now, whatever happened before. */
+/** The user who pays for it now, whatever happened before. */
 function payerOf({ owner, named, ownerLease, leases, payer }: ModelObject): number {
   if (named || ownerLease !== undefined) return owner.uid;
   const [first] = leases.values();
   return first?.session.peer.uid ?? payer;
 }
 
-/** What accounts have is what is there. */
+/** Checks that the accounts match what is there. */
 function checkSums(model: Model): void {
   const none = model.policy.limits.client;
   const hub = new Tally("hub", none);
@@ -87,8 +90,8 @@ function checkSums(model: Model): void {
 }
 
 /**
- * A hub that begins with any beginning of the records keeps nothing that is nobody's, and nothing
- * after all processes have ended.
+ * Checks a hub that starts with any prefix of the records. It must keep no object without a holder,
+ * and nothing after all processes have ended.
  */
 function checkPrefix(sim: Simulation): void {
   const { journal } = sim.world;
@@ -102,7 +105,7 @@ function checkPrefix(sim: Simulation): void {
   const after = core.state();
   const held = new Set([...after.leases.values()].map(({ object }) => object));
   for (const object of after.objects.keys())
-    assert.ok(held.has(object), `object ${object} is of nobody`);
+    assert.ok(held.has(object), `object ${object} has no holder`);
   for (const { id } of connections) core.processEnded(id);
   world.runSteps();
   assert.deepEqual([core.objectCount, core.connectionCount, world.open.size], [0, 0, 0]);

@@ -5,13 +5,13 @@ import type { ConnectionId } from "../../../src/hub/core/ports.js";
 import { checkChannelFiles } from "./channel-rules.js";
 import type { Simulation } from "./simulation.js";
 
-/** What the server has yet to tell the core. */
+/** An event that the server still has to report to the core. */
 export interface Happening {
   readonly what: "hungUp" | "processEnded";
   readonly connection: ConnectionId;
 }
 
-/** After each event: the core has done what the model says, and nothing else. */
+/** Checks after an event that the core did what the model says, and nothing else. */
 export function checkEvent({
   world,
   model,
@@ -30,7 +30,7 @@ export function checkEvent({
     assert.fail(`connections: ${core.connectionCount}, wanted ${model.connections.size}`);
   const { toBeEnded } = model;
   for (const file of world.endedNow)
-    assert.ok(toBeEnded.includes(file), `the timeline in file ${file.number} is of a living owner`);
+    assert.ok(toBeEnded.includes(file), `the timeline in file ${file.number} has a living owner`);
   for (const file of toBeEnded)
     assert.ok(file.ended, `the timeline in file ${file.number} is not ended`);
   for (const file of model.toBeRung)
@@ -38,7 +38,7 @@ export function checkEvent({
   model.checkFiles(checkChannelFiles);
 }
 
-/** The code of the error that it throws, if it throws one. */
+/** The code of the error that `act` throws, if it throws. */
 export function codeOf(act: () => void): string | undefined {
   try {
     act();

@@ -4,7 +4,7 @@ import type { Random } from "../random.js";
 
 export interface SpoiledPacket {
   readonly bytes: Uint8Array;
-  /** Of the request, as far as it can be read. */
+  /** The id of the request, as far as it can be read. */
   readonly id: number;
   readonly code: string;
   readonly hangsUp: boolean;

@@ -1,4 +1,4 @@
-/** Rules for requests that give memory: restored leases and granted opens. */
+/** Rules for requests that bring or give memory: restored leases and granted opens. */
 import assert from "node:assert/strict";
 import type { RequestOf } from "../../../src/wire/messages.js";
 import { freePlaces, givenTo, partsRefusal, roleRefusal } from "./channel-rules.js";
@@ -44,8 +44,8 @@ export function restore(
 }
 
 /**
- * All waiters for a name that can be opened now, in order of arrival, with everything that each
- * waits for.
+ * Grants all waiting opens of a name that can now be opened. Sessions come in order of arrival,
+ * each with all its waits.
  */
 export function grantWaiting(event: Event, object: ModelObject) {
   if (!object.named || !isReady(object)) return;
@@ -89,7 +89,7 @@ export function grant(
   assert.deepEqual([result.object, result.place], [object.id, place]);
   assert.ok(
     fds.every(({ file }, index) => file === given[index]?.file),
-    "the memory is the object's",
+    "the reply has the object's memory",
   );
   if (isHost && role === undefined) assert.equal(fds[0]?.writable, access === "read-write");
   const lease = judge.fresh(result.lease);
@@ -104,11 +104,11 @@ function checkGiven(
   lease: number,
   { isHost, place }: { readonly isHost: boolean; readonly place: number | undefined },
 ) {
-  // WHY not the first of a GPU, and no bells: there are no descriptors of those for reading alone.
+  // WHY not memory of a GPU and bells: there are no read-only descriptors of them.
   const isTold = (index: number) =>
     !given[index]?.file.isBell && (index > 0 || isHost || given.length === 3);
   for (const [index, { writable }] of fds.entries())
     if (isTold(index)) assert.equal(writable, given[index]?.writable, `descriptor ${index}`);
   if (place !== undefined)
-    assert.equal(fds[3]?.file.lease, lease, "the place is begun before it is known");
+    assert.equal(fds[3]?.file.lease, lease, "the seat begins before the client learns of it");
 }

@@ -1,7 +1,7 @@
-/** How the hub recognises a process, without how it finds that out. */
+/** How the hub recognises a process, without the way in which it finds that out. */
 import type { Peer } from "../../../src/hub/core/ports.js";
 
-/** What tells a process from all others of a boot; undefined if the hub cannot know it again. */
+/** Distinguishes a process from all others of a boot; undefined if the hub cannot recognise it. */
 export function identityOf({ pid, pidfdInode, startTicks }: Peer): string | undefined {
   if (pidfdInode !== null) return `inode ${pidfdInode}`;
   return pid === 0 || startTicks === null ? undefined : `${pid} started at ${startTicks}`;

@@ -10,9 +10,9 @@ import type { File, Held } from "./world.js";
 export interface Left {
   readonly state: HubState;
   readonly connections: readonly EarlierConnection[];
-  /** Memory whose descriptors were kept, by object. */
+  /** By object, the memory whose descriptors the keeper has. */
   readonly kept: ReadonlyMap<number, readonly Held[]>;
-  /** What an object's memory was when it was created. */
+  /** The files of an object's memory at its creation. */
   readonly files: (object: number) => readonly File[];
 }
 

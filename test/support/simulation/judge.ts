@@ -1,6 +1,6 @@
 /**
  * Compares what the hub said in one event with what it had to say, in order. Also checks that no
- * number is given twice, across all hubs.
+ * hub of a run gives a number twice.
  */
 import assert from "node:assert/strict";
 import type { ConnectionId } from "../../../src/hub/core/ports.js";
@@ -10,9 +10,9 @@ import type { Held, SentReply, World } from "./world.js";
 export class Judge {
   readonly #world: World;
   #next = 0;
-  /** The largest number that any hub gave. */
+  /** The largest number that any hub has given. */
   lastId = 0;
-  /** What the core was to do beside its replies. */
+  /** What the core had to do beside its replies. */
   readonly hangUps: ConnectionId[] = [];
   readonly forgets: ConnectionId[] = [];
   readonly pauses: { readonly connection: ConnectionId; readonly milliseconds: number }[] = [];
@@ -32,7 +32,7 @@ export class Judge {
     this.restarts = 0;
   }
 
-  /** The next reply is a success, without descriptors unless they are asked for. */
+  /** Checks that the next reply is a success, with this number of descriptors. */
   ok(
     connection: ConnectionId,
     id: number,
@@ -44,7 +44,7 @@ export class Judge {
     return { result: reply.result as Record<string, unknown>, fds };
   }
 
-  /** The next reply is this error. */
+  /** Checks that the next reply is this error. */
   fails(connection: ConnectionId, id: number, code: string, refusal?: Refusal): void {
     const { reply, fds } = this.#take(connection, id, code);
     assert.ok(!reply.ok, `wanted ${code}, found ok: ${JSON.stringify(reply)}`);
@@ -60,21 +60,21 @@ export class Judge {
     assert.equal(fds.length, 0);
   }
 
-  /** A number that the hub just gave. */
+  /** Checks a number that the hub has just given. */
   fresh(value: unknown): number {
     assert.ok(
       typeof value === "number" && value > this.lastId,
-      `number ${String(value)} comes after ${this.lastId}`,
+      `number ${String(value)} is larger than ${this.lastId}`,
     );
     this.lastId = value;
     return value;
   }
 
-  /** There is nothing that was not asked for. */
+  /** Checks that the hub did nothing else. */
   done(): void {
     const world = this.#world;
     const extra = world.replies[this.#next];
-    if (extra !== undefined) assert.fail(`a reply that nobody is owed: ${JSON.stringify(extra)}`);
+    if (extra !== undefined) assert.fail(`an unexpected reply: ${JSON.stringify(extra)}`);
     same("hang-ups", world.hungUp, this.hangUps);
     same("connections to forget", world.forgotten, this.forgets);
     if (world.paused.length > 0 || this.pauses.length > 0)

@@ -96,10 +96,7 @@ export function checkCreated(
   return ![...(isGuarded ? [memory] : []), ...words].some(({ file }) => file.facts.othersMayWrite);
 }
 
-/**
- * The memory that an object has from here on, undefined where it keeps what it has, or the code of
- * the error.
- */
+/** The new memory of an object, undefined if it keeps its memory, or the code of the error. */
 export function bringBack(
   object: ModelObject,
   asking: Asking,

@@ -28,7 +28,7 @@ export class ModelAccounts {
     return tally;
   }
 
-  /** Why this cannot be had, asked of the smallest account first. */
+  /** Why this is over a limit. The smallest account answers first. */
   refusal(own: Tally | undefined, uid: number, uses: Uses): Refusal | undefined {
     return own?.refusal(uses) ?? this.user(uid).refusal(uses) ?? this.hub.refusal(uses);
   }

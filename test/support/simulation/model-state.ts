@@ -31,7 +31,7 @@ export interface ModelLease {
   readonly kind: "owner" | "read" | "read-write";
   readonly role?: ChannelRole | undefined;
   readonly place?: number | undefined;
-  /** Whether the hub keeps what this reader brought of a channel without memory. */
+  /** Whether the hub keeps the files that this reader brought of a channel without memory. */
   hasParts: boolean;
   readonly session: ModelSession;
   readonly object: ModelObject;
@@ -49,9 +49,9 @@ export interface ModelObject {
   readonly sharing: Sharing;
   readonly descriptor: Descriptor;
   readonly owner: { readonly uid: number; readonly gid: number };
-  /** Which memory it is: what was brought when it was created. */
+  /** The files of its creation. They identify its memory. */
   readonly files: readonly File[];
-  /** Whether its creator could write to it, where it is host memory. */
+  /** Whether its creator could write to it; false unless it is host memory. */
   readonly writable: boolean;
   readonly uses: Uses;
   readonly leases: Map<number, ModelLease>;

@@ -1,7 +1,6 @@
 /**
- * The model of a hub, as simply as its promises can be said: who holds what, which names exist, and
- * what waits. It is told each event and knows what must follow. It has no descriptors, messages or
- * records.
+ * The simplest model of a hub's promises: who holds what, which names exist, and what waits. It is
+ * told each event and knows what must follow. It has no descriptors, messages or records.
  */
 import type { ConnectionId, Peer } from "../../../src/hub/core/ports.js";
 import type { RequestOf } from "../../../src/wire/messages.js";
@@ -41,13 +40,12 @@ export class Model extends ModelAccounts {
   readonly sessions = new Map<number, ModelSession>();
   readonly objects = new Map<number, ModelObject>();
   readonly names = new Map<string, ModelObject>();
-  /** By name, and by session in the order in which they came. */
+  /** By name, then by session in order of arrival. */
   readonly waits = new Map<string, Map<ModelSession, Set<ModelWait>>>();
-  /** Timelines that must have been ended in the event at hand. */
+  /** Timelines that must end in the current event. */
   readonly toBeEnded: File[] = [];
   /**
-   * Bells that must have rung, channels whose files to check, and objects that readers' files
-   * ended.
+   * Bells that must ring. The sets are channels to check, and channels that readers' files ended.
    */
   readonly toBeRung: File[] = [];
   readonly touched = new Set<ModelObject>();
@@ -57,7 +55,7 @@ export class Model extends ModelAccounts {
     return [...this.connections.values()].filter(({ attached }) => attached).length;
   }
 
-  /** True if this process has more disconnected sessions than connections that may be for them. */
+  /** True if this process has more disconnected sessions than connections that may resume them. */
   mayComeBack(peer: Peer): boolean {
     const own = [...this.connections.values()].filter((connection) =>
       isSameProcess(connection.peer, peer),
@@ -97,7 +95,7 @@ export class Model extends ModelAccounts {
     return session;
   }
 
-  /** Returns the connection whose place was taken. */
+  /** @returns the connection that this one replaces */
   resume(session: ModelSession, connection: ModelConnection): ConnectionId {
     const earlier = session.connection;
     this.#forget(earlier);
@@ -117,7 +115,7 @@ export class Model extends ModelAccounts {
     if (connection.session === undefined || connection.session.leases.size === 0) this.ended(id);
   }
 
-  /** The process has ended, or said goodbye: nothing of the session is left. */
+  /** Ends a session, because its process ended or said goodbye. */
   ended(id: ConnectionId): void {
     const connection = this.connections.get(id);
     if (connection === undefined) return;
@@ -136,7 +134,7 @@ export class Model extends ModelAccounts {
     this.countMemory(object, 1);
   }
 
-  /** Who keeps what its creator has let go of pays for it: the first who does. */
+  /** If the creator has released the object, its oldest holder pays for it. */
   #charge(object: ModelObject): void {
     const [first] = object.leases.values();
     if (object.named || object.ownerLease !== undefined || first === undefined) return;
@@ -191,7 +189,7 @@ export class Model extends ModelAccounts {
     this.#endIfUnused(object);
   }
 
-  /** What a reader of a channel brought. */
+  /** Keeps the files that a reader of a channel brought. */
   keepParts(lease: ModelLease): void {
     if (lease.object.memory !== undefined) return;
     this.#dropParts(lease);
@@ -209,7 +207,7 @@ export class Model extends ModelAccounts {
     this.#settleFiles(object);
   }
 
-  /** What cannot go on after a crash. */
+  /** Ends what cannot go on after a crash. */
   settle(): void {
     for (const object of [...this.objects.values()]) {
       this.touched.add(object);
@@ -280,7 +278,7 @@ export class Model extends ModelAccounts {
     else for (const lease of object.leases.values()) this.#endByParts(lease);
   }
 
-  /** Ended in memory that has come: what nobody holds. */
+  /** Writes the end of a gone owner or writer into memory that came back. */
   #settleFiles(object: ModelObject): void {
     if (object.memory === undefined) return;
     if (channelOfObject(object) !== undefined && freePlaces(object).length > 0)
@@ -303,7 +301,7 @@ export class Model extends ModelAccounts {
     lease.hasParts = false;
   }
 
-  /** Forgets what was to be looked at, and looks at it. */
+  /** Checks the objects of the event, and forgets them. */
   checkFiles(check: (object: ModelObject) => void): void {
     for (const object of this.touched) if (this.objects.has(object.id)) check(object);
     for (const object of this.endedByParts) checkEndedByParts(object);

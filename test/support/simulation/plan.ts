@@ -1,6 +1,6 @@
 /**
- * The kind of run that a seed gives: how many clients, their users and limits, and how often things
- * fail.
+ * The kind of run that a seed gives: the number of clients, their users and limits, and how often
+ * things fail.
  */
 import { type HubPolicy, unlimitedQuota } from "../../../src/hub/limits/policy.js";
 import type { Quota } from "../../../src/hub/limits/quota.js";
@@ -8,9 +8,9 @@ import type { Random } from "../random.js";
 
 export interface Plan {
   readonly policy: HubPolicy;
-  /** Processes at a time. */
+  /** The number of processes at a time. */
   readonly processes: number;
-  /** Steps for which a process lives, on average, when it is one of so many. */
+  /** The steps for which a process lives on average, with so many processes at a time. */
   readonly stepsPerLife: number;
   readonly names: number;
   readonly stepsPerCrash: number;
@@ -26,7 +26,7 @@ export const STRANGER = 6666;
 
 const NONE = Number.POSITIVE_INFINITY;
 
-/** @param processes how many at a time; chosen by the seed where it is left out */
+/** @param processes how many at a time; chosen by the seed by default */
 export function planOf(random: Random, processes: number = random.pick([3, 12, 50, 50, 50])): Plan {
   const limited = random.chance(0.6);
   return {
@@ -51,9 +51,9 @@ export function planOf(random: Random, processes: number = random.pick([3, 12, 5
 }
 
 /**
- * Some of the limits near what is used, the others far away.
- * @param rates whose part of a millisecond is exact in binary, so that the model can tell the
- * millisecond
+ * A quota with some limits near the use, and the others far away.
+ * @param rates messages per second whose share of a millisecond is exact in binary, so that the
+ * model can compute the exact millisecond
  */
 function quota(random: Random, near: number, rates: readonly number[]): Quota {
   const limit = (unit: number) =>

@@ -34,7 +34,7 @@ export class Population {
     return other === process ? undefined : other?.clients[0]?.session;
   }
 
-  /** The process of these credentials, if it lives and can be known again. */
+  /** The process of these credentials, if it lives and the hub can recognise it. */
   find(peer: Peer): SimulatedProcess | undefined {
     const identity = identityOf(peer);
     return identity === undefined ? undefined : this.#byIdentity.get(identity);
@@ -44,7 +44,7 @@ export class Population {
     const random = this.#random;
     this.#ticks += 1;
     this.total += 1;
-    // WHY: systems give the numbers of processes that have ended to new ones.
+    // WHY: a system reuses the pids of ended processes.
     const reused = random.chance(0.3) ? this.#pids.pop() : undefined;
     const pid = random.chance(0.03) ? 0 : (reused ?? 10_000 + this.#ticks);
     const startTicks = random.chance(0.03) ? null : this.#ticks;

@@ -8,7 +8,7 @@ import type { Random } from "../random.js";
 import type { Client, HeldLease, Packet, SimulatedProcess } from "./client.js";
 import type { Held, World } from "./world.js";
 
-/** What clients know of one another: names, and numbers that somebody else has. */
+/** What clients know of each other: names, and numbers of other clients. */
 export interface Surroundings {
   readonly random: Random;
   readonly world: World;
@@ -55,7 +55,7 @@ export function nextPacket(client: Client, around: Surroundings): Packet {
   if (client.phase === "restoring" && random.chance(0.8)) return restore(client, around);
   const dice = random.below(1000);
   const id = client.nextId();
-  // WHY: who has nothing can neither publish nor give back.
+  // WHY: a client without leases can neither publish nor release.
   if (dice < 190 || (dice < 350 && client.held.size === 0)) return create(id, around);
   if (dice < 350)
     return {
@@ -79,13 +79,13 @@ export function nextPacket(client: Client, around: Surroundings): Packet {
   if (dice < 975) return { message: { ...head, id, op: "status" }, held: [] };
   if (dice < 982) return restore(client, around);
   const message = other(client, around);
-  // WHY not goodbye: it has forgotten what it holds.
+  // WHY not with "bye": the client has already forgotten what it holds.
   const brings = message.op !== "bye" && random.chance(0.1);
   return { message, held: brings ? [{ file: around.world.file(), writable: true }] : [] };
 }
 
 function hello(client: Client, { random, foreignSession }: Surroundings): Request {
-  // WHY only then: whoever holds something would lose it.
+  // WHY only without leases: a client that tries a foreign session would lose its own.
   const strays = client.held.size === 0 && random.chance(0.1);
   const session = strays ? foreignSession(client.process) : client.session;
   const resume = session === undefined ? {} : { resume: { session } };
@@ -213,12 +213,15 @@ function requestToCancel(client: Client, random: Random): number {
   return 1 + random.below(100);
 }
 
-/** WHY forgotten when it is sent: the answer may be lost, and then it is not restored either. */
+/**
+ * Chooses a lease, and forgets it at once. WHY at once: if the reply is lost, the client must not
+ * restore it.
+ */
 function leaseToRelease(client: Client, random: Random): number {
   const any = client.held.size === 0 || random.chance(0.02);
   const lease = any ? 1 + random.below(1000) : random.pick([...client.held.keys()]);
   const released = client.held.get(lease);
-  // The writer ends the channel itself.
+  // Here the writer closes the channel itself.
   const control = released?.role === "writer" ? released.memory[1]?.file : undefined;
   if (control !== undefined && random.chance(0.3)) control.closed = true;
   client.held.delete(lease);
@@ -237,13 +240,13 @@ function restore(client: Client, around: Surroundings): Packet {
   return { message, held: broughtBack(held, around) };
 }
 
-/** What it has not spoken of until then is given back. */
+/** The hub releases all leases that were not restored before this message. */
 function restored(client: Client, id: number): Request {
-  // WHY all of it while no greeting has been heard: the session may have been resumed without the
-  // client's knowing.
+  // WHY all without a reply to "hello": the hub may have resumed the session without the client's
+  // knowledge.
   if (client.phase === "connected") client.held.clear();
   for (const lease of client.toRestore) client.held.delete(lease);
-  // WHY these too: whether they were taken is not known.
+  // WHY these too: the client does not know whether the hub has restored them.
   for (const { message } of client.sent.values())
     if (message.op === "restore") client.held.delete(message.lease);
   client.toRestore = [];

@@ -17,7 +17,7 @@ import { Model } from "./model.js";
 import type { Simulation } from "./simulation.js";
 import type { File, Held } from "./world.js";
 
-/** What there was before an event in which the hub may die. */
+/** The state before an event in which the hub may die. */
 export interface Snapshot {
   /** By lease, the session that holds it. */
   readonly leases: ReadonlyMap<number, number>;
@@ -25,7 +25,7 @@ export interface Snapshot {
   readonly objects: ReadonlyMap<number, boolean>;
 }
 
-/** In what the hub died; between two events where all is left out. */
+/** The event in which the hub died. Without fields, it died between two events. */
 export interface Death {
   readonly before?: Snapshot | undefined;
   readonly packet?: Packet;
@@ -45,8 +45,8 @@ export function snapshotOf(model: Model): Snapshot {
 }
 
 /**
- * The hub is killed, at times with its keeper; the next one has its journal, and the descriptors
- * that the keeper had.
+ * Kills the hub, sometimes with its keeper. The next hub gets its journal and the keeper's
+ * descriptors.
  */
 export function crash(sim: Simulation, death: Death = {}): void {
   const { world, judge, random, population } = sim;
@@ -91,7 +91,7 @@ export function crash(sim: Simulation, death: Death = {}): void {
   }
 }
 
-/** What was pinned, and neither the keeper nor any process has any more, is named. */
+/** Checks that the hub names each pinned object that neither the keeper nor a process has. */
 function checkLost(
   { world }: Simulation,
   state: HubState,
@@ -108,11 +108,11 @@ function checkLost(
   }
 }
 
-/** The hub was told to stop: names and leases are gone, and its clients know. */
+/** Stops the hub: names and leases are gone, and its clients know it. */
 export function stopped(sim: Simulation): void {
   count(sim, "stop");
   sim.core.close();
-  assert.equal(sim.world.open.size, 0, "a hub that has stopped has no descriptors");
+  assert.equal(sim.world.open.size, 0, "a stopped hub has no descriptors");
   cutAll(sim);
   sim.world.journal = [];
   sim.judge.lastId += 1000;
@@ -137,7 +137,8 @@ function cutAll(sim: Simulation): void {
 }
 
 /**
- * What was told before the death holds after it, and nothing changed but what the event was about.
+ * Checks that every reply before the death still holds, and that only the event's subject has
+ * changed.
  */
 function checkKept(
   sim: Simulation,
@@ -150,7 +151,7 @@ function checkKept(
     const { lease } = reply.result as { lease?: number };
     assert.ok(
       lease === undefined || state.leases.has(lease),
-      `lease ${lease} was granted and not written down`,
+      `lease ${lease} was granted and not recorded`,
     );
     const { message } = packet ?? {};
     if (message?.op === "publish" && reply.id === message.id)
@@ -169,13 +170,13 @@ function checkKept(
     return;
   }
   for (const lease of state.leases.keys())
-    assert.ok(before.leases.has(lease), `lease ${lease} is of nobody`);
+    assert.ok(before.leases.has(lease), `lease ${lease} did not exist before`);
   for (const object of state.objects.keys())
-    assert.ok(before.objects.has(object), `object ${object} is of nobody`);
+    assert.ok(before.objects.has(object), `object ${object} did not exist before`);
   const ended = [...before.leases].filter(([lease]) => !state.leases.has(lease));
   assert.ok(
     new Set(ended.map(([, session]) => session)).size <= 1,
-    "one session's leases end with it",
+    "only the leases of one session end",
   );
 }
 

@@ -13,7 +13,7 @@ import type { ModelConnection, ModelObject, ModelSession } from "./model.js";
 import { inspect, list, status } from "./report-rules.js";
 import type { Held } from "./world.js";
 
-/** What gives something back, or says what is held: it is taken all the same. */
+/** Exempt from rate limiting: refusing one of these would leak a lease or lose state. */
 const NEVER_REFUSED: ReadonlySet<string> = new Set([
   "release",
   "cancel",
@@ -22,7 +22,7 @@ const NEVER_REFUSED: ReadonlySet<string> = new Set([
   "restored",
 ]);
 
-/** A packet that could be read. */
+/** Applies the rule of a request that the hub could read. */
 export function request(
   event: Event,
   connection: ModelConnection,
@@ -97,7 +97,7 @@ function ofSession(event: Event, session: ModelSession, message: Request, held: 
   judge.ok(id, message.id);
 }
 
-/** Who sends too much is told to wait. */
+/** Whether the client is over its rate. Then the hub must pause it. */
 function isTooFast(
   { model, judge, nowMs }: Event,
   { id, peer, session }: ModelConnection,
@@ -183,7 +183,7 @@ function create(
   const uses = usesOf(descriptor);
   const refusal = model.refusal(session.tally, uid, { ...uses, leases: 1 });
   if (refusal !== undefined) return judge.fails(id, message.id, "LIMIT_EXCEEDED", refusal);
-  // WHY here: whether a number was used up by what failed then is the hub's own affair.
+  // WHY not counted: the hub may or may not use up a number for a creation that fails here.
   if (event.diskFull) return judge.fails(id, message.id, "DISK_FULL");
   const { result } = judge.ok(id, message.id);
   const object: ModelObject = {

@@ -5,22 +5,22 @@ export interface Report {
   readonly steps: number;
   readonly seeds: number[];
   readonly processes: number;
-  /** Events, by their kind. */
+  /** The number of events of each kind. */
   readonly counts: Record<string, number>;
-  /** Answers of the hub, by their code. */
+  /** The number of the hub's answers with each code. */
   readonly answers: Record<string, number>;
 }
 
-/** Steps of one run; those with a thousand processes at a time take more to get under way. */
+/** Steps of one run. Runs with a thousand processes at a time need more steps to start. */
 const STEPS = 20_000;
 const CROWD = 1000;
 const CROWD_STEPS = 60_000;
-/** Every so many runs, one has a crowd. */
+/** One in so many runs has a crowd. */
 const CROWD_EVERY = 12;
 
 /**
- * Runs seeds one after the other, from the first.
- * @throws the first violation, with its seed, step and what came before it
+ * Runs seeds in order, starting with the first.
+ * @throws the first violation, with its seed, its step and the events before it
  */
 export function simulate(steps: number, firstSeed: number): Report {
   const report: { -readonly [Key in keyof Report]: Report[Key] } = {
@@ -41,11 +41,11 @@ export function simulate(steps: number, firstSeed: number): Report {
   return report;
 }
 
-/** One seed, as `SIMULATION_SEED` repeats it. */
+/** Runs one seed, which `SIMULATION_SEED` repeats. */
 export function runSeed(seed: number, stepsAtMost = Number.POSITIVE_INFINITY): Simulation {
   const isCrowd = seed % CROWD_EVERY === 0;
   const { stackTraceLimit } = Error;
-  // WHY: every refusal of the hub is an error, and their stacks are an eighth of the work.
+  // WHY: each refusal of the hub is an error, and the stacks take an eighth of the time.
   if (process.env.SIMULATION_SEED === undefined) Error.stackTraceLimit = 0;
   const sim = new Simulation(seed, isCrowd ? CROWD : undefined);
   const steps = Math.min(stepsAtMost, isCrowd ? CROWD_STEPS : STEPS);

@@ -27,14 +27,14 @@ export class Simulation {
   readonly judge: Judge;
   readonly population: Population;
   readonly pending: Happening[] = [];
-  /** Whose connection it is, for as long as that client reads it. */
+  /** The client that reads each connection. */
   readonly readers = new Map<ConnectionId, Client>();
   readonly counts: Record<string, number> = {};
   readonly answers: Record<string, number> = {};
   readonly trace: unknown[] = [];
   model: Model;
   core: HubCore<number>;
-  /** Events into the core. */
+  /** The number of events that the core got. */
   steps = 0;
   lastConnection = 0;
   readonly #around: Surroundings;
@@ -57,7 +57,7 @@ export class Simulation {
     return new HubCore<number>(IDENTITY, this.plan.policy, this.world, lastId);
   }
 
-  /** One turn of somebody, which is an event into the core at most. */
+  /** Lets somebody act, which is at most one event for the core. */
   turn() {
     const { random, plan, pending, population } = this;
     this.#turns += 1;
@@ -75,7 +75,7 @@ export class Simulation {
     if (this.#turns % plan.stepsPerComparison === 0) compare(this);
   }
 
-  /** All processes end; then nothing is left but what is pinned. */
+  /** Ends all processes. Then only pinned objects are left. */
   finish() {
     for (;;) {
       const process = this.population.any();
@@ -92,7 +92,7 @@ export class Simulation {
     );
     assert.deepEqual([this.core.connectionCount, this.core.objectCount], [0, pinned.length]);
     this.core.close();
-    assert.equal(this.world.open.size, 0, "nothing is left open at the end");
+    assert.equal(this.world.open.size, 0, "no descriptor is open at the end");
   }
 
   kill(process: SimulatedProcess) {
@@ -106,15 +106,15 @@ export class Simulation {
     }
   }
 
-  /** The other end of this client's socket is closed; the core will be told. */
+  /** Closes the other end of this client's socket. The core learns of it later. */
   cut(client: Client) {
     const connection = this.#stopReading(client);
     if (connection !== undefined) this.pending.push({ what: "hungUp", connection });
   }
 
   /**
-   * Until the next keeper is there, publications are answered at once. Those that waited for the
-   * dead one wait for the next.
+   * Kills the keeper. Until the next one, the hub answers publications at once. Publications that
+   * waited for the dead keeper wait for the next.
    */
   #keeperDies() {
     this.#begin("keeper dies", 0);
@@ -124,8 +124,8 @@ export class Simulation {
   }
 
   /**
-   * The keeper becomes busy, or takes all that waits for it: publications are answered. In the
-   * place of a dead keeper comes another, in either state.
+   * Makes the keeper busy, or lets it take all that waits for it, which answers publications. A new
+   * keeper, busy or not, replaces a dead one.
    */
   #keeperTakes() {
     const { world, model, judge, core } = this;
@@ -158,7 +158,7 @@ export class Simulation {
       return this.cut(client);
     }
     if (random.chance(0.004)) client.deaf = true;
-    // WHY not waited for: nothing of it would be read.
+    // WHY no packet: the hub would not read it.
     if (client.pausedUntilMs > world.clock) return void this.#note("paused", client.connection);
     if (random.chance(0.004)) return this.#spoil(client);
     this.#send(client, nextPacket(client, this.#around));
@@ -198,7 +198,8 @@ export class Simulation {
     const before = this.#mayDie();
     const fds = packet.held.map((held) => this.world.receive(held));
     const { diskFull, fdTableFull, hasKeeper, clock } = this.world;
-    // WHY before: what is published is kept as it was when it was asked for.
+    // WHY before the packet: what counts is whether the keeper had the memory when the publication
+    // was asked for.
     const kept = new Set(this.world.kept);
     const isKept = (object: number) => !hasKeeper || kept.has(object);
     this.#run(() => this.core.packet(id, encodeMessage(packet.message), fds));
@@ -252,7 +253,7 @@ export class Simulation {
     checkEvent(this);
   }
 
-  /** What the clients learn of it, and what the server does. */
+  /** Delivers the results of an event to the clients and the server. */
   #deliver() {
     const { world, readers } = this;
     for (const sent of world.replies) {
@@ -282,7 +283,7 @@ export class Simulation {
     return connection;
   }
 
-  /** Nothing of the hub's own may come out of the core as an exception. */
+  /** Runs an event. The core must not throw. */
   #run(event: () => void) {
     try {
       event();
@@ -302,7 +303,7 @@ export class Simulation {
     if (this.random.chance(0.01)) this.world.fdTableFull = true;
   }
 
-  /** At times the hub dies at one of the records that it writes in this event. */
+  /** Sometimes makes the hub die at one of the records of this event. */
   #mayDie(): Snapshot | undefined {
     if (!this.random.chance(2 / this.plan.stepsPerCrash)) return undefined;
     this.world.recordsToLive = this.random.below(4);

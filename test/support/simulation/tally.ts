@@ -16,17 +16,17 @@ const ORDER = [
   "deviceBytes",
 ] as const;
 
-/** What the core itself charges: what is on its way to clients is the server's affair. */
+/** What the core itself charges. The server charges messages that are on their way. */
 type Charged = (typeof ORDER)[number];
 
-/** Why something is refused, as it stands in the error. */
+/** Why something is refused, in the words of the error. */
 export interface Refusal {
   readonly limit: string;
   readonly found: string;
 }
 
 export class Tally {
-  /** Where its quota is set, as errors name it. */
+  /** Where its quota is set, in the words of errors. */
   readonly source: string;
   readonly quota: Quota;
   readonly used: Record<Charged, number> = {
@@ -57,7 +57,7 @@ export class Tally {
     }
   }
 
-  /** The first of its limits that this would be over. */
+  /** The first of its limits that these uses would exceed. */
   refusal(uses: Uses): Refusal | undefined {
     for (const resource of ORDER) {
       const amount = uses[resource] ?? 0;
@@ -67,7 +67,7 @@ export class Tally {
     return undefined;
   }
 
-  /** How long to wait until the next message; 0 where it may come now. */
+  /** How long to wait until the next message; 0 if it may come now. */
   waitMs(nowMs: number): number {
     const rate = this.quota.messagesPerSecond;
     if (rate === Number.POSITIVE_INFINITY) return 0;

@@ -10,26 +10,26 @@ import type { MemoryFileFacts } from "../../../src/os/memory-file.js";
 import type { WithoutWriter } from "../../../src/ring/channel-end.js";
 import type { Reply } from "../../../src/wire/messages.js";
 
-/** Memory, which outlives every descriptor of it that the hub has. */
+/** A file. It outlives all descriptors that the hub has of it. */
 export interface File {
   readonly number: number;
   readonly facts: Omit<MemoryFileFacts, "writable">;
-  /** Whether a descriptor for writing can be made of one for reading. */
+  /** Whether a read-only descriptor can be reopened for writing. */
   readonly reopenable: boolean;
   /** Whether the timeline in it has been ended. */
   ended: boolean;
   readonly isBell: boolean;
-  /** Of a page: the lease that the hub wrote into it. */
+  /** In a page: the lease that the hub wrote into it. */
   lease: number;
   /**
-   * Of a control file: what the hub wrote of the writer that left, and whether the writer had
-   * closed the channel.
+   * In a control file: what the hub wrote when the writer left, and whether the writer had closed
+   * the channel itself.
    */
   next: WithoutWriter | undefined;
   closed: boolean;
 }
 
-/** A descriptor as its holder knows it; the number differs from process to process. */
+/** A descriptor as its holder knows it. Each process has its own number for it. */
 export interface Held {
   readonly file: File;
   readonly writable: boolean;
@@ -41,19 +41,19 @@ export interface SentReply {
   readonly fds: readonly Held[];
 }
 
-/** The hub died in the middle of what it was doing: nothing that it does after that happens. */
+/** The hub died in the middle of an event. Nothing that it does after that happens. */
 class HubDied extends Error {}
 
 const GAINS: ReadonlySet<string> = new Set(["session", "object", "lease", "published"]);
 
 export class World implements HubPorts<number> {
-  /** Descriptors that the hub has. */
+  /** The hub's open descriptors. */
   readonly open = new Map<number, Held>();
   journal: StoredRecord[] = [];
-  /** What the service manager keeps, by object. */
+  /** By object, the descriptors that the service manager keeps. */
   readonly store = new Map<number, readonly Held[]>();
 
-  // What the hub did in the event at hand.
+  // What the hub did in the current event.
   readonly replies: SentReply[] = [];
   readonly hungUp: ConnectionId[] = [];
   readonly forgotten: ConnectionId[] = [];
@@ -62,25 +62,25 @@ export class World implements HubPorts<number> {
   readonly rung = new Set<File>();
   stops = 0;
   restarts = 0;
-  /** Whether the hub has a keeper, which has descriptors for the next one and starts it. */
+  /** Whether the hub has a keeper, which holds descriptors for the next hub and starts it. */
   hasKeeper = false;
-  /** Whether the keeper takes at once what is to be kept. */
+  /** While the keeper is busy, it takes nothing that it should keep. */
   keeperIsBusy = false;
-  /** Objects of which the keeper has all descriptors. */
+  /** Objects whose descriptors the keeper has, all of them. */
   readonly kept = new Set<number>();
-  /** What the hub said of objects that were lost. */
+  /** The hub's reports about lost objects. */
   readonly lost: string[] = [];
 
-  // What is to go wrong in the event at hand.
+  // What goes wrong in the current event.
   diskFull = false;
   fdTableFull = false;
-  /** How many records the hub still writes before it dies; undefined where it lives. */
+  /** How many records the hub still writes before it dies; undefined if it lives. */
   recordsToLive: number | undefined;
   dead = false;
 
   /**
-   * What the hub must never do. WHY kept: it would answer an error that is thrown from here as any
-   * other.
+   * What the hub must never do. WHY kept: the hub would answer an error that is thrown here like
+   * any other.
    */
   readonly violations: string[] = [];
 
@@ -104,7 +104,7 @@ export class World implements HubPorts<number> {
     this.recordsToLive = undefined;
   }
 
-  /** The process of the hub is gone, and with it all its descriptors; another begins. */
+  /** Replaces the hub's process, whose descriptors are all gone. */
   rebirth(): void {
     this.open.clear();
     this.#steps.length = 0;
@@ -122,7 +122,7 @@ export class World implements HubPorts<number> {
     return { number: this.#lastFile, facts: { ...whole, inode }, ...powers, ...untouched };
   }
 
-  /** A descriptor that the hub receives. */
+  /** Gives the hub a descriptor. */
   receive(held: Held): number {
     this.#lastFd += 1;
     this.open.set(this.#lastFd, held);
@@ -142,7 +142,7 @@ export class World implements HubPorts<number> {
     this.#steps.push(step);
   }
 
-  /** Does all that the hub put off. */
+  /** Runs everything that the hub has deferred. */
   runSteps(): void {
     for (let step = this.#steps[0]; step !== undefined; step = this.#steps[0])
       if (!step()) this.#steps.shift();
@@ -180,7 +180,7 @@ export class World implements HubPorts<number> {
       }
       this.journal.push(record);
     }
-    // WHY here as well: after the last record was kept, and before what it says has taken effect.
+    // WHY here too: the hub can die after its last record, before that record has taken effect.
     if (this.recordsToLive === 0) this.#die();
   }
 

@@ -15,7 +15,7 @@ import { hasCode } from "../../../src/base/errors.js";
 
 const hex = (bytes: Uint8Array) => Buffer.from(bytes.toReversed()).toString("hex");
 
-/** What is stored in the second of three words. The other two must not change. */
+/** The bytes stored in the second of three words. The other two must not change. */
 function computeBytes(what: string, dtype: ArithmeticDType, value: Scalar): Uint8Array {
   const words = new ScalarWords(3);
   words.bytes.fill(0xee);

@@ -42,7 +42,7 @@ describe("dtypeFacts", () => {
     assert.deepEqual(dtypeFacts("complex128"), { kind: "complex", byteSize: 16, alignment: 8 });
   });
 
-  it("throws TypeError for what is no dtype", () => {
+  it("throws TypeError for anything but a dtype", () => {
     assert.throws(() => dtypeFacts("constructor" as DType), TypeError);
   });
 });

@@ -91,7 +91,7 @@ describe("byteSpan", () => {
     assert.deepEqual(byteSpan(layout({ shape: [], strides: [] })), { low: 0, high: 4 });
   });
 
-  it("refuses what cannot be counted exactly", () => {
+  it("refuses spans that cannot be counted exactly", () => {
     assert.throws(() => byteSpan(layout({ strides: [2 ** 52, 1] })), RangeError);
     assert.throws(() => byteSpan(layout({ strides: [-(2 ** 52), 1] })), RangeError);
     assert.throws(
@@ -102,7 +102,7 @@ describe("byteSpan", () => {
 });
 
 describe("checkLayout", () => {
-  it("accepts what fits exactly", () => {
+  it("accepts a layout that fits exactly", () => {
     checkLayout(layout(), 24);
     checkLayout(layout({ byteOffset: 8 }), 32);
     checkLayout(layout({ strides: [1, 2] }), 24);

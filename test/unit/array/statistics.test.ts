@@ -101,7 +101,7 @@ describe("StatisticsAccumulator", () => {
       () => accumulator.add(new Uint8Array(4 * 5000 + 2)),
       /^RangeError: .*not whole elements of 4 bytes/,
     );
-    assert.equal(accumulator.result().zeroCount, 0, "nothing of what is refused counts");
+    assert.equal(accumulator.result().zeroCount, 0, "refused values do not count");
     assert.throws(() => new StatisticsAccumulator("int31" as never), TypeError);
   });
 });

@@ -17,7 +17,7 @@ function deadline(options: WaitOptions = {}): Deadline {
   return new Deadline("hear a bell", options, Number.POSITIVE_INFINITY);
 }
 
-/** It has rung and was not silenced. */
+/** Whether the bell has rung and was not silenced. */
 function rings(bell: OwnedFd): boolean {
   const entry = new DataView(new ArrayBuffer(8));
   entry.setInt32(0, bell.number, true);
@@ -97,7 +97,7 @@ describe("BellWatch", () => {
     ringBell(bell);
     await soon("the ring", heard);
     silenceBell(bell);
-    await soon("what it has heard", watch.heard(deadline()));
+    await soon("the earlier ring", watch.heard(deadline()));
     const again = watch.heard(deadline());
     ringBell(bell);
     await soon("the next ring", again);

@@ -58,7 +58,7 @@ describe("a reader with streams", () => {
     const waiting = reader.next();
     await new Promise((resolve) => setImmediate(resolve));
     gate.signal(1);
-    // Asking makes the stream go on, in the same turn of the loop.
+    // The query makes the stream go on, in the same turn of the loop.
     assert.equal(filling.isIdle(), true);
     const taken = reader.tryNext();
     site.writer.tryLoan()?.commit();
@@ -104,7 +104,7 @@ describe("a reader whose stream refuses to give a slot back", () => {
     assert.equal(site.writer.tryLoan(), undefined);
     assert.equal(stream.isIdle(), false);
     gate.signal(1);
-    await until("its place is free", () => {
+    await until("its seat is free", () => {
       site.writer.tryLoan()?.commit();
       return site.writer.committed > 20;
     });

@@ -1,5 +1,6 @@
 /**
- * Channels as web streams and Node streams: what travels, which side waits, and what is given back.
+ * Channels as web streams and Node streams: what they pass on, which side waits, and what they
+ * release.
  */
 import assert from "node:assert/strict";
 import { Readable, Writable } from "node:stream";
@@ -52,7 +53,7 @@ describe("a channel as a stream", () => {
     const writes = Array.from({ length: 5 }, (_, value) =>
       writer.write({ data: new Int32Array(6).fill(value) }),
     );
-    await soon("what there is room for is written", Promise.all(writes.slice(0, 2)));
+    await soon("all messages with room are written", Promise.all(writes.slice(0, 2)));
     assert.equal(site.writer.committed, 2);
     for (let value = 0; value < 5; value += 1) {
       const { value: message } = await readable.read();

@@ -14,9 +14,9 @@ import { until } from "../../support/until.js";
 describe("connect", () => {
   checkLeaks();
 
-  it("is given up in the middle of a pause between two attempts", async (t) => {
+  it("can be aborted in a pause between two attempts", async (t) => {
     using folder = new TestFolder();
-    // As by another process that is starting a hub.
+    // As if another process were starting a hub.
     using lock = tryLockFile(`${folder.socket}.start`);
     assert.ok(lock !== undefined);
     t.mock.timers.enable({ apis: ["setTimeout"] });
@@ -49,7 +49,7 @@ describe("connect", () => {
       await turns();
       assert.deepEqual(readdirSync(crowd.folder.path), ["hub.sock"]);
       const accepted = crowd.acceptWaiting();
-      await until("one more comes", () => {
+      await until("one more connects", () => {
         accepted.push(...crowd.acceptWaiting());
         return accepted.length > crowd.size;
       });
@@ -60,7 +60,7 @@ describe("connect", () => {
   });
 });
 
-/** A listener that nobody serves, with as many who wait as the kernel lets. */
+/** A listener that accepts nobody, with as many waiting connections as the kernel allows. */
 class Crowd {
   readonly folder = new TestFolder();
   readonly path = this.folder.socket;
@@ -69,7 +69,7 @@ class Crowd {
   readonly #waiting: SeqpacketSocket[] = [];
 
   constructor() {
-    // Listening again makes the queue shorter.
+    // A second listen() shortens the queue.
     assert.equal(libc().listen(this.listener.fd.number, 1), 0);
     const connectOneMore = () => this.#waiting.push(SeqpacketSocket.connect(this.path));
     assert.throws(() => {

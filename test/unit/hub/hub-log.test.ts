@@ -18,7 +18,7 @@ describe("LimitedLog", () => {
       ]);
       log("refused process 7");
       mock.timers.tick(10_000);
-      assert.equal(lines.length, 7, "the next interval begins anew");
+      assert.equal(lines.length, 7, "the next interval starts again");
     } finally {
       mock.timers.reset();
     }

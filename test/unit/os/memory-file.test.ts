@@ -166,7 +166,7 @@ describe("reopenReadOnly", () => {
   });
 });
 
-/** As a library creates it that knows nothing of modes. */
+/** A memory file as a library creates it that knows nothing of modes. */
 function strangeFile(): OwnedFd {
   const fd = new OwnedFd(libc().memfd_create("test", 3));
   ftruncateSync(fd.number, 4096);
@@ -174,7 +174,7 @@ function strangeFile(): OwnedFd {
   return fd;
 }
 
-/** What another user can do with a descriptor for reading. */
+/** What another user gets who reopens a read-only descriptor for writing. */
 function stolen(fd: OwnedFd): string | OwnedFd {
   return asOtherUser(() => {
     try {

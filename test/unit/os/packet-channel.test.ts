@@ -74,7 +74,7 @@ describe("PacketChannel", () => {
   it("reports the end once, after the last message", async () => {
     peer.trySend(Buffer.from("last"));
     peer.close();
-    await until("the end is told", () => ends.length > 0);
+    await until("the end is reported", () => ends.length > 0);
     assert.deepEqual([packets, ends, channel.open], [["last"], [undefined], false]);
   });
 
@@ -95,7 +95,7 @@ describe("PacketChannel", () => {
       throw failure;
     };
     peer.trySend(Buffer.from("x"));
-    await until("the end is told", () => ends.length > 0);
+    await until("the end is reported", () => ends.length > 0);
     assert.deepEqual(ends, [failure]);
   });
 
@@ -181,7 +181,7 @@ describe("PacketChannel", () => {
     fill();
     for (let i = 0; i < 100; i += 1) peer.trySend(Buffer.from("last words"));
     peer.close();
-    await until("the end is told", () => ends.length > 0);
+    await until("the end is reported", () => ends.length > 0);
     assert.deepEqual([packets.length, ends], [100, [undefined]]);
   });
 
@@ -206,7 +206,7 @@ describe("PacketChannel", () => {
     for (let i = 0; i < 20; i += 1) await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual([packets, ends, channel.open], [[], [], true]);
     channel.resume();
-    await until("the end is told", () => ends.length > 0);
+    await until("the end is reported", () => ends.length > 0);
     assert.deepEqual([packets, ends], [["x"], [undefined]]);
   });
 
@@ -243,7 +243,7 @@ describe("PacketChannel", () => {
     );
     try {
       peer.close();
-      await until("the end is told", () => ends.length > 0);
+      await until("the end is reported", () => ends.length > 0);
     } finally {
       undo();
     }

@@ -210,7 +210,7 @@ describe("ServiceManager", () => {
     assert.equal(next.read()?.text, "READY=1");
   });
 
-  it("refuses what systemd would refuse", () => {
+  it("refuses the same as systemd", () => {
     const manager = managerAt("/run/notify");
     using file = createMemoryFile("test", 10);
     for (const name of ["", "a:b", "a\nFDSTOREREMOVE=1", "ä", "x".repeat(256)]) {

@@ -28,7 +28,7 @@ const IN_NAMESPACE = [
 async function startThread(): Promise<{ worker: Worker; thread: ThreadIdentity }> {
   const worker = new Worker(THREAD);
   const told = new Promise<ThreadIdentity>((resolve) => worker.once("message", resolve));
-  return { worker, thread: await soon("the thread tells which it is", told) };
+  return { worker, thread: await soon("the thread reports its identity", told) };
 }
 
 describe("the identity of a thread", () => {
@@ -70,7 +70,7 @@ describe("the identity of a thread", () => {
     const closed = once(child, "close");
     try {
       const [line] = await soon(
-        "the thread tells which it is",
+        "the thread reports its identity",
         once(createInterface(child.stdout), "line"),
       );
       const thread = JSON.parse(line) as ThreadIdentity;

@@ -164,7 +164,7 @@ describe("FdWatch", () => {
     watches[0]?.close();
     watches[1]?.setAwaited(false);
     pairs[2][1].trySend(Buffer.from("x"));
-    await until("the one was called that nobody awaits", () => calls[2] === 4);
+    await until("the watch that nobody awaits was called", () => calls[2] === 4);
     for (const watch of watches) watch.close();
     for (const socket of pairs.flat()) socket.close();
   });
@@ -255,7 +255,7 @@ describe("ProcessWatch", () => {
     assert.equal(watch.exited, false);
     child.kill("SIGKILL");
     // The watch does not keep this process alive, so a timer does.
-    await soon("the exit is told", exit);
+    await soon("the exit is reported", exit);
     assert.equal(watch.exited, true);
     assert.ok(pidfd.closed);
     await closed;
@@ -297,7 +297,7 @@ describe("ProcessWatch", () => {
       });
       const closed = once(child, "close");
       child.kill("SIGKILL");
-      await soon("the exit is told", exit);
+      await soon("the exit is reported", exit);
       assert.equal(await soon("there is a warning", warned), "CudaIpcRelease");
       await closed;
     } finally {

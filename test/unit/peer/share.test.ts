@@ -156,7 +156,7 @@ describe("sharing without a hub", () => {
         },
       },
     }),
-    "has strides into what lies before": ({ descriptor, ...rest }) => ({
+    "has strides into memory before it": ({ descriptor, ...rest }) => ({
       ...rest,
       descriptor: {
         ...descriptor,
@@ -166,7 +166,7 @@ describe("sharing without a hub", () => {
         },
       },
     }),
-    "speaks of a bundle": ({ descriptor, ...rest }) => ({
+    "describes a bundle": ({ descriptor, ...rest }) => ({
       ...rest,
       descriptor: { ...descriptor, content: hostBundle(1, 10).content },
     }),
@@ -219,7 +219,7 @@ describe("sharing without a hub", () => {
     assert.deepEqual(runtime.names(), []);
   });
 
-  it("refuses to share what it has opened itself", async () => {
+  it("refuses to share an object that it has opened itself", async () => {
     using shared = share(newArray());
     using opened = await openShared(shared.document);
     assert.throws(() => share(opened), code("UNSUPPORTED"));
@@ -276,7 +276,7 @@ describe("sharing without a hub", () => {
     socket.close();
   });
 
-  it("opens in a worker thread what the main thread shares, and the other way round", async () => {
+  it("opens in a worker thread an object of the main thread, and vice versa", async () => {
     const array = newArray();
     await array.write([1, 2, 3, 4, 5, 6]);
     using shared = share(array);

@@ -28,7 +28,7 @@ function file(facts: ChannelFacts): {
 describe("opening a control file", () => {
   const facts = ringFacts({ firstPosition: 2 ** 40 });
 
-  it("finds what was created", () => {
+  it("finds the created channel", () => {
     for (const whenFull of whenFullPolicies) {
       const { open } = file({ ...facts, whenFull });
       assert.deepEqual(open().facts, { ...facts, whenFull });

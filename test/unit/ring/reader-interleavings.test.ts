@@ -21,7 +21,7 @@ const NOTHING = "nothing";
 describe("a reader's operation, interleaved with the writer's", () => {
   const writes = [1, 2, 7];
 
-  it("takes", () => {
+  it("takes a message", () => {
     for (const lossy of [false, true]) {
       const outcomes = new Map<string, number>();
       for (const each of cases()) {
@@ -107,7 +107,7 @@ describe("a reader's operation, interleaved with the writer's", () => {
     }
   });
 
-  it("gives back", () => {
+  it("releases messages", () => {
     const outcomes = new Map<string, number>();
     for (const each of cases()) {
       if (each.taken === 0) continue;
@@ -132,7 +132,7 @@ describe("a reader's operation, interleaved with the writer's", () => {
     assertOutcomes(outcomes, ["room for all", "no room for all"]);
   });
 
-  it("leaves", () => {
+  it("detaches", () => {
     for (const each of cases()) {
       playAll(() => {
         const { rig, watched } = scene(each);
@@ -140,7 +140,7 @@ describe("a reader's operation, interleaved with the writer's", () => {
           body: () => watched.detach(),
           other: () => puts(rig, each.slots + 1),
           outcome: () => {
-            assert.ok(puts(rig, each.slots + 1), "nobody is waited for any more");
+            assert.ok(puts(rig, each.slots + 1), "the writer waits for nobody any more");
             return "";
           },
         };

@@ -1,11 +1,11 @@
-/** How a writer treats readers whose pages make no sense. */
+/** How a writer treats readers whose pages are invalid. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { RingRig } from "../../support/ring/ring-rig.js";
 import { duringAccess } from "../../support/ring/shared-accesses.js";
 
-describe("readers whose words make no sense", () => {
+describe("readers with invalid words", () => {
   const nonsense = [
     ["released", -1n],
     ["released", 100n],

@@ -143,7 +143,7 @@ describe("taking", () => {
   });
 });
 
-describe("a writer whose words make no sense", () => {
+describe("a writer with invalid words", () => {
   it("is refused if a slot is past the reader's position", () => {
     for (const lossy of [false, true]) {
       for (const position of [4, 2 ** 31 + 1, 2 ** 32, 2 ** 52, 2 ** 53 + 2, 2 ** 62 + 4096]) {

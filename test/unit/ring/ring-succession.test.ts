@@ -20,7 +20,7 @@ describe("a writer that follows another", () => {
     }
   });
 
-  it("refuses words that make no sense", () => {
+  it("refuses invalid words", () => {
     const wrongs: ((rig: RingRig) => void)[] = [
       (rig) => rig.control.publish(9),
       (rig) => rig.control.publish(2 ** 60),
@@ -48,7 +48,7 @@ describe("a writer that follows another", () => {
   for (const slots of [1, 2, 5]) {
     for (const before of [0, 1, slots, slots + 1]) {
       it(`goes on without a gap wherever the last writer died: ${slots} slots, ${before} messages before`, () => {
-        // The next writer dies, too, at each access of its own start.
+        // The next writer also dies, at each access of its own start.
         for (
           let at = 0, again = 0, hasDied = true;
           hasDied || again > 0;
@@ -86,7 +86,7 @@ describe("a writer that follows another", () => {
   it("marks as lost exactly what the last writer's GPU had not finished", () => {
     const rig = new RingRig({ slots: 3, whenFull: "drop-oldest" });
     const holder = rig.attach();
-    // Of an earlier writer, which has another timeline.
+    // A message of an earlier writer, which has another timeline.
     rig.put({ readyAt: 1 });
     const held = holder.tryTake();
     assert.ok(held);

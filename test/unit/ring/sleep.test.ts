@@ -1,6 +1,6 @@
 /**
- * No side sleeps on. In one half of the tests a side falls asleep as a channel does (asleep, one
- * more look, wait for the bell), with operations of the other side at each access. In the other
+ * No side sleeps for ever. In one half of the tests a side falls asleep as a channel does (asleep,
+ * one more look, wait for the bell), with operations of the other side at each access. In the other
  * half a side works while the other falls asleep at each access.
  */
 import assert from "node:assert/strict";
@@ -32,7 +32,7 @@ class WaitingWriter {
     }
   }
 
-  /** It sleeps for ever: a slot is free and nobody rings. */
+  /** Fails if the writer sleeps for ever: a slot is free and nobody rings. */
   assertAwakeOrFull(): void {
     if (!this.isAsleep || this.#rig.roomRung > this.#rungBefore) return;
     this.#rig.writer.wakeUp();
@@ -110,12 +110,12 @@ const KINDS = [
   { whenFull: "drop-oldest", lossy: true },
 ] as const;
 
-describe("no side sleeps on", () => {
+describe("no side sleeps for ever", () => {
   for (const { whenFull, lossy } of KINDS) {
     for (const slots of [1, 2, 3, 4]) {
       const name = `${whenFull}, ${slots} slots, ${lossy ? "may be overtaken" : "waited for"}`;
 
-      it(`a writer that falls asleep while a reader gives back: ${name}`, () => {
+      it(`a writer that falls asleep while a reader releases: ${name}`, () => {
         for (const held of [1, slots]) {
           atEach((at) => {
             const { rig, writer, reader } = scene(slots, whenFull, lossy);
@@ -134,7 +134,7 @@ describe("no side sleeps on", () => {
         }
       });
 
-      it(`a writer falls asleep while a reader takes, gives back or leaves: ${name}`, () => {
+      it(`a writer falls asleep while a reader takes, releases or detaches: ${name}`, () => {
         const operations: ((watched: Watched) => void)[] = [
           (watched) => watched.release(),
           (watched) => watched.drain(),
@@ -163,7 +163,7 @@ describe("no side sleeps on", () => {
                 () => operation(reader.watched),
               );
               if (isReached) reached += 1;
-              // WHY only what it released: a reader may hold slots for long.
+              // WHY only without held slots: a reader may hold slots for long.
               if (reader.watched.held.length === 0) writer.assertAwakeOrFull();
             }
             assert.ok(reached > 0 || !isHeld);
@@ -241,7 +241,7 @@ describe("no side sleeps on", () => {
     }
   }
 
-  it("a reader that is waited for skips positions that were passed over because others hold them", () => {
+  it("a reader that is not lossy skips positions passed over because others hold them", () => {
     const rig = new RingRig({ slots: 2 });
     const sleeper = rig.attach({ seat: 0 });
     const holder = rig.attach({ seat: 1, lossy: true });
@@ -250,7 +250,7 @@ describe("no side sleeps on", () => {
     rig.drain(sleeper);
     sleeper.fallAsleep();
     for (let round = 0; round < 6; round += 1) {
-      // The loan is given back each time.
+      // The loan is passed over each time.
       if (rig.writer.reserve()) rig.writer.passOver();
       if (rig.rung[0] === 0) continue;
       rig.rung[0] = 0;
@@ -262,7 +262,7 @@ describe("no side sleeps on", () => {
     assert.ok(rig.writer.reserve(), "the slot that is not held is free");
   });
 
-  it("a reader that is waited for skips passed-over positions if the one free slot is taken meanwhile", () => {
+  it("a reader that is not lossy skips passed-over positions if the one free slot is taken", () => {
     let passedOver = 0;
     for (let at = 0, isReached = true; isReached; at += 1) {
       const rig = new RingRig({ slots: 2 });

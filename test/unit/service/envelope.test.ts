@@ -105,7 +105,7 @@ describe("the envelope of a service's messages", () => {
   });
 });
 
-describe("what a worker says of an error", () => {
+describe("the text of a worker's error", () => {
   it("fits into its limit, whatever the message", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary", maxLength: 5000 }), (text) => {
@@ -127,7 +127,7 @@ describe("what a worker says of an error", () => {
   });
 });
 
-describe("what a worker says first", () => {
+describe("a worker's first message", () => {
   const good = { v: 1, depth: 2, request: { dtype: "uint8", shape: [4], metaBytesMax: 280 } };
 
   it("is read back as it was sent", () => {

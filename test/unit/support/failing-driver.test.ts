@@ -63,7 +63,7 @@ describe("createFailingDriver", () => {
     leftOver.close();
   });
 
-  it("counts only the calls that it is told to, and throws what it is told to", () => {
+  it("counts only the given calls, and throws the given error", () => {
     const failing = createFailingDriver(createHostDriver(), {
       failAt: 2,
       only: ["createStream"],

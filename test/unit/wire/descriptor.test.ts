@@ -51,7 +51,7 @@ describe("descriptorSchema", () => {
       ...gpuArray,
       device: { kind: "cuda", uuid: "GPU-../../../../etc/passwd" },
     },
-    "a mechanism that is not known": { ...hostArray, mechanism: "fabric" },
+    "an unknown mechanism": { ...hostArray, mechanism: "fabric" },
     "memory of no bytes": { ...hostArray, allocationByteLength: 0 },
     "a negative size": { ...hostArray, byteLength: -1 },
     "a fractional size": { ...hostArray, byteLength: 0.5 },
@@ -80,7 +80,7 @@ describe("descriptorSchema", () => {
       content: { kind: "array", array: { ...array, dtype: "x".repeat(33) } },
     },
     "an index over its limit": hostBundle(1, limits.bundleIndexBytesMax + 1),
-    "an index of nothing": hostBundle(0, 0),
+    "an empty index": hostBundle(0, 0),
     "more arrays than the limit": hostBundle(limits.bundleArraysMax + 1, 1000),
     "a channel of an unknown dtype": {
       ...channelOf(),
@@ -91,12 +91,12 @@ describe("descriptorSchema", () => {
       ...channelOf(),
       content: { ...channelContent, slots: limits.channelSlotsMax + 1 },
     },
-    "a channel without places": { ...channelOf(), content: { ...channelContent, readersMax: 0 } },
-    "too many places": {
+    "a channel without seats": { ...channelOf(), content: { ...channelContent, readersMax: 0 } },
+    "too many seats": {
       ...channelOf(),
       content: { ...channelContent, readersMax: limits.channelReadersMax + 1 },
     },
-    "slots of nothing": {
+    "slots of 0 bytes": {
       ...channelOf(),
       content: { ...channelContent, shape: [0], slotBytes: 0 },
     },
@@ -108,7 +108,7 @@ describe("descriptorSchema", () => {
       ...channelOf(),
       content: { ...channelContent, shape: [2, 3, 1, 1, 1, 1, 1, 1, 1] },
     },
-    "a policy that is none": { ...channelOf(), content: { ...channelContent, whenFull: "drop" } },
+    "an unknown policy": { ...channelOf(), content: { ...channelContent, whenFull: "drop" } },
     "a field too many": { ...hostArray, fd: 3 },
   };
   for (const [what, value] of Object.entries(malformed))

@@ -14,7 +14,7 @@ describe("parseSharedDocument", () => {
     "an array on the host": sharedArray,
     "an array on a GPU": { ...sharedArray, descriptor: gpuArray },
     "a buffer": { ...sharedArray, kind: "buffer" },
-    "what is for reading only": { ...sharedArray, access: "read" },
+    "a read-only object": { ...sharedArray, access: "read" },
   };
   for (const [what, document] of Object.entries(good)) {
     it(`accepts ${what}, also after it was text`, () => {
@@ -27,7 +27,7 @@ describe("parseSharedDocument", () => {
     "a text": [JSON.stringify(sharedArray), /expected/],
     "a list": [[sharedArray], /kind/],
     "no kind": [{ ...sharedArray, kind: undefined }, /kind/],
-    "a kind that is not known": [{ ...sharedArray, kind: "pool" }, /kind.*array.*buffer/],
+    "an unknown kind": [{ ...sharedArray, kind: "pool" }, /kind.*array.*buffer/],
     "another format": [{ ...sharedArray, format: "npy" }, /format/],
     "a later version": [{ ...sharedArray, version: 2 }, /version: expected 1, found 2/],
     "a field too many": [{ ...sharedArray, path: "/" }, /path/],
@@ -57,7 +57,7 @@ describe("parseSharedDocument", () => {
       /fds\.socket/,
     ],
     "a token that is too short": [{ ...sharedArray, fds: { ...fds, token: "00" } }, /fds\.token/],
-    "an access that is none": [{ ...sharedArray, access: "write" }, /access/],
+    "an unknown access": [{ ...sharedArray, access: "write" }, /access/],
     "a bundle": [
       { ...sharedArray, descriptor: hostBundle(1, 10) },
       /bundle in a document of kind array/,

@@ -1,4 +1,4 @@
-// Arguments: DEVICE ITERATIONS ROLE. The second actor fails at once; the first would run for ever.
+// Arguments: DEVICE ITERATIONS ROLE. The second actor fails at once. The first one never ends.
 if (process.argv[4] === "second") {
   console.error("no more");
   process.exit(7);

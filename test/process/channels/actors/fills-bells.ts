@@ -1,4 +1,4 @@
-// Clears O_NONBLOCK of its channel's bells and fills them, again and again until it is killed. As a
+// Clears O_NONBLOCK of its channel's bells and fills them, repeatedly until it is killed. As a
 // reader it takes no part and claims a new sleep for each message. As the writer it creates the
 // channel and writes nothing. Arguments: socket, name, "reader" or "writer".
 import { readdirSync, readlinkSync } from "node:fs";
@@ -37,7 +37,7 @@ async function asReader(): Promise<[number[], () => void]> {
 
 async function asWriter(): Promise<[number[], () => void]> {
   const hub = await connect({ socket, start: false, device: "host" });
-  // WHY first: descriptors that the library opens once are not bells of the channel.
+  // WHY first: some eventfds of the library are opened only once and are no bells of the channel.
   kept.push(hub, await hub.createChannel(`${name}-first`, SMALL));
   const before = new Set(eventFds());
   kept.push(await hub.createChannel(name, SMALL));
@@ -55,7 +55,9 @@ function eventFds(): number[] {
   });
 }
 
-/** Adds to its counter until it is full. Between these calls its holders would wait. */
+/**
+ * Fills the bell's counter and makes the bell blocking. Ringing it would then block its holders.
+ */
 function fill(bell: number): void {
   libc().fcntl(bell, F_SETFL, O_NONBLOCK);
   for (let amount = FULL; amount > 0n; amount /= 2n)

@@ -1,7 +1,6 @@
 // Reads a channel to its end, checks each word of each message and that every gap is counted, and
-// reports the result. Says "here" when it is open, and "at N" after message N if it is asked to.
-// Arguments: socket, name, options as JSON with `hold` (slots to keep) and `sayAt` (message to
-// report).
+// prints the result. Prints "here" when the channel is open. Arguments: socket, name, options as
+// JSON: `hold` (slots to keep) and `sayAt` (prints "at N" after message N).
 import type { ReaderOptions } from "../../../../src/channel/channel-options.js";
 import type { ReceivedSlot } from "../../../../src/channel/received-slot.js";
 import { connect } from "../../../../src/client/connect.js";

@@ -32,7 +32,7 @@ for (let command = await told(); command !== "leave"; command = await told()) {
   if (command === "flood") {
     for (;;) {
       await send();
-      // As a writer that has work to do for each message.
+      // Pauses now and then, like a writer that has other work.
       if (writer.committed % 16 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
   }

@@ -1,5 +1,5 @@
 // Creates one object of each kind on the hub: an array in a pool, a bundle, a pinned array, and a
-// timeline that it signals on command. Reports it, and holds everything until it is told to go on.
+// timeline that it signals on command. Reports them, and holds everything until the next command.
 // Arguments: socket, device.
 import { connect } from "../../../../src/client/connect.js";
 import { MemoryPool } from "../../../../src/gpu/memory/memory-pool.js";

@@ -1,5 +1,5 @@
-// Creates and publishes an array of float32 `i + 100`. Reports its object and its pid, and each
-// time that it came back to a hub.
+// Creates and publishes an array of float32 `i + 100`. Reports the object, its pid, and each return
+// to a hub.
 import { connect } from "../../../../src/client/connect.js";
 import type { Lifetime } from "../../../../src/wire/messages.js";
 import { argument, say, told } from "../../../support/actor-side.js";

@@ -1,4 +1,4 @@
-// Joins a hub and holds an array of it. Reports the success or the error, and each return to a hub.
+// Joins a hub and holds an array on it. Reports success or the error, and each return to a hub.
 // Arguments: socket.
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { connect } from "../../../../src/client/connect.js";

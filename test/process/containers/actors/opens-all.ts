@@ -1,5 +1,5 @@
-// Opens the objects of creates-all.ts, prints their contents, waits for the timeline, and prints
-// how its next wait ends and what is left on the hub. Arguments: socket, device.
+// Opens the objects of creates-all.ts, prints their contents, and waits for the timeline. Prints
+// how its next wait ends, and what is left on the hub. Arguments: socket, device.
 
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { connect } from "../../../../src/client/connect.js";

@@ -1,6 +1,6 @@
 // Opens what is shared without a hub, and prints the contents or the error. On each command it asks
-// for more of the growing memory and waits for the timeline, and does both again when the exporter
-// is dead. Arguments: the documents.
+// for more of the growing memory and waits for the timeline. It repeats both after the exporter's
+// death. Arguments: the documents.
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { openShared } from "../../../../src/doors/peer.js";
 import { Device } from "../../../../src/gpu/device.js";

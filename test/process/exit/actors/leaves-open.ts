@@ -1,6 +1,6 @@
 // Opens one thing and ends without closing it. At the very end, when no callback can run, its
-// watched descriptors become ready. Arguments: what, `process` or `thread` to open it in, and for
-// some a socket's path and the pid of its peer.
+// watched descriptors become ready. Arguments: what to open, and `process` or `thread` to open it
+// in. Some things also need a socket's path and the pid of the peer.
 import { spawn } from "node:child_process";
 import { writeSync } from "node:fs";
 import { isMainThread, Worker } from "node:worker_threads";
@@ -35,7 +35,7 @@ const things: Record<string, () => Stir | Promise<Stir>> = {
   },
   "a watch that was begun at the very end": () => {
     const [one, other] = SeqpacketSocket.pair();
-    // WHY two: the first one's end comes before this listener, the second one's after it.
+    // WHY two: the first one ends before this listener runs, the second one after it.
     watch(one.fd);
     const [late, sender] = SeqpacketSocket.pair();
     sender.trySend(Buffer.from("x"));

@@ -1,5 +1,5 @@
-// Attacks a hub in one way as fast as the hub answers, until it is killed. Prints "here" when it
-// has begun.
+// Attacks a hub in one way, as fast as the hub answers, until it is killed. Prints "here" when the
+// attack has begun.
 
 import { SystemError } from "../../../../src/base/errors.js";
 import { limits } from "../../../../src/base/limits.js";
@@ -28,7 +28,7 @@ class Wire {
   readonly socket = reach();
   #lastId = 0;
 
-  /** Undefined where the hub takes no more for now, or has hung up. */
+  /** Returns undefined if the hub accepts no more for now, or has hung up. */
   send(fields: object, fds: readonly OwnedFd[] = []): number | undefined {
     this.#lastId += 1;
     return this.raw(Buffer.from(JSON.stringify({ v: 1, id: this.#lastId, ...fields })), fds)
@@ -44,7 +44,7 @@ class Wire {
     }
   }
 
-  /** The next reply; undefined where none came in time, or the hub has hung up. */
+  /** Returns the next reply. Undefined if none came in time, or if the hub has hung up. */
   reply(timeoutMs = 1000): Record<string, unknown> | undefined {
     waitFor(this.socket, timeoutMs);
     const packet = this.socket.tryReceive();
@@ -71,7 +71,7 @@ class Wire {
   }
 }
 
-/** WHY again and again: the hub's queue of those who come is full under such attacks. */
+/** WHY it retries: under these attacks the hub's accept queue is full. */
 function reach(): SeqpacketSocket {
   for (;;) {
     try {
@@ -106,10 +106,10 @@ function flood(request: () => object): () => void {
 
 const open = { op: "open", name: own, access: "read", wait: false };
 
-/** What each attack prepares, and then does over and over. */
+/** Each attack prepares something, and returns the step to repeat. */
 const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>> = {
   none: () => () => waitFor(keeper.socket, 100),
-  /** Sends nothing and computes all the time: what the processors' time alone costs others. */
+  /** Sends nothing and only computes. Shows what the use of the processors alone costs others. */
   computing: () => () => {
     const end = performance.now() + 1;
     while (performance.now() < end);
@@ -120,7 +120,7 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
     wire.ask(open);
     wire.socket.close();
   },
-  /** Replies full of descriptors that nobody reads. */
+  /** Replies with many descriptors, which are never read. */
   deaf: async () => {
     const hub = await connect({ socket: socketPath, start: false, device: "host" });
     const channel = await hub.createChannel(`${own}-channel`, {
@@ -143,7 +143,7 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
       if (taken === 0) waitFor(keeper.socket, 10);
     };
   },
-  /** Replies of 64 KiB that nobody reads. */
+  /** Replies of 64 KiB, which are never read. */
   unread: () => {
     for (let index = 0; index < 300; index += 1) keeper.publish(`${own}-${index}`);
     const wires = several();
@@ -158,7 +158,7 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
     return flood(() => ({ op: "list" }));
   },
   status: () => flood(() => ({ op: "status" })),
-  /** Leases that are never given back, until the limit. */
+  /** Leases that are never released, up to the limit. */
   leases: () => flood(() => open),
   /** Sessions with many leases that end at once. */
   endings: () => () => {
@@ -200,7 +200,7 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
       for (const wire of wires) wire.reply();
     };
   },
-  /** Thousands who wait for one name, which is published. */
+  /** Thousands of waits for one name, which is then published. */
   waiting: () => {
     const wires = several();
     let count = 0;
@@ -217,14 +217,14 @@ const attacks: Readonly<Record<string, () => (() => void) | Promise<() => void>>
   connects: () => () => {
     for (let count = 0; count < 64; count += 1) new Wire().socket.close();
   },
-  /** Sockets whose close waits, sent before the hub knows who comes. */
+  /** Sockets whose close blocks, sent before the hub knows the client. */
   lingering: async () => {
     const sockets = await LingeringSockets.open();
     const hello = { op: "hello", client: { version: "0", program: "attacker" } };
     let fd = sockets.make();
     return () => {
       const wire = new Wire();
-      // WHY only then: the hub's is the last. To close one that was refused would wait here.
+      // WHY only then: the hub has the last copy. Closing a refused one would block here.
       if (wire.send(hello, [fd]) !== undefined) {
         fd.close();
         fd = sockets.make();
@@ -256,6 +256,6 @@ const again = await attack();
 say("here");
 for (;;) {
   again();
-  // WHY now and then: the library that some attacks use has something to read, too.
+  // WHY: the library, which some attacks use, needs turns of the event loop to read.
   await new Promise((resolve) => setImmediate(resolve));
 }

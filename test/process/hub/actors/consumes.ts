@@ -1,5 +1,5 @@
 // Opens an array for writing, prints the bits of its values, negates them on request, and holds it
-// until it is told to go.
+// until it is told to end.
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 

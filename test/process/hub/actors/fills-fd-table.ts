@@ -1,5 +1,5 @@
-// Opens an array with a full table of open files, and again with room. Prints both results. Run it
-// with a low limit.
+// Opens an array with a full table of open files, and again with a free entry. Prints both results.
+// Run it with a low limit.
 import { openSync } from "node:fs";
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { connect } from "../../../../src/client/connect.js";
@@ -13,7 +13,7 @@ const fillers: OwnedFd[] = [];
 try {
   for (;;) fillers.push(new OwnedFd(openSync("/dev/null", "r")));
 } catch {
-  // The table is full, as wanted.
+  // The table is full, as intended.
 }
 let code = "none";
 try {

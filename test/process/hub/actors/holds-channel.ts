@@ -1,5 +1,5 @@
-// Creates a channel or opens one in a role, prints what it got, and holds it until it is told to go
-// on. Then it closes the channel's handle. A writer that is told "close" ends the channel first.
+// Creates a channel, or opens one in a role, and prints the result. Holds it until the next
+// command, and then closes its handle. The command "close" makes a writer end the channel first.
 // Arguments: socket, name, "create" or the role, options of a new channel in JSON.
 
 import { control, page, readerStates, writerStates } from "../../../../src/ring/channel-layout.js";

@@ -1,5 +1,5 @@
-// Joins with an unreferenced connection and holds an array. Has nothing else to do once it is told
-// to go on.
+// Joins with an unreferenced connection and holds an array. After the next command it has nothing
+// else to do.
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 

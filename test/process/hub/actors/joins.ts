@@ -1,4 +1,4 @@
-// On command joins the hub, or starts one, and prints the hub's process. Leaves when it is told to.
+// Joins the hub on command, or starts one, and prints the hub's pid. Leaves on the next command.
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 

@@ -1,5 +1,5 @@
-// Creates a timeline, signals up to a value, reports it, and holds the timeline until it is told to
-// close it.
+// Creates a timeline, signals up to a value, and reports it. Holds the timeline until the next
+// command, and then closes it.
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 

@@ -1,5 +1,5 @@
 // Creates an array of float32 `i + 100`, publishes it on request, reports it, and holds it until it
-// is told to go.
+// is told to end.
 import { connect } from "../../../../src/client/connect.js";
 import type { Lifetime } from "../../../../src/wire/messages.js";
 import { argument, say, told } from "../../../support/actor-side.js";

@@ -1,4 +1,4 @@
-// Sends one kind of hostile message to a hub, judges each answer, and prints how many it sent.
+// Sends one kind of hostile message to a hub, checks each answer, and prints how many it sent.
 // Arguments: socket, kind, seed.
 import assert from "node:assert/strict";
 import { isErrorCode } from "../../../../src/base/error-codes.js";
@@ -20,7 +20,7 @@ const random = new Random(Number(argument(2)));
 const MUTATED = nightly ? 60_000 : 6_000;
 const LARGE = 2_000;
 const SILENT = 200;
-/** Connections at a time; fewer than wait to be accepted. */
+/** Connections at a time. The hub's accept queue holds more. */
 const BATCH = 64;
 
 const encoded = requests.map((request) => Buffer.from(JSON.stringify(request)));
@@ -35,7 +35,7 @@ using odd = new OddFds();
 using memory = createMemoryFile("memory", 4096);
 using index = createConstantFile("index", Buffer.alloc(200, " "));
 
-/** Sends where there is room; true also where the hub has hung up, which the next reply tells. */
+/** Sends if there is room. Also returns true after the hub hung up, which the next reply shows. */
 function trySend(client: RawClient, bytes: Uint8Array, fds: readonly OwnedFd[] = []): boolean {
   try {
     return client.socket.trySend(bytes, fds);
@@ -45,7 +45,7 @@ function trySend(client: RawClient, bytes: Uint8Array, fds: readonly OwnedFd[] =
   }
 }
 
-/** Polls often at first: the hub mostly takes the next message sooner than `until` pauses for. */
+/** Polls often at first, because the hub mostly takes a message sooner than `until` polls. */
 async function taken(
   client: RawClient,
   bytes: Uint8Array,
@@ -60,12 +60,12 @@ async function taken(
   }
 }
 
-/** Says how far it has come, so that nobody has to wait for all of it at once. */
+/** Reports progress, so that the test does not time out on the whole. */
 function saySent(sent: number, end: boolean): void {
   say({ sent, end });
 }
 
-/** What has come: replies, each judged, and whether the hub has hung up. */
+/** Receives and checks all replies so far. `end` is true if the hub has hung up. */
 function receive(client: RawClient): { replies: RawReply[]; end: boolean } {
   const replies: RawReply[] = [];
   for (;;) {
@@ -127,7 +127,7 @@ function fdsOf(request: (typeof requests)[number]): OwnedFd[] {
   return [memory, index].slice(0, fdCountOf(request));
 }
 
-/** No part of a JSON object from its beginning is JSON, so all of them are refused alike. */
+/** Sends proper prefixes of JSON objects. None is valid JSON, so all are refused alike. */
 function sendPrefixes(): Promise<number> {
   const frames = encoded.flatMap((bytes, at) =>
     Array.from({ length: bytes.length - 1 }, (_, cut) => ({
@@ -158,7 +158,7 @@ function sendReplaced(): Promise<number> {
   });
 }
 
-/** WHY not sent: any client may end the hub, and this one would. */
+/** WHY these are not sent: any client may end the hub, and this one would. */
 function endsHub(bytes: Uint8Array): boolean {
   try {
     const request = decodeRequest(bytes);
@@ -187,7 +187,7 @@ async function sendMutated(): Promise<number> {
     await taken(client, bytes, fds);
     if (count % 1000 === 0) saySent(count, false);
     if (count % 32 === 0) await new Promise((resolve) => setImmediate(resolve));
-    // WHY asked by another message: the end comes a moment after what it is for.
+    // WHY only one look: the hub may hang up a little later, and the next message finds that.
     if (receive(client).end) {
       client.socket.close();
       client = await RawClient.connect(socketPath);
@@ -196,7 +196,7 @@ async function sendMutated(): Promise<number> {
   return MUTATED;
 }
 
-/** Each with descriptors too, which must not be kept. */
+/** Some have descriptors, too, which the hub must not keep. */
 async function sendSizes(): Promise<number> {
   const ofSize = (byteLength: number) =>
     Buffer.from('{"v":1,"id":2,"op":"status"}'.padEnd(byteLength, " "));
@@ -278,7 +278,7 @@ async function readNothing(): Promise<number> {
     if (taken) sent += 1;
     return taken;
   };
-  // Twice: the hub takes turns, and has finished one after it answered another client.
+  // Twice: the hub takes turns, so it has finished one turn when it answers another client.
   for (let refused = 0; refused < 2; ) {
     while (send()) refused = 0;
     assert.ok((await other.ask({ op: "status" })).ok, "the hub serves others meanwhile");

@@ -1,5 +1,5 @@
 // Sends TCP sockets whose close blocks, and closes its own copies, so that the hub has the last
-// ones. Arguments: hub socket, moment.
+// copies. Arguments: hub socket, moment.
 import { hasCode } from "../../../../src/base/errors.js";
 import { SeqpacketSocket } from "../../../../src/os/seqpacket.js";
 import { argument, say, told } from "../../../support/actor-side.js";
@@ -31,7 +31,7 @@ for (let count = 0; count < COUNT; count += 1) {
       client.send(create, [fd]);
     }
   } catch (error) {
-    // The kernel refuses them before the hub knows who sends, and after it has hung up.
+    // The kernel refuses them before the hub knows the sender, and after it has hung up.
     if (!hasCode(error, "PERMISSION_DENIED") && !hasCode(error, "PEER_GONE")) throw error;
     refused += 1;
     continue;

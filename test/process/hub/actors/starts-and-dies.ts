@@ -1,4 +1,4 @@
-// Starts a hub that is stopped before it can report, hangs up on it, and continues it. Arguments:
+// Starts a hub that is stopped before it can report, hangs up on it, and continues it. Argument:
 // socket.
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";

@@ -1,5 +1,5 @@
-// One of several users of a hub. Runs one step after the other, prints each result, and waits where
-// a step says so.
+// One of several users of a hub. Runs its steps in order, prints each result, and waits if a step
+// says so.
 import { openSync, readSync, writeSync } from "node:fs";
 import type { ErrorCode } from "../../../../src/base/error-codes.js";
 import { CudaIpcError } from "../../../../src/base/errors.js";
@@ -34,7 +34,7 @@ const steps: Readonly<Record<string, (...args: never[]) => unknown>> = {
   openTimeline: async (name: string) =>
     String((await hub.openTimeline(name, { wait: false })).value),
   read: async (name: string) => (await (await hub.open(name, { wait: false })).read())[0],
-  /** Never answered while nothing has this name. */
+  /** Never answered while no object has this name. */
   awaitName: (name: string) => void hub.open(name).catch(() => {}),
   awaitNames: (name: string) => hub.open(name),
   write: async (name: string) => {
@@ -92,8 +92,8 @@ function outcomeOf(attempt: () => unknown): string {
 }
 
 /**
- * Sends without end. Prints its first refusal, and how many there were before enough requests were
- * answered.
+ * Floods the hub until it is killed. Prints its first refusal, and how many refusals came before
+ * enough requests were answered.
  */
 async function flood(enough: number): Promise<never> {
   const raw = await RawClient.connect(socket);
@@ -102,7 +102,7 @@ async function flood(enough: number): Promise<never> {
   for (let id = 10; ; ) {
     if (raw.socket.trySend(request(id), [])) id += 1;
     const packet = raw.socket.tryReceive();
-    if (packet === "end") throw new Error("the hub hung up");
+    if (packet === "end") throw new Error("the hub has hung up");
     if (packet === undefined) {
       await new Promise((resolve) => setImmediate(resolve));
       continue;

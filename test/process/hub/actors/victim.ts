@@ -1,5 +1,5 @@
-// Shares, opens, checks and releases one array after the other. Prints how long each took and what
-// failed.
+// Shares, opens, checks and releases arrays, one after the other. Prints how long each took and
+// what failed.
 import { connect } from "../../../../src/client/connect.js";
 import { argument, say, told } from "../../../support/actor-side.js";
 

@@ -18,7 +18,7 @@ if (isMainThread) {
   const opened = await hub.open("by-thread");
   const read = [...((await opened.read()) as Uint8Array)];
   await hub.close();
-  // A warning is told a turn after its cause.
+  // A warning is emitted one turn after its cause.
   await new Promise((resolve) => setImmediate(resolve));
   parentPort?.postMessage({ read, warnings });
 }

@@ -1,4 +1,4 @@
-// Opens an array by its handle, says its values, and doubles them. Arguments: device, handle.
+// Opens an array by its handle, prints its values, and doubles them. Arguments: device, handle.
 
 import { IpcArrayHandle } from "../../../../src/doors/interop.js";
 import { Device } from "../../../../src/index.js";

@@ -1,6 +1,6 @@
-// Says the descriptor of an unrecorded event, records it behind a wait and says it again, ends the
-// wait and says so. Then it closes the event, records another, and says that one. Each line lets it
-// go on. Argument: device.
+// Prints the descriptor of an unrecorded event. Records the event behind a wait, and prints the
+// descriptor again. Ends the wait and prints "done". Then closes the event, records another, and
+// prints that one. It continues on each input line. Argument: device.
 import { Device } from "../../../../src/index.js";
 import { Mapping } from "../../../../src/os/mapping.js";
 import { createMemoryFile } from "../../../../src/os/memory-file.js";

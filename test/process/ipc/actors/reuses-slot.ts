@@ -1,5 +1,5 @@
-// Says the handle of an event of the host driver. When told, it destroys the event, makes another
-// in the same slot, and says its handle.
+// Prints the handle of an event of the host driver. When told, it destroys the event, makes another
+// in the same slot, and prints its handle.
 import { createHostDriver } from "../../../../src/driver/host/host-driver.js";
 import { say, told } from "../../../support/actor-side.js";
 

@@ -1,6 +1,6 @@
-// Shares an array and a slice of it by handle. On the first line it frees the array and shares
-// another. On the second it says the first row. On the third it frees that array too, closes the
-// device, says so and waits. Argument: device.
+// Shares an array and a slice of it by handle. On the first line, frees the array and shares
+// another. On the second, prints the first row. On the third, frees that array too, closes the
+// device, reports that and waits. Argument: device.
 import { IpcArrayHandle } from "../../../../src/doors/interop.js";
 import { Device, DeviceArray } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";

@@ -1,4 +1,6 @@
-/** A producer or consumer of the matrix. It obeys the test. Argument 0 is the hub's socket. */
+/**
+ * A producer or consumer of the matrix. Obeys the test's orders. Argument 0 is the hub's socket.
+ */
 import { connect } from "../../../../src/client/connect.js";
 import type { SharedArray } from "../../../../src/client/objects/shared-array.js";
 import { openBufferCount } from "../../../../src/gpu/memory/open-buffers.js";
@@ -61,7 +63,7 @@ async function carryOut(order: OrderMessage): Promise<unknown> {
       await hub.status({ timeoutMs });
       return { fds: openFdCount(), mappedBytes: mappedBytes(), buffers: openBufferCount() };
     default:
-      throw new TypeError(`Nobody here can ${order.do}`);
+      throw new TypeError(`This process cannot ${order.do}`);
   }
 }
 

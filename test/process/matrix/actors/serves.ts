@@ -6,7 +6,7 @@ import { READY_ID } from "../../../support/matrix/orders.js";
 process.umask(0o077);
 const log = (line: string): void => void process.stderr.write(`${line}\n`);
 const refuse = (): never => {
-  throw new TypeError("A hub does nothing of itself");
+  throw new TypeError("A hub takes no orders");
 };
 try {
   const hub = HubServer.start({ socket: argument(0), idleMs: Number.POSITIVE_INFINITY, log });

@@ -1,5 +1,5 @@
 // A forked child. It opens its parent's array, negates it in place, and replies with an array that
-// holds the old values. It ends when the parent has opened that.
+// holds the old values. It ends when the parent has opened that array.
 import { once } from "node:events";
 import { openShared, share } from "../../../../src/doors/peer.js";
 import { Device, DeviceArray } from "../../../../src/index.js";

@@ -1,4 +1,4 @@
-// Joins a group, does the given steps, and says the result of each. Arguments: path, rank, size,
+// Joins a group, does the given steps, and prints the result of each. Arguments: path, rank, size,
 // then steps: `told` (waits for a line), `barrier`, `gather`, `leave`, `exit`.
 import { Group } from "../../../../src/doors/peer.js";
 import { CudaIpcError } from "../../../../src/index.js";

@@ -1,5 +1,6 @@
-// Joins a group and exchanges array documents with all others. In each round it writes into all
-// arrays, meets, checks what all wrote, and meets. Arguments: path, rank, size, rounds.
+// Joins a group and exchanges array documents with all other members. In each round it writes to
+// all arrays, waits at a barrier, checks what all wrote, and waits again. Arguments: path, rank,
+// size, rounds.
 import { Group, openShared, share } from "../../../../src/doors/peer.js";
 import { Device, DeviceArray } from "../../../../src/index.js";
 import { argument, say } from "../../../support/actor-side.js";

@@ -1,5 +1,5 @@
-// Opens the array of a file, which may appear later, and says its first value. When told, it says
-// that the array can still be read. Arguments: file, what to do about a stale file.
+// Opens the array of a handle file, which may appear later, and prints its first value. When told,
+// it prints whether the array can still be read. Arguments: file, what to do about a stale file.
 import { openShared, readHandleFile } from "../../../../src/doors/peer.js";
 import { CudaIpcError } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";

@@ -1,4 +1,4 @@
-// Receives an offered array, verifies it, acknowledges it if told to, and says the result.
+// Receives an offered array, verifies it, acknowledges it if told to, and prints the result.
 // Arguments: socket, acknowledge.
 import { receiveOffer } from "../../../../src/doors/peer.js";
 import { CudaIpcError } from "../../../../src/index.js";

@@ -1,5 +1,5 @@
-// Shares an array, says how many files the runtime folder has, and ends because it has nothing left
-// to do.
+// Shares an array and prints how many files the runtime folder has. Ends because it has nothing
+// left to do.
 import { readdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { share } from "../../../../src/doors/peer.js";

@@ -1,5 +1,5 @@
-// Shares an array of int32 `i + first` by a file, says so, and keeps it until it is told to end.
-// Arguments: file, first.
+// Shares an array of int32 `i + first` by a handle file, reports that, and keeps it until it is
+// told to end. Arguments: file, first.
 import { share, writeHandleFile } from "../../../../src/doors/peer.js";
 import { Device, DeviceArray } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";

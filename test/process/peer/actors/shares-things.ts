@@ -1,6 +1,6 @@
 // Shares a pool buffer (float32 `i + 100`), growing memory (int32), an array by handle, an event
-// and a timeline in one message. Then it obeys one command a line: `grow`, `record` or `signal`,
-// and says each when it is done.
+// and a timeline in one message. Then obeys one command a line: `grow`, `record` or `signal`.
+// Reports each one when it is done.
 import { GrowingBuffer, IpcArrayHandle, MemoryPool } from "../../../../src/doors/interop.js";
 import { share } from "../../../../src/doors/peer.js";
 import { Device, DeviceArray } from "../../../../src/index.js";

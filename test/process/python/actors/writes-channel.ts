@@ -12,7 +12,7 @@ for (let sequence = 0; sequence < 10; sequence += 1) {
   slot.bytes.fill(sequence % 251);
   slot.commit({ meta: sequence });
 }
-// Loaned and never committed, so nobody may see it.
+// Loaned and never committed, so no reader may see it.
 const slot = await writer.loan();
 slot.bytes.fill(77);
 process.send?.("written");

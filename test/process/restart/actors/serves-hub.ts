@@ -1,4 +1,4 @@
-// Serves a hub without a keeper at the socket of argument 0, and says so.
+// Serves a hub without a keeper at the socket of argument 0, and reports that.
 import { CudaIpcError } from "../../../../src/base/errors.js";
 import { HubServer } from "../../../../src/hub/server/hub-server.js";
 import { argument, say } from "../../../support/actor-side.js";

@@ -1,6 +1,6 @@
 /**
- * A thread that attaches to a ring again and again, and makes each access to shared words only when
- * it is allowed to.
+ * A thread that attaches to a ring repeatedly, and makes each access to shared words only when it
+ * is allowed to.
  */
 import { workerData } from "node:worker_threads";
 import { RingRig } from "../../../support/ring/ring-rig.js";

@@ -1,4 +1,4 @@
-/** A client that sends the requests that it is told to send, and says the results. */
+/** A client that sends requests as told, and prints the results. */
 import { connectService } from "../../../../src/doors/service.js";
 import { connect } from "../../../../src/index.js";
 import { argument, say, told } from "../../../support/actor-side.js";

@@ -1,7 +1,7 @@
 /**
  * A worker of the given service. The meta of a request says what to do: "double" it, "hold" it
- * until released or aborted, be "stubborn" about an abort, "throw", or "die". It says what it
- * begins and why a request was aborted. After the line "lose" it fails as on a lost device.
+ * until released or aborted, be "stubborn" about an abort, "throw", or "die". It prints which
+ * requests it begins and why one was aborted. After the line "lose" it fails as on a lost device.
  */
 
 import { type ServeOptions, serve } from "../../../../src/doors/service.js";

@@ -1,5 +1,4 @@
-// A worker thread that holds something of a hub, or is busy with it, until it ends or is
-// terminated.
+// A worker thread that holds something of a hub, or uses it, until it ends or is terminated.
 import { parentPort, workerData } from "node:worker_threads";
 import { connect } from "../../../../src/index.js";
 

@@ -1,4 +1,4 @@
-// A worker thread that is terminated in the middle of a turn of the event loop with a ready watch.
+// A worker thread that is terminated during a turn of its event loop, with a ready watch.
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { createBell, ringBell } from "../../../../src/os/bell.js";
 import { FdWatch } from "../../../../src/os/fd-watch.js";

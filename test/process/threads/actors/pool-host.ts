@@ -1,4 +1,4 @@
-// Runs tasks that use a hub in Piscina's worker threads, and destroys the pool while they hold
+// Runs tasks that use a hub in Piscina's worker threads. Destroys the pool while the tasks hold
 // something.
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ interface Pool {
   destroy(): Promise<void>;
 }
 
-// WHY not imported: its types need other settings than this project's.
+// WHY not imported: its types need other compiler settings than this project's.
 const require = createRequire(import.meta.url);
 const { Piscina } = require("piscina") as { Piscina: new (options: object) => Pool };
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ActorProcess } from "../../../../src/cli/demo/actor-process.js";
 
-/** No hub listens there: the actor fails, and says so. */
+/** No hub listens at this path, so the actor fails and reports it. */
 const part = { socket: "/nonexistent/hub.sock", device: "host", elements: 1, idleMs: 1000 };
 
 describe("ActorProcess", () => {

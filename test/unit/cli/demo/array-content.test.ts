@@ -15,7 +15,7 @@ async function withArray(
 }
 
 describe("verifyArray", () => {
-  it("passes for what was filled", async () => {
+  it("passes for the written values", async () => {
     await withArray([1000], async (array) => {
       await fillArray(array, (i) => -i);
       await verifyArray(array, (i) => (i === 0 ? -0 : -i));

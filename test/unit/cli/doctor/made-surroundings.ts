@@ -17,7 +17,7 @@ interface Made {
   readonly shm?: Space;
 }
 
-/** Nothing is there but what is named; the folder goes with the test. */
+/** Makes surroundings with only the given files. The folder is removed with the test. */
 export function surroundingsOf(
   t: TestContext,
   { files = {}, links = {}, env = {}, shm }: Made,
@@ -34,7 +34,7 @@ export function surroundingsOf(
   return { ...surroundingsUnder(root, env), space: () => shm };
 }
 
-/** All that people are told by the checks of this name. */
+/** All text that the checks of this name print for people. */
 export function wordsOf(checks: readonly Check[], name: string): string {
   return checks
     .filter((check) => check.name === name)

@@ -9,7 +9,7 @@ import { probeCompiler, probePeerAccess } from "../../../../src/gpu/probes/probe
 import { createCountingDriver } from "../../../support/live-counts.js";
 import { whyNoNvrtc } from "../../../support/nvrtc.js";
 
-/** The host device with some calls done otherwise. */
+/** The host device with some calls replaced. */
 function lyingDevice(changes: (honest: GpuDriver) => Partial<GpuDriver>): Device {
   const honest = createHostDriver();
   const lies = new Map<PropertyKey, unknown>(Object.entries(changes(honest)));
@@ -23,7 +23,7 @@ function lyingDevice(changes: (honest: GpuDriver) => Partial<GpuDriver>): Device
   return Device.open("host", () => driver);
 }
 
-/** The host device as if it had memory at several places, which for it are one. */
+/** The host device with memory at several places, which are all the same for it. */
 function deviceWithPlaces(changes: (honest: GpuDriver) => Partial<GpuDriver> = () => ({})): Device {
   return lyingDevice((honest) => ({
     createMemory: (ordinal, byteLength) => honest.createMemory(ordinal, byteLength),

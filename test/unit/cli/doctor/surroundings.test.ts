@@ -9,7 +9,7 @@ import {
 } from "../../../../src/cli/doctor/surroundings.js";
 
 describe("surroundings", () => {
-  it("reads only below its root, and returns undefined for what is missing", (t) => {
+  it("reads only below its root, and returns undefined for missing files", (t) => {
     const root = mkdtempSync(join(tmpdir(), "cuda-ipc-around-"));
     t.after(() => rmSync(root, { recursive: true, force: true }));
     mkdirSync(join(root, "proc"));

@@ -13,7 +13,7 @@ import { checkLeaks } from "../../../support/leak-check.js";
 const terminal = new Terminal(new PassThrough(), new PassThrough());
 const context = { terminal, signal: new AbortController().signal };
 
-/** The values as they are found with that threshold, and how often the device was asked. */
+/** The values found with this threshold, and how often the device was asked. */
 async function valuesOf(
   dtype: DType,
   shape: number[],

@@ -24,7 +24,7 @@ function catching(isTTY: boolean): { terminal: Terminal; texts: string[] } {
 }
 
 describe("printable", () => {
-  it("escapes control characters, C1, DEL and what reverses text, and nothing else", () => {
+  it("escapes only control characters, C1, DEL and characters that reverse text", () => {
     assert.equal(printable(HOSTILE), ESCAPED);
     assert.equal(printable("läng 名前 👩‍💻 \\u"), "läng 名前 👩‍💻 \\u");
   });

@@ -9,8 +9,9 @@ import type { HubConnection } from "../../../../src/client/connection/hub-connec
 const deadline = new Deadline("restore", {}, Number.POSITIVE_INFINITY);
 
 /**
- * Leases 1 and 2, restored on a connection that takes everything. Lease 1's memory cannot be
+ * Restores leases 1 and 2 on a connection that accepts everything. Lease 1's memory cannot be
  * exported.
+ * @returns the requests
  */
 async function restored(failure: CudaIpcError): Promise<unknown[]> {
   const named: unknown[] = [];
@@ -39,8 +40,8 @@ async function restored(failure: CudaIpcError): Promise<unknown[]> {
   return named;
 }
 
-describe("leases that are held", () => {
-  it("are named without memory that cannot be exported any more, with a warning", async () => {
+describe("held leases", () => {
+  it("are restored without memory that can no longer be exported, with a warning", async () => {
     const warning = once(process, "warning");
     assert.deepEqual(await restored(new CudaIpcError("SYSTEM_ERROR", "the GPU has failed")), [
       ["restore", 1, 0],
@@ -51,7 +52,7 @@ describe("leases that are held", () => {
     assert.match(message, /the GPU has failed/);
   });
 
-  it("are named without memory that was closed, and wait for the next attempt for want of descriptors", async () => {
+  it("are restored without closed memory, and later if descriptors are missing", async () => {
     assert.equal((await restored(new CudaIpcError("CLOSED", "closed"))).length, 2);
     await assert.rejects(restored(new CudaIpcError("TOO_MANY_FDS", "full")), (error) =>
       hasCode(error, "TOO_MANY_FDS"),

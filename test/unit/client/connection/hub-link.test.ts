@@ -41,13 +41,13 @@ function join({ folder }: Rig, options: ConnectOptions = {}): Promise<Hub> {
 const ITEM = { dtype: "uint8", shape: [4] } as const;
 
 function reconnected(hub: Hub): Promise<{ resumed: boolean }> {
-  return soon("it comes back", new Promise((resolve) => hub.onReconnect(resolve)));
+  return soon("it reconnects", new Promise((resolve) => hub.onReconnect(resolve)));
 }
 
 describe("a listener", () => {
   checkLeaks();
 
-  it("is told until it is taken off", async () => {
+  it("is called until it is removed", async () => {
     using r = rig();
     await using hub = await join(r, { reconnect: true });
     const told: string[] = [];
@@ -65,7 +65,7 @@ describe("a listener", () => {
     assert.deepEqual(told, ["once", "always", "always"]);
   });
 
-  it("of the end is not told once it was taken off", async () => {
+  it("of the end is not called after it was removed", async () => {
     using r = rig();
     await using hub = await join(r, { reconnect: false });
     const told: string[] = [];
@@ -81,7 +81,7 @@ describe("a listener", () => {
 describe("a link whose connection is cut", () => {
   checkLeaks();
 
-  it("goes on with its session, names what is held with the memory of each object, and says when that is all", async () => {
+  it("resumes its session, restores all leases with their memory, then says so", async () => {
     using r = rig();
     await using hub = await join(r);
     using one = await hub.create("one", ITEM);
@@ -103,7 +103,7 @@ describe("a link whose connection is cut", () => {
     assert.ok(one.name === "one" && bundle.size === 1 && timeline.open);
   });
 
-  it("sends the memory of an object once, as it is held with the most rights", async () => {
+  it("sends the memory of an object once, with the lease that has the most rights", async () => {
     using memory = createMemoryFile("test", 4096);
     using readOnly = reopenReadOnly(memory);
     const open: Script = ({ access }, { heard }) => ({
@@ -130,7 +130,7 @@ describe("a link whose connection is cut", () => {
     assert.deepEqual([reader.object, writer.object, again.object], [7, 7, 7]);
   });
 
-  it("names nothing that was closed meanwhile, and gives back what is closed while it is named", async () => {
+  it("restores no closed lease, and releases one that is closed while it is restored", async () => {
     let answerRestores = false;
     using r = rig(obliging({ restore: () => (answerRestores ? {} : undefined) }));
     await using hub = await join(r);
@@ -140,7 +140,7 @@ describe("a link whose connection is cut", () => {
     r.scripted.latest.hangUp();
     closedAway.close();
     await until(
-      "both are named",
+      "both restores arrive",
       () => r.scripted.latest.ops.filter((op) => op === "restore").length === 2,
     );
     const back = reconnected(hub);
@@ -148,7 +148,7 @@ describe("a link whose connection is cut", () => {
     const release = await r.scripted.heard("release");
     const { heard } = r.scripted.latest;
     const lateAt = heard.findIndex(({ op, lease }) => op === "restore" && lease === release.lease);
-    assert.ok(lateAt > 0 && lateAt < heard.indexOf(release), "named first, then given back");
+    assert.ok(lateAt > 0 && lateAt < heard.indexOf(release), "restored first, then released");
     answerRestores = true;
     for (const { op, id } of heard) if (op === "restore") r.scripted.latest.reply(id, {});
     await back;
@@ -156,7 +156,7 @@ describe("a link whose connection is cut", () => {
     assert.ok(kept.name);
   });
 
-  it("says nothing more of what is given back before its turn has come", async () => {
+  it("does not restore a lease that is released before its turn", async () => {
     const waiting: HeardRequest[] = [];
     const restore: Script = (request) => {
       waiting.push(request);
@@ -168,7 +168,7 @@ describe("a link whose connection is cut", () => {
     for (let index = 0; index < 40; index += 1) arrays.push(await hub.create(`n${index}`, ITEM));
     const back = reconnected(hub);
     r.scripted.latest.hangUp();
-    await until("many are named", () => waiting.length === 32);
+    await until("many restores arrive", () => waiting.length === 32);
     arrays.pop()?.close();
     const { lease } = await r.scripted.heard("release");
     assert.ok(!waiting.some((request) => request.lease === lease));
@@ -179,7 +179,7 @@ describe("a link whose connection is cut", () => {
     assert.deepEqual([named.length, named.some((request) => request.lease === lease)], [39, false]);
   });
 
-  it("repeats what was under way after that, in order, and what was asked meanwhile", async () => {
+  it("then repeats pending requests in order, and sends those made meanwhile", async () => {
     let obliges = false;
     const wait: Script = () => (obliges ? {} : undefined);
     using r = rig(
@@ -203,7 +203,7 @@ describe("a link whose connection is cut", () => {
     assert.deepEqual(r.scripted.latest.ops.slice(3), ["publish", "remove", "list"]);
   });
 
-  it("takes NOT_FOUND for done where a removal is repeated, and only there", async () => {
+  it("treats NOT_FOUND as success of a repeated removal, and only of that", async () => {
     let cuts = 1;
     const remove: Script = () => (cuts-- > 0 ? "hang up" : { code: "NOT_FOUND" });
     using r = rig(obliging({ remove }));
@@ -212,7 +212,7 @@ describe("a link whose connection is cut", () => {
     await assert.rejects(hub.remove("frame"), code("NOT_FOUND"));
   });
 
-  it("makes a timeline anew that the hub has ended, because the answer to its creation was lost", async () => {
+  it("creates a timeline again that the hub has ended because the reply was lost", async () => {
     let creations = 0;
     const create: Script = () => {
       creations += 1;
@@ -241,7 +241,7 @@ describe("a link whose connection is cut", () => {
     assert.deepEqual(r.scripted.latest.ops, ["hello", "restored", "list"]);
   });
 
-  it("lets go of a request that is given up meanwhile, and does not send it any more", async () => {
+  it("forgets a request that is aborted meanwhile, and does not send it again", async () => {
     let greets = true;
     const hello: Script = (request) =>
       greets ? obliging()(request, r.scripted.latest) : undefined;
@@ -269,12 +269,12 @@ describe("a link whose connection is cut", () => {
   });
 });
 
-describe("a hub that does not know what is held", () => {
+describe("a client whose hub has lost leases", () => {
   checkLeaks();
   const lost = (error: unknown) =>
     hasCode(error, "HUB_GONE") && /"one": the hub lost it/.test(error.message);
 
-  it("as a whole: nothing is named or given back, what was under way says so, and new things work", async () => {
+  it("fails pending requests if its session is unknown, and can create new objects", async () => {
     const hello: Script = () => ({
       version: "0",
       instance: "x",
@@ -301,7 +301,7 @@ describe("a hub that does not know what is held", () => {
     assert.deepEqual(r.scripted.latest.ops, ["hello", "create", "publish"]);
   });
 
-  it("in part: that alone is lost", async () => {
+  it("loses only the lease that the hub does not know", async () => {
     const restore: Script = ({ lease }) => (lease === 102 ? { code: "NOT_FOUND" } : {});
     using r = rig(obliging({ restore }));
     await using hub = await join(r);
@@ -314,7 +314,7 @@ describe("a hub that does not know what is held", () => {
     await two.publish();
   });
 
-  it("but for its memory, which it refuses: the lease is held all the same", async () => {
+  it("keeps a lease whose memory the hub refuses", async () => {
     using r = rig(
       obliging({ restore: ({ fds }) => (fds > 0 ? { code: "PERMISSION_DENIED" } : {}) }),
     );
@@ -327,7 +327,7 @@ describe("a hub that does not know what is held", () => {
     assert.deepEqual(r.scripted.latest.ops, ["hello", "restore", "restore", "restored", "publish"]);
   });
 
-  it("yet, because too much was said at once: it is told again", async () => {
+  it("restores a lease again after a refusal for too many messages", async () => {
     let refusals = 3;
     using r = rig(obliging({ restore: () => (refusals-- > 0 ? { code: "LIMIT_EXCEEDED" } : {}) }));
     await using hub = await join(r);
@@ -339,10 +339,10 @@ describe("a hub that does not know what is held", () => {
   });
 });
 
-describe("a link that ends for good", () => {
+describe("the end of a link", () => {
   checkLeaks();
 
-  it("where the hub says farewell, at once", async () => {
+  it("comes at once if the hub says farewell", async () => {
     using r = rig(obliging({ open: () => undefined }));
     await using hub = await join(r);
     const ended = new Promise((resolve) => hub.onEnd(resolve));
@@ -351,12 +351,12 @@ describe("a link that ends for good", () => {
     r.scripted.latest.refuse(0, "HUB_GONE");
     r.scripted.latest.hangUp();
     await assert.rejects(opening, code("HUB_GONE"));
-    assert.ok(hasCode(await soon("the end is told", ended), "HUB_GONE"));
+    assert.ok(hasCode(await soon("the end is reported", ended), "HUB_GONE"));
     await assert.rejects(hub.list(), code("HUB_GONE"));
     assert.equal(r.scripted.connections.length, 1);
   });
 
-  it("where the next hub speaks another version", async () => {
+  it("comes if the next hub speaks another version", async () => {
     let connections = 0;
     const hello: Script = (request, connection) => {
       connections += 1;
@@ -366,15 +366,15 @@ describe("a link that ends for good", () => {
     await using hub = await join(r);
     const ended = new Promise((resolve) => hub.onEnd(resolve));
     r.scripted.latest.hangUp();
-    assert.ok(hasCode(await soon("the end is told", ended), "PROTOCOL_MISMATCH"));
+    assert.ok(hasCode(await soon("the end is reported", ended), "PROTOCOL_MISMATCH"));
     assert.equal(connections, 2);
   });
 
   for (const [how, spoil] of [
     ["hangs up each time", (request) => (request.op === "hello" ? undefined : "hang up")],
-    ["talks nonsense each time", (_, connection) => void connection.sendText("[]")],
+    ["sends nonsense each time", (_, connection) => void connection.sendText("[]")],
   ] as readonly (readonly [string, Script])[]) {
-    it(`once the time is up, at a hub that ${how}`, async () => {
+    it(`comes once the time is up if the hub ${how}`, async () => {
       let greeted = 0;
       const hello: Script = (request, connection) =>
         greeted++ === 0
@@ -387,13 +387,13 @@ describe("a link that ends for good", () => {
       r.scripted.latest.hangUp();
       const waiting = hub.list({ timeoutMs: Number.POSITIVE_INFINITY });
       await soon("the wait is over", assert.rejects(waiting, code("HUB_GONE")));
-      assert.ok(hasCode(await soon("the end is told", ended), "HUB_GONE"));
+      assert.ok(hasCode(await soon("the end is reported", ended), "HUB_GONE"));
       await assert.rejects(array.publish(), code("HUB_GONE"));
       assert.ok(greeted > 2, "it tried more than once");
     });
   }
 
-  it("once the time is up, at a hub that each time ends by what it is asked", async () => {
+  it("comes once the time is up if a request makes the hub hang up each time", async () => {
     let asked = 0;
     using r = rig(
       obliging({
@@ -409,17 +409,17 @@ describe("a link that ends for good", () => {
     assert.ok(asked > 1 && asked < 20, `it was asked ${asked} times`);
   });
 
-  it("at the end of its first connection, where it is not to look for another", async () => {
+  it("comes with the end of the first connection if reconnect is false", async () => {
     using r = rig();
     await using hub = await join(r, { reconnect: false });
     const ended = new Promise((resolve) => hub.onEnd(resolve));
     r.scripted.latest.hangUp();
-    assert.ok(hasCode(await soon("the end is told", ended), "HUB_GONE"));
+    assert.ok(hasCode(await soon("the end is reported", ended), "HUB_GONE"));
     await assert.rejects(hub.list(), code("HUB_GONE"));
     assert.equal(r.scripted.connections.length, 1);
   });
 
-  it("is not told of by its own close", async () => {
+  it("is not reported after the link's own close", async () => {
     using r = rig();
     const hub = await join(r);
     hub.onEnd(() => assert.fail("told"));
@@ -430,10 +430,10 @@ describe("a link that ends for good", () => {
   });
 });
 
-describe("a link that is closed while it is away", () => {
+describe("a link that is closed while it reconnects", () => {
   checkLeaks();
 
-  it("still says goodbye for its session, so that the hub gives everything back", async () => {
+  it('still says "bye" for its session, so the hub releases everything', async () => {
     using r = rig();
     const hub = await join(r);
     using array = await hub.create("one", ITEM);
@@ -444,7 +444,7 @@ describe("a link that is closed while it is away", () => {
     assert.deepEqual(r.scripted.latest.heard[0]?.resume, { session: 101 });
   });
 
-  it("hangs up where it is just telling what is held, also where it holds nothing any more", async () => {
+  it("hangs up if it is still restoring, even without any lease", async () => {
     using r = rig(obliging({ restored: () => undefined }));
     const hub = await join(r);
     r.scripted.latest.hangUp();
@@ -453,7 +453,7 @@ describe("a link that is closed while it is away", () => {
     await until("the hub is left", () => !r.scripted.latest.open);
   });
 
-  it("gives up an attempt that a hub does not answer", async () => {
+  it("aborts an attempt that a hub does not answer", async () => {
     using r = rig();
     const hub = await join(r, { reconnectTimeoutMs: Number.POSITIVE_INFINITY });
     r.scripted.script = () => undefined;
@@ -463,7 +463,7 @@ describe("a link that is closed while it is away", () => {
     await until("the hub is left", () => !r.scripted.latest.open);
   });
 
-  it("does not wait for long for a hub that does not answer", async () => {
+  it("does not wait long for a hub that does not answer", async () => {
     using r = rig(obliging({ bye: () => undefined }));
     const hub = await join(r);
     using array = await hub.create("one", ITEM);
@@ -472,7 +472,7 @@ describe("a link that is closed while it is away", () => {
     assert.deepEqual(r.scripted.latest.ops, ["hello", "create", "release", "bye"]);
   });
 
-  it("does not wait for a hub that is not there", async () => {
+  it("does not wait for a missing hub", async () => {
     const r = rig();
     const hub = await join(r, { reconnectTimeoutMs: Number.POSITIVE_INFINITY });
     using array = await hub.create("one", ITEM);

@@ -4,10 +4,10 @@ import { hasCode } from "../../../../src/base/errors.js";
 import { checkHubUser, trustedUids } from "../../../../src/client/connection/hub-trust.js";
 import { ownUid } from "../../../../src/os/runtime-folder.js";
 
-describe("whose hub is trusted", () => {
+describe("the trusted users of a hub", () => {
   const own = ownUid();
 
-  it("is this user, root, and the one that the option or else CUDA_IPC_HUB_UID names", () => {
+  it("are this user, root, and the uid of the option or else of CUDA_IPC_HUB_UID", () => {
     assert.deepEqual(trustedUids(undefined, {}), new Set([own, 0]));
     assert.deepEqual(trustedUids(undefined, { CUDA_IPC_HUB_UID: "" }), new Set([own, 0]));
     assert.deepEqual(trustedUids(undefined, { CUDA_IPC_HUB_UID: "77" }), new Set([own, 0, 77]));
@@ -17,7 +17,7 @@ describe("whose hub is trusted", () => {
     }
   });
 
-  it("is nobody else", () => {
+  it("are no others", () => {
     checkHubUser("/x", 77, new Set([0, 77]));
     assert.throws(
       () => checkHubUser("/x", 78, new Set([0, 77])),

@@ -1,4 +1,4 @@
-/** A client that opens channels of a hub that tells the truth, and of one that does not. */
+/** A client that opens channels of an honest hub and of a lying one. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ErrorCode } from "../../../../src/base/error-codes.js";
@@ -20,7 +20,7 @@ interface Answered {
   fds: OwnedFd[];
 }
 
-/** What a hub answers to who opens as this. */
+/** The reply of an honest hub to an open with this role. */
 function truth(role: ChannelRole, all: readonly OwnedFd[]): Answered {
   const at = (indices: readonly number[]) => indices.map((index) => all[index] as OwnedFd);
   const result = { object: 7, lease: 1000, descriptor: channelOf() };
@@ -91,10 +91,10 @@ const lies: readonly Lie[] = [
     code: "INVALID_DESCRIPTOR",
     result: { descriptor: { ...channelOf(), byteLength: 1 } },
   },
-  { what: "a place that there is not", code: "INVALID_MESSAGE", result: { place: 2 } },
-  { what: "no place", code: "INVALID_MESSAGE", to: ["reader"], result: { place: undefined } },
+  { what: "a seat that does not exist", code: "INVALID_MESSAGE", result: { place: 2 } },
+  { what: "no seat", code: "INVALID_MESSAGE", to: ["reader"], result: { place: undefined } },
   {
-    what: "a place for somebody else",
+    what: "a seat for another role",
     code: "INVALID_MESSAGE",
     to: ["writer", "observer"],
     result: { place: 0 },
@@ -126,7 +126,7 @@ describe("a channel that is opened", () => {
   checkLeaks();
 
   for (const role of roles) {
-    it(`has what a ${role} gets, until it is closed`, async () => {
+    it(`has the files of a ${role} until it is closed`, async () => {
       await using rig = new Rig();
       await using client = await rig.connect();
       rig.answer = truth(role, rig.all);
@@ -145,7 +145,7 @@ describe("a channel that is opened", () => {
 
   for (const { what, code, to = roles, result, fds } of lies) {
     for (const role of to) {
-      it(`is refused with ${what}, as ${role}, and its lease given back`, async () => {
+      it(`is refused with ${what} as ${role}, and its lease is released`, async () => {
         await using rig = new Rig();
         await using client = await rig.connect();
         rig.answer = truth(role, rig.all);
@@ -157,7 +157,7 @@ describe("a channel that is opened", () => {
     }
   }
 
-  it("is refused as anything else, with what to use", async () => {
+  it("is refused by open(), with a hint to use openChannel()", async () => {
     await using rig = new Rig();
     await using client = await rig.connect();
     rig.answer = truth("writer", rig.all);
@@ -174,7 +174,7 @@ describe("a channel that is opened", () => {
     await assert.rejects(client.open("c", "owner" as never), TypeError);
   });
 
-  it("is told to the next connection: a writer brings all of it, each reader its own, an observer nothing", async () => {
+  it("is restored: a writer sends all files, a reader its own, an observer none", async () => {
     await using rig = new Rig();
     await using client = await rig.connect();
     using made = await client.create("mine");

@@ -86,7 +86,7 @@ async function content(buffer: DeviceBuffer): Promise<Uint8Array> {
 describe("placeBuffer", () => {
   checkLeaks();
 
-  it("takes the device that the memory lies in", async () => {
+  it("uses the device of the memory", async () => {
     using gpus = new TwoGpus();
     const { buffer, placement } = await gpus.place({});
     using _ = buffer;
@@ -95,7 +95,7 @@ describe("placeBuffer", () => {
   });
 
   for (const seesHome of [true, false]) {
-    it(`maps on another device that was asked for, its own being ${seesHome ? "visible" : "hidden"}`, async () => {
+    it(`maps on a requested device, its own ${seesHome ? "visible" : "hidden"}`, async () => {
       using gpus = new TwoGpus({ seesHome });
       const { buffer, placement } = await gpus.place({ device: "cuda:1" }, "read-write");
       using _ = buffer;
@@ -104,7 +104,7 @@ describe("placeBuffer", () => {
     });
   }
 
-  it("takes no other device unasked", async () => {
+  it("uses no other device without a request", async () => {
     using gpus = new TwoGpus({ seesHome: false });
     await assert.rejects(gpus.place({}), (error) => {
       return (
@@ -114,7 +114,7 @@ describe("placeBuffer", () => {
     });
   });
 
-  it("refuses a device that does not reach the memory, and copies only where that was asked for", async () => {
+  it("refuses a device that cannot reach the memory, and copies only on request", async () => {
     using gpus = new TwoGpus({ reaches: false });
     await assert.rejects(gpus.place({ device: "cuda:1" }), unreachable);
     await assert.rejects(
@@ -127,7 +127,7 @@ describe("placeBuffer", () => {
     assert.deepEqual(await content(buffer), bytes);
   });
 
-  it("puts nothing of a GPU on the host device, nor the other way round", async () => {
+  it("refuses to place host memory on a GPU", async () => {
     using gpus = new TwoGpus();
     await assert.rejects(gpus.place({ device: "cuda:1" }, "read", hostArray), (error) =>
       hasCode(error, "UNSUPPORTED"),

@@ -42,7 +42,7 @@ describe("CheckedWord", () => {
     assert.equal(table.asked, 2);
   });
 
-  it("looks a word up again after memory was unregistered, and then refuses what is no longer allowed", () => {
+  it("looks a word up again after an unregistration, and refuses it if it is gone", () => {
     const table = registered("read-write");
     const word = new CheckedWord("read-write", table);
     word.check(START, nowhere);

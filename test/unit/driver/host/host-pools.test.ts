@@ -37,14 +37,14 @@ describe("pools of the host driver", () => {
     driver.destroyPool(pool);
   });
 
-  it("takes memory back of a pool that ended, when the driver is closed", () => {
+  it("frees the memory of a destroyed pool when the driver is closed", () => {
     const pool = newPool();
     const { stream, pointer } = waiting(pool);
     driver.freeToPool(pointer, stream);
     driver.destroyPool(pool);
   });
 
-  it("takes memory back on a stream that failed, and says what it failed with", () => {
+  it("frees memory on a failed stream, and throws the stream's error", () => {
     const pool = newPool();
     const other = driver.createStream(0);
     const { stream, pointer } = waiting(pool);
@@ -74,7 +74,7 @@ describe("pools of the host driver", () => {
     driver.destroyPool(pool);
   });
 
-  it("keeps as much as its threshold says, from the start of the pool, and a shared pool everything", () => {
+  it("keeps freed memory up to its threshold, and all of it if the pool is shared", () => {
     const [own, shared] = [newPool(4096), newPool(4096, true)];
     const stream = driver.createStream(0);
     for (const [pool, kept] of [

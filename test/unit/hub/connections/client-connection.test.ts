@@ -96,7 +96,7 @@ describe("ClientConnection", () => {
         undo();
       }
     });
-    await soon("the end is told", gone);
+    await soon("the end is reported", gone);
     assert.deepEqual(
       failures.map((error) => (error as SystemError).errnoName),
       ["EIO"],

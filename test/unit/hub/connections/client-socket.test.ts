@@ -1,4 +1,4 @@
-/** What becomes of replies that cannot be sent: who pays for them, and who is hung up on. */
+/** Replies that cannot be sent: which client pays for them, and when the hub hangs up. */
 import assert from "node:assert/strict";
 import { constants } from "node:os";
 import { beforeEach, describe, it } from "node:test";
@@ -66,7 +66,7 @@ describe("ClientSocket", () => {
     client.send(one, fds, () => ({ reply: one, fds, close: () => {} }));
   }
 
-  /** The ids of what the other side reads now, and how many descriptors came with them. */
+  /** The ids of the replies that the other side reads now, and the number of their descriptors. */
   function read(): { ids: number[]; fds: number } {
     const found = { ids: [] as number[], fds: 0 };
     for (

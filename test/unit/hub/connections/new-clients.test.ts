@@ -42,7 +42,7 @@ function rig({ openFilesMax = Number.POSITIVE_INFINITY, admitMs = 0, acceptMs = 
     hungUp,
     crowds,
     turns,
-    /** So many connect as this user. */
+    /** Lets `count` clients connect as this user. */
     connect(uid: number, count: number) {
       for (let index = 0; index < count; index += 1) {
         const socket = { peerCredentials: () => ({ pid: 1, uid, gid: 1 }) } as SeqpacketSocket;
@@ -83,7 +83,7 @@ describe("new clients", () => {
     assert.ok(admitted.length <= limits.hubAcceptsPerTurn);
   });
 
-  it("are hung up on if too many wait, starting with the user who has most", async () => {
+  it("are disconnected if too many wait, starting with the user that has most", async () => {
     const { connect, acceptAll, admitted, hungUp, crowds, turns } = rig({
       openFilesMax: FEW_FILES,
       admitMs: 0.5,

@@ -27,7 +27,7 @@ function shared(whom: "private" | "group" | "all", access: "read" | "read-write"
   return { name: "frame", sharing: { with: whom, access }, owner: { uid: 1001, gid: 100 } };
 }
 
-/** Who of everybody may read, and who may write. */
+/** The access of each user to the object, as marks. */
 function allowed(object: Guarded): string {
   const marks = everybody.map(
     (peer) =>
@@ -36,7 +36,7 @@ function allowed(object: Guarded): string {
   return marks.join(" ");
 }
 
-describe("what is shared", () => {
+describe("an object that is shared", () => {
   it("with nobody is open only to the owner's user and root", () => {
     assert.equal(allowed(shared("private", "read-write")), "rw rw rw -- -- --");
   });

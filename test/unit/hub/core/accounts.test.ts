@@ -1,4 +1,4 @@
-/** Who is charged for what, and for how long; what one message may cost the others. */
+/** Which user is charged for what and how long, and what one message may cost the others. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hasCode } from "../../../../src/base/errors.js";
@@ -42,7 +42,7 @@ function opened(rig: CoreRig, session: number, name: string): number {
   return rig.result(session, "open", { name, access: "read", wait: false }).lease as number;
 }
 
-/** What the hub says to root that each user has. */
+/** The use of each user, as the hub reports it to root. */
 function usersOf(rig: CoreRig): Record<string, number>[] {
   rig.greeted(99, "root", peerOf(99, { uid: 0 }));
   const { users } = rig.result(99, "status", {}) as { users: Record<string, number>[] };
@@ -196,7 +196,7 @@ describe("default limits", () => {
   });
 });
 
-describe("what one message costs", () => {
+describe("the cost of one message", () => {
   it('is a few leases at a time when a session ends, and "bye" is answered last', () => {
     const rig = new CoreRig(serving);
     rig.greeted(1, "p", peerOf(1, ALICE));
@@ -210,7 +210,7 @@ describe("what one message costs", () => {
       [0, [], true],
     );
     assert.equal(rig.core.state().sessions.size, 1);
-    // Nobody goes on with it, and nothing more is taken from it.
+    // Nobody can resume it, and the hub takes no more messages of it.
     const late = rig.send(1, "status", {});
     assert.equal(rig.answersTo(1, late).length, 0);
     rig.runSteps();

@@ -20,11 +20,11 @@ interface Shared {
   readonly object: number;
   readonly owner: { readonly session: number; readonly lease: number };
   readonly reader: { readonly session: number; readonly lease: number };
-  /** Of the memory, in the hub that died. */
+  /** The descriptor of the memory in the hub that died. */
   readonly fd: number;
 }
 
-/** One owner and one reader of a published object, and then the hub is killed. */
+/** Makes an owner and a reader of a published object, in a hub that then dies. */
 function shared(
   descriptor: Descriptor = hostArray,
   more: { lifetime?: Lifetime; sharing?: Sharing; reader?: typeof READER } = {},
@@ -68,7 +68,7 @@ function nextHub({ rig }: Shared, records = rig.records): CoreRig {
   return next;
 }
 
-/** A descriptor of the memory that there was, as somebody who holds it brings it. */
+/** A descriptor of the same memory, as one of its holders brings it. */
 function broughtBack(next: CoreRig, { rig, fd }: Shared, writable = true): number {
   return next.fd({ ...rig.facts.get(fd), writable });
 }
@@ -263,7 +263,7 @@ describe("a timeline after a crash of the hub", () => {
   });
 });
 
-describe("a descriptor for reading alone", () => {
+describe("a read-only descriptor", () => {
   it("is not given to a client that wants to write", () => {
     const rig = new CoreRig();
     rig.greeted(1);

@@ -18,12 +18,12 @@ export interface Opened {
 }
 
 export let rig: CoreRig;
-/** Those of the channel "c". */
+/** The descriptors of channel "c". */
 export let fds: number[];
 export let object: number;
 export let writerLease: number;
 
-/** A channel of connection 1, which is published. */
+/** Creates and publishes a channel of connection 1. */
 export function create(changes: Partial<ChannelContent> = {}, sharing?: Sharing): void {
   const descriptor = channelOf(changes);
   fds = rig.channelFds(descriptor.content);
@@ -57,7 +57,7 @@ export const writerEnd = (next: string, by = control()) => [
   `${bell(1)} ring`,
 ];
 
-/** What was written since this was asked last. */
+/** The core's writes since the last call. */
 export function written(from = rig): string[] {
   return from.channelWords.splice(0);
 }

@@ -140,7 +140,7 @@ describe("a channel after a crash of the hub", () => {
     return next;
   }
 
-  /** The same files, as somebody brings them. */
+  /** Descriptors of the same files, as a client brings them. */
   function brought(next: CoreRig, all: readonly number[], writable = true): number[] {
     return all.map((fd) => {
       if (rig.bells.has(fd)) return next.bell();
@@ -169,7 +169,7 @@ describe("a channel after a crash of the hub", () => {
     next.result(6, "restore", { lease: reader.lease }, brought(next, partsOf(0), false));
     const all = brought(next, fds);
     next.result(5, "restore", { lease: writerLease }, all);
-    assert.equal(next.open.size, all.length, "what the reader brought is not needed any more");
+    assert.equal(next.open.size, all.length, "the reader's descriptors are closed");
     assert.deepEqual(written(next), [`${all[5]} end place`, `${all[2]} ring`]);
     next.result(5, "restored", {});
     assert.equal(next.failure(5, "open", { name: "c", ...WRITER }), "IN_USE");
@@ -217,7 +217,7 @@ describe("a channel after a crash of the hub", () => {
   });
 
   for (const order of ["before", "after"] as const) {
-    it(`ends for a reader where the writer dies ${order} the reader has come back`, () => {
+    it(`ends for a reader if the writer dies ${order} the reader has reconnected`, () => {
       create({ whenWriterGone: "wait" });
       const reader = open(2);
       const next = nextHub();

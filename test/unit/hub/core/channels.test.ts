@@ -53,7 +53,7 @@ describe("a channel that is created", () => {
 
   const spoiled: Record<string, (all: number[]) => void> = {
     "slots that are too few": (all) => all.splice(0, 1, rig.fd({ byteLength: 4 * 64 - 1 })),
-    "slots for reading alone": (all) => all.splice(0, 1, rig.fd({ writable: false })),
+    "read-only slots": (all) => all.splice(0, 1, rig.fd({ writable: false })),
     "a control file of another size": (all) => all.splice(1, 1, rig.fd({ byteLength: 8192 })),
     "a control file that can be resized": (all) =>
       rig.facts.set(all[1] as number, { ...factsOf(all, 1), sizeSealed: false }),
@@ -61,9 +61,9 @@ describe("a channel that is created", () => {
       rig.facts.set(all[1] as number, { ...factsOf(all, 1), writable: false }),
     "a page of another size": (all) => all.splice(5, 1, rig.fd({ byteLength: 8192 })),
     "a page that can be resized": (all) => all.splice(5, 1, rig.fd({ sizeSealed: false })),
-    "a page for reading alone": (all) => all.splice(3, 1, rig.fd({ writable: false })),
-    "a bell that is none": (all) => all.splice(2, 1, rig.fd()),
-    "a bell of a reader that is none": (all) => all.splice(6, 1, rig.fd()),
+    "a read-only page": (all) => all.splice(3, 1, rig.fd({ writable: false })),
+    "a bell that is not one": (all) => all.splice(2, 1, rig.fd()),
+    "a reader's bell that is not one": (all) => all.splice(6, 1, rig.fd()),
   };
   const factsOf = (all: number[], index: number) => {
     const facts = rig.facts.get(all[index] as number);

@@ -45,7 +45,7 @@ describe("create", () => {
     ],
   };
   for (const [what, [descriptor, fds, code]] of Object.entries(refused)) {
-    it(`refuses ${what} with ${code}, and closes what came`, () => {
+    it(`refuses ${what} with ${code}, and closes its descriptors`, () => {
       const rig = new CoreRig();
       rig.greeted(1);
       assert.equal(rig.failure(1, "create", { ...fits, descriptor }, fds(rig)), code);

@@ -104,7 +104,7 @@ describe("cancel", () => {
     assert.deepEqual(rig.codes(1, wait), ["ABORTED"]);
   });
 
-  it("explains the wait if asked, without what the client may not see", () => {
+  it("explains the wait on request, without facts that the client may not see", () => {
     const rig = new CoreRig({ ...privatePolicy(HUB_UID), users: "all" });
     for (const connection of [1, 2]) rig.greeted(connection);
     rig.greeted(3, "test", peerOf(3, { uid: HUB_UID + 1, gid: HUB_UID + 1 }));

@@ -39,7 +39,7 @@ describe("a session that is resumed", () => {
     assert.deepEqual([rig.forgotten, rig.core.hasConnection(1)], [[1], false]);
     rig.result(2, "publish", { object });
     rig.core.processEnded(1);
-    assert.equal(rig.core.objectCount, 1, "the earlier connection is watched no more");
+    assert.equal(rig.core.objectCount, 1, "the earlier connection is no longer watched");
     rig.result(2, "release", { lease });
     assert.equal(rig.core.objectCount, 0);
   });
@@ -52,7 +52,7 @@ describe("a session that is resumed", () => {
     const before = rig.answered.length;
     rig.send(1, "status", {});
     rig.core.hungUp(1);
-    assert.equal(rig.answered.length, before, "nobody is answered on the earlier connection");
+    assert.equal(rig.answered.length, before, "no reply goes to the earlier connection");
     assert.deepEqual([rig.core.connectionCount, rig.result(2, "status", {}).clients], [1, 1]);
   });
 

@@ -10,7 +10,7 @@ import { gpuArray, hostArray, timelineDescriptor } from "../../../support/messag
 
 const ALICE = { uid: 1, gid: 10, groups: [10, 77] };
 const BOB = { uid: 2, gid: 20, groups: [20] };
-/** In Alice's group by one of his other groups. */
+/** A member of Alice's group through one of his other groups. */
 const CARL = { uid: 3, gid: 30, groups: [30, 10] };
 
 const open: HubPolicy = { ...privatePolicy(HUB_UID), users: "all" };
@@ -51,11 +51,11 @@ function messageOf(rig: CoreRig, session: number, name: string): string {
   return reply.ok ? "ok" : `${reply.error.code}: ${reply.error.message}`;
 }
 
-describe("who is served", () => {
+describe("the served users", () => {
   const serves = (policy: HubPolicy, user: Partial<typeof ALICE>) =>
     refusalOf(() => new CoreRig(policy).greeted(1, "p", peerOf(9, user)));
 
-  it("is the hub's own user, and users of the policy by uid or group", () => {
+  it("are the hub's own user, and users of the policy by uid or group", () => {
     const own = privatePolicy(HUB_UID);
     assert.equal(serves(own, {}), "none");
     assert.match(
@@ -166,7 +166,7 @@ describe("limits", () => {
   ];
   for (const [quota, most, words] of cases) {
     for (const level of ["hub", "user", "client"] as const) {
-      it(`of ${Object.keys(quota)} hold for the ${level}, and what is given back is free again`, () => {
+      it(`of ${Object.keys(quota)} hold for the ${level}, and releases free them again`, () => {
         const rig = new CoreRig(limited(level, quota));
         rig.greeted(1, "p", peerOf(1, ALICE));
         rig.greeted(2, "p", peerOf(2, ALICE));

@@ -38,7 +38,7 @@ function mistake(value: unknown): string {
     assert.ok(hasCode(error, "INVALID_FILE"), String(error));
     return error.message.replace(/^Cannot use the file: /, "");
   }
-  return assert.fail("it was taken");
+  return assert.fail("it was accepted");
 }
 
 describe("a hub's configuration", () => {
@@ -162,7 +162,7 @@ describe("a hub's configuration", () => {
     [{ socket: "hub.sock" }, 'socket is "hub.sock", wanted an absolute path of at most 107 bytes'],
   ];
   for (const [value, words] of mistakes) {
-    it(`says of ${JSON.stringify(value)} what is wrong and where`, () => {
+    it(`names the fault of ${JSON.stringify(value)} and where it is`, () => {
       const found = mistake(value);
       assert.ok(found.startsWith(words), found);
     });
@@ -210,7 +210,7 @@ describe("a hub's configuration file", () => {
       assert.ok(error instanceof CudaIpcError && error.code === "INVALID_FILE", String(error));
       return error.message;
     }
-    return assert.fail("it was taken");
+    return assert.fail("it was accepted");
   }
 
   it("is read, and errors name it", () => {

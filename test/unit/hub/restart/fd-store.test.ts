@@ -10,7 +10,7 @@ import { ServiceManager } from "../../../../src/os/service-manager.js";
 import { checkLeaks } from "../../../support/leak-check.js";
 import { until } from "../../../support/until.js";
 
-/** What a manager was told that takes everything, or nothing while it is busy. */
+/** A manager that records what it is told. It takes everything, or nothing while it is busy. */
 class Told {
   readonly words: string[] = [];
   readonly socket = undefined;
@@ -88,7 +88,7 @@ describe("FdStore", () => {
     await until("o1 is settled", () => settled.includes("o1"));
     assert.deepEqual([store.has("o1"), store.count, store.pending], [true, 2, 0]);
     assert.deepEqual(told.words, ["store o1", "store o1.1"]);
-    assert.ok(settled.includes("o2"), "nobody waits for what has ended");
+    assert.ok(settled.includes("o2"), "an ended object is settled too");
     store.close();
   });
 

@@ -54,7 +54,7 @@ function idsOf(state: HubState): [number[], number[], number[]] {
 }
 
 describe("records", () => {
-  it("make the state again, and the state makes the shortest records", () => {
+  it("rebuild the state, and the state gives the shortest records", () => {
     const state = replay(all);
     assert.deepEqual(idsOf(state), [[1], [2, 4], [3, 5]]);
     assert.deepEqual(
@@ -87,7 +87,7 @@ describe("records", () => {
     assert.deepEqual([...recordsOf(replay([]))], []);
   });
 
-  it("of an end remove what depended on it", () => {
+  it("of an end remove everything that depended on it", () => {
     assert.deepEqual(idsOf(replay([...all, { t: "released", lease: 3 }])), [[1], [2, 4], [5]]);
     assert.deepEqual(idsOf(replay([...all, { t: "object-ended", object: 2 }])), [[1], [4], [5]]);
     assert.deepEqual(idsOf(replay([...all, { t: "session-ended", session: 1 }])), [[], [2, 4], []]);

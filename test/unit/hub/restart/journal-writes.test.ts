@@ -101,7 +101,7 @@ describe("a journal that is written", () => {
   });
 
   for (const bytes of [200, 300, 333, 400, 512]) {
-    it(`takes back what was half written when its file may not grow over ${bytes} bytes`, () => {
+    it(`removes a half-written record when its file may not grow over ${bytes} bytes`, () => {
       const { stdout, stderr } = spawnSync(
         "prlimit",
         [`--fsize=${bytes}`, process.execPath, APPENDS, path],

@@ -1,4 +1,4 @@
-// Reports the descriptors that it was started with, and what is left of their variables.
+// Reports the descriptors that it got at its start, and which of their variables are left.
 import { fstatSync, readFileSync } from "node:fs";
 import { SystemError } from "../../../../src/base/errors.js";
 import { openFdCount } from "../../../../src/os/owned-fd.js";
