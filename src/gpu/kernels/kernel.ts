@@ -1,5 +1,6 @@
 /** A loaded kernel of a module, ready to launch. */
 import { CudaIpcError } from "../../base/errors.js";
+import { RefCounted } from "../../base/ref-counted.js";
 import { releaseAll } from "../../base/scope.js";
 import type {
   Dimensions,
@@ -15,26 +16,24 @@ import { encodeArguments, type KernelArgument } from "./kernel-arguments.js";
  * A loaded module and a refcount of what needs it: the `Module`, and streams that may still run its
  * kernels.
  */
-export class LoadedModule {
+export class LoadedModule extends RefCounted {
   readonly device: Device;
   readonly handle: DriverModule;
   /** False after the `Module` was closed. */
   open = true;
-  #users = 1;
 
   constructor(device: Device, handle: DriverModule) {
+    super();
     device.retain();
     this.device = device;
     this.handle = handle;
   }
 
-  retain(): void {
-    this.#users += 1;
+  protected get countedAs(): string {
+    return "a module";
   }
 
-  release(): void {
-    this.#users -= 1;
-    if (this.#users > 0) return;
+  protected onLastRelease(): void {
     releaseAll([() => this.device.driver.unloadModule(this.handle), () => this.device.release()]);
   }
 }

@@ -7,6 +7,7 @@ import { checkRange, formatBytes } from "../../base/bytes.js";
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import { RefCounted } from "../../base/ref-counted.js";
 import { releaseAll } from "../../base/scope.js";
 import type { DevicePointer, Mechanism } from "../../driver/gpu-driver.js";
 import { viewAt } from "../../os/host-memory.js";
@@ -33,16 +34,16 @@ const collectedViews = new FinalizationRegistry<MappedMemory>((memory) => {
   }
 });
 
-export abstract class MappedMemory {
+export abstract class MappedMemory extends RefCounted {
   abstract readonly mechanism: Mechanism;
   readonly device: Device;
   readonly pointer: DevicePointer;
   readonly #onUnmapped: (() => void)[] = [];
   #byteLength: number;
-  #users = 1;
 
   /** The first user is the caller. */
   protected constructor(device: Device, pointer: DevicePointer, byteLength: number) {
+    super();
     device.retain();
     this.device = device;
     this.pointer = pointer;
@@ -106,16 +107,11 @@ export abstract class MappedMemory {
     return this.#byteLength;
   }
 
-  /** Adds one user, which calls `release` once. */
-  retain(): this {
-    if (this.#users === 0) throw new CudaIpcError("CLOSED", "Cannot use memory: it was unmapped");
-    this.#users += 1;
-    return this;
+  protected get countedAs(): string {
+    return "memory";
   }
 
-  release(): void {
-    this.#users -= 1;
-    if (this.#users > 0) return;
+  protected onLastRelease(): void {
     const end = [() => this.unmap(), () => this.device.release()];
     // Memory of pools comes and goes often, and rarely has listeners.
     if (this.#onUnmapped.length === 0) releaseAll(end);

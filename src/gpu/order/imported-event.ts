@@ -3,6 +3,7 @@
  * destroyed with its last user.
  */
 import { CudaIpcError } from "../../base/errors.js";
+import { RefCounted } from "../../base/ref-counted.js";
 import { releaseAll } from "../../base/scope.js";
 import type { DriverEvent } from "../../driver/event-calls.js";
 import type { Device } from "../device.js";
@@ -17,14 +18,13 @@ interface EventOrigin {
   readonly mark: ImportedMark;
 }
 
-export class ImportedEvent {
+export class ImportedEvent extends RefCounted {
   readonly handle: DriverEvent;
   readonly key: string;
   readonly mark: ImportedMark;
   readonly #exporter: Exporter;
   readonly #device: Device;
   readonly #label: string;
-  #users = 1;
 
   /** Takes ownership of the driver's event and of one use of the exporter. The caller is a user. */
   constructor(
@@ -33,6 +33,7 @@ export class ImportedEvent {
     handle: DriverEvent,
     { exporter, key, mark }: EventOrigin,
   ) {
+    super();
     device.retain();
     this.#device = device;
     this.#label = label;
@@ -42,15 +43,11 @@ export class ImportedEvent {
     this.mark = mark;
   }
 
-  /** Adds a user, which must call `release` once. */
-  retain(): this {
-    this.#users += 1;
-    return this;
+  protected get countedAs(): string {
+    return "an event";
   }
 
-  release(): void {
-    this.#users -= 1;
-    if (this.#users > 0) return;
+  protected onLastRelease(): void {
     const device = this.#device;
     releaseAll([
       () => device.driver.destroyEvent(this.handle),

@@ -4,6 +4,7 @@
  * their users (timelines, streams with pending waits); the last one unmaps them.
  */
 import { CudaIpcError } from "../../base/errors.js";
+import { RefCounted } from "../../base/ref-counted.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import { isLineOffset, LINE_BYTES } from "../../base/timeline-line.js";
 import type { DevicePointer } from "../../driver/gpu-driver.js";
@@ -22,7 +23,7 @@ interface Registration {
   readonly mapping: Mapping;
 }
 
-export class SharedWords {
+export class SharedWords extends RefCounted {
   readonly byteLength: number;
   readonly access: Access;
   /** The words as this process's CPU sees them. Do not write to them if `access` is "read". */
@@ -31,10 +32,10 @@ export class SharedWords {
   readonly #mapping: Mapping;
   readonly #registrations = new Map<Device, Registration>();
   readonly #onEnd: () => void;
-  #users = 1;
 
   /** Takes ownership of the file descriptor and the mapping. */
   private constructor(fd: OwnedFd, mapping: Mapping, access: Access, onEnd: () => void) {
+    super();
     this.#fd = fd;
     this.#mapping = mapping;
     this.#onEnd = onEnd;
@@ -82,15 +83,11 @@ export class SharedWords {
     return this.#fd.duplicate();
   }
 
-  retain(): this {
-    if (this.#users === 0) throw new CudaIpcError("CLOSED", "Cannot use words: they were closed");
-    this.#users += 1;
-    return this;
+  protected get countedAs(): string {
+    return "shared words";
   }
 
-  release(): void {
-    this.#users -= 1;
-    if (this.#users > 0) return;
+  protected onLastRelease(): void {
     const registered = [...this.#registrations];
     this.#registrations.clear();
     releaseAll([
@@ -115,7 +112,7 @@ export class SharedWords {
   pointerOn(device: Device): DevicePointer {
     const known = this.#registrations.get(device);
     if (known !== undefined) return known.pointer;
-    if (this.#users === 0) throw new CudaIpcError("CLOSED", "Cannot use words: they were closed");
+    this.checkInUse();
     return acquireIn((scope) => {
       device.retain();
       scope.defer(() => device.release());
