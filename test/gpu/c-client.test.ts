@@ -54,7 +54,11 @@ describe("the client in C on cuda:0", { skip: whyNoGpu() ?? skip }, () => {
   });
 
   it("reads a channel whose slots a stream of Node writes", async () => {
-    using writer = await hub.createChannel("node-channel", { dtype: "uint8", shape: [4096], slots: 4 });
+    using writer = await hub.createChannel("node-channel", {
+      dtype: "uint8",
+      shape: [4096],
+      slots: 4,
+    });
     using stream = hub.device().createStream();
     await using reader = peer("counts", "node-channel");
     assert.equal(await reader.said(), "reading");

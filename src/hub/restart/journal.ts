@@ -80,9 +80,11 @@ export class Journal {
       const file = new LineFile(path, fd, byteLength);
       if (byteLength === 0) file.append(`${lines.head}\n`);
       const journal = new Journal(file, lines, found.lastNumber, log);
+      const state = replay.finish();
       if (found.damaged > 0 || (isOurs && found.head !== lines.head)) journal.#compactAtBytes = 0;
+      else journal.#compactAtBytes = nextCompaction(bytesOfLive(state, byteLength, found.records));
       reserve(path);
-      return { journal, state: replay.finish() };
+      return { journal, state };
     });
   }
 
@@ -219,6 +221,16 @@ export class Journal {
     this.#owed = [];
     this.#rewrite?.add(records);
   }
+}
+
+/**
+ * Estimates the length that a rewritten journal would have. WHY not the file's own length: hubs
+ * that are killed early would never rewrite it, and each would start more slowly than the last.
+ */
+function bytesOfLive(state: HubState, byteLength: number, records: number): number {
+  // An object has a record for its creation and one for its publication.
+  const live = state.sessions.size + 2 * state.objects.size + state.leases.size;
+  return records === 0 ? byteLength : byteLength * Math.min(1, live / records);
 }
 
 function nextCompaction(byteLength: number): number {

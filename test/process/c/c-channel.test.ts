@@ -212,7 +212,12 @@ describe("channels of the client in C", { skip }, () => {
     assert.equal(await reader.said(), "reading");
     writer.kill("SIGKILL");
     const counted = { received: 10, missed: 0, first: 0, last: 9 };
-    assert.deepEqual(await reader.said(), { end: "PEER_GONE", wrong: 0, inOrder: true, ...counted });
+    assert.deepEqual(await reader.said(), {
+      end: "PEER_GONE",
+      wrong: 0,
+      inOrder: true,
+      ...counted,
+    });
     await reader.finish();
   });
 
@@ -250,7 +255,10 @@ describe("channels of the client in C", { skip }, () => {
         using message = slot;
         const { sequence, bytes } = message;
         assert.deepEqual(message.json, sequence, name);
-        assert.ok(bytes.every((byte) => byte === sequence % 251), `${name}: message ${sequence}`);
+        assert.ok(
+          bytes.every((byte) => byte === sequence % 251),
+          `${name}: message ${sequence}`,
+        );
         sequences.push(sequence);
       }
       return sequences;
@@ -290,7 +298,8 @@ describe("channels of the client in C", { skip }, () => {
         writer.tell();
         const sequences = await checking;
         assert.ok(sequences.length > 0);
-        const ascends = (sequence: number, index: number) => sequence > (sequences[index - 1] ?? -1);
+        const ascends = (sequence: number, index: number) =>
+          sequence > (sequences[index - 1] ?? -1);
         assert.ok(sequences.every(ascends));
         if (policy === "drop-newest") assert.ok(dropped > 0 && sequences.length <= count);
         else assert.equal(sequences.at(-1), count - 1);
@@ -320,7 +329,7 @@ describe("channels of the client in C", { skip }, () => {
       assert.deepEqual(await writer.said(), { refused: 0, readers: 2 });
       writer.tell();
       assert.equal((await checking).length, 100);
-      assert.ok(held?.bytes.every((byte) => byte === (held.sequence % 251)));
+      assert.ok(held?.bytes.every((byte) => byte === held.sequence % 251));
       await writer.finish();
     });
 

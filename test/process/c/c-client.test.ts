@@ -138,7 +138,10 @@ describe("the client in C", { skip }, () => {
       ["a name", "int8", "00", "1"],
     ]) {
       await using maker = peer("makes", ...args);
-      assert.match(String(await maker.said()), /^(UNSUPPORTED_DTYPE|INVALID_DESCRIPTOR|INVALID_NAME)$/);
+      assert.match(
+        String(await maker.said()),
+        /^(UNSUPPORTED_DTYPE|INVALID_DESCRIPTOR|INVALID_NAME)$/,
+      );
       await maker.finish();
     }
   });
@@ -327,7 +330,10 @@ class ScriptedViews {
         }),
       }),
     );
-    writeSync(this.#memory.number, Uint8Array.from({ length: 10 }, (_, index) => index));
+    writeSync(
+      this.#memory.number,
+      Uint8Array.from({ length: 10 }, (_, index) => index),
+    );
   }
 
   get socket(): string {

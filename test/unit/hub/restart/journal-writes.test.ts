@@ -201,4 +201,21 @@ describe("a journal that is written", () => {
     journal.close();
     assert.deepEqual(found(), replay(all));
   });
+
+  it("stays short although each hub that writes to it is killed before it has grown much", () => {
+    const MiB = 1024 * 1024;
+    written();
+    const dead: HubRecord[] = Array.from({ length: 60_000 }, () => ({ t: "published", object: 2 }));
+    let longest = 0;
+    for (let hubs = 0; hubs < 8; hubs += 1) {
+      const journal = open();
+      const next = slices(journal, () => all);
+      journal.append(dead);
+      while (next());
+      journal.close();
+      longest = Math.max(longest, statSync(path).size);
+    }
+    assert.ok(longest > 4 * MiB && longest < 12 * MiB, `${longest} bytes`);
+    assert.deepEqual(found(), replay(all));
+  });
 });
