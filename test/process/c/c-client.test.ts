@@ -81,7 +81,10 @@ describe("the client in C", { skip }, () => {
       using opened = await hub.open(name, { access: "read-write" });
       assert.deepEqual([opened.dtype, [...opened.shape]], [dtype, [...shape]]);
       assert.equal(hex((await opened.read()) as NodeJS.ArrayBufferView), hex(values));
-      if (values.byteLength > 0) opened.view().fill(0 as never);
+      if (values.byteLength > 0) {
+        const { buffer, byteOffset, byteLength } = opened.view();
+        new Uint8Array(buffer, byteOffset, byteLength).fill(0);
+      }
       maker.tell();
       assert.equal(await maker.said(), "00".repeat(values.byteLength));
       await maker.finish();
@@ -125,7 +128,7 @@ describe("the client in C", { skip }, () => {
     const [code, message] = text(await reader.said());
     assert.equal(code, "TIMEOUT");
     assert.match(message, new RegExp(`process ${process.pid} .*has not published it yet`));
-    assert.match(text(await reader.said())[1], /within 100 ms: nobody|no object/);
+    assert.match(text(await reader.said())[1], /within 100 ms: no process has created "nobody"$/);
     await reader.finish();
     assert.equal((await hub.status()).waitingOpens, 0);
   });
@@ -184,25 +187,22 @@ describe("the client in C", { skip }, () => {
       assert.equal(await ticking.said(), 1);
       ticking.tell();
       await waiting;
-      const never = timeline.wait(100, LIMIT);
+      const never = assert.rejects(timeline.wait(100, LIMIT), { code: "PEER_GONE" });
       await ticking[Symbol.asyncDispose]();
-      await assert.rejects(never, { code: "PEER_GONE" });
+      await never;
     } finally {
       await ticking[Symbol.asyncDispose]();
     }
   });
 
   it("gives everything back when it is killed", async () => {
-    const before = await hub.status();
+    const isListed = async () => (await hub.list()).some(({ name }) => name === "killed");
     {
       await using maker = peer("makes", "killed", "int8", "0102", "2");
       assert.equal(await maker.said(), "published");
-      assert.equal((await hub.status()).objects, before.objects + 1);
+      assert.ok(await isListed());
     }
-    await until("the hub has seen its end", async () => {
-      const { objects, leases } = await hub.status();
-      return objects === before.objects && leases === before.leases;
-    });
+    await until("the hub has seen its end", async () => !(await isListed()));
   });
 
   it("ends its waits with HUB_GONE if the hub ends", async () => {
