@@ -46,7 +46,8 @@ async function front(options: Options): Promise<void> {
   const keeping = Array.from({ length: options.processes }, () => supervisor.keepOne());
   {
     await using client = connectService(hub, SERVICE, { policy: "retry", retriesMax: 10 });
-    await sendAll(client, supervisor, Math.min(96, options.elements - 1));
+    const sending = sendAll(client, supervisor, Math.min(96, options.elements - 1));
+    await Promise.race([sending, supervisor.hopeless]);
   }
   supervisor.end();
   await Promise.all(keeping);
