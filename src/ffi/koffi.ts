@@ -35,13 +35,21 @@ function refusal(cause: unknown): CudaIpcError {
     const message = `Cannot load koffi: it is not installed beside cuda-ipc. ${leaveOutOfBundle}`;
     return new CudaIpcError("UNSUPPORTED", message, { cause });
   }
-  // The first line is the sentence. Node appends the list of modules that required it.
+  return new CudaIpcError(
+    "UNSUPPORTED",
+    `Cannot load koffi, which calls C libraries: ${whyUnloadable(cause)}`,
+    { cause, remedy: "Run `npm install` again on this machine, with optional packages." },
+  );
+}
+
+function whyUnloadable(cause: unknown): string {
+  if (codeOf(cause) === "MODULE_NOT_FOUND") return "it is not installed";
+  // Only the first line: Node and the loader append details, which `cause` keeps.
   const [words = ""] = messageOf(cause).split("\n");
-  const found = codeOf(cause) === "MODULE_NOT_FOUND" ? "it is not installed" : words;
-  return new CudaIpcError("UNSUPPORTED", `Cannot load koffi, which calls C libraries: ${found}`, {
-    cause,
-    remedy: "Run `npm install` again on this machine, with optional packages.",
-  });
+  const { platform, arch } = process;
+  return words.startsWith("Cannot find the native Koffi module")
+    ? `its binary for ${platform}-${arch} is not installed`
+    : words;
 }
 
 function isOutOfFiles(cause: unknown): boolean {
