@@ -90,7 +90,8 @@ class Peer {
 
   async finished(): Promise<void> {
     const { exitCode } = this.#child;
-    const [code] = exitCode === null ? await soon("it ends", once(this.#child, "close")) : [exitCode];
+    const [code] =
+      exitCode === null ? await soon("it ends", once(this.#child, "close")) : [exitCode];
     assert.equal(code, 0, this.#complaint);
   }
 

@@ -86,10 +86,8 @@ export function addSendOptions(command: Command): Command {
     .option("--meta <json>", "a JSON value to send with each message", parseMeta)
     .option("--repeat <count>", 'send the files so many times, or "forever"', parseRepeat)
     .option("--rate <rate>", "send at most so many messages a second", parseRate)
-    .option(
-      "--wait-readers <count>",
-      "begin when there are so many readers (default: 1)",
-      (text) => parseInteger(text, 0, limits.channelReadersMax),
+    .option("--wait-readers <count>", "begin when there are so many readers (default: 1)", (text) =>
+      parseInteger(text, 0, limits.channelReadersMax),
     )
     .option("--keep", "keep the channel for a later sender with --resume, until `cuda-ipc rm`")
     .option("--resume", "continue a channel whose sender used --keep, after that sender has ended")
