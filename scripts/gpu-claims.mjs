@@ -70,16 +70,19 @@ function shortened(commit) {
 }
 
 function commandWords(commands) {
-  const of = (isWanted) => commands.filter(isWanted).map(({ command }) => `\`${command}\``);
+  const of = (isWanted) => commands.filter(isWanted).map(({ command }) => `\`${brief(command)}\``);
   const failed = of(({ exitCode }) => exitCode !== 0);
   const skipped = of(({ skipped }) => skipped !== undefined);
   const passed = of(({ exitCode, skipped }) => exitCode === 0 && skipped === undefined);
   return [
     `${passed.length} passed: ${listed(passed)}`,
     ...(failed.length > 0 ? [`${failed.length} failed: ${listed(failed)}`] : []),
-    ...(skipped.length > 0 ? [`${skipped.length} were skipped: ${listed(skipped)}`] : []),
+    ...(skipped.length > 0 ? [`${skipped.length} skipped: ${listed(skipped)}`] : []),
   ].join("; ");
 }
+
+/** The report has the whole command. */
+const brief = (command) => command.replace(/^cuda-ipc /, "").replace(/ --device cuda:0$/, "");
 
 const listed = (words) => (words.length === 0 ? "none" : words.join(", "));
 
