@@ -46,8 +46,7 @@ async function front(options: Options): Promise<void> {
   const keeping = Array.from({ length: options.processes }, () => supervisor.keepOne());
   {
     await using client = connectService(hub, SERVICE, { policy: "retry", retriesMax: 10 });
-    const sending = sendAll(client, supervisor, Math.min(96, options.elements - 1));
-    await Promise.race([sending, supervisor.hopeless]);
+    await sendAll(client, supervisor, Math.min(96, options.elements - 1));
   }
   supervisor.end();
   await Promise.all(keeping);
@@ -87,6 +86,8 @@ async function sendAll(
 
 async function loader(options: Options): Promise<void> {
   await using hub = await join(options);
+  // A device that lacks what the workers compute with says so here. They would be restarted.
+  hub.device().prepareOperations();
   using model = await hub.create(MODEL, {
     dtype: "float32",
     shape: [options.elements],

@@ -1,7 +1,6 @@
 /** Restarts the child processes of an example when they end. */
 import { once } from "node:events";
 import { setTimeout } from "node:timers/promises";
-import { CudaIpcError } from "cuda-ipc";
 import type { Child } from "./child.ts";
 import { say } from "./program.ts";
 
@@ -10,12 +9,9 @@ const [PAUSE_MS, PAUSE_MS_MAX] = [50, 2000] as const;
 /** Restarts like systemd with Restart=on-failure, with growing pauses until a child is ready. */
 export class Supervisor {
   readonly replaced: Promise<void>;
-  /** Rejects if a worker says that this machine lacks what it needs. A restart does not help. */
-  readonly hopeless: Promise<never>;
   readonly #start: () => Child;
   readonly #running = new Set<Child>();
   #onReplaced: (worker: Child) => void = () => {};
-  #onHopeless: (error: CudaIpcError) => void = () => {};
   #isEnding = false;
 
   constructor(start: () => Child) {
@@ -23,10 +19,6 @@ export class Supervisor {
     this.replaced = new Promise((resolve) => {
       this.#onReplaced = ({ pid }) => resolve(say(`worker ${pid} serves in its place`));
     });
-    this.hopeless = new Promise((_, reject) => {
-      this.#onHopeless = reject;
-    });
-    this.hopeless.catch(() => {});
   }
 
   async keepOne(): Promise<void> {
@@ -40,9 +32,8 @@ export class Supervisor {
         pauseMs = PAUSE_MS;
         if (!isFirst) this.#onReplaced(worker);
         if (this.#isEnding) worker.tell("end");
-      } catch (error) {
+      } catch {
         // The child is ending. Its exit event says how.
-        if (error instanceof CudaIpcError && error.code === "UNSUPPORTED") this.#onHopeless(error);
       }
       const [code, signal] = await exited;
       this.#running.delete(worker);

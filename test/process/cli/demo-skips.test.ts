@@ -50,7 +50,10 @@ describe("a demo on a GPU without its mechanism", { skip }, () => {
     });
   }
 
-  const needed = { pool: "pools", share: "vmm", crash: "vmm", vmm: "vmm", legacy: "legacy" };
+  const needed = {
+    ...{ share: "vmm", crash: "vmm", vmm: "vmm", pool: "pools", legacy: "legacy", ring: "words" },
+    ...{ fork: "kernels", exchange: "kernels", "supervised-workers": "kernels" },
+  };
   for (const [name, mechanism] of Object.entries(needed)) {
     it(`${name} is skipped by name without ${mechanism} alone`, async () => {
       await using rig = await openRig(mechanism);
