@@ -6,7 +6,8 @@ import { CudaIpcError, isErrorCode } from "cuda-ipc";
 import { LIMIT, type Options } from "./program.ts";
 
 interface Failure {
-  readonly kind: "failed";
+  /** "skipped" if this machine lacks a mechanism: the whole example is skipped then. */
+  readonly kind: "failed" | "skipped";
   readonly code: string;
   readonly message: string;
 }
@@ -176,7 +177,8 @@ function goneError({ pid, signalCode, exitCode }: ChildProcess): CudaIpcError {
   return new CudaIpcError("PEER_GONE", `Process ${pid} ended with ${signalCode ?? exitCode}`);
 }
 
-function errorOf(pid: number | undefined, { code, message }: Failure): CudaIpcError {
+function errorOf(pid: number | undefined, { kind, code, message }: Failure): CudaIpcError {
+  if (kind === "skipped") return new CudaIpcError("UNSUPPORTED", message);
   const known = isErrorCode(code) ? code : "SYSTEM_ERROR";
   return new CudaIpcError(known, `Process ${pid} failed: ${message}`);
 }
@@ -186,6 +188,6 @@ function isFailure(message: unknown): message is Failure {
     typeof message === "object" &&
     message !== null &&
     "kind" in message &&
-    message.kind === "failed"
+    (message.kind === "failed" || message.kind === "skipped")
   );
 }

@@ -35,6 +35,9 @@ const isChild = process.send !== undefined;
  */
 class Skipped extends Error {}
 
+/** Errors that say that this machine lacks a mechanism which the example shows. */
+const lacking: readonly string[] = ["UNSUPPORTED", "PEER_ACCESS_UNSUPPORTED"];
+
 /** Thrown for an option that the example cannot use. */
 export class WrongOption extends Error {}
 
@@ -65,9 +68,10 @@ export async function run(
 
 async function tell(error: unknown): Promise<void> {
   const message = error instanceof Error ? error.message : String(error);
-  const kind = error instanceof Skipped ? "skipped" : "failed";
   const code = codeOf(error);
-  if (kind === "failed") process.exitCode = code === "USAGE" ? 2 : 1;
+  const kind = error instanceof Skipped || lacking.includes(code) ? "skipped" : "failed";
+  // A parent that is told "skipped" ends without an error itself.
+  if (kind === "failed" || isChild) process.exitCode = code === "USAGE" ? 2 : 1;
   if (isChild) {
     if (process.connected)
       await new Promise<unknown>((resolve) => process.send?.({ kind, code, message }, resolve));

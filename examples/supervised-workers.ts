@@ -86,6 +86,8 @@ async function sendAll(
 
 async function loader(options: Options): Promise<void> {
   await using hub = await join(options);
+  // A device that lacks what the workers compute with says so here. They would be restarted.
+  hub.device().prepareOperations();
   using model = await hub.create(MODEL, {
     dtype: "float32",
     shape: [options.elements],

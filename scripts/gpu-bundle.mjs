@@ -61,18 +61,30 @@ function compressedNode() {
   return cached;
 }
 
-/** The folders of all production dependencies for Linux on x86-64. */
-function productionPackages() {
-  const lock = JSON.parse(readFileSync("package-lock.json", "utf8"));
-  return Object.entries(lock.packages)
-    .filter(
-      ([path, entry]) =>
-        path.startsWith("node_modules/") && entry.dev !== true && entry.devOptional !== true,
-    )
+const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8"));
+
+/** The folders of all installed packages for Linux on x86-64 that the condition is true for. */
+function packagesThat(isWanted) {
+  return Object.entries(packages)
+    .filter(([path, entry]) => path.startsWith("node_modules/") && isWanted(entry, path))
     .filter(([, entry]) => !entry.os || entry.os.includes("linux"))
     .filter(([, entry]) => !entry.cpu || entry.cpu.includes("x64"))
     .map(([path]) => path)
     .filter((path) => existsSync(path));
+}
+
+/** The paths of sharp, which the inference server needs, and of all that it needs itself. */
+function pathsOfSharp() {
+  const found = new Set();
+  const add = (path) => {
+    const entry = packages[path];
+    if (entry === undefined || found.has(path)) return;
+    found.add(path);
+    const names = Object.keys({ ...entry.dependencies, ...entry.optionalDependencies });
+    for (const name of names) add(`node_modules/${name}`);
+  };
+  add("node_modules/sharp");
+  return found;
 }
 
 await compile();
@@ -96,11 +108,13 @@ for (const file of [
   "scripts/test.mjs",
   "scripts/test-sets.mjs",
   "scripts/gpu-report.mjs",
+  "scripts/demo-names.mjs",
 ])
   cpSync(file, join(BUNDLE, file));
 // koffi contains its manual, headers of Node and a binary for musl, which are not needed here.
 const unneeded = /node_modules\/(koffi\/(doc|vendor)|@koromix\/[^/]+\/musl_x64)(\/|$)/;
-for (const path of productionPackages()) {
+const isForUsers = ({ dev, devOptional }) => dev !== true && devOptional !== true;
+for (const path of packagesThat(isForUsers)) {
   cpSync(path, join(BUNDLE, path), { recursive: true, filter: (file) => !unneeded.test(file) });
 }
 for (const path of peerFiles) {
@@ -108,6 +122,9 @@ for (const path of peerFiles) {
   if (existsSync(path)) cpSync(path, join(BUNDLE, path), { recursive: true });
   else console.error(`Without ${path}`);
 }
+const ofSharp = pathsOfSharp();
+const inSharp = packagesThat((entry, path) => ofSharp.has(path) && !isForUsers(entry));
+run("tar", ["cJf", join(BUNDLE, "sharp.tar.xz"), ...inSharp]);
 cpSync("scripts/gpu-run.sh", join(BUNDLE, "run.sh"));
 writeFileSync(
   join(BUNDLE, "version.json"),

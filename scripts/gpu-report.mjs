@@ -4,7 +4,7 @@
 //   suites  the conformance and GPU suites, with REQUIRE_GPU=1
 //   mps     the suites that use the GPU, each file under an MPS server of its own, and the files
 //           that break such a server
-//   demos   the doctor and the demos on cuda:0
+//   demos   the doctor, all demos of the command line and the inference server, on cuda:0
 //   bench   the benchmarks; a missed goal is recorded, but does not fail the run
 // Writes the report after each part, and keeps the parts of earlier runs of the same bundle. Exits
 // with 0 only if everything passed.
@@ -13,14 +13,17 @@ import {
   appendFileSync,
   closeSync,
   existsSync,
+  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
+  rmSync,
   writeFileSync,
 } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { MultiProcessService } from "../build/bench/channel/mps.js";
+import { demoNames } from "./demo-names.mjs";
 
 const out = process.argv[2] ?? ".";
 const env = { ...process.env, REQUIRE_GPU: "1", NO_COLOR: "1" };
@@ -110,18 +113,25 @@ function underMps() {
   }));
 }
 
-function command(args) {
-  const result = spawnSync(process.execPath, ["build/src/cli/launch.cjs", ...args], {
-    env,
+const LAUNCHER = "build/src/cli/launch.cjs";
+
+const command = (args) => ran(`cuda-ipc ${args.join(" ")}`, [LAUNCHER, ...args]);
+
+/** Runs a program with Node. Records the reason if it skipped what it shows. */
+function ran(words, args, extraEnv = {}) {
+  const result = spawnSync(process.execPath, args, {
+    env: { ...env, ...extraEnv },
     encoding: "utf8",
     timeout: 120_000,
   });
   const output = `${result.stdout}${result.stderr}`;
-  console.log(`$ cuda-ipc ${args.join(" ")}\n${output}`);
+  console.log(`$ ${words}\n${output}`);
   if (result.status !== 0) failed = true;
+  const skipped = /^Skipped "[^"]+": .+$/m.exec(output)?.[0];
   return {
-    command: `cuda-ipc ${args.join(" ")}`,
+    command: words,
     exitCode: result.status,
+    ...(skipped === undefined ? {} : { skipped }),
     output: ofAnyMachine(output),
   };
 }
@@ -136,25 +146,31 @@ function ofAnyMachine(output) {
     .filter((line) => !/^ +kernel /.test(line));
 }
 
-/** The demos of examples/. Each prints a few lines. */
-const examples =
-  "pool array-handle vmm legacy fork events fibonacci ring simple-ipc exchange consumer-first daemon supervised-workers".split(
-    " ",
-  );
-
 /** Without a device, their processes spread over all GPUs. */
 const onAllGpus = ["simple-ipc", "exchange"];
 
 function demos() {
   return [
     command(["doctor", "--device", "cuda:0"]),
-    command(["demo", "--device", "cuda:0"]),
-    command(["demo", "crash", "--device", "cuda:0"]),
-    ...examples.map((name) => command(["demo", name, "--device", "cuda:0"])),
+    ...demoNames(LAUNCHER).map((name) => command(["demo", name, "--device", "cuda:0"])),
     ...(gpus().length > 1
       ? onAllGpus.map((name) => command(["demo", name, "--processes", "4"]))
       : []),
+    inferenceServer(),
   ];
+}
+
+/** An example that is no demo, because it needs sharp. It gets a hub of its own. */
+function inferenceServer() {
+  const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-inference-"));
+  try {
+    const args = ["--device", "cuda:0"];
+    const words = `node examples/inference-server/main.ts ${args.join(" ")}`;
+    const program = "build/examples/inference-server/main.js";
+    return ran(words, [program, ...args], { CUDA_IPC_SOCKET: join(folder, "hub.sock") });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 function benchmarks() {

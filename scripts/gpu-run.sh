@@ -10,9 +10,17 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 cd "$bundle" || exit 1
 
+# Unpacks NAME.xz. A machine without xz may have Python.
+unpack() {
+  xz -dc "$1.xz" > "$1" 2>/dev/null || python3 -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1] + ".xz"), open(sys.argv[1], "wb"))' "$1"
+}
+
 if [ ! -x ./node ]; then
-  xz -dc node.xz > node 2>/dev/null || python3 -c 'import lzma, shutil; shutil.copyfileobj(lzma.open("node.xz"), open("node", "wb"))' || exit 1
+  unpack node || exit 1
   chmod +x node
+fi
+if [ ! -d node_modules/sharp ]; then
+  unpack sharp.tar && tar -xf sharp.tar || exit 1
 fi
 PATH="$bundle:$PATH"
 export PATH

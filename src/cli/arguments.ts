@@ -33,17 +33,19 @@ export function formatOption(description: string): Option {
 }
 
 export function parseCount(text: string): number {
-  const count = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(count))
-    throw new InvalidArgumentError("Give an integer, 0 or more.");
-  return count;
+  return parseInteger(text, 0);
 }
 
 export function parsePositive(text: string, max = Number.MAX_SAFE_INTEGER): number {
-  const count = parseCount(text);
-  if (count > 0 && count <= max) return count;
-  const upTo = max === Number.MAX_SAFE_INTEGER ? "1 or more" : `from 1 to ${max}`;
-  throw new InvalidArgumentError(`Give an integer, ${upTo}.`);
+  return parseInteger(text, 1, max);
+}
+
+/** Its error names the same range whatever was given. */
+export function parseInteger(text: string, min: number, max = Number.MAX_SAFE_INTEGER): number {
+  const count = Number(text);
+  if (/^\d+$/.test(text) && count >= min && count <= max) return count;
+  const range = max === Number.MAX_SAFE_INTEGER ? `${min} or more` : `from ${min} to ${max}`;
+  throw new InvalidArgumentError(`Give an integer, ${range}.`);
 }
 
 /** Parses `1080,1920,3`. The empty string is the shape of a single value. */

@@ -4,6 +4,7 @@ import { checkRuntime } from "../base/check-runtime.js";
 import { hasCode } from "../base/errors.js";
 import { packageVersion } from "../base/own-package.js";
 import { trustedUids } from "../client/connection/hub-trust.js";
+import { probeNativeCalls } from "../client/probe-system.js";
 import type { CommandContext } from "./command-context.js";
 import { addReceive } from "./commands/channel-receive.js";
 import { addSend } from "./commands/channel-send.js";
@@ -138,8 +139,9 @@ function addHelp(program: Command): void {
     });
 }
 
-/** A wrong variable is wrong usage, whatever the command. */
+/** Before any command prints: what makes all of them fail. A wrong variable is wrong usage. */
 function checkEnvironment(): void {
+  probeNativeCalls();
   try {
     trustedUids();
   } catch (error) {

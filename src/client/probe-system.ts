@@ -3,6 +3,7 @@ import { accessSync, constants, existsSync, fstatSync } from "node:fs";
 import { dirname } from "node:path";
 import { CudaIpcError } from "../base/errors.js";
 import { Scope } from "../base/scope.js";
+import { addressOf } from "../os/host-memory.js";
 import { createMemoryFile, inspectMemoryFile } from "../os/memory-file.js";
 import { openPidfd } from "../os/process-watch.js";
 import {
@@ -28,6 +29,11 @@ export const systemProbes: readonly SystemProbe[] = [
 ];
 
 const PROBE_BYTES = 4096;
+
+/** @throws UNSUPPORTED if koffi cannot be loaded: then nothing else works */
+export function probeNativeCalls(): void {
+  addressOf(new Uint8Array(1));
+}
 
 /**
  * Checks that the folder of this socket exists and is safe.

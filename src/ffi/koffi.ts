@@ -3,8 +3,8 @@
  * library, and by `require`, which is synchronous.
  */
 
-import { CudaIpcError } from "../base/errors.js";
-import { leaveOutOfBundle } from "../base/own-package.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
+import { leaveOutOfBundle, packageVersion } from "../base/own-package.js";
 
 type Koffi = typeof import("koffi");
 
@@ -18,7 +18,7 @@ export function koffi(): Koffi {
   return loaded;
 }
 
-/** @throws UNSUPPORTED if koffi is not installed */
+/** @throws UNSUPPORTED if koffi or its binary is not installed, or does not run here */
 function load(): Koffi {
   try {
     // WHY not imported: webpack knows an imported `createRequire`, and would bundle koffi's
@@ -26,12 +26,39 @@ function load(): Koffi {
     const { createRequire } = process.getBuiltinModule("node:module");
     return createRequire(import.meta.url)("koffi") as Koffi;
   } catch (cause) {
-    const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
-    // ERR_INVALID_ARG_VALUE: in a CommonJS bundle `import.meta.url` is undefined.
-    if (code !== "MODULE_NOT_FOUND" && code !== "ERR_INVALID_ARG_VALUE") throw cause;
-    const message = `Cannot load koffi: it is not installed beside cuda-ipc. ${leaveOutOfBundle}`;
-    throw new CudaIpcError("UNSUPPORTED", message, { cause });
+    throw isOutOfFiles(cause) ? cause : refusal(cause);
   }
+}
+
+function refusal(cause: unknown): CudaIpcError {
+  if (packageVersion() === "unknown") {
+    const message = `Cannot load koffi: it is not installed beside cuda-ipc. ${leaveOutOfBundle}`;
+    return new CudaIpcError("UNSUPPORTED", message, { cause });
+  }
+  return new CudaIpcError(
+    "UNSUPPORTED",
+    `Cannot load koffi, which calls C libraries: ${whyUnloadable(cause)}`,
+    { cause, remedy: "Run `npm install` again on this machine, with optional packages." },
+  );
+}
+
+function whyUnloadable(cause: unknown): string {
+  if (codeOf(cause) === "MODULE_NOT_FOUND") return "it is not installed";
+  // Only the first line: Node and the loader append details, which `cause` keeps.
+  const [words = ""] = messageOf(cause).split("\n");
+  const { platform, arch } = process;
+  return words.startsWith("Cannot find the native Koffi module")
+    ? `its binary for ${platform}-${arch} is not installed`
+    : words;
+}
+
+function isOutOfFiles(cause: unknown): boolean {
+  const code = codeOf(cause);
+  return code === "EMFILE" || code === "ENFILE" || /too many open files/i.test(messageOf(cause));
+}
+
+function codeOf(cause: unknown): unknown {
+  return cause instanceof Error && "code" in cause ? cause.code : undefined;
 }
 
 /** The type of CUipcMemHandle and CUipcEventHandle, which are passed by value. */

@@ -1,7 +1,7 @@
 /** The file of a listening socket, and the lock beside it that decides which process may listen. */
 import { lstatSync, type Stats, unlinkSync } from "node:fs";
 import { CudaIpcError } from "../base/errors.js";
-import { releaseAll } from "../base/scope.js";
+import { acquireIn, releaseAll } from "../base/scope.js";
 import { tryLockFile } from "./file-lock.js";
 import { isAt } from "./open-file.js";
 import type { OwnedFd } from "./owned-fd.js";
@@ -58,17 +58,15 @@ export class SocketClaim {
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
       const lock = tryLockFile(lockPath);
       if (lock === undefined) return undefined;
-      const claim = new SocketClaim(lockPath, lock);
-      try {
+      const claim = acquireIn((scope) => {
+        scope.own(lock, (lock) => lock.close());
         // The last holder may have removed the file between our open and our lock.
-        if (isAt(lockPath, lock)) {
-          removeStaleSocket(socketPath, "FILE_EXISTS");
-          return claim;
-        }
-      } catch (error) {
-        lock.close();
-        throw error;
-      }
+        if (!isAt(lockPath, lock)) return undefined;
+        const claim = scope.own(new SocketClaim(lockPath, lock), (claim) => claim.release());
+        removeStaleSocket(socketPath, "FILE_EXISTS");
+        return claim;
+      });
+      if (claim !== undefined) return claim;
       lock.close();
     }
     throw new CudaIpcError(

@@ -18,7 +18,7 @@ import {
   typeFaults,
 } from "./code-blocks.js";
 
-const PAGES = ["docs/guide.md", "docs/building-blocks.md"];
+const PAGES = ["docs/guide.md", "docs/building-blocks.md", "docs/coming-from.md"];
 const sources = fileURLToPath(new URL("../../src/", import.meta.url));
 const run = promisify(execFile);
 

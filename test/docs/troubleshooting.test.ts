@@ -39,6 +39,7 @@ describe("docs/troubleshooting.md", () => {
 describe("the documents", () => {
   const docs = [
     "building-blocks",
+    "coming-from",
     "containers",
     "guide",
     "mechanisms",

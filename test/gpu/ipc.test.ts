@@ -3,8 +3,6 @@
  * NVIDIA's manual is silent.
  */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { createInterface } from "node:readline";
 import { afterEach, beforeEach, describe, it, type TestContext } from "node:test";
 import type { ErrorCode } from "../../src/base/error-codes.js";
 import { CudaIpcError } from "../../src/base/errors.js";
@@ -240,58 +238,6 @@ describe("events by handle on a GPU", { skip: whyNoGpu() ?? false }, () => {
     refused(["OWN_HANDLE"], () => Event.import(device, event.export()));
     for (const byteLength of [0, 63, 64, 65]) {
       refused(["INVALID_HANDLE"], () => device.driver.importEvent(0, new Uint8Array(byteLength)));
-    }
-  });
-});
-
-const TORCH = `
-import base64, json, sys
-import torch
-tensor = torch.arange(1000, dtype=torch.float32, device="cuda") + 0.5
-other = tensor[100:]
-shared = other.untyped_storage()._share_cuda_()
-print(json.dumps({"handle": base64.b64encode(shared[1]).decode(), "byteOffset": shared[3] + 4 * other.storage_offset()}), flush=True)
-sys.stdin.readline()
-torch.cuda.synchronize()
-print(json.dumps(tensor[100:103].tolist()), flush=True)
-`;
-
-describe("PyTorch on the same GPU", { skip: whyNoGpu() ?? false }, () => {
-  withDevice();
-
-  it("shares a tensor by its handle", async (t) => {
-    const python = spawn("python3", ["-c", TORCH], { stdio: ["pipe", "pipe", "pipe"] });
-    let complaint = "";
-    python.stderr.setEncoding("utf8").on("data", (text: string) => {
-      complaint += text;
-    });
-    const lines = createInterface({ input: python.stdout })[Symbol.asyncIterator]();
-    try {
-      const { value, done } = await lines.next();
-      if (done) {
-        if (process.env.REQUIRE_PYTHON !== "1")
-          return t.skip(`no PyTorch: ${complaint.trim().split("\n").at(-1)}`);
-        assert.fail(complaint);
-      }
-      const said = JSON.parse(value) as { handle: string; byteOffset: number };
-      const bytes = Buffer.from(said.handle, "base64");
-      t.diagnostic(`PyTorch's handle has ${bytes.byteLength} bytes`);
-      const options = {
-        dtype: "float32",
-        shape: [900],
-        access: "read-write",
-        byteOffset: said.byteOffset,
-      } as const;
-      if (bytes.byteLength === 66)
-        refused(["INVALID_HANDLE"], () => openIpcHandle(device, bytes, options));
-      using array = openIpcHandle(device, bytes.subarray(-64), options);
-      assert.deepEqual([...(await array.slice({ stop: 3 }).read())], [100.5, 101.5, 102.5]);
-      await array.slice({ stop: 2 }).write([-1, -2]);
-      array.close();
-      python.stdin.write("\n");
-      assert.deepEqual(JSON.parse((await lines.next()).value), [-1, -2, 102.5]);
-    } finally {
-      python.kill("SIGKILL");
     }
   });
 });

@@ -8,8 +8,8 @@ import type { JsonValue } from "../../channel/message-meta.js";
 import { type WhenFull, whenFullPolicies } from "../../ring/channel-layout.js";
 import {
   deviceOption,
-  parseCount,
   parseDTypeName,
+  parseInteger,
   parsePositive,
   parseShape,
   shareOption,
@@ -86,10 +86,8 @@ export function addSendOptions(command: Command): Command {
     .option("--meta <json>", "a JSON value to send with each message", parseMeta)
     .option("--repeat <count>", 'send the files so many times, or "forever"', parseRepeat)
     .option("--rate <rate>", "send at most so many messages a second", parseRate)
-    .option(
-      "--wait-readers <count>",
-      "begin when there are so many readers (default: 1)",
-      (text) => (text === "0" ? 0 : parsePositive(text, limits.channelReadersMax)),
+    .option("--wait-readers <count>", "begin when there are so many readers (default: 1)", (text) =>
+      parseInteger(text, 0, limits.channelReadersMax),
     )
     .option("--keep", "keep the channel for a later sender with --resume, until `cuda-ipc rm`")
     .option("--resume", "continue a channel whose sender used --keep, after that sender has ended")
@@ -191,8 +189,7 @@ function parseMeta(text: string): { readonly value: JsonValue } {
 
 function parseRepeat(text: string): number {
   if (text === "forever") return Number.POSITIVE_INFINITY;
-  const count = parseCount(text);
-  if (count > 0) return count;
+  if (/^0*[1-9]\d*$/.test(text) && Number.isSafeInteger(Number(text))) return Number(text);
   throw new InvalidArgumentError('Give an integer, 1 or more, or "forever".');
 }
 

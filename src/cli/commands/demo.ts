@@ -93,17 +93,13 @@ async function run(name: string, options: DemoOptions, context: CommandContext):
   const startMs = performance.now();
   const title = terminal.style("bold", `Demo: ${demo.title}`);
   const { play } = demo;
+  let skipped: string | undefined;
   if (play === undefined) {
     terminal.line(title);
     terminal.line();
-    const skipped = await runExample(name, options, context);
-    if (skipped !== undefined) {
-      terminal.line();
-      terminal.line(`${terminal.style("yellow", "Skipped:")} ${skipped}`);
-      return;
-    }
+    skipped = await runExample(name, options, context);
   } else {
-    await Stage.run(
+    skipped = await Stage.run(
       { ...options, elements: options.elements ?? DEFAULT_ELEMENTS },
       context,
       async (stage) => {
@@ -113,6 +109,11 @@ async function run(name: string, options: DemoOptions, context: CommandContext):
         await play(stage);
       },
     );
+  }
+  if (skipped !== undefined) {
+    terminal.line();
+    terminal.line(`${terminal.style("yellow", `Skipped "${name}":`)} ${skipped}`);
+    return;
   }
   const took = durationWords(performance.now() - startMs);
   terminal.line();

@@ -104,7 +104,7 @@ class RunningExample {
       const [code, byName] = await endOf(child);
       signal.throwIfAborted();
       if (this.#failure !== undefined) throw this.#failure;
-      if (code === 0) return this.#skipped;
+      if (code === 0 || this.#skipped !== undefined) return this.#skipped;
       throw new CudaIpcError(
         "PEER_GONE",
         `Cannot finish example "${this.#name}": it ended too early, ` +

@@ -1,5 +1,5 @@
 /** What a demo runs on: a hub of its own in a temporary folder, the actors, and one time limit. */
-import { CudaIpcError } from "../../base/errors.js";
+import { CudaIpcError, hasCode } from "../../base/errors.js";
 import { connect } from "../../client/connect.js";
 import type { Hub } from "../../client/hub.js";
 import type { CommandContext } from "../command-context.js";
@@ -40,12 +40,15 @@ export class Stage {
     this.#terminal = terminal;
   }
 
-  /** Starts a hub and runs the play. Always ends the actors and the hub. */
+  /**
+   * Starts a hub and runs the play. Always ends the actors and the hub. Resolves to the reason if
+   * this machine lacks a mechanism that the play needs.
+   */
   static async run(
     options: StageOptions,
     context: CommandContext,
     play: (stage: Stage) => Promise<void>,
-  ): Promise<void> {
+  ): Promise<string | undefined> {
     const limit = new AbortController();
     const timer = setTimeout(() => limit.abort(overTime()), TIME_LIMIT_MS);
     const onInterrupt = () => limit.abort(context.signal.reason);
@@ -54,9 +57,12 @@ export class Stage {
       await withTemporarySocket("cuda-ipc-demo-", (socket) =>
         Stage.#runAt(socket, options, limit.signal, context.terminal, play),
       );
+      return undefined;
     } catch (error) {
       // After an abort, other failures are its consequences.
-      throw limit.signal.aborted ? limit.signal.reason : error;
+      if (limit.signal.aborted) throw limit.signal.reason;
+      if (hasCode(error, "UNSUPPORTED")) return error.message;
+      throw error;
     } finally {
       clearTimeout(timer);
       context.signal.removeEventListener("abort", onInterrupt);

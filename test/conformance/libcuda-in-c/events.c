@@ -73,6 +73,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
 }
 
 CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event) {
+  NEED("events");
   REQUIRE_CONTEXT;
   REQUIRE(event->fd >= 0);
   struct handle_content content = {EVENT_MAGIC, 0, (uint32_t)getpid(), (uint32_t)event->fd, 0};

@@ -72,6 +72,7 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer) {
+  NEED("legacy");
   struct block *block = block_at(pointer);
   REQUIRE_CONTEXT;
   REQUIRE(block != NULL && block->base == pointer && block->from.pid == 0);

@@ -7,7 +7,8 @@
  * context is lost, in the worst way for its user: it accepts new work and never does it, and only a
  * query of pending work reports the loss. After that every call fails, except those of virtual
  * memory, which still work as in the real driver (seen under MPS on an H200). Calls that release
- * something do it and then fail.
+ * something do it and then fail. LIBCUDA_IN_C_LACKS="vmm pools legacy events kernels words" makes
+ * the calls of these mechanisms fail with NOT_SUPPORTED.
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -27,6 +28,7 @@
 
 #define INVALID CUDA_ERROR_INVALID_VALUE
 #define REQUIRE(condition) if (!(condition)) return INVALID
+#define NEED(mechanism) if (lacks(mechanism)) return CUDA_ERROR_NOT_SUPPORTED
 #define REQUIRE_CURRENT if (current != &context) return CUDA_ERROR_INVALID_CONTEXT
 #define REQUIRE_CONTEXT if (told_of_loss) return LOST; else REQUIRE_CURRENT
 #define LOST CUDA_ERROR_ILLEGAL_ADDRESS
@@ -43,6 +45,11 @@ static int is_lost(void) {
   const char *path = getenv("LIBCUDA_IN_C_LOST");
   if (!found) found = path != NULL && access(path, F_OK) == 0;
   return found;
+}
+
+static int lacks(const char *mechanism) {
+  const char *list = getenv("LIBCUDA_IN_C_LACKS");
+  return list != NULL && strstr(list, mechanism) != NULL;
 }
 
 static int fd_of(CUmemGenericAllocationHandle handle) { return (int)(handle & 0xFFFFFFFF); }
@@ -96,6 +103,7 @@ CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp 
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *properties, unsigned long long flags) {
   CUmemAllocationProp expected = {0};
+  NEED("vmm");
   expected.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   expected.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   expected.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -181,6 +189,7 @@ CUresult cuMemFreeHost(void *pointer) { free(pointer); GAVE_BACK(CUDA_SUCCESS); 
 
 CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags) {
   unsigned int usual = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  NEED("words");
   REQUIRE_CONTEXT;
   REQUIRE(pointer != NULL && bytes > 0 && (flags & ~CU_MEMHOSTREGISTER_READ_ONLY) == usual);
   return CUDA_SUCCESS;

@@ -36,6 +36,7 @@ static int parse_kernel(CUmodule module, const char *line) {
 
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options, void **values) {
   const char *error;
+  NEED("kernels");
   REQUIRE_CONTEXT;
   REQUIRE(count == 2 && options[0] == CU_JIT_ERROR_LOG_BUFFER && options[1] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
   size_t log_bytes = (size_t)values[1];

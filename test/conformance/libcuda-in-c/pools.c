@@ -87,6 +87,7 @@ static int pooled_range(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) {
+  NEED("pools");
   CUmemPoolProps expected = {0};
   expected.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   expected.handleTypes = properties->handleTypes;

@@ -8,7 +8,8 @@ import { fileURLToPath } from "node:url";
 import { connect } from "../../../src/client/connect.js";
 import type { Hub } from "../../../src/client/hub.js";
 
-const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
+/** The compiled command line. */
+export const LAUNCH = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
 const TIMEOUT_MS = 60_000;
 
 export interface Outcome {

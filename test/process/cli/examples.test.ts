@@ -89,7 +89,7 @@ describe("an example on a device without its mechanism", () => {
     await using rig = await CliRig.open();
     rig.env.NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(preload)}`;
     const text = await rig.ok("demo", "pool");
-    assert.ok(text.endsWith(`\nSkipped: ${message}\n`), text);
+    assert.ok(text.endsWith(`\nSkipped "pool": ${message}\n`), text);
     assert.doesNotMatch(text, /Done/);
     const { code, stdout, stderr } = await outcome(start(rig, "pool"));
     assert.deepEqual([code, saidIn(stdout), stderr], [0, [`Skipped: ${message}`], ""]);

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { packageVersion } from "../../../src/base/own-package.js";
+import { tableOf } from "../../docs/markdown-tables.js";
 import { CliRig } from "./cli-rig.js";
 
 const commands = [
@@ -139,6 +141,40 @@ describe("cuda-ipc", () => {
       await rig.fails("USAGE", ...args);
     });
   }
+
+  it("names the same range for a number that is too small and for one that is no number", async () => {
+    await using rig = await CliRig.open();
+    const smallest = {
+      "1099511627776": ["demo", "-n"],
+      "64": ["demo", "-p"],
+      "65536": ["channel", "send", "x", "--lines", "--slots"],
+    };
+    for (const [largest, args] of Object.entries(smallest)) {
+      for (const text of ["-1", "0", "1.5", "x"]) {
+        const error = await rig.fails("USAGE", ...args, text);
+        assert.ok(error.includes(`Give an integer, from 1 to ${largest}.`), error);
+      }
+    }
+    const readers = ["channel", "send", "x", "--lines", "--wait-readers"];
+    for (const text of ["-1", "65"])
+      assert.match(await rig.fails("USAGE", ...readers, text), /Give an integer, from 0 to 64\./);
+    const repeat = ["channel", "send", "x", "file", "--repeat"];
+    for (const text of ["-1", "0"])
+      assert.match(await rig.fails("USAGE", ...repeat, text), /Give an integer, 1 or more, or/);
+  });
+
+  it("is in README's table, command by command", async () => {
+    await using rig = await CliRig.open();
+    const [, listed = ""] = /^Commands:\n((?: {2}.*\n?)+)/m.exec(await rig.ok("--help")) ?? [];
+    const names = [...listed.matchAll(/^ {2}([a-z]+)/gm)].map(([, name = ""]) => name);
+    assert.ok(names.includes("channel") && names.length >= 9, listed);
+    const table = tableOf(readFileSync("README.md", "utf8"), "On the command line");
+    const said = table.map(([command = ""]) => command).join(", ");
+    const missing = names.filter(
+      (name) => name !== "help" && !new RegExp(`(^|, |cuda-ipc )${name}\\b`).test(said),
+    );
+    assert.deepEqual(missing, []);
+  });
 
   it("refuses a wrong CUDA_IPC_HUB_UID as wrong usage, whatever the command", async () => {
     await using rig = await CliRig.open();

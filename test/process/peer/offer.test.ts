@@ -156,6 +156,7 @@ describe("offer and receiveOffer", () => {
     offered.close();
     writeFileSync(path, "precious");
     assert.throws(() => offer(path, array), code("FILE_EXISTS"));
+    assert.equal(existsSync(`${path}.lock`), false);
     assert.throws(() => offer(`/tmp/${"x".repeat(120)}`, array), code("SOCKET_PATH_TOO_LONG"));
     assert.throws(() => offer(`${path}2`, {} as DeviceArray), TypeError);
   });

@@ -37,6 +37,7 @@ describe("SocketClaim", () => {
       (error) => hasCode(error, "FILE_EXISTS"),
     );
     assert.ok(existsSync(path));
+    assert.equal(existsSync(`${path}.lock`), false);
   });
 
   it("does not follow a link to lock its target", () => {

@@ -1,0 +1,68 @@
+/**
+ * Demos on a GPU that lacks a mechanism: the libcuda in C of the conformance suite, told what it
+ * lacks. Each demo says so, and ends without an error.
+ */
+import assert from "node:assert/strict";
+import { mkdir, readdir } from "node:fs/promises";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
+import { CliRig, LAUNCH } from "./cli-rig.js";
+
+const ROOT = new URL("../../../../", import.meta.url);
+const source = fileURLToPath(new URL("test/conformance/libcuda-in-c/libcuda.c", ROOT));
+const header = findCudaHeader();
+const skip = typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
+
+const { demoNames } = (await import(new URL("scripts/demo-names.mjs", ROOT).href)) as {
+  demoNames(launcher: string): readonly string[];
+};
+
+/** What the libcuda in C can be told to lack. */
+const ALL = "vmm pools legacy events kernels words";
+
+async function openRig(lacks: string): Promise<CliRig> {
+  if (typeof header === "string") assert.fail(header);
+  const rig = await CliRig.open();
+  const folder = rig.path("lib");
+  await mkdir(folder);
+  header.compile(source, `${folder}/libcuda.so.1`, ["-shared", "-fPIC", "-O1"]);
+  rig.env.LD_LIBRARY_PATH = folder;
+  rig.env.LIBCUDA_IN_C_LACKS = lacks;
+  return rig;
+}
+
+async function assertSkipped(rig: CliRig, name: string): Promise<void> {
+  const { code, stdout, stderr } = await rig.run("demo", name, "--device", "cuda:0");
+  assert.deepEqual([code, stderr], [0, ""], name);
+  const last = stdout.trimEnd().split("\n").at(-1) ?? "";
+  assert.ok(last.startsWith(`Skipped "${name}": `), stdout);
+  assert.match(last, /not support|NOT_SUPPORTED/i);
+  assert.doesNotMatch(stdout, /Done:/);
+  assert.deepEqual(await readdir(rig.folder), ["lib"]);
+}
+
+describe("a demo on a GPU without its mechanism", { skip }, () => {
+  for (const name of demoNames(LAUNCH)) {
+    it(`${name} is skipped by name if the GPU has no mechanism at all`, async () => {
+      await using rig = await openRig(ALL);
+      await assertSkipped(rig, name);
+    });
+  }
+
+  const needed = {
+    ...{ share: "vmm", crash: "vmm", vmm: "vmm", pool: "pools", legacy: "legacy", ring: "words" },
+    ...{ fork: "kernels", exchange: "kernels", "supervised-workers": "kernels" },
+  };
+  for (const [name, mechanism] of Object.entries(needed)) {
+    it(`${name} is skipped by name without ${mechanism} alone`, async () => {
+      await using rig = await openRig(mechanism);
+      await assertSkipped(rig, name);
+    });
+  }
+
+  it("runs if it needs only what there is", async () => {
+    await using rig = await openRig("pools legacy events kernels");
+    assert.match(await rig.ok("demo", "share", "-n", "100", "--device", "cuda:0"), /\nDone: /);
+  });
+});
