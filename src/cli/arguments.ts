@@ -17,7 +17,7 @@ export function socketOption(): Option {
 export function deviceOption(): Option {
   return new Option(
     "-d, --device <device>",
-    "auto, host or cuda:N (default: CUDA_IPC_DEVICE, else auto)",
+    "auto, host, or cuda:N or N for a GPU (default: CUDA_IPC_DEVICE, else auto)",
   );
 }
 
@@ -44,6 +44,17 @@ export function parsePositive(text: string, max = Number.MAX_SAFE_INTEGER): numb
   if (count > 0 && count <= max) return count;
   const upTo = max === Number.MAX_SAFE_INTEGER ? "1 or more" : `from 1 to ${max}`;
   throw new InvalidArgumentError(`Give an integer, ${upTo}.`);
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, min: 60_000, m: 60_000 };
+
+/** Parses `10s`, `500ms` or `2min` to milliseconds. */
+export function parseTime(text: string): number {
+  const [, number = "", unit = ""] = /^(\d{1,9}(?:\.\d{1,3})?) ?(ms|s|min|m)$/.exec(text) ?? [];
+  const unitMs = UNIT_MS[unit];
+  if (unitMs === undefined)
+    throw new InvalidArgumentError("Give a time with its unit, such as 10s, 500ms or 2min.");
+  return Number(number) * unitMs;
 }
 
 /** Parses `1080,1920,3`. The empty string is the shape of a single value. */

@@ -32,7 +32,8 @@ import { openTimeline } from "./shared-timeline.js";
 export interface OpenSharedOptions extends WaitOptions {
   /**
    * The device to open it on: a `Device`, which stays the caller's, or for memory also its name.
-   * By default the device that the memory is on. Timelines, events and memory that grows need one.
+   * By default the device that the memory is on, or `CUDA_IPC_DEVICE` for a raw handle of CUDA,
+   * which does not say. Timelines, events and memory that grows need one.
    */
   readonly device?: Device | string | undefined;
   /** Default `read`. */
@@ -88,7 +89,8 @@ type Opener<Kind extends keyof OpenedKinds> = (
 
 const openers: { readonly [Kind in keyof OpenedKinds]: Opener<Kind> } = {
   async array(document, options, deadline) {
-    if (document.kind === "array-handle") return openHandle(document, options);
+    if (document.kind === "array-handle" || document.kind === "raw-handle")
+      return openHandle(document, options);
     const { buffer, descriptor } = await openMemory(document, options, deadline);
     return arrayOn(buffer, descriptor);
   },
@@ -144,13 +146,13 @@ async function openMemory(
 
 /** Opens what is shared by a handle alone, by default on the device that it lies on. */
 function openHandle(
-  document: SharedDocumentOf<"array-handle">,
+  document: SharedDocumentOf<"array-handle" | "raw-handle">,
   { device, access, label }: OpenSharedOptions,
 ): DeviceArray {
   const handle = IpcArrayHandle.from(document);
   if (device instanceof Device) return handle.open(device, { access, label });
   return acquireIn((scope) => {
-    const lent = scope.own(lendDevice(device, document.device), (lent) => lent.giveBack());
+    const lent = scope.own(lendDevice(device, handle.origin?.device), (lent) => lent.giveBack());
     const array = handle.open(lent.device, { access, label });
     array.buffer.onUnmapped(() => lent.giveBack());
     return array;

@@ -10,7 +10,7 @@ import { offeredSchema, PEER_VERSION } from "../wire/peer-messages.js";
 import { awaitListener } from "./await-listener.js";
 import { arrayOn, mapArrived } from "./map-arrived.js";
 import { checkAccess, checkGranted, type OpenSharedOptions } from "./open-shared.js";
-import { type PeerLink, refusedBy } from "./peer-link.js";
+import { PeerLink, refusedBy } from "./peer-link.js";
 
 export class ReceivedOffer {
   /**
@@ -77,7 +77,7 @@ async function receive(
   options: Parameters<typeof mapArrived>[3],
 ): Promise<ReceivedOffer> {
   return acquireInAsync(async (scope) => {
-    const link = scope.own(await awaitListener(path, deadline), (link) => link.close());
+    const link = scope.own(await awaitListener(path, deadline, () => PeerLink.connect(path)), (link) => link.close());
     const { bytes, fds } = await link.receive(deadline);
     try {
       const offered = decodePeerMessage(`the offer at ${path}`, offeredSchema, bytes);

@@ -89,7 +89,7 @@ export function share(source: Shareable, options: ShareOptions = {}): Shared {
   return shareMemory(source, access);
 }
 
-function head(): Pick<SharedDocument, "format" | "exporter"> & {
+function head(): Pick<SharedMemoryDocument, "format" | "exporter"> & {
   readonly version: typeof SHARED_DOCUMENT_VERSION;
 } {
   return { format: "cuda-ipc", version: SHARED_DOCUMENT_VERSION, exporter: ownIdentity() };

@@ -4,16 +4,11 @@
  * memory stays mapped until the work is done.
  */
 import { checkArithmetic, type Scalar } from "../../array/arithmetic.js";
-import { dtypeFacts } from "../../array/dtype.js";
 import type { Statistics } from "../../array/statistics.js";
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import type { DevicePointer, DriverStream, GpuDriver } from "../../driver/gpu-driver.js";
-import type {
-  Comparison,
-  ElementOperation,
-  PendingReduction,
-} from "../../driver/operation-calls.js";
+import type { ElementOperation, PendingReduction } from "../../driver/operation-calls.js";
 import type { MappedMemory } from "../memory/mapped-memory.js";
 import { waitUntil } from "../order/adaptive-wait.js";
 import type { Stream } from "../order/stream.js";
@@ -28,7 +23,8 @@ export interface OperationOptions extends WaitOptions {
   readonly stream?: Stream | undefined;
 }
 
-interface Use {
+/** An array that an operation uses. */
+export interface Use {
   readonly array: DeviceArray;
   readonly intent: "read" | "write";
 }
@@ -96,28 +92,6 @@ export function affineArray(
       b,
     };
   });
-}
-
-export async function compareArrays(
-  one: DeviceArray,
-  other: DeviceArray,
-  options: OperationOptions,
-): Promise<Comparison> {
-  checkAlike("compare", one, other);
-  const uses = [
-    { array: one, intent: "read" } as const,
-    { array: other, intent: "read" } as const,
-  ] as const;
-  const { byteSize: elementBytes } = dtypeFacts(one.dtype);
-  return reduce("compare", uses, options, (driver, stream, [a = 0n, b = 0n]) =>
-    driver.enqueueReduction<"compare">(stream, {
-      kind: "compare",
-      elementBytes,
-      a,
-      b,
-      count: one.elementCount,
-    }),
-  );
 }
 
 export async function checksumArray(
@@ -191,7 +165,8 @@ function operationTask(
   };
 }
 
-async function reduce<Result>(
+/** Enqueues a reduction and resolves to its result. */
+export async function reduce<Result>(
   verb: string,
   uses: Task<Result>["uses"],
   options: OperationOptions,
@@ -304,7 +279,7 @@ async function finish<Result>(
 }
 
 /** @throws TypeError for another dtype, RangeError for another number of elements */
-function checkAlike(verb: string, one: DeviceArray, other: DeviceArray): void {
+export function checkAlike(verb: string, one: DeviceArray, other: DeviceArray): void {
   if (one.dtype === other.dtype && one.elementCount === other.elementCount) return;
   const attempt = `Cannot ${verb} "${one.buffer.label}" and "${other.buffer.label}"`;
   if (one.dtype !== other.dtype)

@@ -2,7 +2,6 @@
  * An array in a device's memory: element type, shape and strides over a buffer. Slices and reshapes
  * share the memory, and are usable while the array that owns it is open.
  */
-
 import type { Scalar } from "../../array/arithmetic.js";
 import { type DType, isDType } from "../../array/dtype.js";
 import {
@@ -40,11 +39,11 @@ import {
   affineArray,
   arrayStatistics,
   checksumArray,
-  compareArrays,
   countUp,
   fillArray,
   type OperationOptions,
 } from "./array-operations.js";
+import { type CompareOptions, compareArrays } from "./compare-arrays.js";
 import { readStrided, writeStrided } from "./strided-transfer.js";
 
 export interface ArrayOptions<D extends DType> {
@@ -254,12 +253,12 @@ export class DeviceArray<D extends DType = DType> {
 
   /**
    * Counts the elements that differ from those of an array of the same dtype and size, and finds
-   * the first in C order. It compares bits for any dtype: equal NaN bits are equal, and 0 differs
-   * from -0.
-   * @throws UNSUPPORTED for an array with gaps, TypeError and RangeError for an array that does not
-   * match
+   * the first in C order. It compares bits: equal NaN bits are equal, and 0 differs from -0. With
+   * `rtol` or `atol` it compares values, as `numpy.isclose` does, if the dtype has arithmetic.
+   * @throws UNSUPPORTED for an array with gaps; UNSUPPORTED_DTYPE; TypeError and RangeError for an
+   * array that does not match
    */
-  async compare(other: DeviceArray<D>, options: OperationOptions = {}): Promise<Comparison> {
+  async compare(other: DeviceArray<D>, options: CompareOptions = {}): Promise<Comparison> {
     return compareArrays(this, other, options);
   }
 

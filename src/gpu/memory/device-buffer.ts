@@ -13,14 +13,15 @@ import type { Device } from "../device.js";
 import { waitUntil } from "../order/adaptive-wait.js";
 import type { Stream } from "../order/stream.js";
 import { download, upload } from "../transfer/byte-transfer.js";
-import type {
-  AllocateOptions,
-  BufferOptions,
-  CloseOptions,
-  ImportOptions,
+import {
+  type AllocateOptions,
+  type BufferOptions,
+  type CloseOptions,
+  checkImport,
+  type ImportOptions,
 } from "./buffer-options.js";
 import type { MappedMemory, MemoryDescriptor } from "./mapped-memory.js";
-import { allocateMemory, openMemory } from "./mechanisms.js";
+import { allocateMemory, importMemory } from "./mechanisms.js";
 import { type BufferUse, giveBackFrom, holdFor } from "./open-buffers.js";
 
 export class DeviceBuffer {
@@ -73,14 +74,14 @@ export class DeviceBuffer {
   }
 
   /**
-   * Maps memory of any process by its file descriptor, which stays the caller's.
+   * Maps memory of any process by its file descriptor, which stays the caller's: a VMM allocation
+   * on a GPU, a memory file (memfd) of sealed size on the host device.
    * @throws INVALID_DESCRIPTOR if the memory is not what is claimed
    */
   static import(device: Device, fd: OwnedFd, options: ImportOptions): DeviceBuffer {
-    const { label, byteLength, allocationByteLength, access, place } = options;
-    const mechanism = device.driver.mechanism as MemoryDescriptor["mechanism"];
-    const descriptor = { device: device.reference, mechanism, allocationByteLength };
-    const memory = openMemory(device, descriptor, fd, access, place);
+    checkImport(options);
+    const { label = "buffer", byteLength, access = "read" } = options;
+    const memory = importMemory(device, fd, { ...options, label, access });
     return DeviceBuffer.over(memory, { label, byteLength, access });
   }
 
@@ -118,8 +119,14 @@ export class DeviceBuffer {
     return readOnly;
   }
 
+  /** How the memory travels between processes. */
   get mechanism(): Mechanism {
     return this.#held.memory.mechanism;
+  }
+
+  /** Whether the memory was opened here, and not allocated. */
+  get imported(): boolean {
+    return this.#held.memory.imported;
   }
 
   /** The address for the device's own use. For memory of a pool: valid after `ready()`. */

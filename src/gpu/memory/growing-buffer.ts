@@ -172,7 +172,7 @@ export class GrowingBuffer {
   extend(fds: readonly OwnedFd[], growth: Growth): void {
     this.#checkOpen();
     const checked = checkGrowth(growth);
-    if (!this.#memory.follows)
+    if (!this.#memory.imported)
       throw new TypeError(`Cannot extend "${this.label}": it grows here; use grow()`);
     this.#memory.extend(fds, checked, this.label);
   }

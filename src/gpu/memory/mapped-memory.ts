@@ -35,6 +35,8 @@ const collectedViews = new FinalizationRegistry<MappedMemory>((memory) => {
 
 export abstract class MappedMemory {
   abstract readonly mechanism: Mechanism;
+  /** Whether another process, or this one through a handle, allocated it. */
+  abstract readonly imported: boolean;
   readonly device: Device;
   readonly pointer: DevicePointer;
   readonly #onUnmapped: (() => void)[] = [];

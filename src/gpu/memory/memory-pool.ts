@@ -104,7 +104,7 @@ export class MemoryPool {
     const { maxBytes, releaseThresholdBytes = maxBytes, shared = false, label = "pool" } = options;
     checkInteger("maxBytes", maxBytes, 1);
     const { driver, ordinal } = device;
-    const core = PoolCore.open(device, { id: randomUUID(), maxBytes }, () =>
+    const core = PoolCore.open(device, { id: randomUUID(), maxBytes, shared }, () =>
       driver.createPool(ordinal, { maxBytes, releaseThresholdBytes, shared }),
     );
     return new MemoryPool(core, label, maxBytes);
@@ -133,7 +133,7 @@ export class MemoryPool {
         `Cannot import pool "${label}" on ${device.name}: ${found}`,
       );
     }
-    const facts = { id: checked.pool, maxBytes: checked.maxBytes };
+    const facts = { id: checked.pool, maxBytes: checked.maxBytes, shared: true };
     const core = PoolCore.open(device, facts, () => driver.importPool(ordinal, fd));
     return new MemoryPool(core, label, checked.maxBytes);
   }
@@ -150,6 +150,11 @@ export class MemoryPool {
   /** Whether another process created the pool. */
   get imported(): boolean {
     return this.#core.imported;
+  }
+
+  /** Whether other processes can import the pool. */
+  get shared(): boolean {
+    return this.#core.shared;
   }
 
   get open(): boolean {
