@@ -53,6 +53,8 @@ for (const [kind, name, create] of [
       await array.write(values);
       assert.deepEqual(await array.read(), values);
       assert.equal(array.buffer.mechanism, "pool");
+      assert.deepEqual([it.shared, it.imported, array.buffer.imported], [true, false, false]);
+      assert.equal(pool({ shared: false }).shared, false);
       assert.equal(array.buffer.allocationByteLength, 4096);
       const small = made.add(it.allocate(3));
       assert.deepEqual(
