@@ -1,7 +1,10 @@
 /** Compares two arrays on their device: bit by bit, or within a tolerance. */
 import { checkArithmetic } from "../../array/arithmetic.js";
 import { dtypeFacts } from "../../array/dtype.js";
+import { type Check, optionsOf } from "../../base/option-checks.js";
+import { shownValue } from "../../base/shown-value.js";
 import type { Comparison } from "../../driver/operation-calls.js";
+import { operationChecks } from "../option-checks.js";
 import { checkAlike, type OperationOptions, reduce, type Use } from "./array-operations.js";
 import type { DeviceArray } from "./device-array.js";
 
@@ -16,11 +19,24 @@ export interface CompareOptions extends OperationOptions {
   readonly atol?: number | undefined;
 }
 
+const aTolerance: Check = (option, value) => {
+  if (typeof value === "number" && value >= 0 && value < Number.POSITIVE_INFINITY) return;
+  const message = `${option} must be a finite number from 0, not ${shownValue(value)}`;
+  throw typeof value === "number" ? new RangeError(message) : new TypeError(message);
+};
+
+const checkOptions = optionsOf<CompareOptions>("compare()", {
+  ...operationChecks,
+  rtol: aTolerance,
+  atol: aTolerance,
+});
+
 export async function compareArrays(
   one: DeviceArray,
   other: DeviceArray,
   options: CompareOptions,
 ): Promise<Comparison> {
+  checkOptions(options);
   checkAlike("compare", one, other);
   const uses: readonly [Use, Use] = [
     { array: one, intent: "read" },

@@ -33,9 +33,11 @@ import type { Comparison } from "../../driver/operation-calls.js";
 import type { Device } from "../device.js";
 import type { AllocateOptions } from "../memory/buffer-options.js";
 import { DeviceBuffer } from "../memory/device-buffer.js";
+import { checkNewArray } from "../option-checks.js";
 import type { Stream } from "../order/stream.js";
-import { copyArray, enqueueCopy } from "./array-copy.js";
+import { checkCopy, copyArray, enqueueCopy } from "./array-copy.js";
 import {
+  type AffineOptions,
   affineArray,
   arrayStatistics,
   checksumArray,
@@ -97,6 +99,7 @@ export class DeviceArray<D extends DType = DType> {
     options: ArrayOptions<D>,
     label?: string,
   ): DeviceArray<D> {
+    checkNewArray(options);
     const byteLength = arrayByteLength(options.dtype, options.shape);
     const buffer = DeviceBuffer.allocate(device, byteLength, {
       label,
@@ -193,8 +196,9 @@ export class DeviceArray<D extends DType = DType> {
    */
   async copyFrom(
     from: DeviceArray<D>,
-    options: WaitOptions & { readonly stream?: Stream } = {},
+    options: WaitOptions & { readonly stream?: Stream | undefined } = {},
   ): Promise<void> {
+    checkCopy(options);
     if (options.stream === undefined) await copyArray(this, from, options);
     else enqueueCopy(options.stream, this, from);
   }
@@ -242,11 +246,7 @@ export class DeviceArray<D extends DType = DType> {
    * element itself, or the element of `from`, an array of the same dtype and size. Throws as
    * `fill`.
    */
-  async affine(
-    a: Scalar,
-    b: Scalar,
-    options: OperationOptions & { readonly from?: DeviceArray<D> | undefined } = {},
-  ): Promise<void> {
+  async affine(a: Scalar, b: Scalar, options: AffineOptions<D> = {}): Promise<void> {
     const done = affineArray(this, { a, b, from: options.from ?? this }, options);
     if (done !== undefined) await done;
   }

@@ -2,6 +2,7 @@
 import { aString, integer, oneOf, optionsOf } from "../../base/option-checks.js";
 import type { MemoryPlace } from "../../driver/gpu-driver.js";
 import type { Access } from "../../os/mapping.js";
+import { aStream } from "../option-checks.js";
 import type { Stream } from "../order/stream.js";
 
 export interface AllocateOptions {
@@ -22,6 +23,12 @@ export interface AllocateOptions {
    */
   readonly mechanism?: "legacy" | undefined;
 }
+
+export const checkAllocate = optionsOf<AllocateOptions>("DeviceBuffer.allocate()", {
+  label: aString,
+  place: oneOf("device", "host-numa"),
+  mechanism: oneOf("legacy"),
+});
 
 export interface ImportOptions {
   /** The name in error messages; "buffer" by default. */
@@ -62,3 +69,5 @@ export interface CloseOptions {
   /** Frees memory of a pool in the order of this stream, not of the stream it was allocated on. */
   readonly stream?: Stream | undefined;
 }
+
+export const checkClose = optionsOf<CloseOptions>("close()", { stream: aStream });

@@ -6,6 +6,7 @@
 import { checkInteger, checkRange } from "../../base/bytes.js";
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { checkWait } from "../../base/wait-checks.js";
 import type { DevicePointer, FillPattern, Mechanism } from "../../driver/gpu-driver.js";
 import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
@@ -17,6 +18,8 @@ import {
   type AllocateOptions,
   type BufferOptions,
   type CloseOptions,
+  checkAllocate,
+  checkClose,
   checkImport,
   type ImportOptions,
 } from "./buffer-options.js";
@@ -54,6 +57,7 @@ export class DeviceBuffer {
    */
   static allocate(device: Device, byteLength: number, options: AllocateOptions = {}): DeviceBuffer {
     checkInteger("byteLength", byteLength, 0);
+    checkAllocate(options);
     const { label = "buffer" } = options;
     const memory = allocateMemory(device, byteLength, options);
     return DeviceBuffer.over(memory, { label, byteLength, access: "read-write" });
@@ -169,11 +173,13 @@ export class DeviceBuffer {
    * of a pool, whose allocation is work of a stream. `read`, `write` and `fill` wait by themselves.
    */
   async ready(options: WaitOptions = {}): Promise<void> {
+    checkWait(options);
     await this.use("read", options, async () => {});
   }
 
   /** Copies bytes to the device. They must not change until this resolves. */
   async write(byteOffset: number, bytes: Uint8Array, options: WaitOptions = {}): Promise<void> {
+    checkWait(options);
     checkRange(`Write to "${this.label}"`, byteOffset, bytes.byteLength, this.byteLength);
     await this.use("write", options, (mapped, deadline) =>
       upload(mapped, byteOffset, bytes, deadline),
@@ -182,6 +188,7 @@ export class DeviceBuffer {
 
   /** Copies bytes from the device into `target`. */
   async read(byteOffset: number, target: Uint8Array, options: WaitOptions = {}): Promise<void> {
+    checkWait(options);
     checkRange(`Read of "${this.label}"`, byteOffset, target.byteLength, this.byteLength);
     await this.use("read", options, (mapped, deadline) =>
       download(mapped, byteOffset, target, deadline),
@@ -198,6 +205,7 @@ export class DeviceBuffer {
     count: number,
     options: WaitOptions = {},
   ): Promise<void> {
+    checkWait(options);
     checkRange(
       `Fill of "${this.label}"`,
       byteOffset,
@@ -283,6 +291,7 @@ export class DeviceBuffer {
    * @throws UNSUPPORTED if a stream is given and the memory is not of a pool
    */
   close(options: CloseOptions = {}): void {
+    checkClose(options);
     if (!this.#open) return;
     if (options.stream !== undefined) this.#held.memory.freeAfter(options.stream, this.label);
     this.#open = false;
