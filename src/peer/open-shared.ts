@@ -170,7 +170,7 @@ function openHandle(
   const handle = IpcArrayHandle.from(document);
   if (device instanceof Device) return handle.open(device, { access, label });
   return acquireIn((scope) => {
-    const lent = scope.own(lendDevice(device, handle.origin?.device), (lent) => lent.giveBack());
+    const lent = scope.own(lendDevice(device, handle.device), (lent) => lent.giveBack());
     const array = handle.open(lent.device, { access, label });
     array.buffer.onUnmapped(() => lent.giveBack());
     return array;

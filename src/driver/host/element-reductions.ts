@@ -99,7 +99,7 @@ function valuesOf(dtype: ArithmeticDType): (window: ArrayBuffer) => ArrayLike<nu
   if (dtype === "float16" || dtype === "bfloat16")
     return (window) => decodeToFloat32(dtype, new Uint16Array(window));
   const of = hostArrayType(dtype);
-  return (window) => new of(window);
+  return (window) => new of(window, 0, window.byteLength / of.BYTES_PER_ELEMENT);
 }
 
 function checksumSteps({ byteLength }: ReductionOf<"checksum">): ReductionSteps<"checksum"> {

@@ -7,7 +7,7 @@ import { type ArrayLayout, checkLayout } from "../../array/layout.js";
 import type { DeviceReference } from "../../base/device-reference.js";
 import { aString, oneOf, optionsOf } from "../../base/option-checks.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
-import { type HandleOrigin, originOfHandle } from "../../driver/handle-origin.js";
+import { originOfHandle } from "../../driver/handle-origin.js";
 import type { Access } from "../../os/mapping.js";
 import { ownIdentity } from "../../os/process-identity.js";
 import {
@@ -85,8 +85,9 @@ export class IpcArrayHandle {
   static from(json: unknown): IpcArrayHandle {
     const document = parseArrayHandle(json);
     // A bare handle does not say how large its block is: `open` learns it from the driver.
-    const { blockByteLength = Number.MAX_SAFE_INTEGER } = document as Partial<ArrayHandleDocument>;
-    checkLayout(document.array as ArrayLayout, blockByteLength);
+    const byteLength =
+      document.kind === "raw-handle" ? Number.MAX_SAFE_INTEGER : document.blockByteLength;
+    checkLayout(document.array as ArrayLayout, byteLength);
     return new IpcArrayHandle(document);
   }
 
@@ -112,9 +113,10 @@ export class IpcArrayHandle {
     return this.#document;
   }
 
-  /** Whose handle it is and where its memory lies, if it says so. @internal */
-  get origin(): HandleOrigin | { readonly device: DeviceReference } | undefined {
-    return this.#document.kind === "raw-handle" ? originOfHandle(this.bytes) : this.#document;
+  /** The device that the memory is on, if the handle says so. @internal */
+  get device(): DeviceReference | undefined {
+    const document = this.#document;
+    return document.kind === "raw-handle" ? originOfHandle(this.bytes)?.device : document.device;
   }
 
   /**

@@ -1,12 +1,13 @@
 /** Bare handles of 64 bytes in files, exchanged with a program in C that knows no other form. */
 import assert from "node:assert/strict";
 import { readFileSync, statSync } from "node:fs";
-import { afterEach, beforeEach, describe, it } from "node:test";
+import { beforeEach, describe, it } from "node:test";
 import { CudaIpcError } from "../../../src/base/errors.js";
 import { IpcArrayHandle } from "../../../src/doors/interop.js";
 import { openShared, readHandleFile, writeHandleFile } from "../../../src/doors/peer.js";
 import { Device, DeviceArray } from "../../../src/index.js";
 import type { CProgram } from "../../support/c-program.js";
+import { checkLeaks } from "../../support/leak-check.js";
 import { TestFolder } from "../../support/test-folder.js";
 
 const COUNT = 1024;
@@ -28,14 +29,14 @@ export function describeRawHandleFiles({ device: name, program, skip }: RawFiles
     let device: Device;
     let folder: TestFolder;
     let path: string;
+    checkLeaks(() => {
+      device.close();
+      folder[Symbol.dispose]();
+    });
     beforeEach(() => {
       device = Device.open(name);
       folder = new TestFolder();
       path = folder.file("cuda_ipc_handle.bin");
-    });
-    afterEach(() => {
-      device.close();
-      folder[Symbol.dispose]();
     });
     const start = (...args: readonly string[]) => (program as CProgram).start(...args);
 

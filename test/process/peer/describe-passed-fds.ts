@@ -1,6 +1,6 @@
 /** Memory by a descriptor on a Unix socket, exchanged with a program in C in both directions. */
 import assert from "node:assert/strict";
-import { afterEach, beforeEach, describe, it } from "node:test";
+import { beforeEach, describe, it } from "node:test";
 import {
   DeviceBuffer,
   receiveFd,
@@ -10,6 +10,7 @@ import {
 } from "../../../src/doors/interop.js";
 import { Device } from "../../../src/index.js";
 import type { CProgram } from "../../support/c-program.js";
+import { checkLeaks } from "../../support/leak-check.js";
 import { TestFolder } from "../../support/test-folder.js";
 
 export interface PassedFdsSubject {
@@ -31,14 +32,14 @@ export function describePassedFds(subject: PassedFdsSubject): void {
     let device: Device;
     let folder: TestFolder;
     let path: string;
+    checkLeaks(() => {
+      device.close();
+      folder[Symbol.dispose]();
+    });
     beforeEach(() => {
       device = Device.open(name);
       folder = new TestFolder();
       path = folder.file("peer.sock");
-    });
-    afterEach(() => {
-      device.close();
-      folder[Symbol.dispose]();
     });
     const start = (...all: readonly string[]) => (program as CProgram).start(...all, ...args);
     const content = Uint8Array.from({ length: byteLength }, (_, i) => i % 251);

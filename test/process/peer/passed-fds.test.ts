@@ -1,6 +1,6 @@
 /** Memory by a descriptor on a Unix socket: the exchange with C programs, and what they do wrong. */
 import assert from "node:assert/strict";
-import { afterEach, beforeEach, describe, it } from "node:test";
+import { beforeEach, describe, it } from "node:test";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
 import {
@@ -19,8 +19,6 @@ import { describePassedFds } from "./describe-passed-fds.js";
 const program = CProgram.compile("process/peer/c/fd-peer.c");
 const BYTES = 8192;
 
-checkLeaks();
-
 describePassedFds({ device: "host", program, byteLength: BYTES, args: ["good"] });
 
 function refusal(code: ErrorCode, words: RegExp): (error: unknown) => boolean {
@@ -34,11 +32,11 @@ function refusal(code: ErrorCode, words: RegExp): (error: unknown) => boolean {
 describe("a C program on a socket", { skip: typeof program === "string" ? program : false }, () => {
   let folder: TestFolder;
   let path: string;
+  checkLeaks(() => folder[Symbol.dispose]());
   beforeEach(() => {
     folder = new TestFolder();
     path = folder.file("peer.sock");
   });
-  afterEach(() => folder[Symbol.dispose]());
 
   /** A program that connects and does what the mode says. */
   async function connected(
