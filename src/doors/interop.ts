@@ -35,10 +35,10 @@ export type { AnyTimeline } from "../gpu/order/timeline.js";
 export type { Access } from "../os/mapping.js";
 export { OwnedFd } from "../os/owned-fd.js";
 export type { PeerCredentials, SocketType } from "../os/seqpacket.js";
-export type { GrowingDescriptor, Growth } from "../wire/growing-descriptor.js";
 export { type ReceivedFd, type ReceiveFdOptions, receiveFd, sendFd } from "../peer/pass-fd.js";
 export { UnixListener } from "../peer/unix-listener.js";
 export { UnixSocket, type UnixSocketOptions } from "../peer/unix-socket.js";
+export type { GrowingDescriptor, Growth } from "../wire/growing-descriptor.js";
 export type {
   ArrayHandleDocument,
   EventDescriptor,

@@ -28,11 +28,7 @@ export function trySendMessage(
  * @throws MESSAGE_TOO_LARGE; PEER_GONE if the other side has hung up; TOO_MANY_FDS with
  * `ETOOMANYREFS` if this user has too many descriptors in flight
  */
-export function trySendPart(
-  socket: OwnedFd,
-  bytes: Uint8Array,
-  fds: readonly OwnedFd[],
-): number {
+export function trySendPart(socket: OwnedFd, bytes: Uint8Array, fds: readonly OwnedFd[]): number {
   if (bytes.byteLength === 0 || bytes.byteLength > limits.messageBytesMax) {
     throw new CudaIpcError(
       "MESSAGE_TOO_LARGE",

@@ -14,10 +14,11 @@ import { CudaIpcError, hasCode, messageOf, SystemError } from "../base/errors.js
 import { defaults, limits } from "../base/limits.js";
 import { oneOf, optionsOf, waitChecks } from "../base/option-checks.js";
 import { IpcArrayHandle } from "../gpu/arrays/ipc-array-handle.js";
-import { rawArrayChecks, type RawHandleOptions } from "../gpu/arrays/open-ipc-handle.js";
+import { type RawHandleOptions, rawArrayChecks } from "../gpu/arrays/open-ipc-handle.js";
 import { ownUid } from "../os/runtime-folder.js";
 import { fromNodeError } from "../os/system-error.js";
 import {
+  type ArrayHandleDocument,
   decodeHandle,
   encodeHandle,
   HANDLE_BYTES,
@@ -53,7 +54,7 @@ const checkWrite = optionsOf<WriteHandleFileOptions>("writeHandleFile()", {
  */
 export async function writeHandleFile(
   path: string,
-  source: SharedDocument | Shared | IpcArrayHandle,
+  source: SharedDocument | Shared | IpcArrayHandle<ArrayHandleDocument | RawHandleDocument>,
   options: WriteHandleFileOptions = {},
 ): Promise<void> {
   checkWrite(options);

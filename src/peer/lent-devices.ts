@@ -22,10 +22,7 @@ const lent = new Map<string, Lent>();
  * Lends the device with this name. Without a name, lends the device of the memory (`own`), or the
  * default device if that is unknown.
  */
-export function lendDevice(
-  name: string | undefined,
-  own: DeviceReference | undefined,
-): LentDevice {
+export function lendDevice(name: string | undefined, own: DeviceReference | undefined): LentDevice {
   const isOwn = name === undefined && own !== undefined;
   const key = isOwn ? `uuid ${uuidOf(own)}` : `name ${name}`;
   let entry = lent.get(key);

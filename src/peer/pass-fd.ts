@@ -32,8 +32,7 @@ export async function sendFd(
 ): Promise<void> {
   checkSend(options);
   checkSocket(socket);
-  if (!(fd instanceof OwnedFd))
-    throw new TypeError(`fd must be an OwnedFd, not ${shownValue(fd)}`);
+  if (!(fd instanceof OwnedFd)) throw new TypeError(`fd must be an OwnedFd, not ${shownValue(fd)}`);
   if (!(metadata instanceof Uint8Array))
     throw new TypeError(`metadata must be a Uint8Array, not ${shownValue(metadata)}`);
   const { byteLength } = metadata;
@@ -94,8 +93,7 @@ export async function receiveFd(
     throw socket.refusal(attempt, `${bytes.byteLength} bytes came without a descriptor`);
   try {
     if (fdCount > 1) throw socket.refusal(attempt, `${fdCount} descriptors came, wanted 1`);
-    if (bytes.byteLength === 0)
-      throw socket.refusal(attempt, "a descriptor came without metadata");
+    if (bytes.byteLength === 0) throw socket.refusal(attempt, "a descriptor came without metadata");
     const kind = kindOf(fd);
     if (kind === "memory file" || kind === "GPU memory") return { fd, metadata: bytes, kind };
     const found = `it is of kind "${kind}", wanted a memory file (memfd) or GPU memory`;

@@ -81,7 +81,10 @@ async function receive(
   options: Parameters<typeof mapArrived>[3],
 ): Promise<ReceivedOffer> {
   return acquireInAsync(async (scope) => {
-    const link = scope.own(await awaitListener(path, deadline, () => PeerLink.connect(path)), (link) => link.close());
+    const link = scope.own(
+      await awaitListener(path, deadline, () => PeerLink.connect(path)),
+      (link) => link.close(),
+    );
     const { bytes, fds } = await link.receive(deadline);
     try {
       const offered = decodePeerMessage(`the offer at ${path}`, offeredSchema, bytes);

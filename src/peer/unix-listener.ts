@@ -120,8 +120,7 @@ export class UnixListener {
   }
 
   #checkOpen(attempt: string): void {
-    if (!this.#open)
-      throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the listener was closed`);
+    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the listener was closed`);
   }
 }
 

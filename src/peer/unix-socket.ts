@@ -150,11 +150,7 @@ export class UnixSocket {
    * @param byteLength the size that a message must have; undefined for any
    * @internal
    */
-  async take(
-    what: string,
-    byteLength: number | undefined,
-    options: WaitOptions,
-  ): Promise<Arrived> {
+  async take(what: string, byteLength: number | undefined, options: WaitOptions): Promise<Arrived> {
     const attempt = `${what} from ${this.#peerWords}`;
     const arriving = new ArrivingMessage();
     const why = () => `it sent ${arriving.words(byteLength)}`;
@@ -167,8 +163,7 @@ export class UnixSocket {
           await this.#ready.until("readable", deadline);
           this.#checkOpen(attempt);
         }
-        if (byteLength === undefined || arriving.byteLength === byteLength)
-          return arriving.whole();
+        if (byteLength === undefined || arriving.byteLength === byteLength) return arriving.whole();
         const found = `a message of ${arriving.byteLength} bytes came, wanted ${byteLength}`;
         throw this.refusal(what, found);
       } catch (error) {
@@ -221,10 +216,13 @@ export class UnixSocket {
   }
 
   /** Returns false if nothing is there yet. @throws PEER_GONE at the end */
-  #receivePart(arriving: ArrivingMessage, byteLength: number | undefined, attempt: string): boolean {
+  #receivePart(
+    arriving: ArrivingMessage,
+    byteLength: number | undefined,
+    attempt: string,
+  ): boolean {
     // WHY no more: what follows in a stream belongs to the next call.
-    const rest =
-      this.type === "stream" ? (byteLength as number) - arriving.byteLength : undefined;
+    const rest = this.type === "stream" ? (byteLength as number) - arriving.byteLength : undefined;
     const part = tryReceivePart(this.#fd, rest);
     if (part === undefined) return false;
     const damage = damageOf(part);
@@ -247,8 +245,7 @@ export class UnixSocket {
   }
 
   #checkOpen(attempt: string): void {
-    if (!this.#open)
-      throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the socket was closed`);
+    if (!this.#open) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the socket was closed`);
   }
 }
 

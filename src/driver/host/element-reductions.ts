@@ -67,12 +67,7 @@ function compareSteps({ count, elementBytes }: ReductionOf<"compare">): Reductio
   };
 }
 
-function closeSteps({
-  dtype,
-  count,
-  rtol,
-  atol,
-}: ReductionOf<"close">): ReductionSteps<"close"> {
+function closeSteps({ dtype, count, rtol, atol }: ReductionOf<"close">): ReductionSteps<"close"> {
   const values = valuesOf(dtype);
   let differences = 0;
   let first: number | undefined;

@@ -36,14 +36,17 @@ export const handleChecks = { access: oneOf("read", "read-write"), label: aStrin
 
 const checkOpen = optionsOf<OpenHandleOptions>("open()", handleChecks);
 
-export class IpcArrayHandle {
-  readonly #document: ArrayHandleDocument | RawHandleDocument;
+/** Of this package, or bare. */
+type HandleDocument = ArrayHandleDocument | RawHandleDocument;
+
+export class IpcArrayHandle<Document extends HandleDocument = ArrayHandleDocument> {
+  readonly #document: Document;
   readonly #layout: ArrayLayout & { readonly dtype: DType };
   /** What this object opened and nobody closed yet. */
   readonly #opened = new Set<DeviceArray>();
 
   /** The document's form and layout are already checked. */
-  private constructor(document: ArrayHandleDocument | RawHandleDocument) {
+  private constructor(document: Document) {
     // The check of the layout includes the dtype.
     this.#layout = document.array as ArrayLayout & { readonly dtype: DType };
     this.#document = document;
@@ -82,7 +85,7 @@ export class IpcArrayHandle {
    * @throws INVALID_DESCRIPTOR, also if the array exceeds its block; INVALID_HANDLE;
    * UNSUPPORTED_DTYPE
    */
-  static from(json: unknown): IpcArrayHandle {
+  static from(json: unknown): IpcArrayHandle<ArrayHandleDocument | RawHandleDocument> {
     const document = parseArrayHandle(json);
     // A bare handle does not say how large its block is: `open` learns it from the driver.
     const byteLength =
@@ -109,13 +112,13 @@ export class IpcArrayHandle {
     return decodeHandle(this.#document.handle);
   }
 
-  toJSON(): ArrayHandleDocument | RawHandleDocument {
+  toJSON(): Document {
     return this.#document;
   }
 
   /** The device that the memory is on, if the handle says so. @internal */
   get device(): DeviceReference | undefined {
-    const document = this.#document;
+    const document: HandleDocument = this.#document;
     return document.kind === "raw-handle" ? originOfHandle(this.bytes)?.device : document.device;
   }
 
@@ -129,7 +132,7 @@ export class IpcArrayHandle {
   open(device: Device, options: OpenHandleOptions = {}): DeviceArray {
     checkOpen(options);
     const { access = "read", label = "array" } = options;
-    const document = this.#document;
+    const document: HandleDocument = this.#document;
     const memory =
       document.kind === "raw-handle"
         ? LegacyMemory.open(device, this.bytes, access)

@@ -11,8 +11,8 @@ import { checkHandle, decodeHandle } from "../../wire/ipc-documents.js";
 import type { Device } from "../device.js";
 import { DeviceBuffer } from "../memory/device-buffer.js";
 import { LegacyMemory } from "../memory/legacy-memory.js";
-import { DeviceArray } from "./device-array.js";
 import { aDType } from "../option-checks.js";
+import { DeviceArray } from "./device-array.js";
 import { handleChecks, type OpenHandleOptions } from "./ipc-array-handle.js";
 
 export interface RawHandleOptions<D extends DType> extends OpenHandleOptions {

@@ -1,7 +1,7 @@
 /** A loaded kernel of a module, ready to launch. */
 import { CudaIpcError } from "../../base/errors.js";
-import { releaseAll } from "../../base/scope.js";
 import { type Check, integer, optionsOf } from "../../base/option-checks.js";
+import { releaseAll } from "../../base/scope.js";
 import { shownValue } from "../../base/shown-value.js";
 import type {
   Dimensions,

@@ -1,7 +1,7 @@
 /** Code loaded on a device from PTX, a cubin or a fatbin, with its kernels. */
 import { CudaIpcError } from "../../base/errors.js";
-import { acquireIn } from "../../base/scope.js";
 import { arrayOfStrings, aString, optionsOf } from "../../base/option-checks.js";
+import { acquireIn } from "../../base/scope.js";
 import type { DriverKernel } from "../../driver/kernel-calls.js";
 import type { Device } from "../device.js";
 import { Kernel, LoadedModule } from "./kernel.js";

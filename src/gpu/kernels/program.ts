@@ -6,7 +6,13 @@ import { formatBytes } from "../../base/bytes.js";
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
-import { anObject, arrayOfStrings, aString, optionsOf, waitChecks } from "../../base/option-checks.js";
+import {
+  anObject,
+  arrayOfStrings,
+  aString,
+  optionsOf,
+  waitChecks,
+} from "../../base/option-checks.js";
 import { type Compiled, openCompiler } from "../../driver/cuda/nvrtc-compilation.js";
 import type { Device } from "../device.js";
 import { Module } from "./module.js";

@@ -12,7 +12,6 @@ import { CudaIpcError } from "../../base/errors.js";
 import { acquireIn } from "../../base/scope.js";
 import { checkWait } from "../../base/wait-checks.js";
 import type { PoolStatistics } from "../../driver/pool-calls.js";
-import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import {
   checkPoolDescriptor,
@@ -24,7 +23,6 @@ import {
 import { type ArrayOptions, DeviceArray } from "../arrays/device-array.js";
 import type { Device } from "../device.js";
 import { checkNewArray } from "../option-checks.js";
-import type { Stream } from "../order/stream.js";
 import { DeviceBuffer } from "./device-buffer.js";
 import { PoolCore } from "./pool-core.js";
 import { isPast, PoolMemory } from "./pool-memory.js";

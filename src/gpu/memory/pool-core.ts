@@ -209,7 +209,9 @@ export function openPoolMemory(
   if (pooled === undefined) throw new TypeError("memory of a pool without a pool id");
   const { pool: id, maxBytes, data } = pooled;
   const { driver, ordinal } = device;
-  const core = PoolCore.open(device, { id, maxBytes, shared: true }, () => driver.importPool(ordinal, fd));
+  const core = PoolCore.open(device, { id, maxBytes, shared: true }, () =>
+    driver.importPool(ordinal, fd),
+  );
   return acquireIn((scope) => {
     scope.defer(() => core.release());
     const memory = core.import(Uint8Array.from(Buffer.from(data, "base64")), allocationByteLength);

@@ -98,7 +98,13 @@ describe("the handle of an array", () => {
     handle.close();
     handle.close();
     refused("CLOSED", () => second.buffer.pointer);
-    assert.equal(await other.expectDType("int32").read().then((it) => it[23]), 23);
+    assert.equal(
+      await other
+        .expectDType("int32")
+        .read()
+        .then((it) => it[23]),
+      23,
+    );
     other.close();
     assert.equal(openFdCount(), fds);
     {

@@ -95,7 +95,11 @@ describe("a C program on a socket", { skip: typeof program === "string" ? progra
 
   it("that says nothing, or half, is named by the timeout, and half a stream is closed", async () => {
     for (const [mode, words, open] of [
-      ["silent", /receive a descriptor from process \d+: not done within 200 ms; it sent nothing/, true],
+      [
+        "silent",
+        /receive a descriptor from process \d+: not done within 200 ms; it sent nothing/,
+        true,
+      ],
       ["stuck", /it sent 3 of 8 bytes/, false],
     ] as const) {
       const { socket, peer } = await connected("stream", mode);
@@ -113,7 +117,10 @@ describe("a C program on a socket", { skip: typeof program === "string" ? progra
   it("that is killed before its acknowledgement is reported, and the memory stays", async () => {
     using device = Device.open("host");
     using buffer = DeviceBuffer.allocate(device, BYTES);
-    await buffer.write(0, Uint8Array.from({ length: BYTES }, (_, i) => i % 251));
+    await buffer.write(
+      0,
+      Uint8Array.from({ length: BYTES }, (_, i) => i % 251),
+    );
     using fd = buffer.exportFd();
     for (const type of ["stream", "seqpacket"] as const) {
       const { socket, peer } = await connected(type, "dies", "receive");
@@ -151,7 +158,10 @@ describe("a C program on a socket", { skip: typeof program === "string" ? progra
       UnixSocket.connect(path, { type: "seqpacket" }),
       refusal("WRONG_KIND", /Try \{ type: "stream" \}/),
     );
-    assert.throws(() => UnixListener.listen(path), refusal("NAME_TAKEN", /another process listens/));
+    assert.throws(
+      () => UnixListener.listen(path),
+      refusal("NAME_TAKEN", /another process listens/),
+    );
     using socket = await UnixSocket.connect(path);
     assert.equal(socket.peer.pid, peer.pid);
   });

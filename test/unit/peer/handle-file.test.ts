@@ -270,7 +270,10 @@ describe("handle files", () => {
       );
       assert.ok(!existsSync(path));
       const bad = (options: unknown) => readHandleFile(path, options as typeof raw);
-      await assert.rejects(bad({ format: "raw" }), /^TypeError: readHandleFile\(\) needs the option/);
+      await assert.rejects(
+        bad({ format: "raw" }),
+        /^TypeError: readHandleFile\(\) needs the option/,
+      );
       await assert.rejects(bad({ ...raw, dtype: "int33" }), code("UNSUPPORTED_DTYPE"));
       await assert.rejects(bad({ ...raw, shape: [-1] }), RangeError);
       await assert.rejects(bad({ format: "binary" }), /^TypeError: format must be "json" or "raw"/);

@@ -15,8 +15,8 @@ import { openShared } from "../../../src/peer/open-shared.js";
 import { share } from "../../../src/peer/share.js";
 import { Disposables } from "../../support/disposables.js";
 import { checkLeaks } from "../../support/leak-check.js";
-import { OddFds } from "../../support/odd-fds.js";
 import { hostBundle, sharedArray } from "../../support/messages.js";
+import { OddFds } from "../../support/odd-fds.js";
 import { TestRuntime } from "../../support/test-runtime.js";
 import { soon, until } from "../../support/until.js";
 
@@ -61,9 +61,15 @@ describe("sharing without a hub", () => {
     const buffer = made.add(DeviceBuffer.allocate(device, 4096));
     using fd = buffer.exportFd();
     for (const byteLength of [0, 4097, 2 ** 50])
-      assert.throws(() => DeviceBuffer.import(device, fd, { byteLength }), code("INVALID_DESCRIPTOR"));
+      assert.throws(
+        () => DeviceBuffer.import(device, fd, { byteLength }),
+        code("INVALID_DESCRIPTOR"),
+      );
     const open = (options: unknown) => DeviceBuffer.import(device, fd, options as never);
-    assert.throws(() => open({}), /^TypeError: DeviceBuffer\.import\(\) needs the option byteLength/);
+    assert.throws(
+      () => open({}),
+      /^TypeError: DeviceBuffer\.import\(\) needs the option byteLength/,
+    );
     assert.throws(() => open({ byteLength: -1 }), RangeError);
     assert.throws(() => open({ byteLength: 8, acess: "read" }), /has no option "acess"/);
   });

@@ -89,7 +89,9 @@ describe("UnixSocket", () => {
 
     it(`of type ${type} ends waits at the time limit, at the signal and at close()`, async () => {
       const [one, other] = await pair(type);
-      const words = new RegExp(`from process ${process.pid}: not done within 1 ms; it sent nothing`);
+      const words = new RegExp(
+        `from process ${process.pid}: not done within 1 ms; it sent nothing`,
+      );
       const late = receiveFd(other, { metadataBytes: 8, timeoutMs: 1 });
       await assert.rejects(late, refusal("TIMEOUT", words));
       await assert.rejects(other.receive(1, { timeoutMs: 0 }), refusal("TIMEOUT"));
@@ -172,13 +174,22 @@ describe("UnixSocket", () => {
   it("refuses wrong arguments and options", async () => {
     const [one, other] = await pair("stream");
     const fd = memory();
-    await assert.rejects(sendFd(any({}), fd, Uint8Array.of(1)), /^TypeError: socket must be a Unix/);
-    await assert.rejects(sendFd(one, any(3), Uint8Array.of(1)), /^TypeError: fd must be an OwnedFd/);
+    await assert.rejects(
+      sendFd(any({}), fd, Uint8Array.of(1)),
+      /^TypeError: socket must be a Unix/,
+    );
+    await assert.rejects(
+      sendFd(one, any(3), Uint8Array.of(1)),
+      /^TypeError: fd must be an OwnedFd/,
+    );
     await assert.rejects(sendFd(one, fd, any("x")), /^TypeError: metadata must be a Uint8Array/);
     await assert.rejects(sendFd(one, fd, new Uint8Array(0)), /^RangeError: metadata must have/);
     const tooLarge = new Uint8Array(limits.messageBytesMax + 1);
     await assert.rejects(sendFd(one, fd, tooLarge), refusal("MESSAGE_TOO_LARGE"));
-    await assert.rejects(receiveFd(other), /^TypeError: receiveFd\(\) needs the option metadataBytes/);
+    await assert.rejects(
+      receiveFd(other),
+      /^TypeError: receiveFd\(\) needs the option metadataBytes/,
+    );
     await assert.rejects(receiveFd(other, { metadataBytes: 0 }), RangeError);
     await assert.rejects(receiveFd(other, any({ timeout: 5 })), /has no option "timeout"/);
     await assert.rejects(other.receive(0), RangeError);
@@ -224,7 +235,10 @@ describe("UnixListener", () => {
     assert.throws(() => UnixListener.listen(path, { type: "stream" }), refusal("NAME_TAKEN"));
     stale.close();
     const listener = made.add(UnixListener.listen(path));
-    assert.throws(() => UnixListener.listen(path), refusal("NAME_TAKEN", /another process listens/));
+    assert.throws(
+      () => UnixListener.listen(path),
+      refusal("NAME_TAKEN", /another process listens/),
+    );
     listener.close();
     writeFileSync(path, "precious");
     assert.throws(() => UnixListener.listen(path), refusal("FILE_EXISTS"));

@@ -4,11 +4,7 @@
  */
 import type { ArithmeticDType } from "../../../array/arithmetic.js";
 import { dtypes } from "../../../array/dtype.js";
-import {
-  accumulatorRegisters,
-  combineAccumulators,
-  startAccumulators,
-} from "./block-reduction.js";
+import { accumulatorRegisters, combineAccumulators, startAccumulators } from "./block-reduction.js";
 import { compareAccumulators } from "./compare-kernels.js";
 import { accessRegisters, addressOfElement, elementAccess, elementKind } from "./element-access.js";
 import { gridLoop } from "./grid-loop.js";
