@@ -18,15 +18,17 @@ export interface NeededOptions<T extends object> {
   readonly needs?: readonly (keyof T & string)[];
   /** An example of valid options, for the message. */
   readonly such?: string;
+  /** Options of others are in the same object, and the public call has checked them. */
+  readonly amongOthers?: boolean;
 }
 
 /** @param call as the message shows it: `create()` */
 export function optionsOf<T extends object>(
   call: string,
   checks: Checks<T>,
-  { needs = [], such = "" }: NeededOptions<T> = {},
+  { needs = [], such = "", amongOthers = false }: NeededOptions<T> = {},
 ): (options: unknown) => void {
-  const check = tableCheck(call, "", checks, { needs, such });
+  const check = tableCheck(call, "", checks, { needs, such, amongOthers });
   return (options) => {
     if (options !== undefined) check(`The options of ${call}`, options);
     else if (such !== "") throw new TypeError(`${call} needs options${exampleOf(such)}`);
@@ -42,7 +44,7 @@ function tableCheck<T extends object>(
   owner: string,
   prefix: string,
   checks: Checks<T>,
-  { needs = [], such = "" }: NeededOptions<T>,
+  { needs = [], such = "", amongOthers = false }: NeededOptions<T>,
 ): Check {
   const known = new Map<string, Check>(Object.entries(checks));
   const example = exampleOf(such);
@@ -53,6 +55,7 @@ function tableCheck<T extends object>(
       const value = (options as Record<string, unknown>)[option];
       if (value === undefined) continue;
       const check = known.get(option);
+      if (check === undefined && amongOthers) continue;
       if (check === undefined) throw unknownOption(owner, option, [...known.keys()]);
       check(prefix === "" ? option : prefix + option, value);
     }
@@ -117,6 +120,11 @@ export function checkShape(what: string, value: unknown): void {
 export const aString: Check = (option, value) => {
   if (typeof value !== "string")
     throw new TypeError(`${option} must be a string, not ${shownValue(value)}`);
+};
+
+export const aNumber: Check = (option, value) => {
+  if (typeof value !== "number")
+    throw new TypeError(`${option} must be a number, not ${shownValue(value)}`);
 };
 
 export const aBoolean: Check = (option, value) => {

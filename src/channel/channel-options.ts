@@ -66,6 +66,7 @@ export const channelChecks: Checks<ChannelOptions> = {
 
 const checkChannelOptions = optionsOf<ChannelOptions>("a channel", channelChecks, {
   such: '{ dtype: "uint8", shape: [1080, 1920, 3], slots: 4 }',
+  amongOthers: true,
 });
 
 const DEFAULTS = { slots: 8, readersMax: 8, metaBytesMax: 256 } as const;
@@ -173,4 +174,6 @@ export function checkNext(attempt: string, options: WaitOptions): void {
   checkNotAborted(attempt, options);
 }
 
-export const checkReaderOptions = optionsOf<ReaderOptions>("a reader", readerChecks);
+export const checkReaderOptions = optionsOf<ReaderOptions>("a reader", readerChecks, {
+  amongOthers: true,
+});

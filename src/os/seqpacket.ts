@@ -206,7 +206,11 @@ const GROUPS_BYTES = 32 * 4;
 const PROCESS_GONE: ReadonlySet<number> = new Set([errnos.ESRCH, errnos.EINVAL, errnos.ENODATA]);
 
 export function openSocket(type: SocketType = "seqpacket"): OwnedFd {
-  const fd = libc().socket(layout.AF_UNIX, socketTypes[type] | FLAGS, 0);
+  return openOfType(socketTypes[type]);
+}
+
+function openOfType(type: number): OwnedFd {
+  const fd = libc().socket(layout.AF_UNIX, type | FLAGS, 0);
   if (fd < 0) throw systemError("open a socket", "socket");
   return new OwnedFd(fd);
 }
@@ -224,6 +228,25 @@ export function connectTo(path: string, type?: SocketType): OwnedFd {
       throw systemError(`connect to ${path}`, "connect");
     return fd;
   });
+}
+
+/**
+ * True if an open socket is bound to the path. WHY a datagram socket: a connection of the listener's
+ * own type would be accepted, and a program that accepts one alone would take it for its peer.
+ * docs: unix(7), EPROTOTYPE
+ */
+export function isBound(path: string): boolean {
+  const fd = openOfType(layout.SOCK_DGRAM);
+  try {
+    const address = layout.unixAddress(layout.checkSocketPath(path));
+    if (libc().connect(fd.number, address, address.byteLength) >= 0) return true;
+    const errno = lastErrno();
+    if (errno === errnos.EPROTOTYPE) return true;
+    if (errno === errnos.ENOENT || errno === errnos.ECONNREFUSED) return false;
+    throw systemError(`look for a listener at ${path}`, "connect", errno);
+  } finally {
+    fd.close();
+  }
 }
 
 /**

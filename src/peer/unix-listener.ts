@@ -1,14 +1,14 @@
 /** A listening Unix socket for programs that need not use this package. */
 import { resolve } from "node:path";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
-import { CudaIpcError, SystemError } from "../base/errors.js";
+import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
 import { optionsOf, waitChecks } from "../base/option-checks.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { restrictToOwner } from "../os/file-calls.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 import { Readiness } from "../os/readiness.js";
-import { connectTo, hangUp, peerCredentialsOf, type SocketType } from "../os/seqpacket.js";
+import { hangUp, isBound, peerCredentialsOf, type SocketType } from "../os/seqpacket.js";
 import { SeqpacketListener } from "../os/seqpacket-listener.js";
 import { removeStaleSocket, SocketClaim, SocketFile } from "../os/socket-file.js";
 import { aSocketType, isTrusted, UnixSocket, type UnixSocketOptions } from "./unix-socket.js";
@@ -47,7 +47,8 @@ export class UnixListener {
     checkListen(options);
     const { type = "stream" } = options;
     const target = resolve(path);
-    if (isTaken(target, type)) throw taken(target);
+    // Programs without this package do not take the lock that a claim rests on.
+    if (isBound(target)) throw taken(target);
     return acquireIn((scope) => {
       const claim = SocketClaim.tryMake(target);
       if (claim === undefined) throw taken(target);
@@ -126,15 +127,4 @@ export class UnixListener {
 
 function taken(path: string): CudaIpcError {
   return new CudaIpcError("NAME_TAKEN", `Cannot listen at ${path}: another process listens there`);
-}
-
-/** WHY asked: programs without this package do not take the lock that a claim rests on. */
-function isTaken(path: string, type: SocketType): boolean {
-  try {
-    hangUp(connectTo(path, type));
-    return true;
-  } catch (error) {
-    if (!(error instanceof SystemError)) throw error;
-    return !["ENOENT", "ECONNREFUSED"].includes(error.errnoName);
-  }
 }

@@ -6,7 +6,6 @@ import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
 import { Scope } from "../../base/scope.js";
-import { checkWait } from "../../base/wait-checks.js";
 import type { HubLink } from "../connection/hub-link.js";
 
 export interface HandleFacts {
@@ -55,7 +54,6 @@ export class SharedHandle {
 
   /** Makes the object visible to `open`. Publishing again changes nothing. */
   async publish(options: WaitOptions): Promise<void> {
-    checkWait(options);
     if (!this.#open)
       throw new CudaIpcError("CLOSED", `Cannot publish "${this.name}": it was closed`);
     const deadline = new Deadline(`publish "${this.name}"`, options, defaults.requestTimeoutMs);

@@ -5,7 +5,7 @@
 import type { DType } from "../../array/dtype.js";
 import { checkLayout, contiguousStrides } from "../../array/layout.js";
 import { checkInteger } from "../../base/bytes.js";
-import { checkShape, integer, optionsOf } from "../../base/option-checks.js";
+import { aNumber, checkShape, optionsOf } from "../../base/option-checks.js";
 import { acquireIn } from "../../base/scope.js";
 import { checkHandle, decodeHandle } from "../../wire/ipc-documents.js";
 import type { Device } from "../device.js";
@@ -32,7 +32,7 @@ export const rawArrayChecks = {
   dtype: aDType,
   shape: checkShape,
   strides: checkShape,
-  byteOffset: integer(0),
+  byteOffset: aNumber,
 } as const;
 
 const checkOptions = optionsOf<RawHandleOptions<DType>>(

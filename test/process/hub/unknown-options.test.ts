@@ -90,6 +90,7 @@ async function attemptsAt({ hub, path }: Site, own: Disposables): Promise<Attemp
   const listener = own.add(UnixListener.listen(`${path}.peer`));
   const socket = own.add(await UnixSocket.connect(`${path}.peer`));
   const writer = own.add(await hub.createChannel("channel", { byteLength: 1, slots: 2 }));
+  const idle = own.add(await hub.createChannel("idle", { byteLength: 1 }));
   const reader = own.add(await hub.openChannel("channel"));
   const loaned = own.add(await writer.loan());
   loaned.commit();
@@ -105,11 +106,8 @@ async function attemptsAt({ hub, path }: Site, own: Disposables): Promise<Attemp
   return {
     connect: () => connect(odd),
     "ChannelReader.next": () => reader.next(odd),
-    "ChannelWriter.loan": () => {
-      lent.close();
-      return writer.loan(odd);
-    },
-    "ChannelWriter.tryLoan": () => writer.tryLoan(odd),
+    "ChannelWriter.loan": () => idle.loan(odd),
+    "ChannelWriter.tryLoan": () => idle.tryLoan(odd),
     "ChannelWriter.waitForReaders": () => writer.waitForReaders(0, odd),
     "Device.createEvent": () => device.createEvent(odd),
     "Device.createTimeline": () => device.createTimeline(odd),
