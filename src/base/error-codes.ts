@@ -224,7 +224,7 @@ export const errorCodes = {
 
   // Devices and drivers
   INVALID_DEVICE: facts(
-    'The device name is not "host", "auto" or "cuda:N".',
+    'The device name is not "host", "auto", "cuda:N" or "N".',
     "Correct --device or CUDA_IPC_DEVICE.",
   ),
   DEVICE_NOT_FOUND: facts(

@@ -1,6 +1,6 @@
 /**
- * Checks the options of a public call by one table. An unknown option that resembles a known one is
- * refused. Errors name the option and show what was found.
+ * Checks the options of a public call by one table. An unknown option is refused, because most are
+ * misspelt. Errors name the option and show what was found.
  * @example
  * const checkOptions = optionsOf<OpenOptions>("open()", { access: oneOf("read", "read-write") });
  */
@@ -18,15 +18,17 @@ export interface NeededOptions<T extends object> {
   readonly needs?: readonly (keyof T & string)[];
   /** An example of valid options, for the message. */
   readonly such?: string;
+  /** Options of others are in the same object, and the public call has checked them. */
+  readonly amongOthers?: boolean;
 }
 
 /** @param call as the message shows it: `create()` */
 export function optionsOf<T extends object>(
   call: string,
   checks: Checks<T>,
-  { needs = [], such = "" }: NeededOptions<T> = {},
+  { needs = [], such = "", amongOthers = false }: NeededOptions<T> = {},
 ): (options: unknown) => void {
-  const check = tableCheck(call, "", checks, { needs, such });
+  const check = tableCheck(call, "", checks, { needs, such, amongOthers });
   return (options) => {
     if (options !== undefined) check(`The options of ${call}`, options);
     else if (such !== "") throw new TypeError(`${call} needs options${exampleOf(such)}`);
@@ -42,18 +44,24 @@ function tableCheck<T extends object>(
   owner: string,
   prefix: string,
   checks: Checks<T>,
-  { needs = [], such = "" }: NeededOptions<T>,
+  { needs = [], such = "", amongOthers = false }: NeededOptions<T>,
 ): Check {
-  const known = Object.keys(checks);
+  const known = new Map<string, Check>(Object.entries(checks));
+  const example = exampleOf(such);
   return (what, options) => {
-    checkObject(what, options, exampleOf(such));
-    for (const [option, value] of Object.entries(options)) {
-      if (!Object.hasOwn(checks, option)) checkSpelling(owner, option, known, options);
-      else if (value !== undefined) checks[option as keyof T](`${prefix}${option}`, value);
+    checkObject(what, options, example);
+    // WHY not Object.entries: messages of channels have options, and it would allocate.
+    for (const option in options) {
+      const value = (options as Record<string, unknown>)[option];
+      if (value === undefined) continue;
+      const check = known.get(option);
+      if (check === undefined && amongOthers) continue;
+      if (check === undefined) throw unknownOption(owner, option, [...known.keys()]);
+      check(prefix === "" ? option : prefix + option, value);
     }
     for (const option of needs) {
       if ((options as T)[option] !== undefined) continue;
-      throw new TypeError(`${owner} needs the option ${option}${exampleOf(such)}`);
+      throw new TypeError(`${owner} needs the option ${option}${example}`);
     }
   };
 }
@@ -62,19 +70,9 @@ function exampleOf(such: string): string {
   return such === "" ? "" : `, such as ${such}`;
 }
 
-// WHY other names pass: one object of options often serves several calls.
-function checkSpelling(
-  owner: string,
-  option: string,
-  known: readonly string[],
-  given: object,
-): void {
-  const meant = didYouMean(
-    option,
-    known.filter((name) => !Object.hasOwn(given, name)),
-  );
-  if (meant !== "")
-    throw new TypeError(`${owner} has no option ${JSON.stringify(option)}.${meant}`);
+function unknownOption(owner: string, option: string, known: readonly string[]): TypeError {
+  const meant = didYouMean(option, known) || ` It takes: ${known.join(", ")}.`;
+  return new TypeError(`${owner} has no option ${JSON.stringify(option)}.${meant}`);
 }
 
 /** @throws TypeError */
@@ -124,8 +122,19 @@ export const aString: Check = (option, value) => {
     throw new TypeError(`${option} must be a string, not ${shownValue(value)}`);
 };
 
+export const aNumber: Check = (option, value) => {
+  if (typeof value !== "number")
+    throw new TypeError(`${option} must be a number, not ${shownValue(value)}`);
+};
+
 export const aBoolean: Check = (option, value) => {
   checkOneOf(option, value as boolean, [true, false]);
+};
+
+export const arrayOfStrings: Check = (option, value) => {
+  if (!Array.isArray(value))
+    throw new TypeError(`${option} must be an array of strings, not ${shownValue(value)}`);
+  for (const [index, each] of value.entries()) aString(`${option}[${index}]`, each);
 };
 
 export const anObject: Check = (option, value) => checkObject(option, value);

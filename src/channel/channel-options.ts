@@ -2,6 +2,7 @@
 import { type DType, parseDType } from "../array/dtype.js";
 import { arrayByteLength } from "../array/layout.js";
 import { checkInteger, roundUp } from "../base/bytes.js";
+import { checkNotAborted, type WaitOptions } from "../base/deadline.js";
 import { limits } from "../base/limits.js";
 import {
   aBoolean,
@@ -10,6 +11,7 @@ import {
   integer,
   oneOf,
   optionsOf,
+  waitChecks,
 } from "../base/option-checks.js";
 import { shownValue } from "../base/shown-value.js";
 import { aDType, aStream } from "../gpu/option-checks.js";
@@ -64,6 +66,7 @@ export const channelChecks: Checks<ChannelOptions> = {
 
 const checkChannelOptions = optionsOf<ChannelOptions>("a channel", channelChecks, {
   such: '{ dtype: "uint8", shape: [1080, 1920, 3], slots: 4 }',
+  amongOthers: true,
 });
 
 const DEFAULTS = { slots: 8, readersMax: 8, metaBytesMax: 256 } as const;
@@ -163,4 +166,14 @@ export const readerChecks: Checks<ReaderOptions> = {
 };
 
 /** The object may hold options for other parts of the call. */
-export const checkReaderOptions = optionsOf<ReaderOptions>("a reader", readerChecks);
+const checkWaiting = optionsOf<WaitOptions>("next()", waitChecks);
+
+/** Checks the options of a wait for a message. @throws ABORTED */
+export function checkNext(attempt: string, options: WaitOptions): void {
+  checkWaiting(options);
+  checkNotAborted(attempt, options);
+}
+
+export const checkReaderOptions = optionsOf<ReaderOptions>("a reader", readerChecks, {
+  amongOthers: true,
+});

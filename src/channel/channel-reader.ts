@@ -5,7 +5,7 @@
  */
 import type { ReadableStream } from "node:stream/web";
 import type { DType } from "../array/dtype.js";
-import { checkNotAborted, Deadline, type WaitOptions } from "../base/deadline.js";
+import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { releaseAll } from "../base/scope.js";
 import type { Device } from "../gpu/device.js";
@@ -17,7 +17,7 @@ import type { ControlWords } from "../ring/control-words.js";
 import { PageWords } from "../ring/page-words.js";
 import { RingReader, type TakenMessage } from "../ring/ring-reader.js";
 import { BellWatch, DeviceLossWatch } from "./bell-watch.js";
-import { checkReaderOptions, type ReaderOptions } from "./channel-options.js";
+import { checkNext, checkReaderOptions, type ReaderOptions } from "./channel-options.js";
 import type { ReaderParts } from "./channel-parts.js";
 import { AdaptiveSpin } from "./hot/adaptive-spin.js";
 import { FairTurns } from "./hot/fair-turns.js";
@@ -162,7 +162,7 @@ export class ChannelReader<D extends DType = DType> {
       const found = "another call waits for a message; give it a signal or a timeoutMs to end it";
       throw new CudaIpcError("IN_USE", `Cannot read channel "${this.label}": ${found}`);
     }
-    checkNotAborted(`read channel "${this.label}"`, options);
+    checkNext(`read channel "${this.label}"`, options);
     this.#isAwaited = true;
     try {
       const pause = this.#turns.turn();

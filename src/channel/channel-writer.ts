@@ -20,8 +20,8 @@ import { RingWriter } from "../ring/ring-writer.js";
 import { BellWatch, DeviceLossWatch } from "./bell-watch.js";
 import type { WriterParts } from "./channel-parts.js";
 import { FairTurns } from "./hot/fair-turns.js";
-import { type LoanedSlot, type LoanOptions, SlotLoans } from "./loaned-slot.js";
-import { checkStream, enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
+import { type LoanedSlot, type LoanOptions, SlotLoans, streamOfLoan } from "./loaned-slot.js";
+import { enqueueWait, OrderedTimeline } from "./ordered-timeline.js";
 import { ReaderRoster, type WhoReads } from "./reader-roster.js";
 import { type StreamableMessage, writableOf } from "./web-streams.js";
 
@@ -113,7 +113,7 @@ export class ChannelWriter<D extends DType = DType> {
    */
   tryLoan(options: { readonly stream?: Stream | undefined } = {}): LoanedSlot<D> | undefined {
     this.#checkMayLoan();
-    const slot = this.#reserve(checkStream(options.stream));
+    const slot = this.#reserve(streamOfLoan(options));
     if (slot === undefined && this.whenFull === "drop-newest") this.#ring.drop();
     return slot;
   }
@@ -128,7 +128,7 @@ export class ChannelWriter<D extends DType = DType> {
   async loan(options: LoanOptions = {}): Promise<LoanedSlot<D>> {
     this.#checkMayLoan();
     checkNotAborted(`write to channel "${this.label}"`, options);
-    const stream = checkStream(options.stream);
+    const stream = streamOfLoan(options);
     const pause = this.#turns.turn();
     const slot = pause === undefined ? this.#reserve(stream) : undefined;
     if (slot !== undefined) return slot;

@@ -4,13 +4,15 @@ import { performance } from "node:perf_hooks";
 import type { DType } from "../array/dtype.js";
 import type { WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
+import { type Check, checkShape, integer, optionsOf, waitChecks } from "../base/option-checks.js";
 import type { DeviceArray } from "../gpu/arrays/device-array.js";
+import { aStream } from "../gpu/option-checks.js";
 import type { Stream } from "../gpu/order/stream.js";
 import { flags } from "../ring/channel-layout.js";
 import type { RingWriter } from "../ring/ring-writer.js";
 import type { WriterParts } from "./channel-parts.js";
 import { encodeMeta, type Meta, writeMeta } from "./message-meta.js";
-import { checkStream, type OrderedTimeline } from "./ordered-timeline.js";
+import type { OrderedTimeline } from "./ordered-timeline.js";
 import { type SlotMemory, sizeOfMessage } from "./slot-memory.js";
 
 export interface LoanOptions extends WaitOptions {
@@ -34,6 +36,22 @@ export interface CommitOptions {
   /** The bytes of a message without a shape of its own; a whole number of elements. */
   readonly byteLength?: number | undefined;
 }
+
+const checkLoan = optionsOf<LoanOptions>("loan()", { ...waitChecks, stream: aStream });
+
+/** Checks the options of a loan and returns its stream. */
+export function streamOfLoan(options: LoanOptions): Stream | undefined {
+  checkLoan(options);
+  return options.stream;
+}
+
+const anyMeta: Check = () => {};
+const checkCommit = optionsOf<CommitOptions>("commit()", {
+  meta: anyMeta,
+  stream: aStream,
+  shape: checkShape,
+  byteLength: integer(0),
+});
 
 const WHOLE_SLOT: CommitOptions = {};
 const TIME_ORIGIN_MS = performance.timeOrigin;
@@ -198,9 +216,10 @@ export class SlotLoans<D extends DType = DType> {
     // Most messages fill their slot and have no options, so they skip all checks below.
     if (options === WHOLE_SLOT && loan.stream === undefined && !this.usesStreams)
       return this.#wholeSlot;
+    checkCommit(options);
     const { words } = this.#parts;
     const { dropped, slot, stream: filledBy } = loan;
-    const stream = checkStream(options.stream) ?? filledBy;
+    const { stream = filledBy } = options;
     const { byteLength, shape } = sizeOfMessage(this.label, this.#parts.memory.facts, options);
     const { metaBytesMax } = words.facts;
     const meta =

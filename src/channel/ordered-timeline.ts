@@ -3,7 +3,6 @@
  * signalled before, so a value says that all earlier ones were reached.
  */
 import { hasCode } from "../base/errors.js";
-import { aStream } from "../gpu/option-checks.js";
 import type { SharedWords } from "../gpu/order/shared-words.js";
 import type { Stream } from "../gpu/order/stream.js";
 import { Timeline } from "../gpu/order/timeline.js";
@@ -104,12 +103,6 @@ export class OrderedTimeline {
     this.#ended = true;
     this.#onClose();
   }
-}
-
-/** @throws TypeError if it is not a stream */
-export function checkStream(stream: Stream | undefined): Stream | undefined {
-  if (stream !== undefined) aStream("stream", stream);
-  return stream;
 }
 
 /**

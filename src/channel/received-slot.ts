@@ -1,20 +1,24 @@
 /** A message that a reader holds in place. Its data stays unchanged until it is released. */
 import type { DType } from "../array/dtype.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
+import { optionsOf } from "../base/option-checks.js";
 import { releaseAll } from "../base/scope.js";
 import type { DeviceArray } from "../gpu/arrays/device-array.js";
+import { aStream } from "../gpu/option-checks.js";
 import type { Stream } from "../gpu/order/stream.js";
 import { flags } from "../ring/channel-layout.js";
 import type { ControlWords } from "../ring/control-words.js";
 import type { RingReader, TakenMessage } from "../ring/ring-reader.js";
 import { decodeJson, type JsonValue } from "./message-meta.js";
-import { checkStream, type OrderedTimeline } from "./ordered-timeline.js";
+import type { OrderedTimeline } from "./ordered-timeline.js";
 import { type SlotMemory, shapeOfMessage } from "./slot-memory.js";
 
 export interface ReleaseOptions {
   /** The slot is free when this stream has finished the work it was given by now. */
   readonly stream?: Stream | undefined;
 }
+
+const checkRelease = optionsOf<ReleaseOptions>("release()", { stream: aStream });
 
 const BY_READER: ReleaseOptions = {};
 
@@ -103,7 +107,8 @@ export class ReceivedSlot<D extends DType = DType> {
    */
   release(options: ReleaseOptions = BY_READER): void {
     if (!this.#open) return;
-    const stream = checkStream(options.stream) ?? this.#returns.stream;
+    if (options !== BY_READER) checkRelease(options);
+    const { stream = this.#returns.stream } = options;
     this.#open = false;
     if (this.#array !== undefined) {
       this.#returns.arraysInUse.delete(this.#array);

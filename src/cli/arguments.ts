@@ -17,7 +17,7 @@ export function socketOption(): Option {
 export function deviceOption(): Option {
   return new Option(
     "-d, --device <device>",
-    "auto, host or cuda:N (default: CUDA_IPC_DEVICE, else auto)",
+    "auto, host, or cuda:N or N for a GPU (default: CUDA_IPC_DEVICE, else auto)",
   );
 }
 
@@ -46,6 +46,17 @@ export function parseInteger(text: string, min: number, max = Number.MAX_SAFE_IN
   if (/^\d+$/.test(text) && count >= min && count <= max) return count;
   const range = max === Number.MAX_SAFE_INTEGER ? `${min} or more` : `from ${min} to ${max}`;
   throw new InvalidArgumentError(`Give an integer, ${range}.`);
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, min: 60_000, m: 60_000 };
+
+/** Parses `10s`, `500ms` or `2min` to milliseconds. */
+export function parseTime(text: string): number {
+  const [, number = "", unit = ""] = /^(\d{1,9}(?:\.\d{1,3})?) ?(ms|s|min|m)$/.exec(text) ?? [];
+  const unitMs = UNIT_MS[unit];
+  if (unitMs === undefined)
+    throw new InvalidArgumentError("Give a time with its unit, such as 10s, 500ms or 2min.");
+  return Number(number) * unitMs;
 }
 
 /** Parses `1080,1920,3`. The empty string is the shape of a single value. */

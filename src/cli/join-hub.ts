@@ -1,7 +1,7 @@
 /** How commands reach the hub, end it, and say that there is none. */
 import { statSync } from "node:fs";
 import { CudaIpcError, hasCode } from "../base/errors.js";
-import { connect, hubSocketPath } from "../client/connect.js";
+import { type ConnectOptions, connect, hubSocketPath } from "../client/connect.js";
 import { hubWithoutSocket } from "../client/connection/reach-hub.js";
 import type { Hub } from "../client/hub.js";
 import type { Inspection } from "../client/hub-options.js";
@@ -26,7 +26,16 @@ export function joinOrStartHub(
   command: string,
   options: JoinOptions = {},
 ): Promise<Hub> {
-  return connect({ ...options, program: programName(command), signal: context.signal });
+  return connect(connectOptions(context, command, options));
+}
+
+/** Of the options of a command, which has others as well. */
+function connectOptions(
+  { signal }: CommandContext,
+  command: string,
+  { device, socket, reconnect }: JoinOptions,
+): ConnectOptions {
+  return { device, socket, reconnect, program: programName(command), signal };
 }
 
 /** Connects to the hub, or returns undefined if none runs. Never starts one. */
@@ -36,12 +45,7 @@ export async function tryJoinHub(
   options: JoinOptions = {},
 ): Promise<Hub | undefined> {
   try {
-    return await connect({
-      ...options,
-      program: programName(command),
-      signal: context.signal,
-      start: false,
-    });
+    return await connect({ ...connectOptions(context, command, options), start: false });
   } catch (error) {
     // A hub may run although its socket was removed. Then "no hub runs" would be wrong.
     const isRunning = hubWithoutSocket(hubSocketPath(options.socket)) !== undefined;

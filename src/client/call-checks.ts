@@ -17,6 +17,7 @@ import {
   waitChecks,
 } from "../base/option-checks.js";
 import { shownValue } from "../base/shown-value.js";
+import { checkWait } from "../base/wait-checks.js";
 import { channelChecks, readerChecks } from "../channel/channel-options.js";
 import { fileFormats } from "../files/file-format.js";
 import type { ArrayOptions } from "../gpu/arrays/device-array.js";
@@ -161,8 +162,6 @@ const openChannel = optionsOf<OpenChannelOptions>("openChannel()", {
 
 const resumeChannel = optionsOf<ResumeChannelOptions>("resumeChannel()", findChecks);
 
-const wait = optionsOf<WaitOptions>("this call", waitChecks);
-
 const list = optionsOf<WaitOptions & { readonly prefix?: string }>("list()", {
   ...waitChecks,
   prefix: aString,
@@ -189,7 +188,7 @@ export const checks = {
   createChannel,
   openChannel,
   resumeChannel,
-  wait,
+  wait: checkWait,
   list,
   stop,
 } as const;

@@ -1,6 +1,6 @@
 /**
- * `cuda-ipc/interop`: memory, streams, events and timelines of a device, and the handles by which
- * programs without this package share them.
+ * `cuda-ipc/interop`: memory, streams, events and timelines of a device, and the handles and
+ * sockets by which programs without this package share them.
  */
 import { checkRuntime } from "../base/check-runtime.js";
 
@@ -21,22 +21,29 @@ export {
   type GrowingOptions,
 } from "../gpu/memory/growing-buffer.js";
 export type { ExportedGrowth } from "../gpu/memory/growing-memory.js";
-export {
-  type ExportedPool,
-  MemoryPool,
-  type MemoryPoolOptions,
-  type PoolAllocateOptions,
-  type PooledImportOptions,
-  type PoolImportOptions,
-} from "../gpu/memory/memory-pool.js";
+export { type ExportedPool, MemoryPool } from "../gpu/memory/memory-pool.js";
+export type {
+  MemoryPoolOptions,
+  PoolAllocateOptions,
+  PooledImportOptions,
+  PoolImportOptions,
+} from "../gpu/memory/pool-options.js";
 export { Event } from "../gpu/order/event.js";
 export type { TimelineLocation } from "../gpu/order/shared-words.js";
 export type { Stream, TimelineOperation } from "../gpu/order/stream.js";
 export type { AnyTimeline } from "../gpu/order/timeline.js";
 export type { Access } from "../os/mapping.js";
 export { OwnedFd } from "../os/owned-fd.js";
+export type { PeerCredentials, SocketType } from "../os/seqpacket.js";
+export { type ReceivedFd, type ReceiveFdOptions, receiveFd, sendFd } from "../peer/pass-fd.js";
+export { UnixListener } from "../peer/unix-listener.js";
+export { UnixSocket, type UnixSocketOptions } from "../peer/unix-socket.js";
 export type { GrowingDescriptor, Growth } from "../wire/growing-descriptor.js";
-export type { ArrayHandleDocument, EventDescriptor } from "../wire/ipc-documents.js";
+export type {
+  ArrayHandleDocument,
+  EventDescriptor,
+  RawHandleDocument,
+} from "../wire/ipc-documents.js";
 export type { PoolDescriptor, PooledDescriptor } from "../wire/pool-descriptor.js";
 
 checkRuntime();

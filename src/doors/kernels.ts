@@ -6,6 +6,7 @@ export type { Statistics } from "../array/statistics.js";
 export type { KernelParameter } from "../driver/kernel-calls.js";
 export type { Comparison } from "../driver/operation-calls.js";
 export type { OperationOptions } from "../gpu/arrays/array-operations.js";
+export type { CompareOptions } from "../gpu/arrays/compare-arrays.js";
 export type { Extent, Kernel, KernelLaunchOptions } from "../gpu/kernels/kernel.js";
 export { arg, type KernelArgument, type TypedArgument } from "../gpu/kernels/kernel-arguments.js";
 export { Module, type ModuleOptions } from "../gpu/kernels/module.js";

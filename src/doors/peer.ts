@@ -4,7 +4,9 @@ import { checkRuntime } from "../base/check-runtime.js";
 export { Group, type GroupOptions } from "../peer/group.js";
 export {
   type ReadHandleFileOptions,
+  type ReadRawHandleFileOptions,
   readHandleFile,
+  type WriteHandleFileOptions,
   writeHandleFile,
 } from "../peer/handle-file.js";
 export { type Offer, offer } from "../peer/offer.js";

@@ -1,4 +1,4 @@
-/** Parses device names as users write them: `auto`, `host`, `cuda`, `cuda:1`. */
+/** Parses device names as users write them: `auto`, `host`, `cuda`, `cuda:1`, `1`. */
 import type { DeviceKind } from "../base/device-reference.js";
 import { CudaIpcError } from "../base/errors.js";
 import { didYouMean } from "../base/near-words.js";
@@ -11,7 +11,7 @@ export interface NamedDevice {
 
 /** The form of a name of each kind. The number is the ordinal. */
 const patterns: Readonly<Record<DeviceKind, RegExp>> = {
-  cuda: /^cuda(?::(\d{1,4}))?$/,
+  cuda: /^(?:cuda|(?:cuda:)?(\d{1,4}))$/,
   host: /^host$/,
 };
 
@@ -41,7 +41,7 @@ export function parseDeviceName(name: string): NamedDevice | "auto" {
     other === undefined
       ? didYouMean(name, ["host", "auto", "cuda:0"])
       : ` Did you mean "${other}"?`;
-  const wanted = 'wanted "host", "auto" or "cuda:N" with the number of a GPU.';
+  const wanted = 'wanted "host", "auto", or "cuda:N" or "N" with the number of a GPU.';
   throw new CudaIpcError(
     "INVALID_DEVICE",
     `Cannot open device ${shownValue(name)}: ${wanted}${meant}`,

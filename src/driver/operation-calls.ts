@@ -49,7 +49,7 @@ export type ElementOperation =
       readonly b: Scalar;
     };
 
-/** How many elements have different bits. */
+/** How many elements differ: in their bits, or by more than a tolerance. */
 export interface Comparison {
   readonly differences: number;
   /** Index of the first element that differs; undefined if none does. */
@@ -64,6 +64,21 @@ export type Reduction =
       readonly a: DevicePointer;
       readonly b: DevicePointer;
       readonly count: number;
+    }
+  /**
+   * Counts elements x of `a` and y of `b` that are not close: neither equal, nor is y finite and
+   * |x - y| <= atol + rtol * |y|. All is computed in float64, so large 64-bit integers are rounded.
+   * NaN is close to nothing. The addresses are multiples of the element size.
+   */
+  | {
+      readonly kind: "close";
+      readonly dtype: ArithmeticDType;
+      readonly a: DevicePointer;
+      readonly b: DevicePointer;
+      readonly count: number;
+      /** Finite numbers from 0. */
+      readonly rtol: number;
+      readonly atol: number;
     }
   /**
    * The sum modulo 2^64 of mix32(word[i] + i * 0x9E3779B1) over little-endian 32-bit words, the
@@ -85,6 +100,7 @@ export type Reduction =
 
 export interface ReductionResults {
   readonly compare: Comparison;
+  readonly close: Comparison;
   readonly checksum: bigint;
   readonly statistics: Statistics;
 }

@@ -5,6 +5,7 @@
  */
 import { type DeviceReference, uuidOf } from "../base/device-reference.js";
 import { CudaIpcError, hasCode } from "../base/errors.js";
+import { aString, checkFunction, optionsOf } from "../base/option-checks.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
 import { automaticKinds, parseDeviceName } from "../driver/device-names.js";
 import type { DeviceFacts, GpuDriver } from "../driver/gpu-driver.js";
@@ -28,6 +29,12 @@ export interface TimelineOptions {
   /** Called once when the timeline is closed. */
   readonly onClose?: (() => void) | undefined;
 }
+
+const checkEvent = optionsOf<{ readonly label?: string }>("createEvent()", { label: aString });
+const checkTimeline = optionsOf<TimelineOptions>("a timeline", {
+  label: aString,
+  onClose: checkFunction,
+});
 
 export class Device {
   /** `host` or `cuda:N`. N may differ between processes; `uuid` is the same everywhere. */
@@ -216,6 +223,7 @@ export class Device {
    * @throws LIMIT_EXCEEDED
    */
   createEvent(options: { readonly label?: string } = {}): Event {
+    checkEvent(options);
     this.#checkOpen();
     return Event.create(this, options.label);
   }
@@ -224,6 +232,7 @@ export class Device {
    * Creates a counter that starts at 0 and that only this process signals. The caller closes it.
    */
   createTimeline(options: TimelineOptions = {}): Timeline {
+    checkTimeline(options);
     this.#checkOpen();
     return this.#timelines.create(options.label ?? "timeline", options.onClose);
   }
@@ -239,6 +248,7 @@ export class Device {
     place: TimelineLocation,
     options: TimelineOptions = {},
   ): ImportedTimeline {
+    checkTimeline(options);
     this.#checkOpen();
     return this.#timelines.import(options.label ?? "timeline", fd, place, options.onClose);
   }

@@ -1,6 +1,6 @@
 /** Checks options that name devices, dtypes and streams. See base/option-checks. */
-import { parseDType } from "../array/dtype.js";
-import type { Check } from "../base/option-checks.js";
+import { type DType, parseDType } from "../array/dtype.js";
+import { type Check, checkShape, oneOf, optionsOf, waitChecks } from "../base/option-checks.js";
 import { shownValue } from "../base/shown-value.js";
 import { parseDeviceName } from "../driver/device-names.js";
 import { Stream } from "./order/stream.js";
@@ -19,3 +19,22 @@ export const aStream: Check = (option, value) => {
   if (value instanceof Stream) return;
   throw new TypeError(`${option} must be a Stream of this package, not ${shownValue(value)}`);
 };
+
+/** The checks for the dtype and shape of a new array, and how it is shared. */
+export const newArrayChecks = {
+  dtype: aDType,
+  shape: checkShape,
+  mechanism: oneOf("legacy"),
+} as const;
+
+export const checkNewArray = optionsOf<{
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly mechanism?: "legacy" | undefined;
+}>("a new array", newArrayChecks, {
+  needs: ["dtype", "shape"],
+  such: '{ dtype: "float32", shape: [2, 3] }',
+});
+
+/** The checks for the options of operations on arrays. */
+export const operationChecks = { ...waitChecks, stream: aStream } as const;

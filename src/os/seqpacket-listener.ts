@@ -1,9 +1,9 @@
-/** A listening Unix SEQPACKET socket. Nothing here waits. */
+/** A listening Unix socket, SEQPACKET by default. Nothing here waits. */
 import { CudaIpcError } from "../base/errors.js";
 import { acquireIn } from "../base/scope.js";
 import { lastErrno, libc } from "../ffi/libc.js";
 import { OwnedFd } from "./owned-fd.js";
-import { openSocket, SeqpacketSocket } from "./seqpacket.js";
+import { openSocket, SeqpacketSocket, type SocketType } from "./seqpacket.js";
 import { removeStaleSocket } from "./socket-file.js";
 import * as layout from "./socket-layout.js";
 import { retryInterrupted } from "./socket-message.js";
@@ -21,9 +21,9 @@ export class SeqpacketListener {
   }
 
   /** Listens at a path where no file is. */
-  static listen(path: string): SeqpacketListener {
+  static listen(path: string, type?: SocketType): SeqpacketListener {
     return acquireIn((scope) => {
-      const fd = scope.own(openSocket(), (fd) => fd.close());
+      const fd = scope.own(openSocket(type), (fd) => fd.close());
       const address = layout.unixAddress(layout.checkSocketPath(path));
       if (libc().bind(fd.number, address, address.byteLength) < 0)
         throw systemError(`listen at ${path}`, "bind");

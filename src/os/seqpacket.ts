@@ -11,10 +11,24 @@ import { closeForeign } from "./foreign-fd.js";
 import { OwnedFd } from "./owned-fd.js";
 import { openPidfd } from "./process-watch.js";
 import * as layout from "./socket-layout.js";
-import { messageMemory, retryInterrupted, trySendMessage } from "./socket-message.js";
+import {
+  messageMemory,
+  type ReceivedPart,
+  retryInterrupted,
+  tryReceivePart,
+  trySendMessage,
+} from "./socket-message.js";
 import { errnos, systemError } from "./system-error.js";
 
-const SOCKET_TYPE = layout.SOCK_SEQPACKET | layout.SOCK_CLOEXEC | layout.SOCK_NONBLOCK;
+/** Of sockets that descriptors go through. */
+export const socketTypes = {
+  seqpacket: layout.SOCK_SEQPACKET,
+  stream: layout.SOCK_STREAM,
+} as const;
+
+export type SocketType = keyof typeof socketTypes;
+
+const FLAGS = layout.SOCK_CLOEXEC | layout.SOCK_NONBLOCK;
 
 export interface Packet {
   readonly bytes: Uint8Array;
@@ -43,20 +57,13 @@ export class SeqpacketSocket {
 
   /** @throws SystemError with `ENOENT` or `ECONNREFUSED` if nobody listens */
   static connect(path: string): SeqpacketSocket {
-    return acquireIn((scope) => {
-      const fd = scope.own(openSocket(), (fd) => fd.close());
-      const address = layout.unixAddress(layout.checkSocketPath(path));
-      if (libc().connect(fd.number, address, address.byteLength) < 0) {
-        throw systemError(`connect to ${path}`, "connect");
-      }
-      return new SeqpacketSocket(fd);
-    });
+    return new SeqpacketSocket(connectTo(path));
   }
 
   /** Creates two sockets connected to each other. */
   static pair(): [SeqpacketSocket, SeqpacketSocket] {
     const fds = new Int32Array(new ArrayBuffer(8));
-    if (libc().socketpair(layout.AF_UNIX, SOCKET_TYPE, 0, fds) < 0)
+    if (libc().socketpair(layout.AF_UNIX, layout.SOCK_SEQPACKET | FLAGS, 0, fds) < 0)
       throw systemError("make a pair of sockets", "socketpair");
     const [first = -1, second = -1] = fds;
     return [new SeqpacketSocket(new OwnedFd(first)), new SeqpacketSocket(new OwnedFd(second))];
@@ -78,23 +85,11 @@ export class SeqpacketSocket {
    * @param drop takes over the remaining descriptors of a damaged message; closes them by default
    */
   tryReceive(drop: (fd: OwnedFd) => void = closeForeign): Packet | "end" | undefined {
-    const memory = messageMemory();
-    memory.prepareReceive();
-    const received = retryInterrupted(() =>
-      libc().recvmsg(this.fd.number, memory.header, layout.MSG_DONTWAIT | layout.MSG_CMSG_CLOEXEC),
-    );
-    if (received < 0) {
-      const errno = lastErrno();
-      if (errno === errnos.EAGAIN) return undefined;
-      // WHY again: if the peer hangs up with our messages unread, this error comes once, before the
-      // rest of what it had sent.
-      if (errno === errnos.ECONNRESET) return this.tryReceive(drop);
-      throw systemError("receive a message", "recvmsg", errno);
-    }
-    const fds = memory.receivedFds().map((fd) => new OwnedFd(fd));
-    const damage = damageOf(memory.receivedFlags(), received, fds.length);
-    if (received === 0 && fds.length === 0 && damage === undefined) return "end";
-    const bytes = memory.data.slice(0, received);
+    const part = tryReceivePart(this.fd);
+    if (part === undefined) return undefined;
+    const { bytes, fds } = part;
+    const damage = damageOf(part);
+    if (bytes.byteLength === 0 && fds.length === 0 && damage === undefined) return "end";
     if (damage === undefined) return { bytes, fds, damage };
     // SAFETY: some descriptors of a cut message did arrive. They leak if they are not closed here.
     releaseAll(fds.map((fd) => () => drop(fd)));
@@ -112,7 +107,7 @@ export class SeqpacketSocket {
       return (memory.receivedFlags() & layout.MSG_CTRUNC) !== 0 ? "descriptors" : "message";
     const errno = lastErrno();
     if (errno === errnos.EAGAIN) return "nothing";
-    // WHY again: as in `tryReceive`.
+    // WHY again: as in `tryReceivePart`.
     if (errno === errnos.ECONNRESET) return this.look();
     throw systemError("look at a message", "recvmsg", errno);
   }
@@ -133,19 +128,7 @@ export class SeqpacketSocket {
 
   /** The process that connected or listens, as it was at that moment. */
   peerCredentials(): PeerCredentials {
-    const value = new Uint8Array(new ArrayBuffer(12));
-    const length = new Uint32Array(new ArrayBuffer(4)).fill(12);
-    if (
-      libc().getsockopt(this.fd.number, layout.SOL_SOCKET, layout.SO_PEERCRED, value, length) < 0
-    ) {
-      throw systemError("ask for the peer's credentials", "getsockopt");
-    }
-    const view = new DataView(value.buffer);
-    return {
-      pid: view.getInt32(0, true),
-      uid: view.getUint32(4, true),
-      gid: view.getUint32(8, true),
-    };
+    return peerCredentialsOf(this.fd);
   }
 
   /**
@@ -222,19 +205,82 @@ const GROUPS_BYTES = 32 * 4;
 /** Errors for the pidfd of a process that was reaped, in different versions of Linux. */
 const PROCESS_GONE: ReadonlySet<number> = new Set([errnos.ESRCH, errnos.EINVAL, errnos.ENODATA]);
 
-export function openSocket(): OwnedFd {
-  const fd = libc().socket(layout.AF_UNIX, SOCKET_TYPE, 0);
+export function openSocket(type: SocketType = "seqpacket"): OwnedFd {
+  return openOfType(socketTypes[type]);
+}
+
+function openOfType(type: number): OwnedFd {
+  const fd = libc().socket(layout.AF_UNIX, type | FLAGS, 0);
   if (fd < 0) throw systemError("open a socket", "socket");
   return new OwnedFd(fd);
 }
 
-function damageOf(flags: number, byteLength: number, fdCount: number): CudaIpcError | undefined {
+/**
+ * Connects to a listening socket of the same type. The caller owns the result.
+ * @throws SystemError with `ENOENT` or `ECONNREFUSED` if nobody listens, `EAGAIN` if too many wait
+ * there, `EPROTOTYPE` if the socket is of another type
+ */
+export function connectTo(path: string, type?: SocketType): OwnedFd {
+  return acquireIn((scope) => {
+    const fd = scope.own(openSocket(type), (fd) => fd.close());
+    const address = layout.unixAddress(layout.checkSocketPath(path));
+    if (libc().connect(fd.number, address, address.byteLength) < 0)
+      throw systemError(`connect to ${path}`, "connect");
+    return fd;
+  });
+}
+
+/**
+ * True if an open socket is bound to the path. WHY a datagram socket: a connection of the listener's
+ * own type would be accepted, and a program that accepts one alone would take it for its peer.
+ * docs: unix(7), EPROTOTYPE
+ */
+export function isBound(path: string): boolean {
+  const fd = openOfType(layout.SOCK_DGRAM);
+  try {
+    const address = layout.unixAddress(layout.checkSocketPath(path));
+    if (libc().connect(fd.number, address, address.byteLength) >= 0) return true;
+    const errno = lastErrno();
+    if (errno === errnos.EPROTOTYPE) return true;
+    if (errno === errnos.ENOENT || errno === errnos.ECONNREFUSED) return false;
+    throw systemError(`look for a listener at ${path}`, "connect", errno);
+  } finally {
+    fd.close();
+  }
+}
+
+/**
+ * Hangs up and closes a socket, also a listening one, without waiting. WHY not only closed: what
+ * nobody received is closed with it, and closing descriptors of another process can wait.
+ */
+export function hangUp(fd: OwnedFd): void {
+  // A socket whose other side is gone refuses this, and is closed all the same.
+  libc().shutdown(fd.number, SHUT_RDWR);
+  closeForeign(fd);
+}
+
+/** The process that connected or listens, as it was at that moment. */
+export function peerCredentialsOf(fd: OwnedFd): PeerCredentials {
+  const value = new Uint8Array(new ArrayBuffer(12));
+  const length = new Uint32Array(new ArrayBuffer(4)).fill(12);
+  if (libc().getsockopt(fd.number, layout.SOL_SOCKET, layout.SO_PEERCRED, value, length) < 0)
+    throw systemError("ask for the peer's credentials", "getsockopt");
+  const view = new DataView(value.buffer);
+  return {
+    pid: view.getInt32(0, true),
+    uid: view.getUint32(4, true),
+    gid: view.getUint32(8, true),
+  };
+}
+
+/** What the kernel cut off; see `Packet`. */
+export function damageOf({ flags, bytes, fds }: ReceivedPart): CudaIpcError | undefined {
   if ((flags & layout.MSG_CTRUNC) !== 0) {
-    const lost = `its descriptors after the first ${fdCount} were lost`;
+    const lost = `its descriptors after the first ${fds.length} were lost`;
     const message = `Cannot receive a message: ${lost}`;
     return new CudaIpcError("TOO_MANY_FDS", message);
   }
-  if ((flags & layout.MSG_TRUNC) !== 0 || byteLength > limits.messageBytesMax) {
+  if ((flags & layout.MSG_TRUNC) !== 0 || bytes.byteLength > limits.messageBytesMax) {
     const message = `Cannot receive a message: over ${limits.messageBytesMax} bytes`;
     return new CudaIpcError("MESSAGE_TOO_LARGE", message);
   }

@@ -11,6 +11,7 @@ import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 
 export const AF_UNIX = 1;
+export const SOCK_STREAM = 1;
 export const SOCK_DGRAM = 2;
 export const SOCK_SEQPACKET = 5;
 export const SOCK_CLOEXEC = 0x80000;
@@ -61,9 +62,9 @@ export class MessageMemory {
     };
   }
 
-  /** Prepares the header for recvmsg. */
-  prepareReceive(): void {
-    this.#describe(this.data.byteLength, CONTROL_BYTES);
+  /** Prepares the header for recvmsg. @param byteLength the most that it may receive */
+  prepareReceive(byteLength = this.data.byteLength): void {
+    this.#describe(byteLength, CONTROL_BYTES);
   }
 
   /** Prepares the header without any room, to learn whether a message has descriptors. */

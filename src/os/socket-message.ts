@@ -1,24 +1,34 @@
-/** Sends one message with descriptors on a Unix socket, SEQPACKET or DGRAM. Nothing here waits. */
+/** Sends and receives on Unix sockets, with descriptors. Nothing here waits. */
 import { CudaIpcError } from "../base/errors.js";
 import { limits } from "../base/limits.js";
 import { lastErrno, libc } from "../ffi/libc.js";
 import { addressOf } from "./host-memory.js";
-import type { OwnedFd } from "./owned-fd.js";
+import { OwnedFd } from "./owned-fd.js";
 import * as layout from "./socket-layout.js";
 import { SO_PASSRIGHTS, SOL_SOCKET } from "./socket-layout.js";
 import { errnos, systemError } from "./system-error.js";
 
 /**
- * Sends one message. The caller keeps the descriptors.
+ * Sends one message on a SEQPACKET or DGRAM socket. The caller keeps the descriptors.
  * @returns false if the other side has to read first
- * @throws MESSAGE_TOO_LARGE; PEER_GONE if the other side has hung up; TOO_MANY_FDS with
- * `ETOOMANYREFS` if this user has too many descriptors in flight
+ * @throws as `trySendPart`
  */
 export function trySendMessage(
   socket: OwnedFd,
   bytes: Uint8Array,
   fds: readonly OwnedFd[],
 ): boolean {
+  return trySendPart(socket, bytes, fds) > 0;
+}
+
+/**
+ * Sends as many bytes as there is room for: all or none, except on a STREAM socket. The descriptors
+ * go with the first byte. The caller keeps them.
+ * @returns how many bytes it sent
+ * @throws MESSAGE_TOO_LARGE; PEER_GONE if the other side has hung up; TOO_MANY_FDS with
+ * `ETOOMANYREFS` if this user has too many descriptors in flight
+ */
+export function trySendPart(socket: OwnedFd, bytes: Uint8Array, fds: readonly OwnedFd[]): number {
   if (bytes.byteLength === 0 || bytes.byteLength > limits.messageBytesMax) {
     throw new CudaIpcError(
       "MESSAGE_TOO_LARGE",
@@ -40,9 +50,44 @@ export function trySendMessage(
   const sent = retryInterrupted(() =>
     libc().sendmsg(socket.number, memory.header, layout.MSG_DONTWAIT | layout.MSG_NOSIGNAL),
   );
-  if (sent >= 0) return true;
-  if (lastErrno() === errnos.EAGAIN) return false;
+  if (sent >= 0) return sent;
+  if (lastErrno() === errnos.EAGAIN) return 0;
   throw systemError(`send a message of ${bytes.byteLength} bytes`, "sendmsg");
+}
+
+/** One message, or a part of a stream. Without bytes and descriptors it is the end. */
+export interface ReceivedPart {
+  readonly bytes: Uint8Array;
+  /** The receiver owns them. */
+  readonly fds: readonly OwnedFd[];
+  /** The flags of recvmsg. */
+  readonly flags: number;
+}
+
+/**
+ * Receives what is there. Returns undefined if there is nothing yet.
+ * @param byteLengthMax the most bytes; a longer message is cut
+ */
+export function tryReceivePart(
+  socket: OwnedFd,
+  byteLengthMax: number = limits.messageBytesMax + 1,
+): ReceivedPart | undefined {
+  const memory = messageMemory();
+  for (;;) {
+    memory.prepareReceive(byteLengthMax);
+    const received = retryInterrupted(() =>
+      libc().recvmsg(socket.number, memory.header, layout.MSG_DONTWAIT | layout.MSG_CMSG_CLOEXEC),
+    );
+    if (received >= 0) {
+      const fds = memory.receivedFds().map((fd) => new OwnedFd(fd));
+      return { bytes: memory.data.slice(0, received), fds, flags: memory.receivedFlags() };
+    }
+    const errno = lastErrno();
+    if (errno === errnos.EAGAIN) return undefined;
+    // WHY again: if the peer hangs up with our messages unread, this error comes once, before the
+    // rest of what it had sent.
+    if (errno !== errnos.ECONNRESET) throw systemError("receive a message", "recvmsg", errno);
+  }
 }
 
 export function retryInterrupted(call: () => number): number {

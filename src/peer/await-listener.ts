@@ -5,7 +5,6 @@
 import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, hasCode, SystemError } from "../base/errors.js";
 import { retryPause } from "../base/pause.js";
-import { PeerLink } from "./peer-link.js";
 
 const FOUND: Readonly<Record<string, string>> = {
   ENOENT: "there is no such socket. Check that the other process runs",
@@ -15,17 +14,21 @@ const FOUND: Readonly<Record<string, string>> = {
 };
 
 /**
- * Connects to the path, and retries until the deadline.
+ * Calls `connect`, which connects to the path, and again until the deadline.
  * @throws TIMEOUT if nobody listened in time
  * @throws PEER_GONE if a stale socket file is at the path when the time is over
  * @throws UNTRUSTED_PEER, ABORTED
  */
-export async function awaitListener(path: string, deadline: Deadline): Promise<PeerLink> {
+export async function awaitListener<Link>(
+  path: string,
+  deadline: Deadline,
+  connect: () => Link,
+): Promise<Link> {
   for (;;) {
     if (deadline.signal?.aborted) throw deadline.aborted();
     let absence: SystemError;
     try {
-      return PeerLink.connect(path);
+      return connect();
     } catch (error) {
       if (!(error instanceof SystemError) || !Object.hasOwn(FOUND, error.errnoName)) throw error;
       absence = error;

@@ -6,12 +6,14 @@ import type { Deadline } from "../base/deadline.js";
 import { CudaIpcError, SystemError } from "../base/errors.js";
 import { retryPause } from "../base/pause.js";
 import { acquireInAsync } from "../base/scope.js";
+import { exporterOfHandle } from "../gpu/memory/exporters.js";
 import type { ExportedGrowth } from "../gpu/memory/growing-memory.js";
 import { closeFds } from "../os/foreign-fd.js";
 import type { OwnedFd } from "../os/owned-fd.js";
-import { whereaboutsOf } from "../os/process-identity.js";
+import { type ProcessIdentity, whereaboutsOf } from "../os/process-identity.js";
 import { type Packet, SeqpacketSocket } from "../os/seqpacket.js";
 import { decodePeerMessage } from "../wire/codec.js";
+import { decodeHandle } from "../wire/ipc-documents.js";
 import {
   fetchedSchema,
   grownSchema,
@@ -125,8 +127,10 @@ async function ask<T>(
  * @throws STALE_HANDLE if the document is of another boot
  */
 export function checkExporter(attempt: string, document: SharedDocument): void {
-  checkBoot(attempt, document);
-  const { exporter } = document;
+  const exporter = exporterOf(document);
+  // CUDA's own handles do not name their exporter. The driver refuses those of dead processes.
+  if (exporter === undefined) return;
+  checkBoot(attempt, { exporter });
   const found = whereaboutsOf(exporter);
   if (
     found === "gone" ||
@@ -139,7 +143,12 @@ export function checkExporter(attempt: string, document: SharedDocument): void {
   }
 }
 
-function checkBoot(attempt: string, { exporter }: Pick<SharedDocument, "exporter">): void {
+function exporterOf(document: SharedDocument): ProcessIdentity | undefined {
+  if (document.kind !== "raw-handle") return document.exporter;
+  return exporterOfHandle(decodeHandle(document.handle));
+}
+
+function checkBoot(attempt: string, { exporter }: Pick<FetchableDocument, "exporter">): void {
   if (whereaboutsOf(exporter) !== "other-boot") return;
   const found = "it is of another machine or of an earlier boot";
   throw new CudaIpcError("STALE_HANDLE", `Cannot ${attempt}: ${found}`);

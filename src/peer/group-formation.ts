@@ -17,7 +17,7 @@ import { joinedSchema, joinSchema, PEER_VERSION } from "../wire/peer-messages.js
 import { awaitListener } from "./await-listener.js";
 import { firstOf, type Member, ranksWithPidfd } from "./group-members.js";
 import { GroupWords } from "./group-words.js";
-import { type PeerLink, refusedBy } from "./peer-link.js";
+import { PeerLink, refusedBy } from "./peer-link.js";
 import { type PeerClient, PeerListener } from "./peer-listener.js";
 
 interface Admitted {
@@ -209,7 +209,10 @@ export class GroupHost {
 /** Joins as any rank but 0. The caller closes link, words and pidfds. */
 export function joinHost(address: GroupAddress, rank: number, deadline: Deadline): Promise<Joined> {
   return acquireInAsync(async (scope) => {
-    const link = scope.own(await awaitListener(address.path, deadline), (link) => link.close());
+    const link = scope.own(
+      await awaitListener(address.path, deadline, () => PeerLink.connect(address.path)),
+      (link) => link.close(),
+    );
     const { pid, startTicks, pidNamespace } = ownIdentity();
     const member = { pid, startTicks, pidNamespace };
     const request = { v: PEER_VERSION, op: "join", rank, size: address.size, member } as const;

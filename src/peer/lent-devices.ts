@@ -18,15 +18,16 @@ interface Lent {
 
 const lent = new Map<string, Lent>();
 
-/** Lends the device with this name. Without a name, lends the device of the memory (`own`). */
-export function lendDevice(name: string | undefined, own: DeviceReference): LentDevice {
-  const key = name === undefined ? `uuid ${uuidOf(own)}` : `name ${name}`;
+/**
+ * Lends the device with this name. Without a name, lends the device of the memory (`own`), or the
+ * default device if that is unknown.
+ */
+export function lendDevice(name: string | undefined, own: DeviceReference | undefined): LentDevice {
+  const isOwn = name === undefined && own !== undefined;
+  const key = isOwn ? `uuid ${uuidOf(own)}` : `name ${name}`;
   let entry = lent.get(key);
   if (entry === undefined) {
-    entry = {
-      device: name === undefined ? Device.openByReference(own) : Device.open(name),
-      users: 0,
-    };
+    entry = { device: isOwn ? Device.openByReference(own) : Device.open(name), users: 0 };
     lent.set(key, entry);
   }
   const { device } = entry;

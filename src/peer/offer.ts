@@ -7,8 +7,9 @@ import { checkInteger } from "../base/bytes.js";
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { checkOneOf } from "../base/option-checks.js";
+import { oneOf, optionsOf } from "../base/option-checks.js";
 import { acquireIn, releaseAll } from "../base/scope.js";
+import { checkWait } from "../base/wait-checks.js";
 import type { DeviceArray } from "../gpu/arrays/device-array.js";
 import type { DeviceBuffer } from "../gpu/memory/device-buffer.js";
 import type { OwnedFd } from "../os/owned-fd.js";
@@ -17,6 +18,8 @@ import { decodePeerMessage } from "../wire/codec.js";
 import { acknowledgeSchema, PEER_VERSION } from "../wire/peer-messages.js";
 import { type PeerClient, PeerListener } from "./peer-listener.js";
 import { bufferOf, describe, type ShareOptions } from "./share.js";
+
+const checkOffer = optionsOf<ShareOptions>("offer()", { access: oneOf("read", "read-write") });
 
 interface Waiter {
   readonly count: number;
@@ -96,6 +99,7 @@ export class Offer {
    */
   async acknowledged(count = 1, options: WaitOptions = {}): Promise<void> {
     checkInteger("count", count, 1);
+    checkWait(options);
     const wanted = count === 1 ? "1 acknowledgement" : `${count} acknowledgements`;
     const what = `get ${wanted} at ${this.path}`;
     const why = () => `${this.acknowledgedCount} arrived`;
@@ -149,7 +153,8 @@ export function offer(
   source: DeviceArray | DeviceBuffer,
   options: ShareOptions = {},
 ): Offer {
-  const access = checkOneOf("access", options.access ?? "read-write", ["read", "read-write"]);
+  checkOffer(options);
+  const { access = "read-write" } = options;
   const path = resolve(socketPath);
   const { descriptor } = describe(source);
   const acknowledgements = new Acknowledgements();

@@ -5,8 +5,9 @@
 import { Deadline, type WaitOptions } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { defaults } from "../base/limits.js";
-import { checkOneOf } from "../base/option-checks.js";
+import { aString, type Check, oneOf, optionsOf, waitChecks } from "../base/option-checks.js";
 import { acquireIn, acquireInAsync } from "../base/scope.js";
+import { shownValue } from "../base/shown-value.js";
 import type { DeviceArray } from "../gpu/arrays/device-array.js";
 import { IpcArrayHandle } from "../gpu/arrays/ipc-array-handle.js";
 import { Device } from "../gpu/device.js";
@@ -32,7 +33,8 @@ import { openTimeline } from "./shared-timeline.js";
 export interface OpenSharedOptions extends WaitOptions {
   /**
    * The device to open it on: a `Device`, which stays the caller's, or for memory also its name.
-   * By default the device that the memory is on. Timelines, events and memory that grows need one.
+   * By default the device that the memory is on, or `CUDA_IPC_DEVICE` for a raw handle of CUDA,
+   * which does not say. Timelines, events and memory that grows need one.
    */
   readonly device?: Device | string | undefined;
   /** Default `read`. */
@@ -49,6 +51,23 @@ export interface OpenedKinds {
   event: Event;
   timeline: ImportedTimeline;
 }
+
+const aDevice: Check = (option, value) => {
+  if (!(value instanceof Device) && typeof value !== "string")
+    throw new TypeError(`${option} must be a Device or the name of one, not ${shownValue(value)}`);
+};
+
+export const openSharedChecks = {
+  ...waitChecks,
+  device: aDevice,
+  access: oneOf("read", "read-write"),
+  label: aString,
+} as const;
+
+const checkOpen = optionsOf<OpenSharedOptions & { readonly kind?: string }>("openShared()", {
+  ...openSharedChecks,
+  kind: oneOf("array", "buffer", "growing", "event", "timeline"),
+});
 
 /**
  * Opens the document that `share` made in this process or another, without a copy.
@@ -70,11 +89,11 @@ export async function openShared<Kind extends keyof OpenedKinds = "array">(
   document: unknown,
   options: OpenSharedOptions & { readonly kind?: Kind | undefined } = {},
 ): Promise<OpenedKinds[Kind]> {
-  const kinds = Object.keys(openers) as (keyof OpenedKinds)[];
-  const kind = checkOneOf("kind", options.kind ?? "array", kinds);
+  checkOpen(options);
+  const kind = options.kind ?? "array";
   const deadline = new Deadline("open the shared object", options, defaults.peerTimeoutMs);
   const parsed = parseSharedDocument("the document of something shared", document);
-  const access = checkAccess(options);
+  const { access = "read" } = options;
   deadline.check();
   const open: Opener<keyof OpenedKinds> = openers[kind];
   return (await open(parsed, { ...options, access }, deadline)) as OpenedKinds[Kind];
@@ -88,7 +107,8 @@ type Opener<Kind extends keyof OpenedKinds> = (
 
 const openers: { readonly [Kind in keyof OpenedKinds]: Opener<Kind> } = {
   async array(document, options, deadline) {
-    if (document.kind === "array-handle") return openHandle(document, options);
+    if (document.kind === "array-handle" || document.kind === "raw-handle")
+      return openHandle(document, options);
     const { buffer, descriptor } = await openMemory(document, options, deadline);
     return arrayOn(buffer, descriptor);
   },
@@ -144,13 +164,13 @@ async function openMemory(
 
 /** Opens what is shared by a handle alone, by default on the device that it lies on. */
 function openHandle(
-  document: SharedDocumentOf<"array-handle">,
+  document: SharedDocumentOf<"array-handle" | "raw-handle">,
   { device, access, label }: OpenSharedOptions,
 ): DeviceArray {
   const handle = IpcArrayHandle.from(document);
   if (device instanceof Device) return handle.open(device, { access, label });
   return acquireIn((scope) => {
-    const lent = scope.own(lendDevice(device, document.device), (lent) => lent.giveBack());
+    const lent = scope.own(lendDevice(device, handle.device), (lent) => lent.giveBack());
     const array = handle.open(lent.device, { access, label });
     array.buffer.onUnmapped(() => lent.giveBack());
     return array;
@@ -173,16 +193,6 @@ function expectKind<Kind extends SharedKind>(
 function expectDevice(device: OpenSharedOptions["device"], kind: string): Device {
   if (device instanceof Device) return device;
   throw new TypeError(`device must be a Device to open what is shared as kind "${kind}" on`);
-}
-
-/** @throws TypeError if it is not a device or an access */
-export function checkAccess({ access = "read", device }: OpenSharedOptions): Access {
-  if (device !== undefined && typeof device !== "string" && !(device instanceof Device)) {
-    throw new TypeError(
-      `device must be a Device or the name of one, not ${device === null ? "null" : typeof device}`,
-    );
-  }
-  return checkOneOf("access", access, ["read", "read-write"]);
 }
 
 /** @throws READ_ONLY */

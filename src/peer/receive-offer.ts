@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import { Deadline } from "../base/deadline.js";
 import { defaults } from "../base/limits.js";
+import { optionsOf } from "../base/option-checks.js";
 import { acquireInAsync, releaseAll } from "../base/scope.js";
 import type { DeviceArray } from "../gpu/arrays/device-array.js";
 import { closeFds } from "../os/foreign-fd.js";
@@ -9,8 +10,10 @@ import { decodePeerMessage } from "../wire/codec.js";
 import { offeredSchema, PEER_VERSION } from "../wire/peer-messages.js";
 import { awaitListener } from "./await-listener.js";
 import { arrayOn, mapArrived } from "./map-arrived.js";
-import { checkAccess, checkGranted, type OpenSharedOptions } from "./open-shared.js";
-import { type PeerLink, refusedBy } from "./peer-link.js";
+import { checkGranted, type OpenSharedOptions, openSharedChecks } from "./open-shared.js";
+import { PeerLink, refusedBy } from "./peer-link.js";
+
+const checkReceive = optionsOf<OpenSharedOptions>("receiveOffer()", openSharedChecks);
 
 export class ReceivedOffer {
   /**
@@ -65,7 +68,8 @@ export async function receiveOffer(
   socketPath: string,
   options: OpenSharedOptions = {},
 ): Promise<ReceivedOffer> {
-  const access = checkAccess(options);
+  checkReceive(options);
+  const { access = "read" } = options;
   const path = resolve(socketPath);
   const deadline = new Deadline(`receive the offer at ${path}`, options, defaults.peerTimeoutMs);
   return receive(path, deadline, { device: options.device, access });
@@ -77,7 +81,10 @@ async function receive(
   options: Parameters<typeof mapArrived>[3],
 ): Promise<ReceivedOffer> {
   return acquireInAsync(async (scope) => {
-    const link = scope.own(await awaitListener(path, deadline), (link) => link.close());
+    const link = scope.own(
+      await awaitListener(path, deadline, () => PeerLink.connect(path)),
+      (link) => link.close(),
+    );
     const { bytes, fds } = await link.receive(deadline);
     try {
       const offered = decodePeerMessage(`the offer at ${path}`, offeredSchema, bytes);

@@ -2,7 +2,7 @@
  * Shares memory of this process without a hub. The document describes the memory and travels in
  * messages and files. A process that has the document fetches the file descriptors with it.
  */
-import { checkOneOf } from "../base/option-checks.js";
+import { oneOf, optionsOf } from "../base/option-checks.js";
 import { acquireIn } from "../base/scope.js";
 import { DeviceArray } from "../gpu/arrays/device-array.js";
 import { DeviceBuffer } from "../gpu/memory/device-buffer.js";
@@ -28,6 +28,10 @@ export interface ShareOptions {
    */
   readonly access?: Access | undefined;
 }
+
+const checkShare = optionsOf<ShareOptions>("share()", {
+  access: oneOf("read", "read-write"),
+});
 
 export class Shared<Document extends SharedDocument = SharedDocument> {
   /** Plain JSON, for `process.send`, `postMessage` and files. */
@@ -82,14 +86,15 @@ export function share(source: GrowingBuffer): Shared<SharedDocumentOf<"growing">
 export function share(source: Event): Shared<SharedDocumentOf<"event">>;
 export function share(source: Timeline): Shared<SharedDocumentOf<"timeline">>;
 export function share(source: Shareable, options: ShareOptions = {}): Shared {
-  const access = checkOneOf("access", options.access ?? "read-write", ["read", "read-write"]);
+  checkShare(options);
+  const { access = "read-write" } = options;
   if (source instanceof Event) return new Shared(source.export());
   if (source instanceof Timeline) return shareTimeline(source);
   if (source instanceof GrowingBuffer) return shareGrowing(source);
   return shareMemory(source, access);
 }
 
-function head(): Pick<SharedDocument, "format" | "exporter"> & {
+function head(): Pick<SharedMemoryDocument, "format" | "exporter"> & {
   readonly version: typeof SHARED_DOCUMENT_VERSION;
 } {
   return { format: "cuda-ipc", version: SHARED_DOCUMENT_VERSION, exporter: ownIdentity() };

@@ -1,7 +1,7 @@
 /**
- * The documents of objects with a 64-byte handle: an array in legacy memory, and an event. They are
- * JSON without file descriptors. Their form is checked here, and the memory by the code that opens
- * them.
+ * The documents of objects with a 64-byte handle: an array in legacy memory, an event, and a bare
+ * handle of another program. They are JSON without file descriptors. Their form is checked here,
+ * and the memory by the code that opens them.
  */
 import * as v from "valibot";
 import { CudaIpcError } from "../base/errors.js";
@@ -11,7 +11,8 @@ import { arrayLayout } from "./descriptor.js";
 import { count, deviceSchema, positive } from "./schemas.js";
 
 export const IPC_DOCUMENT_VERSION = 1;
-const HANDLE_BYTES = 64;
+/** The bytes of the handle of memory or of an event. */
+export const HANDLE_BYTES = 64;
 /** A longer text is not a handle, and is not decoded. */
 const HANDLE_TEXT_MAX = 1024;
 const FD_MAX = 2 ** 31 - 1;
@@ -38,13 +39,17 @@ const mark = v.strictObject({
   slot: v.pipe(count, v.maxValue(limits.exportsPerDeviceMax - 1)),
 });
 
-const head = {
+const bare = {
   format: v.literal("cuda-ipc"),
   version: v.literal(IPC_DOCUMENT_VERSION),
-  exporter: exporterSchema,
-  device: deviceSchema,
   /** In base64. */
   handle: v.pipe(v.string(), v.maxLength(HANDLE_TEXT_MAX)),
+};
+
+const head = {
+  ...bare,
+  exporter: exporterSchema,
+  device: deviceSchema,
   /**
    * Larger than the generation of any earlier object with the same handle, because handles repeat.
    */
@@ -61,6 +66,16 @@ export const arrayHandleSchema = v.strictObject({
   array: arrayLayout,
 });
 
+/**
+ * A bare handle, as programs without this package exchange it. It says neither what lies behind it
+ * nor whose it is, so its reader gives the array.
+ */
+export const rawHandleSchema = v.strictObject({
+  ...bare,
+  kind: v.literal("raw-handle"),
+  array: arrayLayout,
+});
+
 export const eventSchema = v.strictObject({
   ...head,
   kind: v.literal("event"),
@@ -70,13 +85,14 @@ export const eventSchema = v.strictObject({
 
 export type MarkPlace = v.InferOutput<typeof mark>;
 export type ArrayHandleDocument = v.InferOutput<typeof arrayHandleSchema>;
+export type RawHandleDocument = v.InferOutput<typeof rawHandleSchema>;
 export type EventDescriptor = v.InferOutput<typeof eventSchema>;
 
+const anyArrayHandle = v.variant("kind", [arrayHandleSchema, rawHandleSchema]);
+
 /** @throws INVALID_DESCRIPTOR, INVALID_HANDLE */
-export function parseArrayHandle(value: unknown): ArrayHandleDocument {
-  return withHandle(
-    checked("the handle of an array", arrayHandleSchema, value, "INVALID_DESCRIPTOR"),
-  );
+export function parseArrayHandle(value: unknown): ArrayHandleDocument | RawHandleDocument {
+  return withHandle(checked("the handle of an array", anyArrayHandle, value, "INVALID_DESCRIPTOR"));
 }
 
 /** @throws INVALID_DESCRIPTOR, INVALID_HANDLE */

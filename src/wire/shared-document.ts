@@ -9,7 +9,12 @@ import { limits } from "../base/limits.js";
 import { checked } from "./codec.js";
 import { descriptorContradiction, descriptorSchema } from "./descriptor.js";
 import { growingDescriptorSchema } from "./growing-descriptor.js";
-import { arrayHandleSchema, eventSchema, exporterSchema } from "./ipc-documents.js";
+import {
+  arrayHandleSchema,
+  eventSchema,
+  exporterSchema,
+  rawHandleSchema,
+} from "./ipc-documents.js";
 import { count } from "./schemas.js";
 
 export const SHARED_DOCUMENT_VERSION = 1;
@@ -56,6 +61,7 @@ export const sharedDocumentSchema = v.variant("kind", [
    */
   v.strictObject({ ...head, kind: v.literal("growing"), descriptor: growingDescriptorSchema, fds }),
   arrayHandleSchema,
+  rawHandleSchema,
   eventSchema,
 ]);
 

@@ -209,6 +209,34 @@ export function statisticsOf(dtype: ArithmeticDType, bytes: Uint8Array): PlainSt
   };
 }
 
+/** Elements of which some are equal, some near and some far from those given. */
+export function nearTo(dtype: ArithmeticDType, bytes: Uint8Array): Uint8Array {
+  const values = valuesOf(dtype, bytes).map((value, i): Scalar => {
+    if (i % 4 === 0 || Number.isNaN(value)) return value;
+    if (typeof value === "bigint") return value + BigInt(i % 4);
+    if (!isFloat(dtype)) return value + (i % 4);
+    return i % 4 === 3 ? value * 2 : value * (1 + 10 ** -(3 + (i % 5)));
+  });
+  return bytesOf(dtype, values);
+}
+
+/** The formula of numpy.isclose, with |x - y| <= atol + rtol * |y| in float64. */
+export function notClose(
+  dtype: ArithmeticDType,
+  a: Uint8Array,
+  b: Uint8Array,
+  rtol: number,
+  atol: number,
+): { readonly differences: number; readonly first: number | undefined } {
+  const [ofA, ofB] = [valuesOf(dtype, a).map(Number), valuesOf(dtype, b).map(Number)];
+  const far = ofA.flatMap((x, i) => {
+    const y = ofB[i] as number;
+    const isNear = Number.isFinite(y) && Math.abs(x - y) <= atol + rtol * Math.abs(y);
+    return isNear || x === y ? [] : [i];
+  });
+  return { differences: far.length, first: far[0] };
+}
+
 /** Scalars for the operations on a dtype: ordinary values, extremes and special floats. */
 interface Scalars {
   readonly fills: readonly Scalar[];

@@ -8,7 +8,14 @@ import { hasCode } from "../../src/base/errors.js";
 import type { Comparison, Reduction } from "../../src/driver/operation-calls.js";
 import { type ConformanceRig, noise } from "./conformance-rig.js";
 import type { Subject } from "./describe-conformance.js";
-import { bytesOf, checksumOf, someElements, statisticsOf } from "./element-models.js";
+import {
+  bytesOf,
+  checksumOf,
+  nearTo,
+  notClose,
+  someElements,
+  statisticsOf,
+} from "./element-models.js";
 import { LARGE } from "./operation-promises.js";
 
 const ELEMENT_BYTES = [1, 2, 4, 8, 16] as const;
@@ -98,6 +105,24 @@ export function reductionPromises({ rig }: Subject, large = LARGE): void {
       }
     });
 
+    it(`counts elements of ${dtype} that are not close, as numpy.isclose decides it`, async () => {
+      for (const count of [0, 1, 15, 257, 1000, large]) {
+        const a = someElements(dtype, count, count);
+        const b = nearTo(dtype, a);
+        for (const [rtol, atol] of [
+          [0, 0],
+          [0, 1],
+          [1e-3, 0],
+          [1e-5, 1e-8],
+          [1, 1e300],
+        ] as const) {
+          const found = await close(rig(), { dtype, a, b, rtol, atol });
+          const wanted = notClose(dtype, a, b, rtol, atol);
+          assert.deepEqual(found, wanted, `${count} elements, rtol ${rtol}, atol ${atol}`);
+        }
+      }
+    });
+
     it(`refuses misaligned addresses of ${dtype}`, () => {
       const { pointer, byteLength } = rig().buffer(4096);
       const refused = (from: bigint, count: number) =>
@@ -105,6 +130,13 @@ export function reductionPromises({ rig }: Subject, large = LARGE): void {
       refused(pointer, byteLength / byteSize + 1);
       refused(pointer, -1);
       if (byteSize > 1) refused(pointer + 1n, 1);
+      const b = pointer;
+      const close = { kind: "close", dtype, b, count: 1, rtol: 0, atol: 0 } as const;
+      const unclear = [{ rtol: -1 }, { atol: Number.NaN }, { rtol: Number.POSITIVE_INFINITY }];
+      for (const wrong of [...unclear, ...(byteSize > 1 ? [{ a: pointer + 1n }] : [])]) {
+        const reduction = { ...close, a: pointer, ...wrong };
+        assert.throws(() => rig().enqueued(reduction), RangeError);
+      }
     });
 
     if (kind !== "float") continue;
@@ -223,6 +255,24 @@ async function compare(
     elementBytes,
     count: bytes.byteLength / elementBytes,
   });
+}
+
+interface Close {
+  readonly dtype: ArithmeticDType;
+  readonly a: Uint8Array;
+  readonly b: Uint8Array;
+  readonly rtol: number;
+  readonly atol: number;
+}
+
+async function close(rig: ConformanceRig, { a, b, ...rest }: Close): Promise<Comparison> {
+  const { byteSize } = dtypes[rest.dtype];
+  const ofA = rig.scratch(a.byteLength + 64, 0).pointer;
+  const ofB = rig.scratch(b.byteLength + 64, 1).pointer + BigInt(byteSize);
+  await rig.put(ofA, a);
+  await rig.put(ofB, b);
+  const count = a.byteLength / byteSize;
+  return rig.reduced({ kind: "close", ...rest, a: ofA, b: ofB, count });
 }
 
 async function statistics(

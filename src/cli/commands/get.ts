@@ -1,11 +1,14 @@
 /** `cuda-ipc get NAME FILE`: saves what is shared to a file. A failed save leaves no file. */
 import { type Command, InvalidArgumentError } from "commander";
 import { parseBytes } from "../../base/bytes.js";
+import type { Hub } from "../../client/hub.js";
 import type { Saved } from "../../client/hub-options.js";
+import type { SharedArray } from "../../client/objects/shared-array.js";
+import type { SharedBundle } from "../../client/objects/shared-bundle.js";
 import type { FileFormat } from "../../files/file-format.js";
-import { formatOption, refuseDash } from "../arguments.js";
+import { formatOption, parseTime, refuseDash } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";
-import { joinHubFor } from "../join-hub.js";
+import { joinHubFor, joinOrStartHub } from "../join-hub.js";
 import { UsageError } from "../terminal/error-report.js";
 import { fileProgress } from "../terminal/progress.js";
 import { arrayWords, plural, transferWords } from "../terminal/words.js";
@@ -15,6 +18,7 @@ interface GetOptions {
   readonly force?: boolean;
   readonly format?: FileFormat;
   readonly shardSize?: number;
+  readonly wait?: number;
 }
 
 export function addGet(program: Command, context: CommandContext): void {
@@ -31,11 +35,17 @@ export function addGet(program: Command, context: CommandContext): void {
       "write a bundle to a new folder, as .safetensors files of at most this size, such as 4GiB",
       parseShardSize,
     )
+    .option(
+      "-w, --wait <time>",
+      "wait at most this long until it is published, such as 10s",
+      parseTime,
+    )
     .addHelpText(
       "after",
       "\nExamples:\n  $ cuda-ipc get weights copy.safetensors\n" +
         "  $ cuda-ipc get weights embedding.npy --array model.embedding\n" +
-        "  $ cuda-ipc get llama ./llama-copy --shard-size 4GiB",
+        "  $ cuda-ipc get llama ./llama-copy --shard-size 4GiB\n" +
+        "  $ cuda-ipc get result result.npy --wait 10s",
     )
     .action((name: string, file: string, options: GetOptions) => get(name, file, options, context));
 }
@@ -54,7 +64,11 @@ async function get(
   if (shardSize !== undefined && format !== undefined && format !== "safetensors")
     throw new UsageError(`--shard-size writes safetensors files: leave out --format ${format}`);
   const { signal, terminal } = context;
-  await using hub = await joinHubFor(context, "get", name);
+  // The process that publishes it may start later, and a hub with it.
+  await using hub = await (options.wait === undefined
+    ? joinHubFor(context, "get", name)
+    : joinOrStartHub(context, "get"));
+  using _held = await published(hub, name, options.wait, signal);
   const { onProgress, stop } = fileProgress(terminal, "Writing");
   const startMs = performance.now();
   let saved: Saved;
@@ -66,6 +80,16 @@ async function get(
   }
   const words = transferWords(saved.byteLength, performance.now() - startMs);
   terminal.line(`Wrote ${path}: ${contentWords(saved)}, ${words}.`);
+}
+
+/** Waits for the name, and holds what it names. Writing it may take longer. */
+async function published(
+  hub: Hub,
+  name: string,
+  timeoutMs: number | undefined,
+  signal: AbortSignal,
+): Promise<SharedArray | SharedBundle | undefined> {
+  return timeoutMs === undefined ? undefined : hub.openAny(name, { timeoutMs, signal });
 }
 
 function parseShardSize(text: string): number {

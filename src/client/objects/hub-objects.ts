@@ -75,7 +75,7 @@ export class HubObjects {
     const buffer = ownBuffer ? this.allocate(name, memory, options) : memory;
     let facts: HandleFacts | undefined;
     try {
-      await buffer.ready(options);
+      await buffer.ready({ signal: options.signal, timeoutMs: options.timeoutMs });
       facts = await this.register(
         name,
         describeBuffer(buffer, content),

@@ -3,6 +3,7 @@
 import type { DType } from "../../array/dtype.js";
 import type { ArrayLayout } from "../../array/layout.js";
 import type { WaitOptions } from "../../base/deadline.js";
+import { checkWait } from "../../base/wait-checks.js";
 import { DeviceArray } from "../../gpu/arrays/device-array.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import type { Placement } from "./placement.js";
@@ -45,6 +46,7 @@ export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
    * @throws NOT_OWNER for an array that was opened, HUB_GONE
    */
   async publish(options: WaitOptions = {}): Promise<void> {
+    checkWait(options);
     await this.#handle.publish(options);
   }
 }

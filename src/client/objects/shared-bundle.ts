@@ -1,6 +1,7 @@
 /** Many named arrays in one allocation: shared, opened and mapped as one. */
 import type { WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { checkWait } from "../../base/wait-checks.js";
 import { DeviceArray } from "../../gpu/arrays/device-array.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import type { BundleContent } from "./bundle-index.js";
@@ -76,6 +77,7 @@ export class SharedBundle {
 
   /** Makes the bundle visible: from here on `openBundle` finds it, with what was written before. */
   async publish(options: WaitOptions = {}): Promise<void> {
+    checkWait(options);
     await this.#handle.publish(options);
   }
 

@@ -10,6 +10,7 @@ import {
 } from "../../array/arithmetic.js";
 import { type DType, type DTypeFacts, dtypeFacts } from "../../array/dtype.js";
 import { checkInteger } from "../../base/bytes.js";
+import { shownValue } from "../../base/shown-value.js";
 import type { Access } from "../../os/mapping.js";
 import type { DevicePointer } from "../memory-calls.js";
 import type { ElementOperation, Reduction } from "../operation-calls.js";
@@ -91,6 +92,16 @@ export function checkReduction(reduction: Reduction): readonly Touched[] {
       checkInteger("Compare: bytes", byteLength, 0);
       return [reduction.a, reduction.b].map((address) => ({ address, byteLength, access: "read" }));
     }
+    case "close": {
+      const { dtype, a, b, count } = reduction;
+      const checked = checkArithmetic(kind, dtype);
+      checkTolerance("rtol", reduction.rtol);
+      checkTolerance("atol", reduction.atol);
+      return [a, b].map((address) => {
+        const byteLength = checkElements(kind, checked, address, count);
+        return { address, byteLength, access: "read" };
+      });
+    }
     case "checksum": {
       const byteLength = checkInteger("Checksum: byteLength", reduction.byteLength, 0);
       return [{ address: reduction.from, byteLength, access: "read" }];
@@ -103,6 +114,12 @@ export function checkReduction(reduction: Reduction): readonly Touched[] {
     default:
       throw new TypeError(`Unknown reduction ${String(kind)}`);
   }
+}
+
+function checkTolerance(what: string, value: number): void {
+  if (typeof value === "number" && value >= 0 && value < Number.POSITIVE_INFINITY) return;
+  const message = `${what} must be a finite number from 0, not ${shownValue(value)}`;
+  throw typeof value === "number" ? new RangeError(message) : new TypeError(message);
 }
 
 /** Returns the byte length of the elements. */

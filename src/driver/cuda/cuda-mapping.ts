@@ -149,9 +149,8 @@ const sizeRefusals: readonly ErrorCode[] = ["CUDA_ERROR", "UNSUPPORTED"];
 
 function attach(session: CudaSession, cuda: Libcuda, memory: CudaMemory, start: bigint): void {
   const { ordinal, byteLength, handle, imported } = memory;
-  // SAFETY: a whole mapping from offset 0, the only one that the driver takes. If a descriptor
-  // claims less than the allocation has, only that prefix is mapped; if it claims more, the driver
-  // refuses.
+  // SAFETY: a whole mapping from offset 0. Driver 580 takes no other: it refuses a part at any
+  // offset, and every size that differs from the allocation's (measured).
   const status = cuda.cuMemMap(start, byteLength, 0, handle, 0n);
   if (status === cuResult.CUDA_SUCCESS) return;
   const attempt = `map ${byteLength} bytes on cuda:${ordinal}`;

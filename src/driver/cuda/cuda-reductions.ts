@@ -16,7 +16,7 @@ import {
   SUM_SCALE,
   statisticsAccumulators,
 } from "./kernels/statistics-kernels.js";
-import { u32, u64 } from "./launch-arguments.js";
+import { f64, u32, u64 } from "./launch-arguments.js";
 
 export interface ReductionPlan {
   readonly kernel: string;
@@ -40,6 +40,12 @@ export function planReduction(reduction: Reduction): ReductionPlan {
         args,
         resultBytes: 8 * compareAccumulators.length,
       };
+    }
+    case "close": {
+      const { dtype, a, b, count, rtol, atol } = reduction;
+      const args = [u64(a), u64(b), u64(count), f64(rtol), f64(atol)];
+      const resultBytes = 8 * compareAccumulators.length;
+      return { kernel: `close_${dtype}`, count, args, resultBytes };
     }
     case "checksum": {
       const { from, byteLength } = reduction;
@@ -91,6 +97,7 @@ export function combineResults<Kind extends ReductionKind>(
 
 const combine: Combine = {
   compare: (_, { u64 }) => comparison(u64),
+  close: (_, { u64 }) => comparison(u64),
   checksum: (_, { u64 }) => u64.reduce((sum, part) => BigInt.asUintN(64, sum + part), 0n),
   statistics: (reduction, words) => statisticsOf(reduction, words),
 };

@@ -174,3 +174,8 @@ export function u32(value: number): Uint8Array {
 export function u64(value: number | bigint): Uint8Array {
   return new Uint8Array(BigUint64Array.of(BigInt(value)).buffer);
 }
+
+/** The bytes of a 64-bit float. */
+export function f64(value: number): Uint8Array {
+  return new Uint8Array(Float64Array.of(value).buffer);
+}

@@ -1,5 +1,8 @@
 /** The reductions of operation-calls.ts, window by window. */
+import type { ArithmeticDType } from "../../array/arithmetic.js";
 import { dtypeFacts } from "../../array/dtype.js";
+import { hostArrayType } from "../../array/host-values.js";
+import { decodeToFloat32 } from "../../array/small-floats.js";
 import { type Statistics, StatisticsAccumulator } from "../../array/statistics.js";
 import type {
   Reduction,
@@ -26,10 +29,12 @@ export function startReduction<Kind extends ReductionKind>(
 
 function start(
   reduction: Reduction,
-): ReductionSteps<"compare"> | ReductionSteps<"checksum"> | ReductionSteps<"statistics"> {
+): { readonly [Kind in ReductionKind]: ReductionSteps<Kind> }[ReductionKind] {
   switch (reduction.kind) {
     case "compare":
       return compareSteps(reduction);
+    case "close":
+      return closeSteps(reduction);
     case "checksum":
       return checksumSteps(reduction);
     case "statistics":
@@ -60,6 +65,36 @@ function compareSteps({ count, elementBytes }: ReductionOf<"compare">): Reductio
     },
     result: () => ({ differences, first }),
   };
+}
+
+function closeSteps({ dtype, count, rtol, atol }: ReductionOf<"close">): ReductionSteps<"close"> {
+  const values = valuesOf(dtype);
+  let differences = 0;
+  let first: number | undefined;
+  return {
+    count,
+    elementBytes: dtypeFacts(dtype).byteSize,
+    add([a = new ArrayBuffer(0), b = new ArrayBuffer(0)], index) {
+      const [ofA, ofB] = [values(a), values(b)];
+      for (let i = 0; i < ofA.length; i += 1) {
+        const [x, y] = [Number(ofA[i]), Number(ofB[i])];
+        if (x === y) continue;
+        // As the kernels do: a bound of an infinite y would be infinite, too.
+        if (Number.isFinite(y) && Math.abs(x - y) <= atol + rtol * Math.abs(y)) continue;
+        differences += 1;
+        first ??= index + i;
+      }
+    },
+    result: () => ({ differences, first }),
+  };
+}
+
+/** Views a window as numbers or bigints. */
+function valuesOf(dtype: ArithmeticDType): (window: ArrayBuffer) => ArrayLike<number | bigint> {
+  if (dtype === "float16" || dtype === "bfloat16")
+    return (window) => decodeToFloat32(dtype, new Uint16Array(window));
+  const of = hostArrayType(dtype);
+  return (window) => new of(window, 0, window.byteLength / of.BYTES_PER_ELEMENT);
 }
 
 function checksumSteps({ byteLength }: ReductionOf<"checksum">): ReductionSteps<"checksum"> {

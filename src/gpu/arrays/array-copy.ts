@@ -5,10 +5,15 @@
 import { isContiguous } from "../../array/layout.js";
 import type { WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { optionsOf } from "../../base/option-checks.js";
 import type { DeviceBuffer } from "../memory/device-buffer.js";
+import { operationChecks } from "../option-checks.js";
 import type { Stream } from "../order/stream.js";
 import { download, upload } from "../transfer/byte-transfer.js";
+import type { OperationOptions } from "./array-operations.js";
 import type { DeviceArray } from "./device-array.js";
+
+export const checkCopy = optionsOf<OperationOptions>("copyFrom()", operationChecks);
 
 /**
  * Enqueues a copy on a stream of either device. Both arrays must be contiguous and have the same

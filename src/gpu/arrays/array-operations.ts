@@ -4,17 +4,15 @@
  * memory stays mapped until the work is done.
  */
 import { checkArithmetic, type Scalar } from "../../array/arithmetic.js";
-import { dtypeFacts } from "../../array/dtype.js";
+import type { DType } from "../../array/dtype.js";
 import type { Statistics } from "../../array/statistics.js";
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { anObject, optionsOf } from "../../base/option-checks.js";
 import type { DevicePointer, DriverStream, GpuDriver } from "../../driver/gpu-driver.js";
-import type {
-  Comparison,
-  ElementOperation,
-  PendingReduction,
-} from "../../driver/operation-calls.js";
+import type { ElementOperation, PendingReduction } from "../../driver/operation-calls.js";
 import type { MappedMemory } from "../memory/mapped-memory.js";
+import { operationChecks } from "../option-checks.js";
 import { waitUntil } from "../order/adaptive-wait.js";
 import type { Stream } from "../order/stream.js";
 import type { DeviceArray } from "./device-array.js";
@@ -28,7 +26,19 @@ export interface OperationOptions extends WaitOptions {
   readonly stream?: Stream | undefined;
 }
 
-interface Use {
+export interface AffineOptions<D extends DType = DType> extends OperationOptions {
+  /** An array of the same dtype and size; by default the array itself. */
+  readonly from?: DeviceArray<D> | undefined;
+}
+
+const checkOptions = optionsOf<OperationOptions>("an operation on an array", operationChecks);
+const checkAffine = optionsOf<AffineOptions>("affine()", {
+  ...operationChecks,
+  from: anObject,
+});
+
+/** An array that an operation uses. */
+export interface Use {
   readonly array: DeviceArray;
   readonly intent: "read" | "write";
 }
@@ -54,6 +64,7 @@ export function fillArray(
   value: Scalar,
   options: OperationOptions,
 ): Promise<void> | undefined {
+  checkOptions(options);
   return operate("fill", to, undefined, options, (pointer) => {
     const { dtype, elementCount: count } = to;
     return { kind: "fill", dtype: checkArithmetic("fill", dtype), to: pointer, count, value };
@@ -65,6 +76,7 @@ export function countUp(
   { start, step }: { readonly start: Scalar; readonly step: Scalar },
   options: OperationOptions,
 ): Promise<void> | undefined {
+  checkOptions(options);
   return operate("count up in", to, undefined, options, (pointer) => {
     const { dtype, elementCount: count } = to;
     return {
@@ -81,8 +93,9 @@ export function countUp(
 export function affineArray(
   to: DeviceArray,
   { a, b, from }: { readonly a: Scalar; readonly b: Scalar; readonly from: DeviceArray },
-  options: OperationOptions,
+  options: AffineOptions,
 ): Promise<void> | undefined {
+  checkAffine(options);
   checkAlike("compute", to, from);
   return operate("compute", to, from, options, (pointer, source) => {
     const { dtype, elementCount: count } = to;
@@ -98,32 +111,11 @@ export function affineArray(
   });
 }
 
-export async function compareArrays(
-  one: DeviceArray,
-  other: DeviceArray,
-  options: OperationOptions,
-): Promise<Comparison> {
-  checkAlike("compare", one, other);
-  const uses = [
-    { array: one, intent: "read" } as const,
-    { array: other, intent: "read" } as const,
-  ] as const;
-  const { byteSize: elementBytes } = dtypeFacts(one.dtype);
-  return reduce("compare", uses, options, (driver, stream, [a = 0n, b = 0n]) =>
-    driver.enqueueReduction<"compare">(stream, {
-      kind: "compare",
-      elementBytes,
-      a,
-      b,
-      count: one.elementCount,
-    }),
-  );
-}
-
 export async function checksumArray(
   array: DeviceArray,
   options: OperationOptions,
 ): Promise<bigint> {
+  checkOptions(options);
   return reduce("checksum", [{ array, intent: "read" }], options, (driver, stream, [from = 0n]) =>
     driver.enqueueReduction<"checksum">(stream, {
       kind: "checksum",
@@ -137,6 +129,7 @@ export async function arrayStatistics(
   array: DeviceArray,
   options: OperationOptions,
 ): Promise<Statistics> {
+  checkOptions(options);
   return reduce(
     "find the statistics of",
     [{ array, intent: "read" }],
@@ -191,7 +184,8 @@ function operationTask(
   };
 }
 
-async function reduce<Result>(
+/** Enqueues a reduction and resolves to its result. */
+export async function reduce<Result>(
   verb: string,
   uses: Task<Result>["uses"],
   options: OperationOptions,
@@ -203,7 +197,7 @@ async function reduce<Result>(
   if (stream === undefined) return onOwnStream(task, options);
   const pending = enqueueOn(stream, task);
   try {
-    await stream.synchronize(options);
+    await stream.synchronize({ signal: options.signal, timeoutMs: options.timeoutMs });
   } catch (error) {
     // Discarded later, because the stream may still have to run the reduction.
     stream.afterIdle(() => pending.discard());
@@ -304,7 +298,7 @@ async function finish<Result>(
 }
 
 /** @throws TypeError for another dtype, RangeError for another number of elements */
-function checkAlike(verb: string, one: DeviceArray, other: DeviceArray): void {
+export function checkAlike(verb: string, one: DeviceArray, other: DeviceArray): void {
   if (one.dtype === other.dtype && one.elementCount === other.elementCount) return;
   const attempt = `Cannot ${verb} "${one.buffer.label}" and "${other.buffer.label}"`;
   if (one.dtype !== other.dtype)

@@ -2,7 +2,6 @@
  * An array in a device's memory: element type, shape and strides over a buffer. Slices and reshapes
  * share the memory, and are usable while the array that owns it is open.
  */
-
 import type { Scalar } from "../../array/arithmetic.js";
 import { type DType, isDType } from "../../array/dtype.js";
 import {
@@ -34,17 +33,19 @@ import type { Comparison } from "../../driver/operation-calls.js";
 import type { Device } from "../device.js";
 import type { AllocateOptions } from "../memory/buffer-options.js";
 import { DeviceBuffer } from "../memory/device-buffer.js";
+import { checkNewArray } from "../option-checks.js";
 import type { Stream } from "../order/stream.js";
-import { copyArray, enqueueCopy } from "./array-copy.js";
+import { checkCopy, copyArray, enqueueCopy } from "./array-copy.js";
 import {
+  type AffineOptions,
   affineArray,
   arrayStatistics,
   checksumArray,
-  compareArrays,
   countUp,
   fillArray,
   type OperationOptions,
 } from "./array-operations.js";
+import { type CompareOptions, compareArrays } from "./compare-arrays.js";
 import { readStrided, writeStrided } from "./strided-transfer.js";
 
 export interface ArrayOptions<D extends DType> {
@@ -98,6 +99,7 @@ export class DeviceArray<D extends DType = DType> {
     options: ArrayOptions<D>,
     label?: string,
   ): DeviceArray<D> {
+    checkNewArray(options);
     const byteLength = arrayByteLength(options.dtype, options.shape);
     const buffer = DeviceBuffer.allocate(device, byteLength, {
       label,
@@ -194,8 +196,9 @@ export class DeviceArray<D extends DType = DType> {
    */
   async copyFrom(
     from: DeviceArray<D>,
-    options: WaitOptions & { readonly stream?: Stream } = {},
+    options: WaitOptions & { readonly stream?: Stream | undefined } = {},
   ): Promise<void> {
+    checkCopy(options);
     if (options.stream === undefined) await copyArray(this, from, options);
     else enqueueCopy(options.stream, this, from);
   }
@@ -243,23 +246,19 @@ export class DeviceArray<D extends DType = DType> {
    * element itself, or the element of `from`, an array of the same dtype and size. Throws as
    * `fill`.
    */
-  async affine(
-    a: Scalar,
-    b: Scalar,
-    options: OperationOptions & { readonly from?: DeviceArray<D> | undefined } = {},
-  ): Promise<void> {
+  async affine(a: Scalar, b: Scalar, options: AffineOptions<D> = {}): Promise<void> {
     const done = affineArray(this, { a, b, from: options.from ?? this }, options);
     if (done !== undefined) await done;
   }
 
   /**
    * Counts the elements that differ from those of an array of the same dtype and size, and finds
-   * the first in C order. It compares bits for any dtype: equal NaN bits are equal, and 0 differs
-   * from -0.
-   * @throws UNSUPPORTED for an array with gaps, TypeError and RangeError for an array that does not
-   * match
+   * the first in C order. It compares bits: equal NaN bits are equal, and 0 differs from -0. With
+   * `rtol` or `atol` it compares values, as `numpy.isclose` does, if the dtype has arithmetic.
+   * @throws UNSUPPORTED for an array with gaps; UNSUPPORTED_DTYPE; TypeError and RangeError for an
+   * array that does not match
    */
-  async compare(other: DeviceArray<D>, options: OperationOptions = {}): Promise<Comparison> {
+  async compare(other: DeviceArray<D>, options: CompareOptions = {}): Promise<Comparison> {
     return compareArrays(this, other, options);
   }
 

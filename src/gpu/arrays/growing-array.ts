@@ -4,8 +4,11 @@ import { type HostValues, hostEntriesPerElement, toHostBytes } from "../../array
 import { arrayByteLength, contiguousLayout, elementCount } from "../../array/layout.js";
 import { checkInteger } from "../../base/bytes.js";
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
+import { aString, checkShape, integer, optionsOf } from "../../base/option-checks.js";
+import { checkWait } from "../../base/wait-checks.js";
 import type { Device } from "../device.js";
 import { GrowingBuffer } from "../memory/growing-buffer.js";
+import { aDType } from "../option-checks.js";
 import { upload } from "../transfer/byte-transfer.js";
 import { type ArrayOptions, DeviceArray } from "./device-array.js";
 
@@ -18,6 +21,12 @@ export interface GrowingArrayOptions<D extends DType> {
   /** The name in error messages. */
   readonly label?: string | undefined;
 }
+
+const checkCreate = optionsOf<GrowingArrayOptions<DType>>(
+  "GrowingArray.create()",
+  { dtype: aDType, shape: checkShape, maxLength: integer(1), label: aString },
+  { needs: ["dtype", "shape", "maxLength"] },
+);
 
 export class GrowingArray<D extends DType = DType> {
   readonly dtype: D;
@@ -43,6 +52,7 @@ export class GrowingArray<D extends DType = DType> {
    * @throws OUT_OF_MEMORY; RangeError for a shape without axes
    */
   static create<D extends DType>(device: Device, options: GrowingArrayOptions<D>): GrowingArray<D> {
+    checkCreate(options);
     const { dtype, shape, maxLength, label } = options;
     const [length, ...rowShape] = shape;
     checkInteger(
@@ -90,6 +100,7 @@ export class GrowingArray<D extends DType = DType> {
    * if this array follows another process
    */
   append(values: HostValues<D>, options: WaitOptions = {}): Promise<void> {
+    checkWait(options);
     const before = this.#last;
     const mine = this.#appendAfter(before, values, options);
     this.#last = Promise.allSettled([before, mine]);

@@ -4,7 +4,10 @@
  */
 import type { DType } from "../../array/dtype.js";
 import { type ArrayLayout, checkLayout } from "../../array/layout.js";
-import { checkOneOf } from "../../base/option-checks.js";
+import type { DeviceReference } from "../../base/device-reference.js";
+import { aString, oneOf, optionsOf } from "../../base/option-checks.js";
+import { acquireIn, releaseAll } from "../../base/scope.js";
+import { originOfHandle } from "../../driver/handle-origin.js";
 import type { Access } from "../../os/mapping.js";
 import { ownIdentity } from "../../os/process-identity.js";
 import {
@@ -13,11 +16,12 @@ import {
   encodeHandle,
   IPC_DOCUMENT_VERSION,
   parseArrayHandle,
+  type RawHandleDocument,
 } from "../../wire/ipc-documents.js";
 import type { Device } from "../device.js";
 import { DeviceBuffer } from "../memory/device-buffer.js";
 import { checkDeviceKind, exporterKey, refuseOwnProcess } from "../memory/exporters.js";
-import { LegacyMemory, type WantedBlock } from "../memory/legacy-memory.js";
+import { LegacyMemory } from "../memory/legacy-memory.js";
 import { DeviceArray } from "./device-array.js";
 
 export interface OpenHandleOptions {
@@ -27,25 +31,25 @@ export interface OpenHandleOptions {
   readonly label?: string | undefined;
 }
 
-export class IpcArrayHandle {
-  readonly #document: ArrayHandleDocument;
+/** The options of all calls that open a handle. */
+export const handleChecks = { access: oneOf("read", "read-write"), label: aString } as const;
+
+const checkOpen = optionsOf<OpenHandleOptions>("open()", handleChecks);
+
+/** Of this package, or bare. */
+type HandleDocument = ArrayHandleDocument | RawHandleDocument;
+
+export class IpcArrayHandle<Document extends HandleDocument = ArrayHandleDocument> {
+  readonly #document: Document;
   readonly #layout: ArrayLayout & { readonly dtype: DType };
-  readonly #wanted: WantedBlock;
+  /** What this object opened and nobody closed yet. */
+  readonly #opened = new Set<DeviceArray>();
 
   /** The document's form and layout are already checked. */
-  private constructor(document: ArrayHandleDocument) {
-    const { exporter, generation, mark, handle, blockByteLength, array } = document;
+  private constructor(document: Document) {
     // The check of the layout includes the dtype.
-    this.#layout = array as ArrayLayout & { readonly dtype: DType };
+    this.#layout = document.array as ArrayLayout & { readonly dtype: DType };
     this.#document = document;
-    this.#wanted = {
-      exporter,
-      generation,
-      mark,
-      handle,
-      blockByteLength,
-      key: `${exporterKey(exporter)} ${handle}`,
-    };
   }
 
   /**
@@ -77,13 +81,16 @@ export class IpcArrayHandle {
   }
 
   /**
-   * Parses and checks the result of `toJSON`, from any source.
+   * Parses and checks the result of `toJSON`, or of `readHandleFile` for a raw file.
    * @throws INVALID_DESCRIPTOR, also if the array exceeds its block; INVALID_HANDLE;
    * UNSUPPORTED_DTYPE
    */
-  static from(json: unknown): IpcArrayHandle {
+  static from(json: unknown): IpcArrayHandle<ArrayHandleDocument | RawHandleDocument> {
     const document = parseArrayHandle(json);
-    checkLayout(document.array as ArrayLayout, document.blockByteLength);
+    // A bare handle does not say how large its block is: `open` learns it from the driver.
+    const byteLength =
+      document.kind === "raw-handle" ? Number.MAX_SAFE_INTEGER : document.blockByteLength;
+    checkLayout(document.array as ArrayLayout, byteLength);
     return new IpcArrayHandle(document);
   }
 
@@ -105,25 +112,67 @@ export class IpcArrayHandle {
     return decodeHandle(this.#document.handle);
   }
 
-  toJSON(): ArrayHandleDocument {
+  toJSON(): Document {
     return this.#document;
   }
 
+  /** The device that the memory is on, if the handle says so. @internal */
+  get device(): DeviceReference | undefined {
+    const document: HandleDocument = this.#document;
+    return document.kind === "raw-handle" ? originOfHandle(this.bytes)?.device : document.device;
+  }
+
   /**
-   * Opens the exporter's array without a copy. Close it before the exporter frees the memory.
-   * Opening it twice gives two arrays on one mapping.
+   * Opens the exporter's array without a copy. Close it, or this object, before the exporter frees
+   * the memory. Opening it twice gives two arrays on one mapping.
    * @throws OWN_HANDLE in the exporting process; STALE_HANDLE if the exporter ended or freed the
    * memory; IN_USE if freed memory with the same handle is still open here; INVALID_HANDLE,
    * INVALID_DESCRIPTOR, PERMISSION_DENIED
    */
   open(device: Device, options: OpenHandleOptions = {}): DeviceArray {
+    checkOpen(options);
     const { access = "read", label = "array" } = options;
-    checkOneOf("access", access, ["read", "read-write"]);
-    checkDeviceKind(device, this.#document.device, `array "${label}"`);
-    refuseOwnProcess(this.#document.exporter, `array "${label}"`);
-    const memory = device.legacyImports.open(device, this.#wanted, access, label);
+    const document: HandleDocument = this.#document;
+    const memory =
+      document.kind === "raw-handle"
+        ? LegacyMemory.open(device, this.bytes, access)
+        : openMarked(device, document, access, label);
     const { byteLength } = memory;
-    const buffer = DeviceBuffer.over(memory, { label, byteLength, access });
-    return new DeviceArray(buffer, this.#layout, () => buffer.close());
+    return acquireIn((scope) => {
+      const buffer = DeviceBuffer.over(memory, { label, byteLength, access });
+      scope.own(buffer, (it) => it.close());
+      const array: DeviceArray = new DeviceArray(buffer, this.#layout, () => {
+        this.#opened.delete(array);
+        buffer.close();
+      });
+      this.#opened.add(array);
+      return array;
+    });
   }
+
+  /**
+   * Closes the arrays that this object opened. You can open it again afterwards. In the process
+   * that made the handle there is nothing to close, and the memory stays.
+   */
+  close(): void {
+    releaseAll([...this.#opened].map((array) => () => array.close()));
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** Opens memory whose exporter says by its mark whether it still has it. */
+function openMarked(
+  device: Device,
+  { exporter, device: origin, generation, mark, handle, blockByteLength }: ArrayHandleDocument,
+  access: Access,
+  label: string,
+): LegacyMemory {
+  checkDeviceKind(device, origin, `array "${label}"`);
+  refuseOwnProcess(exporter, `array "${label}"`);
+  const key = `${exporterKey(exporter)} ${handle}`;
+  const wanted = { exporter, generation, mark, handle, blockByteLength, key };
+  return device.legacyImports.open(device, wanted, access, label);
 }

@@ -5,14 +5,15 @@
 import type { DType } from "../../array/dtype.js";
 import { checkLayout, contiguousStrides } from "../../array/layout.js";
 import { checkInteger } from "../../base/bytes.js";
-import { checkOneOf } from "../../base/option-checks.js";
+import { aNumber, checkShape, optionsOf } from "../../base/option-checks.js";
 import { acquireIn } from "../../base/scope.js";
 import { checkHandle, decodeHandle } from "../../wire/ipc-documents.js";
 import type { Device } from "../device.js";
 import { DeviceBuffer } from "../memory/device-buffer.js";
 import { LegacyMemory } from "../memory/legacy-memory.js";
+import { aDType } from "../option-checks.js";
 import { DeviceArray } from "./device-array.js";
-import type { OpenHandleOptions } from "./ipc-array-handle.js";
+import { handleChecks, type OpenHandleOptions } from "./ipc-array-handle.js";
 
 export interface RawHandleOptions<D extends DType> extends OpenHandleOptions {
   readonly dtype: D;
@@ -25,6 +26,20 @@ export interface RawHandleOptions<D extends DType> extends OpenHandleOptions {
    */
   readonly byteOffset?: number | undefined;
 }
+
+/** The options that say what lies behind a bare handle. */
+export const rawArrayChecks = {
+  dtype: aDType,
+  shape: checkShape,
+  strides: checkShape,
+  byteOffset: aNumber,
+} as const;
+
+const checkOptions = optionsOf<RawHandleOptions<DType>>(
+  "openIpcHandle()",
+  { ...rawArrayChecks, ...handleChecks },
+  { needs: ["dtype", "shape"], such: '{ dtype: "float32", shape: [2, 3] }' },
+);
 
 /**
  * Opens an array from a bare 64-byte handle: raw bytes, an array of numbers, or base64. Close the
@@ -41,8 +56,8 @@ export function openIpcHandle<D extends DType>(
   options: RawHandleOptions<D>,
 ): DeviceArray<D> {
   const bytes = handleBytes(handle);
+  checkOptions(options);
   const { dtype, shape, byteOffset = 0, access = "read", label = "array" } = options;
-  checkOneOf("access", access, ["read", "read-write"]);
   const layout = { dtype, shape, strides: options.strides ?? contiguousStrides(shape), byteOffset };
   return acquireIn((scope) => {
     const memory = LegacyMemory.open(device, bytes, access);

@@ -9,6 +9,7 @@ import { type ArrayLayout, arrayByteLength, byteSpan, isContiguous } from "../..
 import { gatherElements, scatterElements } from "../../array/strided-copy.js";
 import type { WaitOptions } from "../../base/deadline.js";
 import { limits } from "../../base/limits.js";
+import { checkWait } from "../../base/wait-checks.js";
 import type { DeviceBuffer } from "../memory/device-buffer.js";
 import { nextTurn } from "../order/adaptive-wait.js";
 import { download, upload } from "../transfer/byte-transfer.js";
@@ -23,6 +24,7 @@ export async function readStrided(
   target: Uint8Array,
   options: WaitOptions,
 ): Promise<void> {
+  checkWait(options);
   const { cpuVisible } = buffer.device;
   await buffer.use("read", options, async (mapped, deadline) => {
     for (const part of boundedParts(layout, limits.stagingBytes)) {
@@ -47,6 +49,7 @@ export async function writeStrided(
   source: Uint8Array,
   options: WaitOptions,
 ): Promise<void> {
+  checkWait(options);
   const { cpuVisible } = buffer.device;
   await buffer.use("write", options, async (mapped, deadline) => {
     for (const part of boundedParts(layout, limits.stagingBytes)) {

@@ -1,7 +1,9 @@
 /** A loaded kernel of a module, ready to launch. */
 import { CudaIpcError } from "../../base/errors.js";
+import { type Check, integer, optionsOf } from "../../base/option-checks.js";
 import { RefCounted } from "../../base/ref-counted.js";
 import { releaseAll } from "../../base/scope.js";
+import { shownValue } from "../../base/shown-value.js";
 import type {
   Dimensions,
   DriverKernel,
@@ -9,6 +11,7 @@ import type {
   KernelParameter,
 } from "../../driver/kernel-calls.js";
 import type { Device } from "../device.js";
+import { aStream } from "../option-checks.js";
 import type { Stream } from "../order/stream.js";
 import { encodeArguments, type KernelArgument } from "./kernel-arguments.js";
 
@@ -41,6 +44,16 @@ export class LoadedModule extends RefCounted {
 /** Sizes in x, y and z. Missing ones are 1; a single number is x. */
 export type Extent = number | readonly [x: number, y?: number, z?: number];
 
+/** Its numbers are checked where they are used. */
+const anExtent: Check = (option, value) => {
+  if (typeof value !== "number") anArray(option, value);
+};
+
+const anArray: Check = (option, value) => {
+  if (!Array.isArray(value))
+    throw new TypeError(`${option} must be an array, not ${shownValue(value)}`);
+};
+
 export interface KernelLaunchOptions {
   /** Number of blocks. */
   readonly grid: Extent;
@@ -52,6 +65,12 @@ export interface KernelLaunchOptions {
   /** Bytes of `extern __shared__` memory per block; 0 by default. */
   readonly sharedBytes?: number;
 }
+
+const checkLaunch = optionsOf<KernelLaunchOptions>(
+  "launch()",
+  { grid: anExtent, block: anExtent, args: anArray, stream: aStream, sharedBytes: integer(0) },
+  { needs: ["grid", "block", "args", "stream"] },
+);
 
 export class Kernel {
   readonly name: string;
@@ -92,6 +111,7 @@ export class Kernel {
    * TypeError, RangeError, CLOSED
    */
   launch(options: KernelLaunchOptions): void {
+    checkLaunch(options);
     const { stream, args, sharedBytes = 0 } = options;
     const { device } = this.#module;
     const attempt = `launch ${this.name}`;

@@ -1,5 +1,6 @@
 /** Code loaded on a device from PTX, a cubin or a fatbin, with its kernels. */
 import { CudaIpcError } from "../../base/errors.js";
+import { arrayOfStrings, aString, optionsOf } from "../../base/option-checks.js";
 import { acquireIn } from "../../base/scope.js";
 import type { DriverKernel } from "../../driver/kernel-calls.js";
 import type { Device } from "../device.js";
@@ -14,6 +15,11 @@ export interface ModuleOptions {
    */
   readonly kernels?: readonly string[];
 }
+
+const checkLoad = optionsOf<ModuleOptions>("Module.load()", {
+  label: aString,
+  kernels: arrayOfStrings,
+});
 
 export class Module {
   readonly device: Device;
@@ -39,6 +45,7 @@ export class Module {
    * @throws INVALID_MODULE with the driver's log, KERNEL_NOT_FOUND, UNSUPPORTED on the host device
    */
   static load(device: Device, image: string | Uint8Array, options: ModuleOptions = {}): Module {
+    checkLoad(options);
     const bytes = typeof image === "string" ? new TextEncoder().encode(image) : image;
     return acquireIn((scope) => {
       const handle = scope.own(device.driver.loadModule(device.ordinal, bytes), (it) =>

@@ -6,6 +6,13 @@ import { formatBytes } from "../../base/bytes.js";
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import {
+  anObject,
+  arrayOfStrings,
+  aString,
+  optionsOf,
+  waitChecks,
+} from "../../base/option-checks.js";
 import { type Compiled, openCompiler } from "../../driver/cuda/nvrtc-compilation.js";
 import type { Device } from "../device.js";
 import { Module } from "./module.js";
@@ -33,6 +40,17 @@ export interface CompileOptions extends WaitOptions {
   /** More NVRTC options, passed unchanged: `--use_fast_math`, `-lineinfo`. */
   readonly flags?: readonly string[];
 }
+
+const checkCompile = optionsOf<CompileOptions>("Program.compile()", {
+  ...waitChecks,
+  device: anObject,
+  arch: aString,
+  includeDirs: arrayOfStrings,
+  defines: anObject,
+  std: aString,
+  name: aString,
+  flags: arrayOfStrings,
+});
 
 export class Program {
   readonly name: string;
@@ -68,6 +86,7 @@ export class Program {
    * using module = program.load(device);
    */
   static async compile(source: string, options: CompileOptions = {}): Promise<Program> {
+    checkCompile(options);
     const name = text("name", options.name ?? "program.cu");
     const deadline = new Deadline(`compile ${name}`, options, Number.POSITIVE_INFINITY);
     checkSource(name, source);

@@ -18,6 +18,7 @@ import { MappedMemory, type MemoryDescriptor } from "./mapped-memory.js";
 
 export class DescriptorMemory extends MappedMemory {
   readonly mechanism: Mechanism;
+  readonly imported: boolean;
   /** The driver's handle, which exports need. Undefined for imported memory. */
   readonly #handle: DriverMemory | undefined;
 
@@ -29,6 +30,7 @@ export class DescriptorMemory extends MappedMemory {
   ) {
     super(device, pointer, byteLength);
     this.mechanism = device.driver.mechanism;
+    this.imported = handle === undefined;
     this.#handle = handle;
   }
 

@@ -6,6 +6,7 @@
 import { checkInteger, checkRange } from "../../base/bytes.js";
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { checkWait } from "../../base/wait-checks.js";
 import type { DevicePointer, FillPattern, Mechanism } from "../../driver/gpu-driver.js";
 import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
@@ -13,14 +14,17 @@ import type { Device } from "../device.js";
 import { waitUntil } from "../order/adaptive-wait.js";
 import type { Stream } from "../order/stream.js";
 import { download, upload } from "../transfer/byte-transfer.js";
-import type {
-  AllocateOptions,
-  BufferOptions,
-  CloseOptions,
-  ImportOptions,
+import {
+  type AllocateOptions,
+  type BufferOptions,
+  type CloseOptions,
+  checkAllocate,
+  checkClose,
+  checkImport,
+  type ImportOptions,
 } from "./buffer-options.js";
 import type { MappedMemory, MemoryDescriptor } from "./mapped-memory.js";
-import { allocateMemory, openMemory } from "./mechanisms.js";
+import { allocateMemory, importMemory } from "./mechanisms.js";
 import { type BufferUse, giveBackFrom, holdFor } from "./open-buffers.js";
 
 export class DeviceBuffer {
@@ -53,6 +57,7 @@ export class DeviceBuffer {
    */
   static allocate(device: Device, byteLength: number, options: AllocateOptions = {}): DeviceBuffer {
     checkInteger("byteLength", byteLength, 0);
+    checkAllocate(options);
     const { label = "buffer" } = options;
     const memory = allocateMemory(device, byteLength, options);
     return DeviceBuffer.over(memory, { label, byteLength, access: "read-write" });
@@ -73,14 +78,14 @@ export class DeviceBuffer {
   }
 
   /**
-   * Maps memory of any process by its file descriptor, which stays the caller's.
+   * Maps memory of any process by its file descriptor, which stays the caller's: a VMM allocation
+   * on a GPU, a memory file (memfd) of sealed size on the host device.
    * @throws INVALID_DESCRIPTOR if the memory is not what is claimed
    */
   static import(device: Device, fd: OwnedFd, options: ImportOptions): DeviceBuffer {
-    const { label, byteLength, allocationByteLength, access, place } = options;
-    const mechanism = device.driver.mechanism as MemoryDescriptor["mechanism"];
-    const descriptor = { device: device.reference, mechanism, allocationByteLength };
-    const memory = openMemory(device, descriptor, fd, access, place);
+    checkImport(options);
+    const { label = "buffer", byteLength, access = "read" } = options;
+    const memory = importMemory(device, fd, { ...options, label, access });
     return DeviceBuffer.over(memory, { label, byteLength, access });
   }
 
@@ -118,8 +123,14 @@ export class DeviceBuffer {
     return readOnly;
   }
 
+  /** How the memory travels between processes. */
   get mechanism(): Mechanism {
     return this.#held.memory.mechanism;
+  }
+
+  /** Whether the memory was opened here, and not allocated. */
+  get imported(): boolean {
+    return this.#held.memory.imported;
   }
 
   /** The address for the device's own use. For memory of a pool: valid after `ready()`. */
@@ -162,11 +173,13 @@ export class DeviceBuffer {
    * of a pool, whose allocation is work of a stream. `read`, `write` and `fill` wait by themselves.
    */
   async ready(options: WaitOptions = {}): Promise<void> {
+    checkWait(options);
     await this.use("read", options, async () => {});
   }
 
   /** Copies bytes to the device. They must not change until this resolves. */
   async write(byteOffset: number, bytes: Uint8Array, options: WaitOptions = {}): Promise<void> {
+    checkWait(options);
     checkRange(`Write to "${this.label}"`, byteOffset, bytes.byteLength, this.byteLength);
     await this.use("write", options, (mapped, deadline) =>
       upload(mapped, byteOffset, bytes, deadline),
@@ -175,6 +188,7 @@ export class DeviceBuffer {
 
   /** Copies bytes from the device into `target`. */
   async read(byteOffset: number, target: Uint8Array, options: WaitOptions = {}): Promise<void> {
+    checkWait(options);
     checkRange(`Read of "${this.label}"`, byteOffset, target.byteLength, this.byteLength);
     await this.use("read", options, (mapped, deadline) =>
       download(mapped, byteOffset, target, deadline),
@@ -191,6 +205,7 @@ export class DeviceBuffer {
     count: number,
     options: WaitOptions = {},
   ): Promise<void> {
+    checkWait(options);
     checkRange(
       `Fill of "${this.label}"`,
       byteOffset,
@@ -276,6 +291,7 @@ export class DeviceBuffer {
    * @throws UNSUPPORTED if a stream is given and the memory is not of a pool
    */
   close(options: CloseOptions = {}): void {
+    checkClose(options);
     if (!this.#open) return;
     if (options.stream !== undefined) this.#held.memory.freeAfter(options.stream, this.label);
     this.#open = false;

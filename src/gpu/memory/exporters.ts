@@ -5,6 +5,7 @@
 import type { DeviceReference } from "../../base/device-reference.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { releaseAll } from "../../base/scope.js";
+import { originOfHandle } from "../../driver/handle-origin.js";
 import {
   isOwnIdentity,
   openProcess,
@@ -103,6 +104,11 @@ export class Exporters {
     this.#exporters.delete(exporterKey(exporter.identity));
     exporter.close();
   }
+}
+
+/** The process that a bare handle names; undefined if only the driver can tell. */
+export function exporterOfHandle(handle: Uint8Array): ProcessIdentity | undefined {
+  return originOfHandle(handle)?.exporter;
 }
 
 export function exporterKey({ bootId, pidNamespace, pid, startTicks }: ProcessIdentity): string {

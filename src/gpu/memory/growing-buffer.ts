@@ -3,7 +3,9 @@ import { checkInteger } from "../../base/bytes.js";
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
+import { aString, checkFunction, integer, oneOf, optionsOf } from "../../base/option-checks.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
+import { checkWait } from "../../base/wait-checks.js";
 import type { DevicePointer } from "../../driver/gpu-driver.js";
 import { closeFds } from "../../os/foreign-fd.js";
 import type { Access } from "../../os/mapping.js";
@@ -36,6 +38,18 @@ export interface GrowingImportOptions {
   readonly fetch?: ((from: number, deadline: Deadline) => Promise<ExportedGrowth>) | undefined;
 }
 
+const checkCreate = optionsOf<GrowingOptions>(
+  "GrowingBuffer.create()",
+  { byteLength: integer(0), maxByteLength: integer(1), label: aString },
+  { needs: ["byteLength", "maxByteLength"] },
+);
+
+const checkImport = optionsOf<GrowingImportOptions>("GrowingBuffer.import()", {
+  access: oneOf("read", "read-write"),
+  label: aString,
+  fetch: checkFunction,
+});
+
 export interface ExportedGrowing {
   readonly fds: readonly OwnedFd[];
   readonly descriptor: GrowingDescriptor;
@@ -66,10 +80,9 @@ export class GrowingBuffer {
   }
 
   /** @throws OUT_OF_MEMORY, LIMIT_EXCEEDED for more than `maxByteLength` */
-  static create(
-    device: Device,
-    { byteLength, maxByteLength, label = "growing" }: GrowingOptions,
-  ): GrowingBuffer {
+  static create(device: Device, options: GrowingOptions): GrowingBuffer {
+    checkCreate(options);
+    const { byteLength, maxByteLength, label = "growing" } = options;
     return acquireIn((scope) => {
       const memory = GrowingMemory.reserve(device, maxByteLength, "read-write", false);
       const growing = new GrowingBuffer(memory, label, "read-write", undefined);
@@ -89,6 +102,7 @@ export class GrowingBuffer {
     descriptor: GrowingDescriptor,
     options: GrowingImportOptions = {},
   ): GrowingBuffer {
+    checkImport(options);
     const { access = "read", label = "growing", fetch } = options;
     const { maxByteLength, growth, device: from } = checkGrowingDescriptor(descriptor);
     if (!device.isSameKindAs(from)) {
@@ -172,7 +186,7 @@ export class GrowingBuffer {
   extend(fds: readonly OwnedFd[], growth: Growth): void {
     this.#checkOpen();
     const checked = checkGrowth(growth);
-    if (!this.#memory.follows)
+    if (!this.#memory.imported)
       throw new TypeError(`Cannot extend "${this.label}": it grows here; use grow()`);
     this.#memory.extend(fds, checked, this.label);
   }
@@ -183,6 +197,7 @@ export class GrowingBuffer {
    * the memory no longer, UNSUPPORTED if this was not opened by `openShared`, TIMEOUT, ABORTED
    */
   async follow(options: WaitOptions = {}): Promise<number> {
+    checkWait(options);
     this.#checkOpen();
     if (this.#fetch === undefined) {
       throw new CudaIpcError(

@@ -60,7 +60,7 @@ export class GrowingMemory extends MappedMemory {
     });
   }
 
-  get follows(): boolean {
+  get imported(): boolean {
     return this.#handles === undefined;
   }
 

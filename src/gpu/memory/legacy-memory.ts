@@ -23,6 +23,7 @@ export interface ExportedHandle extends LegacyExport {
 
 export class LegacyMemory extends MappedMemory {
   readonly mechanism = "legacy";
+  readonly imported: boolean;
   /** Undefined for imported memory. */
   readonly #mark: ExportMark | undefined;
 
@@ -33,6 +34,7 @@ export class LegacyMemory extends MappedMemory {
     mark?: ExportMark,
   ) {
     super(device, pointer, blockByteLength);
+    this.imported = mark === undefined;
     this.#mark = mark;
   }
 

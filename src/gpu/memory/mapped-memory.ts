@@ -36,6 +36,8 @@ const collectedViews = new FinalizationRegistry<MappedMemory>((memory) => {
 
 export abstract class MappedMemory extends RefCounted {
   abstract readonly mechanism: Mechanism;
+  /** Whether another process, or this one through a handle, allocated it. */
+  abstract readonly imported: boolean;
   readonly device: Device;
   readonly pointer: DevicePointer;
   readonly #onUnmapped: (() => void)[] = [];

@@ -3,12 +3,14 @@
  * subclass of `MappedMemory` and one line here.
  */
 import { roundUp } from "../../base/bytes.js";
+import { CudaIpcError } from "../../base/errors.js";
 import { checkOneOf } from "../../base/option-checks.js";
 import type { MemoryPlace } from "../../driver/gpu-driver.js";
+import { isDeviceMemory } from "../../os/foreign-fd.js";
 import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { Device } from "../device.js";
-import type { AllocateOptions } from "./buffer-options.js";
+import type { AllocateOptions, BufferOptions, ImportOptions } from "./buffer-options.js";
 import { DescriptorMemory } from "./descriptor-memory.js";
 import { LegacyMemory } from "./legacy-memory.js";
 import type { MappedMemory, MemoryDescriptor } from "./mapped-memory.js";
@@ -65,4 +67,25 @@ export function openMemory(
 ): MappedMemory {
   checkOneOf("access", access, ["read", "read-write"]);
   return openers[descriptor.mechanism](device, descriptor, fd, access, place);
+}
+
+/**
+ * Maps memory of the driver's own mechanism that came without a description. The file descriptor
+ * stays the caller's.
+ * @throws INVALID_DESCRIPTOR if the memory is not what is claimed
+ */
+export function importMemory(
+  device: Device,
+  fd: OwnedFd,
+  options: ImportOptions & BufferOptions,
+): MappedMemory {
+  const { label, byteLength, allocationByteLength = byteLength, access, place } = options;
+  // A driver that opens a FUSE file can block on the file's server.
+  if (!isDeviceMemory(fd)) {
+    const found = "its descriptor is neither memory nor of a GPU";
+    throw new CudaIpcError("INVALID_DESCRIPTOR", `Cannot import "${label}": ${found}`);
+  }
+  const mechanism = device.driver.mechanism as MemoryDescriptor["mechanism"];
+  const descriptor = { device: device.reference, mechanism, allocationByteLength };
+  return openMemory(device, descriptor, fd, access, place);
 }

@@ -9,10 +9,9 @@ import { arrayByteLength, contiguousLayout } from "../../array/layout.js";
 import { checkInteger, formatBytes, roundUp } from "../../base/bytes.js";
 import type { WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
-import { checkOneOf } from "../../base/option-checks.js";
 import { acquireIn } from "../../base/scope.js";
+import { checkWait } from "../../base/wait-checks.js";
 import type { PoolStatistics } from "../../driver/pool-calls.js";
-import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import {
   checkPoolDescriptor,
@@ -23,48 +22,20 @@ import {
 } from "../../wire/pool-descriptor.js";
 import { type ArrayOptions, DeviceArray } from "../arrays/device-array.js";
 import type { Device } from "../device.js";
-import type { Stream } from "../order/stream.js";
+import { checkNewArray } from "../option-checks.js";
 import { DeviceBuffer } from "./device-buffer.js";
 import { PoolCore } from "./pool-core.js";
 import { isPast, PoolMemory } from "./pool-memory.js";
-
-export interface MemoryPoolOptions {
-  /** The maximum size of the pool. A shared pool on a GPU grows up to it and never shrinks. */
-  readonly maxBytes: number;
-  /**
-   * How many bytes the pool keeps for later allocations when buffers are closed; all by default.
-   * Has no effect on a shared pool on a GPU.
-   */
-  readonly releaseThresholdBytes?: number | undefined;
-  /** Whether other processes may import the pool; false by default. */
-  readonly shared?: boolean | undefined;
-  /** The name in error messages; "pool" by default. */
-  readonly label?: string | undefined;
-}
-
-export interface PoolAllocateOptions {
-  /**
-   * The stream in whose order the memory is allocated, and freed unless `close` names another. Work
-   * on this stream may use the memory at once. The default is the pool's own stream, which has no
-   * other work.
-   */
-  readonly stream?: Stream | undefined;
-  /** The name in error messages; the pool's label by default. */
-  readonly label?: string | undefined;
-}
-
-export interface PooledImportOptions {
-  /**
-   * "read-write" by default. With "read" this buffer refuses writes, but nothing protects the
-   * memory itself: any process that imports the pool can write to it.
-   */
-  readonly access?: Access | undefined;
-  readonly label?: string | undefined;
-}
-
-export interface PoolImportOptions {
-  readonly label?: string | undefined;
-}
+import {
+  checkAllocate,
+  checkCreate,
+  checkImportPool,
+  checkImportPooled,
+  type MemoryPoolOptions,
+  type PoolAllocateOptions,
+  type PooledImportOptions,
+  type PoolImportOptions,
+} from "./pool-options.js";
 
 /** A pool's descriptor and file descriptor. The caller closes the file descriptor. */
 export interface ExportedPool {
@@ -101,10 +72,10 @@ export class MemoryPool {
 
   /** Creates a pool. @throws UNSUPPORTED if the device has no pools, or none that can be shared */
   static create(device: Device, options: MemoryPoolOptions): MemoryPool {
+    checkCreate(options);
     const { maxBytes, releaseThresholdBytes = maxBytes, shared = false, label = "pool" } = options;
-    checkInteger("maxBytes", maxBytes, 1);
     const { driver, ordinal } = device;
-    const core = PoolCore.open(device, { id: randomUUID(), maxBytes }, () =>
+    const core = PoolCore.open(device, { id: randomUUID(), maxBytes, shared }, () =>
       driver.createPool(ordinal, { maxBytes, releaseThresholdBytes, shared }),
     );
     return new MemoryPool(core, label, maxBytes);
@@ -122,8 +93,10 @@ export class MemoryPool {
     device: Device,
     fd: OwnedFd,
     descriptor: PoolDescriptor,
-    { label = "pool" }: PoolImportOptions = {},
+    options: PoolImportOptions = {},
   ): MemoryPool {
+    checkImportPool(options);
+    const { label = "pool" } = options;
     const checked = checkPoolDescriptor(descriptor);
     const { driver, ordinal } = device;
     if (!device.isSameKindAs(checked.device)) {
@@ -133,7 +106,7 @@ export class MemoryPool {
         `Cannot import pool "${label}" on ${device.name}: ${found}`,
       );
     }
-    const facts = { id: checked.pool, maxBytes: checked.maxBytes };
+    const facts = { id: checked.pool, maxBytes: checked.maxBytes, shared: true };
     const core = PoolCore.open(device, facts, () => driver.importPool(ordinal, fd));
     return new MemoryPool(core, label, checked.maxBytes);
   }
@@ -152,6 +125,11 @@ export class MemoryPool {
     return this.#core.imported;
   }
 
+  /** Whether other processes can import the pool. */
+  get shared(): boolean {
+    return this.#core.shared;
+  }
+
   get open(): boolean {
     return this.#open;
   }
@@ -167,6 +145,7 @@ export class MemoryPool {
   allocate(byteLength: number, options: PoolAllocateOptions = {}): DeviceBuffer {
     this.#checkOpen();
     checkInteger("byteLength", byteLength, 0);
+    checkAllocate(options);
     const { stream = this.#core.stream, label = this.label } = options;
     if (stream.device !== this.device) {
       throw new TypeError(
@@ -198,7 +177,7 @@ export class MemoryPool {
    */
   import(descriptor: PooledDescriptor, options: PooledImportOptions = {}): DeviceBuffer {
     this.#checkOpen();
-    checkOneOf("access", options.access ?? "read-write", ["read", "read-write"]);
+    checkImportPooled(options);
     const { pool, data, byteLength, allocationByteLength } = checkPooledDescriptor(descriptor);
     const attempt = `Cannot import memory of pool "${this.label}"`;
     if (pool !== this.id) {
@@ -235,6 +214,7 @@ export class MemoryPool {
    * @throws UNSUPPORTED for memory of another mechanism, or if the pool is not shared; TIMEOUT
    */
   async exportBuffer(buffer: DeviceBuffer, options: WaitOptions = {}): Promise<PooledDescriptor> {
+    checkWait(options);
     const { label, byteLength } = buffer;
     const pooled = PoolMemory.of(buffer.memory, label);
     if (pooled.poolId !== this.id)
@@ -303,9 +283,11 @@ export class MemoryPool {
 }
 
 function ownedArray<D extends DType>(
-  { dtype, shape }: ArrayOptions<D>,
+  array: ArrayOptions<D>,
   open: (byteLength: number) => DeviceBuffer,
 ): DeviceArray<D> {
+  checkNewArray(array);
+  const { dtype, shape } = array;
   const layout = { ...contiguousLayout(dtype, shape), dtype };
   return acquireIn((scope) => {
     const buffer = scope.own(open(arrayByteLength(dtype, shape)), (it) => it.close());

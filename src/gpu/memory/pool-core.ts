@@ -23,6 +23,7 @@ const cores = new Map<string, PoolCore>();
 export interface PoolFacts {
   readonly id: string;
   readonly maxBytes: number;
+  readonly shared: boolean;
 }
 
 export class PoolCore {
@@ -30,6 +31,7 @@ export class PoolCore {
   readonly id: string;
   readonly imported: boolean;
   readonly maxBytes: number;
+  readonly shared: boolean;
   /** The stream of allocations and frees that name no other stream. It does no other work. */
   readonly stream: Stream;
   readonly pool: DriverPool;
@@ -46,6 +48,7 @@ export class PoolCore {
     this.device = device;
     this.id = facts.id;
     this.maxBytes = facts.maxBytes;
+    this.shared = facts.shared;
     this.imported = pool.imported;
     this.pool = pool;
     this.stream = stream;
@@ -206,7 +209,9 @@ export function openPoolMemory(
   if (pooled === undefined) throw new TypeError("memory of a pool without a pool id");
   const { pool: id, maxBytes, data } = pooled;
   const { driver, ordinal } = device;
-  const core = PoolCore.open(device, { id, maxBytes }, () => driver.importPool(ordinal, fd));
+  const core = PoolCore.open(device, { id, maxBytes, shared: true }, () =>
+    driver.importPool(ordinal, fd),
+  );
   return acquireIn((scope) => {
     scope.defer(() => core.release());
     const memory = core.import(Uint8Array.from(Buffer.from(data, "base64")), allocationByteLength);

@@ -25,6 +25,7 @@ export interface PoolRange {
 
 export class PoolMemory extends MappedMemory {
   readonly mechanism = "pool";
+  readonly imported: boolean;
   readonly #core: PoolCore;
   /** The stream that has still to reach the allocation. */
   #allocating: Stream | undefined;
@@ -33,6 +34,7 @@ export class PoolMemory extends MappedMemory {
 
   constructor(core: PoolCore, { pointer, byteLength, stream, data }: PoolRange) {
     super(core.device, pointer, byteLength);
+    this.imported = data !== undefined;
     this.#core = core;
     this.#allocating = data === undefined ? stream : undefined;
     this.#freeing = stream;

@@ -5,7 +5,9 @@
  */
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
+import { aString, optionsOf } from "../../base/option-checks.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
+import { checkWait } from "../../base/wait-checks.js";
 import type { DriverEvent } from "../../driver/event-calls.js";
 import type { DriverStream } from "../../driver/gpu-driver.js";
 import { ownIdentity } from "../../os/process-identity.js";
@@ -22,6 +24,10 @@ import { checkDeviceKind, exporterKey, refuseOwnProcess } from "../memory/export
 import { waitUntil } from "./adaptive-wait.js";
 import { ImportedEvent } from "./imported-event.js";
 import type { Stream } from "./stream.js";
+
+const checkLabel = optionsOf<{ readonly label?: string | undefined }>("Event.import()", {
+  label: aString,
+});
 
 export class Event {
   readonly device: Device;
@@ -67,6 +73,7 @@ export class Event {
     descriptor: unknown,
     options: { readonly label?: string | undefined } = {},
   ): Event {
+    checkLabel(options);
     const { label = "imported event" } = options;
     const what = `event "${label}"`;
     const document = parseEventDescriptor(descriptor);
@@ -132,6 +139,7 @@ export class Event {
    * ends first, STALE_HANDLE if it closed the event, TIMEOUT, ABORTED, DEVICE_LOST
    */
   async synchronize(options: WaitOptions = {}): Promise<void> {
+    checkWait(options);
     const deadline = new Deadline(
       `wait for event "${this.label}"`,
       options,

@@ -3,6 +3,7 @@ import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import { checkValue } from "../../base/timeline-line.js";
+import { checkWait } from "../../base/wait-checks.js";
 import type { DriverStream, WordOperation } from "../../driver/gpu-driver.js";
 import type { Device } from "../device.js";
 import { waitUntil } from "./adaptive-wait.js";
@@ -174,6 +175,7 @@ export class Stream {
    * @throws TIMEOUT, ABORTED, DEVICE_LOST, PEER_GONE as `isIdle`
    */
   async synchronize(options: WaitOptions = {}): Promise<void> {
+    checkWait(options);
     const deadline = new Deadline(
       `synchronize a stream of ${this.device.name}`,
       options,

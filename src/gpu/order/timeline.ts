@@ -11,6 +11,7 @@
  */
 import { Deadline, type WaitOptions } from "../../base/deadline.js";
 import { CudaIpcError, hasCode } from "../../base/errors.js";
+import { checkMilliseconds, optionsOf, waitChecks } from "../../base/option-checks.js";
 import { acquireIn, releaseAll } from "../../base/scope.js";
 import {
   checkReached,
@@ -34,6 +35,11 @@ export interface TimelineWaitOptions extends WaitOptions {
   /** How long to spin before yielding to the event loop; 20 microseconds by default. */
   readonly spinMs?: number | undefined;
 }
+
+const checkTimelineWait = optionsOf<TimelineWaitOptions>("wait()", {
+  ...waitChecks,
+  spinMs: checkMilliseconds,
+});
 
 interface Surroundings {
   /** Called once when the timeline is closed; for an own timeline, after it has ended. */
@@ -113,6 +119,7 @@ export abstract class AnyTimeline {
    * DEVICE_LOST if this process loses its context on the device during the wait
    */
   async wait(value: number | bigint, options: TimelineWaitOptions = {}): Promise<void> {
+    checkTimelineWait(options);
     this.checkOpen();
     const wanted = checkValue("Value of a timeline", value);
     const attempt = `wait for ${wanted} of timeline "${this.label}"`;

@@ -37,6 +37,20 @@ describe("cuda-ipc put and get of .npy", () => {
     });
   }
 
+  it("waits with --wait for a name, also before a hub runs, and no longer than it says", async () => {
+    await using rig = await CliRig.open();
+    const said = await rig.fails("TIMEOUT", "get", "x", "out.npy", "--wait", "1ms");
+    assert.match(said, /Cannot open "x": .*1 ms/);
+    await rig.fails("USAGE", "get", "x", "out.npy", "--wait", "10");
+    await rig.fails("USAGE", "get", "x", "out.npy", "--wait", "soon");
+    const getting = rig.start("get", "x", "out.npy", "--wait", "2min");
+    const file = npyFile("float32", [4], 16);
+    await writeFile(rig.path("in.npy"), file);
+    await rig.ok("put", "x", "in.npy");
+    assert.deepEqual(await getting.outcome.then(({ code, stderr }) => [code, stderr]), [0, ""]);
+    assert.equal(Buffer.compare(await readFile(rig.path("out.npy")), file), 0);
+  });
+
   it("keeps the indices of elements of a Fortran file", async () => {
     await using rig = await CliRig.open();
     const data = new Uint8Array(Int32Array.of(11, 21, 12, 22, 13, 23).buffer);

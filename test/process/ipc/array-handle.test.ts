@@ -86,6 +86,37 @@ describe("the handle of an array", () => {
     assert.deepEqual(again.toJSON(), handle.toJSON());
   });
 
+  it("closes with close() the arrays that it opened, and no others", async () => {
+    const { actor, shared } = await sharer();
+    await using _ = actor;
+    const fds = openFdCount();
+    using handle = IpcArrayHandle.from(shared.whole);
+    using other = open(shared.whole);
+    const [first, second] = [handle.open(device), handle.open(device)];
+    assert.ok(first.buffer.imported);
+    first.close();
+    handle.close();
+    handle.close();
+    refused("CLOSED", () => second.buffer.pointer);
+    assert.equal(
+      await other
+        .expectDType("int32")
+        .read()
+        .then((it) => it[23]),
+      23,
+    );
+    other.close();
+    assert.equal(openFdCount(), fds);
+    {
+      using again = IpcArrayHandle.from(shared.part);
+      assert.deepEqual(again.open(device).shape, [2, 3]);
+    }
+    assert.equal(openFdCount(), fds, "the end of its block closes a handle");
+    using mine = DeviceArray.allocate(device, { dtype: "int8", shape: [1], mechanism: "legacy" });
+    IpcArrayHandle.of(mine).close();
+    assert.ok(!mine.buffer.imported && mine.buffer.open);
+  });
+
   it("is opened by a child, which writes to it", async () => {
     using array = DeviceArray.allocate(device, { dtype: "int32", shape: [5], mechanism: "legacy" });
     await array.write([1, 2, 3, 4, 5]);

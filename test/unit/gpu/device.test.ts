@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { CudaIpcError, hasCode } from "../../../src/base/errors.js";
+import { parseDeviceName } from "../../../src/driver/device-names.js";
 import type { GpuDriver } from "../../../src/driver/gpu-driver.js";
 import { createHostDriver } from "../../../src/driver/host/host-driver.js";
 import { openDriver } from "../../../src/driver/open-driver.js";
@@ -18,13 +19,19 @@ describe("Device.open", () => {
   checkLeaks();
 
   it("refuses invalid names and missing devices", () => {
-    for (const name of ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "host:0", "cuda:99999"]) {
+    for (const name of ["", "gpu", "cuda:", "cuda:-1", "cuda:x", "host:0", "cuda:99999", "99999"]) {
       assert.throws(
         () => Device.open(name),
         (error) => hasCode(error, "INVALID_DEVICE"),
         name,
       );
     }
+  });
+
+  it("takes a plain number for the GPU of that number", () => {
+    const wanted = Array.from(["cuda", "0", "cuda:0", "7", "cuda:12"], (it) => parseDeviceName(it));
+    const cuda = (ordinal: number) => ({ kind: "cuda", ordinal });
+    assert.deepEqual(wanted, [cuda(0), cuda(0), cuda(0), cuda(7), cuda(12)]);
   });
 
   it("auto opens the host device if there is no GPU, and says so", () => {

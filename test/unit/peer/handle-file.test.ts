@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import {
   chmodSync,
   chownSync,
@@ -16,8 +16,11 @@ import { beforeEach, describe, it } from "node:test";
 import type { ErrorCode } from "../../../src/base/error-codes.js";
 import { hasCode } from "../../../src/base/errors.js";
 import { limits } from "../../../src/base/limits.js";
-import { ownIdentity } from "../../../src/os/process-identity.js";
+import { encodeHostHandle } from "../../../src/driver/host/host-handle.js";
+import { IpcArrayHandle } from "../../../src/gpu/arrays/ipc-array-handle.js";
+import { ownIdentity, type ProcessIdentity } from "../../../src/os/process-identity.js";
 import { readHandleFile, writeHandleFile } from "../../../src/peer/handle-file.js";
+import type { RawHandleDocument } from "../../../src/wire/ipc-documents.js";
 import type { SharedMemoryDocument } from "../../../src/wire/shared-document.js";
 import { Disposables } from "../../support/disposables.js";
 import { checkLeaks } from "../../support/leak-check.js";
@@ -173,6 +176,113 @@ describe("handle files", () => {
       );
       rmSync(path, { recursive: true });
     }
+  });
+
+  describe("with a raw handle", () => {
+    const raw = { format: "raw", dtype: "int32", shape: [4, 6] } as const;
+    const own = ownIdentity();
+    const host = { kind: "memory", fd: 3, fileNumber: 7, byteLength: 4096, slot: 0 } as const;
+    const handleOf = (changed: Partial<ProcessIdentity> = {}) =>
+      encodeHostHandle({ ...host, ...own, ...changed, generation: 0 });
+    const put = (bytes: Uint8Array) => writeFileSync(path, bytes, { mode: 0o600 });
+
+    it("are read as a document of a kind of its own, with the array that the reader names", async () => {
+      put(handleOf());
+      const document = await readHandleFile(path, { ...raw, byteOffset: 8 });
+      const handle = Buffer.from(handleOf()).toString("base64");
+      const array = { dtype: "int32", shape: [4, 6], strides: [6, 1], byteOffset: 8 };
+      assert.deepEqual(document, {
+        format: "cuda-ipc",
+        version: 1,
+        kind: "raw-handle",
+        handle,
+        array,
+      });
+      const parsed = IpcArrayHandle.from(JSON.parse(JSON.stringify(document)));
+      assert.deepEqual([parsed.shape, parsed.strides, parsed.dtype], [[4, 6], [6, 1], "int32"]);
+      assert.deepEqual(parsed.bytes, handleOf());
+      await writeHandleFile(path, document);
+      assert.deepEqual(await readHandleFile(path), document);
+      await writeHandleFile(path, document, { format: "raw" });
+      assert.deepEqual(new Uint8Array(readFileSync(path)), handleOf());
+      const text = execFileSync("ls", ["-A", folder.path], { encoding: "utf8" });
+      assert.equal(text, "frame.json\n");
+    });
+
+    it("of 63 bytes are waited for until the time limit, and of 65 refused at once", async () => {
+      put(handleOf().subarray(0, 63));
+      await assert.rejects(
+        readHandleFile(path, { ...raw, timeoutMs: 1 }),
+        (error) =>
+          hasCode(error, "TIMEOUT") &&
+          /it has 63 bytes, wanted 64/.test(error.message) &&
+          hasCode(error.cause, "INVALID_FILE"),
+      );
+      const reading = readHandleFile(path, raw);
+      put(handleOf());
+      assert.equal((await soon("the whole file is read", reading)).kind, "raw-handle");
+      put(Buffer.concat([handleOf(), Buffer.of(0)]));
+      const long = soon("a long file", readHandleFile(path, { ...raw, stale: "wait" }));
+      await assert.rejects(long, code("INVALID_FILE"));
+    });
+
+    it("are refused if they are a folder or a pipe, or if others may write to them", async () => {
+      mkdirSync(path);
+      await assert.rejects(readHandleFile(path, raw), code("INVALID_DESCRIPTOR"));
+      rmSync(path, { recursive: true });
+      assert.equal(spawnSync("mkfifo", ["-m", "600", path]).status, 0);
+      await assert.rejects(readHandleFile(path, raw), code("INVALID_DESCRIPTOR"));
+      rmSync(path);
+      put(handleOf());
+      chmodSync(path, 0o666);
+      await assert.rejects(readHandleFile(path, raw), code("UNSAFE_RUNTIME_DIR"));
+      if (skip !== false) return;
+      chmodSync(path, 0o600);
+      chownSync(path, 12345, 12345);
+      await assert.rejects(readHandleFile(path, raw), code("UNTRUSTED_PEER"));
+    });
+
+    it("are refused, or waited for, if their process is gone or of another boot", async () => {
+      const { bootId } = sharedArray.exporter;
+      for (const [changed, wanted] of [
+        [{ startTicks: 0 }, "PEER_GONE"],
+        [{ bootId }, "STALE_HANDLE"],
+      ] as const) {
+        put(handleOf(changed));
+        await assert.rejects(readHandleFile(path, raw), code(wanted));
+        const reading = readHandleFile(path, { ...raw, stale: "wait" });
+        await writeHandleFile(path, await readHandleFileOf(handleOf()), { format: "raw" });
+        assert.equal((await soon("the fresh file is read", reading)).kind, "raw-handle");
+      }
+    });
+
+    async function readHandleFileOf(bytes: Uint8Array): Promise<RawHandleDocument> {
+      const other = folder.file("other.bin");
+      writeFileSync(other, bytes, { mode: 0o600 });
+      return readHandleFile(other, raw);
+    }
+
+    it("are written only for handles, and read only with a dtype and a shape", async () => {
+      await assert.rejects(
+        writeHandleFile(path, alive, { format: "raw" }),
+        (error) =>
+          hasCode(error, "WRONG_KIND") && /Pass IpcArrayHandle\.of\(array\)/.test(error.message),
+      );
+      assert.ok(!existsSync(path));
+      const bad = (options: unknown) => readHandleFile(path, options as typeof raw);
+      await assert.rejects(
+        bad({ format: "raw" }),
+        /^TypeError: readHandleFile\(\) needs the option/,
+      );
+      await assert.rejects(bad({ ...raw, dtype: "int33" }), code("UNSUPPORTED_DTYPE"));
+      await assert.rejects(bad({ ...raw, shape: [-1] }), RangeError);
+      await assert.rejects(bad({ format: "binary" }), /^TypeError: format must be "json" or "raw"/);
+      await assert.rejects(bad({ ...raw, timeout: 1 }), /has no option "timeout"/);
+      await assert.rejects(
+        writeHandleFile(path, alive, { format: "binary" as "raw" }),
+        /^TypeError: format must be/,
+      );
+    });
   });
 
   it("are never seen half written: each read finds a whole document", async () => {

@@ -16,6 +16,7 @@ import { share } from "../../../src/peer/share.js";
 import { Disposables } from "../../support/disposables.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { hostBundle, sharedArray } from "../../support/messages.js";
+import { OddFds } from "../../support/odd-fds.js";
 import { TestRuntime } from "../../support/test-runtime.js";
 import { soon, until } from "../../support/until.js";
 
@@ -47,6 +48,30 @@ describe("sharing without a hub", () => {
     const size = { label: "same", byteLength: 4096, allocationByteLength: 4096 };
     const open = () => DeviceBuffer.import(device, fd, { ...size, access: "read-write" });
     assert.throws(open, code("READ_ONLY"));
+    using same = DeviceBuffer.import(device, fd, { byteLength: 4096 });
+    assert.deepEqual([same.label, same.access, same.imported], ["buffer", "read", true]);
+  });
+
+  it("imports by descriptor only memory, of the size that it has", () => {
+    using odd = new OddFds();
+    for (const fd of odd.all) {
+      const open = () => DeviceBuffer.import(device, fd, { byteLength: 8192 });
+      assert.throws(open, code("INVALID_DESCRIPTOR"));
+    }
+    const buffer = made.add(DeviceBuffer.allocate(device, 4096));
+    using fd = buffer.exportFd();
+    for (const byteLength of [0, 4097, 2 ** 50])
+      assert.throws(
+        () => DeviceBuffer.import(device, fd, { byteLength }),
+        code("INVALID_DESCRIPTOR"),
+      );
+    const open = (options: unknown) => DeviceBuffer.import(device, fd, options as never);
+    assert.throws(
+      () => open({}),
+      /^TypeError: DeviceBuffer\.import\(\) needs the option byteLength/,
+    );
+    assert.throws(() => open({ byteLength: -1 }), RangeError);
+    assert.throws(() => open({ byteLength: 8, acess: "read" }), /has no option "acess"/);
   });
 
   it("opens an array from its document, for reading by default", async () => {
@@ -55,6 +80,7 @@ describe("sharing without a hub", () => {
     using shared = share(array);
     using opened = await openShared(JSON.parse(JSON.stringify(shared)));
     assert.deepEqual([opened.dtype, opened.shape, opened.strides], ["int32", [2, 3], [3, 1]]);
+    assert.deepEqual([array.buffer.imported, opened.buffer.imported], [false, true]);
     assert.deepEqual([...(await opened.expectDType("int32").read())], [1, 2, 3, 4, 5, 6]);
     await assert.rejects(opened.write([0, 0, 0, 0, 0, 0]), code("READ_ONLY"));
     using writable = (await openShared(shared.document, { access: "read-write" })).expectDType(

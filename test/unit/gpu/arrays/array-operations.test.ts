@@ -57,6 +57,34 @@ for (const [name, open] of Object.entries(devices)) {
       assert.notEqual(await it.checksum(), await twice.checksum());
     });
 
+    it("compare() with a tolerance takes elements for equal as numpy.isclose does", async () => {
+      const one = array("float32", 6);
+      const other = array("float32", 6);
+      const { NaN: nan, POSITIVE_INFINITY: infinite } = Number;
+      await one.write([1, 1.001, nan, infinite, 0, -100]);
+      await other.write([1, 1, nan, infinite, 1e-9, -101]);
+      assert.deepEqual(await one.compare(other), { differences: 3, first: 1 });
+      const within = (rtol: number | undefined, atol: number | undefined) =>
+        one.compare(other, { rtol, atol });
+      assert.deepEqual(await within(0, 0), { differences: 4, first: 1 });
+      assert.deepEqual(await within(0.01, undefined), { differences: 2, first: 2 });
+      assert.deepEqual(await within(undefined, 0.01), { differences: 2, first: 2 });
+      assert.deepEqual(await within(1e-3, 1e-8), { differences: 3, first: 1 });
+      assert.deepEqual(await within(undefined, 2), { differences: 1, first: 2 });
+      const stream = made.add(device.createStream());
+      assert.deepEqual(await one.compare(other, { rtol: 0.01, stream }), {
+        differences: 2,
+        first: 2,
+      });
+      await assert.rejects(within(-1, 0), /^RangeError: rtol must be a finite number from 0/);
+      await assert.rejects(within(0, Infinity), /^RangeError: atol must be a finite number from 0/);
+      await assert.rejects(within("1" as unknown as number, 0), /^TypeError: rtol must be/);
+      const complex = array("complex64", 2);
+      await assert.rejects(complex.compare(complex, { rtol: 1 }), (error) =>
+        hasCode(error, "UNSUPPORTED_DTYPE"),
+      );
+    });
+
     it("accept 64-bit integers as bigints and as exact numbers", async () => {
       const it = array("int64", 4);
       await it.iota(2n ** 62n, 1);

@@ -5,7 +5,8 @@ import { hasCode } from "../../../../src/base/errors.js";
 import { createHostDriver } from "../../../../src/driver/host/host-driver.js";
 import { Device } from "../../../../src/gpu/device.js";
 import { DeviceBuffer } from "../../../../src/gpu/memory/device-buffer.js";
-import { MemoryPool, type MemoryPoolOptions } from "../../../../src/gpu/memory/memory-pool.js";
+import { MemoryPool } from "../../../../src/gpu/memory/memory-pool.js";
+import type { MemoryPoolOptions } from "../../../../src/gpu/memory/pool-options.js";
 import type { PooledDescriptor } from "../../../../src/wire/pool-descriptor.js";
 import { Disposables } from "../../../support/disposables.js";
 import { createFakeGpu } from "../../../support/fake-gpu.js";
@@ -53,6 +54,8 @@ for (const [kind, name, create] of [
       await array.write(values);
       assert.deepEqual(await array.read(), values);
       assert.equal(array.buffer.mechanism, "pool");
+      assert.deepEqual([it.shared, it.imported, array.buffer.imported], [true, false, false]);
+      assert.equal(pool({ shared: false }).shared, false);
       assert.equal(array.buffer.allocationByteLength, 4096);
       const small = made.add(it.allocate(3));
       assert.deepEqual(

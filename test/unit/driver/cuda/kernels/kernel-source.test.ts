@@ -16,6 +16,7 @@ describe("the source of the kernels", () => {
       "fill_b64",
       ...kinds.flatMap((kind) => [`iota_${kind}`, `affine_${kind}`]),
       ...[1, 2, 4, 8].map((unit) => `compare_${unit}`),
+      ...dtypes.map((dtype) => `close_${dtype}`),
       "checksum",
       ...dtypes.map((dtype) => `statistics_${dtype}`),
     ];
