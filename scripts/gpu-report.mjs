@@ -138,7 +138,7 @@ function ofAnyMachine(output) {
 
 /** The demos of examples/. Each prints a few lines. */
 const examples =
-  "pool array-handle vmm legacy fork events fibonacci ring simple-ipc exchange consumer-first daemon supervised-workers".split(
+  "pool array-handle vmm legacy fork events kernels fibonacci ring channel pipeline simple-ipc exchange consumer-first daemon supervised-workers".split(
     " ",
   );
 

@@ -49,7 +49,7 @@ describe("an example run by Node", () => {
     await using rig = await CliRig.open();
     const { code, stdout, stderr } = await outcome(start(rig, "vmm", "--elements", "100"));
     assert.deepEqual([code, stderr], [0, ""]);
-    assert.equal(saidIn(stdout).length, 7);
+    assert.equal(saidIn(stdout).length, 10);
     assert.deepEqual(await readdir(rig.folder), []);
   });
 
