@@ -47,6 +47,7 @@ describe("the documents", () => {
     "reference",
     "reliability",
     "troubleshooting",
+    "two-terminals",
     "when-to-use",
   ];
   const pages = [

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
+import { saidIn, terminalLines } from "../../docs/example-output.js";
 import { CliRig, eventually, type Outcome } from "./cli-rig.js";
 import { assertNothingLeft, Demo } from "./demo-rig.js";
 
@@ -62,9 +63,10 @@ function assertDone({ code, stdout, stderr }: Outcome): void {
   assert.match(stdout, /\nDone: every byte was verified, in .+\.\n$/);
 }
 
+/** @param error a code, or several with bars between them */
 function assertFailed({ code, stdout, stderr }: Outcome, error: string): void {
   assert.equal(code, 1, stderr);
-  assert.match(stderr, new RegExp(`^error\\[${error}\\]: .+\\n {2}hint: .+\\n$`));
+  assert.match(stderr, new RegExp(`^error\\[(${error})\\]: .+\\n {2}hint: .+\\n$`));
   assert.doesNotMatch(stdout, /Done/);
 }
 
@@ -76,7 +78,14 @@ describe("a demo in two terminals", () => {
         const first = start(rig, name, side);
         await first.sayer(WAITS);
         const second = start(rig, name, otherOf(side));
-        for (const { outcome } of [first, second]) assertDone(await outcome);
+        const sides = { [side]: first, [otherOf(side)]: second };
+        for (const [side, { outcome }] of Object.entries(sides)) {
+          const ended = await outcome;
+          assertDone(ended);
+          const [lines, promised] = [saidIn(ended.stdout), terminalLines(name, side)];
+          assert.equal(lines.length, promised.length, ended.stdout);
+          for (const [i, line] of lines.entries()) assert.match(line, promised[i] ?? /^$/);
+        }
         await assertNothingLeft(rig);
       });
 
@@ -250,7 +259,7 @@ class Pair {
     if (this.#name === "vmm" && side === "consumer") {
       for (const demo of [this.producer, start(this.#rig, this.#name, side)])
         assertDone(await demo.outcome);
-    } else assertFailed(await this[otherOf(side)].outcome, "PEER_GONE");
+    } else assertFailed(await this[otherOf(side)].outcome, "PEER_GONE|BARRIER_BROKEN");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
