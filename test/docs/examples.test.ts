@@ -40,7 +40,8 @@ describe("examples in the documents", () => {
   });
 
   const runBlock = async (block: CodeBlock, more: NodeJS.ProcessEnv = {}): Promise<string> => {
-    const file = join(folder, `${block.place.replaceAll(/\W/g, "-")}.mjs`);
+    const rank = more.PMI_RANK ?? "";
+    const file = join(folder, `${block.place.replaceAll(/\W/g, "-")}${rank}.mjs`);
     writeFileSync(file, runnable(block, sources));
     const env = { ...process.env, CUDA_IPC_SOCKET: socket, CUDA_IPC_DEVICE: "host", ...more };
     const { stdout } = await run(process.execPath, [file], { env, timeout: 60_000 });
