@@ -52,6 +52,7 @@ async function producer(options: Options): Promise<void> {
   await group.barrier(LIMIT);
   verify("the array after the consumer", await array.read(), (i) => 2 * i);
   say("sees every element doubled: verified");
+  await group.barrier(LIMIT);
 }
 
 async function consumer(options: Options): Promise<void> {
@@ -75,6 +76,8 @@ async function consumer(options: Options): Promise<void> {
     await array.affine(2, 0);
     say(`opened 64 bytes as int32[${shape}]: verified; doubled every element`);
   }
+  await group.barrier(LIMIT);
+  // The producer has verified it.
   await group.barrier(LIMIT);
 }
 

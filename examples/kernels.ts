@@ -62,6 +62,7 @@ async function producer(options: Options): Promise<void> {
   await stream.synchronize(LIMIT);
   verify("the array after the slow kernel", await array.read(), doubledAndOne);
   say("every element of its own array has it, too: verified");
+  await group.barrier(LIMIT);
 }
 
 async function consumer(options: Options): Promise<void> {
@@ -93,6 +94,8 @@ async function consumer(options: Options): Promise<void> {
   await stream.synchronize(LIMIT);
   verify("the copy behind the event", await result.read(), doubledAndOne);
   say("its stream waited for the event, and its copy has the kernel's work: verified");
+  await group.barrier(LIMIT);
+  // The producer has verified it.
   await group.barrier(LIMIT);
 }
 

@@ -50,6 +50,7 @@ async function producer(options: Options): Promise<void> {
   // The handle keeps nothing alive, so keep the array open until the consumer is done.
   await group.barrier(LIMIT);
   say("got the consumer's acknowledgement: every element verified");
+  await group.barrier(LIMIT);
 }
 
 async function consumer(options: Options): Promise<void> {
@@ -75,5 +76,7 @@ async function consumer(options: Options): Promise<void> {
     say(`the first ${values.length}: ${[...values].map((value) => value.toFixed(4)).join(", ")}`);
   }
   say("closed it");
+  await group.barrier(LIMIT);
+  // The producer has seen it.
   await group.barrier(LIMIT);
 }

@@ -45,7 +45,7 @@ export function runPair(
 /** Where the two sides meet. */
 export function pathOf({ role, args: [path] }: Options): string {
   if (path !== undefined && path !== "") return path;
-  throw new WrongOption(`the ${role} needs a path, the same as the other side`);
+  throw new WrongOption(`the ${role} needs a path or name, the same on both sides`);
 }
 
 /** The file beside the path, for a handle. */

@@ -39,6 +39,7 @@ async function producer(options: Options): Promise<void> {
   await group.barrier(LIMIT);
   verify("the buffer after the consumer", await array.read(), (i) => Math.fround(i * -1));
   say("sees -0, -1, -2, ... in its own buffer: every element verified");
+  await group.barrier(LIMIT);
 }
 
 async function consumer(options: Options): Promise<void> {
@@ -57,5 +58,7 @@ async function consumer(options: Options): Promise<void> {
     await array.write(Float32Array.from(values, (_, i) => i * -1));
   }
   say("wrote i * -1 and closed it");
+  await group.barrier(LIMIT);
+  // The producer has verified it.
   await group.barrier(LIMIT);
 }
