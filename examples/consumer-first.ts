@@ -79,7 +79,7 @@ async function consumer(options: Options): Promise<void> {
   say("consumer: opened it: every element verified");
   await group.barrier(LIMIT);
 
-  await parted(group);
+  await parted(group, options);
   verify("the array after its producer has left", await array.read(), Math.fround);
   say("consumer: the producer has left; still has every element: verified");
 }

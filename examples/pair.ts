@@ -109,12 +109,12 @@ export async function announce(options: Options): Promise<() => Promise<Group>> 
   return () => meeting;
 }
 
-/** Waits until the other side has left the group. */
-export async function parted(group: Group): Promise<void> {
+/** Waits until the producer has left the group or has died. */
+export async function parted(group: Group, options: Options): Promise<void> {
   try {
     await group.barrier(LIMIT);
   } catch (error) {
-    if (hasCode(error, "PEER_GONE")) return;
+    if (hasCode(error, "PEER_GONE")) return removeLeft([pathOf(options)]);
     throw error;
   }
   throw new CudaIpcError("VERIFICATION_FAILED", "The other side came to a barrier, wanted its end");
