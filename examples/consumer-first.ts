@@ -25,24 +25,8 @@
 import { DeviceArray } from "cuda-ipc";
 import { openShared, readHandleFile, share, writeHandleFile } from "cuda-ipc/peer";
 import { Child } from "./child.ts";
-import {
-  announce,
-  handleFileOf,
-  meet,
-  parted,
-  runPair,
-  startBoth,
-  temporaryPath,
-} from "./pair.ts";
-import {
-  LIMIT,
-  type Options,
-  openDevice,
-  refused,
-  removeAtEnd,
-  say,
-  verify,
-} from "./program.ts";
+import { announce, handleFileOf, meet, parted, runPair, startBoth, temporaryPath } from "./pair.ts";
+import { LIMIT, type Options, openDevice, refused, removeAtEnd, say, verify } from "./program.ts";
 
 await runPair(import.meta.url, { elements: 1024 }, { producer, consumer, parent });
 

@@ -35,7 +35,8 @@ export function runPair(
       try {
         await consumer(options);
       } catch (error) {
-        if (hasCode(error, "PEER_GONE")) await removeLeft(sockets(pathOf(options)));
+        const isGone = hasCode(error, "PEER_GONE") || hasCode(error, "STALE_HANDLE");
+        if (isGone) await removeLeft(sockets(pathOf(options)));
         throw error;
       }
     },

@@ -27,10 +27,6 @@ const SLOTS = 8;
 /** The frame at which the first stage in the middle is killed. */
 const KILLED_AT = 40;
 
-interface Meta {
-  readonly frame: number;
-}
-
 await runRoles({ elements: 65_536 }, { parent, decode, process: compute, encode });
 
 /** A hub that this example started ends soon after its last process. */
@@ -50,13 +46,11 @@ async function parent(options: Options): Promise<void> {
   say(`killed process ${first.pid}, which was at work on frame ${KILLED_AT}`);
   using second = start("process", "next");
   const { begins } = await second.hear<{ begins: number }>();
-  const { frames, again } = await decoder.during(
-    second.during(encoder.hear<{ frames: number; again: number }>()),
-  );
+  const result = encoder.hear<{ frames: number; again: number }>();
+  const { frames, again } = await second.during(result);
   for (const stage of [decoder, second, encoder]) await stage.finished();
-  verify("the frames that arrived, and those that came again", [frames, again], (i) =>
-    i === 0 ? FRAMES : KILLED_AT - begins,
-  );
+  verify("the frames that arrived", [frames], () => FRAMES);
+  verify("those that arrived again", [again], () => KILLED_AT - begins);
   const done = `frame ${KILLED_AT} was done by the next process, ${again} before it were done again`;
   say(`${FRAMES - frames} frames were missed; ${done}`);
 }
@@ -91,7 +85,7 @@ async function compute(options: Options): Promise<void> {
   for (let isNew = !isFirst; ; isNew = false) {
     using input = await reader.next(LIMIT);
     if (input === undefined) break;
-    const { frame } = input.json as Meta;
+    const frame = numberOf(input);
     if (isNew) {
       say(`process: goes on with frame ${frame}`);
       tellParent({ begins: frame });
@@ -106,6 +100,11 @@ async function compute(options: Options): Promise<void> {
   }
   // Ends the channel. close() would leave it to the next writer.
   writer.end();
+}
+
+/** The number of a message's frame. */
+function numberOf(message: { readonly json: unknown } | undefined): number {
+  return Number((message?.json as { frame?: number } | undefined)?.frame);
 }
 
 /** The killed process is the writer until the hub has noticed its end. */
@@ -129,7 +128,7 @@ async function encode(options: Options): Promise<void> {
   for (;;) {
     using slot = await processed.next(LIMIT);
     if (slot === undefined) break;
-    const { frame } = slot.json as Meta;
+    const frame = numberOf(slot);
     const expected = runsOf(frame, elements).flatMap(([x, length]) => [2 * x + 1, length]);
     const found = encodedRuns(await slot.array.read());
     verify(`the runs of frame ${frame}`, found, (i) => expected[i] ?? Number.NaN);
@@ -139,10 +138,8 @@ async function encode(options: Options): Promise<void> {
     }
     // Releases the original only now.
     using original = await originals.next(LIMIT);
-    const held = (original?.json as Meta | undefined)?.frame ?? Number.NaN;
-    verify("the number of the frame", [frame, held, found.length], (i) =>
-      i < 2 ? next : expected.length,
-    );
+    verify("the frame's number", [frame, numberOf(original)], () => next);
+    verify("the number of runs", [found.length], () => expected.length);
     next += 1;
     runs += found.length / 2;
   }

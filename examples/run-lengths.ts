@@ -18,7 +18,10 @@ export function runsOf(frame: number, elements: number): Run[] {
 export function pixelsOf(runs: readonly Run[], elements: number): Int32Array {
   const pixels = new Int32Array(elements);
   let at = 0;
-  for (const [value, length] of runs) pixels.fill(value, at, (at += length));
+  for (const [value, length] of runs) {
+    pixels.fill(value, at, at + length);
+    at += length;
+  }
   return pixels;
 }
 

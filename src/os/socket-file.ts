@@ -58,15 +58,17 @@ export class SocketClaim {
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
       const lock = tryLockFile(lockPath);
       if (lock === undefined) return undefined;
-      const claim = new SocketClaim(lockPath, lock);
+      let claim: SocketClaim | undefined;
       try {
         // The last holder may have removed the file between our open and our lock.
         if (isAt(lockPath, lock)) {
+          claim = new SocketClaim(lockPath, lock);
           removeStaleSocket(socketPath, "FILE_EXISTS");
           return claim;
         }
       } catch (error) {
-        lock.close();
+        if (claim === undefined) lock.close();
+        else claim.release();
         throw error;
       }
       lock.close();

@@ -92,7 +92,8 @@ describe("an example on a device without its mechanism", () => {
     assert.ok(text.endsWith(`\nSkipped: ${message}\n`), text);
     assert.doesNotMatch(text, /Done/);
     const { code, stdout, stderr } = await outcome(start(rig, "pool"));
-    assert.deepEqual([code, saidIn(stdout), stderr], [0, [`Skipped: ${message}`], ""]);
+    // The other side may have said already that it waits.
+    assert.deepEqual([code, saidIn(stdout).at(-1), stderr], [0, `Skipped: ${message}`, ""]);
   });
 });
 
