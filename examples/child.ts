@@ -3,18 +3,13 @@ import { type ChildProcess, fork } from "node:child_process";
 import { type EventEmitter, once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { CudaIpcError, isErrorCode } from "cuda-ipc";
-import { LIMIT, type Options } from "./program.ts";
-
-interface Failure {
-  /** "skipped" if this machine lacks a mechanism: the whole example is skipped then. */
-  readonly kind: "failed" | "skipped";
-  readonly code: string;
-  readonly message: string;
-}
+import { LIMIT, type Options, Skipped } from "./program.ts";
 
 interface ChildOptions {
   /** Plain arguments after the role. */
   readonly args?: readonly string[];
+  /** Variables of its environment, beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** A child process. Disposing it ends a child that still runs. */
@@ -22,11 +17,18 @@ export class Child {
   readonly process: ChildProcess;
   readonly #inbox: Inbox;
   readonly #failure: Promise<never>;
+  /** Why it failed or was skipped, once it has said so. */
+  #error: Error | undefined;
 
   /**
    * Starts the same example (`import.meta.url`) in another role, with the options of this process.
    */
-  constructor(example: string, role: string, options: Options, { args = [] }: ChildOptions = {}) {
+  constructor(
+    example: string,
+    role: string,
+    options: Options,
+    { args = [], env = {} }: ChildOptions = {},
+  ) {
     const device = options.device === undefined ? [] : ["--device", options.device];
     const counts = [
       "--elements",
@@ -35,9 +37,13 @@ export class Child {
       String(options.processes),
     ];
     this.process = fork(fileURLToPath(example), [role, ...args, ...counts, ...device], {
+      env: { ...process.env, ...env },
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
     this.#inbox = new Inbox(this.process);
+    this.process.on("message", (message) => {
+      this.#error ??= errorOf(this.pid, message);
+    });
     this.#failure = failureOf(this.process);
     // A failure is reported to the next call that waits for the child.
     this.#failure.catch(() => {});
@@ -57,7 +63,8 @@ export class Child {
    */
   async hear<T>(): Promise<T> {
     const message = await this.#inbox.next();
-    if (isFailure(message)) throw errorOf(this.pid, message);
+    const error = errorOf(this.pid, message);
+    if (error !== undefined) throw error;
     return message as T;
   }
 
@@ -67,31 +74,29 @@ export class Child {
   }
 
   /** Waits until the child has ended without an error. */
-  async finished(): Promise<void> {
-    await this.#ended();
-    if (this.process.exitCode === 0) return;
-    // If the child has reported its failure, that is the error.
-    if (this.#inbox.hasMessage) await this.hear();
-    throw goneError(this.process);
+  async finished(timeoutMs: number = LIMIT.timeoutMs): Promise<void> {
+    await this.#ended(timeoutMs);
+    if (this.#error !== undefined) throw this.#error;
+    if (this.process.exitCode !== 0) throw goneError(this.process);
   }
 
   async kill(): Promise<void> {
     if (!this.#isRunning()) return;
     this.process.kill("SIGKILL");
-    await this.#ended();
+    await this.#ended(LIMIT.timeoutMs);
   }
 
   [Symbol.dispose](): void {
     if (this.#isRunning()) this.process.kill("SIGKILL");
   }
 
-  async #ended(): Promise<void> {
-    const signal = AbortSignal.timeout(LIMIT.timeoutMs);
+  async #ended(timeoutMs: number): Promise<void> {
+    const signal = limited(timeoutMs);
     try {
       if (this.#isRunning()) await once(this.process, "exit", { signal });
       if (this.process.connected) await once(this.process, "disconnect", { signal });
     } catch (cause) {
-      const message = `Process ${this.pid} was not done after ${LIMIT.timeoutMs / 1000} s`;
+      const message = `Process ${this.pid} was not done after ${timeoutMs / 1000} s`;
       throw new CudaIpcError("TIMEOUT", message, { cause });
     }
   }
@@ -133,17 +138,12 @@ class Inbox {
     });
   }
 
-  get hasMessage(): boolean {
-    return this.#messages.length > 0;
-  }
-
   async next(): Promise<unknown> {
-    const signal = AbortSignal.timeout(LIMIT.timeoutMs);
-    const endMs = performance.now() + LIMIT.timeoutMs;
+    const signal = limited(LIMIT.timeoutMs);
     while (this.#messages.length === 0) {
       if (this.#ended)
         throw new CudaIpcError("PEER_GONE", "The other process ended without an answer");
-      if (performance.now() >= endMs) {
+      if (signal.aborted) {
         throw new CudaIpcError(
           "TIMEOUT",
           `The other process was silent for ${LIMIT.timeoutMs / 1000} s`,
@@ -158,11 +158,22 @@ class Inbox {
   }
 }
 
+/** A signal that is aborted after this time, or by Ctrl-C. */
+function limited(timeoutMs: number): AbortSignal {
+  const controller = new AbortController();
+  const end = () => controller.abort();
+  setTimeout(end, timeoutMs).unref();
+  if (LIMIT.signal.aborted) end();
+  else LIMIT.signal.addEventListener("abort", end, { once: true });
+  return controller.signal;
+}
+
 /** Rejects when the child reports a failure or ends with one. */
 function failureOf(child: ChildProcess): Promise<never> {
   return new Promise((_, reject) => {
     child.on("message", (message) => {
-      if (isFailure(message)) reject(errorOf(child.pid, message));
+      const error = errorOf(child.pid, message);
+      if (error !== undefined) reject(error);
     });
     child.once("exit", (code) => {
       if (code === 0) return;
@@ -177,17 +188,12 @@ function goneError({ pid, signalCode, exitCode }: ChildProcess): CudaIpcError {
   return new CudaIpcError("PEER_GONE", `Process ${pid} ended with ${signalCode ?? exitCode}`);
 }
 
-function errorOf(pid: number | undefined, { kind, code, message }: Failure): CudaIpcError {
-  if (kind === "skipped") return new CudaIpcError("UNSUPPORTED", message);
-  const known = isErrorCode(code) ? code : "SYSTEM_ERROR";
-  return new CudaIpcError(known, `Process ${pid} failed: ${message}`);
-}
-
-function isFailure(message: unknown): message is Failure {
-  return (
-    typeof message === "object" &&
-    message !== null &&
-    "kind" in message &&
-    (message.kind === "failed" || message.kind === "skipped")
-  );
+/** What a child failed with, or why it was skipped. Undefined if the message says neither. */
+function errorOf(pid: number | undefined, message: unknown): Error | undefined {
+  if (typeof message !== "object" || message === null || !("kind" in message)) return undefined;
+  const { kind, code, message: text } = message as Record<string, unknown>;
+  if (kind === "skipped") return new Skipped(String(text));
+  if (kind !== "failed") return undefined;
+  const known = typeof code === "string" && isErrorCode(code) ? code : "SYSTEM_ERROR";
+  return new CudaIpcError(known, `Process ${pid} failed: ${text}`);
 }

@@ -50,7 +50,7 @@ async function serve(options: Options): Promise<void> {
   if (process.connected) heard().then(stop, stop);
   tellParent("ready");
   let step = 0;
-  for (; !told; step += 1) {
+  for (; !(told || LIMIT.signal.aborted); step += 1) {
     const [add = 0] = await rate.read();
     steps.signal(2 * step + 1);
     await field.affine(1, add);

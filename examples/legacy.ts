@@ -1,67 +1,69 @@
 /**
- * System S4: a handle of CUDA's oldest mechanism goes through a file. The consumer starts first and
- * waits for the file. It counts wrong elements on the device.
+ * System S4: a handle of CUDA's oldest mechanism goes through a file. The consumer may start first:
+ * it waits for the file. It counts wrong elements on the device.
  *
- *   npx cuda-ipc demo legacy   with the package installed
- *   node examples/legacy.ts    in a clone after `npm install`, with Node 24 or newer
+ *   npx cuda-ipc demo legacy                  with the package installed
+ *   node examples/legacy.ts                   in a clone after `npm install`, with Node 24 or newer
+ *   npx cuda-ipc demo legacy producer PATH    in one terminal, and consumer PATH in another
  *   --elements 1024 --device cuda:0
  *
  * The output (the numbers are processes):
- *   4712  waits for the producer's handle
- *   4711  wrote float32[1024] and its handle to handle.json
+ *   4712  waits for the handle in ...
+ *   4711  waits for the consumer at ...
+ *   4711  writes the handle of float32[1024] to ...
+ *   4712  waits for the producer at ...
  *   4712  opened it; wrong elements: 0
  *   4712  the first 5: 42.0000, 42.0010, 42.0020, 42.0030, 42.0040
  *   4712  closed it
  *   4711  got the consumer's acknowledgement: every element verified
  */
-import { join } from "node:path";
 import { CudaIpcError, DeviceArray } from "cuda-ipc";
 import { IpcArrayHandle } from "cuda-ipc/interop";
 import { openShared, readHandleFile, writeHandleFile } from "cuda-ipc/peer";
-import { Child, tellParent } from "./child.ts";
-import { LIMIT, type Options, openDevice, orSkip, run, say, temporaryFolder } from "./program.ts";
+import { announce, handleFileOf, meet, runPair } from "./pair.ts";
+import { LIMIT, type Options, openDevice, orSkip, removeAtEnd, say } from "./program.ts";
 
-await run({ elements: 1024 }, (options) =>
-  options.role === "consumer" ? consumer(options) : producer(options),
-);
+await runPair(import.meta.url, { elements: 1024 }, { producer, consumer });
 
-function content({ elements }: Options): Float32Array {
+function content(elements: number): Float32Array {
   return Float32Array.from({ length: elements }, (_, i) => 42 + i * 0.001);
 }
 
 async function producer(options: Options): Promise<void> {
-  const path = join(temporaryFolder(), "handle.json");
+  const { elements } = options;
+  const file = handleFileOf(options);
   using device = openDevice(options);
   using array = DeviceArray.allocate(device, {
     dtype: "float32",
-    shape: [options.elements],
+    shape: [elements],
     mechanism: "legacy",
   });
   const handle = orSkip(() => IpcArrayHandle.of(array));
-  using other = new Child(import.meta.url, "consumer", options, { args: [path] });
-  await other.hear();
-
-  await array.write(content(options));
+  await array.write(content(elements));
+  // First, because a file of another producer that still runs must not be replaced.
+  const consumer = await announce(options);
+  say(`writes the handle of float32[${elements}] to ${file}`);
+  removeAtEnd(file);
   // The file appears whole or not at all, and only this user can read it.
-  await writeHandleFile(path, handle.toJSON());
-  say(`wrote float32[${options.elements}] and its handle to handle.json`);
+  await writeHandleFile(file, handle.toJSON());
+  using group = await consumer();
   // The handle keeps nothing alive, so keep the array open until the consumer is done.
-  await other.hear();
-  await other.finished();
+  await group.barrier(LIMIT);
   say("got the consumer's acknowledgement: every element verified");
+  await group.barrier(LIMIT);
 }
 
 async function consumer(options: Options): Promise<void> {
-  const [path = ""] = options.args;
+  const file = handleFileOf(options);
   using device = openDevice(options);
-  say("waits for the producer's handle");
-  tellParent("waiting");
-  // Waits for the file. If the process of the handle has ended, this throws PEER_GONE.
-  const document = await readHandleFile(path, LIMIT);
+  say(`waits for the handle in ${file}`);
+  // A file of a producer that has ended is ignored until a new producer replaces it.
+  const document = await readHandleFile(file, { stale: "wait", ...LIMIT });
+  using group = await meet(options);
   {
     using array = (await openShared(document, { device, ...LIMIT })).expectDType("float32");
     using expected = DeviceArray.allocate(device, { dtype: "float32", shape: array.shape });
-    await expected.write(content(options));
+    await expected.write(content(array.elementCount));
     const { differences, first } = await array.compare(expected, LIMIT);
     say(`opened it; wrong elements: ${differences}`);
     if (differences > 0) {
@@ -74,5 +76,7 @@ async function consumer(options: Options): Promise<void> {
     say(`the first ${values.length}: ${[...values].map((value) => value.toFixed(4)).join(", ")}`);
   }
   say("closed it");
-  tellParent("done");
+  await group.barrier(LIMIT);
+  // The producer has seen it.
+  await group.barrier(LIMIT);
 }

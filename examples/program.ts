@@ -4,6 +4,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { CudaIpcError, Device, type ErrorCode } from "cuda-ipc";
 
@@ -18,8 +19,20 @@ export interface Options {
   readonly args: readonly string[];
 }
 
-/** The timeout of every wait of an example. */
-export const LIMIT = { timeoutMs: 30_000 } as const;
+const interruption = new AbortController();
+
+/** The limit of every wait of an example. Ctrl-C ends the wait, too. */
+export const LIMIT = { timeoutMs: 30_000, signal: interruption.signal } as const;
+
+/** How long an interrupted example may take to close what it has open. */
+const GRACE_MS = 1_000;
+
+type Role = (options: Options) => Promise<void>;
+
+interface Defaults {
+  readonly elements?: number;
+  readonly processes?: number;
+}
 
 const commands = {
   elements: { type: "string" },
@@ -33,7 +46,7 @@ const isChild = process.send !== undefined;
 /**
  * Thrown by an example that this device cannot run. It prints the reason and ends without an error.
  */
-class Skipped extends Error {}
+export class Skipped extends Error {}
 
 /** Errors that say that this machine lacks a mechanism which the example shows. */
 const lacking: readonly string[] = ["UNSUPPORTED", "PEER_ACCESS_UNSUPPORTED"];
@@ -42,16 +55,17 @@ const lacking: readonly string[] = ["UNSUPPORTED", "PEER_ACCESS_UNSUPPORTED"];
 export class WrongOption extends Error {}
 
 /** Runs an example. Prints its failure in one line, or reports it to the parent process. */
-export async function run(
-  defaults: { readonly elements?: number; readonly processes?: number },
-  main: (options: Options) => Promise<void>,
-): Promise<void> {
+export async function run(defaults: Defaults, main: Role): Promise<void> {
   // A child ends with its parent, whatever it waits for.
-  process.on("disconnect", () => process.exit());
+  process.once("disconnect", () => interrupt(1));
   // The parent may have ended before this line.
   if (process.connected === false) process.exit();
-  // WHY: by default a signal ends the process without the `exit` handlers that remove its folders.
-  process.once("SIGINT", () => process.exit(130)).once("SIGTERM", () => process.exit(143));
+  for (const [name, code] of [
+    ["SIGHUP", 129],
+    ["SIGINT", 130],
+    ["SIGTERM", 143],
+  ] as const)
+    process.once(name, () => interrupt(code));
   try {
     const { values, positionals } = parseArgs({ options: commands, allowPositionals: true });
     const [role = "parent", ...args] = positionals;
@@ -59,11 +73,35 @@ export async function run(
     const processes = count("--processes", values.processes, defaults.processes ?? 2);
     await main({ elements, processes, device: values.device, role, args });
   } catch (error) {
-    await tell(error);
+    // After an interruption, errors are its consequences.
+    if (!interruption.signal.aborted) await tell(error);
+    interruption.abort();
+    // What still waits closes its files in this turn.
+    await setImmediate();
     // WHY at once: children and everything else that is open end with this process.
     process.exit();
   }
+  if (interruption.signal.aborted) process.exit();
+  process.removeAllListeners("disconnect").once("disconnect", () => process.exit());
   if (process.connected) process.disconnect();
+}
+
+/** Runs the role that the first plain argument names: "parent" if there is none. */
+export function runRoles(defaults: Defaults, roles: Readonly<Record<string, Role>>): Promise<void> {
+  return run(defaults, async (options) => {
+    const role = Object.hasOwn(roles, options.role) ? roles[options.role] : undefined;
+    if (role !== undefined) return role(options);
+    const names = Object.keys(roles).filter((name) => name !== "parent");
+    throw new WrongOption(`there is no role "${options.role}"; the roles are ${names.join(", ")}`);
+  });
+}
+
+/** Aborts all waits, so that everything is closed on the way out, and ends the process soon. */
+function interrupt(code: number): void {
+  if (interruption.signal.aborted) return;
+  process.exitCode = code;
+  interruption.abort();
+  setTimeout(() => process.exit(), GRACE_MS).unref();
 }
 
 async function tell(error: unknown): Promise<void> {
@@ -102,17 +140,28 @@ export function orSkip<T>(make: () => T): T {
   try {
     return make();
   } catch (error) {
-    if (error instanceof CudaIpcError && error.code === "UNSUPPORTED")
-      throw new Skipped(error.message);
-    throw error;
+    throw skippedFor(error);
   }
 }
+
+/** Returns the error to throw: `Skipped` if this machine lacks what the example needs. */
+export function skippedFor(error: unknown): unknown {
+  const lacks = error instanceof CudaIpcError && MISSING.has(error.code);
+  return lacks ? new Skipped(error.message) : error;
+}
+
+const MISSING: ReadonlySet<ErrorCode> = new Set(["UNSUPPORTED", "NVRTC_NOT_FOUND"]);
 
 /** Creates a folder for sockets and files, which is removed when this process ends. */
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-example-"));
-  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+  removeAtEnd(folder);
   return folder;
+}
+
+/** Removes the file or folder when this process ends, except by SIGKILL. */
+export function removeAtEnd(path: string): void {
+  process.once("exit", () => rmSync(path, { recursive: true, force: true }));
 }
 
 /** Prints a step that was done. */

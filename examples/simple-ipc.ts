@@ -3,32 +3,23 @@
  * others and works on its neighbour's array, with barriers between the phases. Events order the
  * GPUs: between the first work and the last check no CPU waits for a GPU.
  *
- *   npx cuda-ipc demo simple-ipc   with the package installed
- *   node examples/simple-ipc.ts    in a clone after `npm install`, with Node 24 or newer
+ *   npx cuda-ipc demo simple-ipc                  with the package installed
+ *   node examples/simple-ipc.ts                   in a clone after `npm install`, with Node 24
+ *   mpirun -n 3 npx cuda-ipc demo simple-ipc      the ranks of a launcher; also srun
  *   --elements 65536 --processes 3; with --device cuda:0 all are on that one
  *
  * The output (the numbers are processes):
- *   4711  starts 3 processes
+ *   4711  starts 3 ranks with 65536 elements each
  *   4712  rank 0 on cuda:0: changed rank 1's array, sees rank 2's work: every element verified
  *   4713  rank 1 on cuda:1: changed rank 2's array, sees rank 0's work: every element verified
  *   4714  rank 2 on cuda:0: changed rank 0's array, sees rank 1's work: every element verified
  *   4711  all 3 are done
  */
-import { join } from "node:path";
 import { DeviceArray } from "cuda-ipc";
 import { Event, type EventDescriptor, type Stream } from "cuda-ipc/interop";
 import { Group, openShared, type SharedDocument, share } from "cuda-ipc/peer";
-import { Child } from "./child.ts";
-import {
-  LIMIT,
-  type Options,
-  openDevice,
-  run,
-  say,
-  temporaryFolder,
-  verify,
-  WrongOption,
-} from "./program.ts";
+import { LIMIT, openDevice, say, verify } from "./program.ts";
+import { type RankOptions, runRanks } from "./ranks.ts";
 
 /** The data that each process gives to all others. */
 interface Given {
@@ -36,34 +27,24 @@ interface Given {
   readonly filled: EventDescriptor;
 }
 
-await run({ elements: 65_536, processes: 3 }, (options) =>
-  options.role === "rank" ? member(options) : parent(options),
+await runRanks(
+  import.meta.url,
+  { elements: 65_536, processes: 3 },
+  {
+    refuses: (size) => (size < 2 ? "at least 2: each works on its neighbour's array" : undefined),
+    rank: workOnNeighbour,
+  },
 );
 
-async function parent(options: Options): Promise<void> {
-  const { processes } = options;
-  if (processes < 2)
-    throw new WrongOption("--processes must be at least 2: each works on its neighbour's array");
-  const path = join(temporaryFolder(), "group.sock");
-  say(`starts ${processes} processes`);
-  const children = Array.from({ length: processes }, (_, rank) => {
-    return new Child(import.meta.url, "rank", options, { args: [path, String(rank)] });
-  });
-  await Promise.all(children.map((child) => child.finished()));
-  say(`all ${processes} are done`);
-}
-
-async function member(options: Options): Promise<void> {
-  const { elements, processes: size } = options;
-  const [path = "", text = ""] = options.args;
-  const rank = Number(text);
+async function workOnNeighbour(options: RankOptions): Promise<void> {
+  const { elements, rank, size, group: place } = options;
   const [next, previous] = [(rank + 1) % size, (rank + size - 1) % size];
   using device = openDevice(options, rank);
   device.prepareOperations();
   using mine = DeviceArray.allocate(device, { dtype: "int32", shape: [elements] });
   using shared = share(mine);
   using stream = device.createStream();
-  using group = await Group.join({ path, rank, size, ...LIMIT });
+  using group = await Group.join({ ...place, rank, size, ...LIMIT });
 
   await mine.iota(rank * 1000, 1, { stream });
   using filled = recorded(stream);

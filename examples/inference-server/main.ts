@@ -1,13 +1,16 @@
 /**
  * An inference server: a gateway takes images over HTTP, decodes them, and passes their pixels
  * through shared memory to worker processes. By default the program sends images to itself, kills a
- * worker meanwhile, and checks that every request gets the correct answer.
+ * worker meanwhile, and checks that every request gets the correct answer. The model's weights are
+ * in shared memory once, and each worker maps them.
  *
- *   node examples/inference-server/main.ts    in a clone after `npm install`, with Node 24 or newer
+ *   node dist/examples/inference-server/main.js    in a clone after `npm install`
+ *   node examples/inference-server/main.ts         the same, with Node 24 or newer
  *   --workers 2 --requests 100 --port 0 --device cuda:0
  *   --serve     runs until Ctrl-C: curl --data-binary @image.jpg http://127.0.0.1:PORT/classify
  *
  * The output (the numbers are processes):
+ *   4711  put the weights of 9 colours into "model-4711" for all workers
  *   4711  gateway: http://127.0.0.1:40961/classify, 2 workers: 4712, 4713
  *   4711  4 invalid requests were refused
  *   4711  50 of 100 images were answered: kills worker 4712 by SIGKILL
@@ -22,11 +25,13 @@ import { CudaIpcError, connect } from "cuda-ipc";
 import { connectService, type ServiceClient } from "cuda-ipc/service";
 import { say } from "../program.ts";
 import { startGateway } from "./gateway.ts";
+import { labels, putWeights } from "./model.ts";
 import { sendImages, sendNonsense } from "./traffic.ts";
 
 // Its name ends in .js when it is compiled.
 const WORKER = fileURLToPath(import.meta.url).replace(/main(\.[jt]s)$/, "worker$1");
 const service = `classify-${process.pid}`;
+const model = `model-${process.pid}`;
 
 const { values } = parseArgs({
   options: {
@@ -50,6 +55,8 @@ try {
 
 async function main(workerCount: number, requests: number, port: number): Promise<void> {
   await using hub = await connect({ device: values.device, hubIdleMs: 500 });
+  using _weights = await putWeights(hub, model);
+  say(`put the weights of ${labels.length} colours into "${model}" for all workers`);
   await using client = connectService(hub, service);
   const workers = await Promise.all(Array.from({ length: workerCount }, startWorker));
   const { server, url } = await startGateway(client, port);
@@ -93,7 +100,7 @@ async function underLoad(
 
 async function startWorker(): Promise<ChildProcess> {
   const device = values.device === undefined ? [] : ["--device", values.device];
-  const worker = fork(WORKER, ["--service", service, ...device]);
+  const worker = fork(WORKER, ["--service", service, "--model", model, ...device]);
   const [said] = await Promise.race([once(worker, "message"), once(worker, "exit")]);
   if (said === "ready") return worker;
   throw new CudaIpcError("PEER_GONE", `A worker ended with ${said} before it was ready`);

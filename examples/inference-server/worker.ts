@@ -2,23 +2,29 @@
 import { parseArgs } from "node:util";
 import { connect } from "cuda-ipc";
 import { serve } from "cuda-ipc/service";
-import { classify, IMAGE, SCORES } from "./model.ts";
+import { classify, IMAGE, openModel, SCORES } from "./model.ts";
 
 const { values } = parseArgs({
-  options: { service: { type: "string" }, device: { type: "string" } },
+  options: {
+    service: { type: "string", default: "classify" },
+    model: { type: "string", default: "model" },
+    device: { type: "string" },
+  },
 });
 
 process.on("disconnect", () => process.exit());
 const told = new Promise((resolve) => process.once("message", resolve).once("SIGTERM", resolve));
-await work(values.service ?? "classify");
+await work(values.service, values.model);
 process.disconnect?.();
 
-async function work(name: string): Promise<void> {
+async function work(name: string, model: string): Promise<void> {
   await using hub = await connect({ device: values.device, hubIdleMs: 500 });
+  // Maps the one copy of the weights, for reading. So a new worker has them at once.
+  using weights = await openModel(hub, model);
   const options = { request: IMAGE, reply: SCORES, depth: 4 } as const;
   // Closing it finishes the current requests. Other workers get the rest.
   await using _service = await serve(hub, name, options, async (request, reply) => {
-    const scores = await classify(request.array);
+    const scores = await classify(request.array, weights);
     await (await reply.loan()).array.write(scores);
     return { meta: { worker: process.pid } };
   });

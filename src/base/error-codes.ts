@@ -176,6 +176,14 @@ export const errorCodes = {
     "Another member gave up on the barrier, so it can never complete.",
     "Join a new group.",
   ),
+  NO_RANK: facts(
+    "No launcher has given this process a rank.",
+    "Start it with srun or mpirun, or pass rank and size yourself.",
+  ),
+  INVALID_RANK: facts(
+    "The variables of a launcher do not give this process a usable rank.",
+    "The message names the variable. Unset it, or pass rank and size yourself.",
+  ),
   PEER_ACCESS_UNSUPPORTED: facts(
     "One GPU cannot use the memory of another.",
     "See `nvidia-smi topo -p2p r`. Copy between the devices instead.",

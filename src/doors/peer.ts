@@ -11,6 +11,7 @@ export {
 } from "../peer/handle-file.js";
 export { type Offer, offer } from "../peer/offer.js";
 export { type OpenedKinds, type OpenSharedOptions, openShared } from "../peer/open-shared.js";
+export { rankFromEnvironment } from "../peer/rank-from-environment.js";
 export { type ReceivedOffer, receiveOffer } from "../peer/receive-offer.js";
 export { type Shareable, type Shared, type ShareOptions, share } from "../peer/share.js";
 export type { SharedDocument } from "../wire/shared-document.js";

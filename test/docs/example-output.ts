@@ -17,6 +17,13 @@ export function exampleHead(name: string): ExampleHead {
   return { text, lines: lines.map(([, line = ""]) => pattern(line)) };
 }
 
+/** The lines that docs/two-terminals.md promises of a side, as patterns. */
+export function terminalLines(name: string, side: string): RegExp[] {
+  const page = readFileSync("docs/two-terminals.md", "utf8").replaceAll(" /tmp/meet", " ...");
+  const start = page.indexOf(`$ npx cuda-ipc demo ${name} ${side} `);
+  return start < 0 ? [] : saidIn(page.slice(start, page.indexOf("```", start))).map(pattern);
+}
+
 /** The lines that an example printed, without their processes. */
 export function saidIn(output: string): string[] {
   return [...output.matchAll(/^ +\d+ {2}(.+)$/gm)].map(([, line = ""]) => line);

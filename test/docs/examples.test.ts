@@ -18,6 +18,7 @@ import {
   typeFaults,
 } from "./code-blocks.js";
 
+const RANKS = "docs/two-terminals.md";
 const PAGES = ["docs/guide.md", "docs/building-blocks.md", "docs/coming-from.md"];
 const sources = fileURLToPath(new URL("../../src/", import.meta.url));
 const run = promisify(execFile);
@@ -38,10 +39,11 @@ describe("examples in the documents", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  const runBlock = async (block: CodeBlock): Promise<string> => {
-    const file = join(folder, `${block.place.replaceAll(/\W/g, "-")}.mjs`);
+  const runBlock = async (block: CodeBlock, more: NodeJS.ProcessEnv = {}): Promise<string> => {
+    const rank = more.PMI_RANK ?? "";
+    const file = join(folder, `${block.place.replaceAll(/\W/g, "-")}${rank}.mjs`);
     writeFileSync(file, runnable(block, sources));
-    const env = { ...process.env, CUDA_IPC_SOCKET: socket, CUDA_IPC_DEVICE: "host" };
+    const env = { ...process.env, CUDA_IPC_SOCKET: socket, CUDA_IPC_DEVICE: "host", ...more };
     const { stdout } = await run(process.execPath, [file], { env, timeout: 60_000 });
     return stdout;
   };
@@ -63,6 +65,16 @@ describe("examples in the documents", () => {
     });
   }
 
+  it(`${RANKS}: the example runs as three ranks`, async () => {
+    const [block, ...others] = codeBlocks(RANKS);
+    assert.ok(block !== undefined && others.length === 0);
+    const ranks = [0, 1, 2].map((rank) =>
+      runBlock(block, { PMI_RANK: String(rank), PMI_SIZE: "3" }),
+    );
+    for (const [rank, said] of (await Promise.all(ranks)).entries())
+      assert.equal(said, `rank ${rank} of 3 sees ${(rank + 1) % 3}\n`);
+  });
+
   it("docs/guide.md: the example in Python runs", { skip: withoutPython }, async () => {
     const [block, ...others] = pythonBlocks("docs/guide.md");
     assert.ok(block !== undefined && others.length === 0 && block.promised.length > 0);
@@ -74,7 +86,7 @@ describe("examples in the documents", () => {
   });
 
   it("all of them pass the compiler, those for a GPU too", () => {
-    assert.deepEqual(typeFaults(["README.md", ...PAGES].flatMap(codeBlocks)), []);
+    assert.deepEqual(typeFaults(["README.md", RANKS, ...PAGES].flatMap(codeBlocks)), []);
   });
 
   it("the test finds examples, and fails for one that throws or has a type error", async () => {

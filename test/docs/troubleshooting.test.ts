@@ -48,6 +48,7 @@ describe("the documents", () => {
     "reference",
     "reliability",
     "troubleshooting",
+    "two-terminals",
     "when-to-use",
   ];
   const pages = [

@@ -1,22 +1,32 @@
 /**
- * `cuda-ipc demo [NAME]`: shows real processes sharing memory, and verifies every byte. The demos
- * `share` and `crash` are in `src/cli/demo`. All others run a program of `examples/`.
+ * `cuda-ipc demo [NAME] [ROLE] [PLACE]`: shows real processes sharing memory, and verifies every
+ * byte. The demos `share` and `crash` are in `src/cli/demo`. All others run a program of
+ * `examples/`: all of it, or one role of it in this terminal.
  */
 import type { Command } from "commander";
+import { hasCode } from "../../base/errors.js";
+import { rankFromEnvironment } from "../../peer/rank-from-environment.js";
 import { deviceOption, parsePositive } from "../arguments.js";
 import type { CommandContext } from "../command-context.js";
 import { crashDemo } from "../demo/crash.js";
-import { runExample } from "../demo/example.js";
+import { type ExampleRole, runExample, runRole } from "../demo/example.js";
 import { shareDemo } from "../demo/share.js";
 import { Stage } from "../demo/stage.js";
 import { UsageError } from "../terminal/error-report.js";
 import { durationWords } from "../terminal/words.js";
+
+/**
+ * What roles a demo has. Two sides meet at a path or at a name on the hub. Ranks are started by a
+ * launcher, and meet by the name of their job or by a given name.
+ */
+type Roles = "sides at a path" | "sides at a name" | "ranks";
 
 interface Demo {
   /** Follows "Demo: ". */
   readonly title: string;
   /** Absent if the demo is an example of the same name. */
   readonly play?: (stage: Stage) => Promise<void>;
+  readonly roles?: Roles;
 }
 
 const demos: Readonly<Record<string, Demo>> = {
@@ -25,20 +35,46 @@ const demos: Readonly<Record<string, Demo>> = {
     title: "a producer and a hub are killed, and the array is still there",
     play: crashDemo,
   },
-  pool: { title: "a parent sends a buffer of a memory pool to its child and back" },
-  "array-handle": { title: "a process sends an array's handle as bytes, another opens it" },
-  vmm: { title: "a process sends memory through a Unix socket as a file descriptor" },
-  legacy: { title: "a process passes a 64-byte handle through a file" },
+  pool: {
+    title: "a buffer of a memory pool goes to another process and back",
+    roles: "sides at a path",
+  },
+  "array-handle": {
+    title: "a process sends an array's handle as bytes, another opens it",
+    roles: "sides at a path",
+  },
+  vmm: {
+    title: "a process sends memory through a Unix socket as a file descriptor",
+    roles: "sides at a path",
+  },
+  legacy: {
+    title: "a process passes a 64-byte handle through a file",
+    roles: "sides at a path",
+  },
   fork: { title: "a child doubles its parent's array in place" },
-  events: { title: "a child waits for its parent's GPU by an event" },
+  events: {
+    title: "a process waits for another's GPU by an event",
+    roles: "sides at a path",
+  },
+  kernels: {
+    title: "two processes run kernels of their own on one array",
+    roles: "sides at a path",
+  },
   fibonacci: { title: "processes take turns at one sequence, ordered by timelines" },
-  ring: { title: "a ring of buffers streams data between two processes" },
+  ring: {
+    title: "a ring of buffers streams data between two processes",
+    roles: "sides at a name",
+  },
   channel: { title: "one writer, three readers: one is slow, and one is killed" },
-  "simple-ipc": { title: "every process works on its neighbour's buffer" },
-  exchange: { title: "ranks swap their buffers without a copy through the host" },
+  pipeline: { title: "frames go through three processes, and one is killed and replaced" },
+  "simple-ipc": { title: "every process works on its neighbour's buffer", roles: "ranks" },
+  exchange: { title: "ranks swap their buffers without a copy through the host", roles: "ranks" },
   daemon: { title: "a process owns data and changes it, others watch and control it" },
   "supervised-workers": { title: "a supervisor restarts a killed worker, and no request is lost" },
-  "consumer-first": { title: "a consumer that starts first waits, or learns why it cannot" },
+  "consumer-first": {
+    title: "a consumer that starts first waits, or learns why it cannot",
+    roles: "sides at a path",
+  },
 };
 
 const DEFAULT_ELEMENTS = 1024 * 1024;
@@ -50,11 +86,12 @@ interface DemoOptions {
 }
 
 export function addDemo(program: Command, context: CommandContext): void {
-  const names = Object.entries(demos).map(([name, { title }]) => `  ${name.padEnd(20)}${title}`);
   program
     .command("demo")
     .description("show real processes sharing memory; fails unless every byte is verified")
     .argument("[name]", "which demo, see below", "share")
+    .argument("[role]", "run only this role of the demo, and the others in other terminals")
+    .argument("[place]", "where the roles meet: a path, or a name for ring and for ranks")
     .addOption(deviceOption())
     .option(
       "-n, --elements <count>",
@@ -66,11 +103,37 @@ export function addDemo(program: Command, context: CommandContext): void {
       "how many processes take part, if the demo lets you choose",
       parseProcesses,
     )
-    .addHelpText(
-      "after",
-      `\nDemos:\n${names.join("\n")}\n\nExample:\n  $ cuda-ipc demo crash --device host`,
-    )
-    .action((name: string, options: DemoOptions) => run(name, options, context));
+    .addHelpText("after", helpText())
+    .action((name: string, role: string | undefined, place: string | undefined, options) =>
+      run(name, role === undefined ? undefined : { role, place }, options, context),
+    );
+}
+
+function helpText(): string {
+  const titles = Object.entries(demos).map(([name, { title }]) => `  ${name.padEnd(20)}${title}`);
+  return `
+Demos:
+${titles.join("\n")}
+
+In two terminals, in any order:
+  $ cuda-ipc demo vmm producer /tmp/meet
+  $ cuda-ipc demo vmm consumer /tmp/meet
+  also ${namesWith("sides at a path").join(", ")}
+  $ cuda-ipc demo ring producer NAME
+  $ cuda-ipc demo ring consumer NAME
+
+As ranks of a launcher, for ${namesWith("ranks").join(" and ")}:
+  $ mpirun -n 2 cuda-ipc demo exchange
+  $ srun -n 2 cuda-ipc demo exchange rank NAME
+
+Example:
+  $ cuda-ipc demo crash --device host`;
+}
+
+function namesWith(...roles: readonly Roles[]): string[] {
+  return Object.entries(demos)
+    .filter(([, demo]) => demo.roles !== undefined && roles.includes(demo.roles))
+    .map(([name]) => name);
 }
 
 /** Numbers far above any memory get an error about the option. */
@@ -82,13 +145,20 @@ function parseProcesses(text: string): number {
   return parsePositive(text, 64);
 }
 
-async function run(name: string, options: DemoOptions, context: CommandContext): Promise<void> {
+async function run(
+  name: string,
+  asked: ExampleRole | undefined,
+  options: DemoOptions,
+  context: CommandContext,
+): Promise<void> {
   const demo = Object.hasOwn(demos, name) ? demos[name] : undefined;
   if (demo === undefined) {
     throw new UsageError(
       `there is no demo "${name}"; the demos are ${Object.keys(demos).join(", ")}`,
     );
   }
+  if (asked !== undefined) checkRole(name, demo.roles, asked);
+  const role = asked ?? (demo.roles === "ranks" ? roleOfLauncher() : undefined);
   const { terminal } = context;
   const startMs = performance.now();
   const title = terminal.style("bold", `Demo: ${demo.title}`);
@@ -97,7 +167,9 @@ async function run(name: string, options: DemoOptions, context: CommandContext):
   if (play === undefined) {
     terminal.line(title);
     terminal.line();
-    skipped = await runExample(name, options, context);
+    skipped = await (role === undefined
+      ? runExample(name, options, context)
+      : runRole(name, role, options, context));
   } else {
     skipped = await Stage.run(
       { ...options, elements: options.elements ?? DEFAULT_ELEMENTS },
@@ -118,4 +190,32 @@ async function run(name: string, options: DemoOptions, context: CommandContext):
   const took = durationWords(performance.now() - startMs);
   terminal.line();
   terminal.line(`${terminal.style("green", "Done:")} every byte was verified, in ${took}.`);
+}
+
+/** @throws UsageError that names the roles there are */
+function checkRole(name: string, roles: Roles | undefined, { role, place }: ExampleRole): void {
+  if (roles === undefined) {
+    const others = namesWith("sides at a path", "sides at a name", "ranks").join(", ");
+    throw new UsageError(`demo ${name} has no roles; the demos with roles are ${others}`);
+  }
+  const known = roles === "ranks" ? ["rank"] : ["producer", "consumer"];
+  if (!known.includes(role)) {
+    const found = known.length === 1 ? `its role is ${known}` : `its roles are ${known.join(", ")}`;
+    throw new UsageError(`demo ${name} has no role "${role}"; ${found}`);
+  }
+  if (roles === "ranks" || (place !== undefined && place !== "")) return;
+  const what = roles === "sides at a path" ? "PATH" : "NAME";
+  const usage = `cuda-ipc demo ${name} ${role} ${what}`;
+  throw new UsageError(`${role} needs a ${what} where both sides meet: ${usage}`);
+}
+
+/** Started by mpirun or srun, this process is one rank of the demo. */
+function roleOfLauncher(): ExampleRole | undefined {
+  try {
+    rankFromEnvironment();
+    return { role: "rank", place: undefined };
+  } catch (error) {
+    if (hasCode(error, "NO_RANK")) return undefined;
+    throw error;
+  }
 }

@@ -1,6 +1,7 @@
 /**
- * Runs an example as a process of its own, in a temporary folder and within a time limit. Prints
- * its lines as they come, and throws its failure.
+ * Runs an example as a process of its own, within a time limit: all of it in a temporary folder, or
+ * one of its roles in the user's own surroundings. Prints its lines as they come, and throws its
+ * failure.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -17,6 +18,13 @@ export interface ExampleOptions {
   readonly device?: string | undefined;
   readonly elements?: number | undefined;
   readonly processes?: number | undefined;
+}
+
+/** The part of an example that runs in this terminal. The others run elsewhere. */
+export interface ExampleRole {
+  readonly role: string;
+  /** Where the roles meet: a path or a name. */
+  readonly place: string | undefined;
 }
 
 const TIME_LIMIT_MS = 120_000;
@@ -45,6 +53,25 @@ export async function runExample(
     });
     return new RunningExample(child, name, context).done();
   });
+}
+
+/**
+ * Runs one role. Its surroundings are the user's own, because the other roles must meet it there.
+ * Resolves to the reason if the role cannot run on this device.
+ */
+export async function runRole(
+  name: string,
+  { role, place }: ExampleRole,
+  options: ExampleOptions,
+  context: CommandContext,
+): Promise<string | undefined> {
+  const words = [role, ...(place === undefined ? [] : [place])];
+  // WHY "--": a place may begin with a dash.
+  const child = fork(fileOf(name), [...argumentsOf(options), "--", ...words], {
+    execArgv: [],
+    stdio: ["inherit", "pipe", "inherit", "ipc"],
+  });
+  return new RunningExample(child, name, context).done();
 }
 
 /** Examples are in dist/examples in the package, and in build/examples for tests. */

@@ -113,6 +113,16 @@ const hints: readonly Hint[] = [
   },
   {
     code: "NAME_TAKEN",
+    message: /^Cannot (meet|offer memory) at /,
+    hint: "Use another path, or end the process that has this one.",
+  },
+  {
+    code: "TIMEOUT",
+    message: /^Cannot (meet|get 1 acknowledgement|receive the offer) at |^Cannot read handle file /,
+    hint: "Start the other side with the same path within 30 s.",
+  },
+  {
+    code: "NAME_TAKEN",
     message: /^Cannot create /,
     hint: "Choose another name. `cuda-ipc ls` shows who owns this one.",
   },

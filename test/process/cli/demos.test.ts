@@ -1,12 +1,10 @@
 /** The demos in examples/, on the host device, print what their first comment says. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
-import { readdir } from "node:fs/promises";
-import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { exampleHead, saidIn } from "../../docs/example-output.js";
 import { CliRig, eventually } from "./cli-rig.js";
+import { assertNothingLeft, Demo, processesOf } from "./demo-rig.js";
 
 const demos: Readonly<Record<string, readonly string[]>> = {
   pool: ["-n", "100"],
@@ -18,41 +16,13 @@ const demos: Readonly<Record<string, readonly string[]>> = {
   fibonacci: ["-n", "20"],
   ring: ["-n", "100"],
   channel: ["-n", "100"],
+  pipeline: ["-n", "1000"],
   "simple-ipc": ["-n", "100"],
   exchange: ["-n", "100"],
   "consumer-first": ["-n", "10"],
   "supervised-workers": ["-n", "1000"],
   daemon: ["-n", "10"],
 };
-
-/** Processes that run in the rig's environment, including hubs. */
-function processesOf(rig: CliRig): string[] {
-  return readdirSync("/proc").filter((pid) => {
-    try {
-      return (
-        /^\d+$/.test(pid) &&
-        readFileSync(`/proc/${pid}/environ`, "latin1").includes(`TMPDIR=${rig.folder}`)
-      );
-    } catch {
-      // It has ended, or is another user's.
-      return false;
-    }
-  });
-}
-
-async function assertNothingLeft(rig: CliRig): Promise<void> {
-  await eventually("all processes end", () => (processesOf(rig).length === 0 ? true : undefined));
-  assert.deepEqual(await readdir(rig.folder), []);
-}
-
-/** Resolves with the pid of the process that printed a matching line while the demo runs. */
-async function sayer(lines: AsyncIterable<string>, said: RegExp): Promise<number> {
-  for await (const line of lines) {
-    const [, pid, text = ""] = /^ +(\d+) {2}(.+)$/.exec(line) ?? [];
-    if (said.test(text)) return Number(pid);
-  }
-  assert.fail(`the demo ended without printing ${said}`);
-}
 
 describe("cuda-ipc demo of a program in examples/", () => {
   for (const [name, options] of Object.entries(demos)) {
@@ -79,7 +49,7 @@ describe("cuda-ipc demo of a program in examples/", () => {
 
   it("runs with one element, and with other numbers of processes", async () => {
     await using rig = await CliRig.open();
-    for (const name of ["pool", "array-handle", "vmm", "ring"])
+    for (const name of ["pool", "array-handle", "vmm", "ring", "pipeline"])
       await rig.ok("demo", name, "--elements", "1");
     assert.match(
       await rig.ok("demo", "simple-ipc", "-n", "10", "--processes", "2"),
@@ -91,6 +61,17 @@ describe("cuda-ipc demo of a program in examples/", () => {
     );
     const text = await rig.ok("demo", "fibonacci", "-n", "2", "--processes", "4");
     assert.match(text, /finds 0, 1, \.\.\. 1:/);
+  });
+
+  it("kernels is skipped without a GPU, and says why", async () => {
+    await using rig = await CliRig.open();
+    const text = await rig.ok("demo", "kernels");
+    assert.match(
+      text,
+      /\nSkipped: Cannot compile kernels\.cu for host: it runs no code for GPUs\n$/,
+    );
+    assert.doesNotMatch(text, /Done/);
+    await assertNothingLeft(rig);
   });
 
   it("refuses options that it cannot use", async () => {
@@ -115,31 +96,30 @@ describe("cuda-ipc demo of a program in examples/", () => {
 describe("a demo that is killed or interrupted", () => {
   const long = {
     events: { elements: "1000000", at: /^imported the event/ },
-    ring: { elements: "1000000", at: /^joins as the producer/ },
-    "simple-ipc": { elements: "50000000", at: /^starts 3 processes/ },
+    ring: { elements: "1000000", at: /^queued 100 frames/ },
+    "simple-ipc": { elements: "50000000", at: /^starts 3 ranks/ },
+    pipeline: { elements: "1000000", at: /^decode: sends/ },
   } as const;
 
   for (const [name, { elements, at }] of Object.entries(long)) {
     it(`${name} leaves no process and no file behind after SIGINT`, async () => {
       await using rig = await CliRig.open();
-      const { child, outcome } = rig.start("demo", name, "--elements", elements);
-      assert.ok(child.stdout !== null);
-      await sayer(createInterface({ input: child.stdout }), at);
-      child.kill("SIGINT");
-      const { code, stderr } = await outcome;
+      const demo = Demo.start(rig, name, "--elements", elements);
+      await demo.sayer(at);
+      demo.child.kill("SIGINT");
+      const { code, stderr } = await demo.outcome;
       assert.deepEqual([code, stderr], [130, "Interrupted.\n"]);
       await assertNothingLeft(rig);
     });
   }
 
-  for (const name of ["events", "ring"] as const) {
+  for (const name of ["events", "ring", "pipeline"] as const) {
     it(`${name} fails if a child is killed`, async () => {
       await using rig = await CliRig.open();
       const { elements, at } = long[name];
-      const { child, outcome } = rig.start("demo", name, "--elements", elements);
-      assert.ok(child.stdout !== null);
-      process.kill(await sayer(createInterface({ input: child.stdout }), at), "SIGKILL");
-      const { code, stdout, stderr } = await outcome;
+      const demo = Demo.start(rig, name, "--elements", elements);
+      process.kill(await demo.sayer(at), "SIGKILL");
+      const { code, stdout, stderr } = await demo.outcome;
       assert.equal(code, 1);
       assert.match(stderr, /^error\[PEER_GONE\]: /);
       assert.doesNotMatch(stdout, /Done/);
@@ -149,23 +129,22 @@ describe("a demo that is killed or interrupted", () => {
 
   it("ends with all its processes if the example is killed", async () => {
     await using rig = await CliRig.open();
-    const { child, outcome } = rig.start("demo", "ring", "--elements", long.ring.elements);
-    assert.ok(child.stdout !== null);
-    process.kill(await sayer(createInterface({ input: child.stdout }), /^made a ring/), "SIGKILL");
+    const { elements, at } = long["simple-ipc"];
+    const demo = Demo.start(rig, "simple-ipc", "--elements", elements);
+    process.kill(await demo.sayer(at), "SIGKILL");
     assert.match(
-      (await outcome).stderr,
-      /^error\[PEER_GONE\]: Cannot finish example "ring": it ended too early, with SIGKILL/,
+      (await demo.outcome).stderr,
+      /^error\[PEER_GONE\]: Cannot finish example "simple-ipc": it ended too early, with SIGKILL/,
     );
     await assertNothingLeft(rig);
   });
 
   it("ends with all its processes if the command is killed", async () => {
     await using rig = await CliRig.open();
-    const { child } = rig.start("demo", "ring", "--elements", long.ring.elements);
-    assert.ok(child.stdout !== null);
-    await sayer(createInterface({ input: child.stdout }), /^joins as the producer/);
-    child.kill("SIGKILL");
-    await once(child, "exit");
+    const demo = Demo.start(rig, "ring", "--elements", long.ring.elements);
+    await demo.sayer(long.ring.at);
+    demo.child.kill("SIGKILL");
+    await once(demo.child, "exit");
     await eventually("all processes end", () => (processesOf(rig).length === 0 ? true : undefined));
   });
 });

@@ -49,7 +49,7 @@ describe("an example run by Node", () => {
     await using rig = await CliRig.open();
     const { code, stdout, stderr } = await outcome(start(rig, "vmm", "--elements", "100"));
     assert.deepEqual([code, stderr], [0, ""]);
-    assert.equal(saidIn(stdout).length, 7);
+    assert.equal(saidIn(stdout).length, 10);
     assert.deepEqual(await readdir(rig.folder), []);
   });
 
@@ -92,7 +92,8 @@ describe("an example on a device without its mechanism", () => {
     assert.ok(text.endsWith(`\nSkipped "pool": ${message}\n`), text);
     assert.doesNotMatch(text, /Done/);
     const { code, stdout, stderr } = await outcome(start(rig, "pool"));
-    assert.deepEqual([code, saidIn(stdout), stderr], [0, [`Skipped: ${message}`], ""]);
+    // The other side may have said already that it waits.
+    assert.deepEqual([code, saidIn(stdout).at(-1), stderr], [0, `Skipped: ${message}`, ""]);
   });
 });
 

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { exampleHead, saidIn } from "../../docs/example-output.js";
@@ -51,6 +52,31 @@ describe("the inference server", () => {
       /^24 images of 2 formats, all correct, \d+ retried; by workers (\d+: \d+(, )?){2,3}$/,
     );
     for (const [i, line] of said.entries()) assert.match(line, lines[i] as RegExp);
+  });
+
+  it("has its weights in shared memory once, and each worker maps them for reading", async () => {
+    await using rig = await CliRig.open();
+    const args = ["--serve", "--workers", "2", "--device", "host"];
+    const server = spawn(process.execPath, [MAIN, ...args], { env: rig.env, timeout: 120_000 });
+    try {
+      const workers: number[] = [];
+      for await (const line of createInterface({ input: server.stdout })) {
+        const [, pids] = /2 workers: ([\d, ]+)$/.exec(line) ?? [];
+        if (pids === undefined) continue;
+        workers.push(...pids.split(", ").map(Number));
+        break;
+      }
+      await using hub = await rig.join();
+      const { object, holders } = await hub.inspect(`model-${server.pid}`);
+      assert.equal(object.descriptor.content.kind, "bundle");
+      const found = holders.map(({ pid, access }) => `${pid} ${access}`).sort();
+      const wanted = [`${server.pid} owner`, ...workers.map((pid) => `${pid} read`)].sort();
+      assert.deepEqual(found, wanted);
+    } finally {
+      const ended = once(server, "close");
+      server.kill("SIGINT");
+      await ended;
+    }
   });
 
   it("names an invalid option", async () => {
