@@ -3,11 +3,14 @@
  * any language, show the data and change its rate. A timeline says which step the data belongs to:
  * its value is odd during a step, and even after it.
  *
- *   npx cuda-ipc demo daemon   with the package installed
- *   node examples/daemon.ts    in a clone after `npm install`, with Node 24 or newer
- *   --elements 1024 --device cuda:0
- *   node examples/daemon.ts serve   only the daemon, until Ctrl-C. Meanwhile, in another terminal:
+ *   npx cuda-ipc demo daemon         with the package installed
+ *   node examples/daemon.ts          in a clone after `npm install`, with Node 24 or newer
+ *   npx cuda-ipc demo daemon serve   only the daemon, until Ctrl-C. In another terminal, watch it:
+ *   npx cuda-ipc demo daemon watch
  *   python3 examples/python/show.py 2.5
+ *   --elements 1024 --device cuda:0
+ *
+ * examples/c/daemon.c is the same daemon in C, and can be watched as well.
  *
  * The output (the numbers are processes):
  *   4712  daemon: owns "daemon-field", float32[1024] on cuda:0, and changes it at every step
@@ -19,13 +22,11 @@
 import { setTimeout } from "node:timers/promises";
 import { CudaIpcError, connect, type Hub, type ImportedTimeline, type SharedArray } from "cuda-ipc";
 import { Child, heard, tellParent } from "./child.ts";
-import { LIMIT, type Options, run, say, verify } from "./program.ts";
+import { LIMIT, type Options, runRoles, say, verify } from "./program.ts";
 
 const STEP_MS = 20;
 
-await run({ elements: 1024 }, (options) =>
-  options.role === "serve" ? serve(options) : parent(options),
-);
+await runRoles({ elements: 1024 }, { parent, serve, watch });
 
 /** A hub that this example started ends soon after its last process. */
 function join({ device }: Options): Promise<Hub> {
@@ -63,12 +64,12 @@ async function serve(options: Options): Promise<void> {
 async function parent(options: Options): Promise<void> {
   using daemon = new Child(import.meta.url, "serve", options);
   await daemon.hear();
-  await daemon.during(lookAndChange(options));
+  await daemon.during(watch(options));
   daemon.tell("end");
   await daemon.finished();
 }
 
-async function lookAndChange(options: Options): Promise<void> {
+async function watch(options: Options): Promise<void> {
   await using hub = await join(options);
   using steps = await hub.openTimeline("daemon-steps", LIMIT);
   using field = await hub.open("daemon-field", LIMIT);

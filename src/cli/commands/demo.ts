@@ -17,9 +17,17 @@ import { durationWords } from "../terminal/words.js";
 
 /**
  * What roles a demo has. Two sides meet at a path or at a name on the hub. Ranks are started by a
- * launcher, and meet by the name of their job or by a given name.
+ * launcher, and meet by the name of their job or by a given name. A daemon has its own names on
+ * the hub.
  */
-type Roles = "sides at a path" | "sides at a name" | "ranks";
+type Roles = "sides at a path" | "sides at a name" | "ranks" | "daemon";
+
+const roleNames: Readonly<Record<Roles, readonly string[]>> = {
+  "sides at a path": ["producer", "consumer"],
+  "sides at a name": ["producer", "consumer"],
+  ranks: ["rank"],
+  daemon: ["serve", "watch"],
+};
 
 interface Demo {
   /** Follows "Demo: ". */
@@ -69,7 +77,10 @@ const demos: Readonly<Record<string, Demo>> = {
   pipeline: { title: "frames go through three processes, and one is killed and replaced" },
   "simple-ipc": { title: "every process works on its neighbour's buffer", roles: "ranks" },
   exchange: { title: "ranks swap their buffers without a copy through the host", roles: "ranks" },
-  daemon: { title: "a process owns data and changes it, others watch and control it" },
+  daemon: {
+    title: "a process owns data and changes it, others watch and control it",
+    roles: "daemon",
+  },
   "supervised-workers": { title: "a supervisor restarts a killed worker, and no request is lost" },
   "consumer-first": {
     title: "a consumer that starts first waits, or learns why it cannot",
@@ -121,6 +132,8 @@ In two terminals, in any order:
   also ${namesWith("sides at a path").join(", ")}
   $ cuda-ipc demo ring producer NAME
   $ cuda-ipc demo ring consumer NAME
+  $ cuda-ipc demo daemon serve
+  $ cuda-ipc demo daemon watch
 
 As ranks of a launcher, for ${namesWith("ranks").join(" and ")}:
   $ mpirun -n 2 cuda-ipc demo exchange
@@ -195,15 +208,15 @@ async function run(
 /** @throws UsageError that names the roles there are */
 function checkRole(name: string, roles: Roles | undefined, { role, place }: ExampleRole): void {
   if (roles === undefined) {
-    const others = namesWith("sides at a path", "sides at a name", "ranks").join(", ");
+    const others = namesWith("sides at a path", "sides at a name", "ranks", "daemon").join(", ");
     throw new UsageError(`demo ${name} has no roles; the demos with roles are ${others}`);
   }
-  const known = roles === "ranks" ? ["rank"] : ["producer", "consumer"];
+  const known = roleNames[roles];
   if (!known.includes(role)) {
     const found = known.length === 1 ? `its role is ${known}` : `its roles are ${known.join(", ")}`;
     throw new UsageError(`demo ${name} has no role "${role}"; ${found}`);
   }
-  if (roles === "ranks" || (place !== undefined && place !== "")) return;
+  if (roles === "ranks" || roles === "daemon" || (place !== undefined && place !== "")) return;
   const what = roles === "sides at a path" ? "PATH" : "NAME";
   const usage = `cuda-ipc demo ${name} ${role} ${what}`;
   throw new UsageError(`${role} needs a ${what} where both sides meet: ${usage}`);

@@ -51,7 +51,7 @@ export async function runExample(
       execArgv: [],
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
-    return new RunningExample(child, name, context).done();
+    return new RunningExample(child, name, context).done(TIME_LIMIT_MS);
   });
 }
 
@@ -71,7 +71,8 @@ export async function runRole(
     execArgv: [],
     stdio: ["inherit", "pipe", "inherit", "ipc"],
   });
-  return new RunningExample(child, name, context).done();
+  // No limit: each wait of a role has its own, and a daemon runs until it is told to end.
+  return new RunningExample(child, name, context).done(undefined);
 }
 
 /** Examples are in dist/examples in the package, and in build/examples for tests. */
@@ -108,7 +109,7 @@ class RunningExample {
     this.#context = context;
   }
 
-  async done(): Promise<string | undefined> {
+  async done(limitMs: number | undefined): Promise<string | undefined> {
     const { signal, terminal } = this.#context;
     const child = this.#child;
     child.on("message", (message) => {
@@ -117,13 +118,8 @@ class RunningExample {
     });
     const lines = createInterface({ input: child.stdout ?? process.stdin });
     lines.on("line", (line) => terminal.line(`  ${line}`));
-    const timer = setTimeout(() => {
-      this.#failure = new CudaIpcError(
-        "TIMEOUT",
-        `Cannot finish the example: it was not done within ${TIME_LIMIT_MS / 1000} s`,
-      );
-      this.#end();
-    }, TIME_LIMIT_MS);
+    const timer =
+      limitMs === undefined ? undefined : setTimeout(() => this.#tooLate(limitMs), limitMs);
     const onInterrupt = () => this.#end();
     signal.addEventListener("abort", onInterrupt);
     if (signal.aborted) onInterrupt();
@@ -142,6 +138,12 @@ class RunningExample {
       signal.removeEventListener("abort", onInterrupt);
       lines.close();
     }
+  }
+
+  #tooLate(limitMs: number): void {
+    const found = `it was not done within ${limitMs / 1000} s`;
+    this.#failure = new CudaIpcError("TIMEOUT", `Cannot finish the example: ${found}`);
+    this.#end();
   }
 
   /** Disconnects, which makes the example and its children end by themselves. */
