@@ -5,7 +5,7 @@ export type { Scalar } from "../array/arithmetic.js";
 export type { Statistics } from "../array/statistics.js";
 export type { KernelParameter } from "../driver/kernel-calls.js";
 export type { Comparison } from "../driver/operation-calls.js";
-export type { OperationOptions } from "../gpu/arrays/array-operations.js";
+export type { AffineOptions, OperationOptions } from "../gpu/arrays/array-operations.js";
 export type { CompareOptions } from "../gpu/arrays/compare-arrays.js";
 export type { Extent, Kernel, KernelLaunchOptions } from "../gpu/kernels/kernel.js";
 export { arg, type KernelArgument, type TypedArgument } from "../gpu/kernels/kernel-arguments.js";
