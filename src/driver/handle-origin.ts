@@ -1,4 +1,4 @@
-/** What the bytes of a handle tell without opening it. Those of CUDA tell nothing that is promised. */
+/** Reads a handle without opening it. The bytes of a handle of CUDA promise nothing. */
 import type { DeviceReference } from "../base/device-reference.js";
 import type { ProcessIdentity } from "../os/process-identity.js";
 import { decodeHostHandle } from "./host/host-handle.js";

@@ -231,9 +231,8 @@ export function connectTo(path: string, type?: SocketType): OwnedFd {
 }
 
 /**
- * True if an open socket is bound to the path. WHY a datagram socket: a connection of the listener's
- * own type would be accepted, and a program that accepts one alone would take it for its peer.
- * docs: unix(7), EPROTOTYPE
+ * True if an open socket is bound to the path. WHY a datagram socket: the listener could accept a
+ * connection of its own type, and a program that accepts only one would take it for its peer.
  */
 export function isBound(path: string): boolean {
   const fd = openOfType(layout.SOCK_DGRAM);

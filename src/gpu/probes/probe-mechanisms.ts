@@ -16,13 +16,15 @@ const WAIT = { timeoutMs: PROBE_TIMEOUT_MS } as const;
 
 /** Runs each of this package's kernels once. On the host device the CPU computes instead. */
 export async function probeOperations(device: Device): Promise<string> {
-  const options = { dtype: "float32", shape: [ELEMENTS], label: "probe" } as const;
-  using one = DeviceArray.allocate(device, options);
-  using other = DeviceArray.allocate(device, options);
+  const options = { dtype: "float32", shape: [ELEMENTS] } as const;
+  using one = DeviceArray.allocate(device, options, "probe");
+  using other = DeviceArray.allocate(device, options, "probe");
   await one.iota(1, 1, WAIT);
   await other.fill(2, WAIT);
   await other.slice({ start: 1 }).iota(3, 1, WAIT);
   expect("the count of differences", (await one.compare(other, WAIT)).differences, ELEMENTS);
+  const within = { ...WAIT, atol: 1 };
+  expect("the count of far elements", (await one.compare(other, within)).differences, 0);
   await one.affine(1, 1, WAIT);
   expect("the count of differences", (await one.compare(other, WAIT)).differences, 0);
   expect("the checksum", await one.checksum(WAIT), await other.checksum(WAIT));
@@ -65,9 +67,9 @@ export async function probeHostNuma(device: Device): Promise<string> {
  * work without peer access.
  */
 export async function probePeerAccess(device: Device, other: Device): Promise<string> {
-  const options = { dtype: "uint8", shape: [PROBE_BYTES], label: "probe" } as const;
-  using here = DeviceArray.allocate(device, options);
-  using there = DeviceArray.allocate(other, options);
+  const options = { dtype: "uint8", shape: [PROBE_BYTES] } as const;
+  using here = DeviceArray.allocate(device, options, "probe");
+  using there = DeviceArray.allocate(other, options, "probe");
   await there.write(probePattern(PROBE_BYTES));
   await here.copyFrom(there);
   verifyPattern(await here.read(), `a copy from ${other.name}`);
