@@ -37,6 +37,7 @@ describe("SocketClaim", () => {
       (error) => hasCode(error, "FILE_EXISTS"),
     );
     assert.ok(existsSync(path));
+    assert.ok(!existsSync(`${path}.lock`), "a refused claim leaves no lock");
   });
 
   it("does not follow a link to lock its target", () => {
