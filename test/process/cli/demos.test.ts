@@ -117,6 +117,8 @@ describe("a demo that is killed or interrupted", () => {
     events: { elements: "1000000", at: /^imported the event/ },
     ring: { elements: "1000000", at: /^joins as the producer/ },
     "simple-ipc": { elements: "50000000", at: /^starts 3 processes/ },
+    // Its pinned model would keep its hub running.
+    "supervised-workers": { elements: "16384", at: /^loader: / },
   } as const;
 
   for (const [name, { elements, at }] of Object.entries(long)) {
