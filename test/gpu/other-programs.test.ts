@@ -124,7 +124,7 @@ describe("arrays by handle, with other programs on the GPU", { skip: whyNoGpu() 
     it(`${name} opens our array, and we see what it writes`, { skip }, async () => {
       const layout = { dtype: "float32", shape: [COUNT], mechanism: "legacy" } as const;
       using array = DeviceArray.allocate(device, layout);
-      await array.iota(0.5, 1);
+      await array.write(Float32Array.from({ length: COUNT }, (_, i) => i + 0.5));
       const handle = IpcArrayHandle.of(array.slice({ start: BEFORE }));
       const { byteOffset } = handle.toJSON().array;
       const hex = Buffer.from(handle.bytes).toString("hex");

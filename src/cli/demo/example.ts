@@ -10,7 +10,9 @@ import { createInterface } from "node:readline";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { ownProgram } from "../../base/own-package.js";
+import { connect } from "../../client/connect.js";
 import type { CommandContext } from "../command-context.js";
+import { endHub } from "../join-hub.js";
 import { withTemporarySocket } from "../temporary-folder.js";
 import { UsageError } from "../terminal/error-report.js";
 
@@ -51,8 +53,21 @@ export async function runExample(
       execArgv: [],
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
-    return new RunningExample(child, name, context).done(TIME_LIMIT_MS);
+    try {
+      return await new RunningExample(child, name, context).done(TIME_LIMIT_MS);
+    } catch (error) {
+      await endLeftHub(socket);
+      throw error;
+    }
   });
+}
+
+/** Ends the hub of an example that failed: a pinned object would keep that hub running. */
+async function endLeftHub(socket: string): Promise<void> {
+  const options = { socket, start: false, reconnect: false, timeoutMs: GRACE_MS };
+  const hub = await connect(options).catch(() => undefined);
+  if (hub === undefined) return;
+  await endHub(hub, { force: true }).finally(() => hub.close());
 }
 
 /**

@@ -99,6 +99,8 @@ describe("a demo that is killed or interrupted", () => {
     ring: { elements: "1000000", at: /^queued 100 frames/ },
     "simple-ipc": { elements: "50000000", at: /^starts 3 ranks/ },
     pipeline: { elements: "1000000", at: /^decode: sends/ },
+    // Its pinned model would keep its hub running.
+    "supervised-workers": { elements: "16384", at: /^loader: / },
   } as const;
 
   for (const [name, { elements, at }] of Object.entries(long)) {
