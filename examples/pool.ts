@@ -8,7 +8,7 @@
  *   --elements 1024 --device cuda:0
  *
  * The output (the numbers are processes):
- *   4711  cuda:0 is ..., driver ..., memory pools: supported (...)
+ *   4711  cuda:0 is ..., driver ..., has memory pools (...)
  *   4712  waits for the producer at ...
  *   4711  created a pool on cuda:0 with float32[1024] in it: 100, 101, 102, ...
  *   4711  waits for the consumer at ...
@@ -26,14 +26,11 @@ await runPair(import.meta.url, { elements: 1024 }, { producer, consumer });
 async function producer(options: Options): Promise<void> {
   const { elements } = options;
   using device = openDevice(options);
-  const { name, driverVersion, attributes } = device.facts;
-  // The host device, which has no attributes, supports them.
-  const pools = attributes.MEMORY_POOLS_SUPPORTED === 0 ? "not supported" : "supported";
-  const reason = `(${device.reason})`;
-  say(`${device.name} is ${name}, driver ${driverVersion}, memory pools: ${pools} ${reason}`);
   // A pool on a GPU allocates in units of 2 MiB.
   const maxBytes = 4 * elements + 2 ** 21;
   using pool = orSkip(() => MemoryPool.create(device, { maxBytes, shared: true }));
+  const { name, driverVersion } = device.facts;
+  say(`${device.name} is ${name}, driver ${driverVersion}, has memory pools (${device.reason})`);
   using array = pool.allocateArray({ dtype: "float32", shape: [elements] });
   await array.write(Float32Array.from({ length: elements }, (_, i) => i + 100));
   say(`created a pool on ${device.name} with float32[${elements}] in it: 100, 101, 102, ...`);

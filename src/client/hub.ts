@@ -246,8 +246,9 @@ export class Hub extends HubTransfers {
     options: WaitOptions & { readonly prefix?: string | undefined } = {},
   ): Promise<ObjectSummary[]> {
     checks.list(options);
-    const prefix = options.prefix === undefined ? "" : checkName(options.prefix);
-    return listObjects(this.#link, this.#begin("list what is shared", options), prefix);
+    const { prefix, ...wait } = options;
+    const begin = prefix === undefined ? "" : checkName(prefix);
+    return listObjects(this.#link, this.#begin("list what is shared", wait), begin);
   }
 
   /** Describes one object and its holders. */
@@ -281,11 +282,8 @@ export class Hub extends HubTransfers {
    */
   async stop(options: WaitOptions & { readonly force?: boolean } = {}): Promise<void> {
     checks.stop(options);
-    await this.#link.request(
-      "stop",
-      { force: options.force ?? false },
-      this.#begin("stop the hub", options),
-    );
+    const { force = false, ...wait } = options;
+    await this.#link.request("stop", { force }, this.#begin("stop the hub", wait));
   }
 
   /** Replaces the hub by a new process, which keeps names, leases and memory. @throws NO_KEEPER */

@@ -20,21 +20,19 @@ export const aStream: Check = (option, value) => {
   throw new TypeError(`${option} must be a Stream of this package, not ${shownValue(value)}`);
 };
 
-/** The checks for the dtype and shape of a new array, and how it is shared. */
-export const newArrayChecks = {
-  dtype: aDType,
-  shape: checkShape,
-  mechanism: oneOf("legacy"),
-} as const;
-
+/** Checks the dtype and shape of a new array, and how it is shared. */
 export const checkNewArray = optionsOf<{
   readonly dtype: DType;
   readonly shape: readonly number[];
   readonly mechanism?: "legacy" | undefined;
-}>("a new array", newArrayChecks, {
-  needs: ["dtype", "shape"],
-  such: '{ dtype: "float32", shape: [2, 3] }',
-});
+}>(
+  "a new array",
+  { dtype: aDType, shape: checkShape, mechanism: oneOf("legacy") },
+  {
+    needs: ["dtype", "shape"],
+    such: '{ dtype: "float32", shape: [2, 3] }',
+  },
+);
 
 /** The checks for the options of operations on arrays. */
 export const operationChecks = { ...waitChecks, stream: aStream } as const;

@@ -13,7 +13,7 @@ import { kill, resultOf, startReader, startWriter, tell } from "./channel-rig.js
 
 const FILLS = new URL("./actors/fills-bells.js", import.meta.url);
 const MESSAGES = 1000;
-/** WHY no spinning: both sides must sleep and be woken by their bells. */
+/** WHY no spinning: readers must sleep and be woken by their bells. */
 const SLEEPY = { spinMs: 0 };
 
 async function filling(testHub: TestHub, role: "reader" | "writer"): Promise<Actor> {
@@ -44,7 +44,6 @@ describe("bells that a holder has filled and made blocking", () => {
       slots: 2,
       readersMax: 3,
       whenFull: "wait",
-      ...SLEEPY,
     });
     await using reader = await startReader(testHub.socket, SLEEPY);
     await using attacker = await filling(testHub, "reader");

@@ -86,7 +86,7 @@ export function describeRawHandleFiles({ device: name, program, skip }: RawFiles
 
     it("are written for a C program as exactly 64 bytes, for this user only", async () => {
       using array = DeviceArray.allocate(device, layout);
-      await array.iota();
+      await array.write(counted);
       const handle = IpcArrayHandle.of(array);
       await writeHandleFile(path, handle, { format: "raw" });
       assert.deepEqual(new Uint8Array(readFileSync(path)), handle.bytes);
