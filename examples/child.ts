@@ -116,7 +116,7 @@ export async function heard<T>(): Promise<T> {
   return (await fromParent.next()) as T;
 }
 
-/** Sends a message to the parent. A parent that was interrupted reads no more, which is no error. */
+/** Sends a message to the parent. An interrupted parent reads no more, which is no error. */
 export function tellParent(message: object | string): void {
   process.send?.(message, undefined, undefined, () => {});
 }
