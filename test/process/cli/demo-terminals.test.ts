@@ -3,6 +3,7 @@
  * and with one side that is interrupted, killed, missing or doubled.
  */
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { saidIn, terminalLines } from "../../docs/example-output.js";
@@ -30,6 +31,8 @@ const demos: Readonly<Record<string, Middle>> = {
   ring: { side: "producer", line: /^queued 100 frames/, elements: "500000" },
 };
 const names = Object.keys(demos);
+/** These put a handle file beside the path. */
+const HANDLE_FILES = ["legacy", "consumer-first"];
 const otherOf = (side: Side): Side => (side === "producer" ? "consumer" : "producer");
 
 /** Each side says one of these when it waits for the other. */
@@ -127,7 +130,12 @@ describe("a demo in two terminals", () => {
     it(`${name} works after a producer was killed, whatever it left`, async () => {
       await using rig = await CliRig.open();
       const killed = start(rig, name, "producer");
-      process.kill(await killed.sayer(WAITS), "SIGKILL");
+      const pid = await killed.sayer(WAITS);
+      if (HANDLE_FILES.includes(name))
+        await eventually("its handle file is there", () =>
+          existsSync(rig.path("meet.json")) ? true : undefined,
+        );
+      process.kill(pid, "SIGKILL");
       assertFailed(await killed.outcome, "PEER_GONE");
       const consumer = start(rig, name, "consumer");
       await consumer.sayer(WAITS);
