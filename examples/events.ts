@@ -1,7 +1,7 @@
 /**
  * System S6: a consumer waits for the producer's GPU by an event. The producer records the event
- * behind slow work on a stream and goes on. Neither process waits for the other's CPU. On a GPU with
- * NVRTC, the slow work is a kernel with 1000 rounds of sine and cosine for each element.
+ * behind slow work on a stream and goes on. Neither process waits for the other's CPU. On a GPU
+ * with NVRTC, the slow work is a kernel with 1000 rounds of sine and cosine for each element.
  *
  *   npx cuda-ipc demo events                  with the package installed
  *   node examples/events.ts                   in a clone after `npm install`, with Node 24 or newer

@@ -3,7 +3,7 @@
  * memory into its own, from device to device. Nothing passes through the host.
  *
  *   npx cuda-ipc demo exchange                  with the package installed
- *   node examples/exchange.ts                   in a clone after `npm install`, with Node 24 or newer
+ *   node examples/exchange.ts                   in a clone after `npm install`, with Node 24
  *   mpirun -n 4 npx cuda-ipc demo exchange      the ranks of a launcher; also srun
  *   --elements 1048576 --processes 4; with --device cuda:0 all are on that one
  *

@@ -1,11 +1,11 @@
 /**
- * Systems S4 and S6 with kernels of your own: both processes compile CUDA C++ at run time and launch
- * it on one array. The producer's kernel fills it. The consumer's kernels count wrong elements and
- * double it in place. Then the producer queues a slow kernel and an event behind it, and the
- * consumer's stream waits for the event. Skipped without a GPU or without NVRTC.
+ * Systems S4 and S6 with kernels of your own: both processes compile CUDA C++ at run time and
+ * launch it on one array. The producer's kernel fills it. The consumer's kernels count wrong
+ * elements and double it in place. Then the producer queues a slow kernel and an event behind it,
+ * and the consumer's stream waits for the event. Skipped without a GPU or without NVRTC.
  *
  *   npx cuda-ipc demo kernels                  with the package installed
- *   node examples/kernels.ts                   in a clone after `npm install`, with Node 24 or newer
+ *   node examples/kernels.ts                   in a clone after `npm install`, with Node 24
  *   npx cuda-ipc demo kernels producer PATH    in one terminal, and consumer PATH in another
  *   --elements 1048576 --device cuda:0
  *

@@ -90,7 +90,8 @@ export async function meet(options: Options): Promise<Group> {
       throw new CudaIpcError("NAME_TAKEN", `Cannot meet at ${path}: ${found}`, { cause });
     }
     if (!hasCode(cause, "TIMEOUT")) throw cause;
-    const found = `no ${other} came within ${LIMIT.timeoutMs / 1000} s. Start it with the same path`;
+    const limit = `${LIMIT.timeoutMs / 1000} s`;
+    const found = `no ${other} came within ${limit}. Start it with the same path`;
     throw new CudaIpcError("TIMEOUT", `Cannot meet at ${path}: ${found}`, { cause });
   }
   // Its socket is removed also if this process ends in the middle.

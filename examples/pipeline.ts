@@ -1,8 +1,8 @@
 /**
  * System S7 as a pipeline: one process decodes frames, the next computes on the device, the last
- * checks and encodes them. Frames go through shared memory, in two channels. The stage in the middle
- * is killed at work and replaced. No frame is missed: the last stage holds each frame in the first
- * channel until it has the result, so the new stage finds it there.
+ * checks and encodes them. Frames go through shared memory, in two channels. The stage in the
+ * middle is killed at work and replaced. No frame is missed: the last stage holds each frame in the
+ * first channel until it has the result, so the new stage finds it there.
  *
  *   npx cuda-ipc demo pipeline   with the package installed
  *   node examples/pipeline.ts    in a clone after `npm install`, with Node 24 or newer
@@ -51,8 +51,8 @@ async function parent(options: Options): Promise<void> {
   for (const stage of [decoder, second, encoder]) await stage.finished();
   verify("the frames that arrived", [frames], () => FRAMES);
   verify("those that arrived again", [again], () => KILLED_AT - begins);
-  const done = `frame ${KILLED_AT} was done by the next process, ${again} before it were done again`;
-  say(`${FRAMES - frames} frames were missed; ${done}`);
+  const done = `frame ${KILLED_AT} was done by the next process`;
+  say(`${FRAMES - frames} frames were missed; ${done}, ${again} before it were done again`);
 }
 
 async function decode(options: Options): Promise<void> {
