@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import signal
 import threading
 import time
 import weakref
@@ -64,8 +65,9 @@ class Link:
         self._connection = connection
         self._session = connection.session
         self._wake_fd = new_bell()
-        #: Readable once the link has ended for good: a sleep on a bell must end then.
-        self.end_fd = new_bell()
+        # Readable once the link has ended for good: a sleep on a bell must end then.
+        self._end_fd = new_bell()
+        self._sleepers = 0
         self._thread = threading.Thread(target=self._run, name="cuda-ipc", daemon=True)
         _links.add(self)
         self._thread.start()
@@ -162,6 +164,20 @@ class Link:
             self.check(deadline.attempt)
             return self._connection
 
+    def begin_sleep(self) -> int | None:
+        """A descriptor that becomes readable when the link ends; None if it has ended."""
+        with self._changed:
+            if self.ended is not None:
+                return None
+            self._sleepers += 1
+            return self._end_fd
+
+    def end_sleep(self) -> None:
+        with self._changed:
+            self._sleepers -= 1
+            if self.ended is not None and self._sleepers == 0:
+                os.close(self._end_fd)
+
     def _is_ready(self) -> bool:
         return self._ready and self._connection.ended is None and self.ended is None
 
@@ -183,22 +199,30 @@ class Link:
             leases, self._leases = list(self._leases.values()), {}
             search = self._search
             self._changed.notify_all()
+            os.eventfd_write(self._wake_fd, 1)
+            os.eventfd_write(self._end_fd, 1)
+            if self._sleepers == 0:
+                os.close(self._end_fd)
         if search is not None:
             search.cancel()
-        os.eventfd_write(self.end_fd, 1)
-        os.eventfd_write(self._wake_fd, 1)
         for held in leases:
             held.lose()
 
     # ------------------------------------------------ the thread that receives
 
     def _run(self) -> None:
+        # A signal must interrupt the thread that waits, which is the main one.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._serve()
         except BaseException as bug:
             # Nobody would answer those who wait.
             self._end(CudaIpcError("HUB_GONE", f"the thread of the connection failed: {bug!r}"))
             raise
+        finally:
+            self._connection.end(None)
+            with self._changed:
+                os.close(self._wake_fd)
 
     def _serve(self) -> None:
         since = time.monotonic()
@@ -221,7 +245,6 @@ class Link:
                     pauses = GrowingPause()
                     since = time.monotonic()
                 self._come_back(since, pauses)
-        self._connection.end(None)
 
     def _receive(self, connection: Connection) -> None:
         poll = select.poll()
@@ -358,6 +381,9 @@ class Link:
 
     def after_fork(self) -> None:
         """In a child: the session is the parent's. What is mapped stays usable."""
+        if self.ended is not None:
+            self.forked = True
+            return
         self.forked = True
         self._changed = threading.Condition()
         self.ended = CudaIpcError(
@@ -367,20 +393,11 @@ class Link:
         with contextlib.suppress(OSError):
             self._connection.socket.close()
         # WHY not written: the parent has the same eventfds.
-        for fd in (self._wake_fd, self.end_fd):
+        for fd in (self._wake_fd, self._end_fd):
             os.close(fd)
-        self._wake_fd, self.end_fd = new_bell(), new_bell()
-        os.eventfd_write(self.end_fd, 1)
         for held in self._leases.values():
             held.fds.close()
         self._leases = {}
-
-    def __del__(self) -> None:
-        for name in ("_wake_fd", "end_fd"):
-            fd = getattr(self, name, None)
-            if fd is not None:
-                with contextlib.suppress(OSError):
-                    os.close(fd)
 
 
 def _is_final(reason: CudaIpcError) -> bool:

@@ -14,6 +14,8 @@ from ._fds import Bell
 if TYPE_CHECKING:
     import asyncio
 
+    from ._link import Link
+
 T = TypeVar("T")
 
 _SPIN_S = 20e-6
@@ -31,19 +33,28 @@ def pauses() -> Iterator[float]:
         pause = min(pause * 1.5, _LAST_PAUSE_S)
 
 
-def hear(bell: Bell, end_fd: int, deadline: Deadline) -> None:
+def hear(bell: Bell, link: Link, deadline: Deadline) -> None:
     """Sleeps until the bell rings, the link ends or the time is up. A signal may end it, too."""
-    poll = select.poll()
-    poll.register(bell.fd, select.POLLIN)
-    poll.register(end_fd, select.POLLIN)
-    poll.poll(deadline.remaining_ms)
-    bell.silence()
+    end_fd = link.begin_sleep()
+    if end_fd is None:
+        return
+    try:
+        poll = select.poll()
+        poll.register(bell.fd, select.POLLIN)
+        poll.register(end_fd, select.POLLIN)
+        poll.poll(deadline.remaining_ms)
+        bell.silence()
+    finally:
+        link.end_sleep()
 
 
-async def hear_async(bell: Bell, end_fd: int, deadline: Deadline) -> None:
+async def hear_async(bell: Bell, link: Link, deadline: Deadline) -> None:
     """As `hear`, and the event loop goes on meanwhile."""
     import asyncio
 
+    end_fd = link.begin_sleep()
+    if end_fd is None:
+        return
     loop = asyncio.get_running_loop()
     heard: asyncio.Future[None] = loop.create_future()
 
@@ -51,9 +62,9 @@ async def hear_async(bell: Bell, end_fd: int, deadline: Deadline) -> None:
         if not heard.done():
             heard.set_result(None)
 
+    # WHY an epoll of its own: an event loop watches a descriptor for one reader alone.
     poll = select.epoll()
     try:
-        # WHY an epoll of its own: an event loop watches a descriptor for one reader alone.
         poll.register(bell.fd, select.EPOLLIN)
         poll.register(end_fd, select.EPOLLIN)
         loop.add_reader(poll.fileno(), wake)
@@ -65,9 +76,10 @@ async def hear_async(bell: Bell, end_fd: int, deadline: Deadline) -> None:
             if timer is not None:
                 timer.cancel()
             loop.remove_reader(poll.fileno())
+        bell.silence()
     finally:
         poll.close()
-    bell.silence()
+        link.end_sleep()
 
 
 async def in_thread(deadline: Deadline, call: Callable[[], T], undo: Callable[[T], object]) -> T:

@@ -53,6 +53,8 @@ class Message(Taken):
 
         Raises UNSUPPORTED on a GPU, CLOSED.
         """
+        if self.returned:
+            closed(f'use a message of channel "{self._reader.name}"')
         try:
             return self._data
         except AttributeError:
@@ -221,7 +223,7 @@ class ChannelReader:
                 if pause is not None:
                     time.sleep(pause)
                 else:
-                    hear(self._parts.bell, self._link.end_fd, deadline)
+                    hear(self._parts.bell, self._link, deadline)
                 message = self._after_sleep()
                 if message is not None:
                     return message
@@ -245,7 +247,7 @@ class ChannelReader:
                 if pause is not None:
                     await asyncio.sleep(pause)
                 else:
-                    await hear_async(self._parts.bell, self._link.end_fd, deadline)
+                    await hear_async(self._parts.bell, self._link, deadline)
                 message = self._after_sleep()
                 if message is not None:
                     return message
@@ -373,8 +375,6 @@ class ChannelReader:
         return f"its writer has committed nothing more, {messages} in all"
 
     def _bytes_of(self, message: Message) -> memoryview:
-        if message.returned:
-            closed(f'use a message of channel "{self.name}"')
         buffer = self._parts.memory.buffer
         if buffer is None:
             raise CudaIpcError(

@@ -209,7 +209,7 @@ class ChannelWriter:
                 if pause is not None:
                     time.sleep(pause)
                 else:
-                    hear(self._parts.room, self._link.end_fd, deadline)
+                    hear(self._parts.room, self._link, deadline)
                 slot = self._after_sleep()
                 if slot is not None:
                     return slot
@@ -232,7 +232,7 @@ class ChannelWriter:
                 if pause is not None:
                     await asyncio.sleep(pause)
                 else:
-                    await hear_async(self._parts.room, self._link.end_fd, deadline)
+                    await hear_async(self._parts.room, self._link, deadline)
                 slot = self._after_sleep()
                 if slot is not None:
                     return slot
