@@ -123,6 +123,7 @@ class HubProcess:
                     break
         for child in self._children:
             child.wait(LIMIT)
+        until("the keeper has ended", lambda: not self.keepers())
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -180,13 +180,19 @@ def test_wrong_arguments_are_refused_and_nothing_is_held(hub):
     assert code(lambda: hub.create("device", "int8", 1, device="tpu:0")) == "INVALID_DEVICE"
     assert code(lambda: hub.open("nobody", wait=False)) == "NOT_FOUND"
     assert code(lambda: hub.remove("nobody")) == "NOT_FOUND"
-    for wrong in (TypeError, lambda: hub.create(5, "int8", 1)), (
-        ValueError,
-        lambda: hub.create("shape", "int8", -1),
-    ), (ValueError, lambda: hub.open("x", access="write")), (
-        TypeError,
-        lambda: hub.open("x", timeout="1"),
-    ), (ValueError, lambda: hub.create_bundle("x", {"a": ("int8", [1] * 40)})):
+    for wrong in (
+        (TypeError, lambda: hub.create(5, "int8", 1)),
+        (
+            ValueError,
+            lambda: hub.create("shape", "int8", -1),
+        ),
+        (ValueError, lambda: hub.open("x", access="write")),
+        (
+            TypeError,
+            lambda: hub.open("x", timeout="1"),
+        ),
+        (ValueError, lambda: hub.create_bundle("x", {"a": ("int8", [1] * 40)})),
+    ):
         with pytest.raises(wrong[0]):
             wrong[1]()
     with hub.create("taken", "int8", 1):
@@ -212,9 +218,7 @@ def test_pinned_outlives_its_session_and_lists_are_complete(socket, hub):
     with hub.put("mine", b"abc") as mine:
         info, holders = hub.inspect("mine")
         assert info.published and info.byte_length == 3
-        assert [(h.pid, h.program, h.access) for h in holders] == [
-            (os.getpid(), "pytest", "owner")
-        ]
+        assert [(h.pid, h.program, h.access) for h in holders] == [(os.getpid(), "pytest", "owner")]
         assert mine.tobytes() == b"abc"
     assert hub.list() == []
 

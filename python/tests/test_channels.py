@@ -7,9 +7,9 @@ import json
 import threading
 
 import pytest
+from conftest import LIMIT, until
 
 import cuda_ipc
-from conftest import LIMIT, until
 
 
 def code(action) -> str:
@@ -207,7 +207,9 @@ def test_each_policy_of_a_full_channel(hub):
 
     writer, reader = full("wait")
     assert writer.try_loan() is None
-    with pytest.raises(TimeoutError, match=r"reader 0 \(process \d+, pytest\) is 2 messages behind"):
+    with pytest.raises(
+        TimeoutError, match=r"reader 0 \(process \d+, pytest\) is 2 messages behind"
+    ):
         writer.loan(0.01)
     writer.close()
     writer, reader = full("error")
@@ -305,7 +307,8 @@ def test_a_reader_that_writes_nonsense_is_expelled_without_effect_on_others(hub)
 
 
 def test_a_control_file_that_makes_no_sense_is_refused(hub):
-    from cuda_ipc._ring_words import HEADERS, LIMIT as LIMIT_WORD
+    from cuda_ipc._ring_words import HEADERS
+    from cuda_ipc._ring_words import LIMIT as LIMIT_WORD
 
     for spoil in (
         lambda words: words.store(LIMIT_WORD, 0),

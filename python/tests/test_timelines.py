@@ -8,9 +8,9 @@ import signal
 import threading
 
 import pytest
+from conftest import LIMIT
 
 import cuda_ipc
-from conftest import LIMIT
 
 
 def code(action) -> str:

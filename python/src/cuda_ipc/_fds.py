@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Iterable
 
 _lock = threading.Lock()
+
+#: At the end of the interpreter modules may be empty already. The system frees what is left.
+is_finalizing = sys.is_finalizing
 
 
 def reset_after_fork() -> None:

@@ -6,6 +6,7 @@ what this process still holds, and lets the requests under way be asked again.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import select
@@ -408,6 +409,13 @@ def _after_fork_in_child() -> None:
     _fds.reset_after_fork()
     for link in list(_links):
         link.after_fork()
+
+
+@atexit.register
+def _say_goodbye() -> None:
+    # Later the thread that receives is gone, and nobody would get the answer.
+    for link in list(_links):
+        link.close()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

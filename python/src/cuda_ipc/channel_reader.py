@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import ReaderParts, slot_layout
 from ._deadline import Deadline
+from ._fds import is_finalizing
 from ._protocol import FLAG_JSON, WRITER_AWAITED, WRITER_CLOSED, WRITER_GONE
 from ._ring_reader import RingReader, Taken
 from ._ring_words import SEQUENCE
@@ -293,7 +294,7 @@ class ChannelReader:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
+        if not getattr(self, "_closed", True) and not is_finalizing():
             self.close()
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import WriterParts, slot_layout
 from ._deadline import Deadline
+from ._fds import is_finalizing
 from ._layout import checked_shape
 from ._protocol import FLAG_JSON, RANK_MAX, WRITER_AWAITED, WRITER_CLOSED
 from ._ring_words import DROPPED
@@ -308,7 +309,7 @@ class ChannelWriter:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
+        if not getattr(self, "_closed", True) and not is_finalizing():
             self.close()
 
     def __repr__(self) -> str:

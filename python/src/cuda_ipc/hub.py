@@ -405,6 +405,7 @@ class Hub:
         self.close()
 
     def __del__(self) -> None:
+        # What it has opened goes on: each object holds the link itself.
         link = getattr(self, "_link", None)
         if link is not None and link.ended is None and len(self._handles) == 0:
             link.close()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._deadline import Deadline
+from ._fds import is_finalizing
 from ._layout import Layout
 from ._memory import Memory
 from ._protocol import DEFAULT_MS_REQUEST
@@ -72,7 +73,8 @@ class _Lease:
         self.close()
 
     def __del__(self) -> None:
-        self.close()
+        if not is_finalizing():
+            self.close()
 
 
 class SharedArray(_Lease, Array):

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ._deadline import Deadline
+from ._fds import is_finalizing
 from ._protocol import LINE_BYTES, POISON
 from ._waiting import pauses
 from ._words import Words
@@ -120,7 +121,7 @@ class Timeline:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
+        if not getattr(self, "_closed", True) and not is_finalizing():
             self.close()
 
     def __repr__(self) -> str:
