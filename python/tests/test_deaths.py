@@ -74,7 +74,7 @@ def test_a_killed_reader_frees_its_place_and_its_slots(hub, node, python):
             lambda: python(source, "place"),
             lambda: node("channel", "hold", "place"),
         ):
-            for n in range(2):
+            for _ in range(2):
                 writer.send(bytes(8))
             peer = starts()
             peer.said()
@@ -183,7 +183,7 @@ def test_a_reader_learns_of_its_writer_when_hub_keeper_and_writer_are_killed(own
 def test_waits_end_when_no_hub_comes_back(own_hub):
     hub = cuda_ipc.connect(own_hub.socket, reconnect_timeout=0.2)
     writer = hub.create_channel("left", "uint8", 8, slots=1)
-    reader, timeline = hub.open_channel("left"), hub.create_timeline("timeline")
+    reader, _timeline = hub.open_channel("left"), hub.create_timeline("timeline")
     other = hub.open_timeline("timeline")
     ends: list[str] = []
     slow = hub.open_channel("left")

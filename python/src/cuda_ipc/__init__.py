@@ -9,14 +9,13 @@
 It speaks docs/protocol.md with a hub that `cuda-ipc hub serve` or a Node program has started.
 """
 
-from ._cuda import CudaError
 from ._dtypes import DTYPES as _DTYPES
 from ._place import hub_socket_path
 from ._version import VERSION as __version__
 from .arrays import Array
 from .channel_reader import ChannelReader, Message
 from .channel_writer import ChannelWriter, Slot
-from .errors import CudaIpcError, CudaIpcTimeout
+from .errors import CudaError, CudaIpcError, CudaIpcTimeout
 from .hub import Hub, connect, connect_async
 from .shared import Holder, ObjectInfo, SharedArray, SharedBundle
 from .timelines import OwnedTimeline, Timeline

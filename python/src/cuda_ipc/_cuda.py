@@ -5,16 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import re
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ._layout import Refused
 from ._memory import round_up
-from .errors import CudaIpcError
-
-UUID = re.compile(r"(GPU|MIG)-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+from .errors import CudaError, CudaIpcError
 
 _POSIX_FD, _PINNED, _ON_DEVICE, _MINIMUM = 1, 1, 1, 0
 _PROT_READ, _PROT_READ_WRITE = 1, 3
@@ -27,14 +23,6 @@ _CODES = {
     801: "UNSUPPORTED",
     805: "MPS_UNAVAILABLE",
 }
-
-
-class CudaError(CudaIpcError):
-    """A call of the driver failed. `name` is the driver's own name of the error."""
-
-    def __init__(self, code: str, message: str, name: str = "") -> None:
-        super().__init__(code, message)
-        self.name = name
 
 
 class _Location(ctypes.Structure):
@@ -292,12 +280,6 @@ class CudaAllocation(CudaMemory):
             with contextlib.suppress(OSError):
                 os.close(fd)
         super().__del__()
-
-
-def checked_uuid(value: object) -> str:
-    if not isinstance(value, str) or UUID.fullmatch(value) is None:
-        raise Refused(f"uuid is {value!r}")
-    return value
 
 
 def full_uuid(context: Context) -> str:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ._cuda import checked_uuid
 from ._dtypes import DType
 from ._layout import (
     Layout,
@@ -55,6 +54,14 @@ def check_name(name: object) -> str:
     )
 
 
+_UUID = re.compile(r"(GPU|MIG)-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+
+
+def _checked_uuid(value: object) -> str:
+    require(isinstance(value, str) and _UUID.match(value) is not None, f"uuid is {value!r}")
+    return str(value)
+
+
 class Place(NamedTuple):
     """The memory of an object, before it is mapped."""
 
@@ -91,7 +98,7 @@ def checked_descriptor(descriptor: object) -> tuple[Place, Mapping[str, Any]]:
             "Cannot open memory of a pool from Python. Create the object without a pool.",
         )
     require(where in (("host", "memfd"), ("cuda", "vmm")), f"device and mechanism are {where}")
-    uuid = checked_uuid(device.get("uuid")) if where[0] == "cuda" else None
+    uuid = _checked_uuid(device.get("uuid")) if where[0] == "cuda" else None
     return Place(uuid, used, whole), content
 
 

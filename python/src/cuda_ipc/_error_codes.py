@@ -27,7 +27,7 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     ),
     "READ_ONLY": ErrorFacts(
         "A write to memory that this process may only read.",
-        'Open it with access="read-write", unless the message says that it was shared read-only.',
+        "Open it with access=\"read-write\", unless the message says that it was shared read-only.",
         False,
     ),
     "INVALID_NAME": ErrorFacts(
@@ -61,7 +61,7 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
         True,
     ),
     "CHANNEL_FULL": ErrorFacts(
-        'All slots of the channel are taken, and its when_full is "error".',
+        "All slots of the channel are taken, and its when_full is \"error\".",
         "Try again when a reader has released a slot, or create it with more slots.",
         True,
     ),
@@ -197,7 +197,7 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     ),
     "KERNEL_NOT_FOUND": ErrorFacts(
         "The module has no kernel of this name.",
-        'Declare it extern "C" and check the spelling.',
+        "Declare it extern \"C\" and check the spelling.",
         False,
     ),
     "KERNEL_ARGUMENTS": ErrorFacts(
@@ -236,7 +236,7 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
         False,
     ),
     "INVALID_DEVICE": ErrorFacts(
-        'The device name is not "host", "auto" or "cuda:N".',
+        "The device name is not \"host\", \"auto\" or \"cuda:N\".",
         "Correct --device or CUDA_IPC_DEVICE.",
         False,
     ),
@@ -247,7 +247,7 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     ),
     "DRIVER_NOT_FOUND": ErrorFacts(
         "The CUDA driver's library could not be opened.",
-        'Install the NVIDIA driver, or use device "host".',
+        "Install the NVIDIA driver, or use device \"host\".",
         False,
     ),
     "DRIVER_TOO_OLD": ErrorFacts(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import mmap
 import os
@@ -19,13 +18,6 @@ from .errors import system_error
 F_ADD_SEALS, F_GET_SEALS = 1033, 1034
 F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1, 2, 4, 8
 SIZE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW
-
-# SAFETY: the layout of Py_buffer is part of the stable ABI; only `buf` is read.
-_PyObject_GetBuffer = ctypes.pythonapi.PyObject_GetBuffer
-_PyObject_GetBuffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
-_PyBuffer_Release = ctypes.pythonapi.PyBuffer_Release
-_PyBuffer_Release.argtypes = [ctypes.c_void_p]
-_PyBuffer_Release.restype = None
 
 
 class Memory(Protocol):
@@ -97,11 +89,19 @@ def map_file(fd: int, length: int, writable: bool) -> mmap.mmap:
         raise system_error(f"map {length} bytes", wrong) from cause
 
 
-def _address_of(mapped: mmap.mmap) -> int:
+def _address_of(mapped: memoryview) -> int:
+    # WHY here: to load ctypes takes milliseconds, and many programs need none of it.
+    import ctypes
+
+    # SAFETY: the layout of Py_buffer is part of the stable ABI. Its first word is the address.
+    api = ctypes.pythonapi
+    api.PyObject_GetBuffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
+    api.PyBuffer_Release.argtypes = [ctypes.c_void_p]
+    api.PyBuffer_Release.restype = None
     buffer = (ctypes.c_size_t * 16)()
-    _PyObject_GetBuffer(mapped, buffer, 0)
+    api.PyObject_GetBuffer(mapped, buffer, 0)
     address = int(buffer[0])
-    _PyBuffer_Release(buffer)
+    api.PyBuffer_Release(buffer)
     return address
 
 
@@ -114,7 +114,10 @@ class HostMemory:
         self.readonly = readonly
         mapped = map_file(fd, length, not readonly)
         self.buffer = memoryview(mapped)
-        self.address = _address_of(mapped)
+
+    @property
+    def address(self) -> int:
+        return _address_of(self.buffer)
 
     def read(self, start: int, length: int) -> bytes:
         return bytes(self.buffer[start : start + length])

@@ -14,7 +14,6 @@ The protocol asks for loads and stores that are sequentially consistent. Python 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import sys
@@ -41,6 +40,8 @@ def _barrier() -> None:
         raise CudaIpcError(
             "UNSUPPORTED", f"Cannot share words with other processes on {platform.machine()}"
         )
+    import ctypes
+
     if ctypes.CDLL(None, use_errno=True).syscall(_MEMBARRIER, _GLOBAL_EXPEDITED, 0) != 0:
         raise CudaIpcError(
             "UNSUPPORTED",

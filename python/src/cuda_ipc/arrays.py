@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from typing import Any, Protocol
 
-from ._dlpack import capsule_of
 from ._dtypes import numpy_dtype
 from ._layout import Layout
 from ._memory import Memory
@@ -216,6 +215,9 @@ class Array:
         if copy:
             raise BufferError("the array is shared, not copied; copy the view")
         check_stream(stream, memory.device[0])
+        # WHY here: to load ctypes takes milliseconds, and many programs need none of it.
+        from ._dlpack import capsule_of
+
         return capsule_of(memory, self._layout, max_version)
 
     def _mapped(self, verb: str) -> Memory:

@@ -39,6 +39,14 @@ class CudaIpcTimeout(CudaIpcError, TimeoutError):
     """The code is TIMEOUT. It is a `TimeoutError`, too."""
 
 
+class CudaError(CudaIpcError):
+    """A call of the driver failed. `name` is the driver's own name of the error."""
+
+    def __init__(self, code: str, message: str, name: str = "") -> None:
+        super().__init__(code, message)
+        self.name = name
+
+
 class Farewell(CudaIpcError):
     """The hub was stopped on purpose, so no other hub is looked for. The code is HUB_GONE."""
 
