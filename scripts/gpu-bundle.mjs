@@ -91,7 +91,8 @@ cpSync("dist", join(BUNDLE, "dist"), {
 cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
 cpSync("bench/python", join(BUNDLE, "bench/python"), { recursive: true });
-cpSync("examples/python", join(BUNDLE, "examples/python"), { recursive: true });
+for (const folder of ["examples/python", "python/src"])
+  cpSync(folder, join(BUNDLE, folder), { recursive: true });
 for (const file of [
   "package.json",
   "scripts/test.mjs",

@@ -18,7 +18,17 @@ _ORDER = ("owner", "read-write", "read")
 class HeldLease:
     """One lease. Its descriptors stay open, to be brought to a hub that has lost them."""
 
-    __slots__ = ("_link", "access", "fds", "is_part", "lease", "object", "on_lost", "role")
+    __slots__ = (
+        "_link",
+        "access",
+        "created",
+        "fds",
+        "is_part",
+        "lease",
+        "object",
+        "on_lost",
+        "role",
+    )
 
     def __init__(
         self,
@@ -38,6 +48,9 @@ class HeldLease:
         # A reader of a channel has some of its descriptors, and brings them for itself.
         self.is_part = role == "reader"
         self.on_lost: Callable[[], object] | None = None
+        # What this process has created is kept here until it is closed. Otherwise a name would go
+        # as soon as the program lets go of what `put` returned.
+        self.created: object = None
 
     @property
     def order(self) -> int:
@@ -56,6 +69,7 @@ class HeldLease:
         self._link.release(self)
 
     def lose(self) -> None:
+        self.created = None
         self.fds.close()
         if self.on_lost is not None:
             self.on_lost()

@@ -125,6 +125,7 @@ class Link:
         # Without a connection nothing is sent: the next one does not name the lease.
         if connection is not None and self.ended is None:
             connection.post("release", {"lease": held.lease})
+        held.created = None
         held.fds.close()
 
     def check(self, attempt: str) -> None:

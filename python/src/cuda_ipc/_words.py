@@ -15,7 +15,6 @@ The protocol asks for loads and stores that are sequentially consistent. Python 
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import threading
 from typing import Protocol
@@ -23,8 +22,9 @@ from typing import Protocol
 from ._memory import map_file
 from .errors import CudaIpcError
 
-_IS_STRONG = platform.machine() == "x86_64" and sys.implementation.name == "cpython"
-_MEMBARRIER = {"x86_64": 324, "aarch64": 283}.get(platform.machine())
+_MACHINE = os.uname().machine
+_IS_STRONG = _MACHINE == "x86_64" and sys.implementation.name == "cpython"
+_MEMBARRIER = {"x86_64": 324, "aarch64": 283}.get(_MACHINE)
 _GLOBAL_EXPEDITED = 2
 
 
@@ -37,9 +37,7 @@ class OrderedLoads(Protocol):
 def _barrier() -> None:
     """All loads and stores before this come before all after it."""
     if _MEMBARRIER is None or sys.byteorder != "little":
-        raise CudaIpcError(
-            "UNSUPPORTED", f"Cannot share words with other processes on {platform.machine()}"
-        )
+        raise CudaIpcError("UNSUPPORTED", f"Cannot share words with other processes on {_MACHINE}")
     import ctypes
 
     if ctypes.CDLL(None, use_errno=True).syscall(_MEMBARRIER, _GLOBAL_EXPEDITED, 0) != 0:

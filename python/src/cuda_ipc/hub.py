@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ._channel_parts import ReaderParts, WriterParts, new_facts
@@ -88,6 +88,8 @@ class Hub:
     ) -> SharedArray:
         """New memory for one array, all zero on the host. Fill it, then `publish()`.
 
+        The hub keeps it until `close()`, also if the program lets go of the object.
+
         `dtype` is a name such as "float32", or a dtype of NumPy or PyTorch. `shape` is in elements.
         `device` is "host" or "cuda:N". A `pinned` array stays until it is removed; another one
         ends with its last lease. Raises NAME_TAKEN, INVALID_NAME, UNSUPPORTED_DTYPE,
@@ -99,7 +101,7 @@ class Hub:
         memory, uuid, allocated = _allocate(device, layout.nbytes)
         descriptor = make_descriptor(uuid, layout.nbytes, allocated, content)
         held = self._register(name, descriptor, SharedFds(memory.fds()), pinned, deadline)
-        return self._keep(SharedArray(self._link, name, held, memory, layout))
+        return self._keep(SharedArray(self._link, name, held, memory, layout), held)
 
     def put(
         self,
@@ -186,7 +188,7 @@ class Hub:
         descriptor = make_descriptor(uuid, end, allocated, content)
         fds = SharedFds([*memory.fds(), index])
         held = self._register(name, descriptor, fds, pinned, deadline)
-        return self._keep(SharedBundle(self._link, name, held, memory, layouts, metadata))
+        return self._keep(SharedBundle(self._link, name, held, memory, layouts, metadata), held)
 
     def open_bundle(
         self,
@@ -227,7 +229,7 @@ class Hub:
             self._publish(held, timeline, deadline)
             # The answer to the first request may have been lost. Then the hub has ended this line.
             if words.longs[0] != POISON:
-                return self._keep(timeline)
+                return self._keep(timeline, held)
             timeline.close()
 
     def open_timeline(
@@ -282,7 +284,7 @@ class Hub:
             self._publish(held, writer, deadline)
             # The answer to the first request may have been lost. Then the hub has ended this one.
             if parts.control.ints[STATE] == WRITER_OPEN:
-                return self._keep(writer)
+                return self._keep(writer, held)
             writer.end()
 
     def open_channel(
@@ -488,8 +490,10 @@ class Hub:
         self._link.check(attempt)
         return deadline
 
-    def _keep(self, handle: T) -> T:
+    def _keep(self, handle: T, created: HeldLease | None = None) -> T:
         self._handles.add(handle)
+        if created is not None:
+            created.created = handle
         return handle
 
     def _register(
@@ -610,9 +614,6 @@ class Hub:
             for holder in holders
             if holder.place is not None
         }
-
-    def _iterate(self) -> Iterator[Any]:
-        return iter(list(self._handles))
 
 
 #: WHY a name of its own: inside the class, `list` is the method.
