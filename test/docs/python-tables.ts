@@ -77,10 +77,15 @@ function errorsText(): string {
 }
 
 const snake = (name: string) =>
-  name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).replaceAll("-", "_").toUpperCase();
+  name
+    .replaceAll(/[A-Z]/g, (letter) => `_${letter}`)
+    .replaceAll("-", "_")
+    .toUpperCase();
 
 function numbers(prefix: string, values: Readonly<Record<string, number>>): string[] {
-  return Object.entries(values).map(([name, value]) => `${prefix}_${snake(name)}: Final = ${value}`);
+  return Object.entries(values).map(
+    ([name, value]) => `${prefix}_${snake(name)}: Final = ${value}`,
+  );
 }
 
 const tuple = (values: readonly (string | number)[]) =>

@@ -14,7 +14,11 @@ for (const [dtype, size] of Object.entries(sizes)) {
 }
 const bundle = await hub.createBundle(
   "node:bundle",
-  { w: { dtype: "float32", shape: [2] }, "größe/b": { dtype: "int8", shape: [3] }, none: { dtype: "float64", shape: [2, 0] } },
+  {
+    w: { dtype: "float32", shape: [2] },
+    "größe/b": { dtype: "int8", shape: [3] },
+    none: { dtype: "float64", shape: [2, 0] },
+  },
   { metadata: { made: "by Node" } },
 );
 await bundle.array("w").write(Float32Array.of(1.5, -2));

@@ -66,10 +66,15 @@ const commands = {
     let end = "closed";
     let last = null;
     try {
-      for (let slot = await reader.next(LIMIT); slot !== undefined; slot = await reader.next(LIMIT)) {
+      for (
+        let slot = await reader.next(LIMIT);
+        slot !== undefined;
+        slot = await reader.next(LIMIT)
+      ) {
         const found = describe(slot);
         if (all) say(found);
-        if (!found.same || (found.first !== null && found.first !== found.sequence % 251)) wrong.push(found);
+        if (!found.same || (found.first !== null && found.first !== found.sequence % 251))
+          wrong.push(found);
         last = found.sequence;
         slot.release();
       }
