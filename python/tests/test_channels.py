@@ -112,6 +112,10 @@ def test_what_does_not_fit_is_refused_and_the_slot_stays(hub):
         assert code(lambda: writer.send(bytes(9))) == "MESSAGE_TOO_LARGE"
         assert writer.send(bytes(8)) == 1
     assert code(writer.loan) == "CLOSED"
+    with hub.create("taken", "int8", 1):
+        assert code(lambda: hub.create_channel("taken", "int8", 1)) == "NAME_TAKEN"
+        assert code(lambda: hub.create_timeline("taken")) == "NAME_TAKEN"
+        assert code(lambda: hub.create_bundle("taken", {"a": ("int8", 1)})) == "NAME_TAKEN"
     for wrong in (
         {"slots": 0},
         {"readers_max": 65},

@@ -259,6 +259,7 @@ def test_a_child_is_refused_and_changes_nothing(hub):
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert writer.readers == 1 and reader._ring.state == 1
     writer.send(b"more")
     with reader.next(LIMIT) as message:
         assert message.data == b"more"

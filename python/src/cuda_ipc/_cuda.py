@@ -272,7 +272,8 @@ class CudaAllocation(CudaMemory):
         super().__init__(context, handle.value, self.length, readonly=False)
 
     def fds(self) -> list[int]:
-        return [os.dup(self._fd)]
+        fd, self._fd = self._fd, -1
+        return [fd]
 
     def __del__(self) -> None:
         fd, self._fd = getattr(self, "_fd", -1), -1

@@ -42,7 +42,7 @@ class Memory(Protocol):
         """Waits for work of this process on the memory."""
 
     def fds(self) -> list[int]:
-        """Descriptors of the memory as `create` sends them. The caller closes them."""
+        """Hands over the descriptors as `create` sends them. Call it once."""
 
 
 def create_file(length: int, content: bytes = b"", seals: int = F_SEAL_SEAL) -> int:
@@ -144,7 +144,8 @@ class HostAllocation(HostMemory):
             raise
 
     def fds(self) -> list[int]:
-        return [os.dup(self._fd)]
+        fd, self._fd = self._fd, -1
+        return [fd]
 
     def __del__(self) -> None:
         self._close()

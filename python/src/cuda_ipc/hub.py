@@ -279,7 +279,11 @@ class Hub:
             memory, uuid, allocated = _allocate(device, size)
             parts, fds = WriterParts.create(facts, memory)
             descriptor = make_descriptor(uuid, size, allocated, facts.content())
-            held = self._register(name, descriptor, fds, pinned, deadline)
+            try:
+                held = self._register(name, descriptor, fds, pinned, deadline)
+            except BaseException:
+                parts.close()
+                raise
             writer = self._writer(name, held, parts)
             self._publish(held, writer, deadline)
             # The answer to the first request may have been lost. Then the hub has ended this one.
