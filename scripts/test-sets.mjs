@@ -20,6 +20,7 @@ const SLOW = [
   "process/hub/hostile",
   "process/hub/tenants",
   "process/matrix",
+  "process/python",
   "process/runtimes/bundles",
   "process/threads",
 ];

@@ -20,15 +20,6 @@ export function codeBlocks(page: string): CodeBlock[] {
   }));
 }
 
-/** The Python examples of a page, each with the lines that it promises to print. */
-export function pythonBlocks(page: string): { source: string; promised: string[] }[] {
-  const text = readFileSync(page, "utf8");
-  return [...text.matchAll(/^```python\n([\s\S]*?)^```/gm)].map(([, source = ""]) => {
-    const promised = [...source.matchAll(/^ *print\(.*\) {2}# (.+)$/gm)];
-    return { source, promised: promised.map(([, line = ""]) => line) };
-  });
-}
-
 /** JavaScript for the oldest supported Node. Imports of the package become files of `sources`. */
 export function runnable(block: CodeBlock, sources: string): string {
   const source = block.typescript.replaceAll(/"cuda-ipc(?:\/(\w+))?"/g, (_, door?: string) =>

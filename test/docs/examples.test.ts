@@ -8,15 +8,7 @@ import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { connect } from "../../src/index.js";
-import { skip as withoutPython } from "../process/python/python-peer.js";
-import {
-  type CodeBlock,
-  codeBlocks,
-  promisedLines,
-  pythonBlocks,
-  runnable,
-  typeFaults,
-} from "./code-blocks.js";
+import { type CodeBlock, codeBlocks, promisedLines, runnable, typeFaults } from "./code-blocks.js";
 
 const RANKS = "docs/two-terminals.md";
 const PAGES = ["docs/guide.md", "docs/building-blocks.md", "docs/coming-from.md"];
@@ -73,16 +65,6 @@ describe("examples in the documents", () => {
     );
     for (const [rank, said] of (await Promise.all(ranks)).entries())
       assert.equal(said, `rank ${rank} of 3 sees ${(rank + 1) % 3}\n`);
-  });
-
-  it("docs/guide.md: the example in Python runs", { skip: withoutPython }, async () => {
-    const [block, ...others] = pythonBlocks("docs/guide.md");
-    assert.ok(block !== undefined && others.length === 0 && block.promised.length > 0);
-    await using _hub = await connect({ socket });
-    const env = { ...process.env, CUDA_IPC_SOCKET: socket, PYTHONPATH: "examples/python" };
-    const python = process.env.PYTHON ?? "python3";
-    const { stdout } = await run(python, ["-c", block.source], { env, timeout: 60_000 });
-    assert.deepEqual(stdout.trimEnd().split("\n"), block.promised);
   });
 
   it("all of them pass the compiler, those for a GPU too", () => {

@@ -85,6 +85,19 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 CUresult cuDevicePrimaryCtxRetain(CUcontext *retained, CUdevice device) { *retained = &context; return device; }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { GAVE_BACK(device); }
 CUresult cuCtxSetCurrent(CUcontext wanted) { current = wanted; return CUDA_SUCCESS; }
+static __thread CUcontext pushed[8];
+static __thread int depth;
+CUresult cuCtxPushCurrent_v2(CUcontext wanted) {
+  REQUIRE(wanted != NULL && depth < 8);
+  pushed[depth++] = current;
+  return cuCtxSetCurrent(wanted);
+}
+CUresult cuCtxPopCurrent_v2(CUcontext *popped) {
+  REQUIRE(depth > 0);
+  *popped = current;
+  return cuCtxSetCurrent(pushed[--depth]);
+}
+CUresult cuCtxSynchronize(void) { REQUIRE_CURRENT; return CUDA_SUCCESS; }
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
   REQUIRE_CONTEXT;
@@ -264,6 +277,16 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
 }
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
   return enqueue(stream, COPY, (CUdeviceptr)(uintptr_t)to, from, bytes);
+}
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
+  REQUIRE_CURRENT;
+  memcpy(host(to), from, bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
+  REQUIRE_CURRENT;
+  memcpy(to, host(from), bytes);
+  return CUDA_SUCCESS;
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   return enqueue(stream, COPY, to, from, bytes);

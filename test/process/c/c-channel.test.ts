@@ -9,7 +9,7 @@ import { TestHub } from "../../support/test-hub.js";
 import { CPrograms, skip } from "./c-programs.js";
 
 const LIMIT = { timeoutMs: 60_000 };
-const WRITER = new URL("../python/actors/writes-channel.js", import.meta.url);
+const WRITER = new URL("actors/writes-channel.js", import.meta.url);
 
 interface Counted {
   readonly end: string;

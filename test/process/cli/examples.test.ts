@@ -98,12 +98,12 @@ describe("an example on a device without its mechanism", () => {
 });
 
 const skip =
-  spawnSync(python, ["-c", "import sys; sys.exit(sys.version_info < (3, 9))"]).status !== 0;
+  spawnSync(python, ["-c", "import sys; sys.exit(sys.version_info < (3, 10))"]).status !== 0;
 if (skip && process.env.REQUIRE_PYTHON === "1")
-  throw new Error(`REQUIRE_PYTHON=1, but ${python} is not Python 3.9 or newer`);
+  throw new Error(`REQUIRE_PYTHON=1, but ${python} is not Python 3.10 or newer`);
 
 describe("the daemon of the examples", {
-  skip: skip ? "needs python3 of at least 3.9" : false,
+  skip: skip ? "needs python3 of at least 3.10" : false,
 }, () => {
   it("can be shown and changed from Python", async () => {
     await using rig = await CliRig.open();
@@ -111,7 +111,7 @@ describe("the daemon of the examples", {
     try {
       await firstLine(daemon);
       const show = spawn(python, ["examples/python/show.py", "0.25"], {
-        env: rig.env,
+        env: { ...rig.env, PYTHONPATH: "python/src" },
         timeout: LIMIT_MS,
       });
       const { code, stdout, stderr } = await outcome(show);

@@ -1,0 +1,430 @@
+"""One connection to the hub: packets with file descriptors, requests and their replies."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ._deadline import Deadline
+from ._fds import close_all
+from ._leases import HeldLease
+from ._place import check_peer
+from ._protocol import DEFAULT_MS_EXPLANATION, LIMIT_FDS, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
+from ._version import VERSION
+from .errors import CudaIpcError, CudaIpcTimeout, Farewell, error, system_error
+
+_CONTROL_BYTES = socket.CMSG_SPACE(LIMIT_FDS * array.array("i").itemsize)
+# The field names `open` and `create` give something that must go back if nobody wants it.
+_GAINS = ("open", "create")
+
+Result = dict[str, Any]
+#: Keeps what a reply grants. It runs on the thread that receives, before the next packet.
+Keeper = Callable[[Result, tuple[int, ...]], HeldLease]
+
+
+class ConnectionEnded(Exception):
+    """The connection ended before the reply. Another one may carry the request out."""
+
+
+class Reply(NamedTuple):
+    result: Result
+    #: What the keeper made of it.
+    kept: Any
+
+
+class _Pending:
+    __slots__ = ("abandoned", "failure", "keeper", "op", "ready", "reply")
+
+    def __init__(self, op: str, keeper: Keeper | None) -> None:
+        self.op = op
+        self.keeper = keeper
+        self.ready = threading.Event()
+        self.reply: Reply | None = None
+        self.failure: BaseException | None = None
+        self.abandoned = False
+
+
+class Connection:
+    """Any thread may ask. One thread at a time receives."""
+
+    def __init__(self, path: str, trusted: frozenset[int]) -> None:
+        """Connects, or raises OSError, UNTRUSTED_PEER."""
+        self.path = path
+        self.socket = socket.socket(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        )
+        try:
+            self.socket.connect(path)
+            self.hub_pid = check_peer(path, self.socket, trusted)
+        except BaseException:
+            self.socket.close()
+            raise
+        self.ended: BaseException | None = None
+        self.session = 0
+        self.resumed = False
+        self._lock = threading.Lock()
+        self._send_lock = threading.Lock()
+        self._pending: dict[int, _Pending] = {}
+        self._last_id = 0
+
+    # ------------------------------------------------ the thread that receives
+
+    def hello(self, program: str, session: int | None, deadline: Deadline) -> None:
+        shown = program.encode("utf-16-le", "replace")[:256].decode("utf-16-le", "ignore")
+        fields: dict[str, Any] = {"client": {"version": VERSION, "program": shown}}
+        if session is not None:
+            fields["resume"] = {"session": session}
+        result = self.call("hello", fields, deadline)
+        self.session = _positive(result, "session")
+        self.resumed = result.get("resumed") is True
+
+    def call(
+        self, op: str, fields: dict[str, Any], deadline: Deadline, fds: Sequence[int] = ()
+    ) -> Result:
+        """Asks, and receives until the reply is there. For the thread that receives."""
+        pending = self._begin(op, fields, deadline, fds, None)
+        while not pending.ready.is_set():
+            self._await_readable(deadline)
+            self.receive()
+        return _outcome(pending).result
+
+    def _await_readable(self, deadline: Deadline) -> None:
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        # A cancellation hangs up, which ends the poll.
+        deadline.on_cancel(lambda: self.socket.shutdown(socket.SHUT_RDWR))
+        try:
+            if not poll.poll(deadline.remaining_ms):
+                raise deadline.timed_out(self._silence())
+        finally:
+            deadline.on_cancel(None)
+
+    def receive(self) -> None:
+        """Handles the packets that are there."""
+        while self.ended is None:
+            try:
+                packet, fds, lost = self._packet()
+            except BlockingIOError:
+                return
+            except OSError as cause:
+                self.end(cause)
+                return
+            except CudaIpcError as wrong:
+                self.end(wrong)
+                return
+            if packet == b"":
+                self.end(None)
+                return
+            try:
+                self._handle(packet, fds, lost)
+            except CudaIpcError as final:
+                self.end(final)
+
+    def _packet(self) -> tuple[bytes, tuple[int, ...], bool]:
+        arguments = (LIMIT_MESSAGE_BYTES, _CONTROL_BYTES, socket.MSG_CMSG_CLOEXEC)
+        try:
+            packet, control, flags, _ = self.socket.recvmsg(*arguments)
+        except ConnectionResetError:  # reported once, ahead of what the hub said last
+            packet, control, flags, _ = self.socket.recvmsg(*arguments)
+        fds = array.array("i")
+        for level, kind, data in control:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+        if flags & socket.MSG_TRUNC:
+            close_all(fds)
+            raise CudaIpcError(
+                "MESSAGE_TOO_LARGE", f"The hub at {self.path} sent too long a packet"
+            )
+        return packet, tuple(fds), bool(flags & socket.MSG_CTRUNC)
+
+    def _handle(self, packet: bytes, fds: tuple[int, ...], lost: bool) -> None:
+        taken = False
+        try:
+            reply = _parse(packet)
+            number = reply["id"]
+            if not reply["ok"]:
+                refused = reply["error"]
+                code, message = str(refused.get("code")), str(refused.get("message"))
+                if number == 0 and code == "HUB_GONE":
+                    raise Farewell(code, message)
+            with self._lock:
+                pending = self._pending.pop(number, None)
+                wanted = pending is not None and not pending.abandoned
+                if wanted and reply["ok"] and not lost and pending.keeper is not None:  # type: ignore[union-attr]
+                    taken = True
+            if pending is None:
+                if not reply["ok"]:
+                    raise error(code, message)
+                raise CudaIpcError(
+                    "INVALID_MESSAGE", f"The hub answered request {number}, which was never sent"
+                )
+            if not reply["ok"]:
+                pending.failure = error(code, message)
+            elif taken or not lost:
+                self._settle(pending, reply["result"], fds if taken else ())
+            else:
+                self._give_back(pending.op, reply["result"])
+                pending.failure = CudaIpcError(
+                    "TOO_MANY_FDS",
+                    f"Cannot {pending.op}: file descriptors were lost on the way, because this "
+                    "process has too many open",
+                )
+            pending.ready.set()
+        finally:
+            if not taken:
+                close_all(fds)
+
+    def _settle(self, pending: _Pending, result: Result, fds: tuple[int, ...]) -> None:
+        """Takes over the descriptors."""
+        kept = None
+        if pending.keeper is not None:
+            try:
+                kept = pending.keeper(result, fds)
+            except CudaIpcError as wrong:
+                pending.failure = wrong
+                return
+        with self._lock:
+            if not pending.abandoned:
+                pending.reply = Reply(result, kept)
+                return
+        if kept is not None:
+            kept.release()
+        else:
+            self._give_back(pending.op, result)
+
+    def end(self, cause: BaseException | None) -> None:
+        """No more packets come. All requests under way fail with `ConnectionEnded`."""
+        with self._lock:
+            if self.ended is not None:
+                return
+            self.ended = cause if cause is not None else ConnectionEnded()
+            left = list(self._pending.values())
+            self._pending.clear()
+        self.socket.close()
+        for pending in left:
+            pending.failure = ConnectionEnded()
+            pending.ready.set()
+
+    # ------------------------------------------------ any thread
+
+    def ask(
+        self,
+        op: str,
+        fields: dict[str, Any],
+        deadline: Deadline,
+        fds: Sequence[int] = (),
+        keeper: Keeper | None = None,
+    ) -> Reply:
+        """Sends a request and waits for the reply that another thread receives."""
+        pending = self._begin(op, fields, deadline, fds, keeper)
+        try:
+            deadline.on_cancel(pending.ready.set)
+            pending.ready.wait(deadline.remaining)
+        except BaseException:  # a signal
+            self._abandon(pending)
+            raise
+        finally:
+            deadline.on_cancel(None)
+        if pending.reply is None and pending.failure is None:
+            deadline.check_cancelled(lambda: self._abandon(pending))
+            raise deadline.timed_out(self._why_late(pending))
+        return _outcome(pending)
+
+    def post(self, op: str, fields: dict[str, Any]) -> None:
+        """Sends a request whose reply nobody waits for."""
+        deadline = Deadline(op, 1.0)
+        try:
+            self._begin(op, fields, deadline, (), None).abandoned = True
+        except (ConnectionEnded, CudaIpcError):
+            # The next connection does not name it, so the hub gives it back.
+            return
+
+    def _begin(
+        self,
+        op: str,
+        fields: dict[str, Any],
+        deadline: Deadline,
+        fds: Sequence[int],
+        keeper: Keeper | None,
+    ) -> _Pending:
+        pending = _Pending(op, keeper)
+        with self._lock:
+            if self.ended is not None:
+                raise ConnectionEnded
+            self._last_id += 1
+            number = self._last_id
+            self._pending[number] = pending
+        document = {"v": PROTOCOL_VERSION, "id": number, "op": op, **fields}
+        packet = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+        try:
+            if len(packet) > LIMIT_MESSAGE_BYTES:
+                raise CudaIpcError(
+                    "MESSAGE_TOO_LARGE",
+                    f"Cannot {deadline.attempt}: the request has {len(packet)} bytes, at most "
+                    f"{LIMIT_MESSAGE_BYTES} are possible",
+                )
+            self._send(packet, fds, deadline)
+        except BaseException:
+            with self._lock:
+                self._pending.pop(number, None)
+            raise
+        return pending
+
+    def _send(self, packet: bytes, fds: Sequence[int], deadline: Deadline) -> None:
+        rights = []
+        if fds:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+        remaining = deadline.remaining
+        if not self._send_lock.acquire(timeout=-1 if remaining is None else remaining):
+            raise deadline.timed_out(self._silence())
+        try:
+            while True:
+                try:
+                    self.socket.sendmsg([packet], rights, socket.MSG_NOSIGNAL)
+                    return
+                except BlockingIOError:
+                    poll = select.poll()
+                    poll.register(self.socket, select.POLLOUT)
+                    if not poll.poll(deadline.remaining_ms):
+                        raise deadline.timed_out(self._silence()) from None
+                except (BrokenPipeError, ConnectionResetError):
+                    # The thread that receives finds the end, after the hub's last words.
+                    return
+                except OSError as cause:
+                    if self.ended is not None:
+                        raise ConnectionEnded from cause
+                    raise system_error(deadline.attempt, cause) from cause
+        finally:
+            self._send_lock.release()
+
+    def _number_of(self, pending: _Pending) -> int | None:
+        return next((number for number, one in self._pending.items() if one is pending), None)
+
+    def _abandon(self, pending: _Pending, cancels: bool = True) -> int | None:
+        """Nobody waits for the reply any more. What it grants goes back."""
+        with self._lock:
+            pending.abandoned = True
+            number = next((n for n, one in self._pending.items() if one is pending), None)
+            reply, pending.reply = pending.reply, None
+        if reply is not None and reply.kept is not None:
+            reply.kept.release()
+        if cancels and number is not None and pending.op == "open":
+            self.post("cancel", {"request": number})
+        return number
+
+    def _why_late(self, pending: _Pending) -> str | None:
+        """Gives the request up, and asks the hub what an open waits for."""
+        number = self._abandon(pending, cancels=False)
+        if number is None or pending.op != "open":
+            return self._silence()
+        limit = Deadline("ask", DEFAULT_MS_EXPLANATION / 1000)
+        try:
+            reply = self.ask("cancel", {"request": number, "explain": True}, limit)
+        except CudaIpcTimeout:
+            return self._silence()
+        except (CudaIpcError, ConnectionEnded):
+            return None
+        found = reply.result.get("found")
+        return found if isinstance(found, str) else None
+
+    def _give_back(self, op: str, result: Result) -> None:
+        if op in _GAINS and isinstance(result.get("lease"), int):
+            self.post("release", {"lease": result["lease"]})
+
+    def _silence(self) -> str:
+        try:
+            with open(f"/proc/{self.hub_pid}/stat") as file:
+                state = file.read().rpartition(")")[2].split()[0]
+        except (OSError, IndexError):
+            return "the hub does not answer"
+        is_stopped = state in ("T", "t")
+        what = "is stopped" if is_stopped else "runs"
+        return f"the hub (process {self.hub_pid}) does not answer: it {what}"
+
+
+def _outcome(pending: _Pending) -> Reply:
+    if pending.failure is not None:
+        raise pending.failure
+    assert pending.reply is not None
+    return pending.reply
+
+
+def _parse(packet: bytes) -> dict[str, Any]:
+    try:
+        reply = json.loads(packet)
+    except ValueError as wrong:
+        raise CudaIpcError("INVALID_MESSAGE", f"The hub sent no JSON: {wrong}") from wrong
+    if (
+        not isinstance(reply, dict)
+        or type(reply.get("id")) is not int
+        or type(reply.get("ok")) is not bool
+        or not isinstance(reply.get("result" if reply["ok"] else "error"), dict)
+    ):
+        raise CudaIpcError("INVALID_MESSAGE", f"The hub sent {packet[:200]!r}")
+    if reply.get("v") != PROTOCOL_VERSION:
+        raise CudaIpcError("PROTOCOL_MISMATCH", f"The hub speaks version {reply.get('v')!r}")
+    return reply
+
+
+def _positive(result: Result, field: str) -> int:
+    value = result.get(field)
+    if type(value) is not int or value < 1:
+        raise CudaIpcError("INVALID_MESSAGE", f"The hub sent {field} {value!r}")
+    return value
+
+
+def checked_number(result: Result, field: str) -> int:
+    """A number that the hub gave to an object or a lease."""
+    return _positive(result, field)
+
+
+def try_connect(
+    path: str,
+    trusted: frozenset[int],
+    program: str,
+    session: int | None,
+    deadline: Deadline,
+    pause: Callable[[float], object] = time.sleep,
+) -> Connection | None:
+    """None if no hub listens. Tries again while a hub has no room in its queue."""
+    from ._deadline import GrowingPause
+    from ._place import check_folder
+
+    pauses = GrowingPause(0.01)
+    while True:
+        if not check_folder(path, trusted):
+            return None
+        try:
+            connection = Connection(path, trusted)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None
+        except BlockingIOError:
+            pass
+        except OSError as cause:
+            raise system_error(f"connect to the hub at {path}", cause) from cause
+        else:
+            try:
+                connection.hello(program, session, deadline)
+                return connection
+            except ConnectionEnded:
+                final = connection.ended
+                if isinstance(final, CudaIpcError):
+                    raise final from None
+            except BaseException:
+                connection.end(None)
+                raise
+        deadline.check(lambda: "a hub listens there, and more clients connect than it can admit")
+        pause(pauses.next())
+
+
+def own_program() -> str:
+    import sys
+
+    return os.path.basename(sys.argv[0] if sys.argv and sys.argv[0] else "python") or "python"

@@ -1,0 +1,94 @@
+"""The values that `put` copies: what they are, and their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ._dtypes import DTYPES, DType, dtype_of
+from ._layout import checked_shape
+from .errors import CudaIpcError
+
+
+def data_of(
+    data: Any, dtype: object, shape: int | Sequence[int] | None
+) -> tuple[DType, tuple[int, ...], memoryview]:
+    """Element type, shape, and the bytes in C order.
+
+    Raises TypeError, ValueError, UNSUPPORTED_DTYPE.
+    """
+    if dtype is not None or shape is not None:
+        view = _packed(memoryview(data))
+        found = dtype_of(dtype if dtype is not None else "uint8")
+        if shape is None:
+            if len(view) % found.itemsize != 0:
+                raise ValueError(f"{len(view)} bytes are no whole number of {found.name}")
+            return found, (len(view) // found.itemsize,), view
+        lengths = checked_shape(shape)
+        size = found.itemsize
+        for length in lengths:
+            size *= length
+        if size != len(view):
+            raise ValueError(f"{len(view)} bytes for {found.name}{list(lengths)} of {size} bytes")
+        return found, lengths, view
+    named = getattr(data, "dtype", None)
+    sizes = getattr(data, "shape", None)
+    if named is None or sizes is None:
+        view = memoryview(data)
+        return _of_format(view), tuple(view.shape or ()), _packed(view)
+    if getattr(named, "byteorder", "=") == ">":
+        raise CudaIpcError(
+            "UNSUPPORTED_DTYPE", f"Cannot share {named}: it is big-endian; convert it first"
+        )
+    return dtype_of(named), tuple(int(n) for n in sizes), _bytes_of_array(data)
+
+
+def _bytes_of_array(data: Any) -> memoryview:
+    try:
+        return _packed(memoryview(data))
+    except (TypeError, ValueError, BufferError):
+        pass
+    # bfloat16 and float8 have no format code, and PyTorch's tensors have no buffer.
+    try:
+        import numpy
+    except ImportError as missing:
+        raise CudaIpcError(
+            "UNSUPPORTED", f"Cannot copy a {type(data).__name__}: NumPy is not installed"
+        ) from missing
+    flat = numpy.ascontiguousarray(numpy.asarray(data))
+    return memoryview(flat.reshape(-1).view(numpy.uint8))
+
+
+def _packed(view: memoryview) -> memoryview:
+    if view.nbytes == 0:
+        return memoryview(b"")
+    return view.cast("B") if view.c_contiguous else memoryview(view.tobytes("C"))
+
+
+_SIGNED = {size: DTYPES[f"int{8 * size}"] for size in (1, 2, 4, 8)}
+_UNSIGNED = {size: DTYPES[f"uint{8 * size}"] for size in (1, 2, 4, 8)}
+_OTHERS = {
+    "?": "bool",
+    "e": "float16",
+    "f": "float32",
+    "d": "float64",
+    "Zf": "complex64",
+    "Zd": "complex128",
+    "c": "uint8",
+}
+
+
+def _of_format(view: memoryview) -> DType:
+    code = view.format
+    if code[:1] in "@=<":
+        code = code[1:]
+    if code in ("b", "h", "i", "l", "q", "n"):
+        return _SIGNED[view.itemsize]
+    if code in ("B", "H", "I", "L", "Q", "N"):
+        return _UNSIGNED[view.itemsize]
+    name = _OTHERS.get(code)
+    if name is None:
+        raise CudaIpcError(
+            "UNSUPPORTED_DTYPE", f"Cannot share values of the format {view.format!r}"
+        )
+    return DTYPES[name]

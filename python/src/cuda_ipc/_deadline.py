@@ -1,0 +1,87 @@
+"""How long a call may take, and how another thread ends it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from .errors import CudaIpcError, CudaIpcTimeout
+
+
+class Deadline:
+    """The time limit of one call. `timeout` is in seconds; None waits without a limit."""
+
+    __slots__ = ("_at", "_lock", "_on_cancel", "attempt", "cancelled", "timeout")
+
+    def __init__(self, attempt: str, timeout: float | None) -> None:
+        if timeout is not None:
+            if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+                raise TypeError(f"timeout must be a number of seconds or None, not {timeout!r}")
+            if not timeout >= 0:
+                raise ValueError(f"timeout must be at least 0 seconds, not {timeout!r}")
+        self.attempt = attempt
+        self.timeout = timeout
+        self.cancelled = False
+        self._at = None if timeout is None else time.monotonic() + timeout
+        self._lock = threading.Lock()
+        self._on_cancel: Callable[[], object] | None = None
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds that are left, at least 0; None if there is no limit."""
+        return None if self._at is None else max(0.0, self._at - time.monotonic())
+
+    @property
+    def remaining_ms(self) -> float | None:
+        remaining = self.remaining
+        return None if remaining is None else remaining * 1000
+
+    def check(self, found: Callable[[], str] | None = None) -> None:
+        """Raises TIMEOUT if the time is up, and ABORTED if the call was cancelled."""
+        self.check_cancelled()
+        if self._at is not None and time.monotonic() >= self._at:
+            raise self.timed_out(found)
+
+    def check_cancelled(self, undo: Callable[[], object] | None = None) -> None:
+        if self.cancelled:
+            if undo is not None:
+                undo()
+            raise CudaIpcError("ABORTED", f"Cannot {self.attempt}: the call was cancelled")
+
+    def timed_out(self, found: Callable[[], str] | str | None = None) -> CudaIpcTimeout:
+        why = found() if callable(found) else found
+        message = f"Cannot {self.attempt} within {self.timeout:g} s"
+        return CudaIpcTimeout("TIMEOUT", message if not why else f"{message}: {why}")
+
+    def on_cancel(self, wake: Callable[[], object] | None) -> None:
+        """Says how to wake the thread that waits. Wakes at once if it was cancelled before."""
+        with self._lock:
+            self._on_cancel = wake
+            was_cancelled = self.cancelled
+        if was_cancelled and wake is not None:
+            wake()
+
+    def cancel(self) -> None:
+        """Ends the call from another thread with ABORTED."""
+        with self._lock:
+            self.cancelled = True
+            wake = self._on_cancel
+        if wake is not None:
+            wake()
+
+
+class GrowingPause:
+    """Pauses in seconds that double from a millisecond up to `last`."""
+
+    __slots__ = ("_last", "_next")
+
+    def __init__(self, last: float = 1.0) -> None:
+        self._last = last
+        self._next = 0.001
+
+    def next(self) -> float:
+        pause = self._next
+        self._next = min(2 * pause, self._last)
+        # Processes that failed together should not try again together.
+        return pause * (0.5 + (time.monotonic_ns() >> 4) % 1024 / 2048)

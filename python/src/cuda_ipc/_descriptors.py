@@ -1,0 +1,291 @@
+"""Descriptors: what the memory of an object is. All that the hub sends is checked here."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ._dtypes import DType
+from ._layout import (
+    Layout,
+    Refused,
+    checked_layout,
+    integer,
+    known_dtype,
+    require,
+)
+from ._memory import F_SEAL_WRITE, HostMemory, Memory, check_file, create_file
+from ._protocol import (
+    DESCRIPTOR_VERSION,
+    HEADER_META,
+    HEADERS_AT,
+    LIMIT_BUNDLE_ARRAYS,
+    LIMIT_BUNDLE_INDEX_BYTES,
+    LIMIT_CHANNEL_CONTROL_BYTES,
+    LIMIT_CHANNEL_META_BYTES,
+    LIMIT_CHANNEL_READERS,
+    LIMIT_CHANNEL_SLOTS,
+    LIMIT_NAME_BYTES,
+    LIMIT_TIMELINE_MEMORY_BYTES,
+    LINE_BYTES,
+    RANK_MAX,
+    WHEN_FULL,
+    WHEN_WRITER_GONE,
+)
+from .errors import CudaIpcError
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]*\Z")
+
+
+def check_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"name must be a string, not {name!r}")
+    if len(name) <= LIMIT_NAME_BYTES and _NAME.match(name) is not None:
+        return name
+    shown = json.dumps(name if len(name) <= 60 else name[:60] + "...")
+    raise CudaIpcError(
+        "INVALID_NAME",
+        f"Cannot use {shown} as a name: wanted 1 to {LIMIT_NAME_BYTES} letters, digits, '.', '_', "
+        "'-' or ':', the first a letter, digit or '_'",
+    )
+
+
+_UUID = re.compile(r"(GPU|MIG)-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
+
+
+def _checked_uuid(value: object) -> str:
+    require(isinstance(value, str) and _UUID.match(value) is not None, f"uuid is {value!r}")
+    return str(value)
+
+
+class Place(NamedTuple):
+    """The memory of an object, before it is mapped."""
+
+    #: None for host memory.
+    uuid: str | None
+    byte_length: int
+    allocation_byte_length: int
+
+    def map(self, fd: int, readonly: bool) -> Memory:
+        if self.uuid is None:
+            check_file(fd, self.allocation_byte_length, "the memory file")
+            return HostMemory(fd, self.allocation_byte_length, readonly)
+        from ._cuda import import_memory
+
+        return import_memory(fd, self.allocation_byte_length, readonly, self.uuid)
+
+
+def checked_descriptor(descriptor: object) -> tuple[Place, Mapping[str, Any]]:
+    """Where the memory lies, and the content. The content itself is checked by kind."""
+    require(isinstance(descriptor, Mapping), f"the descriptor is {descriptor!r}")
+    assert isinstance(descriptor, Mapping)
+    version = descriptor.get("version")
+    require(version == DESCRIPTOR_VERSION, f"the descriptor has version {version!r}")
+    whole = integer(descriptor.get("allocationByteLength"), 1, "allocationByteLength")
+    used = integer(descriptor.get("byteLength"), 0, "byteLength", whole)
+    device, content = descriptor.get("device"), descriptor.get("content")
+    require(isinstance(device, Mapping), f"device is {device!r}")
+    require(isinstance(content, Mapping), f"content is {content!r}")
+    assert isinstance(device, Mapping) and isinstance(content, Mapping)
+    where = (device.get("kind"), descriptor.get("mechanism"))
+    if where[1] == "pool":
+        raise CudaIpcError(
+            "UNSUPPORTED",
+            "Cannot open memory of a pool from Python. Create the object without a pool.",
+        )
+    require(where in (("host", "memfd"), ("cuda", "vmm")), f"device and mechanism are {where}")
+    uuid = _checked_uuid(device.get("uuid")) if where[0] == "cuda" else None
+    return Place(uuid, used, whole), content
+
+
+def wrong_kind(name: str, kind: object, wanted: str) -> CudaIpcError:
+    uses = {
+        "array": "open()",
+        "bundle": "open_bundle()",
+        "timeline": "open_timeline()",
+        "channel": "open_channel()",
+    }
+    use = uses.get(str(kind))
+    hint = f"; use {use}" if use is not None else ""
+    return CudaIpcError("WRONG_KIND", f'Cannot open "{name}" as {wanted}: it is a {kind}{hint}')
+
+
+def make_descriptor(
+    uuid: str | None, byte_length: int, allocated: int, content: Mapping[str, Any]
+) -> dict[str, Any]:
+    device = {"kind": "host"} if uuid is None else {"kind": "cuda", "uuid": uuid}
+    return {
+        "version": DESCRIPTOR_VERSION,
+        "device": device,
+        "mechanism": "memfd" if uuid is None else "vmm",
+        "byteLength": byte_length,
+        "allocationByteLength": allocated,
+        "content": content,
+    }
+
+
+# ---------------------------------------------------------------- bundles
+
+
+class Index(NamedTuple):
+    """The arrays of a bundle by name, and its metadata."""
+
+    layouts: dict[str, Layout]
+    metadata: dict[str, str]
+
+
+def write_index(index: Index) -> tuple[int, int]:
+    """A sealed memory file of the index, and its length. The caller closes it."""
+    if len(index.layouts) > LIMIT_BUNDLE_ARRAYS:
+        raise CudaIpcError(
+            "LIMIT_EXCEEDED",
+            f"Cannot make a bundle of {len(index.layouts)} arrays: at most {LIMIT_BUNDLE_ARRAYS}",
+        )
+    arrays = [{"name": name, **layout.spec()} for name, layout in index.layouts.items()]
+    document = {"version": DESCRIPTOR_VERSION, "metadata": index.metadata, "arrays": arrays}
+    text = json.dumps(document, ensure_ascii=False).encode()
+    if len(text) > LIMIT_BUNDLE_INDEX_BYTES:
+        raise CudaIpcError(
+            "LIMIT_EXCEEDED",
+            f"Cannot make a bundle whose index has {len(text)} bytes: at most "
+            f"{LIMIT_BUNDLE_INDEX_BYTES}",
+        )
+    return create_file(len(text), text, F_SEAL_WRITE), len(text)
+
+
+def read_index(content: Mapping[str, Any], fd: int, byte_length: int) -> Index:
+    """The index of a bundle, with each array checked against the memory."""
+    length = integer(content.get("indexByteLength"), 2, "indexByteLength", LIMIT_BUNDLE_INDEX_BYTES)
+    count = integer(content.get("arrayCount"), 0, "arrayCount", LIMIT_BUNDLE_ARRAYS)
+    check_file(fd, length, "the index", exact=True)
+    import fcntl
+
+    from ._memory import F_GET_SEALS
+
+    # Without the seal its writer could change a layout after the check.
+    sealed = fcntl.fcntl(fd, F_GET_SEALS) & F_SEAL_WRITE
+    require(sealed, "the index is not sealed against writing")
+    try:
+        document = json.loads(os.pread(fd, length, 0).decode())
+    except ValueError as wrong:
+        raise Refused(f"the index is not JSON: {wrong}") from wrong
+    require(isinstance(document, dict), "the index is no object")
+    version = document.get("version")
+    require(version == DESCRIPTOR_VERSION, f"the index has version {version!r}")
+    arrays, metadata = document.get("arrays"), document.get("metadata")
+    require(isinstance(arrays, list), "the index has no list of arrays")
+    require(len(arrays) == count, f"the index has {len(arrays)} arrays, {count} were claimed")
+    is_text = isinstance(metadata, dict) and all(isinstance(v, str) for v in metadata.values())
+    require(is_text, "the metadata are not texts by name")
+    layouts: dict[str, Layout] = {}
+    for spec in arrays:
+        name = spec.get("name") if isinstance(spec, dict) else None
+        require(isinstance(name, str), f"an array has the name {name!r}")
+        require(name not in layouts, f"two arrays have the name {name!r}")
+        layouts[str(name)] = checked_layout(spec, byte_length)
+    return Index(layouts, metadata)
+
+
+# ---------------------------------------------------------------- timelines
+
+
+def timeline_offset(content: Mapping[str, Any], place: Place) -> int:
+    offset = integer(content.get("byteOffset"), 0, "byteOffset")
+    require(place.uuid is None, "a timeline lies on a GPU")
+    small = place.allocation_byte_length <= LIMIT_TIMELINE_MEMORY_BYTES
+    require(small, f"a timeline in {place.allocation_byte_length} bytes")
+    inside = offset % LINE_BYTES == 0 and offset + LINE_BYTES <= place.byte_length
+    require(inside, f"a timeline at byte {offset} of {place.byte_length}")
+    return offset
+
+
+# ---------------------------------------------------------------- channels
+
+
+class ChannelFacts(NamedTuple):
+    """What never changes about a channel."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    slots: int
+    readers_max: int
+    slot_bytes: int
+    slot_stride: int
+    meta_bytes_max: int
+    when_full: str
+    when_writer_gone: str
+
+    @property
+    def header_stride(self) -> int:
+        return HEADER_META + -(-self.meta_bytes_max // LINE_BYTES) * LINE_BYTES
+
+    @property
+    def control_bytes(self) -> int:
+        return HEADERS_AT + self.slots * self.header_stride
+
+    @property
+    def memory_slots(self) -> int:
+        """With drop-newest there is one more slot, for messages that are dropped."""
+        return self.slots + (self.when_full == "drop-newest")
+
+    def content(self) -> dict[str, Any]:
+        return {
+            "kind": "channel",
+            "dtype": self.dtype.name,
+            "shape": list(self.shape),
+            "slots": self.slots,
+            "readersMax": self.readers_max,
+            "slotBytes": self.slot_bytes,
+            "slotStride": self.slot_stride,
+            "metaBytesMax": self.meta_bytes_max,
+            "whenFull": self.when_full,
+            "whenWriterGone": self.when_writer_gone,
+        }
+
+
+def channel_facts(content: Mapping[str, Any], place: Place) -> ChannelFacts:
+    dtype = known_dtype(content.get("dtype"))
+    shape = content.get("shape")
+    require(isinstance(shape, list) and len(shape) <= RANK_MAX, f"shape is {shape!r}")
+    lengths = tuple(integer(length, 0, "a length") for length in shape or ())
+    full, gone = content.get("whenFull"), content.get("whenWriterGone")
+    require(full in WHEN_FULL, f"whenFull is {full!r}")
+    require(gone in WHEN_WRITER_GONE, f"whenWriterGone is {gone!r}")
+    facts = ChannelFacts(
+        dtype,
+        lengths,
+        integer(content.get("slots"), 1, "slots", LIMIT_CHANNEL_SLOTS),
+        integer(content.get("readersMax"), 1, "readersMax", LIMIT_CHANNEL_READERS),
+        integer(content.get("slotBytes"), 1, "slotBytes"),
+        integer(content.get("slotStride"), 1, "slotStride"),
+        integer(content.get("metaBytesMax"), 0, "metaBytesMax", LIMIT_CHANNEL_META_BYTES),
+        str(full),
+        str(gone),
+    )
+    size = math.prod(lengths) * dtype.itemsize
+    require(size == facts.slot_bytes, f"slots of {facts.slot_bytes} bytes for {size}")
+    stride = facts.slot_stride
+    apart = stride >= facts.slot_bytes and stride % dtype.itemsize == 0
+    require(apart, f"slots of {facts.slot_bytes} bytes at every {stride}th byte")
+    fits = stride * facts.memory_slots == place.byte_length
+    require(fits, f"{facts.memory_slots} slots of {stride} in {place.byte_length} bytes")
+    require(
+        facts.control_bytes <= LIMIT_CHANNEL_CONTROL_BYTES,
+        f"a control file of {facts.control_bytes} bytes",
+    )
+    return facts
+
+
+def check_channel_files(facts: ChannelFacts, fds: Sequence[int], pages: Sequence[int]) -> None:
+    """The control file at 1, and pages at these numbers."""
+    check_file(fds[1], facts.control_bytes, "the control file", exact=True)
+    for at in pages:
+        check_file(fds[at], 4096, "a page", exact=True)
+    for at in range(2, len(fds)):
+        if at not in pages:
+            target = os.readlink(f"/proc/self/fd/{fds[at]}")
+            require(target == "anon_inode:[eventfd]", f"a bell is {target}")

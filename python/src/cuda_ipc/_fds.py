@@ -1,0 +1,70 @@
+"""File descriptors that have several users. The last one closes them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterable
+
+_lock = threading.Lock()
+
+#: At the end of the interpreter modules may be empty already. The system frees what is left.
+is_finalizing = sys.is_finalizing
+
+
+def reset_after_fork() -> None:
+    """In a child: another thread of the parent may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+
+
+def close_all(fds: Iterable[int]) -> None:
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+class SharedFds:
+    """Owns descriptors. `share()` adds a user, and `close()` takes one away."""
+
+    __slots__ = ("_users", "fds")
+
+    def __init__(self, fds: Iterable[int]) -> None:
+        self.fds = tuple(fds)
+        self._users = 1
+
+    def share(self) -> SharedFds:
+        with _lock:
+            self._users += 1
+        return self
+
+    def close(self) -> None:
+        with _lock:
+            self._users -= 1
+            is_last = self._users == 0
+        if is_last:
+            close_all(self.fds)
+
+
+class Bell:
+    """An eventfd that wakes another process. It belongs to somebody else."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def ring(self) -> None:
+        # EAGAIN says that it has rung.
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_write(self.fd, 1)
+
+    def silence(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.fd)
+
+
+def new_bell() -> int:
+    return os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)

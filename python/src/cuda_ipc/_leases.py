@@ -1,0 +1,75 @@
+"""The leases that this process holds, over all connections, and the memory behind each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ._fds import SharedFds
+
+if TYPE_CHECKING:
+    from ._link import Link
+
+#: Leases that can bring the most descriptors are restored first.
+_ORDER = ("owner", "read-write", "read")
+
+
+class HeldLease:
+    """One lease. Its descriptors stay open, to be brought to a hub that has lost them."""
+
+    __slots__ = (
+        "_link",
+        "access",
+        "created",
+        "fds",
+        "is_part",
+        "lease",
+        "object",
+        "on_lost",
+        "role",
+    )
+
+    def __init__(
+        self,
+        link: Link,
+        object_number: int,
+        lease: int,
+        access: str,
+        fds: SharedFds,
+        role: str | None = None,
+    ) -> None:
+        self._link = link
+        self.object = object_number
+        self.lease = lease
+        self.access = access
+        self.fds = fds
+        self.role = role
+        # A reader of a channel has some of its descriptors, and brings them for itself.
+        self.is_part = role == "reader"
+        self.on_lost: Callable[[], object] | None = None
+        # What this process has created is kept here until it is closed. Otherwise a name would go
+        # as soon as the program lets go of what `put` returned.
+        self.created: object = None
+
+    @property
+    def order(self) -> int:
+        return _ORDER.index(self.access)
+
+    @property
+    def is_held(self) -> bool:
+        """False if the hub does not know the lease any more."""
+        return self._link.holds(self)
+
+    def duplicates(self) -> list[int]:
+        return [os.dup(fd) for fd in self.fds.fds]
+
+    def release(self) -> None:
+        """Gives the lease back. The second time it does nothing."""
+        self._link.release(self)
+
+    def lose(self) -> None:
+        self.created = None
+        self.fds.close()
+        if self.on_lost is not None:
+            self.on_lost()

@@ -1,0 +1,161 @@
+"""Host memory: sealed memory files, and mappings of them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import stat
+import sys
+from typing import Any, Protocol
+
+from ._layout import require
+from ._protocol import PAGE_BYTES
+from .errors import system_error
+
+# Python 3.10 lacks names for these. They are part of Linux's interface.
+F_ADD_SEALS, F_GET_SEALS = 1033, 1034
+F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1, 2, 4, 8
+SIZE_SEALS = F_SEAL_SHRINK | F_SEAL_GROW
+
+
+class Memory(Protocol):
+    """Memory that is mapped here. It stays mapped while anything refers to it."""
+
+    readonly: bool
+    #: Of DLPack: 1 host, 2 CUDA; and the ordinal.
+    device: tuple[int, int]
+
+    @property
+    def buffer(self) -> memoryview | None:
+        """All of it, on the host."""
+
+    @property
+    def address(self) -> int: ...
+
+    def read(self, start: int, length: int) -> bytes: ...
+
+    def write(self, start: int, data: memoryview) -> None: ...
+
+    def finish(self) -> None:
+        """Waits for work of this process on the memory."""
+
+    def fds(self) -> list[int]:
+        """Hands over the descriptors as `create` sends them. Call it once."""
+
+
+def create_file(length: int, content: bytes = b"", seals: int = F_SEAL_SEAL) -> int:
+    """A new memory file whose size is sealed. Returns its descriptor."""
+    try:
+        fd = os.memfd_create("cuda-ipc", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(fd, length)
+            view = memoryview(content)
+            while view:
+                view = view[os.write(fd, view) :]
+            fcntl.fcntl(fd, F_ADD_SEALS, SIZE_SEALS | seals)
+        except BaseException:
+            os.close(fd)
+            raise
+    except OSError as cause:
+        raise system_error(f"make memory of {length} bytes", cause) from cause
+    return fd
+
+
+def check_file(fd: int, length: int, what: str, exact: bool = False) -> None:
+    """Checks that it is a memory file that nobody can resize. Another resize would kill us."""
+    found = os.fstat(fd)
+    require(stat.S_ISREG(found.st_mode), f"{what} is no memory file")
+    try:
+        seals = fcntl.fcntl(fd, F_GET_SEALS)
+    except OSError:
+        seals = 0
+    require(seals & SIZE_SEALS == SIZE_SEALS, f"{what} is not sealed against resizing")
+    fits = found.st_size == length if exact else found.st_size >= length
+    require(fits, f"{what} has {found.st_size} bytes, wanted {length}")
+    # A hole in huge pages can end whoever touches it (SIGBUS).
+    require(found.st_blksize <= PAGE_BYTES, f"{what} lies in huge pages")
+
+
+def map_file(fd: int, length: int, writable: bool) -> mmap.mmap:
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    # Before 3.13 each mapping keeps a descriptor of its own.
+    options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+    try:
+        return mmap.mmap(fd, length, flags=mmap.MAP_SHARED, prot=protection, **options)
+    except (OSError, ValueError, OverflowError) as cause:
+        wrong = cause if isinstance(cause, OSError) else OSError(22, str(cause))
+        raise system_error(f"map {length} bytes", wrong) from cause
+
+
+def _address_of(mapped: memoryview) -> int:
+    # WHY here: to load ctypes takes milliseconds, and many programs need none of it.
+    import ctypes
+
+    # SAFETY: the layout of Py_buffer is part of the stable ABI. Its first word is the address.
+    api = ctypes.pythonapi
+    api.PyObject_GetBuffer.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
+    api.PyBuffer_Release.argtypes = [ctypes.c_void_p]
+    api.PyBuffer_Release.restype = None
+    buffer = (ctypes.c_size_t * 16)()
+    api.PyObject_GetBuffer(mapped, buffer, 0)
+    address = int(buffer[0])
+    api.PyBuffer_Release(buffer)
+    return address
+
+
+class HostMemory:
+    """A memory file that is mapped. Views keep it mapped; nothing unmaps it under them."""
+
+    device = (1, 0)
+
+    def __init__(self, fd: int, length: int, readonly: bool) -> None:
+        self.readonly = readonly
+        mapped = map_file(fd, length, not readonly)
+        self.buffer = memoryview(mapped)
+
+    @property
+    def address(self) -> int:
+        return _address_of(self.buffer)
+
+    def read(self, start: int, length: int) -> bytes:
+        return bytes(self.buffer[start : start + length])
+
+    def write(self, start: int, data: memoryview) -> None:
+        self.buffer[start : start + len(data)] = data
+
+    def finish(self) -> None:
+        """The CPU has written by the time that it returns."""
+
+    def fds(self) -> list[int]:
+        raise NotImplementedError
+
+
+class HostAllocation(HostMemory):
+    """New host memory, with the descriptor of its file."""
+
+    def __init__(self, length: int) -> None:
+        self._fd = create_file(length)
+        try:
+            super().__init__(self._fd, length, readonly=False)
+        except BaseException:
+            self._close()
+            raise
+
+    def fds(self) -> list[int]:
+        fd, self._fd = self._fd, -1
+        return [fd]
+
+    def __del__(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
+def round_up(value: int, step: int) -> int:
+    return -(-value // step) * step

@@ -1,0 +1,121 @@
+"""Waits: for a bell, by looking again and again, and the forms of both for asyncio."""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from ._deadline import Deadline
+from ._fds import Bell
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ._link import Link
+
+T = TypeVar("T")
+
+_SPIN_S = 20e-6
+_LAST_PAUSE_S = 1e-3
+
+
+def pauses() -> Iterator[float]:
+    """Pauses between looks at a word that nobody rings for: none at first, up to 1 ms."""
+    began = time.monotonic()
+    while time.monotonic() - began < _SPIN_S:
+        yield 0.0
+    pause = 50e-6
+    while True:
+        yield pause
+        pause = min(pause * 1.5, _LAST_PAUSE_S)
+
+
+def hear(bell: Bell, link: Link, deadline: Deadline) -> None:
+    """Sleeps until the bell rings, the link ends or the time is up. A signal may end it, too."""
+    end_fd = link.begin_sleep()
+    if end_fd is None:
+        return
+    try:
+        poll = select.poll()
+        poll.register(bell.fd, select.POLLIN)
+        poll.register(end_fd, select.POLLIN)
+        poll.poll(deadline.remaining_ms)
+        bell.silence()
+    finally:
+        link.end_sleep()
+
+
+async def hear_async(bell: Bell, link: Link, deadline: Deadline) -> None:
+    """As `hear`, and the event loop goes on meanwhile."""
+    import asyncio
+
+    end_fd = link.begin_sleep()
+    if end_fd is None:
+        return
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not heard.done():
+            heard.set_result(None)
+
+    # WHY an epoll of its own: an event loop watches a descriptor for one reader alone.
+    poll = select.epoll()
+    try:
+        poll.register(bell.fd, select.EPOLLIN)
+        poll.register(end_fd, select.EPOLLIN)
+        loop.add_reader(poll.fileno(), wake)
+        remaining = deadline.remaining
+        timer = None if remaining is None else loop.call_later(remaining, wake)
+        try:
+            await heard
+        finally:
+            if timer is not None:
+                timer.cancel()
+            loop.remove_reader(poll.fileno())
+        bell.silence()
+    finally:
+        poll.close()
+        link.end_sleep()
+
+
+async def in_thread(deadline: Deadline, call: Callable[[], T], undo: Callable[[T], object]) -> T:
+    """Runs a call that waits on a thread of its own. If the task is cancelled, so is the call.
+
+    `undo` takes back what came although nobody waits for it any more.
+    """
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T | None, failure: BaseException | None) -> None:
+        if done.done():
+            if failure is None:
+                undo(value)  # type: ignore[arg-type]
+        elif failure is not None:
+            done.set_exception(failure)
+        else:
+            done.set_result(value)  # type: ignore[arg-type]
+
+    def run() -> None:
+        value, failure = None, None
+        try:
+            value = call()
+        except BaseException as error:
+            failure = error
+        try:
+            loop.call_soon_threadsafe(settle, value, failure)
+        except RuntimeError:  # the loop was closed
+            if failure is None:
+                undo(value)  # type: ignore[arg-type]
+
+    threading.Thread(target=run, name="cuda-ipc call", daemon=True).start()
+    try:
+        return await done
+    except asyncio.CancelledError:
+        deadline.cancel()
+        raise

@@ -1,0 +1,398 @@
+"""Reads a channel: every message in place, in order, without a copy."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ._channel_parts import ReaderParts, slot_layout
+from ._deadline import Deadline
+from ._fds import is_finalizing
+from ._protocol import FLAG_JSON, WRITER_AWAITED, WRITER_CLOSED, WRITER_GONE
+from ._ring_reader import RingReader, Taken
+from ._ring_words import SEQUENCE
+from ._waiting import hear, hear_async, pauses
+from .arrays import Array
+from .errors import CudaIpcError, closed
+
+if TYPE_CHECKING:
+    from ._leases import HeldLease
+    from ._link import Link
+
+_STARTS = ("next", "latest", "oldest")
+
+
+class Message(Taken):
+    """A message in place. Its data stay as they are until `release()`, which `with` calls.
+
+    `sequence` counts messages from 0. `missed` counts those that this reader lost between the
+    one before and this one. `timestamp_ms` is Unix time in milliseconds, of the commit.
+    `byte_length` is in bytes. `meta` are the bytes that came with it.
+    """
+
+    __slots__ = ("_data", "_reader")
+
+    _reader: ChannelReader
+    _data: memoryview
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        own = self.own_shape
+        return self._reader.shape if own is None else own
+
+    @property
+    def json(self) -> Any:
+        """The meta as the value that was given; None if it is bytes, or there is none."""
+        return json.loads(self.meta) if self.flags & FLAG_JSON else None
+
+    @property
+    def data(self) -> memoryview:
+        """The bytes in place, for reading. They can be used until `release()`.
+
+        Raises UNSUPPORTED on a GPU, CLOSED.
+        """
+        if self.returned:
+            closed(f'use a message of channel "{self._reader.name}"')
+        try:
+            return self._data
+        except AttributeError:
+            self._data = self._reader._bytes_of(self)
+            return self._data
+
+    @property
+    def array(self) -> Array:
+        """The message as an array in place, for reading. It closes with the message."""
+        reader = self._reader
+        if self.returned:
+            closed(f'use a message of channel "{reader.name}"')
+        layout = slot_layout(reader._parts.facts, self.position % reader.slots, self.own_shape)
+        return Array(self, reader._parts.memory, layout)
+
+    def numpy(self) -> Any:
+        """A NumPy view in place. Let go of it before `release()`."""
+        return self.array.numpy()
+
+    @property
+    def name(self) -> str:
+        return self._reader.name
+
+    @property
+    def closed(self) -> bool:
+        return self.returned
+
+    def release(self) -> None:
+        """Gives the slot back to the writer. The second time it does nothing.
+
+        On a GPU it waits for the work of this process's context first.
+        """
+        if self.returned:
+            return
+        reader = self._reader
+        # A view that is left sees later messages from here on.
+        with contextlib.suppress(AttributeError, BufferError):
+            self._data.release()
+        if reader._is_on_gpu:
+            reader._parts.memory.finish()
+        reader._ring.release(self)
+
+    def __enter__(self) -> Message:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<Message {self.sequence} of {self._reader.name!r}>"
+
+
+class ChannelReader:
+    """A reader of a channel. One thread at a time may use it."""
+
+    def __init__(
+        self,
+        link: Link,
+        name: str,
+        held: HeldLease,
+        parts: ReaderParts,
+        start: str,
+        lossy: bool,
+    ) -> None:
+        self.name = name
+        self._closed = True
+        self._link = link
+        self._held = held
+        self._parts = parts
+        self._is_on_gpu = parts.memory.buffer is None
+        self._stride = parts.facts.slot_stride
+        self._slots = parts.facts.slots
+        # A message whose data a stream of the writer has not written yet.
+        self._pending: Taken | None = None
+        self._is_awaited = False
+        self._ring = RingReader(
+            name,
+            parts.control,
+            parts.page,
+            parts.facts,
+            parts.first_position,
+            parts.place,
+            held.lease,
+            start,
+            lossy,
+            parts.room,
+            Message,
+        )
+        # Only the hub rings when the writer dies. If it has lost us, it will not.
+        held.on_lost = parts.bell.ring
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def dtype(self) -> str:
+        return self._parts.facts.dtype.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a message that fills its slot."""
+        return self._parts.facts.shape
+
+    @property
+    def slots(self) -> int:
+        return self._slots
+
+    @property
+    def lossy(self) -> bool:
+        """True if the writer may overtake this reader."""
+        return self._ring.lossy
+
+    @property
+    def received(self) -> int:
+        """Messages that were read."""
+        return self._ring.received
+
+    @property
+    def missed(self) -> int:
+        """Messages that were overwritten before they were read, or died with their writer."""
+        return self._ring.missed
+
+    def try_next(self) -> Message | None:
+        """The next message, or None if it is not there yet.
+
+        Raises CLOSED, CHANNEL_CORRUPT, READER_EXPELLED; LIMIT_EXCEEDED if a lossy reader holds
+        too many messages.
+        """
+        if self._closed or self._link.forked:
+            self._refuse()
+        taken = self._pending
+        while True:
+            if taken is None:
+                taken = self._ring.try_take()
+                if taken is None:
+                    return None
+            if taken.ready_at > 0:
+                is_ready = self._ring.readiness(taken)
+                self._pending = None
+                if is_ready is None:  # its writer died before the data were there
+                    self._ring.lose(taken)
+                    taken = None
+                    continue
+                if not is_ready:
+                    self._pending = taken
+                    return None
+            taken._reader = self  # type: ignore[attr-defined]
+            return taken  # type: ignore[return-value]
+
+    def next(self, timeout: float | None = None) -> Message | None:
+        """Waits for the next message. None once the writer has closed the channel.
+
+        `timeout` is in seconds; None waits without a limit. Raises TIMEOUT; PEER_GONE if the
+        writer died and all that it committed was read; HUB_GONE if no hub can tell whether the
+        writer lives; and as `try_next`.
+        """
+        message = self.try_next()
+        if message is not None:
+            return message
+        deadline = Deadline(f'read channel "{self.name}"', timeout)
+        self._begin_wait()
+        try:
+            for pause in self._until_news(deadline):
+                if pause is not None:
+                    time.sleep(pause)
+                else:
+                    hear(self._parts.bell, self._link, deadline)
+                message = self._after_sleep()
+                if message is not None:
+                    return message
+            return None
+        finally:
+            self._end_wait()
+
+    async def next_async(self, timeout: float | None = None) -> Message | None:
+        """As `next`, for asyncio."""
+        import asyncio
+
+        message = self.try_next()
+        if message is not None:
+            # Others get their turn even if messages never end.
+            await asyncio.sleep(0)
+            return message
+        deadline = Deadline(f'read channel "{self.name}"', timeout)
+        self._begin_wait()
+        try:
+            for pause in self._until_news(deadline):
+                if pause is not None:
+                    await asyncio.sleep(pause)
+                else:
+                    await hear_async(self._parts.bell, self._link, deadline)
+                message = self._after_sleep()
+                if message is not None:
+                    return message
+            return None
+        finally:
+            self._end_wait()
+
+    def __iter__(self) -> Iterator[Message]:
+        """Each message until the writer closes the channel. Releases it before the next one."""
+        while (message := self.next()) is not None:
+            try:
+                yield message
+            finally:
+                if not self._closed:
+                    message.release()
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        while (message := await self.next_async()) is not None:
+            try:
+                yield message
+            finally:
+                if not self._closed:
+                    message.release()
+
+    def close(self) -> None:
+        """Gives all messages and the place back."""
+        if self._closed:
+            return
+        self._closed = True
+        self._pending = None
+        self._held.on_lost = None
+        if not self._link.forked:
+            if self._is_on_gpu:
+                self._parts.memory.finish()
+            self._ring.leave()
+        self._parts.close()
+        self._held.release()
+
+    def __enter__(self) -> ChannelReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and not is_finalizing():
+            self.close()
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"<ChannelReader {self.name!r} {self.dtype}[{shape}]>"
+
+    # ------------------------------------------------ waiting
+
+    def _begin_wait(self) -> None:
+        if self._is_awaited:
+            raise CudaIpcError(
+                "IN_USE",
+                f'Cannot read channel "{self.name}": another call waits for a message; give it a '
+                "timeout, or cancel it",
+            )
+        self._is_awaited = True
+
+    def _end_wait(self) -> None:
+        self._is_awaited = False
+        if not self._closed:
+            self._ring.wake_up()
+
+    def _until_news(self, deadline: Deadline) -> Iterator[float | None]:
+        """Says how to wait: a pause, or None for the bell. Ends when the channel has ended."""
+        times = pauses()
+        while not self._is_over():
+            deadline.check(self._why_empty)
+            if self._pending is not None:  # nobody rings when a stream is done
+                remaining = deadline.remaining
+                pause = next(times)
+                yield pause if remaining is None else min(pause, remaining)
+                continue
+            times = pauses()
+            ring = self._ring
+            ring.fall_asleep()
+            # SYNC: looks again after the store. The writer stores its news before it looks.
+            yield 0.0 if ring.has_next or ring.state in (WRITER_CLOSED, WRITER_GONE) else None
+
+    def _after_sleep(self) -> Message | None:
+        if self._closed:
+            self._refuse()
+        self._ring.wake_up()
+        message = self.try_next()
+        if message is None and not self._ring.has_next:
+            attempt = f'read channel "{self.name}"'
+            if self._ring.state in (WRITER_CLOSED, WRITER_GONE):
+                return None
+            self._link.check(attempt)
+            if not self._held.is_held:
+                raise CudaIpcError(
+                    "HUB_GONE",
+                    f"Cannot {attempt}: the hub has lost this reader, and nobody else tells "
+                    "whether the writer lives",
+                )
+        return message
+
+    def _is_over(self) -> bool:
+        state = self._ring.state
+        if state not in (WRITER_CLOSED, WRITER_GONE) or self._pending is not None:
+            return False
+        # SYNC: after the state. A message may have come just before the end.
+        if self._ring.has_next:
+            return False
+        if state == WRITER_GONE:
+            raise CudaIpcError(
+                "PEER_GONE",
+                f'Cannot read channel "{self.name}": its writer is gone, and all that it committed '
+                "was read",
+            )
+        return True
+
+    def _why_empty(self) -> str:
+        if self._pending is not None:
+            return "a stream of the writer is still at work on the next message"
+        if self._ring.state == WRITER_AWAITED:
+            return "its writer is gone, and no other one has come yet"
+        count = self._parts.control.longs[SEQUENCE]
+        messages = "1 message" if count == 1 else f"{count} messages"
+        return f"its writer has committed nothing more, {messages} in all"
+
+    def _bytes_of(self, message: Message) -> memoryview:
+        buffer = self._parts.memory.buffer
+        if buffer is None:
+            raise CudaIpcError(
+                "UNSUPPORTED",
+                f'Cannot give the bytes of channel "{self.name}": it lies on a GPU; use '
+                "message.array",
+            )
+        start = message.position % self._slots * self._stride
+        return buffer[start : start + message.byte_length]
+
+    def _refuse(self) -> None:
+        if self._closed:
+            closed(f'read channel "{self.name}"')
+        self._link.check(f'read channel "{self.name}"')
+
+
+def check_start(start: object) -> str:
+    if start not in _STARTS:
+        raise ValueError(f"start must be one of {', '.join(_STARTS)}, not {start!r}")
+    return str(start)

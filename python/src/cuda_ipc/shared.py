@@ -1,0 +1,189 @@
+"""Arrays and bundles that have a name on the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ._deadline import Deadline
+from ._fds import is_finalizing
+from ._layout import Layout
+from ._memory import Memory
+from ._protocol import DEFAULT_MS_REQUEST
+from .arrays import Array, HandleState
+from .errors import CudaIpcError
+
+if TYPE_CHECKING:
+    from ._leases import HeldLease
+    from ._link import Link
+
+REQUEST_S = DEFAULT_MS_REQUEST / 1000
+
+
+class _Lease:
+    """The lease of an object: `publish`, and `close`, which leaving `with` calls."""
+
+    _link: Link
+    _held: HeldLease
+    _memory: Memory | None
+    _state: HandleState | None = None
+
+    def _take(self, link: Link, held: HeldLease, memory: Memory, state: HandleState) -> None:
+        self._link = link
+        self._held = held
+        self._memory = memory
+        self._state = state
+
+    @property
+    def name(self) -> str:
+        return self._state.name if self._state is not None else ""
+
+    @property
+    def closed(self) -> bool:
+        return self._state is None or self._state.closed
+
+    def publish(self, timeout: float | None = REQUEST_S) -> None:
+        """Lets others open it. They see all that was written before.
+
+        On a GPU it waits for the work of this process's context first. Raises NOT_OWNER if another
+        process created it, HUB_GONE, TIMEOUT, CLOSED.
+        """
+        attempt = f'publish "{self.name}"'
+        if self.closed or self._memory is None:
+            raise CudaIpcError("CLOSED", f"Cannot {attempt}: it was closed")
+        deadline = Deadline(attempt, timeout)
+        self._memory.finish()
+        self._link.check(attempt)
+        if not self._held.is_held:
+            raise CudaIpcError("HUB_GONE", f"Cannot {attempt}: the hub has lost it")
+        self._link.request("publish", {"object": self._held.object}, deadline)
+
+    def close(self) -> None:
+        """Gives the lease back. Views keep the memory mapped. The second time it does nothing."""
+        if self._state is None or self._state.closed:
+            return
+        self._state.closed = True
+        self._held.release()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        raise NotImplementedError
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not is_finalizing():
+            self.close()
+
+
+class SharedArray(_Lease, Array):
+    """An array that has a name. It is created or opened by a `Hub`."""
+
+    def __init__(
+        self, link: Link, name: str, held: HeldLease, memory: Memory, layout: Layout
+    ) -> None:
+        state = HandleState(name)
+        Array.__init__(self, state, memory, layout)
+        self._take(link, held, memory, state)
+
+    def __enter__(self) -> SharedArray:
+        return self
+
+    def _let_go(self) -> None:
+        Array._let_go(self)
+
+
+class SharedBundle(_Lease, Mapping[str, Array]):
+    """Many arrays in one memory, by name, with metadata. It is a read-only mapping of names."""
+
+    def __init__(
+        self,
+        link: Link,
+        name: str,
+        held: HeldLease,
+        memory: Memory,
+        layouts: Mapping[str, Layout],
+        metadata: Mapping[str, str],
+    ) -> None:
+        self.metadata = dict(metadata)
+        state = HandleState(name)
+        self._layouts = dict(layouts)
+        self._take(link, held, memory, state)
+
+    def __getitem__(self, name: str) -> Array:
+        layout = self._layouts[name]
+        if self._memory is None:
+            raise CudaIpcError("CLOSED", f'Cannot use bundle "{self.name}": it was closed')
+        # WHY not kept: an array that is in use keeps the bundle open, and not the other way round.
+        return Array(self, self._memory, layout)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layouts)
+
+    def __len__(self) -> int:
+        return len(self._layouts)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __enter__(self) -> SharedBundle:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<SharedBundle {self.name!r} of {len(self._layouts)} arrays>"
+
+    def _let_go(self) -> None:
+        self._memory = None
+
+
+class ObjectInfo:
+    """What the hub says of an object."""
+
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.name = str(entry["name"])
+        #: The hub's number. Another object of the same name has another one.
+        self.object = int(entry["object"])
+        self.published = bool(entry["published"])
+        self.pinned = entry["lifetime"] == "pinned"
+        self.leases = int(entry["leases"])
+        #: None when the owner's lease has ended.
+        self.owner_pid = None if entry["ownerPid"] is None else int(entry["ownerPid"])
+        self.owner_uid = int(entry["ownerUid"])
+        #: False after a crash of the hub until somebody has brought the memory back.
+        self.has_memory = bool(entry["hasMemory"])
+        #: Unix time in milliseconds.
+        self.created_at_ms = int(entry["createdAtMs"])
+        #: As in docs/protocol.md, "Descriptors".
+        self.descriptor: dict[str, Any] = entry["descriptor"]
+
+    @property
+    def kind(self) -> str:
+        """ "array", "bundle", "timeline" or "channel"."""
+        return str(self.descriptor["content"]["kind"])
+
+    @property
+    def byte_length(self) -> int:
+        return int(self.descriptor["byteLength"])
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name!r} of {self.byte_length} bytes, {self.leases} leases>"
+
+
+class Holder:
+    """A process that holds a lease."""
+
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.pid = int(entry["pid"])
+        self.program = str(entry["program"])
+        #: "owner", "read" or "read-write"
+        self.access = str(entry["access"])
+        #: For a channel: "reader", "writer" or "observer".
+        self.role: str | None = entry.get("role")
+        #: For a reader of a channel.
+        self.place: int | None = entry.get("place")
+
+    def __repr__(self) -> str:
+        return f"<Holder {self.pid} {self.program!r} {self.role or self.access}>"

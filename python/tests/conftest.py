@@ -1,0 +1,250 @@
+"""A real hub, processes of Node beside it, and the check that no test leaves a descriptor open."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parent.parent
+SOURCE = str(HERE.parent / "src")
+HUB_MAIN = ROOT / "build/src/hub/main.js"
+LIMIT = 60.0
+
+if SOURCE not in sys.path:
+    sys.path.insert(0, SOURCE)
+
+import cuda_ipc  # noqa: E402
+
+needs_build = not HUB_MAIN.exists() or shutil.which("node") is None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if needs_build:
+        if os.environ.get("REQUIRE_PYTHON") == "1":
+            raise RuntimeError(f"REQUIRE_PYTHON=1, but {HUB_MAIN} or node is missing")
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason="needs node and build/src (npm test)"))
+
+
+def until(what: str, condition: Callable[[], object]) -> None:
+    """Waits for something that another process does."""
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end, f"in vain: {what}"
+        time.sleep(0.002)
+
+
+def hub_of(socket: str) -> int | None:
+    """The process of the hub that listens there."""
+    try:
+        with cuda_ipc.connect(socket, reconnect=False) as hub:
+            return int(hub.status()["pid"])
+    except cuda_ipc.CudaIpcError:
+        return None
+
+
+class HubProcess:
+    """A hub in a folder of its own, with its keeper."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="cuda-ipc-py-")
+        self.socket = os.path.join(self.folder, "hub.sock")
+        self.start()
+
+    def start(self) -> None:
+        child = subprocess.Popen(
+            ["node", str(HUB_MAIN), "--socket", self.socket, "--idle-ms", "600000"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=open(os.path.join(self.folder, "log"), "ab"),
+            start_new_session=True,
+        )
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        child.stdout.close()
+        assert json.loads(line).get("ready") is True, line
+        self._children = [*getattr(self, "_children", []), child]
+
+    def keepers(self) -> list[int]:
+        """Each names the socket of its hub in its arguments."""
+        found = []
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                text = pathlib.Path(f"/proc/{entry}/cmdline").read_text()
+            except (OSError, UnicodeDecodeError):
+                continue
+            arguments = text.split("\0")
+            if any(a.endswith("/keeper/main.js") for a in arguments) and any(
+                os.path.dirname(a) == self.folder for a in arguments
+            ):
+                found.append(int(entry))
+        return found
+
+    def kill(self) -> None:
+        """Kills the hub alone. Its keeper starts the next one."""
+        pid = hub_of(self.socket)
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+    def kill_with_keeper(self) -> None:
+        pid = hub_of(self.socket)
+        until("a keeper runs", self.keepers)
+        if pid is not None:
+            os.kill(pid, signal.SIGSTOP)  # or it would start another keeper
+        for keeper in self.keepers():
+            os.kill(keeper, signal.SIGKILL)
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline:
+            try:
+                with cuda_ipc.connect(self.socket, reconnect=False, timeout=5) as hub:
+                    hub.stop(force=True)
+                break
+            except cuda_ipc.CudaIpcError as gone:
+                if gone.code == "HUB_UNAVAILABLE" and not self.keepers():
+                    break
+        for child in self._children:
+            child.wait(LIMIT)
+        until("the keeper has ended", lambda: not self.keepers())
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Peer:
+    """Another process that prints a line of JSON at a time."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def said(self) -> Any:
+        assert self.child.stdout is not None
+        line = self.child.stdout.readline()
+        assert line != b"", f"the peer has ended: {self.child.wait(LIMIT)}"
+        return json.loads(line)
+
+    def tell(self, value: Any = None) -> None:
+        assert self.child.stdin is not None
+        self.child.stdin.write(json.dumps(value).encode() + b"\n")
+        self.child.stdin.flush()
+
+    def kill(self) -> None:
+        self.child.kill()
+        self.child.wait(LIMIT)
+
+    def finish(self) -> None:
+        assert self.child.stdin is not None
+        self.child.stdin.close()
+        assert self.child.wait(LIMIT) == 0
+
+    def close(self) -> None:
+        self.child.kill()
+        for stream in (self.child.stdin, self.child.stdout):
+            assert stream is not None
+            try:
+                stream.close()
+            except BrokenPipeError:
+                pass
+        self.child.wait(LIMIT)
+
+
+def open_fds() -> dict[str, str]:
+    found = {}
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            found[fd] = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            pass  # that of the listing itself
+    return found
+
+
+@pytest.fixture(scope="session")
+def common_hub() -> Iterator[HubProcess]:
+    process = HubProcess()
+    yield process
+    process.end()
+
+
+@pytest.fixture
+def socket(common_hub: HubProcess) -> str:
+    return common_hub.socket
+
+
+@pytest.fixture
+def own_hub() -> Iterator[HubProcess]:
+    process = HubProcess()
+    yield process
+    process.end()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_over(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compares the open descriptors before and after each test."""
+    if needs_build:
+        yield
+        return
+    request.getfixturevalue("common_hub")
+    gc.collect()
+    before = open_fds()
+    yield
+    gc.collect()
+    left = {fd: what for fd, what in open_fds().items() if before.get(fd) != what}
+    assert left == {}, "descriptors that the test has left open"
+
+
+@pytest.fixture
+def hub(socket: str, nothing_left_over: None) -> Iterator[cuda_ipc.Hub]:
+    with cuda_ipc.connect(socket, program="pytest") as session:
+        yield session
+
+
+@pytest.fixture
+def node(socket: str, nothing_left_over: None) -> Iterator[Callable[..., Peer]]:
+    """Starts `peers/NAME.mjs` with the socket and further arguments."""
+    peers: list[Peer] = []
+
+    def start(name: str, *arguments: object, at: str | None = None) -> Peer:
+        script = str(HERE / "peers" / f"{name}.mjs")
+        peers.append(Peer(["node", script, at or socket, *map(str, arguments)]))
+        return peers[-1]
+
+    yield start
+    for peer in peers:
+        peer.close()
+
+
+@pytest.fixture
+def python(socket: str, nothing_left_over: None) -> Iterator[Callable[..., Peer]]:
+    """Starts a program of Python with the socket and further arguments."""
+    peers: list[Peer] = []
+
+    def start(source: str, *arguments: object, at: str | None = None) -> Peer:
+        head = (
+            f"import sys; sys.path.insert(0, {SOURCE!r}); sys.dont_write_bytecode = True\n"
+            "import json, cuda_ipc\n"
+            "def say(value): print(json.dumps(value), flush=True)\n"
+            "hub = cuda_ipc.connect(sys.argv[1], program='peer')\n"
+        )
+        command = [sys.executable, "-c", head + source, at or socket, *map(str, arguments)]
+        peers.append(Peer(command))
+        return peers[-1]
+
+    yield start
+    for peer in peers:
+        peer.close()

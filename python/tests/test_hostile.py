@@ -1,0 +1,168 @@
+"""What another process sends is checked before it is used."""
+
+from __future__ import annotations
+
+import copy
+import os
+import random
+
+import pytest
+
+from cuda_ipc import CudaIpcError
+from cuda_ipc._descriptors import (
+    Index,
+    channel_facts,
+    checked_descriptor,
+    make_descriptor,
+    read_index,
+    timeline_offset,
+    write_index,
+)
+from cuda_ipc._layout import Refused, checked_layout, packed_layout
+from cuda_ipc._memory import check_file, create_file
+
+GOOD = make_descriptor(
+    None, 24, 4096, {"kind": "array", "array": packed_layout("float32", (2, 3)).spec()}
+)
+
+
+def opened(descriptor):
+    place, content = checked_descriptor(descriptor)
+    return checked_layout(content.get("array"), place.byte_length)
+
+
+def changed(path, value):
+    descriptor = copy.deepcopy(GOOD)
+    at = descriptor
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    return descriptor
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["version"], 2),
+        (["byteLength"], 4097),
+        (["byteLength"], -1),
+        (["byteLength"], True),
+        (["allocationByteLength"], 0),
+        (["allocationByteLength"], 2**60),
+        (["device"], None),
+        (["device"], {"kind": "cuda", "uuid": "GPU-1"}),
+        (["mechanism"], "vmm"),
+        (["content"], []),
+        (["content", "array"], None),
+        (["content", "array", "shape"], [2, 4]),
+        (["content", "array", "shape"], [2]),
+        (["content", "array", "shape"], [-2, 3]),
+        (["content", "array", "shape"], [2**53, 3]),
+        (["content", "array", "strides"], [3, 2]),
+        (["content", "array", "strides"], [-3, 1]),
+        (["content", "array", "strides"], "31"),
+        (["content", "array", "byteOffset"], 2),
+        (["content", "array", "byteOffset"], 4),
+        (["content", "array", "byteOffset"], 1.0),
+    ],
+)
+def test_a_descriptor_that_contradicts_itself_is_refused(path, value):
+    assert opened(GOOD).shape == (2, 3)
+    with pytest.raises(Refused):
+        opened(changed(path, value))
+
+
+def test_unknown_dtypes_and_pools_are_named():
+    with pytest.raises(CudaIpcError) as unknown:
+        opened(changed(["content", "array", "dtype"], "float4"))
+    assert unknown.value.code == "UNSUPPORTED_DTYPE"
+    with pytest.raises(CudaIpcError) as pooled:
+        opened(changed(["mechanism"], "pool"))
+    assert pooled.value.code == "UNSUPPORTED"
+
+
+def test_random_documents_give_no_other_errors():
+    seed = int(os.environ.get("SEED", random.randrange(2**32)))
+    print(f"SEED={seed}")
+    source = random.Random(seed)
+    values = [None, True, -1, 0, 1, 2**53, 2**70, 1.5, "x", [], [1], {}, {"kind": "array"}, "memfd"]
+
+    def spoil(value):
+        if source.random() < 0.15:
+            return source.choice(values)
+        if isinstance(value, dict):
+            return {key: spoil(one) for key, one in value.items() if source.random() > 0.03}
+        if isinstance(value, list):
+            return [spoil(one) for one in value]
+        return value
+
+    channel = {
+        "kind": "channel", "dtype": "uint8", "shape": [4], "slots": 2, "readersMax": 1,
+        "slotBytes": 4, "slotStride": 64, "metaBytesMax": 8, "whenFull": "wait",
+        "whenWriterGone": "end",
+    }  # fmt: skip
+    whole = make_descriptor(None, 128, 4096, channel)
+    line = make_descriptor(None, 128, 4096, {"kind": "timeline", "byteOffset": 64})
+    for _ in range(3000):
+        for good, use in ((GOOD, None), (whole, channel_facts), (line, timeline_offset)):
+            document = spoil(good)
+            try:
+                if use is None:
+                    opened(document)
+                else:
+                    place, content = checked_descriptor(document)
+                    use(content, place)
+            except (Refused, CudaIpcError):
+                pass
+
+
+def test_an_index_that_lies_is_refused():
+    layouts = {"a": packed_layout("int32", 2)}
+    fd, length = write_index(Index(layouts, {"k": "v"}))
+    try:
+        content = {"arrayCount": 1, "indexByteLength": length}
+        assert read_index(content, fd, 8).layouts == layouts
+        for wrong in ({"arrayCount": 2}, {"indexByteLength": length - 1}, {"arrayCount": None}):
+            with pytest.raises(Refused):
+                read_index({**content, **wrong}, fd, 8)
+        with pytest.raises(Refused):
+            read_index(content, fd, 4)
+    finally:
+        os.close(fd)
+    for text in (b"{}", b"[1]", b"\xff\xff", b'{"version":1,"metadata":{"a":1},"arrays":[]}'):
+        fd = create_file(len(text), text, 8)
+        try:
+            with pytest.raises(Refused):
+                read_index({"arrayCount": 0, "indexByteLength": len(text)}, fd, 8)
+        finally:
+            os.close(fd)
+    fd = create_file(2, b"{}")
+    try:
+        with pytest.raises(Refused, match="not sealed against writing"):
+            read_index({"arrayCount": 0, "indexByteLength": 2}, fd, 8)
+    finally:
+        os.close(fd)
+
+
+def test_memory_that_could_shrink_is_refused():
+    fd = os.memfd_create("unsealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(fd, 4096)
+        with pytest.raises(Refused, match="not sealed against resizing"):
+            check_file(fd, 4096, "it")
+    finally:
+        os.close(fd)
+    fd = create_file(4096)
+    try:
+        check_file(fd, 4096, "it")
+        with pytest.raises(Refused, match="has 4096 bytes"):
+            check_file(fd, 4097, "it")
+    finally:
+        os.close(fd)
+    reader, writer = os.pipe()
+    try:
+        with pytest.raises(Refused, match="no memory file"):
+            check_file(reader, 1, "it")
+    finally:
+        os.close(reader)
+        os.close(writer)
