@@ -185,6 +185,16 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
         "Join a new group.",
         False,
     ),
+    "NO_RANK": ErrorFacts(
+        "No launcher has given this process a rank.",
+        "Start it with srun or mpirun, or pass rank and size yourself.",
+        False,
+    ),
+    "INVALID_RANK": ErrorFacts(
+        "The variables of a launcher do not give this process a usable rank.",
+        "The message names the variable. Unset it, or pass rank and size yourself.",
+        False,
+    ),
     "PEER_ACCESS_UNSUPPORTED": ErrorFacts(
         "One GPU cannot use the memory of another.",
         "See `nvidia-smi topo -p2p r`. Copy between the devices instead.",
@@ -236,7 +246,7 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
         False,
     ),
     "INVALID_DEVICE": ErrorFacts(
-        "The device name is not \"host\", \"auto\" or \"cuda:N\".",
+        "The device name is not \"host\", \"auto\", \"cuda:N\" or \"N\".",
         "Correct --device or CUDA_IPC_DEVICE.",
         False,
     ),
