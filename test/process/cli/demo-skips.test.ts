@@ -37,7 +37,8 @@ async function assertSkipped(rig: CliRig, name: string): Promise<void> {
   assert.deepEqual([code, stderr], [0, ""], name);
   const last = stdout.trimEnd().split("\n").at(-1) ?? "";
   assert.ok(last.startsWith(`Skipped "${name}": `), stdout);
-  assert.match(last, /not support|NOT_SUPPORTED/i);
+  // Kernels of CUDA C++ are compiled first, for the capability that the device claims.
+  assert.match(last, /not support|NOT_SUPPORTED|compute capability/i);
   assert.doesNotMatch(stdout, /Done:/);
   assert.deepEqual(await readdir(rig.folder), ["lib"]);
 }

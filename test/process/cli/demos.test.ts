@@ -68,7 +68,7 @@ describe("cuda-ipc demo of a program in examples/", () => {
     const text = await rig.ok("demo", "kernels");
     assert.match(
       text,
-      /\nSkipped: Cannot compile kernels\.cu for host: it runs no code for GPUs\n$/,
+      /\nSkipped "kernels": Cannot compile kernels\.cu for host: it runs no code for GPUs\n$/,
     );
     assert.doesNotMatch(text, /Done/);
     await assertNothingLeft(rig);
