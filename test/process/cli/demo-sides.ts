@@ -1,5 +1,6 @@
 /** The demos with two sides, for the tests that start each side by a command of its own. */
 import assert from "node:assert/strict";
+import { nightly } from "../../support/random.js";
 import type { CliRig, Outcome } from "./cli-rig.js";
 import { Demo } from "./demo-rig.js";
 
@@ -24,6 +25,8 @@ export const demos: Readonly<Record<string, Middle>> = {
   ring: { side: "producer", line: /^queued 100 frames/, elements: "500000" },
 };
 export const names = Object.keys(demos);
+/** One for each way to meet, for tests of ends. All of them take minutes. */
+export const someNames = nightly ? names : ["vmm", "legacy", "events", "ring"];
 /** These put a handle file beside the path. */
 export const HANDLE_FILES = ["legacy", "consumer-first"];
 export const otherOf = (side: Side): Side => (side === "producer" ? "consumer" : "producer");

@@ -15,6 +15,7 @@ import {
   names,
   otherOf,
   SIDES,
+  someNames,
   start,
   WAITS,
 } from "./demo-sides.js";
@@ -38,7 +39,9 @@ describe("a demo in two terminals", () => {
         await assertNothingLeft(rig);
       });
     }
+  }
 
+  for (const name of someNames) {
     it(`${name} works after a producer was killed, whatever it left`, async () => {
       await using rig = await CliRig.open();
       const killed = start(rig, name, "producer");
