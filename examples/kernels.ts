@@ -30,9 +30,6 @@ import { LIMIT, type Options, openDevice, say, skippedFor, verify } from "./prog
 
 await runPair(import.meta.url, { elements: 2 ** 20 }, { producer, consumer });
 
-const doubled = (i: number) => Math.fround(2 * content(i));
-const doubledAndOne = (i: number) => Math.fround(doubled(i) + 1);
-
 async function producer(options: Options): Promise<void> {
   const { elements } = options;
   using device = openDevice(options);
@@ -104,4 +101,12 @@ async function orSkipped(loading: Promise<Module>): Promise<Module> {
   return loading.catch((error: unknown) => {
     throw skippedFor(error);
   });
+}
+
+function doubled(i: number): number {
+  return Math.fround(2 * content(i));
+}
+
+function doubledAndOne(i: number): number {
+  return Math.fround(doubled(i) + 1);
 }

@@ -59,7 +59,10 @@ export function temporaryPath(): string {
   return join(temporaryFolder(), "meet");
 }
 
-/** Starts both sides with the same path, and waits until they have ended without an error. */
+/**
+ * Starts both sides with the same path, and waits until they have ended without an error. If one
+ * fails, the other often ends with PEER_GONE. Then this throws the error of the one that failed.
+ */
 export async function startBoth(
   example: string,
   options: Options,
@@ -69,7 +72,11 @@ export async function startBoth(
   using producer = new Child(example, "producer", options, { args: [path] });
   // Each wait of a side has a limit of its own.
   const limitMs = 4 * LIMIT.timeoutMs;
-  await Promise.all([consumer.finished(limitMs), producer.finished(limitMs)]);
+  const sides = [consumer.finished(limitMs), producer.finished(limitMs)];
+  const errors = (await Promise.allSettled(sides))
+    .filter((side) => side.status === "rejected")
+    .map((side) => side.reason);
+  if (errors.length > 0) throw errors.find((it) => !hasCode(it, "PEER_GONE")) ?? errors[0];
 }
 
 /**

@@ -89,6 +89,7 @@ array.publish()
 writer = hub.create_channel("py-channel", "uint8", (1024,), slots=2, device="cuda:0")
 reader = hub.open_channel("node-channel")
 print("ready", flush=True)
+writer.wait_for_readers(1, 60)
 for n in range(10):
     with writer.loan(60) as slot:
         slot.array.write(bytes([n]) * 1024)
