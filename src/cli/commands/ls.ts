@@ -4,7 +4,8 @@ import { hasCode } from "../../base/errors.js";
 import type { Hub } from "../../client/hub.js";
 import type { CommandContext } from "../command-context.js";
 import type { ObjectSummary } from "../join-hub.js";
-import { describeAbsentHub, tryJoinHub } from "../join-hub.js";
+import { describeAbsentHub, joinHubFor, tryJoinHub } from "../join-hub.js";
+import { matchingNames } from "../name-pattern.js";
 import { type Column, formatTable } from "../terminal/table.js";
 import {
   ageWords,
@@ -38,15 +39,29 @@ export function addLs(program: Command, context: CommandContext): void {
   program
     .command("ls")
     .description("list what is shared")
+    .argument("[names...]", "only these; patterns such as 'frame-*' in quotes")
     .option("--json", "print JSON: an array with what the hub knows of each object")
-    .addHelpText("after", "\nExample:\n  $ cuda-ipc ls --json | jq -r '.[].name'")
-    .action((options: { readonly json?: boolean }) => ls(options, context));
+    .addHelpText(
+      "after",
+      "\nExamples:\n  $ cuda-ipc ls 'frame-*'\n  $ cuda-ipc ls --json | jq -r '.[].name'",
+    )
+    .action((names: readonly string[], options: { readonly json?: boolean }) =>
+      ls(names, options, context),
+    );
 }
 
-async function ls(options: { readonly json?: boolean }, context: CommandContext): Promise<void> {
+async function ls(
+  patterns: readonly string[],
+  options: { readonly json?: boolean },
+  context: CommandContext,
+): Promise<void> {
   const { terminal, signal } = context;
-  await using hub = await tryJoinHub(context, "ls");
-  const objects = hub === undefined ? [] : await hub.list({ signal });
+  await using hub =
+    patterns.length === 0
+      ? await tryJoinHub(context, "ls")
+      : await joinHubFor(context, "list", patterns.join('", "'));
+  const all = hub === undefined ? [] : await hub.list({ signal });
+  const objects = patterns.length === 0 ? all : chosen(all, patterns);
   if (options.json) return terminal.json(objects);
   if (objects.length === 0) {
     const why = hub === undefined ? `: ${describeAbsentHub(undefined).words}` : "";
@@ -67,6 +82,15 @@ async function ls(options: { readonly json?: boolean }, context: CommandContext)
   );
   terminal.line(terminal.style("bold", titles));
   for (const line of lines) terminal.line(line);
+}
+
+function chosen(
+  objects: readonly ObjectSummary[],
+  patterns: readonly string[],
+): readonly ObjectSummary[] {
+  const names = objects.map(({ name }) => name);
+  const wanted = new Set(matchingNames("list", names, patterns));
+  return objects.filter(({ name }) => wanted.has(name));
 }
 
 /** The readers of each channel by its name. Channels that have ended meanwhile are left out. */

@@ -68,7 +68,7 @@ describe("cuda-ipc", () => {
     ["an unknown command", "bogus"],
     ["an unknown option", "ls", "--bogus"],
     ["a missing argument", "put", "only-a-name"],
-    ["an extra argument", "ls", "extra"],
+    ["an extra argument", "inspect", "name", "extra"],
     ["an unknown format", "put", "x", "file", "--format", "zip"],
     ["a shard size of nothing", "get", "x", "folder", "--shard-size", "0"],
     ["shards of one array", "get", "x", "folder", "--shard-size", "1GiB", "--array", "a"],

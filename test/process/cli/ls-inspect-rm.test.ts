@@ -47,6 +47,20 @@ describe("cuda-ipc ls", () => {
     );
   });
 
+  it("lists the names that are given, and those that match a pattern", async () => {
+    await using rig = await CliRig.open();
+    assert.match(await rig.fails("NOT_FOUND", "ls", "a*"), /because no hub runs/);
+    await using hub = await rig.join();
+    const names = ["a.1", "a.2", "a.10", "ax1", "b"];
+    for (const name of names) await hub.create(name, { dtype: "int8", shape: [1] });
+    const listed = async (...patterns: string[]) =>
+      (await rig.json<Inspection["object"][]>("ls", ...patterns)).map(({ name }) => name).sort();
+    assert.deepEqual(await listed("a.?"), ["a.1", "a.2"]);
+    assert.deepEqual(await listed("a.*", "b", "a.1"), ["a.1", "a.10", "a.2", "b"]);
+    assert.deepEqual(await listed("*"), [...names].sort());
+    assert.match(await rig.fails("NOT_FOUND", "ls", "b", "c*"), /Cannot list "c\*"/);
+  });
+
   it("shortens long names on a terminal, and never elsewhere", async (t) => {
     await using rig = await CliRig.open();
     await using hub = await rig.join();
@@ -177,5 +191,24 @@ describe("cuda-ipc rm", () => {
     assert.equal(stdout, 'Removed "a".\nRemoved "b".\n');
     assert.match(stderr, /^error\[NOT_FOUND\]: Cannot remove "absent"/);
     assert.deepEqual(await rig.json("ls"), []);
+  });
+
+  it("removes what matches a pattern, and nothing if one matches nothing", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await rig.join();
+    for (const name of ["a-1", "a-2", "ab", "c"]) {
+      using array = await hub.create(name, { dtype: "int8", shape: [3], lifetime: "pinned" });
+      await array.publish();
+    }
+    assert.match(await rig.fails("NOT_FOUND", "rm", "c", "z*"), /Cannot remove "z\*"/);
+    assert.equal(
+      await rig.ok("rm", "c", "a-*", "a-1"),
+      'Removed "c".\nRemoved "a-1".\nRemoved "a-2".\n',
+    );
+    const left = await rig.json<Inspection["object"][]>("ls");
+    assert.deepEqual(
+      left.map(({ name }) => name),
+      ["ab"],
+    );
   });
 });
