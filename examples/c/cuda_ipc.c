@@ -111,7 +111,11 @@ static int skip_all(struct json *json, const char *set) {
   return json->at - start;
 }
 
-static void skip_space(struct json *json) { skip_all(json, " \t\n\r"); }
+static void skip_space(struct json *json) {
+  /* Messages have none, and this is called for each character that means something. */
+  if (json->at < json->length && (unsigned char)json->text[json->at] > ' ') return;
+  skip_all(json, " \t\n\r");
+}
 
 static bool skip_char(struct json *json, const char *set) {
   if (json->at >= json->length || !is_one_of(json->text[json->at], set)) return false;
@@ -723,6 +727,7 @@ static struct {
   int (*MemSetAccess)(uint64_t, size_t, const struct cuda_access *, size_t);
   int (*MemcpyDtoH_v2)(void *, uint64_t, size_t);
   int (*MemcpyHtoD_v2)(uint64_t, const void *, size_t);
+  int (*StreamSynchronize)(void *);
   int (*GetErrorName)(int, const char **);
 } cuda;
 
@@ -745,7 +750,7 @@ static int open_cuda(cuda_ipc_error *error) {
         FIND(CtxPopCurrent_v2) FIND(MemImportFromShareableHandle) FIND(MemExportToShareableHandle)
         FIND(MemGetAllocationGranularity) FIND(MemCreate) FIND(MemRelease) FIND(MemAddressReserve)
         FIND(MemAddressFree) FIND(MemMap) FIND(MemUnmap) FIND(MemSetAccess) FIND(MemcpyDtoH_v2)
-        FIND(MemcpyHtoD_v2) FIND(GetErrorName)))
+        FIND(MemcpyHtoD_v2) FIND(StreamSynchronize) FIND(GetErrorName)))
     return fail(error, "DRIVER_TOO_OLD", "libcuda lacks a function that shared memory needs");
   int status = cuda.Init(0);
   if (status != 0) return fail(error, "CUDA_ERROR", "cuInit failed with %d", status);
@@ -808,6 +813,8 @@ static int copy_in(const struct memory *memory, void *cpu, uint64_t device, cons
   if (memory->cpu != NULL) return memcpy(cpu, from, bytes), 0;
   cuda.CtxPushCurrent_v2(memory->context);
   int status = cuda.MemcpyHtoD_v2(device, from, bytes);
+  /* The copy returns when it has read `from`, and others may look before it has written it all. */
+  if (status == 0) status = cuda.StreamSynchronize(NULL);
   cuda.CtxPopCurrent_v2(&(void *){NULL});
   return status == 0 ? 0 : fail_cuda(error, "cuMemcpyHtoD", status);
 }
@@ -902,7 +909,7 @@ static int create_file(int64_t bytes, const char *name, cuda_ipc_error *error) {
   return -1;
 }
 
-/* What a descriptor says of its memory. */
+/* The part of a descriptor that describes its memory. */
 struct location { bool gpu; char uuid[64]; int64_t byte_length, allocation; };
 
 static int create_gpu(struct memory *memory, struct location *location, int ordinal, int *fd,
@@ -1811,7 +1818,7 @@ void cuda_ipc_timeline_close(cuda_ipc_timeline *timeline) {
   free(timeline);
 }
 
-/* ---- what both sides of a channel share ---- */
+/* ---- channels: the memory that both sides share ---- */
 
 struct ring {
   struct cuda_ipc_lease lease; /* its memory is the slots */
