@@ -188,7 +188,7 @@ function goneError({ pid, signalCode, exitCode }: ChildProcess): CudaIpcError {
   return new CudaIpcError("PEER_GONE", `Process ${pid} ended with ${signalCode ?? exitCode}`);
 }
 
-/** What a child failed with, or why it was skipped. Undefined if the message says neither. */
+/** The error that a child reports. Undefined if it reports none. */
 function errorOf(pid: number | undefined, message: unknown): Error | undefined {
   if (typeof message !== "object" || message === null || !("kind" in message)) return undefined;
   const { kind, code, message: text } = message as Record<string, unknown>;

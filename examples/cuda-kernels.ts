@@ -40,7 +40,8 @@ extern "C" __global__ void slow(float *x, unsigned n, unsigned rounds) {
 }
 `;
 
-/** What `content` computes. The product has at most 48 bits, so it is rounded once here, too. */
+/** The value that the kernel `content` gives element i. A double has room for the whole product, so
+ * this rounds it as often as the kernel does. */
 export function content(i: number): number {
   return Math.fround(42 + Math.fround(i) * Math.fround(0.001));
 }

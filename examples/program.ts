@@ -76,7 +76,7 @@ export async function run(defaults: Defaults, main: Role): Promise<void> {
     // After an interruption, errors are its consequences.
     if (!interruption.signal.aborted) await tell(error);
     interruption.abort();
-    // What still waits closes its files in this turn.
+    // In this turn, waits that were aborted close their files.
     await setImmediate();
     // WHY at once: children and everything else that is open end with this process.
     process.exit();
@@ -107,7 +107,7 @@ function interrupt(code: number): void {
 async function tell(error: unknown): Promise<void> {
   const message = error instanceof Error ? error.message : String(error);
   const code = codeOf(error);
-  const kind = error instanceof Skipped || lacking.includes(code) ? "skipped" : "failed";
+  const kind = isSkip(error) ? "skipped" : "failed";
   // A parent that is told "skipped" ends without an error itself.
   if (kind === "failed" || isChild) process.exitCode = code === "USAGE" ? 2 : 1;
   if (isChild) {
@@ -115,6 +115,11 @@ async function tell(error: unknown): Promise<void> {
       await new Promise<unknown>((resolve) => process.send?.({ kind, code, message }, resolve));
   } else if (kind === "skipped") say(`Skipped: ${message}`);
   else console.error(`error[${code}]: ${message}`);
+}
+
+/** Whether the error says that this machine lacks what the example needs. */
+export function isSkip(error: unknown): boolean {
+  return error instanceof Skipped || lacking.includes(codeOf(error));
 }
 
 function codeOf(error: unknown): string {

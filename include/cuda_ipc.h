@@ -22,8 +22,7 @@
  * a hub each. Close everything that came from a hub before `cuda_ipc_disconnect`.
  *
  * It does not start a hub, and it does not come back if the hub ends: calls then fail with
- * HUB_GONE, and what is mapped stays usable. It opens no bundles, no memory of pools, and takes no
- * channel over from a writer that has gone.
+ * HUB_GONE, and mappings stay usable. It does not open memory of pools.
  */
 #ifndef CUDA_IPC_H
 #define CUDA_IPC_H
@@ -108,6 +107,64 @@ void cuda_ipc_array_close(cuda_ipc_array *array);
 /* Takes the name away. Holders keep the memory. */
 int cuda_ipc_remove(cuda_ipc_hub *hub, const char *name, cuda_ipc_error *error);
 
+/* ---- bundles: many arrays by name, in one piece of memory ---- */
+
+typedef struct cuda_ipc_bundle_array {
+  const char *name; /* UTF-8, with a NUL behind it; one of another process may also hold NULs */
+  size_t name_bytes;
+  cuda_ipc_array array; /* it is closed with its bundle: do not close it alone */
+} cuda_ipc_bundle_array;
+
+typedef struct cuda_ipc_pair {
+  const char *key, *value;
+} cuda_ipc_pair;
+
+typedef struct cuda_ipc_bundle {
+  int64_t object; /* the hub's number: a later bundle of this name has another one */
+  size_t count;
+  cuda_ipc_bundle_array *arrays; /* in the order of their maker */
+  size_t metadata_count;
+  cuda_ipc_pair *metadata;
+  cuda_ipc_bundle_array **sorted; /* the arrays by name, for cuda_ipc_bundle_find */
+  char *texts;
+  struct cuda_ipc_lease *lease;
+} cuda_ipc_bundle;
+
+typedef struct cuda_ipc_bundle_part {
+  const char *name; /* UTF-8 */
+  const char *dtype;
+  int rank;
+  const int64_t *shape;
+} cuda_ipc_bundle_part;
+
+typedef struct cuda_ipc_bundle_options {
+  const cuda_ipc_bundle_part *parts;
+  size_t count;
+  const cuda_ipc_pair *metadata; /* texts for people, in UTF-8; may be NULL */
+  size_t metadata_count;
+  const char *device; /* NULL or "host"; "cuda:N" */
+  bool pinned;        /* stays until it is removed, also without a holder */
+} cuda_ipc_bundle_options;
+
+/* Makes row-major arrays. Write each by cuda_ipc_copy_to or `data`, and then publish them all. */
+cuda_ipc_bundle *cuda_ipc_bundle_create(cuda_ipc_hub *hub, const char *name,
+                                        const cuda_ipc_bundle_options *options,
+                                        cuda_ipc_error *error);
+int cuda_ipc_bundle_publish(cuda_ipc_bundle *bundle, cuda_ipc_error *error);
+
+/* Opens all arrays of a bundle, and waits until somebody publishes it. The arrays stay together:
+ * if another bundle replaces this one under its name, this one does not change. */
+cuda_ipc_bundle *cuda_ipc_bundle_open(cuda_ipc_hub *hub, const char *name, cuda_ipc_access access,
+                                      int64_t timeout_ms, cuda_ipc_error *error);
+
+/* The array of this name, or NULL. */
+cuda_ipc_array *cuda_ipc_bundle_find(const cuda_ipc_bundle *bundle, const char *name);
+
+/* Unmaps all arrays and gives the lease back. */
+void cuda_ipc_bundle_close(cuda_ipc_bundle *bundle);
+
+/* ---- lists ---- */
+
 typedef struct cuda_ipc_entry {
   char name[CUDA_IPC_NAME_BYTES_MAX + 1];
   char kind[16]; /* "array", "bundle", "timeline", "channel" */
@@ -165,6 +222,15 @@ typedef struct cuda_ipc_slot {
 cuda_ipc_writer *cuda_ipc_writer_create(cuda_ipc_hub *hub, const char *name,
                                         const cuda_ipc_channel_options *options,
                                         cuda_ipc_error *error);
+/* Becomes the next writer of a channel whose writer has gone (CUDA_IPC_WHEN_WRITER_GONE_WAIT), and
+ * goes on with its sequence. `timeout_ms` is how long to wait for the name. IN_USE if the channel
+ * has a writer. */
+cuda_ipc_writer *cuda_ipc_writer_resume(cuda_ipc_hub *hub, const char *name, int64_t timeout_ms,
+                                        cuda_ipc_error *error);
+/* The layout of a whole message. */
+const cuda_ipc_layout *cuda_ipc_writer_layout(const cuda_ipc_writer *writer);
+/* The number of the next message. */
+int64_t cuda_ipc_writer_sequence(const cuda_ipc_writer *writer);
 /* Readers that are attached now. */
 int cuda_ipc_writer_readers(cuda_ipc_writer *writer);
 /* Lends the next slot. If none is free: waits, drops or fails (CHANNEL_FULL), as `when_full`
@@ -178,8 +244,11 @@ int cuda_ipc_writer_commit(cuda_ipc_writer *writer, int64_t byte_length, const v
 /* Copies into the lent slot, also if it is on a GPU. */
 int cuda_ipc_writer_copy(cuda_ipc_writer *writer, const cuda_ipc_slot *slot, const void *from,
                          size_t bytes, cuda_ipc_error *error);
-/* Ends the channel: readers get what was sent, and then its end. */
+/* Ends the channel: readers get what was sent, and then its end. With WHEN_WRITER_GONE_WAIT the
+ * channel waits for its next writer instead. */
 void cuda_ipc_writer_close(cuda_ipc_writer *writer);
+/* Ends the channel in either case. */
+void cuda_ipc_writer_end(cuda_ipc_writer *writer);
 
 typedef struct cuda_ipc_reader_options {
   bool lossy;         /* the writer does not wait for this reader */

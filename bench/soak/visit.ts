@@ -10,7 +10,10 @@ export type Member = Awaited<ReturnType<typeof connect>>;
 /** Something kept open for a while. */
 export interface Held {
   readonly name: string;
-  /** What is wrong with it, or undefined. Owners of streams also fill the next slot here. */
+  /**
+   * Checks the data and says why they are wrong. Undefined if they are right. An owner whose stream
+   * fills slots also fills the next one.
+   */
   look(): Promise<string | undefined>;
   close(): void;
 }

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -100,16 +101,59 @@ static void relax(void) {
 struct token { char type; int start, end, count, next; };
 struct json { const char *text; int length, at, count, room, depth; struct token *tokens; };
 
+/* strchr alone also finds the NUL that ends the set. */
+static bool is_one_of(char c, const char *set) { return c != 0 && strchr(set, c) != NULL; }
+
+/* Goes past all characters of a set, and says how many there were. */
+static int skip_all(struct json *json, const char *set) {
+  int start = json->at;
+  while (json->at < json->length && is_one_of(json->text[json->at], set)) json->at++;
+  return json->at - start;
+}
+
 static void skip_space(struct json *json) {
-  while (json->at < json->length && strchr(" \t\n\r", json->text[json->at]) != NULL) json->at++;
+  /* Messages have none, and this is called for each character that means something. */
+  if (json->at < json->length && (unsigned char)json->text[json->at] > ' ') return;
+  skip_all(json, " \t\n\r");
+}
+
+static bool skip_char(struct json *json, const char *set) {
+  if (json->at >= json->length || !is_one_of(json->text[json->at], set)) return false;
+  json->at++;
+  return true;
 }
 
 static bool skip_string(struct json *json) {
-  while (++json->at < json->length) {
-    if (json->text[json->at] == '\\') json->at++;
-    else if (json->text[json->at] == '"') return json->at++, true;
+  json->at++;
+  while (json->at < json->length) {
+    unsigned char c = (unsigned char)json->text[json->at++];
+    if (c == '"') return true;
+    if (c < 0x20) return false;
+    if (c != '\\') continue;
+    if (skip_char(json, "\"\\/bfnrt")) continue;
+    if (!skip_char(json, "u")) return false;
+    for (int i = 0; i < 4; i++)
+      if (!skip_char(json, "0123456789abcdefABCDEF")) return false;
   }
   return false;
+}
+
+static bool skip_word(struct json *json, const char *word) {
+  size_t length = strlen(word);
+  if ((size_t)(json->length - json->at) < length) return false;
+  if (memcmp(json->text + json->at, word, length) != 0) return false;
+  json->at += (int)length;
+  return true;
+}
+
+static bool skip_number(struct json *json) {
+  const char *digits = "0123456789";
+  skip_char(json, "-");
+  if (!skip_char(json, "0") && skip_all(json, digits) == 0) return false;
+  if (skip_char(json, ".") && skip_all(json, digits) == 0) return false;
+  if (!skip_char(json, "eE")) return true;
+  skip_char(json, "+-");
+  return skip_all(json, digits) > 0;
 }
 
 static bool take_char(struct json *json, char wanted) {
@@ -151,10 +195,9 @@ static bool parse_value(struct json *json) {
     json->depth--;
   } else if (type == '"') {
     if (!skip_string(json)) return false;
-  } else {
-    while (json->at < json->length && strchr(",]} \t\n\r", json->text[json->at]) == NULL)
-      json->at++;
-    if (json->at == start || strchr("-0123456789tfn", type) == NULL) return false;
+  } else if (!skip_word(json, "true") && !skip_word(json, "false") && !skip_word(json, "null") &&
+             !skip_number(json)) {
+    return false;
   }
   json->tokens[self] = (struct token){type, start, json->at, count, json->count};
   return true;
@@ -199,7 +242,7 @@ static bool integer(const struct json *json, int at, int64_t low, int64_t high, 
   if (at < 0) return false;
   const struct token *token = &json->tokens[at];
   size_t length = (size_t)(token->end - token->start);
-  if (strchr("-0123456789", token->type) == NULL || length >= sizeof digits) return false;
+  if (!is_one_of(token->type, "-0123456789") || length >= sizeof digits) return false;
   memcpy(digits, json->text + token->start, length);
   digits[length] = 0;
   errno = 0;
@@ -229,36 +272,89 @@ static char *put_utf8(char *to, unsigned code) {
   return to;
 }
 
-/* Copies a string. What does not fit is cut off; another value gives "". */
-static void copy_string(const struct json *json, int at, char *to, size_t room) {
-  char *last = to + room - 1;
+static char unescaped(char kind) {
+  switch (kind) {
+    case 'b': return '\b';
+    case 'f': return '\f';
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    default: return kind;
+  }
+}
+
+/* The code behind "\u", which it goes past. Half of a pair alone becomes U+FFFD. */
+static unsigned take_code(const char **from, const char *end) {
+  unsigned code = hex4(*from);
+  *from += 4;
+  if (code < 0xd800 || code > 0xdfff) return code;
+  if (code < 0xdc00 && end - *from >= 6 && (*from)[0] == '\\' && (*from)[1] == 'u') {
+    unsigned low = hex4(*from + 2);
+    if (low >= 0xdc00 && low <= 0xdfff) {
+      *from += 6;
+      return 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    }
+  }
+  return 0xfffd;
+}
+
+/* Copies a string, and gives its length. If it does not fit, its end is cut off. A value of
+ * another type gives "". */
+static size_t copy_string(const struct json *json, int at, char *to, size_t room) {
+  char *start = to, *last = to + room - 1;
   *to = 0;
-  if (at < 0 || json->tokens[at].type != '"') return;
+  if (at < 0 || json->tokens[at].type != '"') return 0;
   const char *from = json->text + json->tokens[at].start + 1;
   const char *end = json->text + json->tokens[at].end - 1;
   while (from < end && to < last) {
-    if (*from != '\\') {
-      *to++ = *from++;
-      continue;
+    if (*from != '\\') *to++ = *from++;
+    else if (from[1] != 'u') *to++ = unescaped(from[1]), from += 2;
+    else {
+      char bytes[4];
+      from += 2;
+      size_t length = (size_t)(put_utf8(bytes, take_code(&from, end)) - bytes);
+      if ((size_t)(last - to) < length) break;
+      memcpy(to, bytes, length);
+      to += length;
     }
-    char kind = from[1];
-    from += 2;
-    if (kind != 'u') {
-      const char *known = strchr("b\bf\fn\nr\rt\t", kind);
-      *to++ = known == NULL ? kind : known[1];
-      continue;
-    }
-    if (end - from < 4) break;
-    unsigned code = hex4(from);
-    from += 4;
-    if (code >= 0xd800 && code < 0xdc00 && end - from >= 6 && from[0] == '\\' && from[1] == 'u') {
-      code = 0x10000 + ((code - 0xd800) << 10) + (hex4(from + 2) - 0xdc00) % 0x400;
-      from += 6;
-    }
-    if (last - to < 4) break;
-    to = put_utf8(to, code);
   }
   *to = 0;
+  return (size_t)(to - start);
+}
+
+/* ---- texts that are sent ---- */
+
+/* A text is built in room for it. One that was too long has `length` >= `room`. */
+struct text { char *bytes; size_t length, room; };
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...) {
+  va_list values;
+  size_t room = text->room - text->length;
+  va_start(values, format);
+  size_t length = (size_t)vsnprintf(text->bytes + text->length, room, format, values);
+  va_end(values);
+  text->length += length < room ? length : room;
+}
+
+static void add_bytes(struct text *text, const char *bytes, size_t length) {
+  size_t room = text->room - text->length;
+  if (length > room) length = room;
+  memcpy(text->bytes + text->length, bytes, length);
+  text->length += length;
+}
+
+static void add_string(struct text *text, const char *string) {
+  add_bytes(text, "\"", 1);
+  for (;;) {
+    size_t plain = 0;
+    while ((unsigned char)string[plain] >= 0x20 && !is_one_of(string[plain], "\"\\")) plain++;
+    add_bytes(text, string, plain);
+    string += plain;
+    if (*string == 0) break;
+    if ((unsigned char)*string < 0x20) add(text, "\\u%04x", (unsigned)*string++);
+    else add(text, "\\%c", *string++);
+  }
+  add_bytes(text, "\"", 1);
 }
 
 /* ---- the socket ---- */
@@ -266,42 +362,23 @@ static void copy_string(const struct json *json, int at, char *to, size_t room) 
 struct cuda_ipc_hub {
   int fd;
   int64_t last_id, timeout_ms;
+  int receive_ms; /* SO_RCVTIMEO of the socket; 0 is none */
   bool gone;
   /* The latest answer: `result` is a token of `json`. */
   struct json json;
   int result;
   int fds[CUDA_IPC_FDS_MAX], fd_count;
-  char sent[CUDA_IPC_MESSAGE_BYTES_MAX], received[CUDA_IPC_MESSAGE_BYTES_MAX + 1];
-  size_t sent_length;
+  struct text sent;
+  char request[CUDA_IPC_MESSAGE_BYTES_MAX + 1], received[CUDA_IPC_MESSAGE_BYTES_MAX + 1];
   char path[CUDA_IPC_SOCKET_PATH_BYTES_MAX + 1];
 };
 
-__attribute__((format(printf, 2, 3))) static void add(cuda_ipc_hub *hub, const char *format, ...) {
-  va_list values;
-  size_t room = sizeof hub->sent - hub->sent_length;
-  va_start(values, format);
-  int length = vsnprintf(hub->sent + hub->sent_length, room, format, values);
-  va_end(values);
-  /* A message that is too long is refused when it is sent. */
-  hub->sent_length += (size_t)length < room ? (size_t)length : room;
-}
-
-static void add_string(cuda_ipc_hub *hub, const char *text) {
-  add(hub, "\"");
-  for (; *text != 0; text++) {
-    unsigned char c = (unsigned char)*text;
-    if (c == '"' || c == '\\') add(hub, "\\%c", c);
-    else if (c < 0x20) add(hub, "\\u%04x", c);
-    else add(hub, "%c", c);
-  }
-  add(hub, "\"");
-}
-
-/* Begins a request; the caller adds its fields and calls `ask`. */
-static void begin(cuda_ipc_hub *hub, const char *op) {
-  hub->sent_length = 0;
-  add(hub, "{\"v\":%d,\"id\":%lld,\"op\":\"%s\"", CUDA_IPC_PROTOCOL_VERSION,
+/* Begins a request. The caller adds its fields and sends it. */
+static struct text *begin(cuda_ipc_hub *hub, const char *op) {
+  hub->sent = (struct text){hub->request, 0, sizeof hub->request};
+  add(&hub->sent, "{\"v\":%d,\"id\":%lld,\"op\":\"%s\"", CUDA_IPC_PROTOCOL_VERSION,
       (long long)++hub->last_id, op);
+  return &hub->sent;
 }
 
 static void close_received(cuda_ipc_hub *hub) {
@@ -326,9 +403,9 @@ static bool has_hung_up(cuda_ipc_hub *hub) {
 static int send_request(cuda_ipc_hub *hub, const int *fds, int fd_count, int64_t deadline,
                         cuda_ipc_error *error) {
   union { char bytes[CMSG_SPACE(CUDA_IPC_FDS_MAX * sizeof(int))]; struct cmsghdr header; } control;
-  struct iovec vector = {hub->sent, hub->sent_length};
+  struct iovec vector = {hub->request, hub->sent.length};
   struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
-  if (hub->sent_length >= sizeof hub->sent)
+  if (hub->sent.length > CUDA_IPC_MESSAGE_BYTES_MAX)
     return fail(error, "MESSAGE_TOO_LARGE", "Cannot send a request of more than %d bytes",
                 CUDA_IPC_MESSAGE_BYTES_MAX);
   if (fd_count > 0) {
@@ -352,6 +429,19 @@ static int send_request(cuda_ipc_hub *hub, const int *fds, int fd_count, int64_t
   }
 }
 
+/* Lets the next receive end at the deadline. False if that is over. The socket keeps its limit, and
+ * most requests have the same one, so a request and its answer take two system calls. */
+static bool limit_receive(cuda_ipc_hub *hub, int64_t deadline) {
+  int ms = poll_ms(deadline);
+  if (ms == 0) return false;
+  if (ms < 0) ms = 0;
+  if (ms == hub->receive_ms) return true;
+  struct timeval limit = {ms / 1000, ms % 1000 * 1000};
+  if (setsockopt(hub->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) return false;
+  hub->receive_ms = ms;
+  return true;
+}
+
 /* Receives one packet. Returns 1, or 0 if the time is up, or -1. */
 static int receive_packet(cuda_ipc_hub *hub, int64_t deadline, bool *damaged,
                           cuda_ipc_error *error) {
@@ -362,7 +452,8 @@ static int receive_packet(cuda_ipc_hub *hub, int64_t deadline, bool *damaged,
     struct iovec vector = {hub->received, sizeof hub->received};
     struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control,
                              .msg_controllen = sizeof control};
-    ssize_t length = recvmsg(hub->fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    bool is_over = !limit_receive(hub, deadline);
+    ssize_t length = recvmsg(hub->fd, &message, MSG_CMSG_CLOEXEC | (is_over ? MSG_DONTWAIT : 0));
     if (length < 0 && errno == EINTR) continue;
     if (length < 0 && errno == ECONNRESET && !was_reset) {
       /* Linux reports it once, ahead of an answer that waits. */
@@ -370,9 +461,7 @@ static int receive_packet(cuda_ipc_hub *hub, int64_t deadline, bool *damaged,
       continue;
     }
     if (length < 0 && errno == EAGAIN) {
-      struct pollfd watched = {.fd = hub->fd, .events = POLLIN};
-      int ready = poll(&watched, 1, poll_ms(deadline));
-      if (ready == 0) return 0;
+      if (is_over) return 0;
       continue;
     }
     if (length <= 0) return hub_gone(hub, error);
@@ -395,8 +484,7 @@ static int receive_packet(cuda_ipc_hub *hub, int64_t deadline, bool *damaged,
 }
 
 static void begin_release(cuda_ipc_hub *hub, int64_t lease) {
-  begin(hub, "release");
-  add(hub, ",\"lease\":%lld}", (long long)lease);
+  add(begin(hub, "release"), ",\"lease\":%lld}", (long long)lease);
 }
 
 /* Gives back what nobody uses. The answer to it is dropped, as any late one. */
@@ -533,6 +621,9 @@ static int dial(cuda_ipc_hub *hub, cuda_ipc_error *error) {
     close(hub->fd);
     return status;
   }
+  /* From here on a receive waits, until its limit. */
+  fcntl(hub->fd, F_SETFL, 0);
+  hub->receive_ms = 0;
   if (getsockopt(hub->fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && is_trusted(peer.uid))
     return 1;
   close(hub->fd);
@@ -561,11 +652,11 @@ cuda_ipc_hub *cuda_ipc_connect(const char *socket_path, const char *program, int
       hub->gone = false;
       hub->json.count = 0;
       begin(hub, "hello");
-      add(hub, ",\"client\":{\"version\":\"C\",\"program\":");
+      add(&hub->sent, ",\"client\":{\"version\":\"C\",\"program\":");
       char shown[129];
       snprintf(shown, sizeof shown, "%s", program == NULL ? "a program in C" : program);
-      add_string(hub, shown);
-      add(hub, "}}");
+      add_string(&hub->sent, shown);
+      add(&hub->sent, "}}");
       if (exchange(hub, NULL, 0, deadline, &found) == 0) {
         close_received(hub);
         return hub;
@@ -593,8 +684,7 @@ cuda_ipc_hub *cuda_ipc_connect(const char *socket_path, const char *program, int
 void cuda_ipc_disconnect(cuda_ipc_hub *hub) {
   if (hub == NULL) return;
   if (!hub->gone) {
-    begin(hub, "bye");
-    add(hub, "}");
+    add(begin(hub, "bye"), "}");
     request(hub, NULL);
   }
   close(hub->fd);
@@ -637,6 +727,7 @@ static struct {
   int (*MemSetAccess)(uint64_t, size_t, const struct cuda_access *, size_t);
   int (*MemcpyDtoH_v2)(void *, uint64_t, size_t);
   int (*MemcpyHtoD_v2)(uint64_t, const void *, size_t);
+  int (*StreamSynchronize)(void *);
   int (*GetErrorName)(int, const char **);
 } cuda;
 
@@ -659,7 +750,7 @@ static int open_cuda(cuda_ipc_error *error) {
         FIND(CtxPopCurrent_v2) FIND(MemImportFromShareableHandle) FIND(MemExportToShareableHandle)
         FIND(MemGetAllocationGranularity) FIND(MemCreate) FIND(MemRelease) FIND(MemAddressReserve)
         FIND(MemAddressFree) FIND(MemMap) FIND(MemUnmap) FIND(MemSetAccess) FIND(MemcpyDtoH_v2)
-        FIND(MemcpyHtoD_v2) FIND(GetErrorName)))
+        FIND(MemcpyHtoD_v2) FIND(StreamSynchronize) FIND(GetErrorName)))
     return fail(error, "DRIVER_TOO_OLD", "libcuda lacks a function that shared memory needs");
   int status = cuda.Init(0);
   if (status != 0) return fail(error, "CUDA_ERROR", "cuInit failed with %d", status);
@@ -722,6 +813,8 @@ static int copy_in(const struct memory *memory, void *cpu, uint64_t device, cons
   if (memory->cpu != NULL) return memcpy(cpu, from, bytes), 0;
   cuda.CtxPushCurrent_v2(memory->context);
   int status = cuda.MemcpyHtoD_v2(device, from, bytes);
+  /* The copy returns when it has read `from`, and others may look before it has written it all. */
+  if (status == 0) status = cuda.StreamSynchronize(NULL);
   cuda.CtxPopCurrent_v2(&(void *){NULL});
   return status == 0 ? 0 : fail_cuda(error, "cuMemcpyHtoD", status);
 }
@@ -816,7 +909,7 @@ static int create_file(int64_t bytes, const char *name, cuda_ipc_error *error) {
   return -1;
 }
 
-/* What a descriptor says of its memory. */
+/* The part of a descriptor that describes its memory. */
 struct location { bool gpu; char uuid[64]; int64_t byte_length, allocation; };
 
 static int create_gpu(struct memory *memory, struct location *location, int ordinal, int *fd,
@@ -1007,33 +1100,41 @@ static void end_lease(struct cuda_ipc_lease *lease) {
 
 static void add_device(cuda_ipc_hub *hub, const struct location *location) {
   if (location->gpu)
-    add(hub, "\"device\":{\"kind\":\"cuda\",\"uuid\":\"%s\"},\"mechanism\":\"vmm\"",
+    add(&hub->sent, "\"device\":{\"kind\":\"cuda\",\"uuid\":\"%s\"},\"mechanism\":\"vmm\"",
         location->uuid);
-  else add(hub, "\"device\":{\"kind\":\"host\"},\"mechanism\":\"memfd\"");
-  add(hub, ",\"byteLength\":%lld,\"allocationByteLength\":%lld", (long long)location->byte_length,
-      (long long)location->allocation);
+  else add(&hub->sent, "\"device\":{\"kind\":\"host\"},\"mechanism\":\"memfd\"");
+  add(&hub->sent, ",\"byteLength\":%lld,\"allocationByteLength\":%lld",
+      (long long)location->byte_length, (long long)location->allocation);
 }
 
 static void begin_create(cuda_ipc_hub *hub, const char *name, bool pinned,
                          const struct location *location) {
   begin(hub, "create");
-  add(hub, ",\"name\":");
-  add_string(hub, name);
-  add(hub, ",\"lifetime\":\"%s\",\"descriptor\":{\"version\":1,", pinned ? "pinned" : "held");
+  add(&hub->sent, ",\"name\":");
+  add_string(&hub->sent, name);
+  add(&hub->sent, ",\"lifetime\":\"%s\",\"descriptor\":{\"version\":1,",
+      pinned ? "pinned" : "held");
   add_device(hub, location);
-  add(hub, ",\"content\":");
+  add(&hub->sent, ",\"content\":");
 }
 
-static void add_shape(cuda_ipc_hub *hub, const char *key, const int64_t *values, int rank) {
-  add(hub, ",\"%s\":[", key);
-  for (int i = 0; i < rank; i++) add(hub, "%s%lld", i == 0 ? "" : ",", (long long)values[i]);
-  add(hub, "]");
+static void add_shape(struct text *text, const char *key, const int64_t *values, int rank) {
+  add(text, ",\"%s\":[", key);
+  for (int i = 0; i < rank; i++) add(text, "%s%lld", i == 0 ? "" : ",", (long long)values[i]);
+  add(text, "]");
+}
+
+static void add_layout(struct text *text, const cuda_ipc_layout *layout, int64_t offset) {
+  add(text, "\"dtype\":\"%s\"", layout->dtype);
+  add_shape(text, "shape", layout->shape, layout->rank);
+  add_shape(text, "strides", layout->strides, layout->rank);
+  add(text, ",\"byteOffset\":%lld", (long long)offset);
 }
 
 /* Ends the request of `begin_create` and sends it. */
 static int finish_create(cuda_ipc_hub *hub, const char *name, const int *fds, int fd_count,
                          struct cuda_ipc_lease *lease, cuda_ipc_error *error) {
-  add(hub, "}}");
+  add(&hub->sent, "}}");
   if (exchange(hub, fds, fd_count, deadline_in(hub->timeout_ms), error) != 0) return -1;
   int status = read_lease(hub, name, lease, error);
   close_received(hub);
@@ -1041,8 +1142,7 @@ static int finish_create(cuda_ipc_hub *hub, const char *name, const int *fds, in
 }
 
 static int publish(struct cuda_ipc_lease *lease, cuda_ipc_error *error) {
-  begin(lease->hub, "publish");
-  add(lease->hub, ",\"object\":%lld}", (long long)lease->object);
+  add(begin(lease->hub, "publish"), ",\"object\":%lld}", (long long)lease->object);
   return request(lease->hub, error);
 }
 
@@ -1054,20 +1154,19 @@ static int open_object(cuda_ipc_hub *hub, const char *name, cuda_ipc_access acce
   if (hub->gone) return hub_gone(hub, error);
   begin(hub, "open");
   int64_t id = hub->last_id;
-  add(hub, ",\"name\":");
-  add_string(hub, name);
-  add(hub, ",\"access\":\"%s\",\"wait\":%s", access == CUDA_IPC_READ ? "read" : "read-write",
+  add(&hub->sent, ",\"name\":");
+  add_string(&hub->sent, name);
+  add(&hub->sent, ",\"access\":\"%s\",\"wait\":%s", access == CUDA_IPC_READ ? "read" : "read-write",
       timeout_ms == 0 ? "false" : "true");
-  if (role != NULL) add(hub, ",\"role\":\"%s\"", role);
-  add(hub, "}");
+  if (role != NULL) add(&hub->sent, ",\"role\":\"%s\"", role);
+  add(&hub->sent, "}");
   if (send_request(hub, NULL, 0, deadline, error) != 0) return -1;
   int answered = await_reply(hub, id, deadline, error);
   if (answered > 0) return read_lease(hub, name, lease, error);
   if (answered < 0) return -1;
   /* The answer to the open comes before that to `cancel`, and is dropped as any late one. */
   char found[1100] = "";
-  begin(hub, "cancel");
-  add(hub, ",\"request\":%lld,\"explain\":true}", (long long)id);
+  add(begin(hub, "cancel"), ",\"request\":%lld,\"explain\":true}", (long long)id);
   if (exchange(hub, NULL, 0, deadline_in(EXPLAIN_MS), NULL) == 0) {
     copy_string(&hub->json, member(&hub->json, hub->result, "found"), found, sizeof found);
     close_received(hub);
@@ -1155,10 +1254,9 @@ cuda_ipc_array *cuda_ipc_create(cuda_ipc_hub *hub, const char *name,
   if (create_memory(&memory, &location, options->device, &fd, name, error) != 0)
     return free_array(array), NULL;
   begin_create(hub, name, options->pinned, &location);
-  add(hub, "{\"kind\":\"array\",\"array\":{\"dtype\":\"%s\"", array->layout.dtype);
-  add_shape(hub, "shape", array->layout.shape, array->layout.rank);
-  add_shape(hub, "strides", array->layout.strides, array->layout.rank);
-  add(hub, ",\"byteOffset\":0}}");
+  add(&hub->sent, "{\"kind\":\"array\",\"array\":{");
+  add_layout(&hub->sent, &array->layout, 0);
+  add(&hub->sent, "}}");
   int status = finish_create(hub, name, &fd, 1, array->lease, error);
   close(fd);
   if (status != 0) {
@@ -1228,9 +1326,9 @@ void cuda_ipc_array_close(cuda_ipc_array *array) {
 
 int cuda_ipc_remove(cuda_ipc_hub *hub, const char *name, cuda_ipc_error *error) {
   begin(hub, "remove");
-  add(hub, ",\"name\":");
-  add_string(hub, name);
-  add(hub, "}");
+  add(&hub->sent, ",\"name\":");
+  add_string(&hub->sent, name);
+  add(&hub->sent, "}");
   return request(hub, error);
 }
 
@@ -1259,8 +1357,8 @@ int cuda_ipc_list(cuda_ipc_hub *hub, bool (*each)(void *context, const cuda_ipc_
   for (bool goes_on = true; goes_on;) {
     char next[sizeof after];
     begin(hub, "list");
-    if (*after != 0) add(hub, ",\"after\":"), add_string(hub, after);
-    add(hub, "}");
+    if (*after != 0) add(&hub->sent, ",\"after\":"), add_string(&hub->sent, after);
+    add(&hub->sent, "}");
     if (request(hub, error) != 0) return free(page), -1;
     const struct json *json = &hub->json;
     int objects = member(json, hub->result, "objects");
@@ -1283,6 +1381,314 @@ int cuda_ipc_list(cuda_ipc_hub *hub, bool (*each)(void *context, const cuda_ipc_
       if (!each(context, &page[i])) return free(page), 0;
   }
   return free(page), 0;
+}
+
+/* ---- bundles ---- */
+
+#define BUNDLE_ALIGNMENT 256 /* as cudaMalloc aligns, for reads of full width */
+
+static int by_name(const void *one, const void *other) {
+  const cuda_ipc_bundle_array *a = *(cuda_ipc_bundle_array *const *)one;
+  const cuda_ipc_bundle_array *b = *(cuda_ipc_bundle_array *const *)other;
+  size_t shorter = a->name_bytes < b->name_bytes ? a->name_bytes : b->name_bytes;
+  int order = memcmp(a->name, b->name, shorter);
+  return order != 0 ? order : (a->name_bytes > b->name_bytes) - (a->name_bytes < b->name_bytes);
+}
+
+static void free_bundle(cuda_ipc_bundle *bundle) {
+  free(bundle->arrays);
+  free(bundle->sorted);
+  free(bundle->metadata);
+  free(bundle->texts);
+  free(bundle->lease);
+  free(bundle);
+}
+
+/* @param text_bytes room for all names and metadata */
+static int allocate_bundle(cuda_ipc_bundle *bundle, size_t count, size_t metadata_count,
+                           size_t text_bytes, cuda_ipc_error *error) {
+  bundle->arrays = calloc(count + 1, sizeof *bundle->arrays);
+  bundle->sorted = calloc(count + 1, sizeof(void *));
+  bundle->metadata = calloc(metadata_count + 1, sizeof *bundle->metadata);
+  bundle->texts = malloc(text_bytes + 1);
+  if (bundle->arrays == NULL || bundle->sorted == NULL || bundle->metadata == NULL ||
+      bundle->texts == NULL)
+    return fail(error, "OUT_OF_MEMORY", "No memory for a bundle of %zu arrays", count);
+  bundle->count = count;
+  bundle->metadata_count = metadata_count;
+  for (size_t i = 0; i < count; i++) {
+    bundle->sorted[i] = &bundle->arrays[i];
+    bundle->arrays[i].array.lease = bundle->lease;
+  }
+  return 0;
+}
+
+static cuda_ipc_bundle *new_bundle(cuda_ipc_error *error) {
+  cuda_ipc_bundle *bundle = calloc(1, sizeof *bundle);
+  if (bundle != NULL) bundle->lease = calloc(1, sizeof *bundle->lease);
+  if (bundle != NULL && bundle->lease != NULL) return bundle;
+  free(bundle);
+  fail(error, "OUT_OF_MEMORY", "No memory for a bundle");
+  return NULL;
+}
+
+/* Sorts by name. Fails if a name stands twice. */
+static int sort_bundle(cuda_ipc_bundle *bundle, const char *name, cuda_ipc_error *error) {
+  qsort(bundle->sorted, bundle->count, sizeof(void *), by_name);
+  for (size_t i = 1; i < bundle->count; i++)
+    if (by_name(&bundle->sorted[i - 1], &bundle->sorted[i]) == 0)
+      return fail(error, "INVALID_DESCRIPTOR", "Bundle \"%s\" has two arrays of the name \"%s\"",
+                  name, bundle->sorted[i]->name);
+  return 0;
+}
+
+cuda_ipc_array *cuda_ipc_bundle_find(const cuda_ipc_bundle *bundle, const char *name) {
+  cuda_ipc_bundle_array wanted = {.name = name, .name_bytes = strlen(name)}, *key = &wanted;
+  cuda_ipc_bundle_array **found =
+      bsearch(&key, bundle->sorted, bundle->count, sizeof(void *), by_name);
+  return found == NULL ? NULL : &(*found)->array;
+}
+
+/* Copies a whole file, so that nobody changes the bytes between their check and their use. */
+static char *read_file(int fd, int64_t bytes, const char *name, cuda_ipc_error *error) {
+  struct stat facts;
+  char *copy = malloc((size_t)bytes);
+  if (copy == NULL) return fail(error, "OUT_OF_MEMORY", "No memory for an index"), NULL;
+  bool is_whole = fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size == bytes;
+  int64_t done = is_whole ? 0 : -1;
+  while (done >= 0 && done < bytes) {
+    ssize_t count = pread(fd, copy + done, (size_t)(bytes - done), done);
+    if (count < 0 && errno == EINTR) continue;
+    done = count <= 0 ? -1 : done + count;
+  }
+  if (done == bytes) return copy;
+  fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its index has not %lld bytes", name,
+       (long long)bytes);
+  return free(copy), NULL;
+}
+
+/* Copies a string to `*texts` and goes past it. */
+static const char *keep_string(const struct json *json, int at, char **texts, size_t *length) {
+  char *start = *texts;
+  const struct token *token = &json->tokens[at];
+  *length = copy_string(json, at, start, (size_t)(token->end - token->start));
+  *texts += *length + 1;
+  return start;
+}
+
+/* "What to check" of an index: layouts, names and metadata. */
+static int fill_bundle(cuda_ipc_bundle *bundle, const struct json *json, int64_t array_count,
+                       int64_t byte_length, const char *name, cuda_ipc_error *error) {
+  int arrays = member(json, 0, "arrays"), metadata = member(json, 0, "metadata");
+  int64_t version, offset;
+  size_t length;
+  if (!integer(json, member(json, 0, "version"), 1, 1, &version) || arrays < 0 || metadata < 0 ||
+      json->tokens[arrays].type != '[' || json->tokens[arrays].count != array_count ||
+      json->tokens[metadata].type != '{')
+    return fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its index contradicts itself",
+                name);
+  int pairs = json->tokens[metadata].count;
+  if (allocate_bundle(bundle, (size_t)array_count, (size_t)pairs, (size_t)json->length,
+                      error) != 0)
+    return -1;
+  char *texts = bundle->texts;
+  for (int i = 0, at = metadata + 1; i < pairs; i++, at = json->tokens[at + 1].next) {
+    if (json->tokens[at + 1].type != '"')
+      return fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its metadata is no text", name);
+    bundle->metadata[i].key = keep_string(json, at, &texts, &length);
+    bundle->metadata[i].value = keep_string(json, at + 1, &texts, &length);
+  }
+  for (size_t i = 0, at = (size_t)arrays + 1; i < bundle->count; i++) {
+    cuda_ipc_bundle_array *one = &bundle->arrays[i];
+    int named = member(json, (int)at, "name");
+    if (named < 0 || json->tokens[named].type != '"' ||
+        !read_layout(json, (int)at, byte_length, &one->array, &offset))
+      return fail(error, "INVALID_DESCRIPTOR",
+                  "Cannot open \"%s\": the elements of its array %zu leave its memory", name, i);
+    one->name = keep_string(json, named, &texts, &one->name_bytes);
+    point_at(&one->array, offset);
+    at = (size_t)json->tokens[at].next;
+  }
+  return sort_bundle(bundle, name, error);
+}
+
+/* Maps the memory of the latest answer and reads its index. */
+static int map_bundle(cuda_ipc_bundle *bundle, bool read_only, const char *name,
+                      cuda_ipc_error *error) {
+  cuda_ipc_hub *hub = bundle->lease->hub;
+  struct json json = {.tokens = NULL};
+  struct location location;
+  int64_t count, bytes;
+  int content = read_content(hub, name, "bundle", 2, &location, error);
+  if (content < 0) return -1;
+  if (!integer(&hub->json, member(&hub->json, content, "arrayCount"), 0,
+               CUDA_IPC_BUNDLE_ARRAYS_MAX, &count) ||
+      !integer(&hub->json, member(&hub->json, content, "indexByteLength"), 2,
+               CUDA_IPC_INDEX_BYTES_MAX, &bytes))
+    return fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its descriptor is not valid",
+                name);
+  if (map_location(&bundle->lease->memory, &location, hub->fds[0], read_only, name, error) != 0)
+    return -1;
+  char *index = read_file(hub->fds[1], bytes, name, error);
+  if (index == NULL) return -1;
+  int status = parse_json(&json, index, (int)bytes)
+                   ? fill_bundle(bundle, &json, count, location.byte_length, name, error)
+                   : fail(error, "INVALID_DESCRIPTOR", "Cannot open \"%s\": its index is not JSON",
+                          name);
+  free(json.tokens);
+  free(index);
+  for (size_t i = 0; i < bundle->count; i++) bundle->arrays[i].array.read_only = read_only;
+  return status;
+}
+
+cuda_ipc_bundle *cuda_ipc_bundle_open(cuda_ipc_hub *hub, const char *name, cuda_ipc_access access,
+                                      int64_t timeout_ms, cuda_ipc_error *error) {
+  cuda_ipc_bundle *bundle = new_bundle(error);
+  if (bundle == NULL) return NULL;
+  if (open_object(hub, name, access, NULL, timeout_ms, bundle->lease, error) != 0)
+    return free_bundle(bundle), NULL;
+  int status = map_bundle(bundle, access == CUDA_IPC_READ, name, error);
+  close_received(hub);
+  if (status == 0) return bundle->object = bundle->lease->object, bundle;
+  cuda_ipc_bundle_close(bundle);
+  return NULL;
+}
+
+/* Places the arrays one behind the other. Gives the end of the last one, or -1. */
+static int64_t place_parts(cuda_ipc_bundle *bundle, const cuda_ipc_bundle_options *options,
+                           int64_t *offsets, const char *name, cuda_ipc_error *error) {
+  int64_t end = 0;
+  char *texts = bundle->texts;
+  for (size_t i = 0; i < options->count; i++) {
+    const cuda_ipc_bundle_part *part = &options->parts[i];
+    cuda_ipc_bundle_array *one = &bundle->arrays[i];
+    if (set_layout(&one->array, part->name, part->dtype, part->rank, part->shape,
+                   CUDA_IPC_DIMENSIONS_MAX, error) != 0)
+      return -1;
+    one->name_bytes = strlen(part->name);
+    one->name = strcpy(texts, part->name);
+    texts += one->name_bytes + 1;
+    offsets[i] = (end + BUNDLE_ALIGNMENT - 1) / BUNDLE_ALIGNMENT * BUNDLE_ALIGNMENT;
+    if (!plus(offsets[i], one->array.element_count * one->array.item_bytes, &end))
+      return fail(error, "INVALID_DESCRIPTOR", "Cannot create \"%s\": it is too large", name);
+  }
+  for (size_t i = 0; i < options->metadata_count; i++) {
+    const cuda_ipc_pair *pair = &options->metadata[i];
+    bundle->metadata[i] = (cuda_ipc_pair){texts, texts + strlen(pair->key) + 1};
+    texts = stpcpy(stpcpy(texts, pair->key) + 1, pair->value) + 1;
+  }
+  return sort_bundle(bundle, name, error) == 0 ? end : -1;
+}
+
+/* The index as JSON. The caller frees it. */
+static char *write_index(const cuda_ipc_bundle *bundle, const int64_t *offsets, size_t text_bytes,
+                         size_t *length, cuda_ipc_error *error) {
+  /* A character takes 6 bytes at most, and a number 21. */
+  size_t room = 100 + 6 * text_bytes + 10 * bundle->metadata_count;
+  for (size_t i = 0; i < bundle->count; i++)
+    room += 150 + 2 * 21 * (size_t)bundle->arrays[i].array.layout.rank;
+  struct text text = {malloc(room), 0, room};
+  if (text.bytes == NULL) return fail(error, "OUT_OF_MEMORY", "No memory for an index"), NULL;
+  add(&text, "{\"version\":1,\"metadata\":{");
+  for (size_t i = 0; i < bundle->metadata_count; i++) {
+    if (i > 0) add(&text, ",");
+    add_string(&text, bundle->metadata[i].key);
+    add(&text, ":");
+    add_string(&text, bundle->metadata[i].value);
+  }
+  add(&text, "},\"arrays\":[");
+  for (size_t i = 0; i < bundle->count; i++) {
+    add(&text, "%s{\"name\":", i == 0 ? "" : ",");
+    add_string(&text, bundle->arrays[i].name);
+    add(&text, ",");
+    add_layout(&text, &bundle->arrays[i].array.layout, offsets[i]);
+    add(&text, "}");
+  }
+  add(&text, "]}");
+  *length = text.length;
+  return text.bytes;
+}
+
+/* A memory file that nobody can change any more. */
+static int seal_index(const char *bytes, size_t length, const char *name, cuda_ipc_error *error) {
+  int fd = memfd_create("cuda-ipc-index", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  size_t done = 0;
+  while (fd >= 0 && done < length) {
+    ssize_t count = write(fd, bytes + done, length - done);
+    if (count < 0 && errno != EINTR) break;
+    if (count > 0) done += (size_t)count;
+  }
+  if (fd >= 0 && done == length &&
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0)
+    return fd;
+  fail_errno(error, "create the index of", name);
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+/* Allocates the memory and registers it beside its index. */
+static int share_bundle(cuda_ipc_hub *hub, cuda_ipc_bundle *bundle, const char *name,
+                        const cuda_ipc_bundle_options *options, const int64_t *offsets,
+                        int64_t byte_length, int index, size_t index_bytes,
+                        cuda_ipc_error *error) {
+  struct location location = {.byte_length = byte_length};
+  struct memory memory;
+  int fds[2] = {-1, index};
+  if (create_memory(&memory, &location, options->device, &fds[0], name, error) != 0) return -1;
+  begin_create(hub, name, options->pinned, &location);
+  add(&hub->sent, "{\"kind\":\"bundle\",\"arrayCount\":%zu,\"indexByteLength\":%zu}",
+      bundle->count, index_bytes);
+  int status = finish_create(hub, name, fds, 2, bundle->lease, error);
+  close(fds[0]);
+  if (status != 0) return unmap_memory(&memory), -1;
+  bundle->lease->memory = memory;
+  bundle->object = bundle->lease->object;
+  for (size_t i = 0; i < bundle->count; i++) point_at(&bundle->arrays[i].array, offsets[i]);
+  return 0;
+}
+
+cuda_ipc_bundle *cuda_ipc_bundle_create(cuda_ipc_hub *hub, const char *name,
+                                        const cuda_ipc_bundle_options *options,
+                                        cuda_ipc_error *error) {
+  size_t text_bytes = 0, index_bytes = 0;
+  char *index = NULL;
+  int status = -1, fd = -1;
+  if (options->count > CUDA_IPC_BUNDLE_ARRAYS_MAX)
+    return fail(error, "LIMIT_EXCEEDED", "Cannot create \"%s\": %zu arrays, at most %d are "
+                "possible", name, options->count, CUDA_IPC_BUNDLE_ARRAYS_MAX), NULL;
+  for (size_t i = 0; i < options->count; i++) text_bytes += strlen(options->parts[i].name) + 1;
+  for (size_t i = 0; i < options->metadata_count; i++)
+    text_bytes += strlen(options->metadata[i].key) + strlen(options->metadata[i].value) + 2;
+  cuda_ipc_bundle *bundle = new_bundle(error);
+  if (bundle == NULL) return NULL;
+  int64_t byte_length = -1, *offsets = calloc(options->count + 1, sizeof *offsets);
+  if (offsets == NULL) fail(error, "OUT_OF_MEMORY", "No memory for a bundle");
+  else if (allocate_bundle(bundle, options->count, options->metadata_count, text_bytes,
+                           error) == 0)
+    byte_length = place_parts(bundle, options, offsets, name, error);
+  if (byte_length >= 0) index = write_index(bundle, offsets, text_bytes, &index_bytes, error);
+  if (index != NULL && index_bytes > CUDA_IPC_INDEX_BYTES_MAX)
+    fail(error, "LIMIT_EXCEEDED", "Cannot create \"%s\": its index has %zu bytes, at most %d are "
+         "possible", name, index_bytes, CUDA_IPC_INDEX_BYTES_MAX);
+  else if (index != NULL) fd = seal_index(index, index_bytes, name, error);
+  if (fd >= 0) {
+    status = share_bundle(hub, bundle, name, options, offsets, byte_length, fd, index_bytes, error);
+    close(fd);
+  }
+  free(index);
+  free(offsets);
+  if (status == 0) return bundle;
+  return free_bundle(bundle), NULL;
+}
+
+int cuda_ipc_bundle_publish(cuda_ipc_bundle *bundle, cuda_ipc_error *error) {
+  return publish(bundle->lease, error);
+}
+
+void cuda_ipc_bundle_close(cuda_ipc_bundle *bundle) {
+  if (bundle == NULL) return;
+  end_lease(bundle->lease);
+  free_bundle(bundle);
 }
 
 /* ---- timelines ---- */
@@ -1315,7 +1721,7 @@ cuda_ipc_timeline *cuda_ipc_timeline_create(cuda_ipc_hub *hub, const char *name,
   if (timeline == NULL) return fail(error, "OUT_OF_MEMORY", "No memory for a timeline"), NULL;
   if (create_memory(&memory, &location, NULL, &fd, name, error) != 0) return free(timeline), NULL;
   begin_create(hub, name, false, &location);
-  add(hub, "{\"kind\":\"timeline\",\"byteOffset\":0}");
+  add(&hub->sent, "{\"kind\":\"timeline\",\"byteOffset\":0}");
   int status = finish_create(hub, name, &fd, 1, &timeline->lease, error);
   close(fd);
   if (status != 0) {
@@ -1412,7 +1818,7 @@ void cuda_ipc_timeline_close(cuda_ipc_timeline *timeline) {
   free(timeline);
 }
 
-/* ---- what both sides of a channel share ---- */
+/* ---- channels: the memory that both sides share ---- */
 
 struct ring {
   struct cuda_ipc_lease lease; /* its memory is the slots */
@@ -1423,6 +1829,12 @@ struct ring {
   uint32_t readers_max, meta_bytes_max, when_full, when_writer_gone;
   int room_bell;
 };
+
+/* A division takes longer than the rest of a small message. Most channels need none. */
+static int64_t slot_of(const struct ring *ring, int64_t position) {
+  int64_t last = ring->slots - 1;
+  return (ring->slots & last) == 0 ? position & last : position % ring->slots;
+}
 
 static struct cuda_ipc_header *header_of(const struct ring *ring, int64_t slot) {
   return (struct cuda_ipc_header *)((uint8_t *)ring->control + CUDA_IPC_HEADERS_AT +
@@ -1475,6 +1887,81 @@ static int find_text(const struct json *json, int at, const char *const *texts, 
   return -1;
 }
 
+/* "Checks": of what the creator wrote, against the descriptor. */
+static bool check_control(const struct ring *ring) {
+  const struct cuda_ipc_control *control = ring->control;
+  return memcmp(control->magic, "CIPCCHAN", 8) == 0 &&
+      control->version == CUDA_IPC_CHANNEL_VERSION &&
+         control->slots == ring->slots && control->readers_max == ring->readers_max &&
+         control->meta_bytes_max == ring->meta_bytes_max &&
+         control->slot_bytes == (uint64_t)ring->slot_bytes &&
+         control->slot_stride == (uint64_t)ring->slot_stride &&
+         control->headers_at == CUDA_IPC_HEADERS_AT &&
+         control->header_stride == ring->header_stride && control->when_full == ring->when_full &&
+         control->when_writer_gone == ring->when_writer_gone &&
+         control->first_position <= CUDA_IPC_POSITIONS_MAX;
+}
+
+static bool read_ring(const struct json *json, int at, const struct location *location,
+                      struct ring *ring) {
+  cuda_ipc_array *message = &ring->message;
+  int64_t readers, meta;
+  int shape = member(json, at, "shape");
+  int full = find_text(json, member(json, at, "whenFull"), policies, 4);
+  int gone = find_text(json, member(json, at, "whenWriterGone"), endings, 2);
+  copy_string(json, member(json, at, "dtype"), message->layout.dtype, sizeof message->layout.dtype);
+  int dtype = find_dtype(message->layout.dtype);
+  if (dtype < 0 || full < 0 || gone < 0 || shape < 0 || json->tokens[shape].type != '[' ||
+      json->tokens[shape].count > 8)
+    return false;
+  message->item_bytes = dtypes[dtype].bytes;
+  message->layout.rank = json->tokens[shape].count;
+  for (int axis = 0, i = shape + 1; axis < message->layout.rank; axis++, i = json->tokens[i].next)
+    if (!integer(json, i, 0, INTEGER_MAX, &message->layout.shape[axis])) return false;
+  if (!pack(message) ||
+      !integer(json, member(json, at, "slots"), 1, CUDA_IPC_SLOTS_MAX, &ring->slots) ||
+      !integer(json, member(json, at, "readersMax"), 1, CUDA_IPC_READERS_MAX, &readers) ||
+      !integer(json, member(json, at, "metaBytesMax"), 0, CUDA_IPC_META_BYTES_MAX, &meta) ||
+      !integer(json, member(json, at, "slotBytes"), 1, INTEGER_MAX, &ring->slot_bytes) ||
+      !integer(json, member(json, at, "slotStride"), ring->slot_bytes, INTEGER_MAX,
+          &ring->slot_stride))
+    return false;
+  ring->readers_max = (uint32_t)readers;
+  ring->meta_bytes_max = (uint32_t)meta;
+  ring->when_full = (uint32_t)full;
+  ring->when_writer_gone = (uint32_t)gone;
+  ring->header_stride = header_stride_of(ring->meta_bytes_max);
+  int64_t bytes, count = ring->slots + (full == CUDA_IPC_WHEN_FULL_DROP_NEWEST);
+  return ring->slot_bytes == message->element_count * message->item_bytes &&
+         ring->slot_stride % message->item_bytes == 0 && multiply(ring->slot_stride, count,
+             &bytes) &&
+         bytes <= location->byte_length;
+}
+
+/* Maps the slots and the control file of the latest answer, and keeps the room bell. */
+static int map_ring(struct ring *ring, bool read_only, const char *name, cuda_ipc_error *error) {
+  cuda_ipc_hub *hub = ring->lease.hub;
+  struct location location;
+  int content = read_content(hub, name, "channel", read_only ? 5 : hub->fd_count, &location, error);
+  if (content < 0) return -1;
+  if (!read_ring(&hub->json, content, &location, ring) ||
+      (!read_only && hub->fd_count != 3 + 2 * (int)ring->readers_max))
+    return fail(error, "INVALID_DESCRIPTOR",
+                "Cannot open \"%s\": its descriptor contradicts itself", name);
+  int64_t bytes = CUDA_IPC_HEADERS_AT + ring->slots * ring->header_stride;
+  if (map_location(&ring->lease.memory, &location, hub->fds[0], read_only, name, error) != 0 ||
+      map_file(&ring->control_memory, hub->fds[1], bytes, true, read_only, name, error) != 0)
+    return -1;
+  ring->control = (struct cuda_ipc_control *)ring->control_memory.cpu;
+  if (!check_control(ring))
+    return fail(error, "CHANNEL_CORRUPT", "Cannot open \"%s\": its control file is not valid",
+                name);
+  ring->first_position = (int64_t)ring->control->first_position;
+  ring->room_bell = hub->fds[2];
+  hub->fds[2] = -1;
+  return 0;
+}
+
 /* ---- writing a channel ---- */
 
 struct seat {
@@ -1491,9 +1978,19 @@ struct cuda_ipc_writer {
   struct ring ring;
   struct seat seats[CUDA_IPC_READERS_MAX];
   int64_t next, may_write, limit, sequence;
+  /* Of the call that waits. The clock is not read while slots are free: 0 until it was. */
+  int64_t timeout_ms, deadline;
   uint32_t epoch, asleep;
   bool any_claim, reserved, is_lent, drops;
 };
+
+static cuda_ipc_writer *new_writer(cuda_ipc_error *error) {
+  cuda_ipc_writer *writer = calloc(1, sizeof *writer);
+  if (writer == NULL) return fail(error, "OUT_OF_MEMORY", "No memory for a channel"), NULL;
+  writer->ring.room_bell = -1;
+  for (int k = 0; k < CUDA_IPC_READERS_MAX; k++) writer->seats[k].bell = -1;
+  return writer;
+}
 
 static void free_writer(cuda_ipc_writer *writer) {
   for (uint32_t k = 0; k < writer->ring.readers_max; k++) {
@@ -1581,11 +2078,9 @@ cuda_ipc_writer *cuda_ipc_writer_create(cuda_ipc_hub *hub, const char *name,
   int fds[3 + 2 * CUDA_IPC_READERS_MAX];
   struct location location = {.gpu = false};
   struct memory data;
-  cuda_ipc_writer *writer = calloc(1, sizeof *writer);
-  if (writer == NULL) return fail(error, "OUT_OF_MEMORY", "No memory for a channel"), NULL;
+  cuda_ipc_writer *writer = new_writer(error);
+  if (writer == NULL) return NULL;
   struct ring *ring = &writer->ring;
-  ring->room_bell = -1;
-  for (int k = 0; k < CUDA_IPC_READERS_MAX; k++) writer->seats[k].bell = -1;
   memset(fds, -1, sizeof fds);
   if (set_ring(ring, name, options, error) != 0) return free(writer), NULL;
   bool has_extra = ring->when_full == CUDA_IPC_WHEN_FULL_DROP_NEWEST;
@@ -1595,9 +2090,9 @@ cuda_ipc_writer *cuda_ipc_writer_create(cuda_ipc_hub *hub, const char *name,
   int status = create_words(writer, name, fds, error);
   if (status == 0) {
     begin_create(hub, name, false, &location);
-    add(hub, "{\"kind\":\"channel\",\"dtype\":\"%s\"", ring->message.layout.dtype);
-    add_shape(hub, "shape", ring->message.layout.shape, ring->message.layout.rank);
-    add(hub, ",\"slots\":%lld,\"readersMax\":%u,\"slotBytes\":%lld,\"slotStride\":%lld,"
+    add(&hub->sent, "{\"kind\":\"channel\",\"dtype\":\"%s\"", ring->message.layout.dtype);
+    add_shape(&hub->sent, "shape", ring->message.layout.shape, ring->message.layout.rank);
+    add(&hub->sent, ",\"slots\":%lld,\"readersMax\":%u,\"slotBytes\":%lld,\"slotStride\":%lld,"
              "\"metaBytesMax\":%u,\"whenFull\":\"%s\",\"whenWriterGone\":\"%s\"}",
         (long long)ring->slots, ring->readers_max, (long long)ring->slot_bytes,
         (long long)ring->slot_stride, ring->meta_bytes_max, policies[ring->when_full],
@@ -1617,6 +2112,86 @@ cuda_ipc_writer *cuda_ipc_writer_create(cuda_ipc_hub *hub, const char *name,
   cuda_ipc_writer_close(writer);
   return NULL;
 }
+
+/* Maps what the hub sent: the ring, and the pages and bells of all readers. */
+static int map_writer(cuda_ipc_writer *writer, const char *name, cuda_ipc_error *error) {
+  int *fds = writer->ring.lease.hub->fds;
+  if (map_ring(&writer->ring, false, name, error) != 0) return -1;
+  for (uint32_t k = 0; k < writer->ring.readers_max; k++) {
+    struct seat *seat = &writer->seats[k];
+    if (map_file(&seat->memory, fds[3 + 2 * k], CUDA_IPC_PAGE_BYTES, true, true, name, error) != 0)
+      return -1;
+    seat->page = (const struct cuda_ipc_page *)seat->memory.cpu;
+    seat->bell = fds[4 + 2 * k];
+    fds[4 + 2 * k] = -1;
+  }
+  return 0;
+}
+
+/* "Taking over": goes on where the last writer stopped, at whatever point it died. */
+static int succeed(cuda_ipc_writer *writer, cuda_ipc_error *error) {
+  const struct ring *ring = &writer->ring;
+  struct cuda_ipc_control *control = ring->control;
+  int64_t next = (int64_t)LOAD(&control->published), limit = (int64_t)LOAD(&control->limit);
+  int64_t sequence = (int64_t)control->sequence;
+  uint32_t epoch = control->epoch;
+  bool ended;
+  if (LOAD(&control->state) != CUDA_IPC_WRITER_AWAITED)
+    return fail(error, "IN_USE", "Cannot write to \"%s\": it awaits no writer", ring->lease.name);
+  if (next >= ring->first_position && next <= CUDA_IPC_POSITIONS_MAX) {
+    const struct cuda_ipc_header *header = header_of(ring, slot_of(ring, next));
+    if ((int64_t)LOAD(&header->generation) == next + 1) {
+      /* It died right after its commit. */
+      sequence = (int64_t)LOAD(&header->sequence) + 1;
+      next += 1;
+    } else if ((int64_t)LOAD(&header->passed_over) == next + 1) next += 1;
+  }
+  if (next < ring->first_position || next > limit || limit > next + ring->slots ||
+      limit > INTEGER_MAX || sequence < 0 || sequence > next - ring->first_position)
+    return fail(error, "CHANNEL_CORRUPT", "Cannot write to \"%s\": its words contradict each other",
+                ring->lease.name);
+  int64_t reached = value_of(ready_line(ring, epoch), &ended);
+  for (int64_t slot = 0; slot < ring->slots; slot++) {
+    struct cuda_ipc_header *header = header_of(ring, slot);
+    int64_t generation = (int64_t)LOAD(&header->generation);
+    if (generation > 0 && generation <= next && header->epoch == epoch &&
+        (int64_t)header->ready_at > reached)
+      STORE(&header->flags, LOAD(&header->flags) | CUDA_IPC_FLAG_LOST);
+  }
+  /* In this order: if this writer dies here, the next one finds the sequence in the header. */
+  control->sequence = (uint64_t)sequence;
+  STORE(&control->published, (uint64_t)next);
+  control->epoch = writer->epoch = epoch + 1;
+  STORE(&((struct cuda_ipc_line *)ready_line(ring, writer->epoch))->value, next);
+  writer->asleep = (LOAD(&control->asleep) + 1) & ~1u;
+  STORE(&control->asleep, writer->asleep);
+  writer->next = writer->may_write = next;
+  writer->limit = limit;
+  writer->sequence = sequence;
+  STORE(&control->state, CUDA_IPC_WRITER_OPEN);
+  return 0;
+}
+
+cuda_ipc_writer *cuda_ipc_writer_resume(cuda_ipc_hub *hub, const char *name, int64_t timeout_ms,
+                                        cuda_ipc_error *error) {
+  cuda_ipc_writer *writer = new_writer(error);
+  if (writer == NULL) return NULL;
+  if (open_object(hub, name, CUDA_IPC_READ_WRITE, "writer", timeout_ms, &writer->ring.lease,
+                  error) != 0)
+    return free(writer), NULL;
+  int status = map_writer(writer, name, error);
+  close_received(hub);
+  if (status == 0) status = succeed(writer, error);
+  if (status == 0) return writer;
+  end_lease(&writer->ring.lease);
+  return free_writer(writer), NULL;
+}
+
+const cuda_ipc_layout *cuda_ipc_writer_layout(const cuda_ipc_writer *writer) {
+  return &writer->ring.message.layout;
+}
+
+int64_t cuda_ipc_writer_sequence(const cuda_ipc_writer *writer) { return writer->sequence; }
 
 static void expel(cuda_ipc_writer *writer, uint32_t k, uint64_t lease) {
   STORE(&writer->ring.control->expelled[k], lease);
@@ -1679,7 +2254,7 @@ static bool is_held(const cuda_ipc_writer *writer, int64_t slot, bool *by_stream
     for (int c = 0; c < CUDA_IPC_CLAIMS; c++) {
       int64_t claim = LOAD(&seat->page->claims[c]);
       int64_t position = claim < 0 ? -(claim + 1) : claim - 1;
-      if (claim == 0 || position % writer->ring.slots != slot) continue;
+      if (claim == 0 || slot_of(&writer->ring, position) != slot) continue;
       if (claim > 0) return true;
       if (LOAD(&seat->page->done[0]) >= -claim) continue;
       *by_stream = true;
@@ -1703,8 +2278,8 @@ static void go_on(cuda_ipc_writer *writer) {
 }
 
 static void pass_over(cuda_ipc_writer *writer) {
-  STORE(&header_of(&writer->ring, writer->next % writer->ring.slots)->passed_over,
-        (uint64_t)writer->next + 1);
+  const struct ring *ring = &writer->ring;
+  STORE(&header_of(ring, slot_of(ring, writer->next))->passed_over, (uint64_t)writer->next + 1);
   go_on(writer);
 }
 
@@ -1738,7 +2313,7 @@ static bool reserve(cuda_ipc_writer *writer, bool *by_stream) {
     return writer->reserved = true;
   for (int64_t i = 0; i <= writer->ring.slots; i++) {
     if (writer->next >= writer->may_write && !widen(writer)) break;
-    int64_t slot = writer->next % writer->ring.slots;
+    int64_t slot = slot_of(&writer->ring, writer->next);
     if ((found = !writer->any_claim || !is_held(writer, slot, by_stream))) break;
     if (i == 0) {
       look(writer);
@@ -1751,8 +2326,14 @@ static bool reserve(cuda_ipc_writer *writer, bool *by_stream) {
   return writer->reserved = found;
 }
 
+/* The end of the whole loan: its waits follow each other. */
+static int64_t writer_deadline(cuda_ipc_writer *writer) {
+  if (writer->deadline == 0) writer->deadline = deadline_in(writer->timeout_ms);
+  return writer->deadline;
+}
+
 /* Streams of readers may still read a slot that is free. */
-static int wait_for_streams(cuda_ipc_writer *writer, int64_t deadline) {
+static int wait_for_streams(cuda_ipc_writer *writer) {
   for (uint32_t k = 0; k < writer->ring.readers_max; k++) {
     const struct seat *seat = &writer->seats[k];
     int64_t wanted = writer->next - writer->ring.slots + 1;
@@ -1760,30 +2341,30 @@ static int wait_for_streams(cuda_ipc_writer *writer, int64_t deadline) {
     if (!seat->attached || seat->lossy || wanted <= 0) continue;
     const struct cuda_ipc_line *done = (const struct cuda_ipc_line *)seat->page->done;
     while (LOAD(&done->value) < wanted)
-      if (wait_for_line(writer->ring.lease.hub, done, wanted, deadline) == 0) return -1;
+      if (wait_for_line(writer->ring.lease.hub, done, wanted, writer_deadline(writer)) == 0)
+        return -1;
   }
   return 0;
 }
 
-static int fail_full(cuda_ipc_writer *writer, int64_t timeout_ms, cuda_ipc_error *error) {
+static int fail_full(cuda_ipc_writer *writer, cuda_ipc_error *error) {
+  long long timeout_ms = (long long)writer->timeout_ms;
   const char *name = writer->ring.lease.name;
   for (uint32_t k = 0; k < writer->ring.readers_max; k++) {
     const struct seat *seat = &writer->seats[k];
     if (seat->attached && !seat->lossy && seat->released + writer->ring.slots <= writer->next)
       return fail(error, "TIMEOUT",
-          "Cannot write to \"%s\" within %lld ms: reader %u is %lld messages "
-                  "behind", name, (long long)timeout_ms, k,
-                      (long long)(writer->next - seat->released));
+                  "Cannot write to \"%s\" within %lld ms: reader %u is %lld messages behind", name,
+                  timeout_ms, k, (long long)(writer->next - seat->released));
   }
   return fail(error, "TIMEOUT", "Cannot write to \"%s\" within %lld ms: readers hold all slots",
-      name,
-              (long long)timeout_ms);
+              name, timeout_ms);
 }
 
 /* Waits for room. Returns 0 with it. */
-static int wait_for_room(cuda_ipc_writer *writer, int64_t timeout_ms, cuda_ipc_error *error) {
+static int wait_for_room(cuda_ipc_writer *writer, cuda_ipc_error *error) {
   struct ring *ring = &writer->ring;
-  int64_t deadline = deadline_in(timeout_ms), spin_until = now_us() + SPIN_US;
+  int64_t deadline = writer_deadline(writer), spin_until = now_us() + SPIN_US;
   bool by_stream = false;
   while (now_us() < spin_until) {
     if (reserve(writer, &by_stream)) return 0;
@@ -1801,7 +2382,7 @@ static int wait_for_room(cuda_ipc_writer *writer, int64_t timeout_ms, cuda_ipc_e
     }
     STORE(&ring->control->asleep, ++writer->asleep);
     if (found) return 0;
-    if (is_over) return fail_full(writer, timeout_ms, error);
+    if (is_over) return fail_full(writer, error);
     if (ring->lease.hub->gone) return hub_gone(ring->lease.hub, error);
   }
 }
@@ -1824,20 +2405,22 @@ int cuda_ipc_writer_loan(cuda_ipc_writer *writer, cuda_ipc_slot *slot, int64_t t
   if (writer->next > CUDA_IPC_POSITIONS_MAX)
     return fail(error, "LIMIT_EXCEEDED", "Channel \"%s\" has no positions left", ring->lease.name);
   writer->drops = false;
+  writer->timeout_ms = timeout_ms;
+  writer->deadline = 0;
   if (!reserve(writer, &by_stream)) {
     if (ring->when_full == CUDA_IPC_WHEN_FULL_ERROR)
       return fail(error, "CHANNEL_FULL", "Cannot write to \"%s\": all %lld slots are taken",
                   ring->lease.name, (long long)ring->slots);
     if (ring->when_full == CUDA_IPC_WHEN_FULL_DROP_NEWEST) writer->drops = true;
-    else if (wait_for_room(writer, timeout_ms, error) != 0) return -1;
+    else if (wait_for_room(writer, error) != 0) return -1;
   }
-  if (!writer->drops && wait_for_streams(writer, deadline_in(timeout_ms)) != 0) {
+  if (!writer->drops && wait_for_streams(writer) != 0) {
     if (ring->lease.hub->gone) return hub_gone(ring->lease.hub, error);
     return fail(error, "TIMEOUT", "Cannot write to \"%s\" within %lld ms: a reader's stream still "
                 "reads the slot", ring->lease.name, (long long)timeout_ms);
   }
   /* Behind the last slot is the one whose messages are dropped. */
-  int64_t at = (writer->drops ? ring->slots : writer->next % ring->slots) * ring->slot_stride;
+  int64_t at = (writer->drops ? ring->slots : slot_of(ring, writer->next)) * ring->slot_stride;
   const struct memory *memory = &ring->lease.memory;
   *slot = (cuda_ipc_slot){.bytes_max = ring->slot_bytes};
   if (memory->cpu != NULL) slot->data = memory->cpu + at;
@@ -1865,7 +2448,7 @@ int cuda_ipc_writer_commit(cuda_ipc_writer *writer, int64_t byte_length, const v
     ring->control->dropped += 1;
     return 0;
   }
-  struct cuda_ipc_header *header = header_of(ring, writer->next % ring->slots);
+  struct cuda_ipc_header *header = header_of(ring, slot_of(ring, writer->next));
   clock_gettime(CLOCK_REALTIME, &now);
   header->sequence = (uint64_t)writer->sequence;
   header->timestamp_ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
@@ -1896,13 +2479,22 @@ int cuda_ipc_writer_copy(cuda_ipc_writer *writer, const cuda_ipc_slot *slot, con
               "must be lent", bytes, writer->ring.lease.name, (long long)slot->bytes_max);
 }
 
-void cuda_ipc_writer_close(cuda_ipc_writer *writer) {
-  if (writer == NULL) return;
-  STORE(&writer->ring.control->state, CUDA_IPC_WRITER_CLOSED);
-  wake_readers(writer);
+static void leave_channel(cuda_ipc_writer *writer, uint32_t state) {
   end_line((struct cuda_ipc_line *)ready_line(&writer->ring, writer->epoch));
+  STORE(&writer->ring.control->state, state);
+  wake_readers(writer);
   end_lease(&writer->ring.lease);
   free_writer(writer);
+}
+
+void cuda_ipc_writer_close(cuda_ipc_writer *writer) {
+  if (writer == NULL) return;
+  bool is_left = writer->ring.when_writer_gone == CUDA_IPC_WHEN_WRITER_GONE_WAIT;
+  leave_channel(writer, is_left ? CUDA_IPC_WRITER_AWAITED : CUDA_IPC_WRITER_CLOSED);
+}
+
+void cuda_ipc_writer_end(cuda_ipc_writer *writer) {
+  if (writer != NULL) leave_channel(writer, CUDA_IPC_WRITER_CLOSED);
 }
 
 /* ---- reading a channel ---- */
@@ -1949,8 +2541,8 @@ static int64_t oldest(const cuda_ipc_reader *reader) {
 }
 
 static bool is_message(const cuda_ipc_reader *reader, int64_t position) {
-  return (int64_t)LOAD(&header_of(&reader->ring, position % reader->ring.slots)->generation) ==
-         position + 1;
+  const struct ring *ring = &reader->ring;
+  return (int64_t)LOAD(&header_of(ring, slot_of(ring, position))->generation) == position + 1;
 }
 
 /* Lossy: the sequence of the next message from p on; -1 if it is not known, -2 if p has gone. */
@@ -1963,12 +2555,12 @@ static int64_t sequence_at(const cuda_ipc_reader *reader, int64_t p) {
     for (int64_t a = p; a < end && found < 0; a++)
       if (is_message(reader, a)) {
         found = a;
-        sequence = (int64_t)LOAD(&header_of(ring, a % ring->slots)->sequence);
+        sequence = (int64_t)LOAD(&header_of(ring, slot_of(ring, a))->sequence);
       }
     for (int64_t a = p - 1; a >= oldest(reader) && a >= 0 && found < 0; a--)
       if (is_message(reader, a)) {
         found = a;
-        sequence = (int64_t)LOAD(&header_of(ring, a % ring->slots)->sequence) + 1;
+        sequence = (int64_t)LOAD(&header_of(ring, slot_of(ring, a))->sequence) + 1;
       }
     int64_t from = oldest(reader);
     if (p < from) return -2;
@@ -2027,85 +2619,22 @@ static int attach(cuda_ipc_reader *reader, const char *from, cuda_ipc_error *err
   return 0;
 }
 
-/* "Checks": of what the creator wrote, against the descriptor. */
-static bool check_control(const struct ring *ring) {
-  const struct cuda_ipc_control *control = ring->control;
-  return memcmp(control->magic, "CIPCCHAN", 8) == 0 &&
-      control->version == CUDA_IPC_CHANNEL_VERSION &&
-         control->slots == ring->slots && control->readers_max == ring->readers_max &&
-         control->meta_bytes_max == ring->meta_bytes_max &&
-         control->slot_bytes == (uint64_t)ring->slot_bytes &&
-         control->slot_stride == (uint64_t)ring->slot_stride &&
-         control->headers_at == CUDA_IPC_HEADERS_AT &&
-         control->header_stride == ring->header_stride && control->when_full == ring->when_full &&
-         control->when_writer_gone == ring->when_writer_gone &&
-         control->first_position <= CUDA_IPC_POSITIONS_MAX;
-}
-
-static bool read_ring(const struct json *json, int at, const struct location *location,
-                      struct ring *ring) {
-  cuda_ipc_array *message = &ring->message;
-  int64_t readers, meta;
-  int shape = member(json, at, "shape");
-  int full = find_text(json, member(json, at, "whenFull"), policies, 4);
-  int gone = find_text(json, member(json, at, "whenWriterGone"), endings, 2);
-  copy_string(json, member(json, at, "dtype"), message->layout.dtype, sizeof message->layout.dtype);
-  int dtype = find_dtype(message->layout.dtype);
-  if (dtype < 0 || full < 0 || gone < 0 || shape < 0 || json->tokens[shape].type != '[' ||
-      json->tokens[shape].count > 8)
-    return false;
-  message->item_bytes = dtypes[dtype].bytes;
-  message->layout.rank = json->tokens[shape].count;
-  for (int axis = 0, i = shape + 1; axis < message->layout.rank; axis++, i = json->tokens[i].next)
-    if (!integer(json, i, 0, INTEGER_MAX, &message->layout.shape[axis])) return false;
-  if (!pack(message) ||
-      !integer(json, member(json, at, "slots"), 1, CUDA_IPC_SLOTS_MAX, &ring->slots) ||
-      !integer(json, member(json, at, "readersMax"), 1, CUDA_IPC_READERS_MAX, &readers) ||
-      !integer(json, member(json, at, "metaBytesMax"), 0, CUDA_IPC_META_BYTES_MAX, &meta) ||
-      !integer(json, member(json, at, "slotBytes"), 1, INTEGER_MAX, &ring->slot_bytes) ||
-      !integer(json, member(json, at, "slotStride"), ring->slot_bytes, INTEGER_MAX,
-          &ring->slot_stride))
-    return false;
-  ring->readers_max = (uint32_t)readers;
-  ring->meta_bytes_max = (uint32_t)meta;
-  ring->when_full = (uint32_t)full;
-  ring->when_writer_gone = (uint32_t)gone;
-  ring->header_stride = header_stride_of(ring->meta_bytes_max);
-  int64_t bytes, count = ring->slots + (full == CUDA_IPC_WHEN_FULL_DROP_NEWEST);
-  return ring->slot_bytes == message->element_count * message->item_bytes &&
-         ring->slot_stride % message->item_bytes == 0 && multiply(ring->slot_stride, count,
-             &bytes) &&
-         bytes <= location->byte_length;
-}
-
-/* Maps what the hub sent: the slots, the control file, a page of its own, and two bells. */
+/* Maps what the hub sent: the ring, and a page and a bell of its own. */
 static int map_reader(cuda_ipc_reader *reader, const char *name, cuda_ipc_error *error) {
-  struct ring *ring = &reader->ring;
-  cuda_ipc_hub *hub = ring->lease.hub;
-  struct location location;
+  cuda_ipc_hub *hub = reader->ring.lease.hub;
   int64_t seat;
-  int content = read_content(hub, name, "channel", 5, &location, error);
-  if (content < 0) return -1;
-  if (!read_ring(&hub->json, content, &location, ring) ||
-      !integer(&hub->json, member(&hub->json, hub->result, "place"), 0, ring->readers_max - 1,
-          &seat))
+  if (map_ring(&reader->ring, true, name, error) != 0) return -1;
+  if (!integer(&hub->json, member(&hub->json, hub->result, "place"), 0,
+               reader->ring.readers_max - 1, &seat))
     return fail(error, "INVALID_DESCRIPTOR",
-        "Cannot open \"%s\": its descriptor contradicts itself", name);
+                "Cannot open \"%s\": its descriptor contradicts itself", name);
   reader->seat = (uint32_t)seat;
-  int64_t bytes = CUDA_IPC_HEADERS_AT + ring->slots * ring->header_stride;
-  int *fds = hub->fds;
-  if (map_location(&ring->lease.memory, &location, fds[0], true, name, error) != 0 ||
-      map_file(&ring->control_memory, fds[1], bytes, true, true, name, error) != 0 ||
-      map_file(&reader->page_memory, fds[3], CUDA_IPC_PAGE_BYTES, true, false, name, error) != 0)
+  if (map_file(&reader->page_memory, hub->fds[3], CUDA_IPC_PAGE_BYTES, true, false, name,
+               error) != 0)
     return -1;
-  ring->control = (struct cuda_ipc_control *)ring->control_memory.cpu;
   reader->page = (struct cuda_ipc_page *)reader->page_memory.cpu;
-  if (!check_control(ring)) return corrupt(reader, "control file", error);
-  ring->first_position = (int64_t)ring->control->first_position;
-  ring->room_bell = fds[2];
-  reader->bell = fds[4];
-  /* The bells are kept; the files need no descriptors any more. */
-  fds[2] = fds[4] = -1;
+  reader->bell = hub->fds[4];
+  hub->fds[4] = -1;
   return 0;
 }
 
@@ -2151,7 +2680,7 @@ const cuda_ipc_layout *cuda_ipc_reader_layout(const cuda_ipc_reader *reader) {
 
 static void give_back(cuda_ipc_reader *reader) {
   const struct ring *ring = &reader->ring;
-  while (reader->held_from < reader->next && !reader->is_taken[reader->held_from % ring->slots])
+  while (reader->held_from < reader->next && !reader->is_taken[slot_of(ring, reader->held_from)])
     reader->held_from++;
   reader->page->received = (uint64_t)reader->received;
   reader->page->missed = (uint64_t)reader->missed;
@@ -2218,7 +2747,7 @@ static int claim(cuda_ipc_reader *reader, cuda_ipc_error *error) {
 static int take(cuda_ipc_reader *reader, cuda_ipc_message *message, cuda_ipc_error *error) {
   const struct ring *ring = &reader->ring;
   for (;;) {
-    int64_t slot = reader->next % ring->slots, wanted = reader->next + 1;
+    int64_t slot = slot_of(ring, reader->next), wanted = reader->next + 1;
     struct cuda_ipc_header *header = header_of(ring, slot);
     int64_t generation = (int64_t)LOAD(&header->generation);
     int64_t passed = (int64_t)LOAD(&header->passed_over);
@@ -2284,8 +2813,8 @@ static int take(cuda_ipc_reader *reader, cuda_ipc_message *message, cuda_ipc_err
 
 /* Whether there is something to look at before it sleeps. */
 static bool has_news(const cuda_ipc_reader *reader) {
-  const struct cuda_ipc_header *header = header_of(&reader->ring,
-      reader->next % reader->ring.slots);
+  const struct ring *ring = &reader->ring;
+  const struct cuda_ipc_header *header = header_of(ring, slot_of(ring, reader->next));
   uint32_t state = LOAD(&reader->ring.control->state);
   return (int64_t)LOAD(&header->generation) > reader->next ||
          (int64_t)LOAD(&header->passed_over) > reader->next ||
@@ -2336,7 +2865,7 @@ int cuda_ipc_reader_copy(const cuda_ipc_reader *reader, const cuda_ipc_message *
 }
 
 void cuda_ipc_reader_release(cuda_ipc_reader *reader, const cuda_ipc_message *message) {
-  int64_t slot = message->position % reader->ring.slots;
+  int64_t slot = slot_of(&reader->ring, message->position);
   if (message->position >= reader->next || !reader->is_taken[slot]) return;
   if (reader->lossy)
     for (int c = 0; c < CUDA_IPC_CLAIMS; c++)

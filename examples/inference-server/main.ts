@@ -23,7 +23,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { CudaIpcError, connect } from "cuda-ipc";
 import { connectService, type ServiceClient } from "cuda-ipc/service";
-import { say } from "../program.ts";
+import { isSkip, say } from "../program.ts";
 import { startGateway } from "./gateway.ts";
 import { labels, putWeights } from "./model.ts";
 import { sendImages, sendNonsense } from "./traffic.ts";
@@ -49,8 +49,10 @@ try {
 } catch (error) {
   const code =
     error instanceof CudaIpcError ? error.code : error instanceof RangeError ? "USAGE" : "INTERNAL";
-  console.error(`error[${code}]: ${error instanceof Error ? error.message : error}`);
-  process.exit(code === "USAGE" ? 2 : 1);
+  const message = error instanceof Error ? error.message : error;
+  if (isSkip(error)) say(`Skipped: ${message}`);
+  else console.error(`error[${code}]: ${message}`);
+  process.exit(isSkip(error) ? 0 : code === "USAGE" ? 2 : 1);
 }
 
 async function main(workerCount: number, requests: number, port: number): Promise<void> {
@@ -103,6 +105,7 @@ async function startWorker(): Promise<ChildProcess> {
   const worker = fork(WORKER, ["--service", service, "--model", model, ...device]);
   const [said] = await Promise.race([once(worker, "message"), once(worker, "exit")]);
   if (said === "ready") return worker;
+  if (typeof said === "object" && said !== null) throw new CudaIpcError(said.code, said.message);
   throw new CudaIpcError("PEER_GONE", `A worker ended with ${said} before it was ready`);
 }
 

@@ -32,7 +32,7 @@ const WEIGHTS = {
   "softmax.scale": { dtype: "float32", shape: [1] },
 } as const;
 
-/** What a worker computes with. */
+/** The weights of the model, copied from shared memory. */
 export interface Model {
   readonly colours: Float32Array;
   readonly scale: number;

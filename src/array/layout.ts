@@ -102,7 +102,7 @@ export function isContiguous(layout: ArrayLayout): boolean {
 /** Facts of a layout that are needed often. */
 export interface LayoutFacts {
   readonly elementCount: number;
-  /** Of the elements, without gaps. */
+  /** Bytes of all elements together. Gaps between them do not count. */
   readonly byteLength: number;
   readonly isContiguous: boolean;
 }

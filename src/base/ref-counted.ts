@@ -4,7 +4,7 @@ import { CudaIpcError } from "./errors.js";
 export abstract class RefCounted {
   #users = 1;
 
-  /** What the resource is, for errors. */
+  /** The kind of resource, in the words of an error message. */
   protected abstract get countedAs(): string;
 
   /** Ends the resource. Called once, after the last user. */

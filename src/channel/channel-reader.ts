@@ -36,7 +36,7 @@ export class ChannelReader<D extends DType = DType> {
   readonly #parts: ReaderParts<D>;
   readonly #ring: RingReader;
   readonly #bell: BellWatch;
-  /** What this reader's streams have given back. */
+  /** The positions that this reader's streams have given back. */
   readonly #done: OrderedTimeline;
   readonly #spin: AdaptiveSpin;
   readonly #turns = new FairTurns();

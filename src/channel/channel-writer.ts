@@ -31,7 +31,7 @@ export class ChannelWriter<D extends DType = DType> {
   readonly label: string;
   readonly #parts: WriterParts<D>;
   readonly #ring: RingWriter;
-  /** What this writer's streams have finished. */
+  /** The positions that this writer's streams have finished. */
   readonly #ready: OrderedTimeline;
   readonly #room: BellWatch;
   readonly #onClose: () => void;

@@ -56,7 +56,7 @@ const checkCommit = optionsOf<CommitOptions>("commit()", {
 const WHOLE_SLOT: CommitOptions = {};
 const TIME_ORIGIN_MS = performance.timeOrigin;
 
-/** What a commit tells the readers, before the sequence number and the time are known. */
+/** The header of a message, except its sequence number and its time. */
 interface PreparedMessage {
   readonly byteLength: number;
   readonly readyAt: number;
@@ -159,7 +159,7 @@ export class SlotLoans<D extends DType = DType> {
   readonly #wholeSlot: PreparedMessage;
   /** WHY kept: otherwise each message would allocate one more object. */
   readonly #byCpu: (Loan | undefined)[] = [];
-  /** What `ready` must reach for each slot; undefined until a stream fills a slot. */
+  /** The value of `ready` at which each slot is filled. Undefined until a stream fills one. */
   #filledAt: Float64Array | undefined;
   #lent: LoanedSlot<D> | undefined;
 

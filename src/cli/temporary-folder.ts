@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { limits } from "../base/limits.js";
 
-/** What mkdtemp and the socket's name add to the folder's own path. */
+/** The bytes that mkdtemp and the socket's name add to the folder's own path. */
 const NAME_BYTES = 32;
 
 /** Calls `work` with a socket path in a new folder of mode 0700. Removes the folder afterwards. */

@@ -13,7 +13,7 @@ import type { DevicePointer } from "./memory-calls.js";
  */
 export const LEGACY_GRANULARITY_BYTES = 2 * 1024 * 1024;
 
-/** What another process needs to find an address. The handle opens the whole block around it. */
+/** Leads another process to an address. The handle opens the whole block around it. */
 export interface LegacyExport {
   /** IPC_HANDLE_BYTES bytes. */
   readonly handle: Uint8Array;

@@ -21,7 +21,7 @@ import { fromNodeError } from "./system-error.js";
 /** Memory and events of the host device, and the generations of what a process exports. */
 type ExporterFileKind = "memory" | "event" | "generations";
 
-/** What another process needs to find and check the file. */
+/** Lets another process find the file and check it. */
 export interface ExporterFile extends ProcessIdentity {
   readonly kind: ExporterFileKind;
   /** The descriptor's number in the exporter. */

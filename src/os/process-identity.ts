@@ -182,7 +182,7 @@ function hasEndedWhole(pid: number): boolean {
 }
 
 /**
- * What a process is doing, as the words after its name: `is stopped`. Undefined if this process
+ * The state of a process, as the words after its name: `is stopped`. Undefined if this process
  * cannot see it.
  */
 export function processState(pid: number): string | undefined {

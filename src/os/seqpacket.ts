@@ -272,7 +272,7 @@ export function peerCredentialsOf(fd: OwnedFd): PeerCredentials {
   };
 }
 
-/** What the kernel cut off; see `Packet`. */
+/** The error for a packet that the kernel cut off; see `Packet`. */
 export function damageOf({ flags, bytes, fds }: ReceivedPart): CudaIpcError | undefined {
   if ((flags & layout.MSG_CTRUNC) !== 0) {
     const lost = `its descriptors after the first ${fds.length} were lost`;

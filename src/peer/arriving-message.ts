@@ -2,7 +2,7 @@
 import { closeFds, closeForeign } from "../os/foreign-fd.js";
 import type { OwnedFd } from "../os/owned-fd.js";
 
-/** What a message brought. */
+/** A message with its descriptor. */
 export interface Arrived {
   readonly bytes: Uint8Array;
   /** The first descriptor, which the receiver owns. All others are closed. */

@@ -15,13 +15,13 @@ export function missingWords(words: GroupWords, members: readonly Member[]): str
   return `${firstOf(missing, 3)} ${missing.length === 1 ? "has" : "have"} not come`;
 }
 
-/** What the words of a group say about a barrier that this member has entered. */
+/** The state of a barrier that this member has entered. */
 export type Verdict =
   | "waiting"
   | "complete"
   | {
       readonly failure: CudaIpcError;
-      /** What this member writes for others, who may not find out by themselves. */
+      /** This member writes it down for others, because they may not find out by themselves. */
       readonly end: Omit<End, "barrier"> | undefined;
     };
 

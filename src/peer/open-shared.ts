@@ -43,7 +43,7 @@ export interface OpenSharedOptions extends WaitOptions {
   readonly label?: string | undefined;
 }
 
-/** What `openShared` opens, by the `kind` that it is asked for. */
+/** The result of `openShared` for each `kind`. */
 export interface OpenedKinds {
   array: DeviceArray;
   buffer: DeviceBuffer;

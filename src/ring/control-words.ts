@@ -17,7 +17,7 @@ import {
 } from "./channel-layout.js";
 import { GrowingWords, type RingWords } from "./ring-words.js";
 
-/** What a slot's header says of its message. */
+/** The header of a slot: facts about its message. */
 export interface MessageHeader {
   readonly sequence: number;
   readonly timestampMs: number;
@@ -271,7 +271,7 @@ export class ControlWords {
 
 const KNOWN_FLAGS = flags.json | flags.shaped | flags.lost;
 
-/** What makes no sense in a header that another process wrote; undefined if it is sound. */
+/** Says why the header of another process is not valid. Undefined if it is. */
 export function contradictionOf(
   { byteLength, metaBytes, sequence, readyAt, flags: found }: MessageHeader,
   { slotBytes, metaBytesMax }: ChannelFacts,

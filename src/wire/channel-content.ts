@@ -71,7 +71,7 @@ export function wordsByteLength(content: ChannelContent): number {
 }
 
 /**
- * What contradicts itself in a channel whose slots have so many bytes; undefined if nothing does.
+ * Says why the content of a channel contradicts itself. Undefined if it does not.
  */
 export function channelContradiction(
   content: ChannelContent,

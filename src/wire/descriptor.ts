@@ -99,7 +99,7 @@ export const bundleIndexSchema = v.strictObject({
 
 export type BundleIndex = v.InferOutput<typeof bundleIndexSchema>;
 
-/** What contradicts itself in a well-formed descriptor; undefined if nothing does. */
+/** Says why a well-formed descriptor contradicts itself. Undefined if it does not. */
 export function descriptorContradiction(descriptor: Descriptor): string | undefined {
   const { byteLength, allocationByteLength, mechanism, device, content } = descriptor;
   if (byteLength > allocationByteLength) {

@@ -125,6 +125,8 @@ export function headerText(): string {
     `#define CUDA_IPC_SLOTS_MAX ${limits.channelSlotsMax}`,
     `#define CUDA_IPC_READERS_MAX ${limits.channelReadersMax}`,
     `#define CUDA_IPC_META_BYTES_MAX ${limits.channelMetaBytesMax}`,
+    `#define CUDA_IPC_BUNDLE_ARRAYS_MAX ${limits.bundleArraysMax}`,
+    `#define CUDA_IPC_INDEX_BYTES_MAX ${limits.bundleIndexBytesMax}`,
     `#define CUDA_IPC_FDS_MAX ${limits.scmRightsFdsMax}`,
     "#define CUDA_IPC_POISON INT64_MAX",
     `#define CUDA_IPC_LINE_BYTES ${LINE_BYTES}`,

@@ -2,11 +2,15 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
+
+/** Longer than any limit of a peer, so that a peer that is too late says why itself. */
+const LIMIT_MS = 90_000;
 
 /**
  * A running peer. `said()` is the next value that it prints. `finish()` ends its input and checks
- * its exit code.
+ * its exit code. Each wait has a limit, and a peer that is over it is killed.
  */
 export class PeerProcess {
   readonly #child: ChildProcess;
@@ -31,7 +35,7 @@ export class PeerProcess {
 
   /** Its next line, as it is. */
   async line(): Promise<string> {
-    const line = await this.#lines.next();
+    const line = await this.#limited("print a line", this.#lines.next());
     if (line.done === true) assert.fail(`The peer ended: ${this.#errors}`);
     return line.value;
   }
@@ -51,14 +55,36 @@ export class PeerProcess {
 
   async finish(): Promise<void> {
     this.endInput();
-    const [code, signal] = await this.#exit;
+    const [code, signal] = await this.#limited("end", this.#exit);
     assert.equal(code ?? signal, 0, this.#errors);
   }
 
   /** Resolves to what it wrote to standard error, once it has ended. */
   async errors(): Promise<string> {
-    await this.#exit;
+    await this.#limited("end", this.#exit);
     return this.#errors;
+  }
+
+  async #limited<T>(what: string, promise: Promise<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        const where = this.#whereItWaits();
+        this.#child.kill("SIGKILL");
+        const found = `${where}; it has written: ${this.#errors}`;
+        reject(new Error(`The peer did not ${what} within ${LIMIT_MS} ms. It waits in ${found}`));
+      }, LIMIT_MS);
+    });
+    return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+  }
+
+  /** The function of the kernel that it is in. */
+  #whereItWaits(): string {
+    try {
+      return readFileSync(`/proc/${this.pid}/wchan`, "utf8") || "no known function";
+    } catch (error) {
+      return String(error);
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -8,7 +8,7 @@ export interface SlotFacts {
   readonly shape: readonly number[];
 }
 
-/** What the command line says about the slots. */
+/** The options of the command line that describe the slots. */
 export interface AskedSlot {
   readonly dtype?: DType | undefined;
   readonly shape?: readonly number[] | undefined;
@@ -16,7 +16,7 @@ export interface AskedSlot {
 }
 
 export interface OutgoingMessage {
-  /** What errors call it: `"a.npy"`, `line 7 of standard input`. */
+  /** Its name in errors: `"a.npy"`, `line 7 of standard input`. */
   readonly origin: string;
   readonly byteLength: number;
   /** Set if the message is an array, and not bytes. */

@@ -122,7 +122,7 @@ function addPolicyOptions(command: Command): Command {
     );
 }
 
-/** What the options set. It overrides the configuration file. */
+/** The settings of the options. They override the configuration file. */
 function policyFields({ allowUsers, allowGroups, limit }: PolicyOptions): HubConfig {
   return [allowUsers, allowGroups, limit].reduce<HubConfig>(
     (all, fields) => (fields === undefined ? all : overlay(all, fields)),

@@ -22,12 +22,12 @@ export interface ToActor {
 /** The array's name in all demos. */
 export const ARRAY_NAME = "demo";
 
-/** What the producer writes. Exact in float32 up to 2^24 elements, and rounded above. */
+/** The producer's value of element i: exact in float32 up to 2^24 elements, rounded above. */
 export function producedValue(i: number): number {
   return Math.fround(i * 0.5 + 1);
 }
 
-/** What the consumer turns it into. */
+/** The same element after the consumer has changed it. */
 export function consumedValue(i: number): number {
   return Math.fround(producedValue(i) * -2);
 }

@@ -13,9 +13,9 @@ export type CheckState = "ok" | "missing" | "not supported" | "failed" | "fact";
 export interface Check {
   readonly name: string;
   readonly state: CheckState;
-  /** What was found, or why it does not work. */
+  /** The finding, or why it does not work. */
   readonly detail: string;
-  /** What that means for sharing. */
+  /** Consequences for sharing. */
   readonly notes?: readonly string[];
   readonly toDo?: string;
 }

@@ -3,7 +3,7 @@
 /** Control characters (C0, DEL, C1), line separators, and characters that reverse text. */
 const UNPRINTABLE = /[\p{Cc}\p{Bidi_Control}\u2028\u2029]/gu;
 
-/** What `Terminal.style` puts around text, after the ESC: bold, dim and the plain colours. */
+/** The styles of `Terminal.style`, without ESC: bold, dim and the plain colours. */
 const OWN_STYLE = /^\[(?:1|2|22|3[0-7]|39)m/;
 
 /** A line break becomes `\u000a`. Within JSON that form means the same character. */

@@ -1,4 +1,4 @@
-/** What a hub answers, and why it may not answer. */
+/** The answer of a hub, or the reason why it does not answer. */
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { closeFds } from "../../os/foreign-fd.js";

@@ -71,7 +71,7 @@ export class Reconnection {
     }
   }
 
-  /** What the search found instead of a hub, in words. */
+  /** Says in words why the search found no hub. */
   get found(): string {
     const isSilent = hasCode(this.#failure, "ABORTED");
     return isSilent ? "what listens there does not answer" : wordsOf(this.#failure);

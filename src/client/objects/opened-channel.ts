@@ -63,7 +63,7 @@ function kindAt(role: ChannelRole, index: number): Kind {
   return isPage ? "page" : "bell";
 }
 
-/** What is wrong with a descriptor, if anything. The mapper checks the data. */
+/** Says why a descriptor cannot be used. Undefined if it can. The mapper checks the data. */
 function unfit(kind: Kind, fd: OwnedFd, content: ChannelContent): string | undefined {
   if (kind === "data") return undefined;
   if (kind === "bell") return isBell(fd) ? undefined : "is no bell (eventfd)";

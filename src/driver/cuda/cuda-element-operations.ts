@@ -32,7 +32,7 @@ import { BLOCK_THREADS } from "./kernels/grid-loop.js";
 import { kernelNames, kernelSource } from "./kernels/kernel-source.js";
 import { ArgumentBlock, u64 } from "./launch-arguments.js";
 
-/** What operations use of the driver. */
+/** The calls of the driver that operations use. */
 export type OperationDriver = ResultMemory &
   ModuleCalls &
   Pick<StreamCalls, "fill" | "copyToHost"> & {

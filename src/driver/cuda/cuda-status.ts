@@ -108,7 +108,7 @@ const names = new Map<number, string>(
 export interface FailedCall {
   readonly status: number;
   readonly call: string;
-  /** What was attempted: `map 2097152 bytes on cuda:0`. */
+  /** The attempt in words: `map 2097152 bytes on cuda:0`. */
   readonly attempt: string;
   /** Replaces the code of the status if the caller knows better. */
   readonly code?: ErrorCode | undefined;

@@ -42,7 +42,7 @@ type HandleDocument = ArrayHandleDocument | RawHandleDocument;
 export class IpcArrayHandle<Document extends HandleDocument = ArrayHandleDocument> {
   readonly #document: Document;
   readonly #layout: ArrayLayout & { readonly dtype: DType };
-  /** What this object opened and nobody closed yet. */
+  /** Arrays that this object has opened and nobody has closed. */
   readonly #opened = new Set<DeviceArray>();
 
   /** The document's form and layout are already checked. */

@@ -96,7 +96,7 @@ export class LegacyMemory extends MappedMemory {
   }
 }
 
-/** What is opened, with the key of exporter and handle. */
+/** A block to open, with the key of exporter and handle. */
 export interface WantedBlock
   extends Pick<ArrayHandleDocument, "exporter" | "generation" | "handle" | "mark"> {
   readonly key: string;

@@ -17,7 +17,7 @@ import type { Descriptor } from "../../wire/descriptor.js";
 import type { Device } from "../device.js";
 import type { Stream } from "../order/stream.js";
 
-/** What another process needs beside the file descriptor to open the memory. */
+/** The part of a descriptor that another process needs to open the memory. */
 export type MemoryDescriptor = Pick<
   Descriptor,
   "device" | "mechanism" | "pooled" | "allocationByteLength"

@@ -78,7 +78,7 @@ export class HubCore<Fd> {
     return this.#sessions.find(id) !== undefined;
   }
 
-  /** What the next hub must know, except descriptors. */
+  /** The state that the next hub needs, without descriptors. */
   state(): HubState {
     return stateOf(this.#sessions.all(), this.#objects.index.objects(), this.#lastId);
   }

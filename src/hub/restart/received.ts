@@ -17,7 +17,7 @@ import {
 } from "./stored-names.js";
 
 export class Received {
-  /** What the manager still has. Whoever takes a descriptor closes it. */
+  /** Descriptors of the manager that nobody has taken. Whoever takes one closes it. */
   readonly stored = new Map<StoredKey, OwnedFd[]>();
   /** The descriptors of each object by index. A missing one leaves a hole. */
   readonly memory = new Map<number, OwnedFd[]>();

@@ -13,7 +13,7 @@ import { setImmediate } from "node:timers";
 let awaited = 0;
 /** The immediate is prepared. */
 let isReady = false;
-/** What it will run. */
+/** The function that the immediate will run. */
 let first: (() => void) | undefined;
 /**
  * WHY: the immediate serves all waits, so it must not carry the AsyncLocalStorage of one caller.

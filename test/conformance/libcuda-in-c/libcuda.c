@@ -97,7 +97,8 @@ CUresult cuCtxPopCurrent_v2(CUcontext *popped) {
   *popped = current;
   return cuCtxSetCurrent(pushed[--depth]);
 }
-CUresult cuCtxSynchronize(void) { REQUIRE_CURRENT; return CUDA_SUCCESS; }
+static void finish_copy(void);
+CUresult cuCtxSynchronize(void) { REQUIRE_CURRENT; finish_copy(); return CUDA_SUCCESS; }
 
 CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
   REQUIRE_CONTEXT;
@@ -261,8 +262,11 @@ CUresult cuStreamQuery(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
-/* Called only for an idle stream. */
-CUresult cuStreamSynchronize(CUstream stream) { return cuStreamQuery(stream) == CUDA_SUCCESS ? CUDA_SUCCESS : INVALID; }
+/* Called only for an idle stream, or for the default one. */
+CUresult cuStreamSynchronize(CUstream stream) {
+  if (stream == NULL) return cuCtxSynchronize();
+  return cuStreamQuery(stream) == CUDA_SUCCESS ? CUDA_SUCCESS : INVALID;
+}
 
 static CUresult enqueue(CUstream stream, enum kind kind, CUdeviceptr to, uint64_t value, size_t count) {
   REQUIRE_CONTEXT;
@@ -278,13 +282,31 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CU
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
   return enqueue(stream, COPY, (CUdeviceptr)(uintptr_t)to, from, bytes);
 }
+
+/* Like the real driver's, a copy of little pageable memory returns before all of it has arrived. */
+#define STAGED_MAX ((size_t)64 << 10)
+static struct { CUdeviceptr to; size_t bytes; char content[STAGED_MAX]; } staged;
+
+static void finish_copy(void) {
+  memcpy(host(staged.to), staged.content, staged.bytes);
+  staged.bytes = 0;
+}
+
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
   REQUIRE_CURRENT;
-  memcpy(host(to), from, bytes);
+  finish_copy();
+  if (bytes > STAGED_MAX) {
+    memcpy(host(to), from, bytes);
+    return CUDA_SUCCESS;
+  }
+  staged.to = to;
+  staged.bytes = bytes;
+  memcpy(staged.content, from, bytes);
   return CUDA_SUCCESS;
 }
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
   REQUIRE_CURRENT;
+  finish_copy();
   memcpy(to, host(from), bytes);
   return CUDA_SUCCESS;
 }

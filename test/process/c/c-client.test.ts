@@ -1,17 +1,12 @@
 /** The client in C and the Node client share arrays and timelines through a real hub. */
 import assert from "node:assert/strict";
-import { chmodSync, writeSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { MemoryPool } from "../../../src/doors/interop.js";
 import type { Hub } from "../../../src/index.js";
-import { createMemoryFile } from "../../../src/os/memory-file.js";
-import { HostileHub } from "../../support/hostile-hub.js";
-import { nightly, Random, seedOfRun } from "../../support/random.js";
-import { obliging, ScriptedHub } from "../../support/scripted-hub.js";
-import { TestFolder } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
 import { CPrograms, skip } from "./c-programs.js";
+import { ScriptedViews } from "./scripted-views.js";
 
 const LIMIT = { timeoutMs: 60_000 };
 
@@ -51,7 +46,6 @@ describe("the client in C", { skip }, () => {
   });
 
   after(async () => {
-    programs[Symbol.dispose]();
     await hub.close();
     await testHub[Symbol.asyncDispose]();
   });
@@ -216,133 +210,3 @@ describe("the client in C", { skip }, () => {
     await waiting.finish();
   });
 });
-
-describe("the client in C, at a hub that is not as it should be", { skip }, () => {
-  let programs: CPrograms;
-
-  before(() => {
-    programs = new CPrograms();
-  });
-  after(() => programs[Symbol.dispose]());
-
-  for (const [age, version] of Object.entries({ older: 0, newer: 2 })) {
-    it(`says PROTOCOL_MISMATCH to an ${age} one`.replace("an newer", "a newer"), async () => {
-      using folder = new TestFolder();
-      using _hub = new ScriptedHub(folder.socket, ({ id }, connection) => {
-        connection.sendText(JSON.stringify({ v: version, id, ok: true, result: {} }));
-        return undefined;
-      });
-      await using peer = programs.peer(folder.socket, "lists");
-      assert.match(await peer.errors(), new RegExp(`PROTOCOL_MISMATCH.*speaks version ${version}`));
-    });
-  }
-
-  it("passes on what a newer hub says about its version", async () => {
-    using folder = new TestFolder();
-    using _hub = new ScriptedHub(folder.socket, () => ({ code: "PROTOCOL_MISMATCH" }));
-    await using peer = programs.peer(folder.socket, "lists");
-    assert.match(await peer.errors(), /^error\[PROTOCOL_MISMATCH\]/);
-  });
-
-  it("says HUB_UNAVAILABLE if none runs", async () => {
-    using folder = new TestFolder();
-    await using peer = programs.peer(folder.socket, "lists");
-    assert.match(await peer.errors(), /^error\[HUB_UNAVAILABLE\].*`cuda-ipc hub serve`/);
-  });
-
-  it("does not trust a folder to which others can write", async () => {
-    await using own = await TestHub.start();
-    chmodSync(own.folder.path, 0o777);
-    await using peer = programs.peer(own.socket, "lists");
-    assert.match(await peer.errors(), /^error\[UNSAFE_RUNTIME_DIR\].*mode 777/);
-    chmodSync(own.folder.path, 0o700);
-  });
-
-  it("connects again while a hub hangs up without a word", async () => {
-    using folder = new TestFolder();
-    let refusals = 3;
-    const script = obliging();
-    using _hub = new ScriptedHub(folder.socket, (request, connection) => {
-      if (request.op === "hello" && refusals-- > 0) return "hang up";
-      return script(request, connection);
-    });
-    await using peer = programs.peer(folder.socket, "lists");
-    assert.deepEqual(await peer.said(), []);
-    await peer.finish();
-  });
-
-  it("survives answers in bad faith, without a leak or a wrong access", async (test) => {
-    const seed = seedOfRun();
-    test.diagnostic(`seed ${seed}, sanitizers: ${programs.sanitized}`);
-    using folder = new TestFolder();
-    using hostile = new HostileHub(folder.socket, new Random(seed));
-    for (const malice of [0, 0.02, 0.1, 0.5]) {
-      hostile.malice = malice;
-      await using peer = programs.peer(folder.socket, "tries", nightly ? "2000" : "60");
-      const succeeded = Number(await peer.said());
-      assert.ok(malice > 0.1 || succeeded > 0, `malice ${malice}`);
-      await peer.finish();
-    }
-  });
-});
-
-/** A hub whose answers name memory of ten bytes, 0 to 9, in ways that fit or do not. */
-class ScriptedViews {
-  readonly #folder = new TestFolder();
-  readonly #memory = createMemoryFile("ten bytes", 10);
-  readonly #hub: ScriptedHub;
-
-  constructor() {
-    const array = (shape: number[], strides: number[], byteOffset: number, dtype = "int8") => ({
-      dtype,
-      shape,
-      strides,
-      byteOffset,
-    });
-    const views: Record<string, object> = {
-      reverse: array([3], [-1], 2),
-      same: array([2, 2], [0, 0], 5),
-      columns: array([2, 2], [4, 2], 1),
-      beyond: array([3], [4], 2),
-      before: array([3], [-4], 2),
-      huge: array([2 ** 40, 2 ** 40], [2 ** 40, 1], 0),
-      unaligned: array([2], [1], 1, "int16"),
-      short: array([2], [1], 9),
-      unknown: array([2], [1], 0, "int7"),
-    };
-    this.#hub = new ScriptedHub(
-      this.#folder.socket,
-      obliging({
-        open: ({ name }) => ({
-          result: {
-            object: 1,
-            lease: 1,
-            descriptor: {
-              version: 1,
-              device: { kind: "host" },
-              mechanism: "memfd",
-              byteLength: 10,
-              allocationByteLength: 10,
-              content: { kind: "array", array: views[String(name)] },
-            },
-          },
-          fds: [this.#memory],
-        }),
-      }),
-    );
-    writeSync(
-      this.#memory.number,
-      Uint8Array.from({ length: 10 }, (_, index) => index),
-    );
-  }
-
-  get socket(): string {
-    return this.#folder.socket;
-  }
-
-  [Symbol.dispose](): void {
-    this.#hub[Symbol.dispose]();
-    this.#memory.close();
-    this.#folder[Symbol.dispose]();
-  }
-}

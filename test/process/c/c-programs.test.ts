@@ -1,6 +1,6 @@
 /** The example programs in C, as a user runs them beside the command line. */
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { before, describe, it } from "node:test";
 import { connect } from "../../../src/index.js";
 import { PeerProcess } from "../../support/peer-process.js";
 import { CliRig } from "../cli/cli-rig.js";
@@ -11,7 +11,6 @@ describe("the example programs in C", { skip }, () => {
   before(() => {
     programs = new CPrograms();
   });
-  after(() => programs[Symbol.dispose]());
 
   const start = (rig: CliRig, program: string, ...args: string[]) =>
     new PeerProcess(programs.path(`examples/c/${program}.c`), args, rig.env);

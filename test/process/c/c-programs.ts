@@ -1,14 +1,21 @@
-/** Compiles the client in C with a program, with sanitizers where the compiler has them. */
+/**
+ * Compiles the client in C with a program, with sanitizers where the compiler has them. The programs
+ * are kept in a cache, because compiling them takes longer than most tests.
+ */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { PeerProcess } from "../../support/peer-process.js";
 
 const root = fileURLToPath(new URL("../../../../", import.meta.url));
+const kept = join(root, "node_modules/.cache/cuda-ipc/c-programs");
 const FLAGS = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
-const PEER = "test/process/c/actors/peer.c";
+const CLIENT = "examples/c/cuda_ipc.c";
+const ACTORS = "test/process/c/actors";
+/** All that a program may include or be made of. */
+const SOURCE_FOLDERS = ["include", "examples/c", ACTORS];
 const SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
 const compiler = ["cc", "gcc", "clang"].find((name) => spawnSync(name, ["--version"]).status === 0);
@@ -24,58 +31,73 @@ function whyNot(): string | false {
 
 /** Programs of one test file, compiled when they are first used. */
 export class CPrograms {
-  readonly #folder = mkdtempSync(join(tmpdir(), "cuda-ipc-c-"));
-  readonly #compiled = new Map<string, string>();
   readonly #sanitizers: readonly string[];
 
   /** @param sanitize false for a GPU: its driver does what the sanitizers refuse */
   constructor({ sanitize = true } = {}) {
-    this.#sanitizers = sanitize && this.#hasSanitizers() ? SANITIZERS : [];
+    this.#sanitizers = sanitize && hasSanitizers() ? SANITIZERS : [];
   }
 
   get sanitized(): boolean {
     return this.#sanitizers.length > 0;
   }
 
-  /** The path of a program. @param source from the root of the project */
+  /** The path of a program that uses the client. @param source from the root of the project */
   path(source: string): string {
-    const known = this.#compiled.get(source);
-    if (known !== undefined) return known;
-    const result = join(this.#folder, `program-${this.#compiled.size}`);
-    const files = [source, "examples/c/cuda_ipc.c"].map((file) => join(root, file));
-    const include = `-I${join(root, "include")}`;
-    this.#compile([...FLAGS, ...this.#sanitizers, include, ...files, "-o", result]);
-    this.#compiled.set(source, result);
-    return result;
+    return this.#compiled([source, CLIENT]);
+  }
+
+  /** The path of a program that includes the client's source. */
+  internals(): string {
+    return this.#compiled([`${ACTORS}/internals.c`]);
   }
 
   /** Runs the peer of these tests. */
   peer(socket: string, command: string, ...args: string[]): PeerProcess {
-    return new PeerProcess(this.path(PEER), [socket, command, ...args]);
+    return new PeerProcess(this.#peer(), [socket, command, ...args]);
   }
 
   /** As `peer`, with what it makes on a GPU. */
   peerOn(device: string, socket: string, command: string, ...args: string[]): PeerProcess {
-    const env = { CUDA_IPC_DEVICE: device };
-    return new PeerProcess(this.path(PEER), [socket, command, ...args], env);
+    return new PeerProcess(this.#peer(), [socket, command, ...args], { CUDA_IPC_DEVICE: device });
   }
 
-  [Symbol.dispose](): void {
-    rmSync(this.#folder, { recursive: true, force: true });
+  #peer(): string {
+    const sources = readdirSync(join(root, ACTORS)).filter((file) => /^peer.*\.c$/.test(file));
+    return this.#compiled([...sources.map((file) => `${ACTORS}/${file}`), CLIENT]);
   }
 
-  #compile(args: readonly string[]): void {
-    const { status, stderr } = spawnSync(String(compiler), args, { encoding: "utf8" });
-    if (status !== 0) throw new Error(`${compiler} ended with ${status}: ${stderr}`);
+  #compiled(sources: readonly string[]): string {
+    const files = sources.map((file) => join(root, file));
+    const include = `-I${join(root, "include")}`;
+    return compiled([...FLAGS, ...this.#sanitizers, include, ...files]);
   }
+}
 
-  /** Whether a sanitized program runs here: its leak check needs ptrace. */
-  #hasSanitizers(): boolean {
-    const probe = join(this.#folder, "probe");
-    const args = [...SANITIZERS, "-x", "c", "-", "-o", probe];
-    const input = "int main(void) { return 0; }";
-    return (
-      spawnSync(String(compiler), args, { input }).status === 0 && spawnSync(probe).status === 0
-    );
+/** Compiles if no program was kept that came from the same sources with the same arguments. */
+function compiled(args: readonly string[], input = ""): string {
+  const hash = createHash("sha256").update(JSON.stringify([compiler, args, input]));
+  for (const folder of SOURCE_FOLDERS)
+    for (const file of readdirSync(join(root, folder)).sort())
+      if (/\.[ch]$/.test(file)) hash.update(readFileSync(join(root, folder, file)));
+  const result = join(kept, hash.digest("hex").slice(0, 16));
+  if (existsSync(result)) return result;
+  mkdirSync(kept, { recursive: true });
+  // Another test may compile the same at this moment.
+  const temporary = `${result}-${process.pid}`;
+  const options = { encoding: "utf8", input } as const;
+  const { status, stderr } = spawnSync(String(compiler), [...args, "-o", temporary], options);
+  if (status !== 0) throw new Error(`${compiler} ended with ${status}: ${stderr}`);
+  renameSync(temporary, result);
+  return result;
+}
+
+/** Whether a sanitized program runs here: its leak check needs ptrace. */
+function hasSanitizers(): boolean {
+  try {
+    const probe = compiled([...SANITIZERS, "-x", "c", "-"], "int main(void) { return 0; }");
+    return spawnSync(probe).status === 0;
+  } catch {
+    return false;
   }
 }

@@ -2,12 +2,17 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdir } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { exampleHead, saidIn } from "../../docs/example-output.js";
+import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
 import { CliRig } from "../cli/cli-rig.js";
 
+const libcuda = fileURLToPath(
+  new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
+);
 const MAIN = fileURLToPath(new URL("../../../examples/inference-server/main.js", import.meta.url));
 
 async function outcome(
@@ -77,6 +82,34 @@ describe("the inference server", () => {
       server.kill("SIGINT");
       await ended;
     }
+  });
+
+  const header = findCudaHeader();
+  const noHeader =
+    typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
+
+  // The parent misses memory first, and a worker misses kernels.
+  for (const mechanism of ["vmm", "kernels", "vmm pools legacy events kernels words"]) {
+    it(`is skipped on a GPU without ${mechanism}`, { skip: noHeader }, async () => {
+      if (typeof header === "string") assert.fail(header);
+      await using rig = await CliRig.open();
+      const folder = rig.path("lib");
+      await mkdir(folder);
+      header.compile(libcuda, `${folder}/libcuda.so.1`, ["-shared", "-fPIC", "-O1"]);
+      rig.env.LD_LIBRARY_PATH = folder;
+      rig.env.LIBCUDA_IN_C_LACKS = mechanism;
+      const { code, out, err } = await outcome(rig, "--requests", "2", "--device", "cuda:0");
+      assert.deepEqual([code, err], [0, ""], out);
+      const last = out.trimEnd().split("\n").at(-1) ?? "";
+      assert.match(last, /^ *\d+ {2}Skipped: .*(not support|NOT_SUPPORTED)/i);
+    });
+  }
+
+  it("fails on a device that is not there", async () => {
+    await using rig = await CliRig.open();
+    const { code, err } = await outcome(rig, "--device", "cuda:99");
+    assert.equal(code, 1);
+    assert.match(err, /^error\[(DRIVER|DEVICE)_NOT_FOUND\]: /);
   });
 
   it("names an invalid option", async () => {

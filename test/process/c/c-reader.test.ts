@@ -1,10 +1,10 @@
-/** The client in C reads channels that Node writes, and writes channels that Node reads. */
+/** The client in C reads channels that Node writes. */
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { after, before, describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import type { ChannelReader, ChannelWriter, Hub } from "../../../src/index.js";
+import type { ChannelWriter, Hub } from "../../../src/index.js";
 import { TestHub } from "../../support/test-hub.js";
 import { CPrograms, skip } from "./c-programs.js";
 
@@ -26,7 +26,7 @@ interface Described {
   readonly missed: number;
 }
 
-describe("channels of the client in C", { skip }, () => {
+describe("a reader of a channel in C", { skip }, () => {
   let programs: CPrograms;
   let testHub: TestHub;
   let hub: Hub;
@@ -38,7 +38,6 @@ describe("channels of the client in C", { skip }, () => {
   });
 
   after(async () => {
-    programs[Symbol.dispose]();
     await hub.close();
     await testHub[Symbol.asyncDispose]();
   });
@@ -246,118 +245,5 @@ describe("channels of the client in C", { skip }, () => {
     assert.equal(await patient.said(), "HUB_GONE");
     await impatient.finish();
     await patient.finish();
-  });
-
-  describe("as a writer", () => {
-    /** Each message has its number as meta and in each byte. Returns the numbers. */
-    async function check(reader: ChannelReader, name: string): Promise<number[]> {
-      const numbers: number[] = [];
-      for await (const slot of reader) {
-        using message = slot;
-        const number = Number(message.json);
-        assert.ok(
-          message.bytes.every((byte) => byte === number % 251),
-          `${name}: ${number}`,
-        );
-        numbers.push(number);
-      }
-      return numbers;
-    }
-
-    it("waits for its readers and loses nothing", async () => {
-      const count = 20_000;
-      await using writer = peer("writes", "c-wait", "0", String(count));
-      assert.equal(await writer.said(), "writing");
-      using first = await hub.openChannel("c-wait", LIMIT);
-      using second = await hub.openChannel("c-wait", LIMIT);
-      await using third = peer("counts", "c-wait");
-      assert.equal(await third.said(), "reading");
-      const checks = [check(first, "first"), check(second, "second")];
-      writer.tell();
-      assert.deepEqual(await writer.said(), { refused: 0, readers: 3 });
-      writer.tell();
-      const wanted = Array.from({ length: count }, (_, index) => index);
-      for (const sequences of await Promise.all(checks)) assert.deepEqual(sequences, wanted);
-      const { received, wrong } = (await third.said()) as Counted;
-      assert.deepEqual({ received, wrong }, { received: count, wrong: 0 });
-      await writer.finish();
-      await third.finish();
-    });
-
-    for (const [policy, number] of Object.entries({ "drop-oldest": "1", "drop-newest": "2" })) {
-      it(`drops as ${policy} says, and its readers see whole messages`, async () => {
-        const [name, count] = [`c-${policy}`, 20_000];
-        await using writer = peer("writes", name, number, String(count));
-        assert.equal(await writer.said(), "writing");
-        using reader = await hub.openChannel(name, LIMIT);
-        using observer = await hub.observeChannel(name);
-        const checking = check(reader, name);
-        writer.tell();
-        assert.deepEqual(await writer.said(), { refused: 0, readers: 1 });
-        const { dropped } = observer.statistics();
-        writer.tell();
-        const sequences = await checking;
-        assert.ok(sequences.length > 0);
-        const ascends = (sequence: number, index: number) =>
-          sequence > (sequences[index - 1] ?? -1);
-        assert.ok(sequences.every(ascends));
-        if (policy === "drop-newest") assert.ok(dropped > 0 && sequences.length <= count);
-        else assert.equal(sequences.at(-1), count - 1);
-        await writer.finish();
-      });
-    }
-
-    it("says CHANNEL_FULL if that is its policy", async () => {
-      await using writer = peer("writes", "c-error", "3", "10");
-      assert.equal(await writer.said(), "writing");
-      using reader = await hub.openChannel("c-error", LIMIT);
-      writer.tell();
-      assert.deepEqual(await writer.said(), { refused: 6, readers: 1 });
-      writer.tell();
-      assert.deepEqual(await check(reader, "c-error"), [0, 1, 2, 3]);
-      await writer.finish();
-    });
-
-    it("passes over a slot that a lossy reader holds", async () => {
-      await using writer = peer("writes", "c-held", "0", "100");
-      assert.equal(await writer.said(), "writing");
-      using holder = await hub.openChannel("c-held", { lossy: true, ...LIMIT });
-      using reader = await hub.openChannel("c-held", LIMIT);
-      writer.tell();
-      using held = await holder.next(LIMIT);
-      const checking = check(reader, "c-held");
-      assert.deepEqual(await writer.said(), { refused: 0, readers: 2 });
-      writer.tell();
-      assert.equal((await checking).length, 100);
-      assert.ok(held?.bytes.every((byte) => byte === held.sequence % 251));
-      await writer.finish();
-    });
-
-    it("names the reader that keeps it waiting", async () => {
-      await using writer = peer("loans", "c-full", "50");
-      assert.equal(await writer.said(), "writing");
-      using _reader = await hub.openChannel("c-full", LIMIT);
-      writer.tell();
-      const [code, message] = (await writer.said()) as [string, string];
-      assert.equal(code, "TIMEOUT");
-      const text = Buffer.from(message, "hex").toString();
-      assert.equal(text, 'Cannot write to "c-full" within 50 ms: reader 0 is 1 messages behind');
-      await writer.finish();
-    });
-
-    it("is noticed by its readers if it is killed", async () => {
-      const writer = peer("writes", "c-killed", "0", "3");
-      try {
-        assert.equal(await writer.said(), "writing");
-        using reader = await hub.openChannel("c-killed", LIMIT);
-        writer.tell();
-        await writer.said();
-        await writer[Symbol.asyncDispose]();
-        await assert.rejects(check(reader, "c-killed"), { code: "PEER_GONE" });
-        assert.equal(reader.received, 3);
-      } finally {
-        await writer[Symbol.asyncDispose]();
-      }
-    });
   });
 });

@@ -1,0 +1,176 @@
+/*
+ * Runs parts of the client that its functions do not show alone. It includes the client's source,
+ * with a clock of its own: it goes on when somebody reads it or waits, so limits are tested exactly.
+ *   internals json             for each line of hexadecimal: the strings of a text as JSON, or null
+ *   internals succeeds SLOTS META FIRST    for each line, a control file: how a writer goes on there
+ *   internals loans MS         how long a loan takes by this clock, if a reader is late twice
+ */
+#define _GNU_SOURCE
+#include <poll.h>
+#include <time.h>
+
+static long long clock_us;
+static void (*while_waiting)(void);
+
+static int own_clock_gettime(clockid_t clock, struct timespec *now) {
+  (void)clock;
+  clock_us += 1;
+  *now = (struct timespec){clock_us / 1000000, clock_us % 1000000 * 1000};
+  return 0;
+}
+
+static int own_nanosleep(const struct timespec *rest, struct timespec *left) {
+  (void)left;
+  clock_us += rest->tv_sec * 1000000 + rest->tv_nsec / 1000;
+  return 0;
+}
+
+/* Nothing ever happens to a descriptor here. */
+static int own_poll(struct pollfd *watched, nfds_t count, int milliseconds) {
+  (void)watched, (void)count;
+  clock_us += milliseconds < 10 ? milliseconds * 1000 : 10000;
+  if (while_waiting != NULL) while_waiting();
+  return 0;
+}
+
+#define clock_gettime own_clock_gettime
+#define nanosleep own_nanosleep
+#define poll own_poll
+#include "../../../../examples/c/cuda_ipc.c"
+
+static void say_hex(const char *bytes, size_t count) {
+  putchar('"');
+  for (size_t i = 0; i < count; i++) printf("%02x", (unsigned char)bytes[i]);
+  putchar('"');
+}
+
+/* Memory of exactly the bytes of a line, so that the sanitizer sees each access beyond it. */
+static char *next_line(size_t *length) {
+  static char *line;
+  static size_t room;
+  ssize_t count = getline(&line, &room, stdin);
+  if (count < 0) return free(line), line = NULL, NULL;
+  *length = (size_t)count / 2;
+  char *bytes = malloc(*length);
+  for (size_t i = 0; i < *length; i++) {
+    unsigned byte;
+    sscanf(line + 2 * i, "%2x", &byte);
+    bytes[i] = (char)byte;
+  }
+  return bytes;
+}
+
+/* Copies a string into much room, and into each smaller one. */
+static void say_string(const struct json *json, int at, size_t room) {
+  char *whole = malloc(room);
+  size_t length = copy_string(json, at, whole, room);
+  say_hex(whole, length);
+  for (size_t smaller = 1; smaller <= length && smaller < 16; smaller++) {
+    char *part = malloc(smaller);
+    size_t kept = copy_string(json, at, part, smaller);
+    if (kept >= smaller || part[kept] != 0 || memcmp(part, whole, kept) != 0) abort();
+    free(part);
+  }
+  free(whole);
+}
+
+static void parse_lines(void) {
+  struct json json = {.tokens = NULL};
+  size_t length;
+  char *text;
+  while ((text = next_line(&length)) != NULL) {
+    int said = 0;
+    int64_t value;
+    if (!parse_json(&json, text, (int)length)) printf("null");
+    else {
+      printf("[");
+      for (int at = 0; at < json.count; at++) {
+        integer(&json, at, -INTEGER_MAX, INTEGER_MAX, &value);
+        member(&json, at, "name");
+        if (json.tokens[at].type != '"') continue;
+        if (said++ > 0) printf(",");
+        say_string(&json, at, length + 1);
+      }
+      printf("]");
+    }
+    printf("\n");
+    free(text);
+  }
+  free(json.tokens);
+}
+
+static void succeed_lines(int64_t slots, uint32_t meta_bytes_max, int64_t first_position) {
+  cuda_ipc_error error;
+  size_t length;
+  char *bytes;
+  while ((bytes = next_line(&length)) != NULL) {
+    cuda_ipc_writer *writer = new_writer(&error);
+    struct ring *ring = &writer->ring;
+    ring->slots = slots;
+    ring->header_stride = header_stride_of(meta_bytes_max);
+    ring->first_position = first_position;
+    ring->control = (struct cuda_ipc_control *)bytes;
+    int status = succeed(writer, &error);
+    printf("[\"%s\",%lld,%lld,", status == 0 ? "OK" : error.code, (long long)writer->next,
+           (long long)writer->sequence);
+    say_hex(bytes, length);
+    printf("]\n");
+    free(bytes);
+    free(writer);
+  }
+}
+
+static struct cuda_ipc_page *late_page;
+static long long released_at_us;
+
+/* Gives the only slot back on the CPU. Its stream never does. */
+static void release_late(void) {
+  if (clock_us < released_at_us) return;
+  STORE(&late_page->gpu_released, 1);
+  STORE(&late_page->released, 1);
+}
+
+static void say_loan(int64_t timeout_ms) {
+  int64_t shape[] = {8};
+  int fds[5];
+  cuda_ipc_error error = {"", ""};
+  cuda_ipc_hub hub = {.fd = -1};
+  cuda_ipc_channel_options options = {.dtype = "uint8", .rank = 1, .shape = shape, .slots = 1,
+                                      .readers_max = 1};
+  struct location location = {.byte_length = ROW_ALIGNMENT};
+  struct memory page;
+  cuda_ipc_slot slot;
+  cuda_ipc_writer *writer = new_writer(&error);
+  writer->ring.lease.hub = &hub;
+  if (set_ring(&writer->ring, "late", &options, &error) != 0 ||
+      create_memory(&writer->ring.lease.memory, &location, NULL, &fds[0], "late", &error) != 0 ||
+      create_words(writer, "late", fds, &error) != 0 ||
+      map_file(&page, fds[3], CUDA_IPC_PAGE_BYTES, true, false, "late", &error) != 0)
+    cuda_ipc_die(&error);
+  late_page = (struct cuda_ipc_page *)page.cpu;
+  STORE(&late_page->lease, 1);
+  STORE(&late_page->state, CUDA_IPC_READER_ATTACHED);
+  if (cuda_ipc_writer_loan(writer, &slot, timeout_ms, &error) != 0 ||
+      cuda_ipc_writer_commit(writer, 8, NULL, 0, 0, &error) != 0)
+    cuda_ipc_die(&error);
+  long long began_us = clock_us;
+  released_at_us = began_us + timeout_ms * 600;
+  while_waiting = release_late;
+  int status = cuda_ipc_writer_loan(writer, &slot, timeout_ms, &error);
+  printf("[\"%s\",%lld,", status == 0 ? "OK" : error.code, (clock_us - began_us) / 1000);
+  say_hex(error.message, strlen(error.message));
+  printf("]\n");
+  unmap_memory(&page);
+  unmap_memory(&writer->ring.lease.memory);
+  close(fds[0]), close(fds[1]), close(fds[3]);
+  free_writer(writer);
+}
+
+int main(int argc, char **argv) {
+  if (argc == 2 && strcmp(argv[1], "json") == 0) parse_lines();
+  else if (argc == 5 && strcmp(argv[1], "succeeds") == 0)
+    succeed_lines(atoll(argv[2]), (uint32_t)atoi(argv[3]), atoll(argv[4]));
+  else if (argc == 3 && strcmp(argv[1], "loans") == 0) say_loan(atoll(argv[2]));
+  else return 2;
+  return 0;
+}

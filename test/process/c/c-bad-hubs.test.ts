@@ -1,0 +1,78 @@
+/** The client in C at hubs that are old, new, silent or hostile, or that are not there. */
+import assert from "node:assert/strict";
+import { chmodSync } from "node:fs";
+import { before, describe, it } from "node:test";
+import { HostileHub } from "../../support/hostile-hub.js";
+import { nightly, Random, seedOfRun } from "../../support/random.js";
+import { obliging, ScriptedHub } from "../../support/scripted-hub.js";
+import { TestFolder } from "../../support/test-folder.js";
+import { TestHub } from "../../support/test-hub.js";
+import { CPrograms, skip } from "./c-programs.js";
+
+describe("the client in C, at a hub that is not as it should be", { skip }, () => {
+  let programs: CPrograms;
+
+  before(() => {
+    programs = new CPrograms();
+  });
+
+  for (const [age, version] of Object.entries({ older: 0, newer: 2 })) {
+    it(`says PROTOCOL_MISMATCH to an ${age} one`.replace("an newer", "a newer"), async () => {
+      using folder = new TestFolder();
+      using _hub = new ScriptedHub(folder.socket, ({ id }, connection) => {
+        connection.sendText(JSON.stringify({ v: version, id, ok: true, result: {} }));
+        return undefined;
+      });
+      await using peer = programs.peer(folder.socket, "lists");
+      assert.match(await peer.errors(), new RegExp(`PROTOCOL_MISMATCH.*speaks version ${version}`));
+    });
+  }
+
+  it("passes on what a newer hub says about its version", async () => {
+    using folder = new TestFolder();
+    using _hub = new ScriptedHub(folder.socket, () => ({ code: "PROTOCOL_MISMATCH" }));
+    await using peer = programs.peer(folder.socket, "lists");
+    assert.match(await peer.errors(), /^error\[PROTOCOL_MISMATCH\]/);
+  });
+
+  it("says HUB_UNAVAILABLE if none runs", async () => {
+    using folder = new TestFolder();
+    await using peer = programs.peer(folder.socket, "lists");
+    assert.match(await peer.errors(), /^error\[HUB_UNAVAILABLE\].*`cuda-ipc hub serve`/);
+  });
+
+  it("does not trust a folder to which others can write", async () => {
+    await using own = await TestHub.start();
+    chmodSync(own.folder.path, 0o777);
+    await using peer = programs.peer(own.socket, "lists");
+    assert.match(await peer.errors(), /^error\[UNSAFE_RUNTIME_DIR\].*mode 777/);
+    chmodSync(own.folder.path, 0o700);
+  });
+
+  it("connects again while a hub hangs up without a word", async () => {
+    using folder = new TestFolder();
+    let refusals = 3;
+    const script = obliging();
+    using _hub = new ScriptedHub(folder.socket, (request, connection) => {
+      if (request.op === "hello" && refusals-- > 0) return "hang up";
+      return script(request, connection);
+    });
+    await using peer = programs.peer(folder.socket, "lists");
+    assert.deepEqual(await peer.said(), []);
+    await peer.finish();
+  });
+
+  it("survives answers in bad faith, without a leak or a wrong access", async (test) => {
+    const seed = seedOfRun();
+    test.diagnostic(`seed ${seed}, sanitizers: ${programs.sanitized}`);
+    using folder = new TestFolder();
+    using hostile = new HostileHub(folder.socket, new Random(seed));
+    for (const malice of [0, 0.02, 0.1, 0.5]) {
+      hostile.malice = malice;
+      await using peer = programs.peer(folder.socket, "tries", nightly ? "2000" : "60");
+      const succeeded = Number(await peer.said());
+      assert.ok(malice > 0.1 || succeeded > 0, `malice ${malice}`);
+      await peer.finish();
+    }
+  });
+});
