@@ -9,6 +9,8 @@
 It speaks docs/protocol.md with a hub that `cuda-ipc hub serve` or a Node program has started.
 """
 
+from typing import TYPE_CHECKING
+
 from ._dtypes import DTYPES as _DTYPES
 from ._place import hub_socket_path
 from ._version import VERSION as __version__
@@ -22,6 +24,25 @@ from .timelines import OwnedTimeline, Timeline
 
 #: The names of all element types.
 dtypes: tuple[str, ...] = tuple(_DTYPES)
+
+if TYPE_CHECKING:
+    from . import interop, jax, numpy, torch
+    from ._sharing import SharedTensor
+
+#: Loaded at first use, because most programs need few of them.
+_LATER = {"SharedTensor": "._sharing"}
+_MODULES = ("interop", "jax", "numpy", "torch")
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
+    if name in _LATER:
+        return getattr(import_module(_LATER[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "Array",
@@ -37,6 +58,7 @@ __all__ = [
     "OwnedTimeline",
     "SharedArray",
     "SharedBundle",
+    "SharedTensor",
     "Slot",
     "Timeline",
     "__version__",
@@ -44,4 +66,8 @@ __all__ = [
     "connect_async",
     "dtypes",
     "hub_socket_path",
+    "interop",
+    "jax",
+    "numpy",
+    "torch",
 ]

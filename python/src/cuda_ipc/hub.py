@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._channel_parts import ReaderParts, WriterParts, new_facts
 from ._connection import Result, checked_number, own_program
@@ -48,6 +48,9 @@ from .channel_writer import ChannelWriter
 from .errors import CudaIpcError
 from .shared import REQUEST_S, Holder, ObjectInfo, SharedArray, SharedBundle
 from .timelines import TIMELINE_FILE_BYTES, OwnedTimeline, Timeline
+
+if TYPE_CHECKING:
+    from ._sharing import SharedTensor
 
 T = TypeVar("T")
 Shape = int | Sequence[int]
@@ -131,6 +134,21 @@ class Hub:
             array.close()
             raise
         return array
+
+    def share(
+        self, name: str, tensor: Any, *, pinned: bool = False, timeout: float | None = REQUEST_S
+    ) -> SharedTensor:
+        """Publishes an array of torch, CuPy, Numba, JAX or NumPy, without a copy if possible.
+
+        `copied` of the result says whether the values had to be copied, and `why`. Without a copy,
+        others see what is written to `tensor` later, and the result keeps it until `close()`. Work
+        of the GPU on it is waited for. Raises UNSUPPORTED for a tensor that requires grad, is
+        sparse or lies on no CPU and no CUDA device; TypeError for what is no array; and as
+        `create`.
+        """
+        from ._sharing import share
+
+        return share(self, name, tensor, pinned, timeout)
 
     def open(
         self,
