@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -157,8 +158,9 @@ def shareable(device: Any = None) -> Iterator[None]:
     It concerns this thread, and one `device` (the current one by default). Memory goes back to the
     GPU as PyTorch's own does: after its last tensor, and `torch.cuda.empty_cache()`.
 
-    PyTorch calls Python for each block that it allocates or frees, while it holds a lock. So let no
-    other thread free tensors of a GPU while one is in `empty_cache()`.
+    PyTorch calls Python for each block that it allocates or frees. Its allocator is told to give
+    its lock free meanwhile (`release_lock_on_cudamalloc`), but it keeps the lock while it frees. So
+    let no other thread drop tensors of a GPU while one is in `empty_cache()`.
 
     Raises UNSUPPORTED if this PyTorch has no GPU or lacks what is needed.
     """
@@ -180,6 +182,7 @@ def shareable(device: Any = None) -> Iterator[None]:
     from . import _shareable
 
     if _shareable.pytorch is None:
+        _release_lock(torch)
         # WHY kept for good: PyTorch refers to it as long as any of its blocks exists.
         _shareable.pytorch = make(*_shareable.callback_addresses())
     # PyTorch starts CUDA here, and not inside of a callback.
@@ -187,6 +190,20 @@ def shareable(device: Any = None) -> Iterator[None]:
     pool = torch.cuda.MemPool(_shareable.pytorch)
     with torch.cuda.use_mem_pool(pool, device):
         yield
+
+
+def _release_lock(torch: Any) -> None:
+    """A thread that allocates would wait for Python, and one with Python for the allocator."""
+    setting = "release_lock_on_cudamalloc:True"
+    given = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
+    if setting in given:
+        return
+    change = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
+    if change is None:
+        change = getattr(torch._C, "_cuda_cudaCachingAllocator_set_allocator_settings", None)
+    if change is not None:
+        # WHY with those of the environment: a change sets all others to their defaults.
+        change(f"{given},{setting}" if given else setting)
 
 
 def _torch() -> Any:
