@@ -24,6 +24,8 @@ def views(device):
         import numpy
 
         return lambda array: array.numpy(), lambda size: numpy.empty(size, numpy.uint8), numpy.copyto
+    # Threads of a pool that wait for each other would be measured, too.
+    torch.set_num_threads(1)
     where = "cpu" if device == "host" else device
     if where != "cpu":
         torch.cuda.set_device(where)
