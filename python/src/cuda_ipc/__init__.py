@@ -13,10 +13,13 @@ from ._dtypes import DTYPES as _DTYPES
 from ._place import hub_socket_path
 from ._version import VERSION as __version__
 from .arrays import Array
-from .channel_reader import ChannelReader, Message
-from .channel_writer import ChannelWriter, Slot
+from .channel_message import Message
+from .channel_reader import ChannelReader
+from .channel_slot import Slot
+from .channel_writer import ChannelWriter
+from .connecting import connect, connect_async
 from .errors import CudaError, CudaIpcError, CudaIpcTimeout
-from .hub import Hub, connect, connect_async
+from .hub import Hub
 from .shared import Holder, ObjectInfo, SharedArray, SharedBundle
 from .timelines import OwnedTimeline, Timeline
 
