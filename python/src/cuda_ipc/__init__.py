@@ -9,6 +9,8 @@
 It speaks docs/protocol.md with a hub that `cuda-ipc hub serve` or a Node program has started.
 """
 
+from typing import TYPE_CHECKING
+
 from ._dtypes import DTYPES as _DTYPES
 from ._place import hub_socket_path
 from ._version import VERSION as __version__
@@ -22,6 +24,12 @@ from .errors import CudaError, CudaIpcError, CudaIpcTimeout
 from .hub import Hub
 from .shared import Holder, ObjectInfo, SharedArray, SharedBundle
 from .timelines import OwnedTimeline, Timeline
+
+if TYPE_CHECKING:
+    from ._service.client import ServiceClient
+    from ._service.messages import ServiceMessage, ServiceRequest, SlotToFill
+    from ._service.reply import Reply
+    from ._service.worker import Service
 
 #: The names of all element types.
 dtypes: tuple[str, ...] = tuple(_DTYPES)
@@ -38,9 +46,15 @@ __all__ = [
     "Message",
     "ObjectInfo",
     "OwnedTimeline",
+    "Reply",
+    "Service",
+    "ServiceClient",
+    "ServiceMessage",
+    "ServiceRequest",
     "SharedArray",
     "SharedBundle",
     "Slot",
+    "SlotToFill",
     "Timeline",
     "__version__",
     "connect",
@@ -48,3 +62,22 @@ __all__ = [
     "dtypes",
     "hub_socket_path",
 ]
+
+#: What is imported at first use, and from where: most programs need none of it.
+_LATER = {
+    "Reply": "_service.reply",
+    "Service": "_service.worker",
+    "ServiceClient": "_service.client",
+    "ServiceMessage": "_service.messages",
+    "ServiceRequest": "_service.messages",
+    "SlotToFill": "_service.messages",
+}
+
+
+def __getattr__(name: str) -> object:
+    module = _LATER.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{module}", __name__), name)

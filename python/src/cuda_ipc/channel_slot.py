@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._channel_parts import slot_layout
-from .arrays import Array
+from ._message_format import too_large
+from .arrays import Array, byte_view
 from .errors import CudaIpcError
 
 if TYPE_CHECKING:
@@ -87,6 +88,15 @@ class Slot:
         if self._is_open:
             self._end()
             self._writer._lent = None
+
+    def _write(self, data: Any) -> int:
+        """Copies bytes to the start of the slot, and returns how many. Raises MESSAGE_TOO_LARGE."""
+        self._check_open("fill")
+        parts, view = self._writer._parts, byte_view(data)
+        if len(view) > parts.facts.slot_bytes:
+            raise too_large(self.name, len(view), parts.facts.slot_bytes, "bytes")
+        parts.memory.write(self._slot * parts.facts.slot_stride, view)
+        return len(view)
 
     def _end(self) -> None:
         self._is_open = False

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ._channel_parts import WriterParts
 from ._deadline import Deadline
 from ._fds import is_finalizing
-from ._message_format import encode_meta, size_of, too_large
+from ._message_format import encode_meta, size_of
 from ._protocol import WRITER_AWAITED, WRITER_CLOSED
 from ._ring_words import DROPPED
 from ._ring_writer import RingWriter
 from ._room import until_room
 from ._waiting import hear, hear_async, pauses
-from .arrays import byte_view
 from .channel_slot import Slot
 from .errors import CudaIpcError, closed
 
@@ -243,12 +242,8 @@ class ChannelWriter:
         return None
 
     def _fill(self, slot: Slot, data: Any, meta: Any, shape: Any) -> int | None:
-        view = byte_view(data)
-        memory = self._parts.memory
-        if len(view) > self._parts.facts.slot_bytes:
-            raise too_large(self.name, len(view), self._parts.facts.slot_bytes, "bytes")
-        memory.write(slot._slot * self._parts.facts.slot_stride, view)
-        length = None if shape is not None else len(view)
+        written = slot._write(data)
+        length = None if shape is not None else written
         return slot.commit(meta, shape, length)
 
     def _commit(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ._hub.arrays import HubArrays
-from ._hub.channels import HubChannels
+from ._hub.services import HubServices
 from ._hub.timelines import HubTimelines
 
 
-class Hub(HubArrays, HubTimelines, HubChannels):
+class Hub(HubArrays, HubTimelines, HubServices):
     """A session with the hub. Leaving `with` gives back all that it holds.
 
     Any number of threads may use it. After a fork only the parent may; connect in the child.
@@ -32,7 +32,12 @@ class Hub(HubArrays, HubTimelines, HubChannels):
         self._link.on_reconnect.append(listener)
 
     def close(self) -> None:
-        """Gives back all that it holds, and hangs up. The second time it does nothing."""
+        """Gives back all that it holds, and hangs up. The second time it does nothing.
+
+        Services are closed first. They finish the requests that they work on.
+        """
+        for service in list(self._services):
+            service.close()
         for handle in list(self._handles):
             handle.close()
         self._link.close()

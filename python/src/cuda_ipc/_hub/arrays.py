@@ -21,6 +21,7 @@ from .._memory import round_up
 from ..shared import REQUEST_S, SharedArray, SharedBundle
 from .allocation import allocate
 from .session import Opened, Session
+from .sharing import checked_sharing
 
 Shape = int | Sequence[int]
 #: Bytes.
@@ -36,6 +37,7 @@ class HubArrays(Session):
         *,
         device: str = "host",
         pinned: bool = False,
+        sharing: Mapping[str, str] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
         """New memory for one array, all zero on the host. Fill it, then `publish()`.
@@ -44,15 +46,17 @@ class HubArrays(Session):
 
         `dtype` is a name such as "float32", or a dtype of NumPy or PyTorch. `shape` is in elements.
         `device` is "host" or "cuda:N". A `pinned` array stays until it is removed; another one
-        ends with its last lease. Raises NAME_TAKEN, INVALID_NAME, UNSUPPORTED_DTYPE,
-        OUT_OF_MEMORY, LIMIT_EXCEEDED, TIMEOUT.
+        ends with its last lease. `sharing` names the users who may open it beside yours and root:
+        `{"with": "group"}` those of this process's group, `{"with": "all"}` all that the hub
+        serves; with `"access": "read-write"` also for writing. Raises NAME_TAKEN, INVALID_NAME,
+        UNSUPPORTED_DTYPE, OUT_OF_MEMORY, LIMIT_EXCEEDED, TIMEOUT.
         """
-        layout = packed_layout(dtype, shape)
+        layout, users = packed_layout(dtype, shape), checked_sharing(sharing)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
         content = {"kind": "array", "array": layout.spec()}
         memory, uuid, allocated = allocate(device, layout.nbytes)
         descriptor = make_descriptor(uuid, layout.nbytes, allocated, content)
-        held = self._register(name, descriptor, SharedFds(memory.fds()), pinned, deadline)
+        held = self._register(name, descriptor, SharedFds(memory.fds()), pinned, deadline, users)
         return self._keep(SharedArray(self._link, name, held, memory, layout), held)
 
     def put(
@@ -64,6 +68,7 @@ class HubArrays(Session):
         shape: Shape | None = None,
         device: str = "host",
         pinned: bool = False,
+        sharing: Mapping[str, str] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedArray:
         """Creates an array, copies `data` into it and publishes it.
@@ -74,7 +79,13 @@ class HubArrays(Session):
         found, lengths, view = data_of(data, dtype, shape)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
         array = self.create(
-            name, found, lengths, device=device, pinned=pinned, timeout=deadline.remaining
+            name,
+            found,
+            lengths,
+            device=device,
+            pinned=pinned,
+            sharing=sharing,
+            timeout=deadline.remaining,
         )
         try:
             array.write(view)
@@ -132,13 +143,14 @@ class HubArrays(Session):
         *,
         device: str = "host",
         pinned: bool = False,
+        sharing: Mapping[str, str] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> SharedBundle:
         """New memory for many arrays, given as `{name: (dtype, shape)}`. Fill, then `publish()`.
 
         The values of `metadata` are strings. Raises as `create`.
         """
-        metadata = _checked_metadata(metadata)
+        metadata, users = _checked_metadata(metadata), checked_sharing(sharing)
         layouts: dict[str, Layout] = {}
         end = 0
         for key, (dtype, shape) in arrays.items():
@@ -152,7 +164,7 @@ class HubArrays(Session):
         content = {"kind": "bundle", "arrayCount": len(layouts), "indexByteLength": length}
         descriptor = make_descriptor(uuid, end, allocated, content)
         fds = SharedFds([*memory.fds(), index])
-        held = self._register(name, descriptor, fds, pinned, deadline)
+        held = self._register(name, descriptor, fds, pinned, deadline, users)
         return self._keep(SharedBundle(self._link, name, held, memory, layouts, metadata), held)
 
     def open_bundle(

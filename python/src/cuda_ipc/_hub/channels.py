@@ -27,6 +27,7 @@ from .allocation import allocate
 from .arrays import BUNDLE_ALIGNMENT, Shape
 from .names import HubNames
 from .session import Opened
+from .sharing import checked_sharing
 
 T = TypeVar("T")
 
@@ -45,6 +46,7 @@ class HubChannels(HubNames):
         when_writer_gone: str = "end",
         device: str = "host",
         pinned: bool = False,
+        sharing: Mapping[str, str] | None = None,
         timeout: float | None = REQUEST_S,
     ) -> ChannelWriter:
         """A channel that this process writes. It is published at once.
@@ -53,6 +55,7 @@ class HubChannels(HubNames):
         "drop-newest" or "error". `when_writer_gone` is "end", or "wait" for a process that calls
         `resume_channel`. Raises as `create`.
         """
+        users = checked_sharing(sharing)
         alignment = 64 if device == "host" else BUNDLE_ALIGNMENT
         facts = new_facts(
             dtype, shape, slots, readers_max, meta_bytes_max, when_full, when_writer_gone, alignment
@@ -64,7 +67,7 @@ class HubChannels(HubNames):
             parts, fds = WriterParts.create(facts, memory)
             descriptor = make_descriptor(uuid, size, allocated, facts.content())
             try:
-                held = self._register(name, descriptor, fds, pinned, deadline)
+                held = self._register(name, descriptor, fds, pinned, deadline, users)
             except BaseException:
                 parts.close()
                 raise

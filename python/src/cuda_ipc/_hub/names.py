@@ -5,22 +5,39 @@ from __future__ import annotations
 from typing import Any
 
 from .._descriptors import check_name
+from ..errors import CudaIpcError
 from ..shared import REQUEST_S, Holder, ObjectInfo
 from .session import Session
 
 
 class HubNames(Session):
-    def list(self, timeout: float | None = REQUEST_S) -> list[ObjectInfo]:
-        """All objects that this user can open, in the order of their names."""
+    def list(self, timeout: float | None = REQUEST_S, *, prefix: str = "") -> list[ObjectInfo]:
+        """All objects that this user can open, in the order of their names.
+
+        With `prefix`, those alone whose names begin with it. Raises INVALID_NAME, TIMEOUT.
+        """
         deadline = self._begin("list what is shared", timeout)
+        if prefix:
+            check_name(prefix)
         found: list[ObjectInfo] = []
-        fields: dict[str, Any] = {}
+        # WHY without its last letter: a page begins after a name, and the prefix may be one itself.
+        after = prefix[:-1]
         while True:
-            page = self._link.request("list", fields, deadline)
-            found += [ObjectInfo(entry) for entry in page["objects"]]
-            if page["next"] is None:
+            page = self._link.request("list", {"after": after} if after else {}, deadline)
+            entries = [ObjectInfo(entry) for entry in page["objects"]]
+            found += [info for info in entries if info.name.startswith(prefix)]
+            last = entries[-1].name if entries else ""
+            following = page["next"]
+            if following is None or (last > prefix and not last.startswith(prefix)):
                 return found
-            fields = {"after": page["next"]}
+            # The same page again and again would fill this process's memory until the deadline.
+            if following <= after:
+                raise CudaIpcError(
+                    "INVALID_MESSAGE",
+                    f'Cannot list what is shared: the page after "{after}" is followed by that '
+                    f'after "{following}", wanted a later name',
+                )
+            after = following
 
     def inspect(
         self, name: str, timeout: float | None = REQUEST_S

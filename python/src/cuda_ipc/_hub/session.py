@@ -36,6 +36,8 @@ class Session:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._handles: weakref.WeakSet[Any] = weakref.WeakSet()
+        #: Workers and clients. Their threads use the hub, so they are closed before the rest.
+        self._services: set[Any] = set()
 
     async def _in_thread(self, timeout: float | None, call: Callable[[Any], T]) -> T:
         deadline = Deadline("wait", timeout)
@@ -64,13 +66,16 @@ class Session:
         fds: SharedFds,
         pinned: bool,
         deadline: Deadline,
+        sharing: dict[str, str] | None = None,
     ) -> HeldLease:
         """Takes over the descriptors."""
-        fields = {
+        fields: dict[str, Any] = {
             "name": name,
             "lifetime": "pinned" if pinned else "held",
             "descriptor": descriptor,
         }
+        if sharing is not None:
+            fields["sharing"] = sharing
 
         def keep(result: Result, _: tuple[int, ...]) -> HeldLease:
             held = HeldLease(

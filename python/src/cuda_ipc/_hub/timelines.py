@@ -13,11 +13,22 @@ from .._words import Words
 from ..shared import REQUEST_S
 from ..timelines import TIMELINE_FILE_BYTES, OwnedTimeline, Timeline
 from .session import Opened, Session
+from .sharing import checked_sharing
 
 
 class HubTimelines(Session):
-    def create_timeline(self, name: str, *, timeout: float | None = REQUEST_S) -> OwnedTimeline:
-        """A timeline of this process, at 0. It is published at once. Raises as `create`."""
+    def create_timeline(
+        self,
+        name: str,
+        *,
+        sharing: Mapping[str, str] | None = None,
+        timeout: float | None = REQUEST_S,
+    ) -> OwnedTimeline:
+        """A timeline of this process, at 0. It is published at once. Raises as `create`.
+
+        Its owner alone signals it, so `sharing` gives others access for reading alone.
+        """
+        users = checked_sharing(sharing, only_read=True)
         deadline = self._begin(f'create "{check_name(name)}"', timeout)
         content = {"kind": "timeline", "byteOffset": 0}
         size = TIMELINE_FILE_BYTES
@@ -25,7 +36,7 @@ class HubTimelines(Session):
             fds = SharedFds([create_file(size)])
             words = Words(fds.fds[0], size, writable=True)
             descriptor = make_descriptor(None, size, size, content)
-            held = self._register(name, descriptor, fds, False, deadline)
+            held = self._register(name, descriptor, fds, False, deadline, users)
             timeline = OwnedTimeline(self._link, name, held, words, 0)
             self._publish(held, timeline, deadline)
             # The answer to the first request may have been lost. Then the hub has ended this line.
