@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import asyncio
-import json
 import threading
 
 import pytest
@@ -58,7 +57,12 @@ def test_a_worker_answers_a_client_of_node(hub, node):
         for n in range(20):
             client.tell({"values": [n, 1, 2, 3], "meta": {"n": n}})
             assert client.said() == {"values": [2 * n, 2, 4, 6], "meta": {"by": "python"}}
-        assert (service.answered, service.clients, service.running, service.waiting) == (20, 1, 0, 0)
+        assert (service.answered, service.clients, service.running, service.waiting) == (
+            20,
+            1,
+            0,
+            0,
+        )
         client.finish()
         until("the client has left", lambda: service.clients == 0)
 
@@ -106,7 +110,7 @@ def test_a_request_that_is_late_is_cancelled_at_the_worker_of_node(hub, node):
     worker = node("service", "worker", "late:node")
     assert worker.said() == "serving"
     with hub.connect_service("late:node") as client:
-        with pytest.raises(TimeoutError, match="its worker .process .* has not answered"):
+        with pytest.raises(TimeoutError, match=r"its worker \(process .*\) has not answered"):
             client.request(floats(1, 1, 1, 1), meta={"never": True}, timeout=0.2)
         assert worker.said() == {"begun": {"never": True}}
         assert worker.said()["ended"] in ("ABORTED", "TIMEOUT")
@@ -162,7 +166,9 @@ def test_with_policy_fail_a_dead_worker_is_peer_gone(hub, python):
     with hub.connect_service("dies:once", policy="fail") as client:
         codes = []
         asking = threading.Thread(
-            target=lambda: codes.append(code(lambda: client.request(floats(0, 0, 0, 0), meta="hang")))
+            target=lambda: codes.append(
+                code(lambda: client.request(floats(0, 0, 0, 0), meta="hang"))
+            )
         )
         asking.start()
         assert worker.said() == {"begun": "hang"}

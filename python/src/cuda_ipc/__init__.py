@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ._service.messages import ServiceMessage, ServiceRequest, SlotToFill
     from ._service.reply import Reply
     from ._service.worker import Service
+    from .groups import Group
+    from .ranks import Rank, rank_from_environment
 
 #: The names of all element types.
 dtypes: tuple[str, ...] = tuple(_DTYPES)
@@ -41,11 +43,13 @@ __all__ = [
     "CudaError",
     "CudaIpcError",
     "CudaIpcTimeout",
+    "Group",
     "Holder",
     "Hub",
     "Message",
     "ObjectInfo",
     "OwnedTimeline",
+    "Rank",
     "Reply",
     "Service",
     "ServiceClient",
@@ -61,10 +65,14 @@ __all__ = [
     "connect_async",
     "dtypes",
     "hub_socket_path",
+    "rank_from_environment",
 ]
 
 #: What is imported at first use, and from where: most programs need none of it.
 _LATER = {
+    "Group": "groups",
+    "Rank": "ranks",
+    "rank_from_environment": "ranks",
     "Reply": "_service.reply",
     "Service": "_service.worker",
     "ServiceClient": "_service.client",
