@@ -15,7 +15,8 @@ from ._deadline import Deadline, GrowingPause
 from ._fds import new_bell
 from ._leases import HeldLease
 from ._packets import ConnectionEnded
-from ._reach import try_connect
+from ._place import folder_owner
+from ._reach import HubPlace, reach, try_connect, try_start
 from .errors import CudaIpcError, Farewell
 
 _FINAL = ("PROTOCOL_MISMATCH", "UNTRUSTED_PEER", "UNSAFE_RUNTIME_DIR", "SOCKET_PATH_TOO_LONG")
@@ -28,16 +29,13 @@ class LinkThread:
 
     def __init__(
         self,
-        path: str,
-        trusted: frozenset[int],
-        program: str,
+        place: HubPlace,
         reconnect: bool,
         reconnect_timeout: float,
         deadline: Deadline,
     ) -> None:
-        self.path = path
-        self._trusted = trusted
-        self._program = program
+        self.path = place.path
+        self._place = place
         self._reconnect = reconnect
         self._reconnect_timeout = reconnect_timeout
         self._changed = threading.Condition()
@@ -49,11 +47,7 @@ class LinkThread:
         #: True in a child: shared words are the parent's to write.
         self.forked = False
         self.on_reconnect: list[Callable[[bool], object]] = []
-        connection = try_connect(path, trusted, program, None, deadline)
-        if connection is None:
-            raise CudaIpcError(
-                "HUB_UNAVAILABLE", f"Cannot connect to a hub at {path}: none listens there"
-            )
+        connection = reach(place, deadline)
         self._connection = connection
         self._session = connection.session
         self._wake_fd = new_bell()
@@ -148,9 +142,7 @@ class LinkThread:
             is_first = False
             self._search = Deadline(attempt, max(left, 0.01))
             try:
-                connection = try_connect(
-                    self.path, self._trusted, self._program, self._session, self._search, pause
-                )
+                connection = self._find(pause, self._search)
                 if connection is None:
                     self._found = "none listens there"
                 elif self._resume(connection):
@@ -167,6 +159,14 @@ class LinkThread:
             finally:
                 self._search = None
             pause(pauses.next())
+
+    def _find(self, pause: Callable[[float], object], search: Deadline) -> Connection | None:
+        """The next hub. Starts one in a folder of this user, if the last one did not come back."""
+        place = self._place
+        found = try_connect(place, self._session, search, pause)
+        if found is not None or not place.start or folder_owner(place.path) != os.geteuid():
+            return found
+        return try_start(place, self._session, search, False, pause)
 
     def _resume(self, connection: Connection) -> bool:
         assert self._search is not None

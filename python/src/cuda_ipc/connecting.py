@@ -8,7 +8,7 @@ from ._deadline import Deadline
 from ._link import Link
 from ._place import hub_socket_path, trusted_users
 from ._protocol import DEFAULT_MS_CONNECT, DEFAULT_MS_RECONNECT
-from ._reach import own_program
+from ._reach import HubPlace, own_program
 from ._waiting import in_thread
 from .hub import Hub
 
@@ -18,22 +18,32 @@ def connect(
     *,
     program: str | None = None,
     hub_uid: int | None = None,
+    start: bool = True,
+    hub_idle: float | None = None,
     reconnect: bool = True,
     reconnect_timeout: float = DEFAULT_MS_RECONNECT / 1000,
     timeout: float | None = DEFAULT_MS_CONNECT / 1000,
 ) -> Hub:
-    """Joins the hub of this user. It does not start one: run `cuda-ipc hub serve`.
+    """Joins the hub of this user, and starts one if none runs.
 
     `socket` is its path; by default CUDA_IPC_SOCKET, else one in the user's runtime folder.
     `program` names this process to others. `hub_uid` is one more user whose hub is trusted; by
-    default CUDA_IPC_HUB_UID. With `reconnect`, a thread of this package looks for the next hub for
-    `reconnect_timeout` seconds if this one crashes, and registers again what is held. Raises
-    HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED, TIMEOUT.
+    default CUDA_IPC_HUB_UID.
+
+    With `start`, a hub is started if none runs, in a folder of this user: the one of the wheel
+    (`pip install "cuda-ipc[hub]"`), else by the command `cuda-ipc`. It ends after `hub_idle`
+    seconds without clients and objects, by default 30. With `reconnect`, a thread of this package
+    looks for the next hub for `reconnect_timeout` seconds if this one crashes, and registers again
+    what is held.
+
+    Raises HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED,
+    TIMEOUT.
     """
     path = hub_socket_path(socket)
     deadline = Deadline(f"connect to the hub at {path}", timeout)
     name = own_program() if program is None else program
-    link = Link(path, trusted_users(hub_uid), name, reconnect, reconnect_timeout, deadline)
+    place = HubPlace(path, trusted_users(hub_uid), name, start, hub_idle)
+    link = Link(place, reconnect, reconnect_timeout, deadline)
     link.start()
     return Hub(link)
 
@@ -43,6 +53,8 @@ async def connect_async(
     *,
     program: str | None = None,
     hub_uid: int | None = None,
+    start: bool = True,
+    hub_idle: float | None = None,
     reconnect: bool = True,
     reconnect_timeout: float = DEFAULT_MS_RECONNECT / 1000,
     timeout: float | None = DEFAULT_MS_CONNECT / 1000,
@@ -54,6 +66,8 @@ async def connect_async(
             socket,
             program=program,
             hub_uid=hub_uid,
+            start=start,
+            hub_idle=hub_idle,
             reconnect=reconnect,
             reconnect_timeout=reconnect_timeout,
             timeout=timeout,
