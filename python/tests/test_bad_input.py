@@ -31,9 +31,10 @@ def interrupted(action, is_waiting) -> None:
         signal.pthread_kill(main, signal.SIGINT)
 
     thread = threading.Thread(target=send)
-    thread.start()
     with pytest.raises(KeyboardInterrupt):
+        thread.start()
         action()
+        thread.join(LIMIT)  # the signal may come a moment after the wait
     thread.join(LIMIT)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -28,14 +29,35 @@ def start_hub(
     Raises HUB_UNAVAILABLE if it ends at once, and the error that it says; TIMEOUT.
     """
     log_path = f"{socket_path}.log"
-    log = open_own_file(log_path, os.O_RDWR | os.O_APPEND)
+    # WHY a pipe of our own: a signal may end this call at any moment, Popen included.
+    said, says = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        waiter = _spawn(command, says, log_path)
+        pauses = GrowingPause(_LAST_PAUSE_S)
+        while True:
+            deadline.check(lambda: f"no hub listened there; {log_path} may say why")
+            found = is_there()
+            if found is not None:
+                return found
+            if not waiter.is_alive():
+                _check(_read(said), socket_path, log_path)
+                return is_there()
+            pause(pauses.next())
+    finally:
+        os.close(said)
+        os.close(says)
+
+
+def _spawn(command: list[str], says: int, log_path: str) -> threading.Thread:
+    """Starts it. The thread reaps it when it ends. It is not ended: others may have joined it."""
     # Options of this process's own Node.js (a debugger's port, preloaded modules) are not for it.
     environment = {key: value for key, value in os.environ.items() if key != "NODE_OPTIONS"}
+    log = open_own_file(log_path, os.O_RDWR | os.O_APPEND)
     try:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=says,
             stderr=log,
             cwd="/",
             env=environment,
@@ -45,25 +67,17 @@ def start_hub(
         raise system_error(f"start a hub with {command[0]}", cause) from cause
     finally:
         os.close(log)
-    # It is reaped when it ends, and is not ended before: others may have joined it.
     waiter = threading.Thread(target=child.wait, name="cuda-ipc hub", daemon=True)
     waiter.start()
-    assert child.stdout is not None
-    with child.stdout as said:
-        os.set_blocking(said.fileno(), False)
-        pauses = GrowingPause(_LAST_PAUSE_S)
-        text = b""
-        while True:
-            deadline.check(lambda: f"no hub listened there; {log_path} may say why")
-            found = is_there()
-            if found is not None:
-                return found
-            has_ended = not waiter.is_alive()
-            text += said.read() or b""
-            if has_ended:
-                _check(text, socket_path, log_path)
-                return is_there()
-            pause(pauses.next())
+    return waiter
+
+
+def _read(fd: int) -> bytes:
+    text = b""
+    with contextlib.suppress(BlockingIOError):
+        while chunk := os.read(fd, 65536):
+            text += chunk
+    return text
 
 
 def _check(said: bytes, socket_path: str, log_path: str) -> None:

@@ -37,7 +37,9 @@ def join_group(
         host = connection = None
         if rank == 0:
             host = GroupHost(address)
+            # WHY first: a signal may end this call at any moment.
             undo.callback(host.close)
+            host.listen()
             memory, words = GroupWords.create(size)
             undo.callback(words.close)
             try:

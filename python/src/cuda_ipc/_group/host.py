@@ -30,28 +30,13 @@ from .messages import encode, refusal, send_with
 
 class GroupHost:
     def __init__(self, address: Address) -> None:
-        """Raises NAME_TAKEN if the name is in use."""
         self._address = address
-        claim = SocketClaim.try_make(address.path)
-        if claim is None:
-            raise CudaIpcError(
-                "NAME_TAKEN",
-                f"Cannot form {address.label}: another group uses {address.path}",
-            )
-        self._claim = claim
+        self._claim: SocketClaim | None = None
         self._listener = socket.socket(
             socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         )
         self._is_bound = False
-        try:
-            self._listener.bind(address.path)
-            self._is_bound = True
-            os.chmod(address.path, 0o600)
-            self._listener.listen(LIMIT_PEER_CLIENTS)
-            self._wake_fd = new_bell()
-        except OSError as cause:
-            self._give_name_back()
-            raise system_error(f"listen at {address.path}", cause) from cause
+        self._wake_fd = new_bell()
         self._changed = threading.Condition()
         self._admitted: dict[int, Admitted] = {}
         self._members: list[Member] | None = None
@@ -63,6 +48,22 @@ class GroupHost:
         self._is_closed = False
         self._pidfds_are_taken = False
         self._thread = threading.Thread(target=self._run, name="cuda-ipc group", daemon=True)
+
+    def listen(self) -> None:
+        """Takes the name. Close the host also if this fails. Raises NAME_TAKEN if it is in use."""
+        path = self._address.path
+        self._claim = SocketClaim.try_make(path)
+        if self._claim is None:
+            raise CudaIpcError(
+                "NAME_TAKEN", f"Cannot form {self._address.label}: another group uses {path}"
+            )
+        try:
+            self._is_bound = True
+            self._listener.bind(path)
+            os.chmod(path, 0o600)
+            self._listener.listen(LIMIT_PEER_CLIENTS)
+        except OSError as cause:
+            raise system_error(f"listen at {path}", cause) from cause
         self._thread.start()
 
     def assemble(self, memory: int, deadline: Deadline) -> tuple[list[Member], dict[int, int]]:
@@ -113,7 +114,10 @@ class GroupHost:
                 return
             self._is_closed = True
         os.eventfd_write(self._wake_fd, 1)
-        self._thread.join()
+        if self._thread.ident is None:
+            self._say_farewell()
+        else:
+            self._thread.join()
 
     def abandon(self) -> None:
         """In a child of fork: the name, the thread and the clients are the parent's."""
@@ -261,7 +265,8 @@ class GroupHost:
     def _give_name_back(self) -> None:
         self._remove_file()
         self._listener.close()
-        self._claim.release()
+        if self._claim is not None:
+            self._claim.release()
 
 
 def _refuse(client: socket.socket, wrong: CudaIpcError) -> None:
