@@ -47,6 +47,7 @@ class LinkThread:
         #: True in a child: shared words are the parent's to write.
         self.forked = False
         self.on_reconnect: list[Callable[[bool], object]] = []
+        self.on_end: list[Callable[[CudaIpcError], object]] = []
         connection = reach(place, deadline)
         self._connection = connection
         self._session = connection.session
@@ -73,6 +74,10 @@ class LinkThread:
             search.cancel()
         for held in leases:
             held.lose()
+        if reason.code != "CLOSED":
+            for listener in self.on_end:
+                with contextlib.suppress(Exception):
+                    listener(reason)
 
     def _run(self) -> None:
         # A signal must interrupt the thread that waits, which is the main one.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ._hub.arrays import HubArrays
 from ._hub.services import HubServices
 from ._hub.timelines import HubTimelines
+from .errors import CudaIpcError
 
 
 class Hub(HubArrays, HubTimelines, HubServices):
@@ -30,6 +31,14 @@ class Hub(HubArrays, HubTimelines, HubServices):
         Its argument is False if the hub has lost some of what this process held.
         """
         self._link.on_reconnect.append(listener)
+
+    def on_end(self, listener: Callable[[CudaIpcError], object]) -> None:
+        """Calls `listener` once if no hub is looked for any more, on another thread.
+
+        Its argument says why: the hub was stopped on purpose, or none was found in time. What is
+        mapped stays usable. `close()` does not call it.
+        """
+        self._link.on_end.append(listener)
 
     def close(self) -> None:
         """Gives back all that it holds, and hangs up. The second time it does nothing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._channel_parts import ReaderParts, WriterParts, new_facts
 from .._deadline import Deadline
@@ -28,6 +28,9 @@ from .arrays import BUNDLE_ALIGNMENT, Shape
 from .names import HubNames
 from .session import Opened
 from .sharing import checked_sharing
+
+if TYPE_CHECKING:
+    from ..channel_observer import ChannelObserver
 
 T = TypeVar("T")
 
@@ -124,6 +127,20 @@ class HubChannels(HubNames):
             return writer
 
         return self._open_channel(name, "read-write", wait, timeout, "writer", use)
+
+    def observe_channel(
+        self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
+    ) -> ChannelObserver:
+        """Observes a channel: its writer, its readers and their counts. It takes no place.
+
+        Raises as `open`.
+        """
+        from ..channel_observer import ChannelObserver
+
+        def use(opened: Opened, facts: ChannelFacts, place: Place) -> ChannelObserver:
+            return ChannelObserver(name, opened.held, facts, opened.fds.fds)
+
+        return self._open_channel(name, "read", wait, timeout, "observer", use)
 
     async def open_channel_async(
         self,
