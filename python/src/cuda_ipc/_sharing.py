@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._descriptors import check_name, make_descriptor
 from ._fds import SharedFds
 from ._foreign import Foreign, foreign
+from ._hub.sharing import checked_sharing
 from ._layout import Layout
 from .errors import CudaError, CudaIpcError
 from .shared import SharedArray
 
 if TYPE_CHECKING:
     from ._deadline import Deadline
+    from ._hub.arrays import HubArrays
     from ._leases import HeldLease
     from ._link import Link
     from ._memory import Memory
-    from .hub import Hub
 
 
 class SharedTensor(SharedArray):
@@ -60,31 +61,47 @@ class _Place(NamedTuple):
     fds: list[int]
 
 
+class _Wanted(NamedTuple):
+    """What the name is to be."""
+
+    name: str
+    pinned: bool
+    sharing: Mapping[str, str] | None
+
+
 def share(
-    hub: Hub, name: str, tensor: Any, pinned: bool, timeout: float | Deadline | None
+    hub: HubArrays,
+    name: str,
+    tensor: Any,
+    pinned: bool,
+    sharing: Mapping[str, str] | None,
+    timeout: float | Deadline | None,
 ) -> SharedTensor:
     """As `Hub.share`."""
+    wanted, users = _Wanted(name, pinned, sharing), checked_sharing(sharing)
     deadline = hub._begin(f'share "{check_name(name)}"', timeout)
     source = foreign(tensor)
     place = _exported(source)
     if isinstance(place, str):
-        return _copied(hub, name, source, pinned, deadline, place)
+        return _copied(hub, wanted, source, deadline, place)
     offset = source.address - place.base
     layout = source.layout._replace(byte_offset=offset)
     fds = SharedFds(place.fds)
     try:
         if offset % layout.dtype.alignment != 0:
-            return _copied(hub, name, source, pinned, deadline, "its elements are not aligned")
+            return _copied(hub, wanted, source, deadline, "its elements are not aligned")
         content = {"kind": "array", "array": layout.spec()}
         descriptor = make_descriptor(place.uuid, place.length, place.length, content)
-        held = hub._register(name, descriptor, fds.share(), pinned, deadline)
+        held = hub._register(name, descriptor, fds.share(), pinned, deadline, users)
     finally:
         fds.close()
     made = SharedTensor(hub._link, name, held, place.memory, layout, source.owner, None)
     return _published(hub, made, held, deadline)
 
 
-def _published(hub: Hub, made: SharedTensor, held: HeldLease, deadline: Deadline) -> SharedTensor:
+def _published(
+    hub: HubArrays, made: SharedTensor, held: HeldLease, deadline: Deadline
+) -> SharedTensor:
     try:
         made.publish(deadline.remaining)
     except BaseException:
@@ -141,7 +158,7 @@ def _exported_from_gpu(source: Foreign, low: int, high: int) -> _Place | str:
 
 
 def _copied(
-    hub: Hub, name: str, source: Foreign, pinned: bool, deadline: Deadline, why: str
+    hub: HubArrays, wanted: _Wanted, source: Foreign, deadline: Deadline, why: str
 ) -> SharedTensor:
     """One copy, into new memory on the same device."""
     if not source.layout.is_packed:
@@ -152,11 +169,12 @@ def _copied(
     kind, ordinal = source.device
     device = "host" if kind == 1 else f"cuda:{ordinal}"
     array = hub.create(
-        name,
+        wanted.name,
         layout.dtype.name,
         layout.shape,
         device=device,
-        pinned=pinned,
+        pinned=wanted.pinned,
+        sharing=wanted.sharing,
         timeout=deadline.remaining,
     )
     try:
@@ -165,7 +183,7 @@ def _copied(
     except BaseException:
         array.close()
         raise
-    made = SharedTensor(hub._link, name, array._held, memory, array._layout, None, why)
+    made = SharedTensor(hub._link, wanted.name, array._held, memory, array._layout, None, why)
     array.forget()
     return _published(hub, made, made._held, deadline)
 

@@ -41,7 +41,7 @@ def load_views(
     """Opens the bundle, and views each of its arrays. Raises as `Hub.open_bundle`."""
     own = hub is None
     if hub is None:
-        from .hub import connect
+        from .connecting import connect
 
         hub = connect()
     try:
