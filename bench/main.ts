@@ -19,6 +19,7 @@ import { importTime } from "./import-time.js";
 import { printRows, printSideBySide, type Row } from "./measure.js";
 import { openLatency } from "./open-latency.js";
 import { putThroughput } from "./put-throughput.js";
+import { fullScale, pythonFrameworks } from "./python-frameworks.js";
 import { sideBySide } from "./side-by-side.js";
 
 const GiB = 1024 ** 3;
@@ -27,6 +28,8 @@ const { values } = parseArgs({
     device: { type: "string", default: "auto" },
     json: { type: "string" },
     only: { type: "string", multiple: true },
+    /** The size of the model that Python loads: 12 GiB on a GPU, 256 MiB on the host. */
+    "model-bytes": { type: "string" },
     "put-bytes": { type: "string", default: String(2 * GiB) },
     /** Iterations of the loops beside C. */
     iterations: { type: "string" },
@@ -43,6 +46,7 @@ const names = [
   ...channelSections(values.device).map(({ key }) => key),
   "hub-scale",
   "journal-start",
+  "python",
   "producer-killed",
   "restart",
   "attacks",
@@ -98,6 +102,11 @@ if (compared.length > 0) {
 }
 
 for (const { key, title, measure } of channelSections(name)) await section(key, title, measure);
+
+await section("python", `The package for Python on ${name}`, () => {
+  const bytes = values["model-bytes"];
+  return pythonFrameworks(name, fullScale(bytes === undefined ? undefined : Number(bytes), name));
+});
 
 await section("hub-scale", "A large hub, on the host device", () => hubScale());
 await section("journal-start", "Start after a crash of a large hub", journalStart);

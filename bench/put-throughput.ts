@@ -7,12 +7,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { encodeSafetensorsHeader, planSafetensors } from "../src/files/safetensors-encoding.js";
 import { readSafetensorsHeader } from "../src/files/safetensors-header.js";
 import { Device } from "../src/gpu/device.js";
 import { DeviceBuffer } from "../src/gpu/memory/device-buffer.js";
 import { readFileInto } from "../src/gpu/transfer/file-transfer.js";
 import type { Row } from "./measure.js";
+import { writeModel } from "./model-file.js";
 
 const MiB = 1024 * 1024;
 const RUNS = 10;
@@ -22,7 +22,7 @@ export async function putThroughput(deviceName: string, byteLength: number): Pro
   const path = join(folder, "model.safetensors");
   using device = Device.open(deviceName);
   try {
-    await writeModel(path, byteLength);
+    await writeModel(path, byteLength, { dtype: "float32", count: 16 });
     const before = resetPeak();
     const firstMs = await putOnce(device, path);
     let putMs = Number.POSITIVE_INFINITY;
@@ -134,26 +134,6 @@ async function againstPinned(put: Row, device: Device, byteLength: number): Prom
     { what: "the file", value: byteLength / put.value / 1e6, unit: "GB/s" },
     { ...put, comparedWith: "the pinned copy's rate", ratio: share, goal, met: share >= 0.8 },
   ];
-}
-
-async function writeModel(path: string, byteLength: number): Promise<void> {
-  const rows = byteLength / 4 / 1024 / 16;
-  const arrays = Array.from({ length: 16 }, (_, index) => ({
-    name: `layer.${index}`,
-    dtype: "float32" as const,
-    shape: [rows, 1024],
-  }));
-  const plan = planSafetensors(arrays);
-  const file = await open(path, "w");
-  try {
-    await file.write(encodeSafetensorsHeader(plan.arrays));
-    const piece = new Uint8Array(16 * MiB).map((_, index) => index * 7);
-    for (let written = 0; written < plan.dataByteLength; written += piece.byteLength) {
-      await file.write(piece, 0, Math.min(piece.byteLength, plan.dataByteLength - written));
-    }
-  } finally {
-    await file.close();
-  }
 }
 
 /**

@@ -32,6 +32,7 @@ export function claimsOf({ report, benchmarks, demos }) {
       ...suites,
       item(`Commands: ${commandWords(commands)}.`),
       ...missingWords(commands, demos).map(item),
+      ...pythonWords(report.python).map(item),
       "",
       "The benchmarks in [docs/gpu-benchmarks.json](docs/gpu-benchmarks.json) are of another run:",
       wrap(`${machine(benchmarks)}.`),
@@ -99,6 +100,19 @@ function missingWords(commands, demos) {
   if (!ran.some((command) => command.includes("inference-server")))
     missing.push("the inference server");
   return missing.length === 0 ? [] : [`Not in that run: ${missing.join(", ")}.`];
+}
+
+/** The cells of the table of Python's frameworks, and the versions that were there. */
+function pythonWords(table) {
+  if (table?.frameworks === undefined) return [];
+  const cells = Object.entries(table.cells).map(([word, count]) => `${count} \`${word}\``);
+  const there = Object.entries(table.frameworks).map(([name, { versions, missing }]) =>
+    missing === undefined ? `${name} ${Object.values(versions ?? {})[0]}` : `no ${name}`,
+  );
+  return [
+    `Frameworks of Python, each with each dtype in each direction: ${cells.join(", ")}; ` +
+      `with Python ${table.python}, ${there.join(", ")}.`,
+  ];
 }
 
 function item(text) {

@@ -5,6 +5,7 @@
 //   mps     the suites that use the GPU, each file under an MPS server of its own, and the files
 //           that break such a server
 //   demos   the doctor, all demos of the command line and the inference server, on cuda:0
+//   python  each framework of Python with each dtype in each direction
 //   bench   the benchmarks; a missed goal is recorded, but does not fail the run
 // Writes the report after each part, and keeps the parts of earlier runs of the same bundle. Exits
 // with 0 only if everything passed.
@@ -191,6 +192,30 @@ function benchmarks() {
     : { error: String(result.error ?? result.status) };
 }
 
+/** The table of test/gpu/programs/python_matrix.py, which ends by itself after two minutes. */
+function pythonMatrix() {
+  const python = process.env.PYTHON ?? "python3";
+  const program = "test/gpu/programs/python_matrix.py";
+  const args = [program, "--device", "cuda:0", "--node", process.execPath];
+  const result = spawnSync(python, args, { env, encoding: "utf8", timeout: 150_000 });
+  const table = parsed(result.stdout) ?? {
+    passed: false,
+    error: String(result.error ?? result.stderr).slice(-1000),
+  };
+  if (!table.passed) failed = true;
+  console.log(`python: ${JSON.stringify(table.cells ?? table.error)}`);
+  for (const failure of table.failures ?? []) console.log(`  ${JSON.stringify(failure)}`);
+  return table;
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 function gpus() {
   const query = "name,uuid,driver_version,memory.total,mig.mode.current";
   const result = spawnSync("nvidia-smi", [`--query-gpu=${query}`, "--format=csv,noheader"], {
@@ -218,6 +243,9 @@ const parts = {
   },
   demos: (report) => {
     report.commands = demos();
+  },
+  python: (report) => {
+    report.python = pythonMatrix();
   },
   bench: (report) => {
     report.benchmarks = benchmarks();

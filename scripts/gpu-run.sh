@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs this bundle on a machine with a GPU, and writes gpu-report.json.
 # Usage: sh run.sh [OUTPUT-FOLDER]
-# PARTS="suites mps demos bench" chooses what runs, by default "suites demos".
+# PARTS="suites mps demos python bench" chooses what runs, by default "suites demos".
 # MPS=1 and BENCH=1 add one part each (scripts/gpu-report.mjs).
 set -u
 bundle=$(cd "$(dirname "$0")" && pwd)

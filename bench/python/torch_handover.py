@@ -1,6 +1,6 @@
-"""Hands CUDA tensors of 64 KiB to another process by a torch.multiprocessing queue.
+"""Hands CUDA tensors to another process by a torch.multiprocessing queue.
 
-Usage: torch_handover.py MESSAGES [DEVICE [AHEAD]]. Prints one line of JSON, like the programs in
+Usage: torch_handover.py MESSAGES [DEVICE [AHEAD [BYTES]]]. BYTES is 64 KiB by default. Prints one line of JSON, like the programs in
 bench/c. Exits with 3 if PyTorch or its CUDA support is missing. With 0 messages, it only checks for
 that.
 
@@ -17,11 +17,11 @@ SLOTS_MIN = 8
 TENSOR_BYTES = 64 * 1024
 
 
-def consume(device, messages, tensors, acknowledgements):
+def consume(device, messages, byte_length, tensors, acknowledgements):
     import torch
 
     torch.cuda.set_device(device)
-    own = torch.empty(TENSOR_BYTES, dtype=torch.uint8, device=device)
+    own = torch.empty(byte_length, dtype=torch.uint8, device=device)
     acknowledgements.put(-1)
     for number in range(messages):
         tensor = tensors.get()
@@ -60,13 +60,15 @@ def main():
     if messages == 0:
         return 0
     ahead = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    byte_length = int(sys.argv[4]) if len(sys.argv) > 4 else TENSOR_BYTES
     warm_up = (messages // 10 // ahead + 1) * ahead
     context = torch.multiprocessing.get_context("spawn")
     tensors, acknowledgements = context.Queue(), context.Queue()
-    consumer = context.Process(target=consume, args=(device, warm_up + messages, tensors, acknowledgements), daemon=True)
+    arguments = (device, warm_up + messages, byte_length, tensors, acknowledgements)
+    consumer = context.Process(target=consume, args=arguments, daemon=True)
     consumer.start()
     torch.cuda.set_device(device)
-    slots = [torch.empty(TENSOR_BYTES, dtype=torch.uint8, device=device) for _ in range(max(SLOTS_MIN, ahead))]
+    slots = [torch.empty(byte_length, dtype=torch.uint8, device=device) for _ in range(max(SLOTS_MIN, ahead))]
     acknowledgements.get(timeout=60)
     times_us = []
     start = time.perf_counter()

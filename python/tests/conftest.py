@@ -50,7 +50,7 @@ def until(what: str, condition: Callable[[], object]) -> None:
 def hub_of(socket: str) -> int | None:
     """The process of the hub that listens there."""
     try:
-        with cuda_ipc.connect(socket, reconnect=False) as hub:
+        with cuda_ipc.connect(socket, reconnect=False, start=False) as hub:
             return int(hub.status()["pid"])
     except cuda_ipc.CudaIpcError:
         return None
@@ -115,7 +115,7 @@ class HubProcess:
         deadline = time.monotonic() + LIMIT
         while time.monotonic() < deadline:
             try:
-                with cuda_ipc.connect(self.socket, reconnect=False, timeout=5) as hub:
+                with cuda_ipc.connect(self.socket, reconnect=False, start=False, timeout=5) as hub:
                     hub.stop(force=True)
                 break
             except cuda_ipc.CudaIpcError as gone:

@@ -378,3 +378,45 @@ def test_two_waits_on_one_reader_are_refused(hub):
         assert code(lambda: reader.next(LIMIT)) == "IN_USE"
         writer.send(b"x")
         thread.join(LIMIT)
+
+
+def test_an_observer_counts_and_takes_no_place(hub, node):
+    with hub.create_channel("observed", "uint8", 4, slots=2, readers_max=1) as writer:
+        with hub.observe_channel("observed") as observer:
+            assert observer.statistics().readers == ()
+            peer = node("channel", "read", "observed")
+            assert peer.said() == "reading"
+            for n in range(3):
+                writer.send(bytes([n] * 4), n)
+            writer.close()
+            assert peer.said()["received"] == 3
+            peer.finish()
+            found = observer.statistics()
+            assert (found.writer, found.writers, found.committed, found.dropped) == (
+                "closed",
+                1,
+                3,
+                0,
+            )
+            assert (found.dtype, found.shape, found.slots, found.readers_max) == (
+                "uint8",
+                (4,),
+                2,
+                1,
+            )
+        assert observer.closed
+    with hub.create_channel("observed:now", "uint8", 4, slots=4) as writer:
+        with hub.open_channel("observed:now", lossy=True) as reader:
+            with hub.observe_channel("observed:now") as observer:
+                writer.send(b"1234")
+                writer.send(b"5678")
+                reader.next(LIMIT).release()
+                (one,) = observer.statistics().readers
+                assert (one.place, one.lossy, one.behind, one.received, one.missed) == (
+                    0,
+                    True,
+                    1,
+                    1,
+                    0,
+                )
+                assert not one.expelled

@@ -111,3 +111,208 @@ def test_the_structures_have_the_sizes_of_cuda_h():
     from cuda_ipc._cuda import _Access, _AllocationProperties
 
     assert ctypes.sizeof(_AllocationProperties) == 32 and ctypes.sizeof(_Access) == 12
+
+
+def a_tensor(memory, dtype, shape, offset=0):
+    """Stands in for an array of CuPy or Numba."""
+    layout = packed_layout(dtype, shape, offset)
+    array = Array(HandleState("x"), memory, layout)
+
+    class Tensor:
+        __cuda_array_interface__ = array.__cuda_array_interface__
+        kept = memory
+
+    Tensor.dtype = dtype
+    return Tensor()
+
+
+def test_the_callbacks_allocate_memory_that_is_shared_without_a_copy(hub):
+    """PyTorch calls them in the same way, without knowing what they are."""
+    from cuda_ipc import _shareable
+    from cuda_ipc._cuda import context_at
+    from cuda_ipc._cuda_handles import BorrowedCudaMemory
+
+    addresses = _shareable.callback_addresses()
+    allocate = _shareable._Allocate(addresses[0])
+    free = _shareable._Free(addresses[1])
+    assert allocate(1 << 50, 0, None) is None, "PyTorch makes its own error of that"
+    assert allocate(4096, 7, None) is None, "there is no such device"
+    blocks = [allocate(size, 0, None) for size in (1, 2 << 20, 5 << 20)]
+    assert all(blocks) and len(_shareable.blocks) == 3
+    memory = BorrowedCudaMemory(context_at(0), blocks[2], 5 << 20, None)
+    memory.write(1 << 20, memoryview(bytes(range(64))))
+    tensor = a_tensor(memory, "float32", (4, 4), 1 << 20)
+    with hub.share("born", tensor) as shared:
+        assert (shared.copied, shared.why) == (False, None)
+        with hub.open("born") as same:
+            assert same.tobytes() == bytes(range(64)) and same.shape == (4, 4)
+            memory.write(1 << 20, memoryview(bytes(64)))
+            assert same.tobytes() == bytes(64)
+            free(blocks[2], 5 << 20, 0, None)
+            assert same.tobytes() == bytes(64), "who has opened it keeps the memory"
+    for block in blocks[:2]:
+        free(block, 0, 0, None)
+    free(blocks[0], 0, 0, None)
+    assert _shareable.blocks == {}
+
+
+def test_memory_that_cannot_be_exported_is_copied_on_the_device_and_says_why(hub):
+    from cuda_ipc._cuda import context_at, declare
+    from cuda_ipc._cuda_handles import BorrowedCudaMemory
+
+    library = declare(
+        {"cuMemAlloc_v2": [ctypes.c_void_p, ctypes.c_size_t], "cuMemFree_v2": [ctypes.c_uint64]}
+    )
+    address = ctypes.c_uint64()
+    with context_at(0).current():
+        assert library.cuMemAlloc_v2(ctypes.byref(address), 1 << 20) == 0
+    memory = BorrowedCudaMemory(context_at(0), address.value, 1 << 20, None)
+    memory.write(256, memoryview(b"abcdefgh"))
+    with hub.share("malloc", a_tensor(memory, "uint8", (2, 4), 256)) as shared:
+        assert (
+            shared.copied and "cannot be exported" not in shared.why and "handle_of" in shared.why
+        )
+        assert hub.open("malloc").tobytes() == b"abcdefgh" and shared.device == "cuda:0"
+        memory.write(256, memoryview(b"ABCD"))
+        assert hub.open("malloc").tobytes() == b"abcdefgh"
+    with context_at(0).current():
+        library.cuMemFree_v2(address)
+
+
+PEER = """
+import ctypes
+from cuda_ipc import interop
+from cuda_ipc._cuda import context_at, declare
+from cuda_ipc._cuda_handles import BorrowedCudaMemory
+library = declare({"cuMemAlloc_v2": [ctypes.c_void_p, ctypes.c_size_t]})
+address = ctypes.c_uint64()
+with context_at(0).current():
+    assert library.cuMemAlloc_v2(ctypes.byref(address), 1 << 20) == 0
+memory = BorrowedCudaMemory(context_at(0), address.value, 1 << 20, None)
+memory.write(512, memoryview(bytes(range(24))))
+class Tensor:
+    dtype = "int16"
+    __cuda_array_interface__ = {"version": 3, "shape": (3, 4), "typestr": "<i2", "strides": None, "data": (address.value + 512, False)}
+handle = interop.handle_of(Tensor())
+try:
+    interop.open_handle(handle)
+except cuda_ipc.CudaIpcError as own:
+    say([handle.document(), own.code])
+sys.stdin.readline()
+say(list(memory.read(512, 4)))
+hub.close()
+"""
+
+
+def test_a_handle_of_another_process_is_opened_once_and_checked(python):
+    import base64
+    import gc
+
+    from cuda_ipc import _cuda_handles, interop
+
+    peer = python(PEER)
+    document, own = peer.said()
+    assert own == "OWN_HANDLE"
+    assert document["kind"] == "raw-handle" and document["array"]["byteOffset"] == 512
+    handle, spec = document["handle"], document["array"]
+    array = interop.open_handle(handle, spec["dtype"], spec["shape"], byte_offset=512)
+    raw = base64.b64decode(handle)
+    again = interop.open_handle(b"\2c" + raw, "int16", 12, byte_offset=512)
+    assert array.tobytes() == again.tobytes() == bytes(range(24))
+    for wrong, code in (
+        (lambda: interop.open_handle(raw[:63], "int8", 1), "INVALID_HANDLE"),
+        (lambda: interop.open_handle(b"\1e" + raw, "int8", 1), "UNSUPPORTED"),
+        (lambda: interop.open_handle("?", "int8", 1), "INVALID_HANDLE"),
+        (lambda: interop.open_handle(bytes(64), "int8", 1), "INVALID_HANDLE"),
+        (lambda: interop.open_handle(raw, "int8", (1 << 20) + 1), "INVALID_DESCRIPTOR"),
+        (lambda: interop.open_handle(raw, "int8", 1, device="host"), "INVALID_DEVICE"),
+        (lambda: interop.handle_of(bytearray_tensor()), "UNSUPPORTED"),
+    ):
+        with pytest.raises(cuda_ipc.CudaIpcError) as refused:
+            wrong()
+        assert refused.value.code == code
+    with pytest.raises(ValueError, match="aligned"):
+        interop.open_handle(raw, "int16", 1, byte_offset=1)
+    with pytest.raises(TypeError):
+        interop.open_handle(raw)
+    again.write(b"\7\7\7\7" + bytes(20))
+    peer.tell()
+    assert peer.said() == [7, 7, 7, 7]
+    del array, again
+    gc.collect()
+    assert len(_cuda_handles._opened) == 0
+    peer.finish()
+
+
+def bytearray_tensor():
+    numpy = pytest.importorskip("numpy")
+    return numpy.zeros(3, numpy.uint8)
+
+
+POOL_PEER = """
+import ctypes, os, socket
+from cuda_ipc._cuda import context_at, declare
+class Props(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", ctypes.c_int * 2), ("win", ctypes.c_void_p), ("max", ctypes.c_size_t), ("usage", ctypes.c_ushort), ("reserved", ctypes.c_ubyte * 54)]
+u, p, s = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t
+library = declare({"cuMemPoolCreate": [p, p], "cuMemAllocFromPoolAsync": [p, s, p, p], "cuStreamCreate": [p, ctypes.c_uint], "cuStreamSynchronize": [p], "cuMemPoolExportToShareableHandle": [p, p, ctypes.c_int, u], "cuMemPoolExportPointer": [p, u]})
+pool, stream, address, fd, data = p(), p(), u(), ctypes.c_int(-1), (ctypes.c_ubyte * 64)()
+props = Props(); props.type, props.handles, props.max = 1, 1, 1 << 22; props.location[0] = 1
+with context_at(0).current():
+    assert library.cuMemPoolCreate(ctypes.byref(pool), ctypes.byref(props)) == 0
+    assert library.cuStreamCreate(ctypes.byref(stream), 1) == 0
+    assert library.cuMemAllocFromPoolAsync(ctypes.byref(address), 4096, pool, stream) == 0
+    assert library.cuStreamSynchronize(stream) == 0
+    assert library.cuMemPoolExportToShareableHandle(ctypes.byref(fd), pool, 1, 0) == 0
+    assert library.cuMemPoolExportPointer(data, address) == 0
+    assert library.cuMemcpyHtoD_v2(address, bytes(range(256)), 256) == 0
+with socket.socket(socket.AF_UNIX) as link:
+    link.connect(sys.argv[2])
+    socket.send_fds(link, [bytes(data)], [fd.value])
+    link.recv(1)
+hub.close()
+"""
+
+
+def test_memory_of_another_process_s_pool_is_opened_by_descriptor_and_name(python, tmp_path):
+    import gc
+    import socket
+
+    from cuda_ipc import interop
+
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        peer = python(POOL_PEER, path)
+        link, _ = listener.accept()
+    with link:
+        data, (fd,), *_ = socket.recv_fds(link, 64, 1)
+
+        class Handle:
+            handle = fd
+
+        class Descriptor:
+            payload, size = data, 4096
+
+        pool = interop.open_pool(Handle())
+        array = pool.open(Descriptor(), "uint8", (16, 16))
+        assert array.tobytes() == bytes(range(256))
+        whole = pool.open(data, "uint16", byte_length=4096)
+        assert whole.shape == (2048,)
+        with pytest.raises(cuda_ipc.CudaIpcError) as refused:
+            pool.open(Descriptor(), "uint8", 4097)
+        assert refused.value.code == "INVALID_DESCRIPTOR"
+        with pytest.raises(cuda_ipc.CudaIpcError) as refused:
+            pool.open(bytes(64), "uint8", 1)
+        assert refused.value.code == "INVALID_HANDLE"
+        with pytest.raises(ValueError, match="byte_length"):
+            pool.open(data)
+        del whole, pool
+        gc.collect()
+        assert array.tobytes() == bytes(range(256)), "the array keeps the pool"
+        del array
+        gc.collect()
+        os.close(fd)
+        link.send(b"x")
+    peer.finish()

@@ -212,12 +212,18 @@ def test_waits_end_when_no_hub_comes_back(own_hub):
 
 def test_a_hub_that_was_stopped_is_not_looked_for(own_hub):
     hub = cuda_ipc.connect(own_hub.socket)
+    reasons = []
+    hub.on_end(reasons.append)
     array = hub.put("kept", b"abcd")
+    with cuda_ipc.connect(own_hub.socket) as closed:
+        closed.on_end(reasons.append)
     with cuda_ipc.connect(own_hub.socket) as other:
         assert code(other.stop) == "HUB_IN_USE"
         other.stop(force=True)
-    until("it has noticed", lambda: hub.closed)
+    until("it has noticed", lambda: reasons)
+    assert hub.closed
     assert code(hub.list) == "HUB_GONE"
+    assert [reason.code for reason in reasons] == ["HUB_GONE"]
     assert array.tobytes() == b"abcd"
     hub.close()
 

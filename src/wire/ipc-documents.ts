@@ -108,10 +108,38 @@ export function encodeHandle(handle: Uint8Array): string {
 
 /** The 64 bytes of a handle. @throws INVALID_HANDLE */
 export function decodeHandle(text: string): Uint8Array {
+  return checkHandle(decodeBase64(text));
+}
+
+/** @throws INVALID_HANDLE */
+export function decodeBase64(text: string): Uint8Array {
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
     throw new CudaIpcError("INVALID_HANDLE", "Cannot read a handle: the text is not base64");
   }
-  return checkHandle(new Uint8Array(Buffer.from(text, "base64")));
+  return new Uint8Array(Buffer.from(text, "base64"));
+}
+
+/** PyTorch 2.5 and newer put a version and one of these letters before what they send. */
+const torchLetters = { cudaMalloc: 0x63, expandableSegment: 0x65 } as const;
+const TORCH_PREFIX_BYTES = 2;
+
+/**
+ * The 64 bytes of a handle that PyTorch sends. What is no such handle is returned as it is.
+ * @throws UNSUPPORTED for memory of an expandable segment, which has no handle of 64 bytes
+ */
+export function withoutTorchPrefix(handle: Uint8Array): Uint8Array {
+  if (handle.byteLength === HANDLE_BYTES || handle.byteLength < HANDLE_BYTES / 2) return handle;
+  if (handle[1] === torchLetters.expandableSegment) {
+    throw new CudaIpcError(
+      "UNSUPPORTED",
+      `Cannot open a handle of PyTorch (form ${handle[0]}): its memory is an expandable segment. ` +
+        "Start that program without expandable_segments in PYTORCH_CUDA_ALLOC_CONF",
+    );
+  }
+  const isPrefixed =
+    handle.byteLength === TORCH_PREFIX_BYTES + HANDLE_BYTES &&
+    handle[1] === torchLetters.cudaMalloc;
+  return isPrefixed ? handle.slice(TORCH_PREFIX_BYTES) : handle;
 }
 
 /** @throws INVALID_HANDLE */

@@ -30,6 +30,14 @@ const report = {
     ended("cuda-ipc demo vmm --device cuda:0", 1),
     { ...ended("cuda-ipc demo kernels --device cuda:0"), skipped: 'Skipped "kernels": no NVRTC' },
   ],
+  python: {
+    python: "3.12.3",
+    cells: { view: 30, copy: 4, failed: 1 },
+    frameworks: {
+      torch: { versions: { torch: "2.11.0" }, cells: {} },
+      cupy: { missing: "No module named 'cupy'", cells: {} },
+    },
+  },
 };
 const demos = ["share", "vmm", "kernels", "pool"];
 const benchmarks = { ...run, gpus: [...run.gpus, ...run.gpus], date: "2026-01-01", commit: "89ab" };
@@ -52,6 +60,13 @@ describe("what the documents say about the GPU reports", () => {
     assert.match(said, /- Commands: 2 passed: `doctor`, `demo`; 1 failed: `demo vmm`; /);
     assert.match(said, /; 1 skipped: `demo kernels`\./);
     assert.match(said, /- Not in that run: `demo pool`, the inference server\./);
+  });
+
+  it("counts the cells of Python's frameworks, and names their versions", () => {
+    assert.match(said, /direction: 30 `view`, 4 `copy`, 1 `failed`; with Python 3\.12\.3,/);
+    assert.match(said, /, torch 2\.11\.0, no cupy\./);
+    const without = claimsOf({ report: { ...report, python: undefined }, benchmarks, demos });
+    assert.doesNotMatch(without["gpu-report"] ?? "", /Python/);
   });
 
   it("fits into the pages, and the check finds a region that is out of date", () => {

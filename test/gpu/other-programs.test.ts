@@ -4,14 +4,22 @@
  */
 import assert from "node:assert/strict";
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { IpcArrayHandle, openIpcHandle } from "../../src/doors/interop.js";
+import {
+  IpcArrayHandle,
+  MemoryPool,
+  openIpcHandle,
+  receiveFd,
+  sendFd,
+  UnixListener,
+} from "../../src/doors/interop.js";
 import { createCudaDriver } from "../../src/driver/cuda/cuda-driver.js";
 import { Device, DeviceArray } from "../../src/index.js";
 import { whyNoGpu } from "../conformance/gpu-presence.js";
@@ -25,6 +33,7 @@ import { findCudaHeader } from "../unit/ffi/cuda-header.js";
 import { python, whyNoPackage } from "./python-packages.js";
 
 const PROGRAMS = new URL("../../../test/gpu/programs/", import.meta.url);
+const withOwnPackage = [resolve("python/src"), process.env.PYTHONPATH].filter(Boolean).join(":");
 const COUNT = 1_000_000;
 /** Elements before the shared part, so that its offset is not 0. */
 const BEFORE = 100;
@@ -60,6 +69,7 @@ const programs: readonly OtherProgram[] = [
   inPython("PyTorch", "torch", "torch"),
   inPython("CuPy", "cupy", "cupy"),
   inPython("Numba", "numba.cuda", "numba"),
+  inPython("our Python package", "torch", "cuda_ipc"),
   { name: "a program in C", skip: whyNoGpu() ?? noHeader, command: inC },
 ];
 
@@ -71,7 +81,9 @@ class Peer {
 
   constructor({ command }: OtherProgram, ...args: readonly string[]) {
     const [file = "", ...first] = command();
-    this.#child = spawn(file, [...first, ...args]);
+    this.#child = spawn(file, [...first, ...args], {
+      env: { ...process.env, PYTHONPATH: withOwnPackage },
+    });
     this.#child.stderr.setEncoding("utf8").on("data", (text: string) => {
       this.#complaint += text;
     });
@@ -157,6 +169,84 @@ describe("arrays by handle, with other programs on the GPU", { skip: whyNoGpu() 
       await peer.finished();
     });
   }
+
+  // CuPy looks at what cuda.core has, which has no operations on elements.
+  const noCore = whyNoPackage("cuda.core") || whyNoPackage("cupy");
+  const inPool = (...first: readonly string[]): OtherProgram => ({
+    name: first.join(" "),
+    skip: noCore,
+    command: () => [python, fileURLToPath(new URL("handles.py", PROGRAMS)), ...first],
+  });
+
+  for (const reader of ["cuda.core", "pool"]) {
+    const name = reader === "pool" ? "our Python package" : "cuda.core";
+    it(`${name} opens a buffer of our pool, and we see what it writes`, {
+      skip: noCore,
+    }, async () => {
+      using pool = MemoryPool.create(device, { maxBytes: 2 ** 21, shared: true });
+      using buffer = pool.allocate(4096);
+      await buffer.write(0, Uint8Array.of(1, 2, 3));
+      const { fd } = pool.export();
+      using descriptor = fd;
+      const { data, allocationByteLength: size } = await pool.exportBuffer(buffer);
+      const path = join(folder, `${reader}.sock`);
+      using listener = UnixListener.listen(path, { type: "seqpacket" });
+      using peer = new Peer(inPool(reader, "open"), path);
+      using socket = await listener.accept({ timeoutMs: 60_000 });
+      const metadata = { data: Buffer.from(data, "base64").toString("hex"), size };
+      await sendFd(socket, descriptor, Buffer.from(JSON.stringify(metadata)));
+      assert.deepEqual(await peer.says(), [1, 2, 3]);
+      assert.deepEqual(await peer.says(), { done: true });
+      await peer.finished();
+      const found = new Uint8Array(4);
+      await buffer.read(0, found);
+      assert.deepEqual([...found].slice(0, 3), [9, 8, 7]);
+    });
+  }
+
+  it("we open a buffer of cuda.core's pool, which sees what we write", {
+    skip: noCore,
+  }, async () => {
+    const path = join(folder, "core.sock");
+    using listener = UnixListener.listen(path, { type: "seqpacket" });
+    using peer = new Peer(inPool("cuda.core", "share"), path);
+    using socket = await listener.accept({ timeoutMs: 60_000 });
+    const { fd, metadata } = await receiveFd(socket);
+    using descriptor = fd;
+    const { data, size } = JSON.parse(Buffer.from(metadata).toString()) as {
+      readonly data: string;
+      readonly size: number;
+    };
+    assert.deepEqual(await peer.says(), { sent: size });
+    // Any id does: it tells pools apart that this process has imported.
+    const id = randomUUID();
+    using pool = MemoryPool.import(device, descriptor, {
+      version: 1,
+      kind: "pool",
+      device: device.reference,
+      pool: id,
+      maxBytes: 2 * size,
+    });
+    using buffer = pool.import({
+      version: 1,
+      kind: "pooled",
+      pool: id,
+      data: Buffer.from(data, "hex").toString("base64"),
+      byteLength: size,
+      allocationByteLength: size,
+    });
+    const found = new Uint8Array(size);
+    await buffer.read(0, found);
+    assert.equal(
+      found.findIndex((value, i) => value !== i % 256),
+      -1,
+    );
+    await buffer.write(0, Uint8Array.of(9, 8, 7));
+    buffer.close();
+    peer.goOn();
+    assert.deepEqual(await peer.says(), [9, 8, 7]);
+    await peer.finished();
+  });
 
   const [torch] = programs;
   it("PyTorch waits for our event", { skip: torch?.skip ?? false }, async () => {

@@ -1,6 +1,7 @@
 /**
  * The Python package and Node on one GPU: arrays and channels in both directions, the driver's
- * memory as DLPack and __cuda_array_interface__, and PyTorch on it if installed.
+ * memory as DLPack and __cuda_array_interface__, and with PyTorch the weights of a model and
+ * tensors that are born shareable.
  */
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
@@ -82,6 +83,103 @@ print(json.dumps(said))
 hub.close()
 `;
 
+/** What PyTorch allocates inside of shareable() is shared as it is, and all of it is freed. */
+const BORN = `
+import gc, torch
+from cuda_ipc import _shareable
+with cuda_ipc.torch.shareable():
+    model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024, device="cuda") for _ in range(8)])
+    small = torch.arange(10, device="cuda", dtype=torch.int64)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        late = torch.full((1 << 20,), 3.0, device="cuda")
+outside = torch.zeros(100, device="cuda")
+shared = {}
+for name, tensor in [*model.state_dict().items(), ("small", small), ("late", late)]:
+    shared[name] = hub.share("born:" + name, tensor)
+copied = [name for name, one in shared.items() if one.copied]
+seen = torch.from_dlpack(hub.open("born:small", access="read-write"))
+assert seen.data_ptr() != small.data_ptr()
+seen += 1
+torch.cuda.synchronize()
+values = small.tolist()
+last = torch.from_dlpack(hub.open("born:late", access="read-write"))
+ordinary = hub.share("ordinary", outside)
+for one in shared.values():
+    one.close()
+del model, small, side, tensor, one
+gc.collect()
+torch.cuda.empty_cache()
+kept = len(_shareable.blocks)
+del late, shared, seen, outside
+ordinary.close()
+gc.collect()
+torch.cuda.empty_cache()
+left = len(_shareable.blocks)
+sum_of_last = float(last.sum())
+del last
+gc.collect()
+torch.cuda.empty_cache()
+import threading
+def churn():
+    for _ in range(20):
+        with cuda_ipc.torch.shareable():
+            torch.ones(1 << 16, device="cuda").sum().item()
+threads = [threading.Thread(target=churn) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+gc.collect()
+torch.cuda.empty_cache()
+print(json.dumps({
+    "copied": copied, "values": values, "kept": kept >= 1, "left": left, "sum": sum_of_last,
+    "ordinary": [ordinary.copied, "shareable" in ordinary.why],
+    "afterThreads": len(_shareable.blocks),
+}))
+hub.close()
+`;
+
+const EMPTY = `
+import gc, torch
+tensor = cuda_ipc.torch.empty(3, 4, dtype=torch.bfloat16, device="cuda")
+tensor.fill_(2)
+shared = hub.share("empty", tensor[1:])
+with hub.open("empty") as same:
+    view = cuda_ipc.torch.view(same)
+copied = shared.copied
+shared.close()
+tensor.fill_(5)
+torch.cuda.synchronize()
+del tensor, shared, same
+gc.collect()
+torch.cuda.empty_cache()
+print(json.dumps({"copied": copied, "shape": list(view.shape), "first": float(view[0, 0])}))
+hub.close()
+`;
+
+/** Opened for reading, by the whole way of a worker: views that outlive everything of ours. */
+const WEIGHTS = `
+import gc, torch
+hub.close()
+weights = cuda_ipc.torch.load_file("gpu-model")
+with torch.device("meta"):
+    module = torch.nn.Linear(4, 3)
+cuda_ipc.torch.load_model(module, "gpu-model", strict=False)
+names = {name: [str(tensor.dtype), list(tensor.shape), tensor.device.type] for name, tensor in weights.items()}
+metadata = weights.metadata
+del weights
+gc.collect()
+result = module(torch.ones(4, device="cuda")).tolist()
+refused = None
+try:
+    import jax
+    jax.dlpack.from_dlpack(cuda_ipc.connect().open_bundle("gpu-model")["weight"])
+except BufferError as error:
+    refused = "read-write" in str(error)
+except ImportError:
+    refused = True
+print(json.dumps({"names": names, "metadata": metadata, "result": result, "refused": refused}))
+`;
+
 const SHARE = `
 array = hub.create("py-gpu", "int32", (4,), device="cuda:0")
 array.write(bytes(range(16)))
@@ -125,7 +223,8 @@ describe("Python on the same GPU", { skip: whyNoGpu() ?? false }, () => {
   ];
 
   async function said(program: string): Promise<unknown> {
-    const { stdout } = await run(python, programWith(program), { timeout: 120_000 });
+    const env = { ...process.env, CUDA_IPC_SOCKET: hub.socketPath };
+    const { stdout } = await run(python, programWith(program), { timeout: 120_000, env });
     return JSON.parse(stdout);
   }
 
@@ -150,6 +249,48 @@ describe("Python on the same GPU", { skip: whyNoGpu() ?? false }, () => {
 
   it("gives PyTorch each dtype as a view", { skip: whyNoPackage("torch") }, async () => {
     assert.deepEqual(await said(TORCH_DTYPES), Array(17).fill(true));
+  });
+
+  it("shares what PyTorch allocates in shareable() without a copy, and frees it", {
+    skip: whyNoPackage("torch"),
+  }, async () => {
+    assert.deepEqual(await said(BORN), {
+      copied: [],
+      values: Array.from({ length: 10 }, (_, i) => i + 1),
+      kept: true,
+      left: 0,
+      sum: 3 * 2 ** 20,
+      ordinary: [true, true],
+      afterThreads: 0,
+    });
+  });
+
+  it("shares a tensor of empty() without a copy, which others keep", {
+    skip: whyNoPackage("torch"),
+  }, async () => {
+    assert.deepEqual(await said(EMPTY), { copied: false, shape: [2, 4], first: 5 });
+  });
+
+  it("loads weights that Node shared as views of PyTorch", {
+    skip: whyNoPackage("torch"),
+  }, async () => {
+    using bundle = await hub.createBundle(
+      "gpu-model",
+      { weight: { dtype: "float32", shape: [3, 4] }, bias: { dtype: "float32", shape: [3] } },
+      { metadata: { format: "pt" } },
+    );
+    await bundle.array("weight").write(Float32Array.from({ length: 12 }, (_, i) => i));
+    await bundle.array("bias").write(Float32Array.of(0, 1, 2));
+    await bundle.publish();
+    assert.deepEqual(await said(WEIGHTS), {
+      names: {
+        weight: ["torch.float32", [3, 4], "cuda"],
+        bias: ["torch.float32", [3], "cuda"],
+      },
+      metadata: { format: "pt" },
+      result: [6, 23, 40],
+      refused: true,
+    });
   });
 
   it("shares memory and writes channels that Node opens, and reads those of a stream", async () => {

@@ -36,9 +36,9 @@ def new_facts(
 ) -> ChannelFacts:
     """Raises TypeError, ValueError, UNSUPPORTED_DTYPE."""
     found, lengths = dtype_of(dtype), checked_shape(shape, RANK_MAX)
-    _check_range("slots", slots, 1, LIMIT_CHANNEL_SLOTS)
-    _check_range("readers_max", readers_max, 1, LIMIT_CHANNEL_READERS)
-    _check_range("meta_bytes_max", meta_bytes_max, 0, LIMIT_CHANNEL_META_BYTES)
+    check_range("slots", slots, 1, LIMIT_CHANNEL_SLOTS)
+    check_range("readers_max", readers_max, 1, LIMIT_CHANNEL_READERS)
+    check_range("meta_bytes_max", meta_bytes_max, 0, LIMIT_CHANNEL_META_BYTES)
     _check_word("when_full", when_full, WHEN_FULL)
     _check_word("when_writer_gone", when_writer_gone, WHEN_WRITER_GONE)
     size = math.prod(lengths) * found.itemsize
@@ -63,7 +63,7 @@ def new_facts(
     return facts
 
 
-def _check_range(name: str, value: object, low: int, high: int) -> None:
+def check_range(name: str, value: object, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an integer, not {value!r}")
     if not low <= value <= high:

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import array
 import json
-import os
 import select
 import socket
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ._deadline import Deadline
 from ._fds import close_all
 from ._leases import HeldLease
-from ._place import check_peer
-from ._protocol import DEFAULT_MS_EXPLANATION, LIMIT_FDS, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
+from ._packets import ConnectionEnded, PacketSocket, checked_number, parse_reply
+from ._protocol import DEFAULT_MS_EXPLANATION, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
 from ._version import VERSION
-from .errors import CudaIpcError, CudaIpcTimeout, Farewell, error, system_error
+from .errors import CudaIpcError, CudaIpcTimeout, Farewell, error
 
-_CONTROL_BYTES = socket.CMSG_SPACE(LIMIT_FDS * array.array("i").itemsize)
 # The field names `open` and `create` give something that must go back if nobody wants it.
 _GAINS = ("open", "create")
 
 Result = dict[str, Any]
 #: Keeps what a reply grants. It runs on the thread that receives, before the next packet.
 Keeper = Callable[[Result, tuple[int, ...]], HeldLease]
-
-
-class ConnectionEnded(Exception):
-    """The connection ended before the reply. Another one may carry the request out."""
 
 
 class Reply(NamedTuple):
@@ -51,26 +43,15 @@ class _Pending:
         self.abandoned = False
 
 
-class Connection:
+class Connection(PacketSocket):
     """Any thread may ask. One thread at a time receives."""
 
     def __init__(self, path: str, trusted: frozenset[int]) -> None:
         """Connects, or raises OSError, UNTRUSTED_PEER."""
-        self.path = path
-        self.socket = socket.socket(
-            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-        )
-        try:
-            self.socket.connect(path)
-            self.hub_pid = check_peer(path, self.socket, trusted)
-        except BaseException:
-            self.socket.close()
-            raise
-        self.ended: BaseException | None = None
+        super().__init__(path, trusted)
         self.session = 0
         self.resumed = False
         self._lock = threading.Lock()
-        self._send_lock = threading.Lock()
         self._pending: dict[int, _Pending] = {}
         self._last_id = 0
 
@@ -82,7 +63,7 @@ class Connection:
         if session is not None:
             fields["resume"] = {"session": session}
         result = self.call("hello", fields, deadline)
-        self.session = _positive(result, "session")
+        self.session = checked_number(result, "session")
         self.resumed = result.get("resumed") is True
 
     def call(
@@ -127,27 +108,10 @@ class Connection:
             except CudaIpcError as final:
                 self.end(final)
 
-    def _packet(self) -> tuple[bytes, tuple[int, ...], bool]:
-        arguments = (LIMIT_MESSAGE_BYTES, _CONTROL_BYTES, socket.MSG_CMSG_CLOEXEC)
-        try:
-            packet, control, flags, _ = self.socket.recvmsg(*arguments)
-        except ConnectionResetError:  # reported once, ahead of what the hub said last
-            packet, control, flags, _ = self.socket.recvmsg(*arguments)
-        fds = array.array("i")
-        for level, kind, data in control:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-        if flags & socket.MSG_TRUNC:
-            close_all(fds)
-            raise CudaIpcError(
-                "MESSAGE_TOO_LARGE", f"The hub at {self.path} sent too long a packet"
-            )
-        return packet, tuple(fds), bool(flags & socket.MSG_CTRUNC)
-
     def _handle(self, packet: bytes, fds: tuple[int, ...], lost: bool) -> None:
         taken = False
         try:
-            reply = _parse(packet)
+            reply = parse_reply(packet)
             number = reply["id"]
             if not reply["ok"]:
                 refused = reply["error"]
@@ -277,36 +241,6 @@ class Connection:
             raise
         return pending
 
-    def _send(self, packet: bytes, fds: Sequence[int], deadline: Deadline) -> None:
-        rights = []
-        if fds:
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
-        remaining = deadline.remaining
-        if not self._send_lock.acquire(timeout=-1 if remaining is None else remaining):
-            raise deadline.timed_out(self._silence())
-        try:
-            while True:
-                try:
-                    self.socket.sendmsg([packet], rights, socket.MSG_NOSIGNAL)
-                    return
-                except BlockingIOError:
-                    poll = select.poll()
-                    poll.register(self.socket, select.POLLOUT)
-                    if not poll.poll(deadline.remaining_ms):
-                        raise deadline.timed_out(self._silence()) from None
-                except (BrokenPipeError, ConnectionResetError):
-                    # The thread that receives finds the end, after the hub's last words.
-                    return
-                except OSError as cause:
-                    if self.ended is not None:
-                        raise ConnectionEnded from cause
-                    raise system_error(deadline.attempt, cause) from cause
-        finally:
-            self._send_lock.release()
-
-    def _number_of(self, pending: _Pending) -> int | None:
-        return next((number for number, one in self._pending.items() if one is pending), None)
-
     def _abandon(self, pending: _Pending, cancels: bool = True) -> int | None:
         """Nobody waits for the reply any more. What it grants goes back."""
         with self._lock:
@@ -338,93 +272,9 @@ class Connection:
         if op in _GAINS and isinstance(result.get("lease"), int):
             self.post("release", {"lease": result["lease"]})
 
-    def _silence(self) -> str:
-        try:
-            with open(f"/proc/{self.hub_pid}/stat") as file:
-                state = file.read().rpartition(")")[2].split()[0]
-        except (OSError, IndexError):
-            return "the hub does not answer"
-        is_stopped = state in ("T", "t")
-        what = "is stopped" if is_stopped else "runs"
-        return f"the hub (process {self.hub_pid}) does not answer: it {what}"
-
 
 def _outcome(pending: _Pending) -> Reply:
     if pending.failure is not None:
         raise pending.failure
     assert pending.reply is not None
     return pending.reply
-
-
-def _parse(packet: bytes) -> dict[str, Any]:
-    try:
-        reply = json.loads(packet)
-    except ValueError as wrong:
-        raise CudaIpcError("INVALID_MESSAGE", f"The hub sent no JSON: {wrong}") from wrong
-    if (
-        not isinstance(reply, dict)
-        or type(reply.get("id")) is not int
-        or type(reply.get("ok")) is not bool
-        or not isinstance(reply.get("result" if reply["ok"] else "error"), dict)
-    ):
-        raise CudaIpcError("INVALID_MESSAGE", f"The hub sent {packet[:200]!r}")
-    if reply.get("v") != PROTOCOL_VERSION:
-        raise CudaIpcError("PROTOCOL_MISMATCH", f"The hub speaks version {reply.get('v')!r}")
-    return reply
-
-
-def _positive(result: Result, field: str) -> int:
-    value = result.get(field)
-    if type(value) is not int or value < 1:
-        raise CudaIpcError("INVALID_MESSAGE", f"The hub sent {field} {value!r}")
-    return value
-
-
-def checked_number(result: Result, field: str) -> int:
-    """A number that the hub gave to an object or a lease."""
-    return _positive(result, field)
-
-
-def try_connect(
-    path: str,
-    trusted: frozenset[int],
-    program: str,
-    session: int | None,
-    deadline: Deadline,
-    pause: Callable[[float], object] = time.sleep,
-) -> Connection | None:
-    """None if no hub listens. Tries again while a hub has no room in its queue."""
-    from ._deadline import GrowingPause
-    from ._place import check_folder
-
-    pauses = GrowingPause(0.01)
-    while True:
-        if not check_folder(path, trusted):
-            return None
-        try:
-            connection = Connection(path, trusted)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return None
-        except BlockingIOError:
-            pass
-        except OSError as cause:
-            raise system_error(f"connect to the hub at {path}", cause) from cause
-        else:
-            try:
-                connection.hello(program, session, deadline)
-                return connection
-            except ConnectionEnded:
-                final = connection.ended
-                if isinstance(final, CudaIpcError):
-                    raise final from None
-            except BaseException:
-                connection.end(None)
-                raise
-        deadline.check(lambda: "a hub listens there, and more clients connect than it can admit")
-        pause(pauses.next())
-
-
-def own_program() -> str:
-    import sys
-
-    return os.path.basename(sys.argv[0] if sys.argv and sys.argv[0] else "python") or "python"

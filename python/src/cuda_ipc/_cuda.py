@@ -69,7 +69,8 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "cuMemcpyHtoD_v2": [_u64, _p, _size],
 }
 
-_lock = threading.Lock()
+# WHY an RLock: a collection of garbage inside of it may end another memory.
+_lock = threading.RLock()
 _library: ctypes.CDLL | None = None
 _contexts: dict[int, Context] = {}
 
@@ -84,19 +85,29 @@ def _open_library() -> ctypes.CDLL:
                 raise CudaIpcError(
                     "DRIVER_NOT_FOUND", f"Cannot open libcuda.so.1: {missing}"
                 ) from missing
-            for name, arguments in _PROTOTYPES.items():
-                function = getattr(library, name, None)
-                if function is None:
-                    raise CudaIpcError(
-                        "DRIVER_TOO_OLD", f"Cannot use the CUDA driver: it has no {name}"
-                    )
-                function.argtypes, function.restype = arguments, _int
+            _prepare(library, _PROTOTYPES)
             _library = library
-            _check("cuInit", library.cuInit(0))
+            check("cuInit", library.cuInit(0))
     return _library
 
 
-def _check(call: str, status: int) -> None:
+def _prepare(library: ctypes.CDLL, prototypes: dict[str, list[Any]]) -> None:
+    for name, arguments in prototypes.items():
+        function = getattr(library, name, None)
+        if function is None:
+            raise CudaIpcError("DRIVER_TOO_OLD", f"Cannot use the CUDA driver: it has no {name}")
+        function.argtypes, function.restype = arguments, _int
+
+
+def declare(prototypes: dict[str, list[Any]]) -> ctypes.CDLL:
+    """The library, after a check that it has these functions, too. Raises DRIVER_TOO_OLD."""
+    library = _open_library()
+    _prepare(library, prototypes)
+    return library
+
+
+def check(call: str, status: int) -> None:
+    """Raises the error of a call that failed."""
     if status == 0:
         return
     text = ctypes.c_char_p()
@@ -109,7 +120,7 @@ def _check(call: str, status: int) -> None:
 
 
 def _call(name: str, *arguments: Any) -> None:
-    _check(name, getattr(_open_library(), name)(*arguments))
+    check(name, getattr(_open_library(), name)(*arguments))
 
 
 class Context:
@@ -131,7 +142,7 @@ class Context:
         with _lock:
             if not self._context:
                 context = ctypes.byref(self._context)
-                _check(
+                check(
                     "cuDevicePrimaryCtxRetain",
                     _library.cuDevicePrimaryCtxRetain(context, self.device),  # type: ignore[union-attr]
                 )

@@ -86,3 +86,7 @@ def numpy_dtype(dtype: DType) -> Any:
             "is not installed (pip install ml_dtypes)",
         ) from missing
     return numpy.dtype(getattr(ml_dtypes, dtype.name))
+
+
+#: The names of all element types.
+dtypes: tuple[str, ...] = tuple(DTYPES)

@@ -55,6 +55,8 @@ def create_file(length: int, content: bytes = b"", seals: int = F_SEAL_SEAL) -> 
             while view:
                 view = view[os.write(fd, view) :]
             fcntl.fcntl(fd, F_ADD_SEALS, SIZE_SEALS | seals)
+            # Memory files begin with mode 0777. Other users who may read could open it anew.
+            os.fchmod(fd, 0o644)
         except BaseException:
             os.close(fd)
             raise

@@ -30,13 +30,50 @@ def hub_socket_path(path: str | os.PathLike[str] | None = None) -> str:
 
 
 def _default_path() -> str:
-    if chosen := os.environ.get("CUDA_IPC_SOCKET"):
-        return chosen
+    return os.environ.get("CUDA_IPC_SOCKET") or _own_path()
+
+
+def _own_path() -> str:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(runtime) and os.path.exists(runtime):
         return os.path.join(runtime, "cuda-ipc", "hub.sock")
     folder = os.environ.get("TMPDIR") or "/tmp"
     return os.path.join(folder, f"cuda-ipc-{os.geteuid()}", "hub.sock")
+
+
+def runtime_socket_path(file_name: str) -> str:
+    """A path for another socket of this user, in a folder that is made if it is missing.
+
+    It is the hub's folder, or the user's own one if the hub serves several users. Raises
+    UNSAFE_RUNTIME_DIR, SOCKET_PATH_TOO_LONG.
+    """
+    folder = os.path.dirname(hub_socket_path())
+    found = _look(folder)
+    if found is not None:
+        is_common = found.st_mode & 0o077 != 0 and found.st_mode & 0o022 == 0
+        if found.st_uid != os.geteuid() or is_common:
+            folder = os.path.dirname(_own_path())
+    path = hub_socket_path(os.path.join(folder, file_name))
+    prepare_folder(path)
+    return path
+
+
+def prepare_folder(path: str) -> None:
+    """Makes the socket's folder if it is missing. Raises UNSAFE_RUNTIME_DIR."""
+    folder = os.path.dirname(path)
+    if _look(folder) is None:
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+        except OSError as cause:
+            raise system_error(f"make the folder {folder}", cause) from cause
+    found = os.lstat(folder)
+    wrong = _not_a_folder(found)
+    if wrong is None and found.st_uid != os.geteuid():
+        wrong = f"it belongs to user {found.st_uid}"
+    if wrong is None and found.st_mode & 0o077:
+        wrong = f"its mode is 0{stat.S_IMODE(found.st_mode):o}"
+    if wrong is not None:
+        raise _unsafe(folder, f"{wrong}; wanted a folder of user {os.geteuid()} with mode 0700")
 
 
 def trusted_users(hub_uid: int | None) -> frozenset[int]:
@@ -52,38 +89,59 @@ def trusted_users(hub_uid: int | None) -> frozenset[int]:
 def check_folder(path: str, trusted: frozenset[int]) -> bool:
     """False if the folder is missing. Raises UNSAFE_RUNTIME_DIR if others could write to it."""
     folder = os.path.dirname(path)
-    try:
-        found = os.lstat(folder)
-    except (FileNotFoundError, NotADirectoryError):
+    found = _look(folder)
+    if found is None:
         return False
-    except OSError as cause:
-        raise system_error(f"look at the folder {folder}", cause) from cause
-    if stat.S_ISLNK(found.st_mode):
-        wrong = "it is a symbolic link"
-    elif not stat.S_ISDIR(found.st_mode):
-        wrong = "it is not a folder"
-    elif found.st_uid not in trusted:
+    wrong = _not_a_folder(found)
+    if wrong is None and found.st_uid not in trusted:
         wrong = f"it belongs to user {found.st_uid}"
-    elif found.st_mode & 0o022:
+    if wrong is None and found.st_mode & 0o022:
         wrong = f"its mode is 0{stat.S_IMODE(found.st_mode):o}"
-    else:
+    if wrong is None:
         return True
     users = " or ".join(map(str, sorted(trusted)))
-    raise CudaIpcError(
-        "UNSAFE_RUNTIME_DIR",
-        f"Cannot use {folder} for the hub's socket: {wrong}; wanted a folder of user {users} that "
-        "nobody else can write to",
-    )
+    raise _unsafe(folder, f"{wrong}; wanted a folder of user {users} that nobody else can write to")
+
+
+def folder_owner(path: str) -> int | None:
+    """The owner of the socket's folder; None if it is missing."""
+    found = _look(os.path.dirname(path))
+    return None if found is None else found.st_uid
+
+
+def _look(folder: str) -> os.stat_result | None:
+    try:
+        return os.lstat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as cause:
+        raise system_error(f"look at the folder {folder}", cause) from cause
+
+
+def _not_a_folder(found: os.stat_result) -> str | None:
+    if stat.S_ISLNK(found.st_mode):
+        return "it is a symbolic link"
+    return None if stat.S_ISDIR(found.st_mode) else "it is not a folder"
+
+
+def _unsafe(folder: str, found: str) -> CudaIpcError:
+    return CudaIpcError("UNSAFE_RUNTIME_DIR", f"Cannot use {folder} for the hub's socket: {found}")
+
+
+def peer_of(connected: socket.socket) -> tuple[int, int]:
+    """The process and the user at the other end. The process is 0 if it cannot be seen."""
+    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    pid, uid, _ = struct.unpack("iII", raw)
+    return int(pid), int(uid)
 
 
 def check_peer(path: str, connected: socket.socket, trusted: frozenset[int]) -> int:
     """The process of the hub. Raises UNTRUSTED_PEER."""
-    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    pid, uid, _ = struct.unpack("iII", raw)
+    pid, uid = peer_of(connected)
     if uid not in trusted:
         raise CudaIpcError(
             "UNTRUSTED_PEER",
             f"Cannot trust the hub at {path}: it runs as user {uid}, this process as "
             f"{os.geteuid()}. To trust another user than root, set CUDA_IPC_HUB_UID or hub_uid.",
         )
-    return int(pid)
+    return pid

@@ -12,17 +12,13 @@ from collections.abc import Sequence
 from . import _protocol as p
 from ._descriptors import ChannelFacts
 from ._fds import Bell
-from ._layout import INTEGER_MAX
+from ._ring_seats import Seat
 from ._ring_words import (
     ASLEEP,
     DROPPED,
     EPOCH,
     EXPELLED,
-    H_EPOCH,
-    H_FLAGS,
     H_PASSED_OVER,
-    H_READY_AT,
-    H_SEQUENCE,
     H_SHAPE,
     HEADER,
     HEADERS,
@@ -31,11 +27,6 @@ from ._ring_words import (
     P_ASLEEP,
     P_CLAIMS,
     P_DONE,
-    P_GPU_RELEASED,
-    P_LEASE,
-    P_MODE,
-    P_RELEASED,
-    P_STATE,
     PUBLISHED,
     READY,
     SEQUENCE,
@@ -43,30 +34,6 @@ from ._ring_words import (
 )
 from ._words import Words
 from .errors import CudaIpcError
-
-
-class _Seat:
-    """A place for a reader, and what was seen there last."""
-
-    __slots__ = (
-        "attached",
-        "bell",
-        "expelled",
-        "gpu_released",
-        "has_claim",
-        "lease",
-        "page",
-        "released",
-        "rung",
-        "waited_for",
-    )
-
-    def __init__(self, page: Words, bell: Bell, expelled: int) -> None:
-        self.page = page
-        self.bell = bell
-        self.expelled = expelled
-        self.attached = self.waited_for = self.has_claim = False
-        self.lease = self.released = self.gpu_released = self.rung = 0
 
 
 class RingWriter:
@@ -90,7 +57,7 @@ class RingWriter:
         self._window = max(1, facts.slots // 4)
         longs = control.longs
         self._seats = [
-            _Seat(page, bell, longs[EXPELLED + place])
+            Seat(page, bell, longs[EXPELLED + place])
             for place, (page, bell) in enumerate(zip(pages, bells, strict=True))
         ]
         self._any_claim = False
@@ -115,8 +82,10 @@ class RingWriter:
         """Looks at all readers. Returns the position up to which it may write."""
         bound = math.inf
         self._any_claim = self._any_gpu = False
+        lossy = self._all_lossy
         for place, seat in enumerate(self._seats):
-            if not (self._read(seat) or self._read(seat)):
+            read = seat.read
+            if not (read(self.position, lossy) or read(self.position, lossy)):
                 # It made no sense twice.
                 seat.attached = False
                 seat.expelled = seat.lease
@@ -132,55 +101,9 @@ class RingWriter:
                 self._any_claim = True
         return bound
 
-    def _read(self, seat: _Seat) -> bool:
-        """False if the words make no sense."""
-        longs, ints = seat.page.longs, seat.page.ints
-        state = ints[P_STATE]
-        seat.attached = False
-        if state in (p.READER_NONE, p.READER_LEFT):
-            return True
-        lease = longs[P_LEASE]
-        if lease in (0, seat.expelled):
-            return True
-        if lease != seat.lease:
-            seat.lease, seat.released, seat.gpu_released = lease, 0, 0
-        released = longs[P_RELEASED]
-        # SYNC: after `released`. A reader stores this one first.
-        gpu_released = longs[P_GPU_RELEASED]
-        if state != p.READER_ATTACHED or not seat.released <= released <= self.position:
-            return False
-        if not 0 <= gpu_released <= self.position:
-            return False
-        seat.waited_for = not self._all_lossy and ints[P_MODE] == p.MODE_WAITED_FOR
-        seat.released, seat.gpu_released = released, gpu_released
-        seat.has_claim = False
-        if not seat.waited_for:
-            for claim in range(P_CLAIMS, P_CLAIMS + p.CLAIMS):
-                held = longs[claim]
-                if abs(held) > self.position:
-                    return False
-                if held != 0:
-                    seat.has_claim = True
-        seat.attached = True
-        return True
-
     def _is_held(self, slot: int) -> bool:
         """A lossy reader holds a message in this slot."""
-        if not self._any_claim:
-            return False
-        for seat in self._seats:
-            if not (seat.attached and not seat.waited_for and seat.has_claim):
-                continue
-            longs = seat.page.longs
-            if seat.page.ints[P_STATE] != p.READER_ATTACHED:
-                continue
-            for claim in range(P_CLAIMS, P_CLAIMS + p.CLAIMS):
-                held = longs[claim]
-                if held == 0 or (abs(held) - 1) % self.slots != slot:
-                    continue
-                if held > 0 or longs[P_DONE] < -held:
-                    return True
-        return False
+        return self._any_claim and any(seat.claims(slot, self.slots) for seat in self._seats)
 
     # ------------------------------------------------ slots and messages
 
@@ -337,50 +260,3 @@ class RingWriter:
             self._control.store32(STATE, state)
             end_timeline(self._control, line)
         self.wake_readers()
-
-
-def take_over(name: str, control: Words, facts: ChannelFacts, first: int) -> None:
-    """Turns the words into those of the next writer, wherever the last one stopped.
-
-    Raises IN_USE if there is a writer, CHANNEL_CORRUPT if the words make no sense.
-    """
-    longs, ints, slots = control.longs, control.ints, facts.slots
-    stride = facts.header_stride // 8
-    state = ints[STATE]
-    if state != p.WRITER_AWAITED:
-        raise CudaIpcError(
-            "IN_USE", f'Cannot write to channel "{name}": no writer is awaited (state {state})'
-        )
-    published, sequence, limit = longs[PUBLISHED], longs[SEQUENCE], longs[LIMIT]
-    if published >= first:
-        at = HEADERS + published % slots * stride
-        if longs[at] == published + 1:  # it died right after its commit
-            sequence, published = longs[at + H_SEQUENCE] + 1, published + 1
-        elif longs[at + H_PASSED_OVER] == published + 1:
-            published += 1
-    sound = first <= published <= limit <= min(published + slots, INTEGER_MAX)
-    if not sound or not 0 <= sequence <= published - first:
-        raise CudaIpcError(
-            "CHANNEL_CORRUPT",
-            f'Cannot write to channel "{name}": its words say {published} positions published, '
-            f"limit {limit}, message {sequence} next",
-        )
-    epoch = ints[EPOCH]
-    line = READY + LINE * (epoch % p.READY_LINES)
-    reached = longs[line]
-    if reached == p.POISON:
-        reached = longs[line + 1]
-    for slot in range(slots):
-        at = HEADERS + slot * stride
-        if not 0 < longs[at] <= published:
-            continue
-        if ints[2 * at + H_EPOCH] == epoch and longs[at + H_READY_AT] > reached:
-            # Its data will never be there.
-            control.store32(2 * at + H_FLAGS, ints[2 * at + H_FLAGS] | p.FLAG_LOST)
-    # WHY in this order: if this writer dies here, too, the next finds the sequence in a header.
-    control.store(SEQUENCE, sequence)
-    control.store(PUBLISHED, published)
-    epoch = (epoch + 1) % 2**32
-    control.store32(EPOCH, epoch)
-    control.store(READY + LINE * (epoch % p.READY_LINES), published)
-    control.store32(ASLEEP, (ints[ASLEEP] + 1) & ~1)

@@ -2,123 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ._channel_parts import WriterParts, slot_layout
+from ._channel_parts import WriterParts
 from ._deadline import Deadline
 from ._fds import is_finalizing
-from ._layout import checked_shape
-from ._protocol import FLAG_JSON, RANK_MAX, WRITER_AWAITED, WRITER_CLOSED
+from ._message_format import encode_meta, size_of
+from ._protocol import WRITER_AWAITED, WRITER_CLOSED
 from ._ring_words import DROPPED
 from ._ring_writer import RingWriter
+from ._room import until_room
 from ._waiting import hear, hear_async, pauses
-from .arrays import Array, byte_view
+from .channel_slot import Slot
 from .errors import CudaIpcError, closed
 
 if TYPE_CHECKING:
     from ._leases import HeldLease
     from ._link import Link
-
-
-class Slot:
-    """A slot that was lent. Fill it, then `commit()`. Leaving `with` without that gives it back."""
-
-    __slots__ = ("_array", "_data", "_is_dropped", "_is_open", "_slot", "_writer")
-
-    def __init__(self, writer: ChannelWriter, slot: int, is_dropped: bool) -> None:
-        self._writer = writer
-        self._slot = slot
-        self._is_dropped = is_dropped
-        self._is_open = True
-        self._array: Array | None = None
-        self._data: memoryview | None = None
-
-    @property
-    def name(self) -> str:
-        return self._writer.name
-
-    @property
-    def closed(self) -> bool:
-        return not self._is_open
-
-    @property
-    def will_be_dropped(self) -> bool:
-        """True if no reader will see it: all slots were taken, and `when_full` is drop-newest."""
-        return self._is_dropped
-
-    @property
-    def array(self) -> Array:
-        """The whole slot as an array to fill. It closes with the slot."""
-        self._check_open("use")
-        if self._array is None:
-            parts = self._writer._parts
-            self._array = Array(self, parts.memory, slot_layout(parts.facts, self._slot, None))
-        return self._array
-
-    @property
-    def data(self) -> memoryview:
-        """The whole slot as bytes to fill. Raises UNSUPPORTED on a GPU."""
-        self._check_open("use")
-        if self._data is None:
-            parts = self._writer._parts
-            buffer = parts.memory.buffer
-            if buffer is None:
-                raise CudaIpcError(
-                    "UNSUPPORTED",
-                    f'Cannot give the bytes of channel "{self.name}": it lies on a GPU; use '
-                    "slot.array",
-                )
-            start = self._slot * parts.facts.slot_stride
-            self._data = buffer[start : start + parts.facts.slot_bytes]
-        return self._data
-
-    def commit(
-        self,
-        meta: Any = None,
-        shape: int | Sequence[int] | None = None,
-        byte_length: int | None = None,
-    ) -> int | None:
-        """Sends the message. Returns its sequence; None if it was dropped.
-
-        `meta` is bytes, or a value that travels as JSON. `shape`, in elements of the channel's
-        dtype, or `byte_length` is for a message that does not fill its slot. On a GPU it waits for
-        the work of this process's context first. Raises CLOSED, MESSAGE_TOO_LARGE, ValueError;
-        after one of these but CLOSED the slot can be committed again.
-        """
-        self._check_open("commit")
-        return self._writer._commit(self, meta, shape, byte_length)
-
-    def close(self) -> None:
-        """Gives the slot back without a message. After `commit` it does nothing."""
-        if self._is_open:
-            self._end()
-            self._writer._lent = None
-
-    def _end(self) -> None:
-        self._is_open = False
-        self._array = None
-        if self._data is not None:
-            # A view that is left sees later messages from here on.
-            with contextlib.suppress(BufferError):
-                self._data.release()
-
-    def _check_open(self, verb: str) -> None:
-        if not self._is_open:
-            raise CudaIpcError(
-                "CLOSED",
-                f'Cannot {verb} a slot of channel "{self.name}": it was committed or given back',
-            )
-
-    def __enter__(self) -> Slot:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class ChannelWriter:
@@ -206,7 +108,7 @@ class ChannelWriter:
         deadline = Deadline(f'write to channel "{self.name}"', timeout)
         self._is_awaited = True
         try:
-            for pause in self._until_room(deadline):
+            for pause in until_room(self._ring, deadline, self._inspect):
                 if pause is not None:
                     time.sleep(pause)
                 else:
@@ -229,7 +131,7 @@ class ChannelWriter:
         deadline = Deadline(f'write to channel "{self.name}"', timeout)
         self._is_awaited = True
         try:
-            for pause in self._until_room(deadline):
+            for pause in until_room(self._ring, deadline, self._inspect):
                 if pause is not None:
                     await asyncio.sleep(pause)
                 else:
@@ -340,20 +242,16 @@ class ChannelWriter:
         return None
 
     def _fill(self, slot: Slot, data: Any, meta: Any, shape: Any) -> int | None:
-        view = byte_view(data)
-        memory = self._parts.memory
-        if len(view) > self._parts.facts.slot_bytes:
-            raise self._too_large(len(view), self._parts.facts.slot_bytes, "bytes")
-        memory.write(slot._slot * self._parts.facts.slot_stride, view)
-        length = None if shape is not None else len(view)
+        written = slot._write(data)
+        length = None if shape is not None else written
         return slot.commit(meta, shape, length)
 
     def _commit(
         self, slot: Slot, meta: Any, shape: int | Sequence[int] | None, byte_length: int | None
     ) -> int | None:
         facts = self._parts.facts
-        lengths, size = self._size_of(shape, byte_length)
-        flags, raw = self._encode(meta)
+        lengths, size = size_of(self.name, facts, shape, byte_length)
+        flags, raw = encode_meta(self.name, meta, facts.meta_bytes_max)
         if self._link.forked:
             self._link.check(f'write to channel "{self.name}"')
         if self._parts.memory.buffer is None:
@@ -368,65 +266,7 @@ class ChannelWriter:
             own = lengths
         return self._ring.commit(size, flags, raw, own)
 
-    def _size_of(
-        self, shape: int | Sequence[int] | None, byte_length: int | None
-    ) -> tuple[tuple[int, ...] | None, int]:
-        facts = self._parts.facts
-        if shape is not None:
-            if byte_length is not None:
-                raise TypeError("a message has either a shape or a byte_length")
-            lengths = checked_shape(shape, RANK_MAX)
-            size = math.prod(lengths) * facts.dtype.itemsize
-        elif byte_length is None:
-            return None, facts.slot_bytes
-        else:
-            lengths, size = None, byte_length
-            if isinstance(size, bool) or not isinstance(size, int):
-                raise TypeError(f"byte_length must be an integer, not {size!r}")
-            if size < 0 or size % facts.dtype.itemsize != 0:
-                raise ValueError(f"byte_length {size} is no whole number of {facts.dtype.name}")
-        if size > facts.slot_bytes:
-            raise self._too_large(size, facts.slot_bytes, "bytes")
-        return lengths, size
-
-    def _encode(self, meta: Any) -> tuple[int, bytes]:
-        if meta is None:
-            return 0, b""
-        if isinstance(meta, (bytes, bytearray, memoryview)):
-            flags, raw = 0, bytes(meta)
-        else:
-            text = json.dumps(meta, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-            flags, raw = FLAG_JSON, text.encode()
-        limit = self._parts.facts.meta_bytes_max
-        if len(raw) > limit:
-            raise self._too_large(len(raw), limit, "bytes of meta")
-        return flags, raw
-
-    def _too_large(self, found: int, limit: int, what: str) -> CudaIpcError:
-        return CudaIpcError(
-            "MESSAGE_TOO_LARGE",
-            f'Cannot write to channel "{self.name}": the message has {found} {what}, at most '
-            f"{limit} are possible",
-        )
-
     # ------------------------------------------------ waiting
-
-    def _until_room(self, deadline: Deadline) -> Iterator[float | None]:
-        """Says how to wait: a pause, or None for the bell."""
-        ring = self._ring
-        times = pauses()
-        while True:
-            deadline.check(self._why_full)
-            # Readers ring when they give a slot back. Streams cannot, so it looks again.
-            if ring.reserve() or ring.is_held_by_streams:
-                remaining = deadline.remaining
-                pause = next(times)
-                yield pause if remaining is None else min(pause, remaining)
-                continue
-            times = pauses()
-            ring.fall_asleep()
-            # SYNC: looks again after the store. A reader gives back before it looks.
-            yield 0.0 if ring.reserve() else None
 
     def _after_sleep(self) -> Slot | None:
         self._check_open("write to")
@@ -440,17 +280,6 @@ class ChannelWriter:
         self._is_awaited = False
         if not self._closed:
             self._ring.wake_up()
-
-    def _why_full(self) -> str:
-        if self._ring.reserve():
-            return "streams that use the next slot have not finished with it"
-        places = self._ring.live_places()
-        if not places:
-            return "no reader is left, and the hub has not freed their places yet"
-        slowest = max(places, key=self._ring.behind)
-        who = self._inspect().get(slowest)
-        named = f"reader {slowest}" + (f" ({who})" if who else "")
-        return f"{named} is {self._ring.behind(slowest)} messages behind"
 
     def _check_link(self) -> None:
         attempt = f'write to channel "{self.name}"'

@@ -90,6 +90,11 @@ class SharedArray(_Lease, Array):
     def __enter__(self) -> SharedArray:
         return self
 
+    def forget(self) -> None:
+        """Another object has taken the lease over. This one is closed, and gives nothing back."""
+        if self._state is not None:
+            self._state.closed = True
+
     def _let_go(self) -> None:
         Array._let_go(self)
 
@@ -117,6 +122,20 @@ class SharedBundle(_Lease, Mapping[str, Array]):
             raise CudaIpcError("CLOSED", f'Cannot use bundle "{self.name}": it was closed')
         # WHY not kept: an array that is in use keeps the bundle open, and not the other way round.
         return Array(self, self._memory, layout)
+
+    @property
+    def layouts(self) -> Mapping[str, Layout]:
+        """Where the elements of each array lie."""
+        return self._layouts
+
+    def detach(self) -> tuple[Memory, HeldLease]:
+        """Closes the bundle, and hands its memory and its lease to the caller."""
+        memory = self._memory
+        if self._state is None or self._state.closed or memory is None:
+            raise CudaIpcError("CLOSED", f'Cannot use bundle "{self.name}": it was closed')
+        self._state.closed = True
+        self._let_go()
+        return memory, self._held
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._layouts)

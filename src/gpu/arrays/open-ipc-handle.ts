@@ -7,7 +7,7 @@ import { checkLayout, contiguousStrides } from "../../array/layout.js";
 import { checkInteger } from "../../base/bytes.js";
 import { aNumber, checkShape, optionsOf } from "../../base/option-checks.js";
 import { acquireIn } from "../../base/scope.js";
-import { checkHandle, decodeHandle } from "../../wire/ipc-documents.js";
+import { checkHandle, decodeBase64, withoutTorchPrefix } from "../../wire/ipc-documents.js";
 import type { Device } from "../device.js";
 import { DeviceBuffer } from "../memory/device-buffer.js";
 import { LegacyMemory } from "../memory/legacy-memory.js";
@@ -42,12 +42,14 @@ const checkOptions = optionsOf<RawHandleOptions<DType>>(
 );
 
 /**
- * Opens an array from a bare 64-byte handle: raw bytes, an array of numbers, or base64. Close the
- * array before its exporter frees the memory.
+ * Opens an array from a bare 64-byte handle: raw bytes, an array of numbers, or base64. The 66
+ * bytes of PyTorch 2.5 and newer are accepted, too: a version and a letter stand before the handle.
+ * Close the array before its exporter frees the memory.
  *
  * A bare handle does not show whether its exporter has freed the memory. A GPU's driver then opens
  * what took its place. `IpcArrayHandle` detects it, for handles of this package.
- * @throws INVALID_HANDLE, also if it is not 64 bytes long; OWN_HANDLE; STALE_HANDLE (host device);
+ * @throws INVALID_HANDLE, also if it is not 64 bytes long; UNSUPPORTED for an expandable segment of
+ * PyTorch; OWN_HANDLE; STALE_HANDLE (host device);
  * INVALID_DESCRIPTOR if the array exceeds the block
  */
 export function openIpcHandle<D extends DType>(
@@ -70,15 +72,17 @@ export function openIpcHandle<D extends DType>(
 }
 
 function handleBytes(handle: Uint8Array | readonly number[] | string): Uint8Array {
-  if (typeof handle === "string") return decodeHandle(handle);
-  if (handle instanceof Uint8Array) return checkHandle(handle);
+  return checkHandle(withoutTorchPrefix(allBytes(handle)));
+}
+
+function allBytes(handle: Uint8Array | readonly number[] | string): Uint8Array {
+  if (typeof handle === "string") return decodeBase64(handle);
+  if (handle instanceof Uint8Array) return handle;
   if (!Array.isArray(handle)) {
     throw new TypeError(
       `A handle is a Uint8Array, an array of numbers or a base64 text, not ${typeof handle}`,
     );
   }
   const numbers: readonly number[] = handle;
-  return checkHandle(
-    Uint8Array.from(numbers, (byte, index) => checkInteger(`handle[${index}]`, byte, 0, 255)),
-  );
+  return Uint8Array.from(numbers, (byte, index) => checkInteger(`handle[${index}]`, byte, 0, 255));
 }

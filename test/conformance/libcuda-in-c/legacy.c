@@ -52,8 +52,14 @@ CUresult cuMemFree_v2(CUdeviceptr pointer) {
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {
   struct block *block = block_at(pointer);
+  struct mapped *mapped = mapped_at(pointer);
   if (block == NULL && pooled_range(base, bytes, pointer)) return CUDA_SUCCESS;
   REQUIRE_CONTEXT;
+  if (mapped != NULL) {
+    *base = mapped->base;
+    *bytes = mapped->bytes;
+    return CUDA_SUCCESS;
+  }
   REQUIRE(block != NULL);
   *base = block->base;
   *bytes = block->bytes;
@@ -64,10 +70,11 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr p
 CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr pointer) {
   unsigned char resident;
   REQUIRE_CONTEXT;
-  REQUIRE(attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
+  REQUIRE(attribute == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE || attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
   struct block *block = block_at(pointer);
   REQUIRE(block != NULL || mincore(host(pointer & ~(CUdeviceptr)4095), 1, &resident) == 0);
-  *(unsigned char *)value = block != NULL;
+  if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *(int *)value = 0;
+  else *(unsigned char *)value = block != NULL;
   return CUDA_SUCCESS;
 }
 

@@ -12,6 +12,7 @@
  */
 #define _GNU_SOURCE
 #include <cuda.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,15 +171,50 @@ CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignmen
 
 CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) { GAVE_BACK(munmap(host(pointer), bytes) == 0 ? CUDA_SUCCESS : INVALID); }
 
+/* Where virtual memory is mapped. An entry with no bytes is free. */
+#define MAPPED_MAX 4096
+struct mapped { CUdeviceptr base; size_t bytes; CUmemGenericAllocationHandle handle; };
+static struct mapped mapped_memory[MAPPED_MAX];
+
+static struct mapped *mapped_at(CUdeviceptr pointer) {
+  for (int i = 0; i < MAPPED_MAX; i++) {
+    struct mapped *it = &mapped_memory[i];
+    if (it->bytes > 0 && pointer >= it->base && pointer < it->base + it->bytes) return it;
+  }
+  return NULL;
+}
+
+/* WHY a duplicate: the handle may be released while the memory is mapped. */
+static void remember_mapped(CUdeviceptr base, size_t bytes, int fd) {
+  for (int i = 0; i < MAPPED_MAX; i++) {
+    if (mapped_memory[i].bytes > 0) continue;
+    mapped_memory[i] = (struct mapped){base, bytes, HANDLE_MARK | (unsigned)fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+    return;
+  }
+}
+
 CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
   struct stat found;
   REQUIRE(offset == 0 && flags == 0 && is_handle(handle));
   REQUIRE(fstat(fd_of(handle), &found) == 0 && bytes <= (size_t)found.st_size);
   void *start = mmap(host(pointer), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd_of(handle), 0);
+  if (start != MAP_FAILED) remember_mapped(pointer, bytes, fd_of(handle));
   return start == MAP_FAILED ? INVALID : CUDA_SUCCESS;
 }
 
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *address) {
+  struct mapped *found = mapped_at((CUdeviceptr)(uintptr_t)address);
+  REQUIRE(found != NULL);
+  *handle = HANDLE_MARK | (unsigned)dup(fd_of(found->handle));
+  return CUDA_SUCCESS;
+}
+
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes) {
+  struct mapped *known = mapped_at(pointer);
+  if (known != NULL) {
+    close(fd_of(known->handle));
+    known->bytes = 0;
+  }
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   GAVE_BACK(mmap(host(pointer), bytes, PROT_NONE, flags, -1, 0) == MAP_FAILED ? INVALID : CUDA_SUCCESS);
 }
@@ -308,6 +344,11 @@ CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
   REQUIRE_CURRENT;
   finish_copy();
   memcpy(to, host(from), bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  REQUIRE_CURRENT;
+  memmove(host(to), host(from), bytes);
   return CUDA_SUCCESS;
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {

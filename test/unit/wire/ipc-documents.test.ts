@@ -11,6 +11,7 @@ import {
   encodeHandle,
   parseArrayHandle,
   parseEventDescriptor,
+  withoutTorchPrefix,
 } from "../../../src/wire/ipc-documents.js";
 
 const handle = encodeHandle(Uint8Array.from({ length: 64 }, (_, i) => i));
@@ -99,5 +100,19 @@ describe("handles as text", () => {
       () => checkHandle(new Uint8Array(66)),
       /PyTorch puts 2 bytes of its own before the handle/,
     );
+  });
+
+  it("lose the two bytes of PyTorch, unless its memory has no such handle", () => {
+    const bytes = decodeHandle(handle);
+    for (const version of [1, 2, 200]) {
+      const sent = Uint8Array.of(version, "c".charCodeAt(0), ...bytes);
+      assert.deepEqual(withoutTorchPrefix(sent), bytes);
+      const expandable = Uint8Array.of(version, "e".charCodeAt(0), ...bytes, 1, 2, 3);
+      refused("UNSUPPORTED", () => withoutTorchPrefix(expandable), String(version));
+    }
+    const others = [bytes, new Uint8Array(66), bytes.subarray(1), new Uint8Array(0)];
+    for (const other of others) assert.equal(withoutTorchPrefix(other), other);
+    const letterInside = bytes.map((byte, i) => (i === 1 ? "e".charCodeAt(0) : byte));
+    assert.equal(withoutTorchPrefix(letterInside), letterInside);
   });
 });

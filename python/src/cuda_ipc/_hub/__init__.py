@@ -1,0 +1,1 @@
+"""The methods of `Hub`, by what they make."""

@@ -1,0 +1,212 @@
+"""Arrays and bundles of a hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .._data import data_of
+from .._descriptors import (
+    Index,
+    Place,
+    check_name,
+    make_descriptor,
+    read_index,
+    write_index,
+    wrong_kind,
+)
+from .._fds import SharedFds
+from .._layout import Layout, Refused, checked_layout, packed_layout
+from .._memory import round_up
+from ..shared import REQUEST_S, SharedArray, SharedBundle
+from .allocation import allocate
+from .session import Opened, Session
+from .sharing import checked_sharing
+
+Shape = int | Sequence[int]
+#: Bytes.
+BUNDLE_ALIGNMENT = 256
+
+
+class HubArrays(Session):
+    def create(
+        self,
+        name: str,
+        dtype: object,
+        shape: Shape,
+        *,
+        device: str = "host",
+        pinned: bool = False,
+        sharing: Mapping[str, str] | None = None,
+        timeout: float | None = REQUEST_S,
+    ) -> SharedArray:
+        """New memory for one array, all zero on the host. Fill it, then `publish()`.
+
+        The hub keeps it until `close()`, also if the program lets go of the object.
+
+        `dtype` is a name such as "float32", or a dtype of NumPy or PyTorch. `shape` is in elements.
+        `device` is "host" or "cuda:N". A `pinned` array stays until it is removed; another one
+        ends with its last lease. `sharing` names the users who may open it beside yours and root:
+        `{"with": "group"}` those of this process's group, `{"with": "all"}` all that the hub
+        serves; with `"access": "read-write"` also for writing. Raises NAME_TAKEN, INVALID_NAME,
+        UNSUPPORTED_DTYPE, OUT_OF_MEMORY, LIMIT_EXCEEDED, TIMEOUT.
+        """
+        layout, users = packed_layout(dtype, shape), checked_sharing(sharing)
+        deadline = self._begin(f'create "{check_name(name)}"', timeout)
+        content = {"kind": "array", "array": layout.spec()}
+        memory, uuid, allocated = allocate(device, layout.nbytes)
+        descriptor = make_descriptor(uuid, layout.nbytes, allocated, content)
+        held = self._register(name, descriptor, SharedFds(memory.fds()), pinned, deadline, users)
+        return self._keep(SharedArray(self._link, name, held, memory, layout), held)
+
+    def put(
+        self,
+        name: str,
+        data: Any,
+        *,
+        dtype: object = None,
+        shape: Shape | None = None,
+        device: str = "host",
+        pinned: bool = False,
+        sharing: Mapping[str, str] | None = None,
+        timeout: float | None = REQUEST_S,
+    ) -> SharedArray:
+        """Creates an array, copies `data` into it and publishes it.
+
+        `data` is an array on the host (NumPy, PyTorch, anything with a buffer), or bytes with
+        `dtype` and `shape`. Raises as `create`; TypeError, ValueError.
+        """
+        found, lengths, view = data_of(data, dtype, shape)
+        deadline = self._begin(f'create "{check_name(name)}"', timeout)
+        array = self.create(
+            name,
+            found,
+            lengths,
+            device=device,
+            pinned=pinned,
+            sharing=sharing,
+            timeout=deadline.remaining,
+        )
+        try:
+            array.write(view)
+            array.publish(deadline.remaining)
+        except BaseException:
+            array.close()
+            raise
+        return array
+
+    def open(
+        self,
+        name: str,
+        *,
+        access: str = "read",
+        wait: bool = True,
+        timeout: float | None = REQUEST_S,
+    ) -> SharedArray:
+        """Opens a published array and maps it.
+
+        With `wait`, it waits until the name is published; `timeout` is in seconds, and None waits
+        without a limit. `access` is "read" or "read-write". Raises NOT_FOUND without `wait`;
+        TIMEOUT, which says what the name waits for; WRONG_KIND, READ_ONLY, PERMISSION_DENIED,
+        INVALID_DESCRIPTOR.
+        """
+
+        def use(opened: Opened, place: Place, content: Mapping[str, Any]) -> SharedArray:
+            if content.get("kind") != "array":
+                raise wrong_kind(name, content.get("kind"), "an array")
+            layout = checked_layout(content.get("array"), place.byte_length)
+            memory = place.map(opened.fds.fds[0], access == "read")
+            return SharedArray(self._link, name, opened.held, memory, layout)
+
+        return self._open(name, access, wait, timeout, None, use)
+
+    async def open_async(
+        self,
+        name: str,
+        *,
+        access: str = "read",
+        wait: bool = True,
+        timeout: float | None = REQUEST_S,
+    ) -> SharedArray:
+        """As `open`, for asyncio. If the task is cancelled, nothing is held."""
+        return await self._in_thread(
+            timeout, lambda left: self.open(name, access=access, wait=wait, timeout=left)
+        )
+
+    # ------------------------------------------------ bundles
+
+    def create_bundle(
+        self,
+        name: str,
+        arrays: Mapping[str, tuple[object, Shape]],
+        metadata: Mapping[str, str] | None = None,
+        *,
+        device: str = "host",
+        pinned: bool = False,
+        sharing: Mapping[str, str] | None = None,
+        timeout: float | None = REQUEST_S,
+    ) -> SharedBundle:
+        """New memory for many arrays, given as `{name: (dtype, shape)}`. Fill, then `publish()`.
+
+        The values of `metadata` are strings. Raises as `create`.
+        """
+        metadata, users = _checked_metadata(metadata), checked_sharing(sharing)
+        layouts: dict[str, Layout] = {}
+        end = 0
+        for key, (dtype, shape) in arrays.items():
+            if not isinstance(key, str):
+                raise TypeError(f"the name of an array must be a string, not {key!r}")
+            layouts[key] = packed_layout(dtype, shape, round_up(end, BUNDLE_ALIGNMENT))
+            end = layouts[key].byte_offset + layouts[key].nbytes
+        deadline = self._begin(f'create "{check_name(name)}"', timeout)
+        memory, uuid, allocated = allocate(device, end)
+        index, length = write_index(Index(layouts, metadata))
+        content = {"kind": "bundle", "arrayCount": len(layouts), "indexByteLength": length}
+        descriptor = make_descriptor(uuid, end, allocated, content)
+        fds = SharedFds([*memory.fds(), index])
+        held = self._register(name, descriptor, fds, pinned, deadline, users)
+        return self._keep(SharedBundle(self._link, name, held, memory, layouts, metadata), held)
+
+    def open_bundle(
+        self,
+        name: str,
+        *,
+        access: str = "read",
+        wait: bool = True,
+        timeout: float | None = REQUEST_S,
+    ) -> SharedBundle:
+        """Opens a published bundle, such as a model that `cuda-ipc put` loaded. As `open`."""
+
+        def use(opened: Opened, place: Place, content: Mapping[str, Any]) -> SharedBundle:
+            if content.get("kind") != "bundle":
+                raise wrong_kind(name, content.get("kind"), "a bundle")
+            if len(opened.fds.fds) != 2:
+                raise Refused(f"{len(opened.fds.fds)} descriptors came with a bundle, wanted 2")
+            index = read_index(content, opened.fds.fds[1], place.byte_length)
+            memory = place.map(opened.fds.fds[0], access == "read")
+            return SharedBundle(
+                self._link, name, opened.held, memory, index.layouts, index.metadata
+            )
+
+        return self._open(name, access, wait, timeout, None, use)
+
+    async def open_bundle_async(
+        self,
+        name: str,
+        *,
+        access: str = "read",
+        wait: bool = True,
+        timeout: float | None = REQUEST_S,
+    ) -> SharedBundle:
+        """As `open_bundle`, for asyncio."""
+        return await self._in_thread(
+            timeout, lambda left: self.open_bundle(name, access=access, wait=wait, timeout=left)
+        )
+
+
+def _checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
+    found = dict(metadata or {})
+    for key, value in found.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"metadata must be strings by name, and {key!r} is {value!r}")
+    return found

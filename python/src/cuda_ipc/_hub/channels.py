@@ -1,0 +1,199 @@
+"""Channels of a hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .._channel_parts import ReaderParts, WriterParts, new_facts
+from .._deadline import Deadline
+from .._descriptors import (
+    ChannelFacts,
+    Place,
+    channel_facts,
+    check_name,
+    make_descriptor,
+    wrong_kind,
+)
+from .._leases import HeldLease
+from .._protocol import DEFAULT_MS_EXPLANATION, WRITER_OPEN
+from .._ring_succession import take_over
+from .._ring_words import STATE
+from ..channel_reader import ChannelReader, check_start
+from ..channel_writer import ChannelWriter
+from ..errors import CudaIpcError
+from ..shared import REQUEST_S
+from .allocation import allocate
+from .arrays import BUNDLE_ALIGNMENT, Shape
+from .names import HubNames
+from .session import Opened
+from .sharing import checked_sharing
+
+if TYPE_CHECKING:
+    from ..channel_observer import ChannelObserver
+
+T = TypeVar("T")
+
+
+class HubChannels(HubNames):
+    def create_channel(
+        self,
+        name: str,
+        dtype: object,
+        shape: Shape,
+        *,
+        slots: int = 8,
+        readers_max: int = 8,
+        meta_bytes_max: int = 256,
+        when_full: str = "wait",
+        when_writer_gone: str = "end",
+        device: str = "host",
+        pinned: bool = False,
+        sharing: Mapping[str, str] | None = None,
+        timeout: float | None = REQUEST_S,
+    ) -> ChannelWriter:
+        """A channel that this process writes. It is published at once.
+
+        `shape`, in elements, is that of the largest message. `when_full` is "wait", "drop-oldest",
+        "drop-newest" or "error". `when_writer_gone` is "end", or "wait" for a process that calls
+        `resume_channel`. Raises as `create`.
+        """
+        users = checked_sharing(sharing)
+        alignment = 64 if device == "host" else BUNDLE_ALIGNMENT
+        facts = new_facts(
+            dtype, shape, slots, readers_max, meta_bytes_max, when_full, when_writer_gone, alignment
+        )
+        deadline = self._begin(f'create "{check_name(name)}"', timeout)
+        while True:
+            size = facts.slot_stride * facts.memory_slots
+            memory, uuid, allocated = allocate(device, size)
+            parts, fds = WriterParts.create(facts, memory)
+            descriptor = make_descriptor(uuid, size, allocated, facts.content())
+            try:
+                held = self._register(name, descriptor, fds, pinned, deadline, users)
+            except BaseException:
+                parts.close()
+                raise
+            writer = self._writer(name, held, parts)
+            self._publish(held, writer, deadline)
+            # The answer to the first request may have been lost. Then the hub has ended this one.
+            if parts.control.ints[STATE] == WRITER_OPEN:
+                return self._keep(writer, held)
+            writer.end()
+
+    def open_channel(
+        self,
+        name: str,
+        *,
+        start: str = "next",
+        lossy: bool = False,
+        wait: bool = True,
+        timeout: float | None = REQUEST_S,
+    ) -> ChannelReader:
+        """Opens a channel for reading.
+
+        `start` is "next" (the next message to come), "latest" or "oldest". The writer does not
+        wait for a `lossy` reader, which may miss messages. Raises READERS_FULL, and as `open`.
+        """
+        check_start(start)
+
+        def use(opened: Opened, facts: ChannelFacts, place: Place) -> ChannelReader:
+            parts = ReaderParts(facts, place, opened.fds, opened.result.get("place"))
+            try:
+                return ChannelReader(self._link, name, opened.held, parts, start, lossy)
+            except BaseException:
+                parts.close()
+                raise
+
+        return self._open_channel(name, "read", wait, timeout, "reader", use)
+
+    def resume_channel(
+        self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
+    ) -> ChannelWriter:
+        """Goes on with a channel whose writer is gone, if its `when_writer_gone` is "wait".
+
+        Raises IN_USE if it has a writer, CHANNEL_CORRUPT, and as `open`.
+        """
+
+        def use(opened: Opened, facts: ChannelFacts, place: Place) -> ChannelWriter:
+            parts = WriterParts.open(facts, place, opened.fds)
+            try:
+                take_over(name, parts.control, facts, parts.first_position)
+                writer = self._writer(name, opened.held, parts)
+                parts.control.store32(STATE, WRITER_OPEN)
+            except BaseException:
+                parts.close()
+                raise
+            return writer
+
+        return self._open_channel(name, "read-write", wait, timeout, "writer", use)
+
+    def observe_channel(
+        self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
+    ) -> ChannelObserver:
+        """Observes a channel: its writer, its readers and their counts. It takes no place.
+
+        Raises as `open`.
+        """
+        from ..channel_observer import ChannelObserver
+
+        def use(opened: Opened, facts: ChannelFacts, place: Place) -> ChannelObserver:
+            return ChannelObserver(name, opened.held, facts, opened.fds.fds)
+
+        return self._open_channel(name, "read", wait, timeout, "observer", use)
+
+    async def open_channel_async(
+        self,
+        name: str,
+        *,
+        start: str = "next",
+        lossy: bool = False,
+        wait: bool = True,
+        timeout: float | None = REQUEST_S,
+    ) -> ChannelReader:
+        """As `open_channel`, for asyncio."""
+        return await self._in_thread(
+            timeout,
+            lambda left: self.open_channel(name, start=start, lossy=lossy, wait=wait, timeout=left),
+        )
+
+    async def resume_channel_async(
+        self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
+    ) -> ChannelWriter:
+        """As `resume_channel`, for asyncio."""
+        return await self._in_thread(
+            timeout, lambda left: self.resume_channel(name, wait=wait, timeout=left)
+        )
+
+    def _open_channel(
+        self,
+        name: str,
+        access: str,
+        wait: bool,
+        timeout: float | Deadline | None,
+        role: str,
+        use: Callable[[Opened, ChannelFacts, Place], T],
+    ) -> T:
+        def checked(opened: Opened, place: Place, content: Mapping[str, Any]) -> T:
+            if content.get("kind") != "channel":
+                raise wrong_kind(name, content.get("kind"), "a channel")
+            return use(opened, channel_facts(content, place), place)
+
+        return self._open(name, access, wait, timeout, role, checked)
+
+    def _writer(self, name: str, held: HeldLease, parts: WriterParts) -> ChannelWriter:
+        return ChannelWriter(self._link, name, held, parts, lambda: self._who_reads(name, held))
+
+    def _who_reads(self, name: str, held: HeldLease) -> dict[int, str]:
+        """The readers of a channel by place. Empty if the hub does not answer at once."""
+        try:
+            info, holders = self.inspect(name, DEFAULT_MS_EXPLANATION / 1000)
+        except CudaIpcError:
+            return {}
+        if info.object != held.object:
+            return {}
+        return {
+            holder.place: f"process {holder.pid}, {holder.program}"
+            for holder in holders
+            if holder.place is not None
+        }

@@ -1,0 +1,68 @@
+"""The names on a hub, and its state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._descriptors import check_name
+from ..errors import CudaIpcError
+from ..shared import REQUEST_S, Holder, ObjectInfo
+from .session import Session
+
+
+class HubNames(Session):
+    def list(self, timeout: float | None = REQUEST_S, *, prefix: str = "") -> list[ObjectInfo]:
+        """All objects that this user can open, in the order of their names.
+
+        With `prefix`, those alone whose names begin with it. Raises INVALID_NAME, TIMEOUT.
+        """
+        deadline = self._begin("list what is shared", timeout)
+        if prefix:
+            check_name(prefix)
+        found: list[ObjectInfo] = []
+        # WHY without its last letter: a page begins after a name, and the prefix may be one itself.
+        after = prefix[:-1]
+        while True:
+            page = self._link.request("list", {"after": after} if after else {}, deadline)
+            entries = [ObjectInfo(entry) for entry in page["objects"]]
+            found += [info for info in entries if info.name.startswith(prefix)]
+            last = entries[-1].name if entries else ""
+            following = page["next"]
+            if following is None or (last > prefix and not last.startswith(prefix)):
+                return found
+            # The same page again and again would fill this process's memory until the deadline.
+            if following <= after:
+                raise CudaIpcError(
+                    "INVALID_MESSAGE",
+                    f'Cannot list what is shared: the page after "{after}" is followed by that '
+                    f'after "{following}", wanted a later name',
+                )
+            after = following
+
+    def inspect(
+        self, name: str, timeout: float | None = REQUEST_S
+    ) -> tuple[ObjectInfo, _HolderList]:
+        """One object, and the processes that hold it. Raises NOT_FOUND."""
+        deadline = self._begin(f'inspect "{check_name(name)}"', timeout)
+        found = self._link.request("inspect", {"name": name}, deadline)
+        return ObjectInfo(found["object"]), [Holder(entry) for entry in found["holders"]]
+
+    def status(self, timeout: float | None = REQUEST_S) -> dict[str, Any]:
+        """The state of the hub, with the fields of docs/protocol.md, "status"."""
+        return self._link.request("status", {}, self._begin("ask for the status", timeout))
+
+    def remove(self, name: str, timeout: float | None = REQUEST_S) -> None:
+        """Takes a name away. Who holds the memory keeps it. Raises NOT_FOUND, NOT_OWNER."""
+        deadline = self._begin(f'remove "{check_name(name)}"', timeout)
+        self._link.request("remove", {"name": name}, deadline)
+
+    def stop(self, *, force: bool = False, timeout: float | None = REQUEST_S) -> None:
+        """Ends the hub for good: all names are gone. Mapped memory stays.
+
+        Raises HUB_IN_USE without `force` while there are objects or other clients.
+        """
+        self._link.request("stop", {"force": force}, self._begin("stop the hub", timeout))
+
+
+#: WHY a name of its own: inside the class, `list` is the method.
+_HolderList = list[Holder]

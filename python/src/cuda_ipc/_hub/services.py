@@ -1,0 +1,155 @@
+"""Services of a hub: workers, and clients of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._protocol import DEFAULT_MS_SERVICE_CLAIM
+from ..shared import REQUEST_S
+from .channels import HubChannels
+
+if TYPE_CHECKING:
+    from .._service.client import ServiceClient
+    from .._service.handlers import AsyncHandler, Finish, Handler, Runner
+    from .._service.plan import ServicePlan
+    from .._service.worker import Service
+
+Shape = int | Sequence[int]
+_CLAIM_S = DEFAULT_MS_SERVICE_CLAIM / 1000
+
+
+class HubServices(HubChannels):
+    def serve(
+        self,
+        name: str,
+        handler: Handler,
+        *,
+        request: tuple[object, Shape],
+        reply: tuple[object, Shape] | None = None,
+        depth: int | None = None,
+        clients_max: int = 16,
+        concurrency: int = 1,
+        meta_bytes_max: int = 256,
+        device: str = "host",
+        sharing: Mapping[str, str] | None = None,
+        claim_timeout: float = _CLAIM_S,
+        timeout: float | None = REQUEST_S,
+    ) -> Service:
+        """Serves requests under this name, as one of its workers, on threads of this package.
+
+        `handler(request, reply)` returns None or a dict with `meta`, `shape` and `byte_length` of
+        the reply. If it raises, the client gets REQUEST_FAILED. `request` and `reply` are the dtype
+        and the shape, in elements, of the largest message; without `reply` the replies have meta
+        alone. `concurrency` requests are handled at a time. `depth` is how many open requests one
+        client may have here, by default `concurrency` + 1; `clients_max` is how many clients.
+        A client that claims this worker and stays silent loses it after `claim_timeout` seconds.
+
+        Returns once clients can connect. The worker runs until it is closed. Raises INVALID_NAME,
+        OUT_OF_MEMORY, LIMIT_EXCEEDED, TIMEOUT; TypeError, ValueError.
+        """
+        from .._service.handlers import ThreadRunner
+
+        def threads(finish: Finish) -> Runner:
+            return ThreadRunner(f"cuda-ipc handler {name}", handler, finish)
+
+        plan = _plan(request, reply, depth, clients_max, concurrency, meta_bytes_max, claim_timeout)
+        return self._serve(name, handler, plan, threads, device, sharing, timeout)
+
+    async def serve_async(
+        self,
+        name: str,
+        handler: AsyncHandler,
+        *,
+        request: tuple[object, Shape],
+        reply: tuple[object, Shape] | None = None,
+        depth: int | None = None,
+        clients_max: int = 16,
+        concurrency: int = 1,
+        meta_bytes_max: int = 256,
+        device: str = "host",
+        sharing: Mapping[str, str] | None = None,
+        claim_timeout: float = _CLAIM_S,
+        timeout: float | None = REQUEST_S,
+    ) -> Service:
+        """As `serve`, for asyncio: `handler` is a coroutine function, and runs on this event loop.
+
+        Use `await reply.loan_async()` in it. If nobody waits for a reply any more, the task of its
+        handler is cancelled. Close the service with `await service.close_async()` or `async with`.
+        """
+        import asyncio
+
+        from .._deadline import Deadline
+        from .._service.handlers import TaskRunner
+        from .._waiting import in_thread
+
+        loop = asyncio.get_running_loop()
+
+        def tasks(finish: Finish) -> Runner:
+            return TaskRunner(loop, handler, finish)
+
+        plan = _plan(request, reply, depth, clients_max, concurrency, meta_bytes_max, claim_timeout)
+        return await in_thread(
+            Deadline("serve", timeout),
+            lambda: self._serve(name, handler, plan, tasks, device, sharing, timeout),
+            lambda service: service.close(),
+        )
+
+    def connect_service(
+        self,
+        name: str,
+        *,
+        policy: str = "retry",
+        retries_max: int = 3,
+        workers_max: int = 64,
+        device: str | None = None,
+        sharing: Mapping[str, str] | None = None,
+    ) -> ServiceClient:
+        """A client of the service with this name. It looks for workers when it has requests.
+
+        If a worker dies before it answers, `policy` "retry" sends the request to another one, at
+        most `retries_max` times, so it may be handled twice; "fail" raises PEER_GONE. The client
+        uses at most `workers_max` workers at a time. `device` is that of the requests, by default
+        that of the replies. Raises INVALID_NAME; TypeError, ValueError.
+        """
+        from .._service.client import ServiceClient
+        from .._service.plan import client_plan
+
+        self._link.check(f'connect to service "{name}"')
+        plan = client_plan(policy, retries_max, workers_max, device, sharing)
+        client = ServiceClient(self, name, plan)  # type: ignore[arg-type]
+        self._services.add(client)
+        return client
+
+    def _serve(
+        self,
+        name: str,
+        handler: Any,
+        plan: ServicePlan,
+        make_runner: Callable[[Finish], Runner],
+        device: str,
+        sharing: Mapping[str, str] | None,
+        timeout: float | None,
+    ) -> Service:
+        from .._service.names import check_service_name
+        from .._service.worker import Service
+        from .._service.worker_offers import WorkerOffers
+
+        check_service_name(name)
+        if not callable(handler):
+            raise TypeError(f"handler must be a function, not {handler!r}")
+        service = Service(self, name, plan, make_runner)  # type: ignore[arg-type]
+        try:
+            offers = WorkerOffers(service, self, device, sharing, timeout)  # type: ignore[arg-type]
+        except BaseException:
+            service.close(0)
+            raise
+        self._services.add(service)
+        service._serve(offers)
+        return service
+
+
+def _plan(*options: Any) -> ServicePlan:
+    from .._service.plan import service_plan
+
+    return service_plan(*options)

@@ -1,0 +1,149 @@
+"""What all methods of a hub need: requests that create and open objects, and their leases."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from .._connection import Result
+from .._deadline import Deadline
+from .._descriptors import Place, check_name, checked_descriptor
+from .._fds import SharedFds
+from .._layout import Refused
+from .._leases import HeldLease
+from .._link import Link
+from .._packets import checked_number
+from .._waiting import in_thread
+from ..errors import CudaIpcError
+
+T = TypeVar("T")
+
+
+class Opened:
+    """The hub's answer to an open. It owns a use of the descriptors until it is closed."""
+
+    def __init__(self, name: str, held: HeldLease, result: Result) -> None:
+        self.name = name
+        self.held = held
+        self.result = result
+        self.fds = held.fds.share()
+
+
+class Session:
+    """One connection's worth of created and opened objects."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._handles: weakref.WeakSet[Any] = weakref.WeakSet()
+        #: Workers and clients. Their threads use the hub, so they are closed before the rest.
+        self._services: set[Any] = set()
+
+    async def _in_thread(self, timeout: float | None, call: Callable[[Any], T]) -> T:
+        deadline = Deadline("wait", timeout)
+        return await in_thread(
+            deadline,
+            lambda: call(deadline),
+            lambda opened: opened.close(),  # type: ignore[attr-defined]
+        )
+
+    def _begin(self, attempt: str, timeout: float | Deadline | None) -> Deadline:
+        deadline = timeout if isinstance(timeout, Deadline) else Deadline(attempt, timeout)
+        deadline.attempt = attempt
+        self._link.check(attempt)
+        return deadline
+
+    def _keep(self, handle: T, created: HeldLease | None = None) -> T:
+        self._handles.add(handle)
+        if created is not None:
+            created.created = handle
+        return handle
+
+    def _register(
+        self,
+        name: str,
+        descriptor: dict[str, Any],
+        fds: SharedFds,
+        pinned: bool,
+        deadline: Deadline,
+        sharing: dict[str, str] | None = None,
+    ) -> HeldLease:
+        """Takes over the descriptors."""
+        fields: dict[str, Any] = {
+            "name": name,
+            "lifetime": "pinned" if pinned else "held",
+            "descriptor": descriptor,
+        }
+        if sharing is not None:
+            fields["sharing"] = sharing
+
+        def keep(result: Result, _: tuple[int, ...]) -> HeldLease:
+            held = HeldLease(
+                self._link,
+                checked_number(result, "object"),
+                checked_number(result, "lease"),
+                "owner",
+                fds.share(),
+            )
+            self._link.hold(held)
+            return held
+
+        try:
+            held: HeldLease = self._link.ask("create", fields, deadline, fds.fds, keep).kept
+        finally:
+            fds.close()
+        return held
+
+    def _publish(self, held: HeldLease, handle: Any, deadline: Deadline) -> None:
+        try:
+            self._link.request("publish", {"object": held.object}, deadline)
+        except BaseException:
+            handle.close()
+            raise
+
+    def _open(
+        self,
+        name: str,
+        access: str,
+        wait: bool,
+        timeout: float | Deadline | None,
+        role: str | None,
+        use: Callable[[Opened, Place, Mapping[str, Any]], T],
+    ) -> T:
+        check_name(name)
+        if access not in ("read", "read-write"):
+            raise ValueError(f'access must be "read" or "read-write", not {access!r}')
+        deadline = self._begin(f'open "{name}"', timeout)
+        fields: dict[str, Any] = {"name": name, "access": access, "wait": bool(wait)}
+        if role is not None:
+            fields["role"] = role
+
+        def keep(result: Result, fds: tuple[int, ...]) -> HeldLease:
+            owned = SharedFds(fds)
+            try:
+                number = checked_number(result, "object")
+                lease = checked_number(result, "lease")
+                held = HeldLease(self._link, number, lease, access, owned, role)
+                self._link.hold(held)
+            except BaseException:
+                owned.close()
+                raise
+            return held
+
+        reply = self._link.ask("open", fields, deadline, (), keep)
+        opened = Opened(name, reply.kept, reply.result)
+        try:
+            if len(opened.fds.fds) == 0:
+                raise Refused("it came without file descriptors")
+            place, content = checked_descriptor(reply.result.get("descriptor"))
+            return self._keep(use(opened, place, content))
+        except Refused as refused:
+            opened.held.release()
+            raise CudaIpcError(
+                "INVALID_DESCRIPTOR", f'Cannot open "{name}": {refused}'
+            ) from refused
+        except BaseException:
+            opened.held.release()
+            raise
+        finally:
+            opened.fds.close()

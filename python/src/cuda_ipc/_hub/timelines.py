@@ -1,0 +1,72 @@
+"""Timelines of a hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .._descriptors import Place, check_name, make_descriptor, timeline_offset, wrong_kind
+from .._fds import SharedFds
+from .._memory import check_file, create_file
+from .._protocol import LINE_BYTES, POISON
+from .._words import Words
+from ..shared import REQUEST_S
+from ..timelines import TIMELINE_FILE_BYTES, OwnedTimeline, Timeline
+from .session import Opened, Session
+from .sharing import checked_sharing
+
+
+class HubTimelines(Session):
+    def create_timeline(
+        self,
+        name: str,
+        *,
+        sharing: Mapping[str, str] | None = None,
+        timeout: float | None = REQUEST_S,
+    ) -> OwnedTimeline:
+        """A timeline of this process, at 0. It is published at once. Raises as `create`.
+
+        Its owner alone signals it, so `sharing` gives others access for reading alone.
+        """
+        users = checked_sharing(sharing, only_read=True)
+        deadline = self._begin(f'create "{check_name(name)}"', timeout)
+        content = {"kind": "timeline", "byteOffset": 0}
+        size = TIMELINE_FILE_BYTES
+        while True:
+            fds = SharedFds([create_file(size)])
+            words = Words(fds.fds[0], size, writable=True)
+            descriptor = make_descriptor(None, size, size, content)
+            held = self._register(name, descriptor, fds, False, deadline, users)
+            timeline = OwnedTimeline(self._link, name, held, words, 0)
+            self._publish(held, timeline, deadline)
+            # The answer to the first request may have been lost. Then the hub has ended this line.
+            if words.longs[0] != POISON:
+                return self._keep(timeline, held)
+            timeline.close()
+
+    def open_timeline(
+        self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
+    ) -> Timeline:
+        """Opens a timeline of another process. As `open`."""
+
+        def use(opened: Opened, place: Place, content: Mapping[str, Any]) -> Timeline:
+            if content.get("kind") != "timeline":
+                raise wrong_kind(name, content.get("kind"), "a timeline")
+            offset = timeline_offset(content, place)
+            words = _map_line(opened.fds.fds[0], offset, place)
+            return Timeline(self._link, name, opened.held, words, offset)
+
+        return self._open(name, "read", wait, timeout, None, use)
+
+    async def open_timeline_async(
+        self, name: str, *, wait: bool = True, timeout: float | None = REQUEST_S
+    ) -> Timeline:
+        """As `open_timeline`, for asyncio."""
+        return await self._in_thread(
+            timeout, lambda left: self.open_timeline(name, wait=wait, timeout=left)
+        )
+
+
+def _map_line(fd: int, offset: int, place: Place) -> Words:
+    check_file(fd, place.allocation_byte_length, "the memory file")
+    return Words(fd, offset + LINE_BYTES, writable=False)

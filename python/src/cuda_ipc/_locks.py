@@ -1,0 +1,110 @@
+"""Files that this user alone writes, and locks that the kernel releases when their holder dies."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+
+from .errors import CudaIpcError, system_error
+
+#: Far more often than other processes can replace a file between two steps.
+_ATTEMPTS = 100
+
+
+def open_own_file(path: str, flags: int = os.O_RDWR) -> int:
+    """Opens a plain file of this user, made with mode 0600 if it is missing.
+
+    Raises PERMISSION_DENIED if it is anything else.
+    """
+    attempt = f"open {path}"
+    try:
+        fd = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError as cause:
+        raise system_error(attempt, cause) from cause
+    found = os.fstat(fd)
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
+        return fd
+    os.close(fd)
+    raise CudaIpcError(
+        "PERMISSION_DENIED", f"Cannot {attempt}: it is no plain file of user {os.geteuid()}"
+    )
+
+
+def try_lock_file(path: str) -> int | None:
+    """Locks the file until the descriptor is closed. None if another process has the lock."""
+    fd = open_own_file(path)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+class SocketClaim:
+    """The right to listen at a path. So a socket file that nobody has claimed was left by a death.
+
+    Leave it after the socket file is removed.
+    """
+
+    def __init__(self, path: str, fd: int) -> None:
+        self._lock_path = path
+        self._fd = fd
+
+    @staticmethod
+    def try_make(socket_path: str) -> SocketClaim | None:
+        """Claims the path and removes a stale socket file. None if another process has the claim.
+
+        Raises FILE_EXISTS if a file that is no socket is there, PERMISSION_DENIED.
+        """
+        lock_path = f"{socket_path}.lock"
+        for _ in range(_ATTEMPTS):
+            fd = try_lock_file(lock_path)
+            if fd is None:
+                return None
+            # The last holder may have removed the file between our open and our lock.
+            if _is_at(lock_path, fd):
+                claim = SocketClaim(lock_path, fd)
+                try:
+                    _remove_stale_socket(socket_path)
+                except BaseException:
+                    claim.release()
+                    raise
+                return claim
+            os.close(fd)
+        raise CudaIpcError(
+            "UNTRUSTED_PEER",
+            f"Cannot listen at {socket_path}: its lock file is replaced again and again",
+        )
+
+    def release(self) -> None:
+        # WHY in this order: who opened the file before its removal learns that from `_is_at`.
+        with contextlib.suppress(OSError):
+            os.unlink(self._lock_path)
+        os.close(self._fd)
+
+
+def _is_at(path: str, fd: int) -> bool:
+    try:
+        named, opened = os.lstat(path), os.fstat(fd)
+    except FileNotFoundError:
+        return False
+    return (named.st_ino, named.st_dev) == (opened.st_ino, opened.st_dev)
+
+
+def _remove_stale_socket(path: str) -> None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise CudaIpcError(
+            "FILE_EXISTS", f"Cannot listen at {path}: a file that is no socket is there"
+        )
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)

@@ -1,0 +1,121 @@
+"""Packets with file descriptors on the hub's socket."""
+
+from __future__ import annotations
+
+import array
+import json
+import select
+import socket
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ._deadline import Deadline
+from ._fds import close_all
+from ._place import check_peer
+from ._protocol import LIMIT_FDS, LIMIT_MESSAGE_BYTES, PROTOCOL_VERSION
+from .errors import CudaIpcError, system_error
+
+_CONTROL_BYTES = socket.CMSG_SPACE(LIMIT_FDS * array.array("i").itemsize)
+
+
+class ConnectionEnded(Exception):
+    """The connection ended before the reply. Another one may carry the request out."""
+
+
+class PacketSocket:
+    """One thread at a time receives. Any thread may send."""
+
+    def __init__(self, path: str, trusted: frozenset[int]) -> None:
+        """Connects, or raises OSError, UNTRUSTED_PEER."""
+        self.path = path
+        self.socket = socket.socket(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        )
+        try:
+            self.socket.connect(path)
+            self.hub_pid = check_peer(path, self.socket, trusted)
+        except BaseException:
+            self.socket.close()
+            raise
+        self.ended: BaseException | None = None
+        self._send_lock = threading.Lock()
+
+    def _packet(self) -> tuple[bytes, tuple[int, ...], bool]:
+        arguments = (LIMIT_MESSAGE_BYTES, _CONTROL_BYTES, socket.MSG_CMSG_CLOEXEC)
+        try:
+            packet, control, flags, _ = self.socket.recvmsg(*arguments)
+        except ConnectionResetError:  # reported once, ahead of what the hub said last
+            packet, control, flags, _ = self.socket.recvmsg(*arguments)
+        fds = array.array("i")
+        for level, kind, data in control:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+        if flags & socket.MSG_TRUNC:
+            close_all(fds)
+            raise CudaIpcError(
+                "MESSAGE_TOO_LARGE", f"The hub at {self.path} sent too long a packet"
+            )
+        return packet, tuple(fds), bool(flags & socket.MSG_CTRUNC)
+
+    def _send(self, packet: bytes, fds: Sequence[int], deadline: Deadline) -> None:
+        rights = []
+        if fds:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+        remaining = deadline.remaining
+        if not self._send_lock.acquire(timeout=-1 if remaining is None else remaining):
+            raise deadline.timed_out(self._silence())
+        try:
+            while True:
+                try:
+                    self.socket.sendmsg([packet], rights, socket.MSG_NOSIGNAL)
+                    return
+                except BlockingIOError:
+                    poll = select.poll()
+                    poll.register(self.socket, select.POLLOUT)
+                    if not poll.poll(deadline.remaining_ms):
+                        raise deadline.timed_out(self._silence()) from None
+                except (BrokenPipeError, ConnectionResetError):
+                    # The thread that receives finds the end, after the hub's last words.
+                    return
+                except OSError as cause:
+                    if self.ended is not None:
+                        raise ConnectionEnded from cause
+                    raise system_error(deadline.attempt, cause) from cause
+        finally:
+            self._send_lock.release()
+
+    def _silence(self) -> str:
+        try:
+            with open(f"/proc/{self.hub_pid}/stat") as file:
+                state = file.read().rpartition(")")[2].split()[0]
+        except (OSError, IndexError):
+            return "the hub does not answer"
+        is_stopped = state in ("T", "t")
+        what = "is stopped" if is_stopped else "runs"
+        return f"the hub (process {self.hub_pid}) does not answer: it {what}"
+
+
+def parse_reply(packet: bytes) -> dict[str, Any]:
+    try:
+        reply = json.loads(packet)
+    except ValueError as wrong:
+        raise CudaIpcError("INVALID_MESSAGE", f"The hub sent no JSON: {wrong}") from wrong
+    if (
+        not isinstance(reply, dict)
+        or type(reply.get("id")) is not int
+        or type(reply.get("ok")) is not bool
+        or not isinstance(reply.get("result" if reply["ok"] else "error"), dict)
+    ):
+        raise CudaIpcError("INVALID_MESSAGE", f"The hub sent {packet[:200]!r}")
+    if reply.get("v") != PROTOCOL_VERSION:
+        raise CudaIpcError("PROTOCOL_MISMATCH", f"The hub speaks version {reply.get('v')!r}")
+    return reply
+
+
+def checked_number(result: dict[str, Any], field: str) -> int:
+    """A number that the hub gave to an object or a lease."""
+    value = result.get(field)
+    if type(value) is not int or value < 1:
+        raise CudaIpcError("INVALID_MESSAGE", f"The hub sent {field} {value!r}")
+    return value

@@ -1,0 +1,154 @@
+"""Reaches the hub that listens, or starts one.
+
+One process at a time starts a hub. In the end the hub's own lock decides which one serves.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ._connection import Connection
+from ._deadline import Deadline, GrowingPause
+from ._packets import ConnectionEnded
+from ._place import check_folder, folder_owner, prepare_folder
+from .errors import CudaIpcError, Farewell, system_error
+
+#: How long to wait for another process to start a hub before starting one here.
+_START_PATIENCE_S = 3.0
+
+
+class HubPlace(NamedTuple):
+    """The hub's address, and how to greet and start it."""
+
+    path: str
+    #: The users whose hub is trusted.
+    trusted: frozenset[int]
+    program: str
+    #: Whether a hub may be started.
+    start: bool
+    #: Seconds that a hub which is started stays without clients and objects.
+    idle: float | None
+
+
+def reach(place: HubPlace, deadline: Deadline) -> Connection:
+    """Connects, and starts a hub if none listens. Raises HUB_UNAVAILABLE, TIMEOUT."""
+    began = time.monotonic()
+    pauses = GrowingPause()
+    while True:
+        deadline.check(lambda: f"no hub listened there; {place.path}.log may say why")
+        try:
+            connection = try_connect(place, None, deadline)
+            if connection is None and not place.start:
+                folder = os.path.dirname(place.path)
+                missing = "" if os.path.exists(folder) else f", and {folder} does not exist"
+                raise CudaIpcError(
+                    "HUB_UNAVAILABLE",
+                    f"Cannot connect to a hub at {place.path}: none listens there{missing}",
+                )
+            if connection is None:
+                is_impatient = time.monotonic() - began > _START_PATIENCE_S
+                connection = try_start(place, None, deadline, is_impatient)
+            if connection is not None:
+                return connection
+        except Farewell:
+            pass  # It was being stopped, and is gone in a moment.
+        # Another hub is just starting or ending. In a moment it is there, or gone.
+        time.sleep(pauses.next())
+
+
+def try_start(
+    place: HubPlace,
+    session: int | None,
+    deadline: Deadline,
+    is_impatient: bool,
+    pause: Callable[[float], object] = time.sleep,
+) -> Connection | None:
+    """Starts a hub, and connects to it. None if another process is starting one.
+
+    `is_impatient`: another process may have been stopped while it was starting a hub. Raises
+    HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, and as `try_connect`.
+    """
+    from ._locks import try_lock_file
+    from ._node import hub_command
+    from ._starting import start_hub
+
+    command = hub_command(place.path, place.idle)
+    owner = folder_owner(place.path)
+    if owner is not None and owner != os.geteuid():
+        raise CudaIpcError(
+            "HUB_UNAVAILABLE",
+            f"Cannot connect to a hub at {place.path}: none listens there, and user {owner} owns "
+            "the folder and has to start one",
+        )
+    if not check_folder(place.path, frozenset({os.geteuid()})):
+        prepare_folder(place.path)
+    try:
+        lock = try_lock_file(f"{place.path}.start")
+    except CudaIpcError as wrong:
+        if getattr(wrong.__cause__, "errno", None) != errno.EROFS:
+            raise
+        raise CudaIpcError(
+            "HUB_UNAVAILABLE",
+            f"Cannot connect to a hub at {place.path}: none listens there, and its folder is "
+            "read-only here, so that none can be started",
+        ) from wrong
+    if lock is None and not is_impatient:
+        return None
+
+    def is_there() -> Connection | None:
+        return try_connect(place, session, deadline, pause)
+
+    try:
+        # Again: the last holder of the lock may have started a hub since the caller looked.
+        found = is_there()
+        if found is None:
+            found = start_hub(command, place.path, deadline, pause, is_there)
+        return found
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def try_connect(
+    place: HubPlace,
+    session: int | None,
+    deadline: Deadline,
+    pause: Callable[[float], object] = time.sleep,
+) -> Connection | None:
+    """None if no hub listens. Tries again while a hub has no room in its queue."""
+    path, trusted = place.path, place.trusted
+    pauses = GrowingPause(0.01)
+    while True:
+        if not check_folder(path, trusted):
+            return None
+        try:
+            connection = Connection(path, trusted)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None
+        except BlockingIOError:
+            pass
+        except OSError as cause:
+            raise system_error(f"connect to the hub at {path}", cause) from cause
+        else:
+            try:
+                connection.hello(place.program, session, deadline)
+                return connection
+            except ConnectionEnded:
+                final = connection.ended
+                if isinstance(final, CudaIpcError):
+                    raise final from None
+            except BaseException:
+                connection.end(None)
+                raise
+        deadline.check(lambda: "a hub listens there, and more clients connect than it can admit")
+        pause(pauses.next())
+
+
+def own_program() -> str:
+    import sys
+
+    return os.path.basename(sys.argv[0] if sys.argv and sys.argv[0] else "python") or "python"

@@ -1,0 +1,38 @@
+"""A message that was taken from a ring."""
+
+from __future__ import annotations
+
+
+class Taken:
+    """A message that is held, with a copy of its header."""
+
+    __slots__ = (
+        "byte_length",
+        "claim",
+        "epoch",
+        "flags",
+        "meta",
+        "missed",
+        "own_shape",
+        "position",
+        "ready_at",
+        "returned",
+        "sequence",
+        "timestamp_ms",
+    )
+
+    position: int
+    claim: int
+    #: It was given back.
+    returned: bool
+    sequence: int
+    timestamp_ms: float
+    byte_length: int
+    ready_at: int
+    epoch: int
+    flags: int
+    #: Messages that this reader lost between the one before and this one.
+    missed: int
+    meta: bytes
+    #: The shape that the header has; None if it has none.
+    own_shape: tuple[int, ...] | None

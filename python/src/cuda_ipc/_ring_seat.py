@@ -1,0 +1,222 @@
+"""A reader's seat in a ring: it joins, sleeps and wakes, and leaves.
+
+docs/protocol.md ("Attach", "Sleep", "Leave") has the algorithm.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from ._descriptors import ChannelFacts
+from ._fds import Bell
+from ._layout import INTEGER_MAX
+from ._protocol import (
+    CLAIMS,
+    MODE_LOSSY,
+    MODE_WAITED_FOR,
+    POISON,
+    READER_ATTACHED,
+    READER_LEFT,
+    READY_LINES,
+)
+from ._ring_message import Taken
+from ._ring_words import (
+    ASLEEP,
+    EXPELLED,
+    H_PASSED_OVER,
+    H_SEQUENCE,
+    HEADERS,
+    LIMIT,
+    LINE,
+    P_ASLEEP,
+    P_CLAIMS,
+    P_DONE,
+    P_MODE,
+    P_RELEASED,
+    P_STATE,
+    PUBLISHED,
+    READY,
+    STATE,
+)
+from ._words import Words
+from .errors import CudaIpcError
+
+
+class ReaderSeat:
+    def __init__(
+        self,
+        name: str,
+        control: Words,
+        page: Words,
+        facts: ChannelFacts,
+        first_position: int,
+        place: int,
+        lease: int,
+        start: str,
+        lossy: bool,
+        room: Bell,
+        make: Callable[[], Taken] = Taken,
+    ) -> None:
+        self.name = name
+        self.lossy = lossy or facts.when_full == "drop-oldest"
+        self.received = 0
+        self.missed = 0
+        self._control = control
+        self._page = page
+        self._facts = facts
+        self._first = first_position
+        self._expelled = EXPELLED + place
+        self._lease = lease
+        self._room = room
+        self._make = make
+        self._slots = facts.slots
+        self._stride = facts.header_stride // 8
+        self._end = HEADERS + self._slots * self._stride
+        self._held: deque[Taken] = deque()
+        # The sequence of the next message if none is lost, where that is known.
+        self._sequence: int | None = None
+        self._gap = 0
+        # The sleep of the writer for which its bell was rung.
+        self._rung = 0
+        self._next = control.longs[PUBLISHED]
+        if self._next < self._first:
+            self._refuse(f"{self._next} positions are published, the first was {self._first}")
+        self._next = self._attach(start)
+        self._at = self._header(self._next)
+
+    # ------------------------------------------------ joining
+
+    def _attach(self, start: str) -> int:
+        begin = position = self._begin(start)
+        page = self._page
+        page.store32(P_ASLEEP, (page.ints[P_ASLEEP] + 1) & ~1)
+        page.store32(P_MODE, MODE_LOSSY if self.lossy else MODE_WAITED_FOR)
+        page.store(P_DONE, position)
+        page.store(P_RELEASED, position)
+        page.store32(P_STATE, READER_ATTACHED)
+        # SYNC: the second look. The writer stores `limit` and then looks at the pages again.
+        oldest = self._oldest()
+        while True:
+            if position < oldest:
+                position = oldest
+                page.store(P_DONE, position)
+                page.store(P_RELEASED, position)
+            if self.lossy:  # another reader loses nothing before its first message
+                self._sequence = self._sequence_from(position)
+            oldest = self._oldest()
+            if position >= oldest:
+                break
+        if position != begin:
+            self._wake_writer()
+        if not 0 <= (self._sequence or 0) <= position - self._first:
+            self._refuse(f"message {self._sequence} comes at position {position}")
+        return position
+
+    def _begin(self, start: str) -> int:
+        oldest = self._oldest()
+        if start == "next":
+            return max(self._next, oldest)
+        if start == "oldest":
+            return max(self._next - self._slots, oldest)
+        for position in range(self._next - 1, oldest - 1, -1):
+            if self._control.longs[self._header(position)] == position + 1:
+                if position >= self._oldest():
+                    return position
+                break
+        return max(self._next, self._oldest())
+
+    def _oldest(self) -> int:
+        """The oldest position that the writer does not go over yet. Load `published` before."""
+        limit = self._control.longs[LIMIT]
+        if not self._next <= limit <= INTEGER_MAX:
+            self._refuse(f"the limit is {limit}, {self._next} positions are published")
+        return max(self._first, limit - self._slots)
+
+    def _sequence_from(self, position: int) -> int | None:
+        """The sequence of the first message from a position on; None if no header says it."""
+        if position == self._first:
+            return 0
+        while True:
+            published = self._control.longs[PUBLISHED]
+            found = self._nearest(position, self._oldest(), published)
+            oldest = self._oldest()
+            if position < oldest:
+                return None
+            if found is None:
+                if self._control.longs[PUBLISHED] == published:
+                    return None
+            elif found[0] >= oldest:
+                return found[1]
+
+    def _nearest(self, position: int, oldest: int, published: int) -> tuple[int, int] | None:
+        longs = self._control.longs
+        for at in range(position, min(published, position + self._slots)):
+            if longs[self._header(at)] == at + 1:
+                return at, longs[self._header(at) + H_SEQUENCE]
+        for at in range(position - 1, oldest - 1, -1):
+            if longs[self._header(at)] == at + 1:
+                return at, longs[self._header(at) + H_SEQUENCE] + 1
+        return None
+
+    @property
+    def has_next(self) -> bool:
+        """Whether the writer has come to the next position."""
+        longs = self._control.longs
+        at = self._at
+        return longs[at] > self._next or longs[at + H_PASSED_OVER] > self._next
+
+    # ------------------------------------------------ waking and sleeping
+
+    def _wake_writer(self) -> None:
+        asleep = self._control.ints[ASLEEP]
+        if asleep & 1 and asleep != self._rung:
+            self._rung = asleep
+            self._room.ring()
+
+    @property
+    def state(self) -> int:
+        return self._control.ints[STATE]
+
+    def fall_asleep(self) -> None:
+        """From here on the writer rings. Look at `has_next` and `state` again before the sleep."""
+        asleep = self._page.ints[P_ASLEEP]
+        self._page.store32(P_ASLEEP, asleep | 1)
+
+    def wake_up(self) -> None:
+        asleep = self._page.ints[P_ASLEEP]
+        if asleep & 1:
+            self._page.store32(P_ASLEEP, asleep + 1)
+
+    def readiness(self, taken: Taken) -> bool | None:
+        """Whether its data are there; None if they never will be."""
+        at = READY + LINE * (taken.epoch % READY_LINES)
+        reached = self._control.longs[at]
+        if reached != POISON:
+            return reached >= taken.ready_at
+        return True if self._control.longs[at + 1] >= taken.ready_at else None
+
+    def check_expelled(self) -> None:
+        if self._control.longs[self._expelled] == self._lease:
+            raise CudaIpcError(
+                "READER_EXPELLED",
+                f'Cannot read channel "{self.name}": its writer found words in this reader\'s page '
+                "that make no sense",
+            )
+
+    def leave(self) -> None:
+        """Gives all slots and the place back."""
+        for claim in range(CLAIMS):
+            if self._page.longs[P_CLAIMS + claim] != 0:
+                self._page.store(P_CLAIMS + claim, 0)
+        for taken in self._held:
+            taken.returned = True
+        self._page.store32(P_STATE, READER_LEFT)
+        self._wake_writer()
+
+    def _header(self, position: int) -> int:
+        return HEADERS + position % self._slots * self._stride
+
+    def _refuse(self, found: str) -> None:
+        self.check_expelled()
+        raise CudaIpcError("CHANNEL_CORRUPT", f'Cannot read channel "{self.name}": {found}')

@@ -1,0 +1,40 @@
+"""How the writer of a channel waits for a free slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from ._deadline import Deadline
+from ._ring_writer import RingWriter
+from ._waiting import pauses
+
+
+def until_room(
+    ring: RingWriter, deadline: Deadline, inspect: Callable[[], Mapping[int, str]]
+) -> Iterator[float | None]:
+    """Says how to wait: a pause in seconds, or None for the bell. `inspect` names the readers."""
+    times = pauses()
+    while True:
+        deadline.check(lambda: _why_full(ring, inspect))
+        # Readers ring when they give a slot back. Streams cannot, so it looks again.
+        if ring.reserve() or ring.is_held_by_streams:
+            remaining = deadline.remaining
+            pause = next(times)
+            yield pause if remaining is None else min(pause, remaining)
+            continue
+        times = pauses()
+        ring.fall_asleep()
+        # SYNC: looks again after the store. A reader gives back before it looks.
+        yield 0.0 if ring.reserve() else None
+
+
+def _why_full(ring: RingWriter, inspect: Callable[[], Mapping[int, str]]) -> str:
+    if ring.reserve():
+        return "streams that use the next slot have not finished with it"
+    places = ring.live_places()
+    if not places:
+        return "no reader is left, and the hub has not freed their places yet"
+    slowest = max(places, key=ring.behind)
+    who = inspect().get(slowest)
+    named = f"reader {slowest}" + (f" ({who})" if who else "")
+    return f"{named} is {ring.behind(slowest)} messages behind"

@@ -1,0 +1,319 @@
+"""A client of a service: sends each request to the least loaded worker.
+
+A request goes to another worker if the first one dies or leaves. Requests that no worker has room
+for wait in order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._deadline import Deadline
+from .._protocol import DEFAULT_MS_REQUEST, LIMIT_SERVICE_WAITING
+from ..errors import CudaIpcError
+from .claim import ClientChannels
+from .client_call import Ask, Call, Outcome, ask_of
+from .client_link import ClientLink
+from .messages import ServiceMessage
+from .names import check_service_name
+from .plan import ClientPlan
+from .promise import Late, Promise, Steps, Wait, in_background, run, run_async
+from .receiver import Receiver
+from .report import failure_text
+from .search import WorkerSearch
+from .worker_link import new_lock
+
+if TYPE_CHECKING:
+    from ..hub import Hub
+
+REQUEST_S = DEFAULT_MS_REQUEST / 1000
+_LOOK_AGAIN_S = 1e-3
+
+
+class ServiceClient:
+    """`hub.connect_service` makes it. Any number of threads may use it."""
+
+    def __init__(self, hub: Hub, name: str, plan: ClientPlan) -> None:
+        self.name = check_service_name(name)
+        self._hub = hub
+        self._plan = plan
+        self._lock = new_lock()
+        self._links: dict[ClientLink, None] = {}
+        #: Links that have ended, with replies that are still held.
+        self._lingering: dict[ClientLink, None] = {}
+        #: Requests that wait for a worker, in their order.
+        self._waiting: dict[Promise[ClientLink], None] = {}
+        self._retried = 0
+        self._is_closed = False
+        self._receiver: Receiver | None = None
+        self._search = WorkerSearch(
+            hub, name, plan, self._is_needed, self._wants, self._on_link, self._on_no_hub
+        )
+
+    @property
+    def workers(self) -> int:
+        """The number of connected workers."""
+        return len(self._links)
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait for a worker."""
+        return len(self._waiting)
+
+    @property
+    def retried(self) -> int:
+        """The number of requests that were sent to another worker because the first was gone."""
+        return self._retried
+
+    @property
+    def closed(self) -> bool:
+        return self._is_closed
+
+    def request(
+        self,
+        data: Any = None,
+        *,
+        meta: Any = None,
+        shape: int | Sequence[int] | None = None,
+        byte_length: int | None = None,
+        timeout: float | None = REQUEST_S,
+    ) -> ServiceMessage:
+        """Sends a request to a worker, and returns the reply. Release each reply.
+
+        `data` is bytes or an object with a C-contiguous buffer, which is copied; or a function that
+        fills the slot it is given; or None for a request with meta alone. A function runs again if
+        the request goes to another worker. `meta` is bytes, or a value that travels as JSON.
+        `shape`, in elements, or `byte_length` is for a request that does not fill its slot.
+        `timeout` is in seconds; None waits without a limit.
+
+        Raises REQUEST_FAILED if the handler raised; PEER_GONE if the worker died and no retry is
+        left; TIMEOUT, which says why no worker was usable; CLOSED, LIMIT_EXCEEDED,
+        MESSAGE_TOO_LARGE, and what a function raises.
+        """
+        return run(self._request(ask_of(data, meta, shape, byte_length), timeout))
+
+    async def request_async(
+        self,
+        data: Any = None,
+        *,
+        meta: Any = None,
+        shape: int | Sequence[int] | None = None,
+        byte_length: int | None = None,
+        timeout: float | None = REQUEST_S,
+    ) -> ServiceMessage:
+        """As `request`, for asyncio. If the task is cancelled, so is the request."""
+        return await run_async(self._request(ask_of(data, meta, shape, byte_length), timeout))
+
+    def close(self) -> None:
+        """Ends all links. Open requests fail with CLOSED, and replies that are held end."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._hub._link.forked:  # the threads are the parent's
+            return
+        with self._lock:
+            waiting, self._waiting = list(self._waiting), {}
+        for promise in waiting:
+            promise.reject(self._closed_error())
+        self._search.close()
+        for link in [*self._links, *self._lingering]:
+            link.close()
+        if self._receiver is not None:
+            self._receiver.close()
+        self._hub._services.discard(self)
+
+    def __enter__(self) -> ServiceClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> ServiceClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ServiceClient {self.name!r}{' closed' if self.closed else ''}>"
+
+    # ------------------------------------------------ one request
+
+    def _request(self, ask: Ask, timeout: float | None) -> Steps[ServiceMessage]:
+        attempt = f'request from service "{self.name}"'
+        deadline = Deadline(attempt, timeout)
+        lost = 0
+        while True:
+            link = yield from self._link_for(deadline)
+            call = yield from link.send(ask, deadline)
+            if call is None:
+                continue
+            outcome = yield from self._outcome_of(link, call, deadline)
+            if outcome.kind == "reply":
+                return outcome.value  # type: ignore[no-any-return]
+            if outcome.kind == "failed":
+                raise CudaIpcError(
+                    "REQUEST_FAILED",
+                    f"Cannot {attempt}: the handler raised {failure_text(outcome.value)}",
+                )
+            if outcome.kind == "dropped":
+                why = yield from self._why_unanswered(link)
+                raise deadline.timed_out(why)
+            if outcome.kind == "gone":
+                lost += 1
+                self._check_may_retry(attempt, lost, outcome.value)
+                self._retried += 1
+
+    def _outcome_of(self, link: ClientLink, call: Call, deadline: Deadline) -> Steps[Outcome]:
+        try:
+            return (yield Wait(call.outcome, deadline))  # type: ignore[no-any-return]
+        except Late:
+            link.give_up(call)
+            why = yield from self._why_unanswered(link)
+            raise deadline.timed_out(why) from None
+        except BaseException:
+            link.give_up(call)
+            raise
+
+    def _link_for(self, deadline: Deadline) -> Steps[ClientLink]:
+        """A link with room reserved on it."""
+        deadline.check(lambda: "no time was left")
+        self._hub._link.check(deadline.attempt)
+        with self._lock:
+            if self._is_closed:
+                raise self._closed_error()
+            link = self._least_loaded() if not self._waiting else None
+            if link is not None:
+                is_busy = link.load > 0
+                link.reserve()
+            elif len(self._waiting) >= LIMIT_SERVICE_WAITING:
+                raise CudaIpcError(
+                    "LIMIT_EXCEEDED",
+                    f'Cannot request from service "{self.name}": {len(self._waiting)} requests '
+                    "wait, which is the limit (serviceWaitingMax)",
+                )
+            else:
+                promise: Promise[ClientLink] = Promise()
+                self._waiting[promise] = None
+        if link is not None:
+            # A request would have to wait behind another here. A new worker may be idle.
+            if is_busy and self.workers < self._plan.workers_max:
+                self._search.look_again()
+            return link
+        self._begin_search()
+        try:
+            return (yield Wait(promise, deadline))  # type: ignore[no-any-return]
+        except BaseException as reason:
+            with self._lock:
+                self._waiting.pop(promise, None)
+            if not promise.reject(RuntimeError("nobody waits for this worker")):
+                promise.result().give_back()
+            if not isinstance(reason, Late):
+                raise
+        if self.workers > 0:
+            raise deadline.timed_out(
+                "no worker has room for another request of this client, or its replies are not "
+                "released"
+            )
+        raise self._search.timed_out(deadline)
+
+    def _why_unanswered(self, link: ClientLink) -> Steps[str]:
+        name = yield Wait(in_background(link.worker_words), Deadline("ask", None))
+        others = link.load - 1
+        behind = f"; {others} other requests of this client wait for it" if others > 0 else ""
+        return f"its worker ({name}) has not answered{behind}"
+
+    def _check_may_retry(self, attempt: str, lost: int, cause: BaseException) -> None:
+        """Raises PEER_GONE."""
+        if self._plan.policy == "retry" and lost <= self._plan.retries_max:
+            return
+        times = f", the last of {lost}" if lost > 1 else ""
+        raise CudaIpcError(
+            "PEER_GONE", f"Cannot {attempt}: its worker ended before it answered{times}"
+        ) from cause
+
+    # ------------------------------------------------ links
+
+    def _least_loaded(self) -> ClientLink | None:
+        best: ClientLink | None = None
+        for link in self._links:
+            if link.has_room and (best is None or link.load < best.load):
+                best = link
+        if best is not None:
+            # Moved to the end, so that equally loaded workers take turns.
+            del self._links[best]
+            self._links[best] = None
+        return best
+
+    def _on_room(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    return
+                link = self._least_loaded()
+                if link is None:
+                    return
+                promise = next(iter(self._waiting))
+                del self._waiting[promise]
+                link.reserve()
+            if not promise.resolve(link):
+                link.give_back()
+
+    def _on_link(self, channels: ClientChannels) -> None:
+        with self._lock:
+            if self._receiver is None:
+                self._receiver = Receiver(self._hub._link, f"cuda-ipc client {self.name}")
+                self._receiver.on_alarm = self._on_alarm
+            link = ClientLink(self, channels, self._receiver)
+            self._links[link] = None
+        link.start()
+        self._on_room()
+
+    def _on_link_end(self, link: ClientLink) -> None:
+        with self._lock:
+            self._links.pop(link, None)
+            self._lingering[link] = None
+        if self._waiting:
+            self._begin_search()
+
+    def _on_link_settled(self, link: ClientLink) -> None:
+        with self._lock:
+            self._lingering.pop(link, None)
+
+    def _look_again(self) -> None:
+        if self._receiver is not None:
+            self._receiver.alarm(time.monotonic() + _LOOK_AGAIN_S)
+
+    def _on_alarm(self) -> None:
+        for link in list(self._links):
+            link.send_cancellations()
+
+    # ------------------------------------------------ the search for workers
+
+    def _begin_search(self) -> None:
+        if self._is_needed():
+            self._search.begin()
+
+    def _is_needed(self) -> bool:
+        return len(self._waiting) > 0 and self.workers < self._plan.workers_max
+
+    def _wants(self, worker: str) -> bool:
+        with self._lock:
+            is_known = any(link.worker == worker for link in self._links)
+        return self.workers < self._plan.workers_max and not is_known
+
+    def _on_no_hub(self, error: CudaIpcError) -> None:
+        """Requests that have a worker go on without a hub."""
+        with self._lock:
+            if self._links:
+                return
+            waiting, self._waiting = list(self._waiting), {}
+        for promise in waiting:
+            promise.reject(error)
+
+    def _closed_error(self) -> CudaIpcError:
+        return CudaIpcError(
+            "CLOSED", f'Cannot request from service "{self.name}": the client was closed'
+        )

@@ -1,0 +1,76 @@
+"""One request of a client on one link: its content and its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import CudaIpcError
+from .envelope import ABANDONED, DROPPED, FAILED, REFUSED, REPLY, Envelope
+from .messages import SlotToFill
+from .promise import Promise
+
+
+class Ask(NamedTuple):
+    """What is asked. `fill` writes it into a slot; None for a request with meta alone."""
+
+    fill: Callable[[SlotToFill], object] | None
+    meta: Any
+    shape: int | Sequence[int] | None
+    byte_length: int | None
+
+
+class Outcome(NamedTuple):
+    #: "reply"; "failed": the handler raised; "elsewhere": the worker did not begin it; "dropped":
+    #: its deadline had passed; "gone": the worker ended before it answered.
+    kind: str
+    #: The reply, the report of the failure, or why the worker is gone.
+    value: Any = None
+
+
+class Call:
+    __slots__ = ("number", "outcome")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.outcome: Promise[Outcome] = Promise()
+
+
+def report_of(envelope: Envelope) -> Any:
+    try:
+        return envelope.json
+    except CudaIpcError:
+        # The request failed, even if the report cannot be read.
+        return None
+
+
+def outcome_of(name: str, kind: int, report: Any) -> Outcome:
+    """Raises CHANNEL_CORRUPT."""
+    if kind == FAILED:
+        return Outcome("failed", report)
+    if kind == REFUSED:
+        return Outcome("elsewhere")
+    if kind in (DROPPED, REPLY):
+        return Outcome("dropped")
+    if kind == ABANDONED:
+        return Outcome(
+            "gone",
+            CudaIpcError(
+                "PEER_GONE",
+                f'Cannot wait for worker "{name}": it was closed before it finished',
+            ),
+        )
+    raise CudaIpcError(
+        "CHANNEL_CORRUPT", f'Cannot accept a reply of worker "{name}": its kind is {kind}'
+    )
+
+
+def ask_of(data: Any, meta: Any, shape: int | Sequence[int] | None, byte_length: int | None) -> Ask:
+    if data is None:
+        if shape is not None or byte_length is not None:
+            raise TypeError("a request without data has no shape and no byte_length")
+        return Ask(None, meta, None, None)
+    if callable(data):
+        return Ask(data, meta, shape, byte_length)
+    size = memoryview(data).nbytes if shape is None and byte_length is None else byte_length
+    return Ask(lambda slot: slot.write(data), meta, shape, size)

@@ -1,0 +1,282 @@
+"""A client's side of one link: sends requests to one worker, and receives their outcomes.
+
+The link ends when the worker closes its side or dies. Replies that are held stay valid until they
+are released.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .._deadline import Deadline
+from .._waiting import pauses
+from ..channel_message import Message
+from ..channel_slot import Slot
+from ..errors import CudaIpcError
+from .claim import ClientChannels
+from .client_call import Ask, Call, Outcome, outcome_of, report_of
+from .envelope import (
+    CANCEL,
+    FAILED,
+    REFUSED,
+    REPLY,
+    REQUEST,
+    Envelope,
+    encode_envelope,
+    monotonic_micros,
+)
+from .messages import ServiceMessage, SlotToFill
+from .promise import Steps
+from .receiver import Inbox, Receiver
+from .window import LinkWindow
+
+if TYPE_CHECKING:
+    from .client import ServiceClient
+
+
+class ClientLink:
+    """Takes over both channels. `lock` guards them, and all state of the client."""
+
+    def __init__(self, client: ServiceClient, channels: ClientChannels, receiver: Receiver) -> None:
+        self.worker = channels.worker
+        self.open = True
+        self._client = client
+        self._lock = client._lock
+        self._receiver = receiver
+        self._requests = channels.requests
+        self._replies = channels.replies
+        self._meta_bytes_max = channels.facts.meta_bytes_max
+        self._window = LinkWindow(channels.facts.depth)
+        self._is_on_gpu = (
+            channels.replies._is_on_gpu or channels.requests._parts.memory.buffer is None
+        )
+        #: Committed requests whose callers still wait.
+        self._calls: dict[int, Call] = {}
+        self._cancelled: deque[int] = deque()
+        self._turn_is_taken = False
+        self._last_number = 0
+        # The worker accepts no more requests.
+        self._is_leaving = False
+        self._is_settled = False
+        self._inbox = Inbox(self._replies, self._lock, self._on_message, self._on_end)
+
+    def start(self) -> None:
+        self._receiver.add(self._inbox)
+
+    @property
+    def load(self) -> int:
+        """Requests of this client that the worker has yet to answer."""
+        return self._window.under_way + self._turn_is_taken
+
+    @property
+    def has_room(self) -> bool:
+        is_free = self.open and not self._is_leaving and not self._turn_is_taken
+        return is_free and self._window.can_send
+
+    def reserve(self) -> None:
+        """Reserves room for one request. Call `send` or `give_back` afterwards."""
+        self._turn_is_taken = True
+
+    def give_back(self) -> None:
+        self._end_turn()
+
+    def worker_words(self) -> str:
+        """The worker for errors: its process if the hub says so, otherwise its id."""
+        from .._protocol import DEFAULT_MS_EXPLANATION
+
+        try:
+            _, holders = self._client._hub.inspect(
+                self._replies.name, DEFAULT_MS_EXPLANATION / 1000
+            )
+        except CudaIpcError:
+            return self.worker
+        owner = next((holder for holder in holders if holder.access == "owner"), None)
+        return self.worker if owner is None else f"process {owner.pid}, {owner.program}"
+
+    def send(self, ask: Ask, deadline: Deadline) -> Steps[Call | None]:
+        """Sends a request, for which room was reserved. None if the link has ended meanwhile.
+
+        Raises what `fill` raises, and the errors of a slot's `commit`.
+        """
+        slot: Slot | None = None
+        try:
+            for pause in pauses():
+                with self._lock:
+                    if not self.open:
+                        return None
+                    slot = self._requests.try_loan()
+                if slot is not None:
+                    break
+                # A stream of the worker still reads from the slot. It rings no bell.
+                deadline.check(lambda: "streams of its worker still use the next slot")
+                yield pause
+            assert slot is not None
+            try:
+                if ask.fill is not None:
+                    ask.fill(SlotToFill(slot))
+            except CudaIpcError:
+                if self.open:
+                    raise
+                return None
+            deadline.check(lambda: "the request was not filled in time")
+            if self._is_on_gpu:
+                # WHY here: with the lock held all other requests would wait, too.
+                self._requests._parts.memory.finish()
+            with self._lock:
+                return self._commit(ask, slot, deadline) if self.open else None
+        finally:
+            with self._lock:
+                if slot is not None:
+                    slot.close()
+            self._end_turn()
+
+    def _commit(self, ask: Ask, slot: Slot, deadline: Deadline) -> Call:
+        number = self._last_number + 1
+        until = 0
+        if deadline.remaining is not None:
+            until = monotonic_micros() + math.ceil(min(deadline.remaining * 1e6, 2**53))
+        name, limit = self._requests.name, self._meta_bytes_max
+        raw = encode_envelope(name, REQUEST, number, ask.meta, limit, until)
+        if ask.fill is None:
+            slot.commit(raw, byte_length=0)
+        else:
+            slot.commit(raw, ask.shape, ask.byte_length)
+        self._last_number = number
+        self._window.sent(number)
+        call = Call(number)
+        self._calls[number] = call
+        return call
+
+    def give_up(self, call: Call) -> None:
+        """The caller waits no more. The request is cancelled."""
+        with self._lock:
+            was_open = self._calls.pop(call.number, None) is not None
+            if was_open:
+                self._cancelled.append(call.number)
+        if was_open:
+            self.send_cancellations()
+        elif not call.outcome.reject(RuntimeError("nobody waits for this reply")):
+            # The reply came in this very moment. Nobody else would release it.
+            outcome = call.outcome.result()
+            if outcome.kind == "reply":
+                outcome.value.release()
+
+    def send_cancellations(self) -> None:
+        is_stuck = False
+        with self._lock:
+            while self.open and not self._turn_is_taken and self._cancelled:
+                number = self._cancelled[0]
+                if self._window.is_open(number):
+                    slot = self._requests.try_loan()
+                    if slot is None:
+                        is_stuck = True
+                        break
+                    self._window.cancel(number)
+                    raw = encode_envelope(
+                        self._requests.name, CANCEL, number, None, self._meta_bytes_max
+                    )
+                    slot.commit(raw, byte_length=0)
+                self._cancelled.popleft()
+        if is_stuck:
+            self._client._look_again()
+
+    def _end_turn(self) -> None:
+        with self._lock:
+            self._turn_is_taken = False
+        self.send_cancellations()
+        self._client._on_room()
+
+    # ------------------------------------------------ the thread that receives
+
+    def _on_message(self, message: Message) -> None:
+        """Raises CHANNEL_CORRUPT for a message that no worker sends."""
+        name = self._replies.name
+        envelope = Envelope(name, message.meta)
+        with self._lock:
+            position = self._window.answered(envelope.number)
+            call = self._calls.pop(envelope.number, None)
+        if position is None:
+            raise CudaIpcError(
+                "CHANNEL_CORRUPT",
+                f'Cannot accept a reply of worker "{name}": no request {envelope.number} is open',
+            )
+        reply = ServiceMessage(message, envelope, lambda taken: self._release(taken, position))
+        if envelope.kind == REFUSED:
+            self._is_leaving = True
+        if envelope.kind == REPLY and call is not None:
+            if not call.outcome.resolve(Outcome("reply", reply)):
+                reply.release()
+        else:
+            report = report_of(envelope) if envelope.kind == FAILED else None
+            reply.release()
+            outcome = outcome_of(name, envelope.kind, report)
+            if call is not None:
+                call.outcome.resolve(outcome)
+        self._client._on_room()
+
+    def _release(self, message: Message, position: int) -> None:
+        if self._is_on_gpu and not message.closed:
+            self._replies._parts.memory.finish()
+        with self._lock:
+            message.release()
+            self._window.given_back(position)
+        if self.open:
+            self._client._on_room()
+        else:
+            self._settle_if_free()
+
+    def _on_end(self, reason: CudaIpcError | None) -> None:
+        # A worker that closes its side has answered each request that it began.
+        if reason is None:
+            self._end(lambda call: call.outcome.resolve(Outcome("elsewhere")))
+        elif reason.code == "DEVICE_LOST":
+            self._end(lambda call: call.outcome.reject(reason))
+        else:
+            self._end(lambda call: call.outcome.resolve(Outcome("gone", reason)))
+
+    def close(self) -> None:
+        """Ends the link, and each reply of it that is held."""
+        closed = CudaIpcError("CLOSED", "Cannot wait for a reply: the service client was closed")
+        self._end(lambda call: call.outcome.reject(closed))
+        self._settle()
+
+    def _end(self, tell: Callable[[Call], object]) -> None:
+        with self._lock:
+            if not self.open:
+                return
+            self.open = False
+            self._inbox.stop()
+            self._cancelled.clear()
+            calls = list(self._calls.values())
+            self._calls.clear()
+        self._receiver.remove(self._inbox, self._close_requests)
+        self._client._on_link_end(self)
+        for call in calls:
+            tell(call)
+        self._settle_if_free()
+
+    def _close_requests(self) -> None:
+        with self._lock:
+            self._requests.close()
+
+    def _settle_if_free(self) -> None:
+        """Replies that are held were answered, so their channel stays open until then."""
+        with self._lock:
+            is_free = self._window.held == 0
+        if is_free:
+            self._settle()
+
+    def _settle(self) -> None:
+        with self._lock:
+            if self._is_settled:
+                return
+            self._is_settled = True
+        self._receiver.call(self._close_replies)
+        self._client._on_link_settled(self)
+
+    def _close_replies(self) -> None:
+        with self._lock:
+            self._replies.close()

@@ -1,0 +1,150 @@
+"""What both sides of a service exchange: received messages, and slots to fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..arrays import Array
+from ..channel_message import Message
+from ..channel_slot import Slot
+from ..errors import CudaIpcError
+from .envelope import Envelope
+
+
+class SlotToFill:
+    """The slot of a request or a reply. Fill it. It is sent when your function returns."""
+
+    __slots__ = ("_slot",)
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    @property
+    def array(self) -> Array:
+        """The whole slot. Raises CLOSED after it was sent or given back."""
+        return self._slot.array
+
+    @property
+    def data(self) -> memoryview:
+        """The whole slot as bytes to fill. Raises UNSUPPORTED on a GPU, CLOSED."""
+        return self._slot.data
+
+    def numpy(self) -> Any:
+        """A NumPy view of the whole slot, on the host."""
+        return self.array.numpy()
+
+    def write(self, data: Any) -> None:
+        """Copies bytes, or an object with a C-contiguous buffer, to the start of the slot."""
+        self._slot._write(data)
+
+
+class ServiceMessage:
+    """A request or a reply in place. Its data stay as they are until `release()`.
+
+    `byte_length` is in bytes. `timestamp_ms` is Unix time in milliseconds, by the sender's clock.
+    `meta` are the bytes that came with it.
+    """
+
+    def __init__(
+        self, message: Message, envelope: Envelope, on_release: Callable[[Message], object]
+    ) -> None:
+        self._message = message
+        self._envelope = envelope
+        self._on_release = on_release
+        self._is_released = False
+
+    @property
+    def byte_length(self) -> int:
+        return self._message.byte_length
+
+    @property
+    def timestamp_ms(self) -> float:
+        return self._message.timestamp_ms
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """In elements."""
+        return self._message.shape
+
+    @property
+    def array(self) -> Array:
+        """The data in place, for reading. It closes with the message. Raises CLOSED."""
+        return self._message.array
+
+    @property
+    def data(self) -> memoryview:
+        """The data as bytes in place. Raises UNSUPPORTED on a GPU, CLOSED."""
+        return self._message.data
+
+    def numpy(self) -> Any:
+        """A NumPy view in place, on the host. Let go of it before `release()`."""
+        return self.array.numpy()
+
+    @property
+    def meta(self) -> bytes:
+        return self._envelope.meta
+
+    @property
+    def json(self) -> Any:
+        """The meta as the value that was given; None if it is bytes, or there is none."""
+        return self._envelope.json
+
+    @property
+    def closed(self) -> bool:
+        return self._is_released or self._message.closed
+
+    def release(self) -> None:
+        """Gives the slot back. The second time it does nothing.
+
+        On a GPU it waits for the work of this process's context first.
+        """
+        if self._is_released:
+            return
+        self._is_released = True
+        self._on_release(self._message)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class ServiceRequest(ServiceMessage):
+    """A request as the handler receives it."""
+
+    def __init__(
+        self, message: Message, envelope: Envelope, on_release: Callable[[Message], object]
+    ) -> None:
+        super().__init__(message, envelope, on_release)
+        self.number = envelope.number
+        #: When the client stops waiting, in seconds of time.monotonic(). None if it never does.
+        self.deadline = envelope.deadline_micros / 1e6 if envelope.deadline_micros else None
+        self._given_up: CudaIpcError | None = None
+        self._on_given_up: Callable[[], object] | None = None
+
+    @property
+    def given_up(self) -> CudaIpcError | None:
+        """Why nobody waits for the reply any more; None while somebody does.
+
+        ABORTED if the client cancelled, TIMEOUT if its deadline passed, PEER_GONE if it is gone,
+        CLOSED if this worker is closing.
+        """
+        return self._given_up
+
+    def check(self) -> None:
+        """Raises the error of `given_up`. Call it now and then in long work."""
+        if self._given_up is not None:
+            raise self._given_up
+
+    def __repr__(self) -> str:
+        return f"<ServiceRequest {self.number}>"
+
+    def _give_up(self, code: str, found: str) -> bool:
+        if self._given_up is not None:
+            return False
+        self._given_up = CudaIpcError(code, f"Cannot answer request {self.number}: {found}")
+        if self._on_given_up is not None:
+            self._on_given_up()
+        return True

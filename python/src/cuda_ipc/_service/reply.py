@@ -1,0 +1,100 @@
+"""The reply to one request while the handler makes it.
+
+The slot is lent only when the handler asks for it: a channel lends one slot at a time, and a slow
+handler must not hold up the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from .._deadline import Deadline
+from .._waiting import pauses
+from ..channel_slot import Slot
+from .messages import SlotToFill
+from .promise import Promise, Steps, Wait, run, run_async
+
+if TYPE_CHECKING:
+    from .worker_link import WorkerLink
+
+_NO_LIMIT = Deadline("lend a slot", None)
+
+
+class ReplyOptions(TypedDict, total=False):
+    """What a handler may return: the meta, and `shape` or `byte_length` of a shorter reply."""
+
+    meta: Any
+    #: In elements.
+    shape: int | Sequence[int]
+    byte_length: int
+
+
+class Reply:
+    """Belongs to the handler of one request."""
+
+    def __init__(self, link: WorkerLink) -> None:
+        self._link = link
+        self._slot: Slot | None = None
+        self._has_turn = False
+        self._is_open = True
+
+    def loan(self) -> SlotToFill:
+        """Lends the slot to fill. It is sent when the handler returns.
+
+        Other replies to the same client wait until then. Without a loan the reply has only meta.
+        Raises PEER_GONE if the client is gone, CLOSED; TypeError if the service has no `reply`.
+        """
+        return run(self._lend())
+
+    async def loan_async(self) -> SlotToFill:
+        """As `loan`, for asyncio."""
+        return await run_async(self._lend())
+
+    def _lend(self) -> Steps[SlotToFill]:
+        link = self._link
+        if not link.has_reply_data:
+            raise TypeError(
+                "Cannot lend a slot: this service replies with meta only. Give serve() the "
+                "argument reply."
+            )
+        if self._slot is not None:
+            return SlotToFill(self._slot)
+        turn: Promise[None] = Promise()
+        link.take_turn(turn)
+        try:
+            yield Wait(turn, _NO_LIMIT)
+        except BaseException:
+            if not turn.reject(RuntimeError("nobody waits for this turn")):
+                link.end_turn()
+            raise
+        self._has_turn = True
+        try:
+            # A slot is free, but a stream of the client may still read from it.
+            for pause in pauses():
+                slot = link.try_loan(self._is_open)
+                if slot is not None:
+                    self._slot = slot
+                    return SlotToFill(slot)
+                yield pause
+            raise AssertionError("pauses never end")
+        except BaseException:
+            self._close()
+            raise
+
+    def _commit(self, raw: bytes, options: ReplyOptions) -> None:
+        """Sends the slot that was lent. Call it with the link's lock held."""
+        assert self._slot is not None
+        self._slot.commit(raw, options.get("shape"), options.get("byte_length"))
+        self._close()
+
+    def _close(self) -> None:
+        """Gives an unsent slot back, and passes the turn on. The second time it does nothing."""
+        with self._link.lock:
+            self._is_open = False
+            slot, has_turn = self._slot, self._has_turn
+            self._has_turn = False
+            if slot is not None:
+                slot.close()
+        if has_turn:
+            self._link.end_turn()

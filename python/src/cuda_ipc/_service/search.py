@@ -1,0 +1,168 @@
+"""Finds workers of a service while a client needs them.
+
+It lists the names on the hub, less and less often if no new worker appears.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .._deadline import Deadline, GrowingPause
+from .._protocol import DEFAULT_MS_REQUEST, DEFAULT_MS_SERVICE_LOOK_AGAIN
+from ..errors import CudaIpcError, CudaIpcTimeout
+from .claim import ClientChannels, claim_offer
+from .names import offer_prefix, offers_among, workers_among
+from .plan import ClientPlan
+
+if TYPE_CHECKING:
+    from ..hub import Hub
+
+#: Workers whose errors the message quotes.
+_TOLD_MAX = 3
+_ENDING = ("CLOSED", "HUB_GONE", "DEVICE_LOST")
+
+
+class WorkerSearch:
+    def __init__(
+        self,
+        hub: Hub,
+        service: str,
+        plan: ClientPlan,
+        is_needed: Callable[[], bool],
+        wants: Callable[[str], bool],
+        on_link: Callable[[ClientChannels], object],
+        on_failure: Callable[[CudaIpcError], object],
+    ) -> None:
+        self._hub = hub
+        self._service = service
+        self._plan = plan
+        self._is_needed = is_needed
+        self._wants = wants
+        self._on_link = on_link
+        self._on_failure = on_failure
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+        self._claim: Deadline | None = None
+        self._last_look = float("-inf")
+        #: Why each worker that was found could not be used, for the error of a timeout.
+        self._unusable: dict[str, CudaIpcError] = {}
+        #: Why the hub could not be asked the last time.
+        self._look_failure: CudaIpcError | None = None
+
+    def begin(self) -> None:
+        """Searches until no worker is needed. Does nothing if a search is running."""
+        with self._changed:
+            if self._is_closed or self._thread is not None:
+                return
+            self._thread = threading.Thread(
+                target=self._run, name=f"cuda-ipc search {self._service}", daemon=True
+            )
+            self._thread.start()
+
+    def look_again(self) -> None:
+        """Looks once if the last look was long ago."""
+        if time.monotonic() - self._last_look > DEFAULT_MS_SERVICE_LOOK_AGAIN / 1000:
+            self.begin()
+
+    def close(self) -> None:
+        """No worker is found after this returns."""
+        with self._changed:
+            self._is_closed = True
+            thread, claim = self._thread, self._claim
+            self._changed.notify_all()
+        if claim is not None:
+            claim.cancel()
+        if thread is not None:
+            thread.join()
+
+    def timed_out(self, deadline: Deadline) -> CudaIpcTimeout:
+        """The error of a request that found no usable worker in time."""
+        with self._changed:
+            failure, unusable = self._look_failure, list(self._unusable.values())
+        if failure is not None:
+            return deadline.timed_out(
+                f"no worker was found, because the hub did not list its names: {_words(failure)}"
+            )
+        if not unusable:
+            return deadline.timed_out("no worker was found")
+        told = [_words(one) for one in unusable[:_TOLD_MAX]]
+        if len(unusable) > _TOLD_MAX:
+            told.append(f"and {len(unusable) - _TOLD_MAX} more")
+        return deadline.timed_out(
+            f"none of {len(unusable)} workers could be used: {'; '.join(told)}"
+        )
+
+    def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        pause = GrowingPause()
+        while True:
+            try:
+                if self._look():
+                    pause = GrowingPause()
+            except CudaIpcError as wrong:
+                with self._changed:
+                    self._look_failure = wrong
+                if wrong.code in _ENDING:
+                    self._on_failure(wrong)
+            self._last_look = time.monotonic()
+            with self._changed:
+                if not self._is_closed and self._is_needed():
+                    self._changed.wait(pause.next())
+                if self._is_closed or not self._is_needed():
+                    self._thread = None
+                    return
+
+    def _look(self) -> bool:
+        """Whether a new worker was found."""
+        prefix = offer_prefix(self._service)
+        names = [info.name for info in self._hub.list(prefix=prefix)]
+        workers = workers_among(self._service, names)
+        with self._changed:
+            self._look_failure = None
+            for gone in set(self._unusable) - workers:
+                del self._unusable[gone]
+        found = False
+        for offer in offers_among(self._service, names):
+            workers.discard(offer.worker)
+            if self._is_closed or not self._wants(offer.worker):
+                continue
+            claim = Deadline(f'connect to worker "{offer.name}"', DEFAULT_MS_REQUEST / 1000)
+            with self._changed:
+                self._claim = claim
+                if self._is_closed:
+                    claim.cancel()
+            try:
+                channels = claim_offer(self._hub, offer, self._plan, claim)
+                found = True
+                self._unusable.pop(offer.worker, None)
+                self._on_link(channels)
+            except CudaIpcError as wrong:
+                if wrong.code in _ENDING:
+                    raise
+                # Another client was faster, or the worker is gone. The next worker may do.
+                with self._changed:
+                    self._unusable[offer.worker] = wrong
+            finally:
+                with self._changed:
+                    self._claim = None
+        for worker in workers:
+            if self._wants(worker):
+                self._has_no_offer(worker)
+        return found
+
+    def _has_no_offer(self, worker: str) -> None:
+        message = (
+            f'Cannot use worker "{worker}": it has no free offer, because it has clients_max '
+            "clients, is closing, or makes one now. Start another worker, or raise clients_max."
+        )
+        with self._changed:
+            self._unusable[worker] = CudaIpcError("READERS_FULL", message)
+
+
+def _words(error: CudaIpcError) -> str:
+    return f"{error.code}: {error.message}"

@@ -1,0 +1,179 @@
+"""A worker's offers. An offer is a channel for replies with one reader.
+
+If the client that claims it dies before it has made its own channel, the next one can claim it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+from .._deadline import Deadline, GrowingPause
+from ..channel_reader import ChannelReader
+from ..channel_writer import ChannelWriter
+from ..errors import CudaIpcError, CudaIpcTimeout
+from .envelope import HELLO, encode_envelope
+from .names import new_worker_id, reply_name, request_name
+from .plan import hello_of
+
+if TYPE_CHECKING:
+    from ..hub import Hub
+    from .worker import Service
+
+
+class WorkerOffers:
+    """Keeps one offer of a worker open while the worker has room for another client."""
+
+    def __init__(
+        self, service: Service, hub: Hub, device: str, sharing: Any, timeout: float | None
+    ) -> None:
+        """Makes the first offer. Raises as `create_channel`."""
+        self._service = service
+        self._hub = hub
+        self._plan = service._plan
+        self._device = device
+        self._sharing = sharing
+        self._worker = new_worker_id()
+        self._made = 0
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._wait: Deadline | None = None
+        self._offer: ChannelWriter | None = self._make(timeout)
+        self._thread = threading.Thread(
+            target=self._run, name=f"cuda-ipc offers {service.name}", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def room_came(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Takes the open offer back. No client is linked after this returns."""
+        with self._changed:
+            self._is_closed = True
+            wait = self._wait
+            self._changed.notify_all()
+        if wait is not None:
+            wait.cancel()
+        self._thread.join()
+
+    def _make(self, timeout: float | None) -> ChannelWriter:
+        facts = self._plan.reply
+        name = reply_name(self._service.name, self._worker, self._made)
+        self._made += 1
+        replies = self._hub.create_channel(
+            name,
+            facts.dtype.name,
+            facts.shape,
+            slots=facts.slots,
+            readers_max=1,
+            meta_bytes_max=facts.meta_bytes_max,
+            device=self._device,
+            sharing=self._sharing,
+            timeout=timeout,
+        )
+        try:
+            hello = encode_envelope(name, HELLO, 0, hello_of(self._plan), facts.meta_bytes_max)
+            replies.loan().commit(hello, byte_length=0)
+        except BaseException:
+            replies.close()
+            raise
+        return replies
+
+    def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        pause = GrowingPause()
+        while not self._is_closed:
+            try:
+                if self._offer is None:
+                    self._offer = self._make(30)
+                requests = self._taken(self._offer)
+                replies, self._offer = self._offer, None
+                self._service._on_taken(requests, replies)
+                pause = GrowingPause()
+                self._await_room()
+            except CudaIpcError as wrong:
+                self._drop_offer()
+                if wrong.code == "CLOSED" or self._hub.closed:
+                    return
+                # The hub may be full, or a client may send nonsense again and again.
+                with self._changed:
+                    if not self._is_closed:
+                        self._changed.wait(pause.next())
+        self._drop_offer()
+
+    def _drop_offer(self) -> None:
+        offer, self._offer = self._offer, None
+        if offer is not None:
+            offer.close()
+
+    def _await_room(self) -> None:
+        with self._changed:
+            while not self._service._has_room and not self._is_closed:
+                self._changed.wait()
+
+    def _taken(self, offer: ChannelWriter) -> ChannelReader:
+        """The requests of the client that claims the offer.
+
+        Raises ABORTED; PEER_GONE if a client has claimed it and stays silent; INVALID_DESCRIPTOR
+        if the client has made a channel of another shape.
+        """
+        silent: int | None = None
+        while True:
+            wait = Deadline(f'serve "{offer.name}"', self._plan.claim_timeout)
+            with self._changed:
+                self._wait = wait
+                if self._is_closed:
+                    wait.cancel()
+            try:
+                name = request_name(offer.name)
+                return self._checked(
+                    offer.name,
+                    self._hub.open_channel(name, start="oldest", timeout=wait),  # type: ignore[arg-type]
+                )
+            except CudaIpcTimeout:
+                # A client that is found in two looks in a row may have been stopped.
+                found = self._claimant(offer.name)
+                if found is not None and found == silent:
+                    raise CudaIpcError(
+                        "PEER_GONE",
+                        f'Cannot serve "{offer.name}": a client claimed it and is silent',
+                    ) from None
+                silent = found
+            finally:
+                with self._changed:
+                    self._wait = None
+
+    def _claimant(self, name: str) -> int | None:
+        """The process that reads the offer. Raises NOT_FOUND if nobody can find the offer."""
+        try:
+            _, holders = self._hub.inspect(name)
+        except CudaIpcError as wrong:
+            if wrong.code == "NOT_FOUND":
+                raise
+            return None
+        return next((holder.pid for holder in holders if holder.role == "reader"), None)
+
+    def _checked(self, name: str, requests: ChannelReader) -> ChannelReader:
+        wanted, found = self._plan.request, requests._parts.facts
+        same = (found.dtype, found.shape, found.slots, found.meta_bytes_max) == (
+            wanted.dtype,
+            wanted.shape,
+            wanted.slots,
+            wanted.meta_bytes_max,
+        )
+        if same:
+            return requests
+        with contextlib.suppress(CudaIpcError):
+            requests.close()
+        raise CudaIpcError(
+            "INVALID_DESCRIPTOR",
+            f'Cannot serve "{name}": its client sends {found.dtype.name}{list(found.shape)} in '
+            f"{found.slots} slots, wanted {wanted.dtype.name}{list(wanted.shape)} in "
+            f"{wanted.slots}",
+        )

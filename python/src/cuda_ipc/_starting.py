@@ -1,0 +1,99 @@
+"""Starts a hub as a process that outlives this one, and waits until it listens."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ._deadline import Deadline, GrowingPause
+from ._locks import open_own_file
+from .errors import CudaIpcError, error, system_error
+
+_LAST_PAUSE_S = 0.02
+
+
+def start_hub(
+    command: list[str],
+    socket_path: str,
+    deadline: Deadline,
+    pause: Callable[[float], object],
+    is_there: Callable[[], Any],
+) -> Any:
+    """Returns what `is_there` gives once a hub listens: this one, or another that was quicker.
+
+    Raises HUB_UNAVAILABLE if it ends at once, and the error that it says; TIMEOUT.
+    """
+    log_path = f"{socket_path}.log"
+    # WHY a pipe of our own: a signal may end this call at any moment, Popen included.
+    said, says = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        waiter = _spawn(command, says, log_path)
+        pauses = GrowingPause(_LAST_PAUSE_S)
+        while True:
+            deadline.check(lambda: f"no hub listened there; {log_path} may say why")
+            found = is_there()
+            if found is not None:
+                return found
+            if not waiter.is_alive():
+                _check(_read(said), socket_path, log_path)
+                return is_there()
+            pause(pauses.next())
+    finally:
+        os.close(said)
+        os.close(says)
+
+
+def _spawn(command: list[str], says: int, log_path: str) -> threading.Thread:
+    """Starts it. The thread reaps it when it ends. It is not ended: others may have joined it."""
+    # Options of this process's own Node.js (a debugger's port, preloaded modules) are not for it.
+    environment = {key: value for key, value in os.environ.items() if key != "NODE_OPTIONS"}
+    log = open_own_file(log_path, os.O_RDWR | os.O_APPEND)
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=says,
+            stderr=log,
+            cwd="/",
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as cause:
+        raise system_error(f"start a hub with {command[0]}", cause) from cause
+    finally:
+        os.close(log)
+    waiter = threading.Thread(target=child.wait, name="cuda-ipc hub", daemon=True)
+    waiter.start()
+    return waiter
+
+
+def _read(fd: int) -> bytes:
+    text = b""
+    with contextlib.suppress(BlockingIOError):
+        while chunk := os.read(fd, 65536):
+            text += chunk
+    return text
+
+
+def _check(said: bytes, socket_path: str, log_path: str) -> None:
+    """Raises why the hub has ended, unless another one was quicker."""
+    lines = said.decode("utf-8", "replace").splitlines()
+    code, message = "HUB_UNAVAILABLE", f"it ended at once; see {log_path}"
+    for line in lines:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and value.get("ready") is False:
+            code, message = str(value.get("code")), str(value.get("message"))
+    if code == "HUB_RUNNING":
+        return
+    refused = error(code, f"Cannot start a hub at {socket_path}: {message}")
+    if refused.code == "SYSTEM_ERROR":
+        refused = CudaIpcError("HUB_UNAVAILABLE", refused.message)
+    raise refused

@@ -1,0 +1,77 @@
+"""The arrays of a bundle as the tensors of a framework. They are views of the shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ._kept import KeptMemory
+from ._protocol import DEFAULT_MS_REQUEST
+from .arrays import Array, HandleState
+from .errors import CudaIpcError
+
+if TYPE_CHECKING:
+    from .hub import Hub
+
+REQUEST_S = DEFAULT_MS_REQUEST / 1000
+
+
+class Weights(dict[str, Any]):
+    """Tensors by name, as `safetensors` returns them, with the `metadata` of the file.
+
+    The tensors are views. Each of them keeps the memory mapped, and this process's lease.
+    """
+
+    def __init__(self, name: str, metadata: dict[str, str]) -> None:
+        super().__init__()
+        #: The name of the bundle.
+        self.name = name
+        self.metadata = metadata
+
+
+def load_views(
+    name: str,
+    view: Callable[[Array], Any],
+    *,
+    hub: Hub | None,
+    access: str,
+    wait: bool,
+    timeout: float | None,
+) -> Weights:
+    """Opens the bundle, and views each of its arrays. Raises as `Hub.open_bundle`."""
+    own = hub is None
+    if hub is None:
+        from .connecting import connect
+
+        hub = connect()
+    try:
+        try:
+            bundle = hub.open_bundle(name, access=access, wait=wait, timeout=timeout)
+        except CudaIpcError as missing:
+            if missing.code == "NOT_FOUND":
+                raise CudaIpcError(missing.code, _explained(hub, name, missing)) from None
+            raise
+        layouts, weights = bundle.layouts, Weights(name, bundle.metadata)
+        memory, held = bundle.detach()
+        kept = KeptMemory(memory, held, hub)
+        state = HandleState(name)
+        for key, layout in layouts.items():
+            weights[key] = view(Array(state, kept, layout))
+        return weights
+    except BaseException:
+        if own:
+            hub.close()
+        raise
+
+
+def _explained(hub: Hub, name: str, missing: CudaIpcError) -> str:
+    """Which process has created it, if the hub's own words lack that."""
+    try:
+        info, holders = hub.inspect(name)
+    except CudaIpcError:
+        return f"{missing.message}. To wait for it, pass wait=True"
+    programs = {holder.pid: holder.program for holder in holders}
+    if info.published or info.owner_pid is None or f"process {info.owner_pid}" in missing.message:
+        return f"{missing.message}. To wait for it, pass wait=True"
+    who = f"process {info.owner_pid} ({programs.get(info.owner_pid, 'unknown')})"
+    return f"{missing.message}. {who} created it. To wait for it, pass wait=True"

@@ -1,0 +1,152 @@
+"""Observes a channel without a place. Its writer does not wait for an observer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ._control import check_control
+from ._descriptors import ChannelFacts
+from ._fds import is_finalizing
+from ._layout import require
+from ._memory import check_file
+from ._protocol import (
+    MODE_LOSSY,
+    PAGE_BYTES,
+    READER_ATTACHED,
+    WRITER_AWAITED,
+    WRITER_CLOSED,
+    WRITER_OPEN,
+)
+from ._ring_words import (
+    DROPPED,
+    EPOCH,
+    EXPELLED,
+    P_ASLEEP,
+    P_LEASE,
+    P_MISSED,
+    P_MODE,
+    P_RECEIVED,
+    P_RELEASED,
+    P_STATE,
+    PUBLISHED,
+    SEQUENCE,
+    STATE,
+)
+from ._words import Words
+from .errors import closed
+
+if TYPE_CHECKING:
+    from ._leases import HeldLease
+
+_WRITER = {WRITER_OPEN: "open", WRITER_CLOSED: "closed", WRITER_AWAITED: "awaited"}
+
+
+class ReaderStatistics(NamedTuple):
+    place: int
+    lossy: bool
+    asleep: bool
+    #: Its words made no sense, so the writer ignores it.
+    expelled: bool
+    #: Messages that were committed and that it has not given back.
+    behind: int
+    received: int
+    missed: int
+
+
+class ChannelStatistics(NamedTuple):
+    #: "open"; "awaited": waits for the next writer; "closed"; "gone": lost its writer.
+    writer: str
+    #: The number of writers so far, from 1.
+    writers: int
+    dtype: str
+    #: In elements, of a message that fills its slot.
+    shape: tuple[int, ...]
+    slots: int
+    readers_max: int
+    when_full: str
+    when_writer_gone: str
+    committed: int
+    dropped: int
+    readers: tuple[ReaderStatistics, ...]
+
+
+class ChannelObserver:
+    """`hub.observe_channel` makes it. Leaving `with` closes it."""
+
+    def __init__(
+        self, name: str, held: HeldLease, facts: ChannelFacts, fds: tuple[int, ...]
+    ) -> None:
+        """Raises INVALID_DESCRIPTOR, PROTOCOL_MISMATCH. The caller keeps the descriptors."""
+        self._closed = True
+        self.name = name
+        self._held = held
+        self._facts = facts
+        wanted = 1 + facts.readers_max
+        require(len(fds) == wanted, f"{len(fds)} descriptors came for an observer, wanted {wanted}")
+        check_file(fds[0], facts.control_bytes, "the control file", exact=True)
+        for fd in fds[1:]:
+            check_file(fd, PAGE_BYTES, "a page", exact=True)
+        self._control = Words(fds[0], facts.control_bytes, writable=False)
+        check_control(self._control, facts)
+        self._pages = [Words(fd, PAGE_BYTES, writable=False) for fd in fds[1:]]
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def statistics(self) -> ChannelStatistics:
+        """The state now. In a busy channel the counts are of slightly different moments.
+
+        Raises CLOSED.
+        """
+        if self._closed:
+            closed(f'look at channel "{self.name}"')
+        facts, words = self._facts, self._control
+        return ChannelStatistics(
+            _WRITER.get(words.ints[STATE], "gone"),
+            words.ints[EPOCH] + 1,
+            facts.dtype.name,
+            facts.shape,
+            facts.slots,
+            facts.readers_max,
+            facts.when_full,
+            facts.when_writer_gone,
+            words.longs[SEQUENCE],
+            words.longs[DROPPED],
+            tuple(
+                self._reader(place, page)
+                for place, page in enumerate(self._pages)
+                if page.ints[P_STATE] == READER_ATTACHED
+            ),
+        )
+
+    def _reader(self, place: int, page: Words) -> ReaderStatistics:
+        lease = page.longs[P_LEASE]
+        return ReaderStatistics(
+            place,
+            page.ints[P_MODE] == MODE_LOSSY or self._facts.when_full == "drop-oldest",
+            page.ints[P_ASLEEP] & 1 == 1,
+            lease != 0 and self._control.longs[EXPELLED + place] == lease,
+            max(0, self._control.longs[PUBLISHED] - page.longs[P_RELEASED]),
+            page.longs[P_RECEIVED],
+            page.longs[P_MISSED],
+        )
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for words in (self._control, *self._pages):
+            words.close()
+        self._held.release()
+
+    def __enter__(self) -> ChannelObserver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and not is_finalizing():
+            self.close()

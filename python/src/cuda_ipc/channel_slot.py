@@ -1,0 +1,120 @@
+"""A slot of a channel that was lent to be filled."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ._channel_parts import slot_layout
+from ._message_format import too_large
+from .arrays import Array, byte_view
+from .errors import CudaIpcError
+
+if TYPE_CHECKING:
+    from .channel_writer import ChannelWriter
+
+
+class Slot:
+    """A slot that was lent. Fill it, then `commit()`. Leaving `with` without that gives it back."""
+
+    __slots__ = ("_array", "_data", "_is_dropped", "_is_open", "_slot", "_writer")
+
+    def __init__(self, writer: ChannelWriter, slot: int, is_dropped: bool) -> None:
+        self._writer = writer
+        self._slot = slot
+        self._is_dropped = is_dropped
+        self._is_open = True
+        self._array: Array | None = None
+        self._data: memoryview | None = None
+
+    @property
+    def name(self) -> str:
+        return self._writer.name
+
+    @property
+    def closed(self) -> bool:
+        return not self._is_open
+
+    @property
+    def will_be_dropped(self) -> bool:
+        """True if no reader will see it: all slots were taken, and `when_full` is drop-newest."""
+        return self._is_dropped
+
+    @property
+    def array(self) -> Array:
+        """The whole slot as an array to fill. It closes with the slot."""
+        self._check_open("use")
+        if self._array is None:
+            parts = self._writer._parts
+            self._array = Array(self, parts.memory, slot_layout(parts.facts, self._slot, None))
+        return self._array
+
+    @property
+    def data(self) -> memoryview:
+        """The whole slot as bytes to fill. Raises UNSUPPORTED on a GPU."""
+        self._check_open("use")
+        if self._data is None:
+            parts = self._writer._parts
+            buffer = parts.memory.buffer
+            if buffer is None:
+                raise CudaIpcError(
+                    "UNSUPPORTED",
+                    f'Cannot give the bytes of channel "{self.name}": it lies on a GPU; use '
+                    "slot.array",
+                )
+            start = self._slot * parts.facts.slot_stride
+            self._data = buffer[start : start + parts.facts.slot_bytes]
+        return self._data
+
+    def commit(
+        self,
+        meta: Any = None,
+        shape: int | Sequence[int] | None = None,
+        byte_length: int | None = None,
+    ) -> int | None:
+        """Sends the message. Returns its sequence; None if it was dropped.
+
+        `meta` is bytes, or a value that travels as JSON. `shape`, in elements of the channel's
+        dtype, or `byte_length` is for a message that does not fill its slot. On a GPU it waits for
+        the work of this process's context first. Raises CLOSED, MESSAGE_TOO_LARGE, ValueError;
+        after one of these but CLOSED the slot can be committed again.
+        """
+        self._check_open("commit")
+        return self._writer._commit(self, meta, shape, byte_length)
+
+    def close(self) -> None:
+        """Gives the slot back without a message. After `commit` it does nothing."""
+        if self._is_open:
+            self._end()
+            self._writer._lent = None
+
+    def _write(self, data: Any) -> int:
+        """Copies bytes to the start of the slot, and returns how many. Raises MESSAGE_TOO_LARGE."""
+        self._check_open("fill")
+        parts, view = self._writer._parts, byte_view(data)
+        if len(view) > parts.facts.slot_bytes:
+            raise too_large(self.name, len(view), parts.facts.slot_bytes, "bytes")
+        parts.memory.write(self._slot * parts.facts.slot_stride, view)
+        return len(view)
+
+    def _end(self) -> None:
+        self._is_open = False
+        self._array = None
+        if self._data is not None:
+            # A view that is left sees later messages from here on.
+            with contextlib.suppress(BufferError):
+                self._data.release()
+
+    def _check_open(self, verb: str) -> None:
+        if not self._is_open:
+            raise CudaIpcError(
+                "CLOSED",
+                f'Cannot {verb} a slot of channel "{self.name}": it was committed or given back',
+            )
+
+    def __enter__(self) -> Slot:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

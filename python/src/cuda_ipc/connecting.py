@@ -1,0 +1,76 @@
+"""Joins a hub."""
+
+from __future__ import annotations
+
+import os
+
+from ._deadline import Deadline
+from ._link import Link
+from ._place import hub_socket_path, trusted_users
+from ._protocol import DEFAULT_MS_CONNECT, DEFAULT_MS_RECONNECT
+from ._reach import HubPlace, own_program
+from ._waiting import in_thread
+from .hub import Hub
+
+
+def connect(
+    socket: str | os.PathLike[str] | None = None,
+    *,
+    program: str | None = None,
+    hub_uid: int | None = None,
+    start: bool = True,
+    hub_idle: float | None = None,
+    reconnect: bool = True,
+    reconnect_timeout: float = DEFAULT_MS_RECONNECT / 1000,
+    timeout: float | None = DEFAULT_MS_CONNECT / 1000,
+) -> Hub:
+    """Joins the hub of this user, and starts one if none runs.
+
+    `socket` is its path; by default CUDA_IPC_SOCKET, else one in the user's runtime folder.
+    `program` names this process to others. `hub_uid` is one more user whose hub is trusted; by
+    default CUDA_IPC_HUB_UID.
+
+    With `start`, a hub is started if none runs, in a folder of this user: the one of the wheel
+    (`pip install "cuda-ipc[hub]"`), else by the command `cuda-ipc`. It ends after `hub_idle`
+    seconds without clients and objects, by default 30. With `reconnect`, a thread of this package
+    looks for the next hub for `reconnect_timeout` seconds if this one crashes, and registers again
+    what is held.
+
+    Raises HUB_UNAVAILABLE, UNSAFE_RUNTIME_DIR, UNTRUSTED_PEER, PROTOCOL_MISMATCH, LIMIT_EXCEEDED,
+    TIMEOUT.
+    """
+    path = hub_socket_path(socket)
+    deadline = Deadline(f"connect to the hub at {path}", timeout)
+    name = own_program() if program is None else program
+    place = HubPlace(path, trusted_users(hub_uid), name, start, hub_idle)
+    link = Link(place, reconnect, reconnect_timeout, deadline)
+    link.start()
+    return Hub(link)
+
+
+async def connect_async(
+    socket: str | os.PathLike[str] | None = None,
+    *,
+    program: str | None = None,
+    hub_uid: int | None = None,
+    start: bool = True,
+    hub_idle: float | None = None,
+    reconnect: bool = True,
+    reconnect_timeout: float = DEFAULT_MS_RECONNECT / 1000,
+    timeout: float | None = DEFAULT_MS_CONNECT / 1000,
+) -> Hub:
+    """As `connect`, for asyncio."""
+    return await in_thread(
+        Deadline("connect", timeout),
+        lambda: connect(
+            socket,
+            program=program,
+            hub_uid=hub_uid,
+            start=start,
+            hub_idle=hub_idle,
+            reconnect=reconnect,
+            reconnect_timeout=reconnect_timeout,
+            timeout=timeout,
+        ),
+        lambda hub: hub.close(),
+    )

@@ -1,0 +1,73 @@
+"""A model's weights as JAX arrays, without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ._weights import REQUEST_S, Weights, load_views
+from .arrays import Array
+from .errors import CudaIpcError
+
+if TYPE_CHECKING:
+    from .hub import Hub
+
+__all__ = ["Weights", "load_file"]
+
+
+def load_file(
+    name: str,
+    *,
+    hub: Hub | None = None,
+    copy: bool = False,
+    wait: bool = False,
+    timeout: float | None = REQUEST_S,
+) -> Weights:
+    """The arrays of a bundle, by name, as `safetensors.flax.load_file` returns them.
+
+    JAX has no read-only views, so the bundle is opened for writing unless `copy` is set. JAX does
+    not write to its arrays. But do not donate them (`donate_argnums`). With `copy` it is opened for
+    reading, and each array is a copy of its own. JAX has no 64-bit dtypes unless `jax_enable_x64`
+    is set: such arrays are copied to 32 bits. The rest is as for `cuda_ipc.numpy.load_file`.
+    """
+    access = "read" if copy else "read-write"
+    view = copier() if copy else viewer()
+    return load_views(name, view, hub=hub, access=access, wait=wait, timeout=timeout)
+
+
+def viewer() -> Callable[[Array], Any]:
+    jax = _jax()
+
+    def view(array: Array) -> Any:
+        return jax.dlpack.from_dlpack(array)
+
+    return view
+
+
+def copier() -> Callable[[Array], Any]:
+    jax = _jax()
+    from ._dtypes import DTYPES, numpy_dtype
+
+    def copy(array: Array) -> Any:
+        import numpy
+
+        values = numpy.frombuffer(array.tobytes(), numpy_dtype(DTYPES[array.dtype]))
+        values = values.reshape(array.shape)
+        kind, _, ordinal = array.device.partition(":")
+        platform = "cpu" if kind == "host" else "gpu"
+        device = jax.local_devices(backend=platform)[int(ordinal or 0)]
+        # WHY copied again: on the CPU JAX may take the very memory of an array of NumPy.
+        return jax.numpy.array(jax.device_put(values, device), copy=True)
+
+    return copy
+
+
+def _jax() -> Any:
+    try:
+        import jax
+        import jax.dlpack
+    except ImportError as missing:
+        raise CudaIpcError(
+            "UNSUPPORTED", f"Cannot make arrays of JAX: {missing} (pip install jax)"
+        ) from missing
+    return jax

@@ -1,0 +1,232 @@
+"""What goes wrong around a program: signals in waits, forks, GPUs out of reach, names that never
+come. Each has its code, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+from conftest import LIMIT, until
+
+import cuda_ipc
+from cuda_ipc._descriptors import make_descriptor
+from cuda_ipc._fds import SharedFds
+from cuda_ipc._memory import create_file
+
+
+def code(action) -> str:
+    with pytest.raises(cuda_ipc.CudaIpcError) as caught:
+        action()
+    return caught.value.code
+
+
+def interrupted(action, is_waiting) -> None:
+    """Sends this thread a SIGINT, as Ctrl-C does, once it waits."""
+    main = threading.get_ident()
+
+    def send() -> None:
+        until("it waits", is_waiting)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    with pytest.raises(KeyboardInterrupt):
+        thread.start()
+        action()
+        thread.join(LIMIT)  # the signal may come a moment after the wait
+    thread.join(LIMIT)
+
+
+# ---------------------------------------------------------------- signals
+
+
+def test_an_open_that_a_signal_ends_is_cancelled_at_the_hub(hub):
+    pending = hub._link._connection._pending
+    interrupted(
+        lambda: hub.open("comes-late", timeout=None),
+        lambda: any(one.op == "open" for one in pending.values()),
+    )
+    with hub.put("comes-late", b"abcd"):
+        until("the hub has answered", lambda: not pending)
+        assert [info.leases for info in hub.list(prefix="comes-late")] == [1]
+        assert hub.open("comes-late").tobytes() == b"abcd"
+
+
+def test_readers_and_writers_go_on_after_a_signal(hub):
+    with hub.create_channel("signals", "uint8", 1, slots=1) as writer:
+        with hub.open_channel("signals") as reader:
+            interrupted(reader.next, lambda: reader._is_awaited)
+            writer.send(b"1")
+            interrupted(lambda: writer.send(b"2"), lambda: writer._is_awaited)
+            with reader.next(LIMIT) as message:
+                assert message.data == b"1"
+            writer.send(b"3")
+            with reader.next(LIMIT) as message:
+                assert message.data == b"3"
+
+
+def test_a_wait_for_a_timeline_can_be_repeated_after_a_signal(hub):
+    with hub.create_timeline("signals:steps") as steps, hub.open_timeline("signals:steps") as same:
+        interrupted(lambda: same.wait(1), lambda: True)
+        steps.signal(1)
+        same.wait(1, LIMIT)
+
+
+def test_a_request_that_a_signal_ends_is_cancelled_at_its_worker(hub):
+    begun, codes = threading.Event(), []
+
+    def handler(request, reply):
+        if request.json == "short":
+            return
+        begun.set()
+        until("nobody waits", lambda: request.given_up is not None)
+        codes.append(request.given_up.code)
+
+    with hub.serve("signals", handler, request=("uint8", 1)) as service:
+        with hub.connect_service("signals") as client:
+            interrupted(lambda: client.request(meta="long", timeout=None), begun.is_set)
+            until("the handler has ended", lambda: service.running == 0)
+            assert codes == ["ABORTED"]
+            client.request(meta="short").release()
+            assert client.waiting == 0
+        interrupted(service.wait, lambda: True)
+        with hub.connect_service("nobody:signals") as client:
+            interrupted(lambda: client.request(timeout=None), lambda: client.waiting == 1)
+            assert client.waiting == 0
+
+
+def test_a_member_that_a_signal_takes_out_of_a_barrier_breaks_the_group(tmp_path):
+    path = str(tmp_path / "group.sock")
+    joined = []
+    thread = threading.Thread(
+        target=lambda: joined.append(cuda_ipc.Group.join(path=path, rank=1, size=2))
+    )
+    thread.start()
+    with cuda_ipc.Group.join(path=path, rank=0, size=2) as group:
+        thread.join(LIMIT)
+        with joined[0] as other:
+            interrupted(lambda: group.barrier(None), lambda: group._is_waiting)
+            assert code(other.barrier) == "BARRIER_BROKEN"
+            assert code(group.barrier) == "BARRIER_BROKEN"
+    interrupted(
+        lambda: cuda_ipc.Group.join(path=path, rank=0, size=2, timeout=None),
+        lambda: os.path.exists(path),
+    )
+    until("its name is free", lambda: not os.path.exists(path))
+
+
+def test_a_signal_while_a_hub_is_looked_for_ends_connect(tmp_path, monkeypatch):
+    command = tmp_path / "cuda-ipc"
+    command.write_text(
+        "#!/bin/sh\n: > started\nexec /bin/sleep 2\n".replace("started", str(tmp_path / "started"))
+    )
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    path = str(tmp_path / "runtime" / "hub.sock")
+    interrupted(
+        lambda: cuda_ipc.connect(path, timeout=None), lambda: (tmp_path / "started").exists()
+    )
+
+
+# ---------------------------------------------------------------- forks
+
+
+def in_child(action) -> int:
+    """The exit status of a child that runs this: 0 if it raised CLOSED."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            action()
+        except cuda_ipc.CudaIpcError as refused:
+            os._exit(0 if refused.code == "CLOSED" else 2)
+        except BaseException:
+            os._exit(3)
+        os._exit(4)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_child_of_fork_has_no_services(hub):
+    with hub.serve("forks", lambda *_: None, request=("uint8", 1)) as service:
+        with hub.connect_service("forks") as client:
+            client.request().release()
+
+            def use() -> None:
+                service.close()
+                client.close()
+                with pytest.raises(cuda_ipc.CudaIpcError, match="forked after connect"):
+                    hub.connect_service("forks")
+                client.request()
+
+            assert in_child(use) == 0
+            assert in_child(client.request) == 0
+            client.request().release()
+            assert (service.answered, client.workers) == (2, 1)
+
+
+# ---------------------------------------------------------------- GPUs, names
+
+
+def test_memory_on_a_gpu_out_of_reach_has_a_code_and_leaves_no_lease(hub):
+    uuid = "GPU-00000000-0000-0000-0000-00000000ffff"
+    size = 2 << 20
+    array = {"dtype": "uint8", "shape": [4], "strides": [1], "byteOffset": 0}
+    descriptor = make_descriptor(uuid, 4, size, {"kind": "array", "array": array})
+    from cuda_ipc._deadline import Deadline
+
+    fds = SharedFds([create_file(size)])
+    held = hub._register("far", descriptor, fds, False, Deadline("create", LIMIT))
+    hub._link.request("publish", {"object": held.object}, Deadline("publish", LIMIT))
+    refused = code(lambda: hub.open("far"))
+    assert refused in ("DEVICE_NOT_FOUND", "DRIVER_NOT_FOUND", "CUDA_UNAVAILABLE", "NO_DEVICE")
+    assert [info.leases for info in hub.list(prefix="far")] == [1]
+    for device in ("cuda:4096", "cuda:x", "tpu:0"):
+        with pytest.raises(cuda_ipc.CudaIpcError):
+            hub.create("far:new", "uint8", 1, device=device)
+    held.release()
+
+
+def test_a_name_that_never_comes_is_a_timeout_that_says_what_it_waits_for(hub):
+    for opening in (hub.open, hub.open_bundle, hub.open_timeline, hub.open_channel):
+        with pytest.raises(TimeoutError, match="no process has created") as late:
+            opening("never", timeout=0.05)
+        assert late.value.code == "TIMEOUT" and late.value.retryable
+        assert code(lambda: opening("never", wait=False)) == "NOT_FOUND"
+    with hub.create("unpublished", "uint8", 1):
+        with pytest.raises(TimeoutError, match="has not published it yet"):
+            hub.open("unpublished", timeout=0.05)
+
+
+# ---------------------------------------------------------------- sharing
+
+
+def test_sharing_reaches_the_hub_and_the_mode_of_the_memory(hub):
+    with hub.create("shared", "uint8", 1, sharing={"with": "all"}):
+        with hub.create_channel("shared:c", "uint8", 1, sharing={"with": "group"}):
+            with hub.create_timeline("shared:t", sharing={"with": "all", "access": "read"}):
+                arrays = {"a": ("uint8", 1)}
+                open_to = {"with": "all", "access": "read-write"}
+                with hub.create_bundle("shared:b", arrays, sharing=open_to):
+                    found = {
+                        name: hub._link.request(
+                            "inspect", {"name": name}, hub._begin("inspect", LIMIT)
+                        )["object"]["sharing"]
+                        for name in ("shared", "shared:b", "shared:c", "shared:t")
+                    }
+    assert found == {
+        "shared": {"with": "all", "access": "read"},
+        "shared:b": {"with": "all", "access": "read-write"},
+        "shared:c": {"with": "group", "access": "read"},
+        "shared:t": {"with": "all", "access": "read"},
+    }
+    fd = create_file(1)
+    assert os.fstat(fd).st_mode & 0o777 == 0o644
+    os.close(fd)
+    for wrong in ({"with": "some"}, {"with": "all", "access": "write"}):
+        with pytest.raises(ValueError):
+            hub.create("wrong", "uint8", 1, sharing=wrong)
+    for wrong in ({}, "all", {"with": "all", "mode": 1}):
+        with pytest.raises(TypeError):
+            hub.create("wrong", "uint8", 1, sharing=wrong)
+    with pytest.raises(ValueError):
+        hub.create_timeline("wrong", sharing={"with": "all", "access": "read-write"})
