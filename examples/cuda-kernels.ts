@@ -40,8 +40,10 @@ extern "C" __global__ void slow(float *x, unsigned n, unsigned rounds) {
 }
 `;
 
-/** The value that the kernel `content` gives element i. A double has room for the whole product, so
- * this rounds it as often as the kernel does. */
+/**
+ * The value that the kernel `content` gives element i. A double has room for the whole product, so
+ * this rounds it as often as the kernel does.
+ */
 export function content(i: number): number {
   return Math.fround(42 + Math.fround(i) * Math.fround(0.001));
 }

@@ -1,5 +1,5 @@
 /*
- * A client of the cuda-ipc hub in C11: shared arrays, timelines and channels, by name.
+ * A client of the cuda-ipc hub in C11: shared arrays, bundles, timelines and channels, by name.
  *
  * Compile examples/c/cuda_ipc.c with your program. It needs Linux, GCC or Clang, and libc. For
  * memory on a GPU it opens libcuda.so.1 when the first such array comes.

@@ -5,6 +5,7 @@
  *   ./tool list
  *   ./tool put frame 1 2 3          an array of float32, until standard input ends
  *   ./tool show frame               prints it; waits for it, up to 10 s
+ *   ./tool arrays weights           prints the metadata and arrays of a bundle
  *   ./tool add frame 0.5            adds to each element
  *   ./tool send lines               a channel: each line of standard input is a message
  *   ./tool receive lines            prints its messages
@@ -79,6 +80,21 @@ static void visit(cuda_ipc_hub *hub, const char *name, const float *add) {
   cuda_ipc_array_close(array);
 }
 
+static void print_bundle(cuda_ipc_hub *hub, const char *name) {
+  cuda_ipc_bundle *bundle = cuda_ipc_bundle_open(hub, name, CUDA_IPC_READ, WAIT_MS, &error);
+  CHECK(bundle != NULL);
+  for (size_t i = 0; i < bundle->metadata_count; i++)
+    printf("%s: %s\n", bundle->metadata[i].key, bundle->metadata[i].value);
+  for (size_t i = 0; i < bundle->count; i++) {
+    const cuda_ipc_array *array = &bundle->arrays[i].array;
+    printf("%s\t%s[", bundle->arrays[i].name, array->layout.dtype);
+    for (int axis = 0; axis < array->layout.rank; axis++)
+      printf("%s%lld", axis == 0 ? "" : ",", (long long)array->layout.shape[axis]);
+    printf("]\t%lld bytes\n", (long long)(array->element_count * array->item_bytes));
+  }
+  cuda_ipc_bundle_close(bundle);
+}
+
 static void send_lines(cuda_ipc_hub *hub, const char *name) {
   int64_t shape[] = {LINE_BYTES_MAX};
   cuda_ipc_channel_options options = {.dtype = "uint8", .rank = 1, .shape = shape, .slots = 8,
@@ -130,15 +146,16 @@ int main(int argc, char **argv) {
   if (strcmp(command, "list") == 0 && argc == 2) list(hub);
   else if (strcmp(command, "put") == 0 && argc >= 3) put(hub, argv[2], argc - 3, argv + 3);
   else if (strcmp(command, "show") == 0 && argc == 3) visit(hub, argv[2], NULL);
-  else if (strcmp(command, "add") == 0 && argc == 4) visit(hub, argv[2], &(float){strtof(argv[3],
-      NULL)});
+  else if (strcmp(command, "arrays") == 0 && argc == 3) print_bundle(hub, argv[2]);
+  else if (strcmp(command, "add") == 0 && argc == 4)
+    visit(hub, argv[2], &(float){strtof(argv[3], NULL)});
   else if (strcmp(command, "send") == 0 && argc == 3) send_lines(hub, argv[2]);
   else if (strcmp(command, "receive") == 0 && argc == 3) receive_lines(hub, argv[2]);
   else if (strcmp(command, "wait") == 0 && argc == 4) wait_for(hub, argv[2], argv[3]);
   else {
     fprintf(stderr,
-        "Usage: tool list | put NAME VALUE... | show NAME | add NAME VALUE | send NAME | "
-                    "receive NAME | wait TIMELINE VALUE\n");
+            "Usage: tool list | put NAME VALUE... | show NAME | arrays NAME | add NAME VALUE | "
+            "send NAME | receive NAME | wait TIMELINE VALUE\n");
     return 2;
   }
   cuda_ipc_disconnect(hub);

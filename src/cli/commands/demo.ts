@@ -16,9 +16,9 @@ import { UsageError } from "../terminal/error-report.js";
 import { durationWords } from "../terminal/words.js";
 
 /**
- * The kind of roles that a demo has. Two sides meet at a path or at a name on the hub. Ranks are started by a
- * launcher, and meet by the name of their job or by a given name. A daemon has its own names on
- * the hub.
+ * The kind of roles that a demo has. Two sides meet at a path or at a name on the hub. Ranks are
+ * started by a launcher, and meet by the name of their job or by a given name. A daemon has its own
+ * names on the hub.
  */
 type Roles = "sides at a path" | "sides at a name" | "ranks" | "daemon";
 

@@ -36,6 +36,21 @@ describe("the example programs in C", { skip }, () => {
     await maker.finish();
   });
 
+  it("show the arrays and the metadata of a bundle", async () => {
+    await using rig = await CliRig.open();
+    await using hub = await connect({ socket: rig.socket, device: "host" });
+    const layouts = {
+      w: { dtype: "float32", shape: [2, 3] },
+      b: { dtype: "int8", shape: [] },
+    } as const;
+    using bundle = await hub.createBundle("weights", layouts, { metadata: { format: "pt" } });
+    await bundle.publish();
+    await using tool = start(rig, "tool", "arrays", "weights");
+    for (const line of ["format: pt", "w\tfloat32[2,3]\t24 bytes", "b\tint8[]\t1 bytes"])
+      assert.equal(await tool.line(), line);
+    await tool.finish();
+  });
+
   it("send lines to the command line, and receive its lines", async () => {
     await using rig = await CliRig.open();
     await using _hub = await connect({ socket: rig.socket, device: "host" });

@@ -1,6 +1,6 @@
 /**
- * Compiles the client in C with a program, with sanitizers where the compiler has them. The programs
- * are kept in a cache, because compiling them takes longer than most tests.
+ * Compiles the client in C with a program, with sanitizers if the compiler has them. Programs are
+ * kept in a cache, because compiling them takes longer than most tests.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";

@@ -1,9 +1,11 @@
 /*
  * Runs parts of the client that its functions do not show alone. It includes the client's source,
- * with a clock of its own: it goes on when somebody reads it or waits, so limits are tested exactly.
- *   internals json             for each line of hexadecimal: the strings of a text as JSON, or null
- *   internals succeeds SLOTS META FIRST    for each line, a control file: how a writer goes on there
- *   internals loans MS         how long a loan takes by this clock, if a reader is late twice
+ * with a clock of its own. The clock moves when somebody reads it or waits, so time limits are
+ * tested exactly. Input and output are lines; bytes are in hexadecimal.
+ *   internals json                        for each text: its strings, or null if it is not JSON
+ *   internals succeeds SLOTS META FIRST   for each control file: how the next writer goes on
+ *   internals loans MS                    how long a loan takes by this clock, if its reader gives
+ *                                         the slot back late and its stream never does
  */
 #define _GNU_SOURCE
 #include <poll.h>
