@@ -19,6 +19,7 @@ import { importTime } from "./import-time.js";
 import { printRows, printSideBySide, type Row } from "./measure.js";
 import { openLatency } from "./open-latency.js";
 import { putThroughput } from "./put-throughput.js";
+import { pythonPackage } from "./python-package.js";
 import { sideBySide } from "./side-by-side.js";
 
 const GiB = 1024 ** 3;
@@ -46,6 +47,7 @@ const names = [
   "producer-killed",
   "restart",
   "attacks",
+  "python",
 ];
 const unknown = (values.only ?? []).filter((name) => !names.includes(name));
 if (unknown.length > 0) {
@@ -109,6 +111,9 @@ await section("restart", "A keeper restarts the hub, on the host device", () => 
 await section("attacks", "One user attacks the hub, another goes on, on the host device", () =>
   attacks(),
 );
+
+const loops = values.iterations === undefined ? undefined : Number(values.iterations);
+await section("python", "The Python package, on the host device", () => pythonPackage(loops));
 
 for (const failure of failures) console.error(`\nFailed: ${failure}`);
 if (values.json !== undefined) {
