@@ -7,9 +7,7 @@ import { fileURLToPath } from "node:url";
 import { CliRig } from "../cli/cli-rig.js";
 
 const python = process.env.PYTHON ?? "python3";
-const PROGRAM = fileURLToPath(
-  new URL("../../../examples/model-server/main.js", import.meta.url),
-);
+const PROGRAM = fileURLToPath(new URL("../../../examples/model-server/main.js", import.meta.url));
 
 function whyNot(): string | false {
   const probe = spawnSync(python, ["-c", "import numpy"], { encoding: "utf8" });
