@@ -20,6 +20,7 @@ import { printRows, printSideBySide, type Row } from "./measure.js";
 import { openLatency } from "./open-latency.js";
 import { putThroughput } from "./put-throughput.js";
 import { fullScale, pythonFrameworks } from "./python-frameworks.js";
+import { pythonPackage } from "./python-package.js";
 import { sideBySide } from "./side-by-side.js";
 
 const GiB = 1024 ** 3;
@@ -46,10 +47,11 @@ const names = [
   ...channelSections(values.device).map(({ key }) => key),
   "hub-scale",
   "journal-start",
-  "python",
+  "python-frameworks",
   "producer-killed",
   "restart",
   "attacks",
+  "python",
 ];
 const unknown = (values.only ?? []).filter((name) => !names.includes(name));
 if (unknown.length > 0) {
@@ -103,7 +105,7 @@ if (compared.length > 0) {
 
 for (const { key, title, measure } of channelSections(name)) await section(key, title, measure);
 
-await section("python", `The package for Python on ${name}`, () => {
+await section("python-frameworks", `Frameworks of Python on ${name}`, () => {
   const bytes = values["model-bytes"];
   return pythonFrameworks(name, fullScale(bytes === undefined ? undefined : Number(bytes), name));
 });
@@ -118,6 +120,9 @@ await section("restart", "A keeper restarts the hub, on the host device", () => 
 await section("attacks", "One user attacks the hub, another goes on, on the host device", () =>
   attacks(),
 );
+
+const loops = values.iterations === undefined ? undefined : Number(values.iterations);
+await section("python", "The Python package, on the host device", () => pythonPackage(loops));
 
 for (const failure of failures) console.error(`\nFailed: ${failure}`);
 if (values.json !== undefined) {

@@ -101,7 +101,13 @@ cpSync("dist", join(BUNDLE, "dist"), {
 cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
 cpSync("bench/python", join(BUNDLE, "bench/python"), { recursive: true });
-for (const folder of ["examples/python", "examples/c", "include", "python/src"])
+for (const folder of [
+  "examples/python",
+  "examples/model-server",
+  "examples/c",
+  "include",
+  "python/src",
+])
   cpSync(folder, join(BUNDLE, folder), { recursive: true });
 for (const file of [
   "package.json",

@@ -157,17 +157,21 @@ function demos() {
     ...(gpus().length > 1
       ? onAllGpus.map((name) => command(["demo", name, "--processes", "4"]))
       : []),
-    inferenceServer(),
+    largeExample("inference-server"),
+    ...(hasTorch() ? [largeExample("model-server")] : []),
   ];
 }
 
-/** An example that is no demo, because it needs sharp. It gets a hub of its own. */
-function inferenceServer() {
-  const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-inference-"));
+const hasTorch = () =>
+  spawnSync(process.env.PYTHON ?? "python3", ["-c", "import torch"]).status === 0;
+
+/** An example that is no demo, because it needs sharp or Python. It gets a hub of its own. */
+function largeExample(name) {
+  const folder = mkdtempSync(join(tmpdir(), `cuda-ipc-${name}-`));
   try {
     const args = ["--device", "cuda:0"];
-    const words = `node examples/inference-server/main.ts ${args.join(" ")}`;
-    const program = "build/examples/inference-server/main.js";
+    const words = `node examples/${name}/main.ts ${args.join(" ")}`;
+    const program = `build/examples/${name}/main.js`;
     return ran(words, [program, ...args], { CUDA_IPC_SOCKET: join(folder, "hub.sock") });
   } finally {
     rmSync(folder, { recursive: true, force: true });

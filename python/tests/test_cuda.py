@@ -107,6 +107,26 @@ def test_a_hub_shares_gpu_memory_and_channels_in_it(request):
                         _ = message.data
 
 
+def test_a_service_answers_in_gpu_memory(request):
+    hub = request.getfixturevalue("hub")
+
+    def increment(asked, reply):
+        values = bytes(byte + 1 for byte in asked.array.tobytes())
+        reply.loan().array.write(values)
+
+    message = ("uint8", 512)
+    with hub.serve("gpu:service", increment, request=message, reply=message, device="cuda:0"):
+        with hub.connect_service("gpu:service") as client:
+            for n in range(10):
+                with client.request(lambda slot: slot.array.write(bytes([n]) * 512)) as reply:
+                    assert reply.array.device == "cuda:0"
+                    assert reply.array.tobytes() == bytes([n + 1]) * 512
+                with client.request(bytes([n]) * 512) as reply:
+                    with pytest.raises(cuda_ipc.CudaIpcError) as refused:
+                        _ = reply.data
+                    assert refused.value.code == "UNSUPPORTED"
+
+
 def test_the_structures_have_the_sizes_of_cuda_h():
     from cuda_ipc._cuda import _Access, _AllocationProperties
 

@@ -17,6 +17,8 @@ from ._memory import HostMemory, create_file, round_up
 from ._protocol import PAGE_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ._cuda import CudaAllocation
 
 #: PyTorch's object for the callbacks, once there is one.
@@ -95,6 +97,46 @@ def _on_gpu(byte_length: int, ordinal: int) -> CudaAllocation:
         os.close(fd)
     return memory
 
+
+# ---------------------------------------------------------------- PyTorch's pools
+
+
+class Pools:
+    """Pools of PyTorch, each in use by one thread.
+
+    PyTorch ends the process if a pool goes while any thread allocates to one. So a pool that is no
+    longer used waits here until no thread allocates.
+    """
+
+    def __init__(self) -> None:
+        # WHY an RLock: a collection of garbage inside of it may end a generator that leaves.
+        self._lock = threading.RLock()
+        self._allocating = 0
+        self._unused: list[Any] = []
+
+    @contextlib.contextmanager
+    def allocating(self, torch: Any, device: Any) -> Iterator[None]:
+        """Within it, this thread allocates to a new pool. Afterwards the pool's tensors stay."""
+        pool = torch.cuda.MemPool(pytorch)
+        scope = torch.cuda.use_mem_pool(pool, device)
+        with self._lock:
+            scope.__enter__()
+            self._allocating += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._unused.append(pool)
+                del pool
+                try:
+                    scope.__exit__(None, None, None)
+                finally:
+                    self._allocating -= 1
+                    if self._allocating == 0:
+                        self._unused.clear()
+
+
+pools = Pools()
 
 # ---------------------------------------------------------------- the callbacks
 

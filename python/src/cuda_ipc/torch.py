@@ -160,7 +160,9 @@ def shareable(device: Any = None) -> Iterator[None]:
 
     PyTorch calls Python for each block that it allocates or frees. Its allocator is told to give
     its lock free meanwhile (`release_lock_on_cudamalloc`), but it keeps the lock while it frees. So
-    let no other thread drop tensors of a GPU while one is in `empty_cache()`.
+    let no other thread drop tensors of a GPU while one is in `empty_cache()`. And let no thread
+    record a CUDA graph, or be in `torch.cuda.use_mem_pool`, when a block of `shareable` ends:
+    PyTorch ends the process if a pool goes meanwhile.
 
     Raises UNSUPPORTED if this PyTorch has no GPU or lacks what is needed.
     """
@@ -187,8 +189,7 @@ def shareable(device: Any = None) -> Iterator[None]:
         _shareable.pytorch = make(*_shareable.callback_addresses())
     # PyTorch starts CUDA here, and not inside of a callback.
     torch.cuda.current_device()
-    pool = torch.cuda.MemPool(_shareable.pytorch)
-    with torch.cuda.use_mem_pool(pool, device):
+    with _shareable.pools.allocating(torch, device):
         yield
 
 

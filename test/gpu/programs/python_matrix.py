@@ -35,6 +35,8 @@ sys.dont_write_bytecode = True
 
 import cuda_ipc  # noqa: E402
 
+#: What a child runs.
+PROGRAM = __file__
 START_S, CELL_S = 60, 15
 RESTARTS_MAX = 2
 GOOD = ("view", "copy", "refused", "none")
@@ -381,7 +383,7 @@ def work(name, device, cells):
 
 class Child:
     def __init__(self, name, device, cells):
-        arguments = [sys.executable, __file__, "--work", name, "--device", device, "--cells", json.dumps(cells)]
+        arguments = [sys.executable, PROGRAM, "--work", name, "--device", device, "--cells", json.dumps(cells)]
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.lines = queue.SimpleQueue()
         threading.Thread(target=self.read, daemon=True).start()

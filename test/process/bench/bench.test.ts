@@ -180,6 +180,34 @@ describe("the benchmarks on a libcuda in C", { skip: noHeader }, () => {
   });
 });
 
+const probe = spawnSync(process.env.PYTHON ?? "python3", [
+  "-c",
+  "import sys; sys.exit(sys.version_info < (3, 10))",
+]);
+const noPython = probe.status !== 0 && process.env.REQUIRE_PYTHON !== "1";
+
+describe("the benchmarks of the Python package", { skip: noPython && "no python3 of 3.10" }, () => {
+  checkLeaks();
+
+  it("measure import, channels, hand-over and a worker", () => {
+    using folder = new TestFolder();
+    const { stderr, report } = runMain(folder.path, ["--device", "host", "--only", "python"]);
+    assert.deepEqual(report?.failures, [], stderr);
+    const rows: Row[] = Object.values<Row[]>(report.sections).flat();
+    assert.deepEqual(
+      rows.map(({ unit, goal, value }) => [unit, goal !== undefined, value > 0]),
+      [
+        ["ms", true, true],
+        ["ms", false, true],
+        ["messages/s", true, true],
+        ["us", true, true],
+        ["us", false, true],
+        ["us", true, true],
+      ],
+    );
+  });
+});
+
 function isZombie(pid: number): boolean {
   return / Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }
