@@ -1,6 +1,6 @@
 // A member of a group: `group.mjs SOCKET PATH RANK SIZE`. Does what it hears.
 import { Group } from "../../../build/src/doors/peer.js";
-import { args, heard, LIMIT, say, hub } from "./common.mjs";
+import { args, heard, hub, LIMIT, say } from "./common.mjs";
 
 const [path, rank, size] = args;
 const group = await Group.join({ path, rank: Number(rank), size: Number(size), ...LIMIT });
