@@ -122,7 +122,9 @@ def test_the_command_of_this_package_alone_is_no_hub(path, tmp_path, monkeypatch
     (tmp_path / "cuda-ipc").write_text("#!/usr/bin/python3\nfrom cuda_ipc._node import main\n")
     (tmp_path / "cuda-ipc").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert code(lambda: cuda_ipc.connect(path)) == "HUB_UNAVAILABLE"
+    with pytest.raises(cuda_ipc.CudaIpcError, match=r"cuda-ipc\[hub\]") as caught:
+        cuda_ipc.connect(path)
+    assert caught.value.code == "HUB_UNAVAILABLE"
     ran = subprocess.run(
         [sys.executable, "-c", "from cuda_ipc._node import main; main()"],
         env={"PYTHONPATH": SOURCE, "PATH": "/nowhere"},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import array
 import asyncio
+import os
+import signal
 import threading
 
 import pytest
@@ -133,6 +135,32 @@ def test_a_client_of_node_that_gives_up_ends_the_wait_of_the_handler(hub, node):
         assert client.said()["code"] == "TIMEOUT"
         until("the handler has ended", lambda: codes)
         assert codes[0] in ("ABORTED", "TIMEOUT")
+        client.finish()
+
+
+def test_the_deadline_of_a_client_that_was_stopped_passes_at_the_worker(hub, python):
+    codes = []
+
+    def handler(request, reply):
+        if request.json != "stop":
+            return
+        os.kill(client.child.pid, signal.SIGSTOP)
+        until("its deadline has passed", lambda: request.given_up is not None)
+        codes.append(request.given_up.code)
+        os.kill(client.child.pid, signal.SIGCONT)
+
+    with serve(hub, "stopped", handler):
+        client = python(
+            "client = hub.connect_service(sys.argv[2])\n"
+            "client.request(meta='go').release(); say('ready')\n"
+            "try: client.request(meta='stop', timeout=1)\n"
+            "except TimeoutError as late: say(late.code)\n"
+            "client.close(); hub.close()\n",
+            "stopped",
+        )
+        assert client.said() == "ready"
+        assert client.said() == "TIMEOUT"
+        assert codes == ["TIMEOUT"]
         client.finish()
 
 
@@ -332,15 +360,18 @@ def test_replies_that_are_held_stall_new_requests_until_they_are_released(hub):
         client.request(floats(3, 0, 0, 0)).release()
 
 
-def test_a_reply_that_is_held_outlives_its_worker(hub):
-    service = serve(hub, "outlives")
+def test_replies_that_are_held_outlive_their_worker(hub):
+    service = serve(hub, "outlives", depth=4)
     with hub.connect_service("outlives") as client:
-        reply = client.request(floats(1, 2, 3, 4))
+        first, second = (client.request(floats(n, 2, 3, 4)) for n in range(2))
         service.close()
         until("the link has ended", lambda: client.workers == 0)
-        assert reply.array.tolist() == [2, 4, 6, 8]
-        reply.release()
-        assert code(lambda: reply.array) == "CLOSED"
+        assert first.array.tolist() == [0, 4, 6, 8]
+        first.release()
+        assert code(lambda: first.array) == "CLOSED"
+        assert second.array.tolist() == [2, 4, 6, 8]
+        second.release()
+        until("its channel is closed", lambda: hub.list(prefix="outlives") == [])
 
 
 def test_no_worker_is_a_timeout_that_says_so(hub):
