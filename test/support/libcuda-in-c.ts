@@ -36,7 +36,7 @@ export interface LibcudaInC {
 let found: LibcudaInC | string | undefined;
 
 /** The compiled library, or the reason why there is none here. */
-export function libcudaInC(): LibcudaInC | string {
+function libcudaInC(): LibcudaInC | string {
   found ??= findLibrary();
   return found;
 }
