@@ -4,10 +4,8 @@
 import { spawnSync } from "node:child_process";
 import { chmodSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { build } from "esbuild";
 import { writeDeclarations } from "./declarations.mjs";
-import { DOORS } from "./doors.mjs";
-import { BUNDLE, bundlePrograms } from "./programs.mjs";
+import { bundleDoors, bundlePrograms } from "./programs.mjs";
 
 /** Written last. */
 const LAST = "dist/cli/launch.cjs";
@@ -27,12 +25,7 @@ const tsc = spawnSync(
   { stdio: "inherit" },
 );
 if (tsc.status !== 0) process.exit(tsc.status ?? 1);
-// One build, so that the doors share chunks: two copies of a class would break `instanceof`.
-await build({
-  ...BUNDLE,
-  outdir: "dist",
-  entryPoints: DOORS.map(({ file }) => `src/${file}.ts`),
-});
+await bundleDoors("dist");
 await bundlePrograms("dist");
 chmodSync(LAST, 0o755);
 

@@ -5,9 +5,12 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
 import { lowerUsing } from "./lower-using.mjs";
-import { bundlePrograms } from "./programs.mjs";
+import { bundleDoors, bundlePrograms } from "./programs.mjs";
 
 const FOLDERS = ["src", "test", "bench", "examples"];
+
+/** Compiled programs that import the package by its name. */
+const USING_DOORS = ["build/examples", "build/test/gpu/actors"];
 
 /** Ends the process if compiling fails. The compiler prints why. */
 export async function compile() {
@@ -19,11 +22,10 @@ export async function tryCompile() {
   for (const folder of FOLDERS) rmSync(join("build", folder), { recursive: true, force: true });
   await transpile(FOLDERS.flatMap(sourcesIn));
   await bundlePrograms("build/src", ["test/support/seam/inside.ts"]);
-  for (const file of readdirSync("build/examples", { recursive: true }).filter((name) =>
-    name.endsWith(".js"),
-  )) {
-    asTested(join("build/examples", file));
-  }
+  await bundleDoors("build/src", "bundled");
+  for (const folder of USING_DOORS)
+    for (const file of readdirSync(folder, { recursive: true }))
+      if (file.endsWith(".js")) asTested(join(folder, file));
 }
 
 /** Compiles each file separately. */
@@ -48,12 +50,13 @@ function sourcesIn(folder) {
 }
 
 /**
- * Lets an example import what was just compiled. By its name it would import the package in dist/.
+ * Lets a program import the doors that were just bundled. By its name it would import the package
+ * in dist/.
  */
 function asTested(path) {
   const code = readFileSync(path, "utf8").replaceAll(/"cuda-ipc(?:\/(\w+))?"/g, (_, door) => {
-    const file = door === undefined ? "build/src/index.js" : `build/src/doors/${door}.js`;
-    return JSON.stringify(relative(dirname(path), file));
+    const file = door === undefined ? "index" : `doors/${door}`;
+    return JSON.stringify(relative(dirname(path), `build/src/bundled/${file}.js`));
   });
   writeFileSync(path, code.replaceAll(/(from "\.[^"]*)\.ts"/g, '$1.js"'));
 }

@@ -1,25 +1,28 @@
 // Runs the tests of threads and process ends under the other supported versions of Node.js, which
 // npm downloads.
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { pathToFileURL } from "node:url";
 
 export const NODES = ["22", "24", "26"];
 const TESTS = ["process/threads/threads", "process/exit"];
 
-/** Runs compiled tests. @returns their exit status */
-export function runUnder(version, words = []) {
-  console.log(`Node.js ${version}:`);
+/** Runs compiled tests, and prints their output at the end. @returns their exit status */
+export async function runUnder(version, words = []) {
   const node = ["--yes", "--package", `node@${version}`, "--", "node"];
-  return spawnSync("npx", [...node, "scripts/test.mjs", "--prebuilt", ...words, ...TESTS], {
-    stdio: "inherit",
-  }).status;
+  const child = spawn("npx", [...node, "scripts/test.mjs", "--prebuilt", ...words, ...TESTS], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const output = [];
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (part) => output.push(part));
+  const [status] = await once(child, "close");
+  console.log(`Node.js ${version}:\n${Buffer.concat(output)}`);
+  return status;
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href) {
   const { compile } = await import("./compile.mjs");
   await compile();
-  for (const version of NODES) {
-    const status = runUnder(version);
-    if (status !== 0) process.exit(status ?? 1);
-  }
+  const results = await Promise.all(NODES.map((version) => runUnder(version)));
+  process.exitCode = results.every((status) => status === 0) ? 0 : 1;
 }

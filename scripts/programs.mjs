@@ -1,12 +1,13 @@
-// Bundles the processes that the package starts: the command line, the hub, its keeper and its
-// gates. Importing 200 files takes three times as long as importing one. The package (dist/) and
-// the tests (build/src/) get the same bundles.
+// Bundles the package's doors, and the processes that it starts: the command line, the hub, its
+// keeper and its gates. Importing 200 files takes three times as long as importing one. The package
+// (dist/) and the tests (build/src/) get the same bundles.
 import { dirname, join, relative } from "node:path";
 import { build } from "esbuild";
+import { DOORS } from "./doors.mjs";
 import { lowerUsing } from "./lower-using.mjs";
 
 /** The settings that all bundles of the package have in common. */
-export const BUNDLE = {
+const BUNDLE = {
   outbase: "src",
   bundle: true,
   splitting: true,
@@ -29,6 +30,20 @@ const COMMAND_LINE = [
   "src/cli/demo/actors/reader.ts",
   "src/cli/doctor/actors/plays-part.ts",
 ];
+
+/**
+ * One build, so that the doors share chunks: two copies of a class would break `instanceof`.
+ * @param root the compiled root of the sources
+ * @param folder where in `root` the doors go
+ */
+export function bundleDoors(root, folder = ".") {
+  return build({
+    ...BUNDLE,
+    outdir: root,
+    entryPoints: DOORS.map(({ file }) => ({ in: `src/${file}.ts`, out: join(folder, file) })),
+    chunkNames: "doors-[hash]",
+  });
+}
 
 /**
  * WHY two builds: with more programs in one, esbuild splits what they share into more, smaller

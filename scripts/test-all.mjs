@@ -8,12 +8,14 @@ const total = { passed: 0, failed: 0, skipped: 0 };
 let failed = false;
 
 /**
- * @param run starts the tests, which write their counts to this file, and returns their exit status
+ * @param name of the report's file
+ * @param run starts the tests, which write their counts to this file, and resolves to their
+ *   exit status
  */
-function add(run) {
-  const report = `build/report-${process.pid}.json`;
+async function add(name, run) {
+  const report = `build/report-${process.pid}-${name}.json`;
   rmSync(report, { force: true });
-  const status = run(report);
+  const status = await run(report);
   failed ||= status !== 0;
   try {
     const counts = JSON.parse(readFileSync(report, "utf8"));
@@ -26,7 +28,7 @@ function add(run) {
   }
 }
 
-add((report) => {
+await add("all", (report) => {
   const words = [
     "scripts/test.mjs",
     "--all",
@@ -36,6 +38,8 @@ add((report) => {
   ];
   return spawnSync(process.execPath, words, { stdio: "inherit" }).status;
 });
-for (const version of NODES) add((report) => runUnder(version, [`--report=${report}`]));
+await Promise.all(
+  NODES.map((version) => add(version, (report) => runUnder(version, [`--report=${report}`]))),
+);
 console.log(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
 process.exitCode = failed || total.failed > 0 ? 1 : 0;

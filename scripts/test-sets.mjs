@@ -25,8 +25,23 @@ const SLOW = [
   "process/threads",
 ];
 
+/** These start first, so that no run ends with one of them while the other cores have no work. */
+const LONGEST = [
+  "process/matrix/hub-killed",
+  "process/python",
+  "process/cli/demos",
+  "process/matrix/keeper",
+  "process/cli/demo-",
+  "property/hub-simulation",
+  "fault/keeper-death-at-call",
+  "fault/death-at-call",
+];
+
 /** Matches a test file that needs its own process. A file that says `ALONE:` gives the reason. */
 const OWN_PROCESS = /"node:(child_process|worker_threads)"|support\/(actor|test-hub)\.js|\bALONE:/;
+
+/** The folders whose tests start other processes. */
+const WAITING = ["fault", "process"];
 
 const isIn = (file, prefixes) => prefixes.some((prefix) => file.startsWith(prefix));
 
@@ -43,8 +58,8 @@ export function chosenFiles(files, set, prefixes) {
 
 /**
  * Returns the programs to run. Most unit tests of a folder share one process, because starting a
- * process takes longer than most of them. Files with other processes take longest, so they come
- * first.
+ * process takes longer than most of them. Programs that compute are dealt evenly among those that
+ * often wait for other processes, so that the cores always have work.
  */
 export function programsOf(files, root, folder) {
   const groups = new Map();
@@ -64,12 +79,20 @@ export function programsOf(files, root, folder) {
     );
     return program;
   });
-  const isLong = (file) => isIn(file, ["fault", "process"]);
-  const first = alone.filter(isLong);
-  return [
-    ...[...first, ...alone.filter((file) => !isLong(file))].map((file) => join(root, file)),
-    ...shared,
-  ];
+  const first = LONGEST.flatMap((prefix) => alone.filter((file) => file.startsWith(prefix)));
+  const rest = alone.filter((file) => !first.includes(file));
+  const waiting = rest.filter((file) => isIn(file, WAITING));
+  const computing = rest.filter((file) => !isIn(file, WAITING));
+  const paths = (files) => files.map((file) => join(root, file));
+  return [...paths(first), ...dealt(paths(waiting), [...paths(computing), ...shared])];
+}
+
+/** Both lists in one, in their order, with the elements of each as evenly spread as possible. */
+function dealt(one, other) {
+  const placed = [one, other].flatMap((list) =>
+    list.map((item, i) => ({ item, at: (i + 0.5) / list.length })),
+  );
+  return placed.sort((a, b) => a.at - b.at).map(({ item }) => item);
 }
 
 /**

@@ -13,8 +13,8 @@ const argv = process.argv.slice(2);
 const prebuilt = argv.includes("--prebuilt");
 const set = ["quick", "all"].find((name) => argv.includes(`--${name}`)) ?? "usual";
 const prefixes = argv.filter((argument) => !argument.startsWith("--"));
-// Three for two cores, because tests with processes of their own mostly wait for them.
-const concurrency = Number(process.env.TEST_CONCURRENCY ?? 3);
+// Four for two cores, because tests with processes of their own often wait for them.
+const concurrency = Number(process.env.TEST_CONCURRENCY ?? 4);
 
 if (!prebuilt) await compileAll();
 
@@ -54,7 +54,7 @@ const count = (kind, file) => {
 const took = (event) => {
   if (event.nesting === 0) entryOf(event.file).ms += Math.round(event.details?.duration_ms ?? 0);
 };
-const stream = run({ files, concurrency, timeout: 300_000 });
+const stream = run({ files, concurrency, timeout: 600_000 });
 stream.on("test:fail", (event) => {
   took(event);
   // A suite whose tests failed is counted with them. A suite whose hook failed is counted here.

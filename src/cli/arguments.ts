@@ -3,6 +3,7 @@ import { stat } from "node:fs/promises";
 import { InvalidArgumentError, Option } from "commander";
 import { type DType, dtypeNames, isDType } from "../array/dtype.js";
 import { fileSystemError } from "../files/file-errors.js";
+import { fileFormats } from "../files/file-format.js";
 import { UsageError } from "./terminal/error-report.js";
 
 /** How the commands about the hub name its socket. */
@@ -29,7 +30,7 @@ export function shareOption(verb: "open" | "read"): Option {
 }
 
 export function formatOption(description: string): Option {
-  return new Option("--format <format>", description).choices(["npy", "safetensors", "raw"]);
+  return new Option("--format <format>", description).choices(fileFormats);
 }
 
 export function parseCount(text: string): number {

@@ -31,19 +31,25 @@ async function refuseOldRuntime(): Promise<void> {
   }
 }
 
-/** Whether loading failed because this process may open no more files. */
+/** While it loads, the program has fewer files open at a time than this. */
+const FILES_MIN = 32;
+
+/**
+ * Whether loading failed because this process may open too few files.
+ * WHY not by the error alone: Node reports a package whose files it cannot open as missing. By then
+ * it may have closed other files.
+ */
 function isFullTable(error: unknown): boolean {
-  const code = codeOf(error);
-  if (code !== "ERR_MODULE_NOT_FOUND") return code === "EMFILE" || code === "ENFILE";
-  // If Node cannot open the main file of a package, it reports the package as missing.
-  const [, entry = ""] = /'([^']+)'/.exec(String(error)) ?? [];
-  const fs = process.getBuiltinModule("node:fs");
+  if (["EMFILE", "ENFILE"].includes(codeOf(error))) return true;
+  const fs = require("node:fs") as typeof import("node:fs");
+  const opened: number[] = [];
   try {
-    fs.closeSync(fs.openSync("/dev/null", "r"));
-    require.resolve(process.getBuiltinModule("node:path").dirname(entry));
-    return true;
+    while (opened.length < FILES_MIN) opened.push(fs.openSync("/dev/null", "r"));
+    return false;
   } catch (cause) {
     return ["EMFILE", "ENFILE"].includes(codeOf(cause));
+  } finally {
+    for (const fd of opened) fs.closeSync(fd);
   }
 }
 

@@ -9,6 +9,21 @@ export const fileFormats = ["npy", "safetensors", "raw"] as const;
 
 export type FileFormat = (typeof fileFormats)[number];
 
+/** How to recognise each format but raw: by the end of its name, or by the start of its content. */
+const marks: Readonly<Record<Exclude<FileFormat, "raw">, FormatMarks>> = {
+  npy: {
+    ending: ".npy",
+    begins: (start) => npyMagic.every((byte, i) => start[i] === byte),
+  },
+  safetensors: { ending: ".safetensors", begins: beginsAsSafetensors },
+};
+
+interface FormatMarks {
+  readonly ending: string;
+  /** @param byteLength of the file */
+  readonly begins: (start: Uint8Array, byteLength: number) => boolean;
+}
+
 /**
  * The format of the file at the path; "raw" means no known format. The content decides first. If
  * only the name says a format, that format is returned, and its reader reports the error.
@@ -32,25 +47,24 @@ export async function formatOfFile(file: FileHandle, path: string): Promise<File
     byteOffset: 0,
     byteLength: safetensorsPrefixBytes + 2,
   });
-  return formatByContent(start, byteLength) ?? formatByName(path);
+  return firstFormat(({ begins }) => begins(start, byteLength)) ?? formatByName(path);
 }
 
 /** The format of a file that is to be written, by its name. */
 export function formatByName(path: string): FileFormat {
   const name = path.toLowerCase();
-  if (name.endsWith(".npy")) return "npy";
-  if (name.endsWith(".safetensors")) return "safetensors";
-  return "raw";
+  return firstFormat(({ ending }) => name.endsWith(ending)) ?? "raw";
 }
 
-function formatByContent(start: Uint8Array, byteLength: number): FileFormat | undefined {
-  if (npyMagic.every((byte, i) => start[i] === byte)) return "npy";
-  if (start.byteLength < safetensorsPrefixBytes + 2) return undefined;
+function firstFormat(matches: (marks: FormatMarks) => boolean): FileFormat | undefined {
+  return fileFormats.find((format) => format !== "raw" && matches(marks[format]));
+}
+
+function beginsAsSafetensors(start: Uint8Array, byteLength: number): boolean {
+  if (start.byteLength < safetensorsPrefixBytes + 2) return false;
   const textBytes = new DataView(start.buffer, start.byteOffset).getBigUint64(0, true);
   const plausible =
     textBytes <= Math.min(limits.safetensorsHeaderBytesMax, byteLength - safetensorsPrefixBytes);
   const [first, second] = String.fromCharCode(...start.subarray(safetensorsPrefixBytes));
-  return plausible && first === "{" && (second === '"' || second === "}")
-    ? "safetensors"
-    : undefined;
+  return plausible && first === "{" && (second === '"' || second === "}");
 }

@@ -136,11 +136,19 @@ async function planFile(
   files.push({ file, fileName: path });
   const format = options.format ?? (await formatOfFile(file, path));
   checkRawOptions(path, format, options);
-  if (format === "npy") return planNpy(await readNpyHeader(file, path));
-  if (format === "safetensors")
-    return planBundle([{ fileName: path, header: await readSafetensorsHeader(file, path) }]);
-  return planRaw({ fileName: path, byteLength: await fileByteLength(file, path) }, options);
+  return planners[format](file, path, options);
 }
+
+type Planner = (file: FileHandle, path: string, options: RawOptions) => Promise<LoadPlan>;
+
+/** What a file of each format holds. Only raw bytes need the options. */
+const planners: Readonly<Record<FileFormat, Planner>> = {
+  npy: async (file, path) => planNpy(await readNpyHeader(file, path)),
+  safetensors: async (file, path) =>
+    planBundle([{ fileName: path, header: await readSafetensorsHeader(file, path) }]),
+  raw: async (file, path, options) =>
+    planRaw({ fileName: path, byteLength: await fileByteLength(file, path) }, options),
+};
 
 function checkRawOptions(path: string, format: FileFormat, { dtype, shape }: RawOptions): void {
   if (format === "raw" || (dtype === undefined && shape === undefined)) return;

@@ -220,7 +220,8 @@ function headerShape(literal: PythonLiteral | undefined, fileName: string): numb
   });
 }
 
-const descrs: Partial<Record<DType, string>> = {
+/** Undefined for dtypes that numpy does not have. */
+const descrs: Readonly<Record<DType, string | undefined>> = {
   bool: "|b1",
   uint8: "|u1",
   uint16: "<u2",
@@ -230,7 +231,10 @@ const descrs: Partial<Record<DType, string>> = {
   int16: "<i2",
   int32: "<i4",
   int64: "<i8",
+  float8_e4m3fn: undefined,
+  float8_e5m2: undefined,
   float16: "<f2",
+  bfloat16: undefined,
   float32: "<f4",
   float64: "<f8",
   complex64: "<c8",
@@ -238,7 +242,9 @@ const descrs: Partial<Record<DType, string>> = {
 };
 
 const dtypesByLetters: ReadonlyMap<string, DType> = new Map(
-  Object.entries(descrs).map(([dtype, descr]) => [descr.slice(1), dtype as DType]),
+  Object.entries(descrs).flatMap(([dtype, descr]) =>
+    descr === undefined ? [] : [[descr.slice(1), dtype as DType]],
+  ),
 );
 
 /** @throws CudaIpcError `UNSUPPORTED_DTYPE` for bfloat16 and float8, which numpy does not have */
@@ -271,5 +277,8 @@ function dtypeOfNpyDescr(descr: string, fileName: string): DType {
   }
   if (letters.startsWith("O"))
     throw unsupportedDType(fileName, `${shown} is pickled Python objects`);
-  throw unsupportedDType(fileName, `${shown}, wanted one of ${Object.values(descrs).join(", ")}`);
+  throw unsupportedDType(
+    fileName,
+    `${shown}, wanted one of ${Object.values(descrs).filter(Boolean).join(", ")}`,
+  );
 }

@@ -5,6 +5,7 @@
 import { dtypeFacts } from "../array/dtype.js";
 import { fortranStrides } from "../array/layout.js";
 import type { DeviceArray } from "../gpu/arrays/device-array.js";
+import type { FileFormat } from "./file-format.js";
 import { encodeNpyHeader } from "./npy-header.js";
 import { encodeSafetensorsHeader, planSafetensors } from "./safetensors-encoding.js";
 import type { SafetensorsArray } from "./safetensors-header.js";
@@ -27,8 +28,21 @@ export type StoreMove =
   /** An array whose elements are gathered one by one. */
   | { readonly kind: "elements"; readonly array: DeviceArray; readonly fileByteOffset: number };
 
+/** How one array goes into a file of each format. Safetensors files need its name. */
+const arrayPlanners: Readonly<Record<FileFormat, (array: DeviceArray, name: string) => StorePlan>> =
+  {
+    npy: planNpyStore,
+    safetensors: (array, name) => planSafetensorsStore(new Map([[name, array]]), {}),
+    raw: planRawStore,
+  };
+
+/** @throws UNSUPPORTED_DTYPE for dtypes that the format does not have */
+export function planArrayStore(format: FileFormat, name: string, array: DeviceArray): StorePlan {
+  return arrayPlanners[format](array, name);
+}
+
 /** @throws UNSUPPORTED_DTYPE for dtypes that numpy does not have */
-export function planNpyStore(array: DeviceArray): StorePlan {
+function planNpyStore(array: DeviceArray): StorePlan {
   const inFortranOrder = !array.isContiguous && isFortranContiguous(array);
   const header = encodeNpyHeader(array.dtype, array.shape, { fortranOrder: inFortranOrder });
   // In memory, an array in Fortran order is its transpose in C order.
@@ -36,7 +50,7 @@ export function planNpyStore(array: DeviceArray): StorePlan {
   return { header, moves: [moveOf(stored, header.byteLength)], byteLength: array.byteLength };
 }
 
-export function planRawStore(array: DeviceArray): StorePlan {
+function planRawStore(array: DeviceArray): StorePlan {
   return { header: new Uint8Array(0), moves: [moveOf(array, 0)], byteLength: array.byteLength };
 }
 

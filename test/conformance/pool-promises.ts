@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { openSync, readFileSync } from "node:fs";
 import { it } from "node:test";
-import { fileURLToPath } from "node:url";
 import type { ErrorCode } from "../../src/base/error-codes.js";
 import { hasCode } from "../../src/base/errors.js";
 import type { DevicePointer, DriverStream } from "../../src/driver/gpu-driver.js";
@@ -11,11 +9,11 @@ import { createMemoryFile } from "../../src/os/memory-file.js";
 import { OwnedFd } from "../../src/os/owned-fd.js";
 import { type ConformanceRig, noise, turns } from "./conformance-rig.js";
 import type { Subject } from "./describe-conformance.js";
+import { runActor } from "./run-actor.js";
 
 const MiB = 1024 * 1024;
 const KiB = 1024;
 const O_CLOEXEC = 0o2000000;
-const ACTOR = fileURLToPath(new URL("./actors/pool-import.js", import.meta.url));
 const COUNT = 1024;
 
 const USUAL: PoolOptions = { maxBytes: 64 * MiB, releaseThresholdBytes: 64 * MiB, shared: false };
@@ -254,18 +252,12 @@ function sharingPromises({ rig }: Subject): void {
       Buffer.from(driver.exportPoolPointer(it)).toString("base64"),
     );
 
-    const actor = spawn(process.execPath, [ACTOR, rig().kind, String(COUNT), ...exported], {
-      stdio: ["ignore", "ignore", "pipe", ...fds.map((fd) => fd.number)],
-      timeout: 60_000,
-    });
-    let complaint = "";
-    actor.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      complaint += text;
-    });
-    const status = await new Promise((resolve) =>
-      actor.on("close", (code, signal) => resolve(signal ?? code)),
+    const args = [rig().kind, String(COUNT), ...exported];
+    await runActor(
+      "pool-import",
+      args,
+      fds.map((fd) => fd.number),
     );
-    assert.equal(status, 0, complaint);
     const answer = new Int32Array((await rig().read(pointer, 4 * COUNT)).buffer);
     assert.deepEqual(
       answer,

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { it } from "node:test";
-import { fileURLToPath } from "node:url";
 import type { Subject } from "./describe-conformance.js";
+import { runActor } from "./run-actor.js";
 
-const ACTOR = fileURLToPath(new URL("./actors/answer.js", import.meta.url));
 const COUNT = 262_144;
 
 export function processPromises({ rig }: Subject): void {
@@ -23,18 +21,8 @@ export function processPromises({ rig }: Subject): void {
     rig().wait(stream, words, 1, 1n);
     driver.copyToHost(stream, staging.address, pointer, 4 * COUNT);
 
-    const actor = spawn(process.execPath, [ACTOR, rig().kind, String(byteLength), String(COUNT)], {
-      stdio: ["ignore", "ignore", "pipe", fd.number, words.fd.number],
-      timeout: 60_000,
-    });
-    let complaint = "";
-    actor.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      complaint += text;
-    });
-    const status = await new Promise((resolve) =>
-      actor.on("close", (code, signal) => resolve(signal ?? code)),
-    );
-    assert.equal(status, 0, complaint);
+    const args = [rig().kind, String(byteLength), String(COUNT)];
+    await runActor("answer", args, [fd.number, words.fd.number]);
     await rig().done(stream);
     assert.equal(
       integers.findIndex((value, i) => value !== -i),

@@ -4,7 +4,6 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { hasCode } from "../../src/base/errors.js";
 import {
   type ArrayHandleDocument,
   Event,
@@ -18,6 +17,7 @@ import { Actor } from "../support/actor.js";
 import { createFailingDriver } from "../support/failing-driver.js";
 import { checkLeaks } from "../support/leak-check.js";
 import { createCountingDriver } from "../support/live-counts.js";
+import { isMadeToFail } from "../support/made-to-fail.js";
 
 const ACTORS = "../process/ipc/actors";
 const SHARES = new URL(`${ACTORS}/shares-array.js`, import.meta.url);
@@ -99,16 +99,3 @@ describe("a failing n-th call on handles", () => {
     assert.deepEqual([...failed].sort(), [...only].sort());
   });
 });
-
-/** Also looks inside: an error of a release is attached to the first error. */
-function isMadeToFail(error: unknown): boolean {
-  if (hasCode(error, "CUDA_ERROR")) return true;
-  if (error instanceof AggregateError) return error.errors.some(isMadeToFail);
-  const suppressed = error as
-    | { readonly error?: unknown; readonly suppressed?: unknown }
-    | undefined;
-  return (
-    suppressed?.error !== undefined &&
-    (isMadeToFail(suppressed.error) || isMadeToFail(suppressed.suppressed))
-  );
-}

@@ -81,7 +81,8 @@ function argumentsOf(pid: string): string[] {
   }
 }
 
-function hubAt(socketPath: string): number | undefined {
+/** The pid of the hub that listens there. Undefined if none does. */
+export function hubAt(socketPath: string): number | undefined {
   try {
     const socket = SeqpacketSocket.connect(socketPath);
     const { pid } = socket.peerCredentials();

@@ -1,10 +1,10 @@
 /**
  * Holds the source to the rules of ARCHITECTURE.md: the table of layers, one importer of koffi,
- * doors that open no library, short files and short lines.
+ * doors that open no library, short files and short lines, and files that documents name.
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -82,6 +82,14 @@ export function breaches(
     });
 }
 
+/** The files and folders of the project that a document names. */
+export function pathsIn(markdown: string): string[] {
+  const found = markdown.matchAll(
+    /(?<![\w/.-])((?:api|bench|deploy|docs|examples|include|python|scripts|src|test)\/[\w./-]*[\w/])/g,
+  );
+  return [...new Set([...found].map((match) => match[1] ?? ""))];
+}
+
 /** Whether code depends on the kind of a device. The driver says what a device can do. */
 function asksKind(source: string): boolean {
   const code = source.replace(/\/\*[\s\S]*?\*\//g, "").replace(/\/\/.*$/gm, "");
@@ -106,6 +114,33 @@ describe("architecture", () => {
       for (const target of allowed)
         assert.ok(layers.has(target), `${folder} may import ${target}, which is not in the table`);
     }
+  });
+
+  for (const document of ["ARCHITECTURE.md", "CONTRIBUTING.md"]) {
+    it(`names only files that exist in ${document}`, () => {
+      const paths = pathsIn(readFileSync(join(ROOT, document), "utf8"));
+      assert.ok(paths.length >= 5, `${paths.length} paths`);
+      assert.deepEqual(
+        paths.filter((path) => !existsSync(join(ROOT, path))),
+        [],
+      );
+    });
+  }
+
+  it("finds a path wherever a sentence names it", () => {
+    const text = "See docs/a.md. `src/b/c.ts`, [x](test/d/), `npm run src`, https://e.f/src/g.ts";
+    assert.deepEqual(pathsIn(text), ["docs/a.md", "src/b/c.ts", "test/d/"]);
+  });
+
+  it("has full paths in the table of changes", () => {
+    const architecture = readFileSync(join(ROOT, "ARCHITECTURE.md"), "utf8");
+    const rows = /^## Where a change goes$([\s\S]*?)^## /m.exec(architecture)?.[1] ?? "";
+    const names = [...rows.matchAll(/`([^`]+\.ts)`/g)].map((match) => match[1] ?? "");
+    assert.ok(names.length >= 20, `${names.length} files`);
+    assert.deepEqual(
+      names.filter((name) => !name.includes("/")),
+      [],
+    );
   });
 
   it("imports between folders only where the table allows it", () => {

@@ -4,12 +4,7 @@ import { CudaIpcError } from "../../base/errors.js";
 import { writeFileAtomically, writeFolderAtomically } from "../../files/atomic-write.js";
 import { type FileFormat, formatByName } from "../../files/file-format.js";
 import { encodeShardIndex, planShards, shardIndexName } from "../../files/shard-index.js";
-import {
-  planNpyStore,
-  planRawStore,
-  planSafetensorsStore,
-  type StorePlan,
-} from "../../files/store-plan.js";
+import { planArrayStore, planSafetensorsStore, type StorePlan } from "../../files/store-plan.js";
 import { writeStore } from "../../files/write-store.js";
 import type { DeviceArray } from "../../gpu/arrays/device-array.js";
 import type { Saved, SaveOptions } from "../hub-options.js";
@@ -99,9 +94,7 @@ function planFile(
 
 function planArray(name: string, format: FileFormat, array: DeviceArray): FilePlan {
   const content = { kind: "array", dtype: array.dtype, shape: array.shape } as const;
-  if (format === "npy") return { plan: planNpyStore(array), content };
-  if (format === "raw") return { plan: planRawStore(array), content };
-  return { plan: planSafetensorsStore(new Map([[name, array]]), {}), content };
+  return { plan: planArrayStore(format, name, array), content };
 }
 
 async function saveFolder(

@@ -4,12 +4,12 @@
  * takes the options of the examples.
  */
 import { once } from "node:events";
+import { connect, DeviceArray } from "cuda-ipc";
+import { arg, Module } from "cuda-ipc/kernels";
+import { connectService, serve } from "cuda-ipc/service";
 import { Child, heard, tellParent } from "../../../examples/child.js";
 import { LIMIT, type Options, run, say, verify } from "../../../examples/program.js";
 import { Supervisor } from "../../../examples/supervisor.js";
-import { arg, Module } from "../../../src/doors/kernels.js";
-import { connectService, serve } from "../../../src/doors/service.js";
-import { connect, DeviceArray } from "../../../src/index.js";
 import { COUNT_KERNEL } from "./count-kernel.js";
 
 /** Much longer than an MPS server needs to notice that a client has ended. */

@@ -12,14 +12,11 @@ import { runTogether } from "../../../bench/processes.js";
 import { sideBySide } from "../../../bench/side-by-side.js";
 import { hasCode } from "../../../src/base/errors.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { expectLibcudaInC, skipLibcudaInC } from "../../support/libcuda-in-c.js";
 import { TestFolder } from "../../support/test-folder.js";
 import { soon, until } from "../../support/until.js";
-import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
 
 const main = fileURLToPath(new URL("../../../bench/main.js", import.meta.url));
-const libcuda = fileURLToPath(
-  new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
-);
 const compiler = ["cc", "gcc", "clang"].find((name) => spawnSync(name, ["--version"]).status === 0);
 const noCompiler = compiler === undefined ? "no C compiler" : false;
 
@@ -139,19 +136,14 @@ describe("the loops in C", { skip: noCompiler }, () => {
   });
 });
 
-const header = findCudaHeader();
-const noHeader =
-  typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
-
-describe("the benchmarks on a libcuda in C", { skip: noHeader }, () => {
+describe("the benchmarks on a libcuda in C", { skip: skipLibcudaInC() }, () => {
   checkLeaks();
 
   it("measure one process, next to C and the goals", () => {
-    if (typeof header === "string") assert.fail(header);
     using folder = new TestFolder();
-    header.compile(libcuda, `${folder.path}/libcuda.so.1`, ["-shared", "-fPIC", "-O1"]);
+    const env = { LD_LIBRARY_PATH: expectLibcudaInC().folder };
     const args = ["--device", "cuda:0", "--only", "pool-alloc-free", "--only", "enqueue"];
-    const { stdout, stderr, report } = runMain(folder.path, args, { LD_LIBRARY_PATH: folder.path });
+    const { stdout, stderr, report } = runMain(folder.path, args, env);
     assert.match(stdout, /The same loops in TypeScript and in C on cuda:0/, stderr);
     assert.deepEqual(report.failures, []);
     const rows: Row[] = Object.values<Row[]>(report.sections).flat();
@@ -167,12 +159,11 @@ describe("the benchmarks on a libcuda in C", { skip: noHeader }, () => {
   });
 
   it("report a failed loop in C in its column, and keep ours", () => {
-    if (typeof header === "string") assert.fail(header);
     using folder = new TestFolder();
     // This libcuda opens no handle twice, like old drivers. The package counts opens itself.
-    header.compile(libcuda, `${folder.path}/libcuda.so.1`, ["-shared", "-fPIC", "-O1"]);
+    const env = { LD_LIBRARY_PATH: expectLibcudaInC().folder };
     const args = ["--device", "cuda:0", "--only", "legacy-reopen"];
-    const { report } = runMain(folder.path, args, { LD_LIBRARY_PATH: folder.path });
+    const { report } = runMain(folder.path, args, env);
     const [row]: Row[] = Object.values<Row[]>(report.sections).flat();
     assert.ok(row !== undefined && typeof row.inC === "string");
     assert.match(row.inC, /^legacy-reopen: failed: .*cuIpcOpenMemHandle.*\(208\)\n/);

@@ -2,31 +2,20 @@
  * The command line on a simulated GPU: all processes use the libcuda in C of the conformance suite.
  */
 import assert from "node:assert/strict";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
 import { encodeNpyHeader } from "../../../src/files/npy-header.js";
-import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
+import { expectLibcudaInC, skipLibcudaInC } from "../../support/libcuda-in-c.js";
 import { CliRig } from "./cli-rig.js";
 
-const source = fileURLToPath(
-  new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
-);
-const header = findCudaHeader();
-const skip = typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
-
 async function openRig(): Promise<CliRig> {
-  if (typeof header === "string") assert.fail(header);
   const rig = await CliRig.open();
-  const folder = rig.path("lib");
-  await mkdir(folder);
-  header.compile(source, `${folder}/libcuda.so.1`, ["-shared", "-fPIC", "-O1"]);
-  rig.env.LD_LIBRARY_PATH = folder;
+  rig.env.LD_LIBRARY_PATH = expectLibcudaInC().folder;
   rig.env.CUDA_IPC_DEVICE = "auto";
   return rig;
 }
 
-describe("cuda-ipc on a libcuda in C", { skip }, () => {
+describe("cuda-ipc on a libcuda in C", { skip: skipLibcudaInC() }, () => {
   it("finds the driver and probes the device", async () => {
     await using rig = await openRig();
     const { code, stdout: text } = await rig.run("doctor", "--device", "cuda:0");

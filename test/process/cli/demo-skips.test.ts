@@ -3,16 +3,12 @@
  * lacks. Each demo says so, and ends without an error.
  */
 import assert from "node:assert/strict";
-import { mkdir, readdir } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
-import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
+import { expectLibcudaInC, skipLibcudaInC } from "../../support/libcuda-in-c.js";
 import { CliRig, LAUNCH } from "./cli-rig.js";
 
 const ROOT = new URL("../../../../", import.meta.url);
-const source = fileURLToPath(new URL("test/conformance/libcuda-in-c/libcuda.c", ROOT));
-const header = findCudaHeader();
-const skip = typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
 
 const { demoNames } = (await import(new URL("scripts/demo-names.mjs", ROOT).href)) as {
   demoNames(launcher: string): readonly string[];
@@ -22,12 +18,8 @@ const { demoNames } = (await import(new URL("scripts/demo-names.mjs", ROOT).href
 const ALL = "vmm pools legacy events kernels words";
 
 async function openRig(lacks: string): Promise<CliRig> {
-  if (typeof header === "string") assert.fail(header);
   const rig = await CliRig.open();
-  const folder = rig.path("lib");
-  await mkdir(folder);
-  header.compile(source, `${folder}/libcuda.so.1`, ["-shared", "-fPIC", "-O1"]);
-  rig.env.LD_LIBRARY_PATH = folder;
+  rig.env.LD_LIBRARY_PATH = expectLibcudaInC().folder;
   rig.env.LIBCUDA_IN_C_LACKS = lacks;
   return rig;
 }
@@ -40,10 +32,10 @@ async function assertSkipped(rig: CliRig, name: string): Promise<void> {
   // Kernels of CUDA C++ are compiled first, for the capability that the device claims.
   assert.match(last, /not support|NOT_SUPPORTED|compute capability/i);
   assert.doesNotMatch(stdout, /Done:/);
-  assert.deepEqual(await readdir(rig.folder), ["lib"]);
+  assert.deepEqual(await readdir(rig.folder), []);
 }
 
-describe("a demo on a GPU without its mechanism", { skip }, () => {
+describe("a demo on a GPU without its mechanism", { skip: skipLibcudaInC() }, () => {
   for (const name of demoNames(LAUNCH)) {
     it(`${name} is skipped by name if the GPU has no mechanism at all`, async () => {
       await using rig = await openRig(ALL);

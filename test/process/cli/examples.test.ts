@@ -81,8 +81,8 @@ describe("an example run by Node", () => {
 
 describe("an example on a device without its mechanism", () => {
   const message = "Cannot create a pool: this device has none";
-  const preload = `import { CudaIpcError } from "${PACKAGE}index.js";
-    import { MemoryPool } from "${PACKAGE}doors/interop.js";
+  const preload = `import { CudaIpcError } from "${PACKAGE}bundled/index.js";
+    import { MemoryPool } from "${PACKAGE}bundled/doors/interop.js";
     MemoryPool.create = () => { throw new CudaIpcError("UNSUPPORTED", "${message}"); };`;
 
   it("prints why it is skipped, and succeeds", async () => {

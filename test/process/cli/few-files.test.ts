@@ -59,15 +59,18 @@ describe("cuda-ipc with a low limit of open files", () => {
     t.diagnostic(outcomes.join(", "));
   });
 
-  it("works with 64 files", () => {
-    assert.equal(outcomeWith(64), "works");
+  it("works with 32 files", () => {
+    assert.equal(outcomeWith(32), "works");
   });
 
-  it("blames the limit, not the installation, if Node cannot open a package's main file", () => {
-    const { status, stderr } = launchWith(`openAll(); ${NOT_FOUND}`);
-    assert.match(stderr, SAID_IN_WORDS);
-    assert.equal(status, 1);
-  });
+  // Node closes its other files before or after this error: it reads modules in several threads.
+  for (const free of [0, 8]) {
+    it(`blames the limit, not the installation, for a missing package with ${free} files free`, () => {
+      const { status, stderr } = launchWith(`openAllBut(${free}); ${NOT_FOUND}`);
+      assert.match(stderr, SAID_IN_WORDS);
+      assert.equal(status, 1);
+    });
+  }
 
   it("reports a package that is really missing as Node does", () => {
     const { status, stderr } = launchWith(NOT_FOUND);
@@ -88,11 +91,15 @@ function launchWith(script: string): { status: number | null; stderr: string } {
   writeFileSync(folder.file("base/check-runtime.js"), "export function checkRuntime() {}");
   const launcher = folder.file("cli/launch.cjs");
   copyFileSync(LAUNCH, launcher);
-  const openAll = `function openAll() { try { for (;;) openSync("/dev/null", "r"); } catch {} }`;
+  const openAllBut = `function openAllBut(free) {
+    const fds = [];
+    try { for (;;) fds.push(openSync("/dev/null", "r")); } catch {}
+    for (const fd of fds.slice(0, free)) closeSync(fd);
+  }`;
   writeFileSync(folder.file("package.json"), `{ "type": "module" }`);
   writeFileSync(
     folder.file("cli/main.js"),
-    `import { openSync } from "node:fs";\n${openAll}\n${script}\n`,
+    `import { closeSync, openSync } from "node:fs";\n${openAllBut}\n${script}\n`,
   );
   const limited = `ulimit -n 256 && exec "$0" "$1"`;
   return spawnSync("sh", ["-c", limited, process.execPath, launcher], { encoding: "utf8" });

@@ -5,6 +5,7 @@ import { Actor } from "../../support/actor.js";
 import { inContainer, skipWithoutContainers } from "../../support/container.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestRuntime } from "../../support/test-runtime.js";
+import { outcome } from "../peer/member-steps.js";
 
 const SHARES = new URL("../peer/actors/shares-things.js", import.meta.url);
 const OPENS = new URL("./actors/opens-things.js", import.meta.url);
@@ -21,20 +22,6 @@ function container(runtime: TestRuntime, program: URL, ...args: string[]): Actor
 async function kill(actor: Actor): Promise<void> {
   actor.kill("SIGKILL");
   await actor.exited();
-}
-
-interface Said {
-  readonly step?: string;
-  readonly code?: string;
-  readonly message?: string;
-  readonly value?: unknown;
-}
-
-async function outcome(actor: Actor, step: string): Promise<Said> {
-  for (;;) {
-    const said = (await actor.says()) as Said;
-    if (said.step === step) return said;
-  }
 }
 
 describe("two containers without a hub", { skip: skipWithoutContainers }, () => {

@@ -3,34 +3,20 @@
  * loses its context on command.
  */
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
+import { writeFileSync } from "node:fs";
+import { describe, it } from "node:test";
 import { Actor } from "../../support/actor.js";
+import { expectLibcudaInC, skipLibcudaInC } from "../../support/libcuda-in-c.js";
 import { checkSurvivor, SURVIVOR } from "../../support/survivor.js";
 import { TestHub } from "../../support/test-hub.js";
-import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
 
-const source = fileURLToPath(
-  new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
-);
-const header = findCudaHeader();
-const skip = typeof header === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? header : false;
-
-describe("a process whose context is lost, on a libcuda in C", { skip }, () => {
-  if (typeof header === "string") return;
-  const folder = mkdtempSync(join(tmpdir(), "libcuda-in-c-"));
-  after(() => rmSync(folder, { recursive: true }));
-  header.compile(source, join(folder, "libcuda.so.1"), ["-shared", "-fPIC", "-O1"]);
-
+describe("a process whose context is lost, on a libcuda in C", { skip: skipLibcudaInC() }, () => {
   it("ends every wait with DEVICE_LOST, refuses later calls, and closes cleanly", async () => {
     await using testHub = await TestHub.start();
     await using owner = await testHub.connect();
     using _never = await owner.createTimeline("never", { device: "host" });
-    const flag = join(folder, "lost");
-    const env = { LD_LIBRARY_PATH: folder };
+    const flag = testHub.folder.file("lost");
+    const env = { LD_LIBRARY_PATH: expectLibcudaInC().folder };
     const args = [testHub.socket, "pinned", "1000", "7"];
     await using keeper = new Actor(new URL("../../gpu/actors/mps-keeper.js", import.meta.url), {
       args,

@@ -8,9 +8,9 @@ import { describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import type { Hub } from "../../../src/client/hub.js";
 import type { SharedArray } from "../../../src/client/objects/shared-array.js";
-import { SeqpacketSocket } from "../../../src/os/seqpacket.js";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { hubAt } from "../../support/test-folder.js";
 import { TestHub } from "../../support/test-hub.js";
 import { soon, until } from "../../support/until.js";
 
@@ -20,22 +20,10 @@ const KILLS = 20;
 const CLIENTS = 4;
 const HELD_MAX = 12;
 
-/** The pid of the hub that listens there. Undefined if none does. */
-function hubPid(socketPath: string): number | undefined {
-  try {
-    const socket = SeqpacketSocket.connect(socketPath);
-    const { pid } = socket.peerCredentials();
-    socket.close();
-    return pid;
-  } catch {
-    return undefined;
-  }
-}
-
 async function killHub(socketPath: string): Promise<void> {
   let pid: number | undefined;
   await until("a hub listens", () => {
-    pid = hubPid(socketPath);
+    pid = hubAt(socketPath);
     return pid !== undefined;
   });
   // WHY random: the hub must die at any point of the clients' work.
@@ -47,7 +35,7 @@ async function killHub(socketPath: string): Promise<void> {
     .filter(Boolean);
   process.kill(pid as number, "SIGKILL");
   for (const child of children) process.kill(Number(child), "SIGKILL");
-  await until("it is gone", () => hubPid(socketPath) !== pid);
+  await until("it is gone", () => hubAt(socketPath) !== pid);
 }
 
 /**

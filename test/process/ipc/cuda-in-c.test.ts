@@ -3,31 +3,21 @@
  * it gives later memory the same handle bytes, and opens them.
  */
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, beforeEach, describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
+import { beforeEach, describe, it } from "node:test";
 import { hasCode } from "../../../src/base/errors.js";
 import { type ArrayHandleDocument, Event, IpcArrayHandle } from "../../../src/doors/interop.js";
-import { createCudaDriver } from "../../../src/driver/cuda/cuda-driver.js";
 import type { GpuDriver } from "../../../src/driver/gpu-driver.js";
-import { koffi } from "../../../src/ffi/koffi.js";
 import { ImportedMarks } from "../../../src/gpu/memory/export-marks.js";
 import { Device } from "../../../src/index.js";
 import { Actor } from "../../support/actor.js";
 import { interceptDriver } from "../../support/intercept-driver.js";
 import { checkLeaks } from "../../support/leak-check.js";
+import { withLibcudaInC } from "../../support/libcuda-in-c.js";
 import { soon } from "../../support/until.js";
-import { findCudaHeader } from "../../unit/ffi/cuda-header.js";
 import { givenUpPromises } from "./given-up-promises.js";
 
 const SHARES = new URL("./actors/shares-array.js", import.meta.url);
 const RECORDS = new URL("./actors/records-event.js", import.meta.url);
-const source = fileURLToPath(
-  new URL("../../../../test/conformance/libcuda-in-c/libcuda.c", import.meta.url),
-);
-const header = findCudaHeader();
 const GPU = "cuda:0";
 const DEADLINE_MS = 30_000;
 
@@ -37,21 +27,11 @@ interface Shared {
 
 const stale = (error: unknown) => hasCode(error, "STALE_HANDLE");
 
-if (typeof header === "string") {
-  const skip = process.env.REQUIRE_CUDA_HEADER === "1" ? false : header;
-  it("objects that their exporter gave up, on a libcuda in C", { skip }, () => assert.fail(header));
-} else {
-  const folder = mkdtempSync(join(tmpdir(), "libcuda-in-c-"));
-  after(() => rmSync(folder, { recursive: true }));
-  const library = join(folder, "libcuda.so.1");
-  header.compile(source, library, ["-shared", "-fPIC", "-O1"]);
-  const openDriver = () => createCudaDriver({ load: () => koffi().load(library) });
-  // WHY once before any test: this libcuda opens files for the life of the process, which are no
-  // leak of a test.
-  openDriver().close();
+const TITLE = "an object that its exporter gave up, on a libcuda in C";
+withLibcudaInC(TITLE, ({ folder, openDriver }) => {
   const env = { LD_LIBRARY_PATH: folder };
 
-  describe("an object that its exporter gave up, on a libcuda in C", () => {
+  describe(TITLE, () => {
     let device: Device;
     checkLeaks(() => device.close());
     beforeEach(() => {
@@ -110,7 +90,7 @@ if (typeof header === "string") {
       assert.equal(opened, 1);
     });
   });
-}
+});
 
 /** WHY without the event loop: the tested events must happen within one call. */
 function waitForEnd({ exporter, mark, generation }: ArrayHandleDocument): void {

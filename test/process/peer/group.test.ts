@@ -3,25 +3,10 @@ import { describe, it } from "node:test";
 import { Actor } from "../../support/actor.js";
 import { checkLeaks } from "../../support/leak-check.js";
 import { TestRuntime } from "../../support/test-runtime.js";
+import { outcome, type Said } from "./member-steps.js";
 
 const MEMBER = new URL("./actors/group-member.js", import.meta.url);
 const ROUNDS = new URL("./actors/group-rounds.js", import.meta.url);
-
-interface Said {
-  readonly step?: string;
-  readonly begins?: string;
-  readonly code?: string;
-  readonly message?: string;
-  readonly value?: unknown;
-}
-
-/** The result of the next step with this name. */
-async function outcome(actor: Actor, step: string): Promise<Said> {
-  for (;;) {
-    const said = (await actor.says()) as Said;
-    if (said.step === step) return said;
-  }
-}
 
 /** Waits until the step has begun. */
 async function begins(actor: Actor, step: string): Promise<void> {

@@ -7,6 +7,8 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 
 export interface CudaHeader {
+  /** Where it was found. */
+  readonly folder: string;
   /** Evaluates C expressions by a compiled program, and returns the numbers by key. */
   evaluate(expressions: ReadonlyMap<string, string>): Map<string, number>;
   /** Compiles a C source that includes the header. */
@@ -42,13 +44,13 @@ function candidates(): string[] {
 }
 
 class CompiledHeader implements CudaHeader {
+  readonly folder: string;
   readonly #compiler: string;
-  readonly #folder: string;
   #prototypes: string | undefined;
 
   constructor(compiler: string, folder: string) {
     this.#compiler = compiler;
-    this.#folder = folder;
+    this.folder = folder;
   }
 
   evaluate(expressions: ReadonlyMap<string, string>): Map<string, number> {
@@ -75,7 +77,7 @@ class CompiledHeader implements CudaHeader {
   }
 
   compile(source: string, result: string, flags: readonly string[]): void {
-    command(this.#compiler, [`-I${this.#folder}`, ...flags, "-o", result, source]);
+    command(this.#compiler, [`-I${this.folder}`, ...flags, "-o", result, source]);
   }
 
   expand(names: readonly string[]): Map<string, string> {
@@ -96,7 +98,7 @@ class CompiledHeader implements CudaHeader {
     return this.#inFolder((folder) => {
       const source = join(folder, "source.c");
       writeFileSync(source, `#include <cuda.h>\n${text}\n`);
-      return command(this.#compiler, ["-E", "-P", `-I${this.#folder}`, source]);
+      return command(this.#compiler, ["-E", "-P", `-I${this.folder}`, source]);
     });
   }
 

@@ -1,26 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type CudaError, hasCode } from "../../../../src/base/errors.js";
-import { createCudaDriver } from "../../../../src/driver/cuda/cuda-driver.js";
 import type { GpuDriver } from "../../../../src/driver/gpu-driver.js";
 import { cuResult } from "../../../../src/ffi/cuda-constants.js";
-import { FakeLibcuda, type FakeOptions } from "./fake-libcuda.js";
+import { type FakeLibcuda, failing, openFake } from "./fake-libcuda.js";
 
 const MiB = 1024 * 1024;
-
-interface Opened {
-  readonly fake: FakeLibcuda;
-  readonly driver: GpuDriver;
-}
-
-function open(options: FakeOptions = {}): Opened {
-  const fake = new FakeLibcuda(options);
-  return { fake, driver: createCudaDriver({ load: fake.load }) };
-}
-
-function failing(call: string, status: number): FakeOptions {
-  return { status: (name) => (name === call ? status : undefined) };
-}
 
 /** Makes a handle with the pid of this process or of another. */
 function handleOf(pid: number, mark = 1): Uint8Array {
@@ -59,7 +44,7 @@ for (const [kind, [call, importIt]] of Object.entries(imports)) {
     ];
     for (const [status, pid, code] of cases) {
       it(`with ${status}${pid === process.pid ? " and the number of this process" : ""} is ${code}`, () => {
-        const { driver, fake } = open(failing(call, status));
+        const { driver, fake } = openFake(failing(call, status));
         assert.throws(
           () => importIt(driver, handleOf(pid)),
           (error: CudaError) => error.code === code && error.call === call,
@@ -70,7 +55,7 @@ for (const [kind, [call, importIt]] of Object.entries(imports)) {
     }
 
     it("is not passed to the driver if it has another length", () => {
-      const { driver, fake } = open();
+      const { driver, fake } = openFake();
       for (const byteLength of [0, 63, 65]) {
         assert.throws(
           () => importIt(driver, new Uint8Array(byteLength)),
@@ -84,7 +69,7 @@ for (const [kind, [call, importIt]] of Object.entries(imports)) {
 
 describe("a handle that this process exported", () => {
   it("is refused without a driver call, until the object it names is gone", () => {
-    const { driver, fake } = open();
+    const { driver, fake } = openFake();
     const event = driver.createEvent(0);
     const pointer = driver.allocateLegacy(0, 2 * MiB);
     const handles = [driver.exportEvent(event), driver.exportLegacy(0, pointer).handle] as const;
@@ -111,7 +96,7 @@ describe("a handle that this process exported", () => {
 
 describe("memory of the legacy mechanism on CUDA", () => {
   it("is not exported if the driver says it has no handle, and the error says why", () => {
-    const { driver } = open({ legacyCapable: 0 });
+    const { driver } = openFake({ legacyCapable: 0 });
     const pointer = driver.allocateLegacy(0, 2 * MiB);
     assert.throws(
       () => driver.exportLegacy(0, pointer),
@@ -122,7 +107,7 @@ describe("memory of the legacy mechanism on CUDA", () => {
   });
 
   it("is opened once per handle, with any number of imports", () => {
-    const { driver, fake } = open();
+    const { driver, fake } = openFake();
     const [first, second] = [
       driver.importLegacy(0, handleOf(1), "read"),
       driver.importLegacy(0, handleOf(1), "read-write"),
@@ -136,7 +121,7 @@ describe("memory of the legacy mechanism on CUDA", () => {
   });
 
   it("is closed as often as it was opened, if several handles open one address", () => {
-    const { driver, fake } = open({ oneBlock: true });
+    const { driver, fake } = openFake({ oneBlock: true });
     const pointers = [1, 2, 2].map(
       (mark) => driver.importLegacy(0, handleOf(1, mark), "read").pointer,
     );
@@ -150,20 +135,20 @@ describe("memory of the legacy mechanism on CUDA", () => {
 
   it("is closed if its size cannot be read or its address is taken", () => {
     for (const options of [failing("cuMemGetAddressRange", 1)]) {
-      const { driver, fake } = open(options);
+      const { driver, fake } = openFake(options);
       assert.throws(() => driver.importLegacy(0, handleOf(1), "read"), {
         call: "cuMemGetAddressRange",
       });
       assert.equal(fake.live.imports, 0);
     }
-    const { driver, fake } = open({ oneBlock: true });
+    const { driver, fake } = openFake({ oneBlock: true });
     driver.allocateLegacy(0, 2 * MiB);
     assert.throws(() => driver.importLegacy(0, handleOf(1), "read"), RangeError);
     assert.deepEqual([fake.live.imports, fake.live.allocations], [0, 1]);
   });
 
   it("is checked before work on it is enqueued, and not after it was freed", () => {
-    const { driver } = open();
+    const { driver } = openFake();
     const stream = driver.createStream(0);
     const { pointer } = driver.importLegacy(0, handleOf(1), "read-write");
     const fill = (count: number) =>
@@ -175,7 +160,7 @@ describe("memory of the legacy mechanism on CUDA", () => {
   });
 
   it("belongs to its device alone", () => {
-    const { driver } = open();
+    const { driver } = openFake();
     const pointer = driver.allocateLegacy(0, 2 * MiB);
     assert.throws(() => driver.freeLegacy(1, pointer), RangeError);
     const imported = driver.importLegacy(0, handleOf(1), "read");
@@ -185,7 +170,7 @@ describe("memory of the legacy mechanism on CUDA", () => {
 
 describe("an event on CUDA", () => {
   it("is recorded only on streams of its own device, and never if it was imported", () => {
-    const { driver } = open();
+    const { driver } = openFake();
     const event = driver.createEvent(0);
     assert.throws(() => driver.recordEvent(event, driver.createStream(1)), RangeError);
     const imported = driver.importEvent(0, handleOf(1));
@@ -196,7 +181,7 @@ describe("an event on CUDA", () => {
   });
 
   it("throws the error of the work before it", () => {
-    const { driver } = open(failing("cuEventQuery", cuResult.CUDA_ERROR_ILLEGAL_ADDRESS));
+    const { driver } = openFake(failing("cuEventQuery", cuResult.CUDA_ERROR_ILLEGAL_ADDRESS));
     assert.throws(
       () => driver.isEventDone(driver.createEvent(0)),
       (error) => hasCode(error, "DEVICE_LOST"),

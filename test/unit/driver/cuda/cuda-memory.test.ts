@@ -2,28 +2,12 @@ import assert from "node:assert/strict";
 import { openSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import type { CudaError } from "../../../../src/base/errors.js";
-import { createCudaDriver } from "../../../../src/driver/cuda/cuda-driver.js";
-import type { GpuDriver } from "../../../../src/driver/gpu-driver.js";
 import { cuDeviceAttribute } from "../../../../src/ffi/cuda-constants.js";
 import { OwnedFd } from "../../../../src/os/owned-fd.js";
-import { FakeLibcuda, type FakeOptions } from "./fake-libcuda.js";
+import { failing, openFake } from "./fake-libcuda.js";
 
 const MiB = 1024 * 1024;
 const O_CLOEXEC = 0o2000000;
-
-interface Opened {
-  readonly fake: FakeLibcuda;
-  readonly driver: GpuDriver;
-}
-
-function open(options: FakeOptions = {}): Opened {
-  const fake = new FakeLibcuda(options);
-  return { fake, driver: createCudaDriver({ load: fake.load }) };
-}
-
-function failing(call: string, status: number): FakeOptions {
-  return { status: (name) => (name === call ? status : undefined) };
-}
 
 function withFd<T>(use: (fd: OwnedFd) => T): T {
   const fd = new OwnedFd(openSync("/dev/null", "r"));
@@ -45,7 +29,7 @@ function assertFails(attempt: () => unknown, code: string, message: string): voi
 describe("device memory of the CUDA driver", () => {
   for (const call of ["cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"]) {
     it(`undoes a mapping if ${call} fails`, () => {
-      const { fake, driver } = open(failing(call, 2));
+      const { fake, driver } = openFake(failing(call, 2));
       const memory = driver.createMemory(0, 2 * MiB);
       assert.throws(
         () => driver.mapMemory(memory, "read"),
@@ -58,7 +42,7 @@ describe("device memory of the CUDA driver", () => {
   }
 
   it("frees the addresses although unmapping failed", () => {
-    const { fake, driver } = open(failing("cuMemUnmap", 999));
+    const { fake, driver } = openFake(failing("cuMemUnmap", 999));
     const pointer = driver.mapMemory(driver.createMemory(0, 2 * MiB), "read");
     assert.throws(
       () => driver.unmapMemory(0, pointer),
@@ -69,7 +53,7 @@ describe("device memory of the CUDA driver", () => {
   });
 
   it("names the size that a descriptor claimed if mapping fails", () => {
-    const { driver } = open(failing("cuMemMap", 1));
+    const { driver } = openFake(failing("cuMemMap", 1));
     const imported = withFd((fd) => driver.importMemory(0, fd, 4 * MiB));
     assertFails(
       () => driver.mapMemory(imported, "read"),
@@ -97,7 +81,7 @@ describe("device memory of the CUDA driver", () => {
       [719, 1, "DEVICE_LOST"],
     ];
     for (const [status, supported, code] of cases) {
-      const { fake, driver } = open({
+      const { fake, driver } = openFake({
         ...failing(call, status),
         attributes: { [attribute]: supported },
       });
@@ -115,7 +99,7 @@ describe("device memory of the CUDA driver", () => {
 
   it("refuses host memory behind a descriptor, and releases it", () => {
     for (const importedLocationType of [2, 3, 4]) {
-      const { fake, driver } = open({ importedLocationType });
+      const { fake, driver } = openFake({ importedLocationType });
       withFd((fd) => {
         assert.throws(
           () => driver.importMemory(0, fd, 2 * MiB),
@@ -127,13 +111,13 @@ describe("device memory of the CUDA driver", () => {
   });
 
   it("accepts memory if the driver does not tell where it lies", () => {
-    const { fake, driver } = open(failing("cuMemGetAllocationPropertiesFromHandle", 801));
+    const { fake, driver } = openFake(failing("cuMemGetAllocationPropertiesFromHandle", 801));
     withFd((fd) => driver.importMemory(0, fd, 2 * MiB));
     assert.equal(fake.live.memories, 1);
   });
 
   it("refuses an impossible claimed size before it calls the driver", () => {
-    const { fake, driver } = open();
+    const { fake, driver } = openFake();
     for (const claim of [
       0,
       -1,
@@ -154,7 +138,7 @@ describe("device memory of the CUDA driver", () => {
   });
 
   it("sets close-on-exec if the driver did not", () => {
-    const { driver } = open();
+    const { driver } = openFake();
     const fd = driver.exportMemory(driver.createMemory(0, 2 * MiB));
     const flags = /^flags:\s+(\d+)$/m.exec(
       readFileSync(`/proc/self/fdinfo/${fd.number}`, "utf8"),
@@ -186,7 +170,7 @@ describe("device memory of the CUDA driver", () => {
   ];
   for (const [status, code] of statuses) {
     it(`turns status ${status} into ${code}`, () => {
-      const { driver } = open(failing("cuMemCreate", status));
+      const { driver } = openFake(failing("cuMemCreate", status));
       assert.throws(
         () => driver.createMemory(0, 2 * MiB),
         (error: CudaError) => error.code === code && error.status === status,

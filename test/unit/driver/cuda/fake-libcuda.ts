@@ -5,6 +5,8 @@
  */
 import { openSync } from "node:fs";
 import { CudaIpcError } from "../../../../src/base/errors.js";
+import { createCudaDriver } from "../../../../src/driver/cuda/cuda-driver.js";
+import type { GpuDriver } from "../../../../src/driver/gpu-driver.js";
 import { cuDeviceAttribute, cuResult } from "../../../../src/ffi/cuda-constants.js";
 import { libc } from "../../../../src/ffi/libc.js";
 import {
@@ -296,4 +298,18 @@ function set32(out: unknown, value: number): void {
 
 function set64(out: unknown, value: bigint): void {
   (out as BigUint64Array)[0] = value;
+}
+
+/** A driver on a fake library. */
+export function openFake(options: FakeOptions = {}): {
+  readonly fake: FakeLibcuda;
+  readonly driver: GpuDriver;
+} {
+  const fake = new FakeLibcuda(options);
+  return { fake, driver: createCudaDriver({ load: fake.load }) };
+}
+
+/** Makes every call of one function fail with a status. */
+export function failing(call: string, status: number): FakeOptions {
+  return { status: (name) => (name === call ? status : undefined) };
 }

@@ -1,7 +1,6 @@
 /** Modules and kernels with the libcuda substitute written in C. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { createCudaDriver } from "../../../../src/driver/cuda/cuda-driver.js";
 import { DeviceArray } from "../../../../src/gpu/arrays/device-array.js";
 import { Device } from "../../../../src/gpu/device.js";
 import { arg } from "../../../../src/gpu/kernels/kernel-arguments.js";
@@ -11,21 +10,16 @@ import { Mapping } from "../../../../src/os/mapping.js";
 import { brokenImage, kernelImage } from "../../../conformance/kernel-image.js";
 import { Disposables } from "../../../support/disposables.js";
 import { checkLeaks } from "../../../support/leak-check.js";
-import { compileLibcuda } from "../../../support/libcuda-in-c.js";
+import { expectLibcudaInC, skipLibcudaInC } from "../../../support/libcuda-in-c.js";
 import { type CountingDriver, createCountingDriver } from "../../../support/live-counts.js";
 
-const libcuda = compileLibcuda();
-const skip =
-  typeof libcuda === "string" && process.env.REQUIRE_CUDA_HEADER !== "1" ? libcuda : false;
-
-describe("Module and Kernel", { skip }, () => {
+describe("Module and Kernel", { skip: skipLibcudaInC() }, () => {
   const things = new Disposables();
   let counting: CountingDriver;
   let device: Device;
 
   before(() => {
-    if (typeof libcuda === "string") assert.fail(libcuda);
-    counting = createCountingDriver(createCudaDriver({ load: libcuda }));
+    counting = createCountingDriver(expectLibcudaInC().openDriver());
     device = Device.open("cuda:0", () => counting.driver);
   });
   after(() => device.close());
