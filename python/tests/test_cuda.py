@@ -313,7 +313,8 @@ def test_memory_of_another_process_s_pool_is_opened_by_descriptor_and_name(pytho
             handle = fd
 
         class Descriptor:
-            payload, size = data, 4096
+            def __reduce__(self):
+                return Descriptor, (data, 4096)
 
         pool = interop.open_pool(Handle())
         array = pool.open(Descriptor(), "uint8", (16, 16))

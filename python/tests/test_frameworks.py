@@ -194,3 +194,31 @@ def test_tensors_that_cannot_be_shared_are_refused_by_name(hub):
     with hub.share("transposed", whole.t()) as shared:
         assert not shared.copied and shared.tolist() == [0, 3, 1, 4, 2, 5]
     assert hub.list() == []
+
+
+def test_pools_of_pytorch_end_when_no_thread_allocates():
+    import contextlib
+    import types
+    import weakref
+
+    from cuda_ipc._shareable import Pools
+
+    class MemPool:
+        def __init__(self, allocator):
+            made.append(weakref.ref(self))
+
+    @contextlib.contextmanager
+    def use_mem_pool(pool, device):
+        yield
+
+    made = []
+    torch = types.SimpleNamespace(
+        cuda=types.SimpleNamespace(MemPool=MemPool, use_mem_pool=use_mem_pool)
+    )
+    pools = Pools()
+    with pools.allocating(torch, None):
+        with pytest.raises(KeyError), pools.allocating(torch, None):
+            raise KeyError
+        # PyTorch would end the process if the inner pool went here.
+        assert [one() is not None for one in made] == [True, True]
+    assert [one() for one in made] == [None, None]

@@ -159,9 +159,12 @@ class Pool:
         a descriptor of cuda.core says itself. Raises INVALID_HANDLE, INVALID_DESCRIPTOR,
         ValueError.
         """
-        payload = data if isinstance(data, (bytes, bytearray, memoryview)) else data.payload
-        size = byte_length if byte_length is not None else getattr(data, "size", None)
-        raw = bytes(payload)
+        size = byte_length
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            # Versions of cuda.core agree in what a descriptor pickles, not in its attributes.
+            data, its_size = data.__reduce__()[1]
+            size = its_size if size is None else size
+        raw = bytes(data)
         if len(raw) != _BYTES:
             raise CudaIpcError(
                 "INVALID_HANDLE",

@@ -192,10 +192,12 @@ def core_share(path):
     values[:] = cupy.arange(POOL_BYTES, dtype=cupy.uint32).astype(cupy.uint8)
     cupy.cuda.Device().synchronize()
     pool = getattr(resource, "allocation_handle", None) or resource.get_allocation_handle()
-    name = getattr(buffer, "ipc_descriptor", None) or buffer.get_ipc_descriptor()
+    descriptor = getattr(buffer, "ipc_descriptor", None) or buffer.get_ipc_descriptor()
+    # What it pickles: the driver's 64 bytes, and the size. No version has both as attributes.
+    data, size = descriptor.__reduce__()[1]
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
         link.connect(path)
-        socket.send_fds(link, [json.dumps({"data": bytes(name.payload).hex(), "size": name.size}).encode()], [int(pool)])
+        socket.send_fds(link, [json.dumps({"data": bytes(data).hex(), "size": size}).encode()], [int(pool)])
         say({"sent": POOL_BYTES})
         sys.stdin.readline()
         cupy.cuda.Device().synchronize()
