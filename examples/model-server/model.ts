@@ -7,7 +7,7 @@ import type { Hub } from "cuda-ipc";
 
 export const INPUTS = 784;
 const HIDDEN = 256;
-export const OUTPUTS = 10;
+const OUTPUTS = 10;
 const SEED = 20_260_101;
 
 /** The arrays of the bundle, named as in `torch.nn.Sequential(Linear, ReLU, Linear)`. */

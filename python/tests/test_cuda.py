@@ -148,6 +148,9 @@ def a_tensor(memory, dtype, shape, offset=0):
 
 def test_the_callbacks_allocate_memory_that_is_shared_without_a_copy(hub):
     """PyTorch calls them in the same way, without knowing what they are."""
+    import gc
+    import weakref
+
     from cuda_ipc import _shareable
     from cuda_ipc._cuda import context_at
     from cuda_ipc._cuda_handles import BorrowedCudaMemory
@@ -168,8 +171,14 @@ def test_the_callbacks_allocate_memory_that_is_shared_without_a_copy(hub):
             assert same.tobytes() == bytes(range(64)) and same.shape == (4, 4)
             memory.write(1 << 20, memoryview(bytes(64)))
             assert same.tobytes() == bytes(64)
+            kept = weakref.ref(tensor)
+            del tensor
+            gc.collect()
+            assert kept() is not None, "the name keeps the framework's array"
             free(blocks[2], 5 << 20, 0, None)
             assert same.tobytes() == bytes(64), "who has opened it keeps the memory"
+    gc.collect()
+    assert kept() is None, "until it is closed"
     for block in blocks[:2]:
         free(block, 0, 0, None)
     free(blocks[0], 0, 0, None)
@@ -297,6 +306,7 @@ hub.close()
 def test_memory_of_another_process_s_pool_is_opened_by_descriptor_and_name(python, tmp_path):
     import gc
     import socket
+    import weakref
 
     from cuda_ipc import interop
 
@@ -329,9 +339,11 @@ def test_memory_of_another_process_s_pool_is_opened_by_descriptor_and_name(pytho
         assert refused.value.code == "INVALID_HANDLE"
         with pytest.raises(ValueError, match="byte_length"):
             pool.open(data)
-        del whole, pool
+        kept = weakref.ref(pool._imported)
+        del whole, pool, refused
         gc.collect()
-        assert array.tobytes() == bytes(range(256)), "the array keeps the pool"
+        assert kept() is not None, "the array keeps the pool"
+        assert array.tobytes() == bytes(range(256))
         del array
         gc.collect()
         os.close(fd)

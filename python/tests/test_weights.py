@@ -74,6 +74,11 @@ def test_the_last_view_gives_the_lease_and_the_connection_back(model, hub):
 
     until("the lease and the connection are back", lambda: holders() == [])
     until("only this session is left", lambda: hub.status()["clients"] == 1)
+    weights = cuda_ipc.numpy.load_file("model", hub=hub)
+    assert holders() == [(os.getpid(), "read")]
+    del weights
+    gc.collect()
+    until("the lease in a connection of the caller's is back", lambda: holders() == [])
 
 
 def test_a_missing_model_is_explained_and_waited_for_when_asked(hub, python):

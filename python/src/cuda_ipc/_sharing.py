@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class SharedTensor(SharedArray):
     """An array of a framework that has a name.
 
-    Without a copy it keeps the framework's array until `close()`, so that nobody else gets its
-    memory. What is written to that array, others see.
+    Without a copy its memory keeps the framework's array until `close()`, so that nobody else gets
+    that memory. What is written to that array, others see.
     """
 
     def __init__(
@@ -36,19 +36,13 @@ class SharedTensor(SharedArray):
         held: HeldLease,
         memory: Memory,
         layout: Layout,
-        owner: object,
         why: str | None,
     ) -> None:
         super().__init__(link, name, held, memory, layout)
-        self._owner = owner
         #: True if the shared memory has a copy of the values.
         self.copied = why is not None
         #: Why they had to be copied, or None.
         self.why = why
-
-    def _let_go(self) -> None:
-        super()._let_go()
-        self._owner = None
 
 
 class _Place(NamedTuple):
@@ -95,7 +89,7 @@ def share(
         held = hub._register(name, descriptor, fds.share(), pinned, deadline, users)
     finally:
         fds.close()
-    made = SharedTensor(hub._link, name, held, place.memory, layout, source.owner, None)
+    made = SharedTensor(hub._link, name, held, place.memory, layout, None)
     return _published(hub, made, held, deadline)
 
 
@@ -183,7 +177,7 @@ def _copied(
     except BaseException:
         array.close()
         raise
-    made = SharedTensor(hub._link, wanted.name, array._held, memory, array._layout, None, why)
+    made = SharedTensor(hub._link, wanted.name, array._held, memory, array._layout, why)
     array.forget()
     return _published(hub, made, made._held, deadline)
 

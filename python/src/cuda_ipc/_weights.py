@@ -49,7 +49,9 @@ def load_views(
             bundle = hub.open_bundle(name, access=access, wait=wait, timeout=timeout)
         except CudaIpcError as missing:
             if missing.code == "NOT_FOUND":
-                raise CudaIpcError(missing.code, _explained(hub, name, missing)) from None
+                # The hub says who has created it, if anybody has.
+                hint = f"{missing.message}. To wait for it, pass wait=True"
+                raise CudaIpcError(missing.code, hint) from None
             raise
         layouts, weights = bundle.layouts, Weights(name, bundle.metadata)
         memory, held = bundle.detach()
@@ -62,16 +64,3 @@ def load_views(
         if own:
             hub.close()
         raise
-
-
-def _explained(hub: Hub, name: str, missing: CudaIpcError) -> str:
-    """Which process has created it, if the hub's own words lack that."""
-    try:
-        info, holders = hub.inspect(name)
-    except CudaIpcError:
-        return f"{missing.message}. To wait for it, pass wait=True"
-    programs = {holder.pid: holder.program for holder in holders}
-    if info.published or info.owner_pid is None or f"process {info.owner_pid}" in missing.message:
-        return f"{missing.message}. To wait for it, pass wait=True"
-    who = f"process {info.owner_pid} ({programs.get(info.owner_pid, 'unknown')})"
-    return f"{missing.message}. {who} created it. To wait for it, pass wait=True"
