@@ -112,8 +112,10 @@ def test_a_request_that_is_late_is_cancelled_at_the_worker_of_node(hub, node):
     worker = node("service", "worker", "late:node")
     assert worker.said() == "serving"
     with hub.connect_service("late:node") as client:
+        client.request(floats(1, 1, 1, 1)).release()  # it has found its worker
+        assert worker.said() == {"begun": None}
         with pytest.raises(TimeoutError, match=r"its worker \(process .*\) has not answered"):
-            client.request(floats(1, 1, 1, 1), meta={"never": True}, timeout=0.2)
+            client.request(floats(1, 1, 1, 1), meta={"never": True}, timeout=1)
         assert worker.said() == {"begun": {"never": True}}
         assert worker.said()["ended"] in ("ABORTED", "TIMEOUT")
         with client.request(floats(1, 1, 1, 1)) as reply:  # the link goes on
@@ -124,6 +126,8 @@ def test_a_client_of_node_that_gives_up_ends_the_wait_of_the_handler(hub, node):
     codes = []
 
     def handler(request, reply):
+        if request.json == "warm":
+            return
         until("nobody waits", lambda: request.given_up is not None)
         codes.append(request.given_up.code)
         request.check()
@@ -131,7 +135,9 @@ def test_a_client_of_node_that_gives_up_ends_the_wait_of_the_handler(hub, node):
     with serve(hub, "gives-up", handler):
         client = node("service", "client", "gives-up")
         assert client.said() == "ready"
-        client.tell({"values": [1, 1, 1, 1], "timeoutMs": 200})
+        client.tell({"meta": "warm"})  # it has found its worker
+        assert client.said()["values"] == []
+        client.tell({"values": [1, 1, 1, 1], "timeoutMs": 1000})
         assert client.said()["code"] == "TIMEOUT"
         until("the handler has ended", lambda: codes)
         assert codes[0] in ("ABORTED", "TIMEOUT")
@@ -369,6 +375,9 @@ def test_replies_that_are_held_outlive_their_worker(hub):
         assert first.array.tolist() == [0, 4, 6, 8]
         first.release()
         assert code(lambda: first.array) == "CLOSED"
+        done = threading.Event()
+        client._receiver.call(done.set)  # its thread closes what is to be closed
+        assert done.wait(LIMIT)
         assert second.array.tolist() == [2, 4, 6, 8]
         second.release()
         until("its channel is closed", lambda: hub.list(prefix="outlives") == [])
