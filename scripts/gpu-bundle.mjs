@@ -92,12 +92,9 @@ run(process.execPath, ["scripts/build.mjs"]);
 rmSync(BUNDLE, { recursive: true, force: true });
 mkdirSync(join(BUNDLE, "scripts"), { recursive: true });
 cpSync(compressedNode(), join(BUNDLE, "node.xz"));
-const withoutMaps = { recursive: true, filter: (path) => !path.endsWith(".map") };
-cpSync("build", join(BUNDLE, "build"), withoutMaps);
-cpSync("dist", join(BUNDLE, "dist"), {
-  recursive: true,
-  filter: (path) => !/\.(d\.ts|map)$/.test(path),
-});
+const isRun = (path) => !/\.(d\.[cm]?ts|map|md)$|^build\/types$/.test(path);
+for (const folder of ["build", "dist"])
+  cpSync(folder, join(BUNDLE, folder), { recursive: true, filter: isRun });
 cpSync("test", join(BUNDLE, "test"), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 cpSync("bench/c", join(BUNDLE, "bench/c"), { recursive: true });
 cpSync("bench/python", join(BUNDLE, "bench/python"), { recursive: true });
@@ -121,7 +118,10 @@ for (const file of [
 const unneeded = /node_modules\/(koffi\/(doc|vendor)|@koromix\/[^/]+\/musl_x64)(\/|$)/;
 const isForUsers = ({ dev, devOptional }) => dev !== true && devOptional !== true;
 for (const path of packagesThat(isForUsers)) {
-  cpSync(path, join(BUNDLE, path), { recursive: true, filter: (file) => !unneeded.test(file) });
+  cpSync(path, join(BUNDLE, path), {
+    recursive: true,
+    filter: (file) => isRun(file) && !unneeded.test(file),
+  });
 }
 for (const path of peerFiles) {
   // Not an error: the benchmarks print what they could not compare with.
