@@ -222,3 +222,19 @@ def test_pools_of_pytorch_end_when_no_thread_allocates():
         # PyTorch would end the process if the inner pool went here.
         assert [one() is not None for one in made] == [True, True]
     assert [one() for one in made] == [None, None]
+
+
+def test_handles_of_pytorch_are_told_from_wrong_ones():
+    from cuda_ipc import interop
+
+    plain = bytes(range(100, 164))
+    assert interop.plain_handle(b"\x01c" + plain) == plain
+    for parts in (1, 2, 100):
+        with pytest.raises(cuda_ipc.CudaIpcError) as refused:
+            interop.plain_handle(b"\x01e" + bytes(24 + 4 * parts))
+        assert refused.value.code == "UNSUPPORTED"
+    for length in (0, 26, 63, 65):
+        with pytest.raises(cuda_ipc.CudaIpcError) as refused:
+            interop.plain_handle(b"e" * length)
+        assert refused.value.code == "INVALID_HANDLE"
+    assert interop.plain_handle(b"e" * 64) == b"e" * 64

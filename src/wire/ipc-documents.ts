@@ -122,14 +122,16 @@ export function decodeBase64(text: string): Uint8Array {
 /** PyTorch 2.5 and newer put a version and one of these letters before what they send. */
 const torchLetters = { cudaMalloc: 0x63, expandableSegment: 0x65 } as const;
 const TORCH_PREFIX_BYTES = 2;
+/** What PyTorch sends of an expandable segment: two counts, a size, and 4 bytes for each part. */
+const SEGMENT_HEADER_BYTES = 24;
+const SEGMENT_PART_BYTES = 4;
 
 /**
  * The 64 bytes of a handle that PyTorch sends. What is no such handle is returned as it is.
  * @throws UNSUPPORTED for memory of an expandable segment, which has no handle of 64 bytes
  */
 export function withoutTorchPrefix(handle: Uint8Array): Uint8Array {
-  if (handle.byteLength === HANDLE_BYTES || handle.byteLength < HANDLE_BYTES / 2) return handle;
-  if (handle[1] === torchLetters.expandableSegment) {
+  if (handle[1] === torchLetters.expandableSegment && mayBeSegment(handle.byteLength)) {
     throw new CudaIpcError(
       "UNSUPPORTED",
       `Cannot open a handle of PyTorch (form ${handle[0]}): its memory is an expandable segment. ` +
@@ -140,6 +142,11 @@ export function withoutTorchPrefix(handle: Uint8Array): Uint8Array {
     handle.byteLength === TORCH_PREFIX_BYTES + HANDLE_BYTES &&
     handle[1] === torchLetters.cudaMalloc;
   return isPrefixed ? handle.slice(TORCH_PREFIX_BYTES) : handle;
+}
+
+function mayBeSegment(byteLength: number): boolean {
+  const parts = (byteLength - TORCH_PREFIX_BYTES - SEGMENT_HEADER_BYTES) / SEGMENT_PART_BYTES;
+  return byteLength !== HANDLE_BYTES && parts >= 1 && Number.isInteger(parts);
 }
 
 /** @throws INVALID_HANDLE */

@@ -28,7 +28,7 @@ import {
   createCountingDriver,
   type LiveCounts,
 } from "../support/live-counts.js";
-import { soon } from "../support/until.js";
+import { soon, until } from "../support/until.js";
 import { findCudaHeader } from "../unit/ffi/cuda-header.js";
 import { python, whyNoPackage } from "./python-packages.js";
 
@@ -125,8 +125,10 @@ describe("arrays by handle, with other programs on the GPU", { skip: whyNoGpu() 
     live = counting.counts();
     device = Device.open("cuda:0", () => counting.driver);
   });
-  afterEach(() => {
+  afterEach(async () => {
     device.close();
+    // A socket closes a little later, because its last close may wait.
+    await until("the sockets are closed", () => counting.counts().fds === live.fds);
     assert.deepEqual(counting.counts(), live);
   });
 

@@ -21,6 +21,8 @@ _BYTES = 64
 #: PyTorch 2.5 and newer put the version of their form, and one letter, before the 64 bytes.
 _TORCH_BYTES = _BYTES + 2
 _TORCH_CUDA_MALLOC, _TORCH_EXPANDABLE = ord("c"), ord("e")
+#: What it sends of an expandable segment: two counts, a size, and 4 bytes for each part.
+_SEGMENT_HEADER_BYTES, _SEGMENT_PART_BYTES = 24, 4
 
 
 class RawHandle(NamedTuple):
@@ -50,6 +52,11 @@ class RawHandle(NamedTuple):
         }
 
 
+def _may_be_segment(length: int) -> bool:
+    parts, rest = divmod(length - 2 - _SEGMENT_HEADER_BYTES, _SEGMENT_PART_BYTES)
+    return length != _BYTES and parts >= 1 and rest == 0
+
+
 def plain_handle(handle: bytes | bytearray | memoryview | Sequence[int] | str) -> bytes:
     """The 64 bytes of CUDA's handle, of what a program sends as one.
 
@@ -67,7 +74,7 @@ def plain_handle(handle: bytes | bytearray | memoryview | Sequence[int] | str) -
         raw = bytes(handle)
     else:
         raw = bytes(int(byte) & 255 for byte in handle)
-    if len(raw) >= 2 and len(raw) != _BYTES and raw[1] == _TORCH_EXPANDABLE:
+    if _may_be_segment(len(raw)) and raw[1] == _TORCH_EXPANDABLE:
         raise CudaIpcError(
             "UNSUPPORTED",
             f"Cannot open a handle of PyTorch (form {raw[0]}): its memory is an expandable "

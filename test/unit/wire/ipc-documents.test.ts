@@ -107,8 +107,15 @@ describe("handles as text", () => {
     for (const version of [1, 2, 200]) {
       const sent = Uint8Array.of(version, "c".charCodeAt(0), ...bytes);
       assert.deepEqual(withoutTorchPrefix(sent), bytes);
-      const expandable = Uint8Array.of(version, "e".charCodeAt(0), ...bytes, 1, 2, 3);
-      refused("UNSUPPORTED", () => withoutTorchPrefix(expandable), String(version));
+      for (const parts of [1, 2, 100]) {
+        const segment = new Uint8Array(2 + 24 + 4 * parts);
+        segment.set([version, "e".charCodeAt(0)]);
+        refused("UNSUPPORTED", () => withoutTorchPrefix(segment), `${version}, ${parts}`);
+      }
+    }
+    for (const byteLength of [26, 63, 65]) {
+      const other = new Uint8Array(byteLength).fill("e".charCodeAt(0));
+      assert.equal(withoutTorchPrefix(other), other);
     }
     const others = [bytes, new Uint8Array(66), bytes.subarray(1), new Uint8Array(0)];
     for (const other of others) assert.equal(withoutTorchPrefix(other), other);
