@@ -24,6 +24,7 @@
 #define PAGE 4096
 #define EXPLAIN_MS 1000  /* for the hub's word on what an open waited for */
 #define SPIN_US 50       /* how long a reader or writer looks before it sleeps */
+#define LOOKS_AT_SLOT 32  /* how often a reader looks at its slot before it looks at the channel */
 #define ROW_ALIGNMENT 256
 #define LOOKS_MAX 10000  /* at words that another process may change all the time */
 
@@ -2811,14 +2812,17 @@ static int take(cuda_ipc_reader *reader, cuda_ipc_message *message, cuda_ipc_err
   }
 }
 
-/* Whether there is something to look at before it sleeps. */
-static bool has_news(const cuda_ipc_reader *reader) {
+static bool slot_has_news(const cuda_ipc_reader *reader) {
   const struct ring *ring = &reader->ring;
   const struct cuda_ipc_header *header = header_of(ring, slot_of(ring, reader->next));
-  uint32_t state = LOAD(&reader->ring.control->state);
   return (int64_t)LOAD(&header->generation) > reader->next ||
-         (int64_t)LOAD(&header->passed_over) > reader->next ||
-         state == CUDA_IPC_WRITER_CLOSED || state == CUDA_IPC_WRITER_GONE;
+         (int64_t)LOAD(&header->passed_over) > reader->next;
+}
+
+/* Whether there is something to look at before it sleeps. */
+static bool has_news(const cuda_ipc_reader *reader) {
+  uint32_t state = LOAD(&reader->ring.control->state);
+  return slot_has_news(reader) || state == CUDA_IPC_WRITER_CLOSED || state == CUDA_IPC_WRITER_GONE;
 }
 
 int cuda_ipc_reader_next(cuda_ipc_reader *reader, cuda_ipc_message *message, int64_t timeout_ms,
@@ -2828,6 +2832,8 @@ int cuda_ipc_reader_next(cuda_ipc_reader *reader, cuda_ipc_message *message, int
   reader->timeout_ms = timeout_ms;
   reader->deadline = 0;
   for (;;) {
+    /* The slot alone: each look at the control page takes a line from the writer's cache. */
+    for (int looks = 0; looks < LOOKS_AT_SLOT && !slot_has_news(reader); looks++) relax();
     int taken = take(reader, message, error);
     if (taken != NOTHING) return taken;
     uint32_t state = LOAD(&ring->control->state);
