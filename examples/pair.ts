@@ -73,10 +73,13 @@ export async function startBoth(
   // Each wait of a side has a limit of its own.
   const limitMs = 4 * LIMIT.timeoutMs;
   const sides = [consumer.finished(limitMs), producer.finished(limitMs)];
-  const errors = (await Promise.allSettled(sides))
-    .filter((side) => side.status === "rejected")
-    .map((side) => side.reason);
-  if (errors.length > 0) throw errors.find((it) => !hasCode(it, "PEER_GONE")) ?? errors[0];
+  try {
+    await Promise.all(sides);
+  } catch (error) {
+    if (!hasCode(error, "PEER_GONE")) throw error;
+    const others = (await Promise.allSettled(sides)).filter((side) => side.status === "rejected");
+    throw others.find(({ reason }) => !hasCode(reason, "PEER_GONE"))?.reason ?? error;
+  }
 }
 
 /**

@@ -295,6 +295,7 @@ with context_at(0).current():
     assert library.cuMemPoolExportToShareableHandle(ctypes.byref(fd), pool, 1, 0) == 0
     assert library.cuMemPoolExportPointer(data, address) == 0
     assert library.cuMemcpyHtoD_v2(address, bytes(range(256)), 256) == 0
+    assert library.cuCtxSynchronize() == 0
 with socket.socket(socket.AF_UNIX) as link:
     link.connect(sys.argv[2])
     socket.send_fds(link, [bytes(data)], [fd.value])

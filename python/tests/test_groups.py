@@ -293,3 +293,20 @@ def test_the_memory_has_the_layout_of_the_protocol(path):
         assert struct.unpack_from("<QQQ", words, 0) == (0x6375646169706367, 1, 1)
         assert struct.unpack_from("<QQQ", words, 64) == (2, 0, 2 * 2**20 + 1)
         assert bytes(words[4096:4097]) == b"7"
+
+
+def test_a_host_that_is_closed_before_its_thread_begins_leaves_nothing(tmp_path, monkeypatch):
+    from cuda_ipc._group.admission import Address
+    from cuda_ipc._group.host import GroupHost
+
+    late = []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda self: late.append(self))
+    host = GroupHost(Address(str(tmp_path / "s"), 2, "a group"))
+    host.listen()
+    host.close()
+    # The signal came before the thread's first step.
+    start(late[0])
+    late[0].join()
+    assert late[0].ident is not None
+    assert os.listdir(tmp_path) == []

@@ -47,6 +47,8 @@ class GroupHost:
         self._joined: dict[int, socket.socket] = {}
         self._is_closed = False
         self._pidfds_are_taken = False
+        #: Whether the thread has begun. It then gives everything back.
+        self._runs = False
         self._thread = threading.Thread(target=self._run, name="cuda-ipc group", daemon=True)
 
     def listen(self) -> None:
@@ -113,11 +115,12 @@ class GroupHost:
             if self._is_closed:
                 return
             self._is_closed = True
+            # A thread that a signal kept from its first step finds the host closed, and ends.
+            if not self._runs:
+                self._say_farewell()
+                return
         os.eventfd_write(self._wake_fd, 1)
-        if self._thread.ident is None:
-            self._say_farewell()
-        else:
-            self._thread.join()
+        self._thread.join()
 
     def abandon(self) -> None:
         """In a child of fork: the name, the thread and the clients are the parent's."""
@@ -135,6 +138,10 @@ class GroupHost:
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        with self._changed:
+            if self._is_closed:
+                return
+            self._runs = True
         poll = select.poll()
         poll.register(self._wake_fd, select.POLLIN)
         poll.register(self._listener, select.POLLIN)
