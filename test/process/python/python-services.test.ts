@@ -6,7 +6,7 @@ import { noPytest, runPytest } from "./run-pytest.js";
 
 test("the tests of services and groups in Python pass", {
   skip: noPytest,
-  timeout: 290_000,
+  timeout: 580_000,
 }, async () => {
   assert.match(await runPytest(SERVICES), /\d+ passed/);
 });

@@ -13,7 +13,7 @@ import { noPytest, runPytest } from "./run-pytest.js";
 
 const header = findCudaHeader();
 
-test("the tests of the Python package pass", { skip: noPytest, timeout: 290_000 }, async () => {
+test("the tests of the Python package pass", { skip: noPytest, timeout: 580_000 }, async () => {
   const others = SERVICES.map((path) => `--ignore=${path}`);
   assert.match(await runPytest(["python", ...others]), /\d+ passed/);
 });

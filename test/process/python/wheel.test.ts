@@ -63,7 +63,7 @@ print("refused")
 
 test("the wheel brings hub and commands into an environment without npm", {
   skip,
-  timeout: 290_000,
+  timeout: 580_000,
 }, (t) => {
   const folder = mkdtempSync(join(tmpdir(), "cuda-ipc-wheel-"));
   try {
