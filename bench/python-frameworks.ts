@@ -175,7 +175,10 @@ function handover(
   return { command: python, args: [programOf(file), ...args.map(String)], env };
 }
 
-/** What needs a GPU and a package. It is checked first, because to lack one is no failure. */
+/**
+ * A program that needs a GPU and a package. A first run without messages finds out whether both are
+ * there: if one is missing, the table says so, and the benchmark does not fail.
+ */
 function onGpu(
   name: string,
   device: string,

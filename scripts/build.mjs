@@ -1,14 +1,15 @@
 // Makes dist/, which is published: bundles of the package's doors and programs, their types, and
-// the examples that `cuda-ipc demo` runs. With --if-changed it does nothing if all of it is newer
-// than what it is made from: `npx cuda-ipc` in a clone would otherwise repeat the build.
+// the examples that `cuda-ipc demo` runs. With --if-changed it does nothing if no source has changed
+// since the last complete build: `npx cuda-ipc` in a clone would otherwise repeat the build.
 import { spawnSync } from "node:child_process";
-import { chmodSync, readdirSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { changedAt } from "./changed-at.mjs";
 import { writeDeclarations } from "./declarations.mjs";
 import { bundleDoors, bundlePrograms } from "./programs.mjs";
 
-/** Written last. */
-const LAST = "dist/cli/launch.cjs";
+const LAUNCHER = "dist/cli/launch.cjs";
+/** Written when a build is complete. */
+const STAMP = "build/built";
 const SOURCES = [
   ...["src", "examples", "scripts", "package.json", "package-lock.json"],
   ...["tsconfig.json", "tsconfig.build.json", "tsconfig.examples.json"],
@@ -16,6 +17,7 @@ const SOURCES = [
 
 if (process.argv.includes("--if-changed") && isCurrent()) process.exit();
 
+rmSync(STAMP, { force: true });
 rmSync("dist", { recursive: true, force: true });
 // `npm run typecheck` checks the sources. Examples are checked here against the published types.
 writeDeclarations();
@@ -27,20 +29,11 @@ const tsc = spawnSync(
 if (tsc.status !== 0) process.exit(tsc.status ?? 1);
 await bundleDoors("dist");
 await bundlePrograms("dist");
-chmodSync(LAST, 0o755);
+chmodSync(LAUNCHER, 0o755);
+mkdirSync("build", { recursive: true });
+writeFileSync(STAMP, "");
 
 function isCurrent() {
-  const builtAt = statSync(LAST, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  return SOURCES.every((path) => changedAt(path) < builtAt);
-}
-
-/** When a file, or a folder with all in it, was changed last. */
-function changedAt(path) {
-  const stat = statSync(path);
-  if (!stat.isDirectory()) return stat.mtimeMs;
-  const inside = readdirSync(path, { withFileTypes: true })
-    // Python writes its caches there when the examples run.
-    .filter(({ name }) => name !== "__pycache__")
-    .map(({ name }) => changedAt(join(path, name)));
-  return Math.max(stat.mtimeMs, ...inside);
+  const builtAt = changedAt(STAMP);
+  return existsSync(LAUNCHER) && SOURCES.every((path) => changedAt(path) < builtAt);
 }

@@ -44,7 +44,7 @@ export function inputOf(number: number): Float32Array {
   return Float32Array.from({ length: INPUTS }, () => random());
 }
 
-/** What the network answers. */
+/** The outputs of the network for an input. */
 export function answerTo(input: Float32Array, weights: Weights): Float32Array {
   const hidden = layer(input, weights["0.weight"], weights["0.bias"]);
   return layer(

@@ -141,7 +141,7 @@ async function planFile(
 
 type Planner = (file: FileHandle, path: string, options: RawOptions) => Promise<LoadPlan>;
 
-/** What a file of each format holds. Only raw bytes need the options. */
+/** Reads which arrays a file has. Only raw bytes need the options. */
 const planners: Readonly<Record<FileFormat, Planner>> = {
   npy: async (file, path) => planNpy(await readNpyHeader(file, path)),
   safetensors: async (file, path) =>

@@ -122,7 +122,7 @@ export function decodeBase64(text: string): Uint8Array {
 /** PyTorch 2.5 and newer put a version and one of these letters before what they send. */
 const torchLetters = { cudaMalloc: 0x63, expandableSegment: 0x65 } as const;
 const TORCH_PREFIX_BYTES = 2;
-/** What PyTorch sends of an expandable segment: two counts, a size, and 4 bytes for each part. */
+/** For an expandable segment PyTorch sends a header of 24 bytes, and 4 bytes for each part. */
 const SEGMENT_HEADER_BYTES = 24;
 const SEGMENT_PART_BYTES = 4;
 

@@ -83,7 +83,7 @@ print(json.dumps(said))
 hub.close()
 `;
 
-/** What PyTorch allocates inside of shareable() is shared as it is, and all of it is freed. */
+/** Shares tensors that were allocated in shareable(), and checks that their memory is freed. */
 const BORN = `
 import gc, torch
 from cuda_ipc import _shareable

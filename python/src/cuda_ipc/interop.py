@@ -21,7 +21,7 @@ _BYTES = 64
 #: PyTorch 2.5 and newer put the version of their form, and one letter, before the 64 bytes.
 _TORCH_BYTES = _BYTES + 2
 _TORCH_CUDA_MALLOC, _TORCH_EXPANDABLE = ord("c"), ord("e")
-#: What it sends of an expandable segment: two counts, a size, and 4 bytes for each part.
+#: For an expandable segment it sends a header of 24 bytes, and 4 bytes for each part.
 _SEGMENT_HEADER_BYTES, _SEGMENT_PART_BYTES = 24, 4
 
 

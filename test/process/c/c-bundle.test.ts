@@ -1,14 +1,14 @@
 /** The client in C and the Node client share bundles through a real hub. */
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { MemoryPool } from "../../../src/doors/interop.js";
 import type { Hub } from "../../../src/index.js";
 import { createConstantFile, createMemoryFile } from "../../../src/os/memory-file.js";
 import { obliging, ScriptedHub } from "../../support/scripted-hub.js";
 import { TestFolder } from "../../support/test-folder.js";
-import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
-import { CPrograms, skip } from "./c-programs.js";
+import { withCHub } from "./c-hub.js";
+import { type CPrograms, skip } from "./c-programs.js";
 
 const LIMIT = { timeoutMs: 60_000 };
 
@@ -21,22 +21,10 @@ const ODD_NAMES = ["", "größe \u{1f600}", 'quotes " and \\', "a\0b", "tab\tnew
 
 describe("bundles of the client in C", { skip }, () => {
   let programs: CPrograms;
-  let testHub: TestHub;
   let hub: Hub;
-
-  before(async () => {
-    programs = new CPrograms();
-    testHub = await TestHub.start();
-    hub = await testHub.connect();
+  const peer = withCHub((it) => {
+    ({ programs, hub } = it);
   });
-
-  after(async () => {
-    await hub.close();
-    await testHub[Symbol.asyncDispose]();
-  });
-
-  const peer = (command: string, ...args: string[]) =>
-    programs.peer(testHub.socket, command, ...args);
 
   it("has all arrays of one that Node made, in order, with odd names and metadata", async () => {
     const layouts = Object.fromEntries(

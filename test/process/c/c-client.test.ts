@@ -1,11 +1,12 @@
 /** The client in C and the Node client share arrays and timelines through a real hub. */
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { MemoryPool } from "../../../src/doors/interop.js";
 import type { Hub } from "../../../src/index.js";
 import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
-import { CPrograms, skip } from "./c-programs.js";
+import { withCHub } from "./c-hub.js";
+import { type CPrograms, skip } from "./c-programs.js";
 import { ScriptedViews } from "./scripted-views.js";
 
 const LIMIT = { timeoutMs: 60_000 };
@@ -38,20 +39,9 @@ describe("the client in C", { skip }, () => {
   let programs: CPrograms;
   let testHub: TestHub;
   let hub: Hub;
-
-  before(async () => {
-    programs = new CPrograms();
-    testHub = await TestHub.start();
-    hub = await testHub.connect();
+  const peer = withCHub((it) => {
+    ({ programs, testHub, hub } = it);
   });
-
-  after(async () => {
-    await hub.close();
-    await testHub[Symbol.asyncDispose]();
-  });
-
-  const peer = (command: string, ...args: string[]) =>
-    programs.peer(testHub.socket, command, ...args);
 
   it("reads arrays of each dtype, bit for bit", async () => {
     for (const { dtype, shape, values } of samples) {

@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import type { ChannelWriter, Hub } from "../../../src/index.js";
 import { TestHub } from "../../support/test-hub.js";
-import { CPrograms, skip } from "./c-programs.js";
+import { withCHub } from "./c-hub.js";
+import { type CPrograms, skip } from "./c-programs.js";
 
 const LIMIT = { timeoutMs: 60_000 };
 const WRITER = new URL("actors/writes-channel.js", import.meta.url);
@@ -30,20 +31,9 @@ describe("a reader of a channel in C", { skip }, () => {
   let programs: CPrograms;
   let testHub: TestHub;
   let hub: Hub;
-
-  before(async () => {
-    programs = new CPrograms();
-    testHub = await TestHub.start();
-    hub = await testHub.connect();
+  const peer = withCHub((it) => {
+    ({ programs, testHub, hub } = it);
   });
-
-  after(async () => {
-    await hub.close();
-    await testHub[Symbol.asyncDispose]();
-  });
-
-  const peer = (command: string, ...args: string[]) =>
-    programs.peer(testHub.socket, command, ...args);
 
   async function write(writer: ChannelWriter, sequence: number): Promise<void> {
     using slot = await writer.loan(LIMIT);

@@ -1,10 +1,10 @@
 /** The client in C writes channels that Node and C read, and goes on with those of others. */
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 import type { ChannelReader, ChannelWriter, Hub } from "../../../src/index.js";
-import { TestHub } from "../../support/test-hub.js";
 import { until } from "../../support/until.js";
-import { CPrograms, skip } from "./c-programs.js";
+import { withCHub } from "./c-hub.js";
+import { skip } from "./c-programs.js";
 
 const LIMIT = { timeoutMs: 60_000 };
 
@@ -32,23 +32,10 @@ async function check(reader: ChannelReader, name: string): Promise<number[]> {
 const upTo = (count: number) => Array.from({ length: count }, (_, index) => index);
 
 describe("a writer of a channel in C", { skip }, () => {
-  let programs: CPrograms;
-  let testHub: TestHub;
   let hub: Hub;
-
-  before(async () => {
-    programs = new CPrograms();
-    testHub = await TestHub.start();
-    hub = await testHub.connect();
+  const peer = withCHub((it) => {
+    hub = it.hub;
   });
-
-  after(async () => {
-    await hub.close();
-    await testHub[Symbol.asyncDispose]();
-  });
-
-  const peer = (command: string, ...args: string[]) =>
-    programs.peer(testHub.socket, command, ...args);
 
   it("waits for its readers and loses nothing", async () => {
     const count = 20_000;

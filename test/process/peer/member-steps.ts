@@ -1,4 +1,4 @@
-/** What an actor that is a member of a group reports of its steps. */
+/** The messages in which an actor reports its steps as a member of a group. */
 import type { Actor } from "../../support/actor.js";
 
 export interface Said {

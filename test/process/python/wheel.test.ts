@@ -24,7 +24,7 @@ function whyNot(): string | false {
   return problem;
 }
 
-/** What a user does first, in a process whose PATH has the environment alone. */
+/** The first steps of a user. Its PATH has nothing but the environment with the wheel. */
 const TRIAL = `
 import cuda_ipc, json, os, subprocess, sys
 

@@ -5,7 +5,7 @@ A reply channel has one reader: the client that opens it first has the offer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._deadline import Deadline
 from ..errors import CudaIpcError, CudaIpcTimeout
@@ -36,7 +36,9 @@ def claim_offer(
     and the errors of `open_channel` and `create_channel`.
     """
     name = offer.name
-    replies = hub.open_channel(name, start="oldest", wait=False, timeout=deadline)  # type: ignore[arg-type]
+    # The deadline in place of seconds goes on from call to call, and can be cancelled.
+    limit: Any = deadline
+    replies = hub.open_channel(name, start="oldest", wait=False, timeout=limit)
     try:
         facts = _read_hello(replies, deadline)
         requests = hub.create_channel(
@@ -48,7 +50,7 @@ def claim_offer(
             meta_bytes_max=facts.meta_bytes_max,
             device=_device_of(replies) if plan.device is None else plan.device,
             sharing=plan.sharing,
-            timeout=deadline,  # type: ignore[arg-type]
+            timeout=limit,
         )
     except BaseException:
         replies.close()

@@ -132,9 +132,10 @@ class WorkerOffers:
                     wait.cancel()
             try:
                 name = request_name(offer.name)
+                # The deadline in place of seconds can be cancelled, when the service closes.
+                limit: Any = wait
                 return self._checked(
-                    offer.name,
-                    self._hub.open_channel(name, start="oldest", timeout=wait),  # type: ignore[arg-type]
+                    offer.name, self._hub.open_channel(name, start="oldest", timeout=limit)
                 )
             except CudaIpcTimeout:
                 # A client that is found in two looks in a row may have been stopped.
