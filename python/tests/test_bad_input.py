@@ -14,6 +14,7 @@ import cuda_ipc
 from cuda_ipc._descriptors import make_descriptor
 from cuda_ipc._fds import SharedFds
 from cuda_ipc._memory import create_file
+from cuda_ipc._service.client_link import ClientLink
 
 
 def code(action) -> str:
@@ -94,6 +95,31 @@ def test_a_request_that_a_signal_ends_is_cancelled_at_its_worker(hub):
         with hub.connect_service("nobody:signals") as client:
             interrupted(lambda: client.request(timeout=None), lambda: client.waiting == 1)
             assert client.waiting == 0
+
+
+def test_a_request_that_a_signal_ends_before_its_wait_is_cancelled(hub, monkeypatch):
+    """The signal comes when the request was sent, but its wait has not begun."""
+    begun, codes = threading.Event(), []
+    end_turn = ClientLink._end_turn
+
+    def handler(request, reply):
+        begun.set()
+        until("nobody waits", lambda: request.given_up is not None)
+        codes.append(request.given_up.code)
+
+    def end_turn_with_a_signal(link):
+        monkeypatch.undo()
+        end_turn(link)
+        assert begun.wait(LIMIT)
+        raise KeyboardInterrupt
+
+    with hub.serve("signals", handler, request=("uint8", 1)) as service:
+        with hub.connect_service("signals") as client:
+            monkeypatch.setattr(ClientLink, "_end_turn", end_turn_with_a_signal)
+            with pytest.raises(KeyboardInterrupt):
+                client.request(meta="long", timeout=None)
+            until("the handler has ended", lambda: service.running == 0)
+            assert codes == ["ABORTED"]
 
 
 def test_a_member_that_a_signal_takes_out_of_a_barrier_breaks_the_group(tmp_path):

@@ -147,10 +147,9 @@ class ServiceClient:
         lost = 0
         while True:
             link = yield from self._link_for(deadline)
-            call = yield from link.send(ask, deadline)
-            if call is None:
+            outcome = yield from self._outcome_of(link, ask, deadline)
+            if outcome is None:
                 continue
-            outcome = yield from self._outcome_of(link, call, deadline)
             if outcome.kind == "reply":
                 return outcome.value  # type: ignore[no-any-return]
             if outcome.kind == "failed":
@@ -166,8 +165,13 @@ class ServiceClient:
                 self._check_may_retry(attempt, lost, outcome.value)
                 self._retried += 1
 
-    def _outcome_of(self, link: ClientLink, call: Call, deadline: Deadline) -> Steps[Outcome]:
+    def _outcome_of(self, link: ClientLink, ask: Ask, deadline: Deadline) -> Steps[Outcome | None]:
+        """Sends a request, for which room was reserved, and waits. None if the link has ended."""
+        # WHY before it is sent: a signal may end this between the sending and the wait.
+        call = Call()
         try:
+            if not (yield from link.send(call, ask, deadline)):
+                return None
             return (yield Wait(call.outcome, deadline))  # type: ignore[no-any-return]
         except Late:
             link.give_up(call)

@@ -31,8 +31,9 @@ class Outcome(NamedTuple):
 class Call:
     __slots__ = ("number", "outcome")
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self) -> None:
+        #: None until it is sent.
+        self.number: int | None = None
         self.outcome: Promise[Outcome] = Promise()
 
 

@@ -96,8 +96,8 @@ class ClientLink:
         owner = next((holder for holder in holders if holder.access == "owner"), None)
         return self.worker if owner is None else f"process {owner.pid}, {owner.program}"
 
-    def send(self, ask: Ask, deadline: Deadline) -> Steps[Call | None]:
-        """Sends a request, for which room was reserved. None if the link has ended meanwhile.
+    def send(self, call: Call, ask: Ask, deadline: Deadline) -> Steps[bool]:
+        """Sends a request, for which room was reserved. False if the link has ended meanwhile.
 
         Raises what `fill` raises, and the errors of a slot's `commit`.
         """
@@ -106,7 +106,7 @@ class ClientLink:
             for pause in pauses():
                 with self._lock:
                     if not self.open:
-                        return None
+                        return False
                     slot = self._requests.try_loan()
                 if slot is not None:
                     break
@@ -120,42 +120,49 @@ class ClientLink:
             except CudaIpcError:
                 if self.open:
                     raise
-                return None
+                return False
             deadline.check(lambda: "the request was not filled in time")
             if self._is_on_gpu:
                 # WHY here: with the lock held all other requests would wait, too.
                 self._requests._parts.memory.finish()
             with self._lock:
-                return self._commit(ask, slot, deadline) if self.open else None
+                if not self.open:
+                    return False
+                self._commit(call, ask, slot, deadline)
+            return True
         finally:
             with self._lock:
                 if slot is not None:
                     slot.close()
             self._end_turn()
 
-    def _commit(self, ask: Ask, slot: Slot, deadline: Deadline) -> Call:
+    def _commit(self, call: Call, ask: Ask, slot: Slot, deadline: Deadline) -> None:
         number = self._last_number + 1
         until = 0
         if deadline.remaining is not None:
             until = monotonic_micros() + math.ceil(min(deadline.remaining * 1e6, 2**53))
         name, limit = self._requests.name, self._meta_bytes_max
         raw = encode_envelope(name, REQUEST, number, ask.meta, limit, until)
-        if ask.fill is None:
-            slot.commit(raw, byte_length=0)
-        else:
-            slot.commit(raw, ask.shape, ask.byte_length)
+        call.number = number
+        self._calls[number] = call
+        try:
+            if ask.fill is None:
+                slot.commit(raw, byte_length=0)
+            else:
+                slot.commit(raw, ask.shape, ask.byte_length)
+        except Exception:
+            del self._calls[number]
+            raise
         self._last_number = number
         self._window.sent(number)
-        call = Call(number)
-        self._calls[number] = call
-        return call
 
     def give_up(self, call: Call) -> None:
         """The caller waits no more. The request is cancelled."""
         with self._lock:
-            was_open = self._calls.pop(call.number, None) is not None
+            number = call.number or 0  # no request has 0
+            was_open = self._calls.pop(number, None) is not None
             if was_open:
-                self._cancelled.append(call.number)
+                self._cancelled.append(number)
         if was_open:
             self.send_cancellations()
         elif not call.outcome.reject(RuntimeError("nobody waits for this reply")):
