@@ -31,6 +31,7 @@ export function claimsOf({ report, benchmarks, demos }) {
       `${wrap(`${machine(report)}.`)}\n`,
       ...suites,
       item(`Commands: ${commandWords(commands)}.`),
+      ...terminalWords(report.terminals).map(item),
       ...missingWords(commands, demos).map(item),
       ...pythonWords(report.python).map(item),
       "",
@@ -80,6 +81,18 @@ function commandWords(commands) {
     ...(failed.length > 0 ? [`${failed.length} failed: ${listed(failed)}`] : []),
     ...(skipped.length > 0 ? [`${skipped.length} skipped: ${listed(skipped)}`] : []),
   ].join("; ");
+}
+
+/** The demos whose sides ran as commands of their own. */
+function terminalWords(pairs) {
+  if (pairs === undefined) return [];
+  const isPassed = ({ sides }) => sides.every(({ exitCode }) => exitCode === 0);
+  const of = (isWanted) => pairs.filter(isWanted).map(({ name }) => `\`${name}\``);
+  const failed = of((pair) => !isPassed(pair));
+  return [
+    `Demos whose sides are commands of their own, as in two terminals: ${listed(of(isPassed))}` +
+      `${failed.length > 0 ? `; failed: ${listed(failed)}` : ""}.`,
+  ];
 }
 
 /** The report has the whole command. */

@@ -15,5 +15,6 @@ merged.seconds = reports.reduce((sum, { seconds }) => sum + seconds, 0);
 merged.passed =
   Object.values(merged.suites).every(({ passed, failed }) => passed > 0 && failed === 0) &&
   (merged.commands ?? []).every(({ exitCode }) => exitCode === 0) &&
+  (merged.terminals ?? []).every(({ sides }) => sides.every(({ exitCode }) => exitCode === 0)) &&
   (merged.python?.passed ?? true);
 console.log(JSON.stringify(merged, null, 2));

@@ -4,7 +4,8 @@
 //   suites  the conformance and GPU suites, with REQUIRE_GPU=1
 //   mps     the suites that use the GPU, each file under an MPS server of its own, and the files
 //           that break such a server
-//   demos   the doctor, all demos of the command line and the inference server, on cuda:0
+//   demos   the doctor, all demos of the command line, also in two terminals, and the large
+//           examples, on cuda:0
 //   python  each framework of Python with each dtype in each direction
 //   bench   the benchmarks; a missed goal is recorded, but does not fail the run
 // Writes the report after each part, and keeps the parts of earlier runs of the same bundle. Exits
@@ -25,6 +26,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { MultiProcessService } from "../build/bench/channel/mps.js";
 import { demoNames } from "./demo-names.mjs";
+import { inTerminals } from "./gpu-terminals.mjs";
 
 const out = process.argv[2] ?? ".";
 const env = { ...process.env, REQUIRE_GPU: "1", NO_COLOR: "1" };
@@ -162,6 +164,18 @@ function demos() {
   ];
 }
 
+/** Each side of a demo as a command of its own. */
+async function terminals() {
+  const pairs = await inTerminals(LAUNCHER, "cuda:0", env);
+  for (const { sides } of pairs)
+    for (const side of sides) {
+      console.log(`$ ${side.command}\n${side.output}`);
+      if (side.exitCode !== 0) failed = true;
+      side.output = ofAnyMachine(side.output);
+    }
+  return pairs;
+}
+
 const hasTorch = () =>
   spawnSync(process.env.PYTHON ?? "python3", ["-c", "import torch"]).status === 0;
 
@@ -245,8 +259,9 @@ const parts = {
   mps: (report) => {
     report.suites = { ...report.suites, mps: underMps() };
   },
-  demos: (report) => {
+  demos: async (report) => {
     report.commands = demos();
+    report.terminals = await terminals();
   },
   python: (report) => {
     report.python = pythonMatrix();
@@ -277,7 +292,7 @@ const report = {
 };
 for (const part of asked) {
   console.log(`== ${part}, after ${Math.round((Date.now() - startMs) / 1000)} s`);
-  parts[part](report);
+  await parts[part](report);
   report.seconds = kept.seconds + Math.round((Date.now() - startMs) / 1000);
   report.passed = kept.passed && !failed;
   writeFileSync(reportPath, `${JSON.stringify(report, null, 2)}\n`);

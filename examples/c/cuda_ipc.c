@@ -1831,7 +1831,12 @@ struct ring {
   int room_bell;
 };
 
-/* A division takes longer than the rest of a small message. Most channels need none. */
+/* A division takes longer than the rest of a small message. Items have 1, 2, 4, 8 or 16 bytes. */
+static bool is_whole(const cuda_ipc_array *message, int64_t byte_length) {
+  return (byte_length & (message->item_bytes - 1)) == 0;
+}
+
+/* Most channels need no division. */
 static int64_t slot_of(const struct ring *ring, int64_t position) {
   int64_t last = ring->slots - 1;
   return (ring->slots & last) == 0 ? position & last : position % ring->slots;
@@ -2437,7 +2442,7 @@ int cuda_ipc_writer_commit(cuda_ipc_writer *writer, int64_t byte_length, const v
   if (!writer->is_lent)
     return fail(error, "CLOSED", "Cannot commit to \"%s\": no slot is lent", ring->lease.name);
   if (byte_length < 0 || byte_length > ring->slot_bytes ||
-      byte_length % ring->message.item_bytes != 0 || meta_bytes > ring->meta_bytes_max ||
+      !is_whole(&ring->message, byte_length) || meta_bytes > ring->meta_bytes_max ||
       (flags & ~(uint32_t)CUDA_IPC_FLAG_JSON) != 0)
     return fail(error, "INVALID_DESCRIPTOR",
         "Cannot commit %lld bytes with %u of meta to \"%s\": at most "
@@ -2710,8 +2715,7 @@ static int read_header(cuda_ipc_reader *reader, const struct cuda_ipc_header *he
       message->sequence < reader->expected)
     return corrupt(reader, "header", error);
   if ((*flags & CUDA_IPC_FLAG_SHAPED) == 0)
-    return message->byte_length % ring->message.item_bytes == 0 ? 0 : corrupt(reader, "length",
-        error);
+    return is_whole(&ring->message, message->byte_length) ? 0 : corrupt(reader, "length", error);
   int64_t bytes = ring->message.item_bytes;
   uint32_t rank = header->rank;
   if (rank > 8) return corrupt(reader, "rank", error);

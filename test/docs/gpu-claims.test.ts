@@ -30,6 +30,10 @@ const report = {
     ended("cuda-ipc demo vmm --device cuda:0", 1),
     { ...ended("cuda-ipc demo kernels --device cuda:0"), skipped: 'Skipped "kernels": no NVRTC' },
   ],
+  terminals: [
+    { name: "vmm", sides: [ended("producer"), ended("consumer")] },
+    { name: "ring", sides: [ended("producer"), ended("consumer", 1)] },
+  ],
   python: {
     python: "3.12.3",
     cells: { view: 30, copy: 4, failed: 1 },
@@ -60,6 +64,12 @@ describe("what the documents say about the GPU reports", () => {
     assert.match(said, /- Commands: 2 passed: `doctor`, `demo`; 1 failed: `demo vmm`; /);
     assert.match(said, /; 1 skipped: `demo kernels`\./);
     assert.match(said, /- Not in that run: `demo pool`, the inference server\./);
+  });
+
+  it("names the demos whose sides were commands of their own", () => {
+    assert.match(said, /- Demos whose sides .+, as in two terminals: `vmm`; failed: `ring`\./);
+    const without = claimsOf({ report: { ...report, terminals: undefined }, benchmarks, demos });
+    assert.doesNotMatch(without["gpu-report"] ?? "", /terminals/);
   });
 
   it("counts the cells of Python's frameworks, and names their versions", () => {
