@@ -111,6 +111,7 @@ for (const file of [
   "scripts/test.mjs",
   "scripts/test-sets.mjs",
   "scripts/gpu-report.mjs",
+  "scripts/gpu-terminals.mjs",
   "scripts/demo-names.mjs",
 ])
   cpSync(file, join(BUNDLE, file));
