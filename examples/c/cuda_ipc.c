@@ -1987,7 +1987,9 @@ struct cuda_ipc_writer {
   /* Of the call that waits. The clock is not read while slots are free: 0 until it was. */
   int64_t timeout_ms, deadline;
   uint32_t epoch, asleep;
-  bool any_claim, reserved, is_lent, drops;
+  /* Of the last look: whether a lossy reader held a slot, and whether any used streams. */
+  bool any_claim, any_stream;
+  bool reserved, is_lent, drops;
 };
 
 static cuda_ipc_writer *new_writer(cuda_ipc_error *error) {
@@ -2234,7 +2236,7 @@ static bool look_at(cuda_ipc_writer *writer, struct seat *seat, uint64_t expelle
 /* Positions below the result are free as far as the readers go. */
 static int64_t look(cuda_ipc_writer *writer) {
   int64_t bound = INT64_MAX;
-  writer->any_claim = false;
+  writer->any_claim = writer->any_stream = false;
   for (uint32_t k = 0; k < writer->ring.readers_max; k++) {
     struct seat *seat = &writer->seats[k];
     uint64_t expelled = writer->ring.control->expelled[k];
@@ -2244,9 +2246,12 @@ static int64_t look(cuda_ipc_writer *writer) {
       continue;
     }
     if (!seat->attached) continue;
-    if (seat->lossy) writer->any_claim |= seat->had_claim;
-    else if (seat->released + writer->ring.slots < bound)
-      bound = seat->released + writer->ring.slots;
+    if (seat->lossy) {
+      writer->any_claim |= seat->had_claim;
+      continue;
+    }
+    writer->any_stream |= seat->gpu_released > 0;
+    if (seat->released + writer->ring.slots < bound) bound = seat->released + writer->ring.slots;
   }
   return bound;
 }
@@ -2340,6 +2345,7 @@ static int64_t writer_deadline(cuda_ipc_writer *writer) {
 
 /* Streams of readers may still read a slot that is free. */
 static int wait_for_streams(cuda_ipc_writer *writer) {
+  if (!writer->any_stream) return 0;
   for (uint32_t k = 0; k < writer->ring.readers_max; k++) {
     const struct seat *seat = &writer->seats[k];
     int64_t wanted = writer->next - writer->ring.slots + 1;
