@@ -200,16 +200,15 @@ def nothing_left_over(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     request.getfixturevalue("common_hub")
-    gc.collect()
     before = open_fds()
     yield
     # A thread that ends, or an import that a signal ended, may hold one a little longer.
     end = time.monotonic() + LIMIT
     while True:
-        gc.collect()
         left = {fd: what for fd, what in open_fds().items() if before.get(fd) != what}
         if left == {} or time.monotonic() > end:
             break
+        gc.collect()  # it takes long once a framework is imported
         time.sleep(0.01)
     assert left == {}, "descriptors that the test has left open"
 

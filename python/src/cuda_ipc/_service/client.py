@@ -148,8 +148,6 @@ class ServiceClient:
         while True:
             link = yield from self._link_for(deadline)
             outcome = yield from self._outcome_of(link, ask, deadline)
-            if outcome is None:
-                continue
             if outcome.kind == "reply":
                 return outcome.value  # type: ignore[no-any-return]
             if outcome.kind == "failed":
@@ -165,13 +163,13 @@ class ServiceClient:
                 self._check_may_retry(attempt, lost, outcome.value)
                 self._retried += 1
 
-    def _outcome_of(self, link: ClientLink, ask: Ask, deadline: Deadline) -> Steps[Outcome | None]:
-        """Sends a request, for which room was reserved, and waits. None if the link has ended."""
+    def _outcome_of(self, link: ClientLink, ask: Ask, deadline: Deadline) -> Steps[Outcome]:
+        """Sends a request, for which room was reserved, and waits."""
         # WHY before it is sent: a signal may end this between the sending and the wait.
         call = Call()
         try:
             if not (yield from link.send(call, ask, deadline)):
-                return None
+                return Outcome("elsewhere")
             return (yield Wait(call.outcome, deadline))  # type: ignore[no-any-return]
         except Late:
             link.give_up(call)
