@@ -232,9 +232,8 @@ class ServiceClient:
         if self._plan.policy == "retry" and lost <= self._plan.retries_max:
             return
         times = f", the last of {lost}" if lost > 1 else ""
-        raise CudaIpcError(
-            "PEER_GONE", f"Cannot {attempt}: its worker ended before it answered{times}"
-        ) from cause
+        what = f"Cannot {attempt}: its worker ended before it answered{times}"
+        raise CudaIpcError("PEER_GONE", what) from cause
 
     # ------------------------------------------------ links
 
