@@ -15,13 +15,15 @@ const SLOW = [
   "fault/keeper-death-at-call",
   "fault/system-calls",
   "process/bench",
+  "process/cli/cuda-in-c",
   "process/cli/demo",
+  "process/cli/doctor",
   "process/hub/attacks",
   "process/hub/hostile",
   "process/hub/tenants",
   "process/matrix",
   "process/python",
-  "process/runtimes/bundles",
+  "process/runtimes",
   "process/threads",
 ];
 
