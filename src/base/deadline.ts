@@ -57,6 +57,11 @@ export class Deadline {
     return new Deadline(this.#what, {}, Number.POSITIVE_INFINITY);
   }
 
+  /** The same attempt and signal without a limit of time. */
+  withoutTimeout(): Deadline {
+    return new Deadline(this.#what, { signal: this.signal }, Number.POSITIVE_INFINITY);
+  }
+
   /** The remaining time as options for one step. Without a limit the step uses its own default. */
   rest(): WaitOptions {
     const isEndless = this.#endMs === Number.POSITIVE_INFINITY;

@@ -143,6 +143,26 @@ export const errorCodes = {
     "Set CUDA_IPC_SOCKET to a shorter path.",
   ),
 
+  // Several machines
+  BRIDGE_UNAVAILABLE: facts(
+    "No bridge of this user runs beside the hub, so other machines cannot be asked.",
+    "Start one with: cuda-ipc bridge --nats URL",
+    true,
+  ),
+  BRIDGE_RUNNING: facts(
+    "Another bridge serves this hub, or uses this machine's name.",
+    "Use that one, or choose another name with --machine.",
+  ),
+  NATS_UNAVAILABLE: facts(
+    "The NATS server does not answer, refuses the bridge, or lacks JetStream.",
+    "Check --nats and the credentials. The server must be 2.11 or newer and run with -js.",
+    true,
+  ),
+  ENGINE_NOT_FOUND: facts(
+    "A library that connects machines is missing: UCX, or the client of NATS.",
+    "Install what the message names. See docs/machines.md.",
+  ),
+
   // Handles, events and groups
   INVALID_HANDLE: facts(
     "The driver does not know this handle: it is damaged, freed, or of a process that has ended.",

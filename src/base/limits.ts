@@ -139,6 +139,12 @@ export const limits = {
   serviceReportBytesMax: KiB,
   /** Signals and waits in one batch of a stream; the driver's own limit. */
   streamBatchMax: 255,
+  /** Machines that one bridge is linked with at a time, in each direction. */
+  machineLinksMax: 256,
+  /** Objects that one machine copies over one link at a time. */
+  exportsPerLinkMax: 64,
+  /** The UCX address of a worker of another machine. */
+  ucxAddressBytesMax: 16 * KiB,
   /** Node's limit of a Buffer, 4 GiB on Node 20. A longer view would end the process. */
   viewBytesMax: constants.MAX_LENGTH,
 } as const;
@@ -170,6 +176,16 @@ export const defaults = {
   serviceClaimTimeoutMs: 10_000,
   /** How long a client with workers makes requests without looking for new workers. */
   serviceLookAgainMs: 1000,
+  /** How long the record of a machine stays in NATS after its bridge last renewed it. */
+  machineTtlMs: 6000,
+  /** How long a link between machines may stay silent. */
+  machineSilenceMs: 20_000,
+  /** How long a fetch waits for a machine that is gone to come back. */
+  machineReturnMs: 15_000,
+  /** How long another machine may take to accept a link. */
+  linkTimeoutMs: 5000,
+  /** How often a bridge looks for new names on its hub. */
+  bridgeLookMs: 1000,
   /** How long a client of a socket between processes may stay silent. */
   peerSilenceMs: 10_000,
 } as const;

@@ -150,6 +150,26 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
         "Set CUDA_IPC_SOCKET to a shorter path.",
         False,
     ),
+    "BRIDGE_UNAVAILABLE": ErrorFacts(
+        "No bridge of this user runs beside the hub, so other machines cannot be asked.",
+        "Start one with: cuda-ipc bridge --nats URL",
+        True,
+    ),
+    "BRIDGE_RUNNING": ErrorFacts(
+        "Another bridge serves this hub, or uses this machine's name.",
+        "Use that one, or choose another name with --machine.",
+        False,
+    ),
+    "NATS_UNAVAILABLE": ErrorFacts(
+        "The NATS server does not answer, refuses the bridge, or lacks JetStream.",
+        "Check --nats and the credentials. The server must be 2.11 or newer and run with -js.",
+        True,
+    ),
+    "ENGINE_NOT_FOUND": ErrorFacts(
+        "A library that connects machines is missing: UCX, or the client of NATS.",
+        "Install what the message names. See docs/machines.md.",
+        False,
+    ),
     "INVALID_HANDLE": ErrorFacts(
         "The driver does not know this handle: it is damaged, freed, or of a process that has ended.",
         "Export it again from a process that runs and holds the memory.",

@@ -1,0 +1,91 @@
+/** UCX in this process: the opened library, its configuration, and the transports it has here. */
+import { acquireIn } from "../base/scope.js";
+import { type Libucp, printTo } from "../ffi/libucp.js";
+import { type FoundLibucp, openLibucp } from "../ffi/libucp-search.js";
+import { readFilePart } from "../os/file-calls.js";
+import { createMemoryFile } from "../os/memory-file.js";
+import { OwnedFd } from "../os/owned-fd.js";
+import { checkStatus } from "./ucx-status.js";
+import { contextParams } from "./ucx-structs.js";
+
+/** The version of the C interface that the calls are made for. */
+const API = { major: 1, minor: 13 } as const;
+const DESCRIPTION_BYTES_MAX = 1024 * 1024;
+
+export class UcxContext {
+  readonly path: string;
+  readonly version: string;
+  readonly functions: Libucp;
+  readonly #handle: bigint;
+  #open = true;
+
+  private constructor({ path, version, functions }: FoundLibucp, handle: bigint) {
+    this.path = path;
+    this.version = version;
+    this.functions = functions;
+    this.#handle = handle;
+  }
+
+  /** @throws ENGINE_NOT_FOUND; UNSUPPORTED if UCX finds no usable device */
+  static open(found: FoundLibucp = openLibucp()): UcxContext {
+    const { functions } = found;
+    return acquireIn((scope) => {
+      const config = new BigUint64Array(new ArrayBuffer(8));
+      const attempt = "read the configuration of UCX";
+      checkStatus(attempt, functions.ucp_config_read(null, null, config));
+      const configuration = config[0] ?? 0n;
+      const context = new BigUint64Array(new ArrayBuffer(8));
+      try {
+        const params = contextParams();
+        checkStatus(
+          "start UCX",
+          functions.ucp_init_version(API.major, API.minor, params, configuration, context),
+        );
+      } finally {
+        functions.ucp_config_release(configuration);
+      }
+      const handle = scope.own(context[0] ?? 0n, (it) => functions.ucp_cleanup(it));
+      return new UcxContext(found, handle);
+    });
+  }
+
+  /** For `UcxWorker`. */
+  get handle(): bigint {
+    return this.#handle;
+  }
+
+  /** What UCX could use here, as `tcp/eth0`. It also depends on the other machine. */
+  transports(): readonly string[] {
+    return transportsIn(this.#describe());
+  }
+
+  /** Close its workers first. */
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.functions.ucp_cleanup(this.#handle);
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  /** UCX prints its resources to a FILE only. */
+  #describe(): string {
+    using file = createMemoryFile("cuda-ipc-ucx", DESCRIPTION_BYTES_MAX);
+    const number = file.duplicate().take();
+    const isPrinted = printTo(number, (stream) =>
+      this.functions.ucp_context_print_info(this.#handle, stream),
+    );
+    if (!isPrinted) new OwnedFd(number).close();
+    const bytes = Buffer.alloc(DESCRIPTION_BYTES_MAX);
+    readFilePart(file, bytes, 0);
+    return bytes.toString("utf8", 0, bytes.indexOf(0));
+  }
+}
+
+/** The resources in the text of `ucp_context_print_info`: `# resource 1: ... -- tcp/eth0`. */
+export function transportsIn(text: string): readonly string[] {
+  const found = text.matchAll(/^#\s+resource\s+\d+\s*:.*\s(\S+\/\S+)\s*$/gm);
+  return [...new Set([...found].map((match) => match[1] ?? ""))];
+}

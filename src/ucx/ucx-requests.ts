@@ -1,0 +1,77 @@
+/**
+ * The requests of one UCX worker that are under way. It holds the memory that UCX uses until each
+ * has ended.
+ */
+import type { CudaIpcError } from "../base/errors.js";
+import type { Libucp } from "../ffi/libucp.js";
+import { ucsStatus, ucxError } from "./ucx-status.js";
+
+interface PendingRequest {
+  readonly verb: string;
+  /** WHY held: the memory must not be collected while UCX uses it. */
+  readonly bytes: Uint8Array;
+  resolve(byteLength: number): void;
+  reject(reason: CudaIpcError): void;
+}
+
+export class PendingRequests {
+  readonly #functions: Libucp;
+  readonly #worker: bigint;
+  readonly #pending = new Map<bigint, PendingRequest>();
+  /** `ucp_tag_recv_info_t`: the sender's tag and the length. */
+  readonly #info = new BigUint64Array(new ArrayBuffer(16));
+
+  constructor(functions: Libucp, worker: bigint) {
+    this.#functions = functions;
+    this.#worker = worker;
+  }
+
+  get size(): number {
+    return this.#pending.size;
+  }
+
+  /** @returns the bytes that were sent or received */
+  add(request: bigint, verb: string, bytes: Uint8Array): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#pending.set(request, { verb, bytes, resolve, reject });
+    });
+  }
+
+  /** @returns false if the request has ended */
+  cancel(request: bigint): boolean {
+    if (!this.#pending.has(request)) return false;
+    this.#functions.ucp_request_cancel(this.#worker, request);
+    return true;
+  }
+
+  cancelAll(): void {
+    for (const request of this.#pending.keys())
+      this.#functions.ucp_request_cancel(this.#worker, request);
+  }
+
+  /** Settles what has ended. */
+  poll(): void {
+    for (const [request, pending] of this.#pending) {
+      const status = this.#statusOf(request, pending);
+      if (status === ucsStatus.UCS_INPROGRESS) continue;
+      this.#pending.delete(request);
+      this.#functions.ucp_request_free(request);
+      if (status !== ucsStatus.UCS_OK)
+        pending.reject(ucxError(`${pending.verb} a message`, status));
+      else if (pending.verb === "receive") pending.resolve(Number(this.#info[1] ?? 0n));
+      else pending.resolve(pending.bytes.byteLength);
+    }
+  }
+
+  /** After the end of the worker, which has ended them all. */
+  abandon(reason: CudaIpcError): void {
+    for (const { reject } of this.#pending.values()) reject(reason);
+    this.#pending.clear();
+  }
+
+  #statusOf(request: bigint, { verb }: PendingRequest): number {
+    return verb === "receive"
+      ? this.#functions.ucp_tag_recv_request_test(request, this.#info)
+      : this.#functions.ucp_request_check_status(request);
+  }
+}

@@ -1,0 +1,132 @@
+/** UCX for real. ALONE: libucp changes the process that loads it. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { probeUcx } from "../../../src/ucx/probe-ucx.js";
+import { transportsIn, UcxContext } from "../../../src/ucx/ucx-context.js";
+import { startedBy, ucxError } from "../../../src/ucx/ucx-status.js";
+import { UcxWorker } from "../../../src/ucx/ucx-worker.js";
+import { skipWithoutUcx } from "../../support/machines/engines.js";
+import { until } from "../../support/until.js";
+
+process.env.UCX_TLS = "tcp";
+
+const outside = (byteLength: number) => new Uint8Array(new ArrayBuffer(byteLength));
+
+describe("a worker of UCX", { skip: skipWithoutUcx() }, () => {
+  let context: UcxContext;
+  before(() => {
+    context = UcxContext.open();
+  });
+  after(() => context?.close());
+
+  function connected() {
+    const one = UcxWorker.create(context);
+    const other = UcxWorker.create(context);
+    const failures: string[] = [];
+    one.connect(other.address, ({ code }) => failures.push(code));
+    other.connect(one.address, ({ code }) => failures.push(code));
+    return { one, other, failures };
+  }
+
+  it("carries messages of any size, whichever side is first", async () => {
+    const { one, other } = connected();
+    for (const byteLength of [0, 1, 8000, 300_000, 5_000_000]) {
+      const sent = outside(byteLength).map((_, i) => i % 251);
+      const early = outside(byteLength);
+      const receive = other.receive(early, 5n);
+      await one.send(sent, 5n);
+      assert.equal(await receive.byteLength, byteLength);
+      assert.ok(Buffer.from(early).equals(Buffer.from(sent)));
+      const sending = one.send(sent, 6n);
+      const late = outside(byteLength + 10);
+      assert.equal(await other.receive(late, 6n).byteLength, byteLength);
+      await sending;
+    }
+    one.close();
+    other.close();
+  });
+
+  it("keeps messages with other tags apart, and refuses one that is too long", async () => {
+    const { one, other } = connected();
+    await one.send(outside(3).fill(1), 1n);
+    await one.send(outside(3).fill(2), 0xffff_ffff_ffff_fff2n);
+    const second = outside(3);
+    await other.receive(second, 0xffff_ffff_ffff_fff2n).byteLength;
+    assert.deepEqual([...second], [2, 2, 2]);
+    await assert.rejects(other.receive(outside(2), 1n).byteLength, { code: "INVALID_MESSAGE" });
+    one.close();
+    other.close();
+  });
+
+  it("ends a receive that is cancelled, or whose worker is closed", async () => {
+    const { one, other } = connected();
+    const cancelled = other.receive(outside(3), 1n);
+    cancelled.cancel();
+    await assert.rejects(cancelled.byteLength, { code: "ABORTED" });
+    cancelled.cancel();
+    const left = other.receive(outside(3), 2n);
+    other.close();
+    other.close();
+    await assert.rejects(left.byteLength, { code: /ABORTED|CLOSED/ });
+    assert.throws(() => other.receive(outside(3), 3n), { code: "CLOSED" });
+    one.close();
+  });
+
+  it("says that the other side is gone", async () => {
+    const { one, other, failures } = connected();
+    const receive = other.receive(outside(1), 1n);
+    await one.send(outside(1), 1n);
+    await receive.byteLength;
+    one.close();
+    await until("the failure is told", () => failures.length > 0);
+    assert.deepEqual(failures, ["PEER_GONE"]);
+    await assert.rejects(other.send(outside(5_000_000), 2n), { code: "PEER_GONE" });
+    other.close();
+  });
+
+  it("sleeps while nothing happens", async () => {
+    const { one, other } = connected();
+    const receive = other.receive(outside(1), 1n);
+    await one.send(outside(1), 1n);
+    await receive.byteLength;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const before = process.cpuUsage();
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    const { user, system } = process.cpuUsage(before);
+    // A busy loop would take all of the second.
+    assert.ok(user + system < 200_000, `${user + system} us`);
+    one.close();
+    other.close();
+  });
+
+  it("is tried by the doctor", async () => {
+    const { version, transports } = await probeUcx();
+    assert.match(version, /^1\.\d+\.\d+$/);
+    assert.ok(transports.every((it) => it.startsWith("tcp/")));
+    assert.ok(transports.length > 0);
+  });
+});
+
+describe("what UCX returns", () => {
+  it("is done, a failure or a request", () => {
+    assert.deepEqual(startedBy(0), { state: "done" });
+    assert.deepEqual(startedBy(0xffff_ffff_ffff_ffe7n), { state: "failed", status: -25 });
+    assert.deepEqual(startedBy(0x7f00_1234n), { state: "pending", request: 0x7f00_1234n });
+  });
+
+  it("becomes an error with a code", () => {
+    assert.equal(ucxError("x", -25).code, "PEER_GONE");
+    assert.equal(ucxError("x", -80).code, "PEER_GONE");
+    assert.equal(ucxError("x", -4).code, "OUT_OF_MEMORY");
+    assert.match(ucxError("x", -6).remedy, /UCX_TLS/);
+    assert.match(ucxError("x", -47).message, /status -47/);
+  });
+
+  it("has transports in the text that it prints", () => {
+    const text =
+      "#            resource 0  :  md 0  dev 0  flags -- self/memory\n" +
+      "#            resource 1  :  md 1  dev 1  flags -- tcp/eth0\n# memory: 0.84MB, fd: 3\n";
+    assert.deepEqual(transportsIn(text), ["self/memory", "tcp/eth0"]);
+    assert.deepEqual(transportsIn("nothing"), []);
+  });
+});
