@@ -105,6 +105,7 @@ const openChecks = {
   ...findChecks,
   access: oneOf("read", "read-write"),
   whenUnreachable: oneOf("error", "copy"),
+  from: oneOf("here", "any"),
 } as const;
 
 const put = optionsOf<PutOptions>("put()", {

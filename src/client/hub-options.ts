@@ -45,6 +45,12 @@ export interface OpenOptions extends PlaceOptions {
    * once.
    */
   readonly wait?: boolean | undefined;
+  /**
+   * `here` (default): only what this machine's hub has. `any`: if it lacks the name, its bridge
+   * fetches a copy from another machine, which all processes here then share. Without `timeoutMs`
+   * the fetch may take as long as it makes progress.
+   */
+  readonly from?: "here" | "any" | undefined;
 }
 
 export interface OpenArrayOptions<D extends DType = DType> extends OpenOptions {

@@ -7,8 +7,10 @@ import type { Loaded, LoadOptions, PutOptions, Saved, SaveOptions } from "./hub-
 import { loadFile } from "./objects/load-file.js";
 import type { PublishingHub } from "./objects/publish-new.js";
 import { putArray } from "./objects/put-array.js";
+import { putReplica, type ReplicaPlan } from "./objects/put-replica.js";
 import { saveFile } from "./objects/save-file.js";
 import type { SharedArray } from "./objects/shared-array.js";
+import type { SharedBundle } from "./objects/shared-bundle.js";
 
 export class HubTransfers {
   readonly #hub: PublishingHub;
@@ -55,6 +57,15 @@ export class HubTransfers {
   ): Promise<Loaded<F>> {
     checks.load(options);
     return loadFile(this.#hub, name, path, options);
+  }
+
+  /**
+   * Creates, fills and publishes a copy of another machine's object. If a step fails, nothing stays
+   * behind.
+   * @internal
+   */
+  async putReplica(plan: ReplicaPlan): Promise<SharedArray | SharedBundle> {
+    return putReplica(this.#hub, plan);
   }
 
   /**

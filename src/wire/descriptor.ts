@@ -12,6 +12,7 @@ import {
   channelFds,
   wordsByteLength,
 } from "./channel-content.js";
+import { isValidName } from "./names.js";
 import { count, deviceSchema, factsOf, positive } from "./schemas.js";
 
 export const DESCRIPTOR_VERSION = 1;
@@ -45,6 +46,17 @@ const content = v.variant("kind", [
   channelContent,
 ]);
 
+/**
+ * The original of a copy that a bridge made: the machine that it is on, and its number on the hub
+ * there.
+ */
+export const replicaOfSchema = v.strictObject({
+  machine: v.pipe(v.string(), v.check(isValidName, "not a valid name")),
+  object: positive,
+});
+
+export type ReplicaOf = v.InferOutput<typeof replicaOfSchema>;
+
 export const descriptorSchema = v.strictObject({
   version: v.literal(DESCRIPTOR_VERSION),
   device: deviceSchema,
@@ -69,6 +81,8 @@ export const descriptorSchema = v.strictObject({
   /** Bytes of the memory, which is mapped as a whole: a multiple of the device's granularity. */
   allocationByteLength: positive,
   content,
+  /** Only for a copy of another machine's object. The hub keeps it and makes nothing of it. */
+  replicaOf: v.optional(replicaOfSchema),
 });
 
 export type Descriptor = v.InferOutput<typeof descriptorSchema>;

@@ -5,6 +5,7 @@
  */
 import * as v from "valibot";
 import { limits } from "../base/limits.js";
+import type { BridgeMessage } from "./bridge-messages.js";
 import { descriptorSchema } from "./descriptor.js";
 import { growthSchema } from "./growing-descriptor.js";
 import { count, positive } from "./schemas.js";
@@ -82,6 +83,7 @@ export const joinedSchema = v.variant("ok", [
 export type Refusal = v.InferOutput<typeof refusalSchema>;
 
 export type PeerMessage =
+  | BridgeMessage
   | v.InferOutput<typeof fetchSchema>
   | v.InferOutput<typeof fetchedSchema>
   | v.InferOutput<typeof grownSchema>

@@ -23,6 +23,9 @@ export const gpuArray: Descriptor = {
   mechanism: "vmm",
 };
 
+/** A copy that a bridge made of another machine's array. */
+const replica: Descriptor = { ...hostArray, replicaOf: { machine: "gpu-01", object: 77 } };
+
 export function hostBundle(arrayCount: number, indexByteLength: number): Descriptor {
   return { ...hostArray, content: { kind: "bundle", arrayCount, indexByteLength } };
 }
@@ -121,6 +124,7 @@ export const requests: readonly Request[] = [
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: timelineDescriptor },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: gpuArray },
   { ...head, op: "create", name: "frame", lifetime: "held", descriptor: pooledArray },
+  { ...head, op: "create", name: "frame", lifetime: "pinned", descriptor: replica },
   ...channels.map((descriptor) => ({ ...head, op: "create" as const, ...sharedFrame, descriptor })),
   { ...head, op: "publish", object: 1 },
   { ...head, op: "open", name: "frame", access: "read", wait: true },
@@ -180,12 +184,10 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
   restored: [{}],
   restart: [{}],
   open: [
-    ...[hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray, ...channels].map(
-      (descriptor) => ({
-        ...opened,
-        descriptor,
-      }),
+    ...[hostArray, hostBundle(3, 200), timelineDescriptor, gpuArray, pooledArray, replica].map(
+      (descriptor) => ({ ...opened, descriptor }),
     ),
+    ...channels.map((descriptor) => ({ ...opened, descriptor })),
     { ...opened, descriptor: channelOf(), place: 1 },
   ],
   cancel: [{}, { found: 'no process has created "frame"' }],
@@ -197,10 +199,12 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
       objects: [{ ...summary, ownerPid: null, lifetime: "pinned", descriptor: hostBundle(3, 200) }],
       next: null,
     },
-    ...[timelineDescriptor, gpuArray, pooledArray, ...channels].map((descriptor, index) => ({
-      objects: [{ ...summary, descriptor, sharing: sharings[index] ?? summary.sharing }],
-      next: null,
-    })),
+    ...[timelineDescriptor, gpuArray, pooledArray, replica, ...channels].map(
+      (descriptor, index) => ({
+        objects: [{ ...summary, descriptor, sharing: sharings[index] ?? summary.sharing }],
+        next: null,
+      }),
+    ),
   ],
   inspect: [
     hostArray,
@@ -208,6 +212,7 @@ export const results: { readonly [Op in Request["op"]]: readonly ResultOf<Op>[] 
     timelineDescriptor,
     gpuArray,
     pooledArray,
+    replica,
     ...channels,
   ].map((descriptor, index) => ({
     object: {

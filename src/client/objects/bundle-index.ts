@@ -22,6 +22,12 @@ export function writeBundleIndex(content: BundleContent): {
   readonly fd: OwnedFd;
   readonly byteLength: number;
 } {
+  const bytes = encodeBundleIndex(content);
+  return { fd: createConstantFile("cuda-ipc-index", bytes), byteLength: bytes.byteLength };
+}
+
+/** The index as JSON in UTF-8. @throws TypeError for metadata, LIMIT_EXCEEDED */
+export function encodeBundleIndex(content: BundleContent): Uint8Array {
   for (const [key, text] of Object.entries(content.metadata)) {
     if (typeof text !== "string") {
       throw new TypeError(
@@ -56,7 +62,7 @@ export function writeBundleIndex(content: BundleContent): {
         `the limit (bundleIndexBytesMax) is ${limits.bundleIndexBytesMax}`,
     );
   }
-  return { fd: createConstantFile("cuda-ipc-index", bytes), byteLength: bytes.byteLength };
+  return bytes;
 }
 
 /**
@@ -69,13 +75,27 @@ export function readBundleIndex(
   claimed: { readonly arrayCount: number; readonly indexByteLength: number },
   byteLength: number,
 ): BundleContent {
-  const parsed = parseIndex(name, fd, claimed.indexByteLength);
+  const bytes = readIndex(name, fd, claimed.indexByteLength);
+  return decodeBundleIndex(name, bytes, claimed.arrayCount, byteLength);
+}
+
+/**
+ * Decodes an index and checks each layout against memory of `byteLength` bytes.
+ * @throws INVALID_DESCRIPTOR, UNSUPPORTED_DTYPE
+ */
+export function decodeBundleIndex(
+  name: string,
+  bytes: Uint8Array,
+  arrayCount: number,
+  byteLength: number,
+): BundleContent {
+  const parsed = parseIndex(name, bytes);
   const index = checked(`the index of "${name}"`, bundleIndexSchema, parsed, "INVALID_DESCRIPTOR");
-  if (index.arrays.length !== claimed.arrayCount) {
+  if (index.arrays.length !== arrayCount) {
     throw new CudaIpcError(
       "INVALID_DESCRIPTOR",
       `Cannot open "${name}": its index has ${index.arrays.length} arrays, ` +
-        `${claimed.arrayCount} were claimed`,
+        `${arrayCount} were claimed`,
     );
   }
   const layouts = new Map<string, ArrayLayout>();
@@ -93,23 +113,30 @@ export function readBundleIndex(
   return { layouts, metadata: index.metadata };
 }
 
-function parseIndex(name: string, fd: OwnedFd, byteLength: number): unknown {
-  const refuse = (found: string, cause?: unknown) =>
-    new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open "${name}": ${found}`, { cause });
+function readIndex(name: string, fd: OwnedFd, byteLength: number): Uint8Array {
   const { byteLength: size, contentSealed, flaw } = inspectMemoryFile(fd);
-  if (flaw !== undefined) throw refuse(`its index cannot be used: ${flaw}`);
+  if (flaw !== undefined) throw refused(name, `its index cannot be used: ${flaw}`);
   // A writable index could change between the check of a layout and its use.
-  if (!contentSealed) throw refuse("its index is not sealed against writing (F_SEAL_WRITE)");
-  if (size !== byteLength) throw refuse(`its index has ${size} bytes, ${byteLength} were claimed`);
+  if (!contentSealed) throw refused(name, "its index is not sealed against writing (F_SEAL_WRITE)");
+  if (size !== byteLength)
+    throw refused(name, `its index has ${size} bytes, ${byteLength} were claimed`);
   const bytes = Buffer.allocUnsafe(byteLength);
   for (let done = 0; done < byteLength; ) {
     const count = readFilePart(fd, bytes.subarray(done), done);
-    if (count === 0) throw refuse(`its index ends at byte ${done}`);
+    if (count === 0) throw refused(name, `its index ends at byte ${done}`);
     done += count;
   }
+  return bytes;
+}
+
+function parseIndex(name: string, bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch (cause) {
-    throw refuse("its index is not JSON", cause);
+    throw refused(name, "its index is not JSON", cause);
   }
+}
+
+function refused(name: string, found: string, cause?: unknown): CudaIpcError {
+  return new CudaIpcError("INVALID_DESCRIPTOR", `Cannot open "${name}": ${found}`, { cause });
 }

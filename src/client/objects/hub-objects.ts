@@ -17,7 +17,7 @@ import { closeFds } from "../../os/foreign-fd.js";
 import type { Access } from "../../os/mapping.js";
 import type { OwnedFd } from "../../os/owned-fd.js";
 import type { ChannelRole } from "../../wire/channel-content.js";
-import type { Descriptor, DescriptorContent } from "../../wire/descriptor.js";
+import type { Descriptor, DescriptorContent, ReplicaOf } from "../../wire/descriptor.js";
 import { checkName } from "../../wire/names.js";
 import { sharingOf } from "../call-checks.js";
 import type { HeldMemory } from "../connection/held-leases.js";
@@ -43,8 +43,12 @@ export interface OpenedObject extends HandleFacts {
   readonly fds: readonly [OwnedFd, ...OwnedFd[]];
 }
 
+export interface NewObjectOptions extends CreateOptions {
+  readonly replicaOf?: ReplicaOf | undefined;
+}
+
 export class HubObjects {
-  readonly #link: HubLink;
+  readonly link: HubLink;
   readonly #devices: Devices;
   readonly #checkOpen: (attempt: string) => void;
   readonly #imports = new ImportCache();
@@ -53,7 +57,7 @@ export class HubObjects {
 
   /** @param checkOpen throws if the hub was closed */
   constructor(link: HubLink, devices: Devices, checkOpen: (attempt: string) => void) {
-    this.#link = link;
+    this.link = link;
     this.#devices = devices;
     this.#checkOpen = checkOpen;
   }
@@ -65,7 +69,7 @@ export class HubObjects {
   async create(
     name: string,
     memory: number | DeviceBuffer,
-    options: CreateOptions,
+    options: NewObjectOptions,
     content: DescriptorContent,
     index: OwnedFd | undefined,
   ): Promise<{ buffer: DeviceBuffer; handle: SharedHandle }> {
@@ -78,13 +82,13 @@ export class HubObjects {
       await buffer.ready({ signal: options.signal, timeoutMs: options.timeoutMs });
       facts = await this.register(
         name,
-        describeBuffer(buffer, content),
+        describeBuffer(buffer, content, options.replicaOf),
         memoryOf(buffer, index),
         options,
       );
       return { buffer, handle: this.track(facts, () => buffer.close()) };
     } catch (error) {
-      if (facts !== undefined) this.#link.release(facts.lease);
+      if (facts !== undefined) this.link.release(facts.lease);
       if (ownBuffer) buffer.close();
       throw error;
     }
@@ -125,10 +129,10 @@ export class HubObjects {
       };
       const fds = memory.bring();
       try {
-        const { object, lease } = await this.#link.request("create", fields, deadline, { fds });
+        const { object, lease } = await this.link.request("create", fields, deadline, { fds });
         this.#checkOpen(attempt);
-        this.#link.hold({ lease, object, access: "owner", memory });
-        giveBack = () => this.#link.release(lease);
+        this.link.hold({ lease, object, access: "owner", memory });
+        giveBack = () => this.link.release(lease);
         return { name, object, lease };
       } finally {
         closeFds(fds);
@@ -178,7 +182,7 @@ export class HubObjects {
     const { access, role } = asked;
     const { wait = true } = options;
     const deadline = new Deadline(`open "${name}"`, options, defaults.requestTimeoutMs);
-    const { result, fds } = await this.#link.ask("open", { name, wait, ...asked }, deadline);
+    const { result, fds } = await this.link.ask("open", { name, wait, ...asked }, deadline);
     const { object, lease } = result;
     // A use of its own: the link may give up its own while the object is being imported.
     const memory = acquireIn((scope) => {
@@ -186,7 +190,7 @@ export class HubObjects {
       const kept = this.#kept.keep(object, role === undefined ? access : `lease ${lease}`, fds);
       const memory = scope.own(kept, (memory) => memory.close());
       const held = scope.own(memory.share(), (held) => held.close());
-      this.#link.hold({
+      this.link.hold({
         lease,
         object,
         access,
@@ -195,7 +199,7 @@ export class HubObjects {
       return memory;
     });
     return acquireInAsync(async (scope) => {
-      let giveBack = () => this.#link.release(lease);
+      let giveBack = () => this.link.release(lease);
       scope.defer(() => giveBack());
       try {
         this.#checkOpen(`open "${name}"`);
@@ -221,7 +225,7 @@ export class HubObjects {
     options: PlaceOptions,
   ): Promise<SharedArray | SharedBundle> {
     const { name, descriptor, fds } = opened;
-    const { content } = descriptor;
+    const { content, replicaOf } = descriptor;
     if (content.kind === "timeline") {
       throw new CudaIpcError(
         "WRONG_KIND",
@@ -242,12 +246,12 @@ export class HubObjects {
       if (content.kind === "array") {
         const layout = { ...content.array, dtype: parseDType(content.array.dtype) };
         checkLayout(layout, descriptor.byteLength);
-        return new SharedArray(buffer, layout, track(), placement);
+        return new SharedArray(buffer, layout, track(), { placement, replicaOf });
       }
       const index = fds[1];
       if (index === undefined) throw new TypeError("a bundle without index");
       const bundle = readBundleIndex(name, index, content, descriptor.byteLength);
-      return new SharedBundle(buffer, bundle, track(), placement);
+      return new SharedBundle(buffer, bundle, track(), { placement, replicaOf });
     });
   }
 
@@ -272,25 +276,9 @@ export class HubObjects {
     });
   }
 
-  /** The processes that read a channel, by seat. Empty if the hub does not answer at once. */
-  async whoReads(name: string, object: number | undefined): Promise<ReadonlyMap<number, string>> {
-    const deadline = new Deadline(`ask who reads "${name}"`, {}, defaults.explanationMs);
-    try {
-      const found = await this.#link.request("inspect", { name }, deadline);
-      // The name may be another channel's by now.
-      if (found.object.object !== object) return new Map();
-      return new Map(
-        found.holders.map(({ place = -1, pid, program }) => [place, `process ${pid}, ${program}`]),
-      );
-    } catch {
-      // The answer only completes an error message.
-      return new Map();
-    }
-  }
-
   /** Creates a handle that, once closed, gives back the lease and what `memory` releases. */
   track(facts: HandleFacts, memory: (() => void) | Lasting): SharedHandle {
-    const handle = new SharedHandle(this.#link, facts, memory, (closed) =>
+    const handle = new SharedHandle(this.link, facts, memory, (closed) =>
       this.#handles.delete(closed),
     );
     this.#handles.add(handle);

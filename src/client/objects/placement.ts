@@ -11,6 +11,7 @@ import type { Device } from "../../gpu/device.js";
 import { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import type { ImportCache } from "../../gpu/memory/import-cache.js";
 import { openMemory } from "../../gpu/memory/mechanisms.js";
+import type { ReplicaOf } from "../../wire/descriptor.js";
 import type { Devices } from "../devices.js";
 import type { OpenedObject } from "./hub-objects.js";
 
@@ -19,6 +20,12 @@ import type { OpenedObject } from "./hub-objects.js";
  * reaches it by NVLink or PCIe. `copy`: a copy of the content at the time of the open.
  */
 export type Placement = "own" | "peer" | "copy";
+
+/** Where the memory of an opened object is used, and where its content came from. */
+export interface OpenedFrom {
+  readonly placement?: Placement;
+  readonly replicaOf?: ReplicaOf | undefined;
+}
 
 export interface PlaceOptions extends WaitOptions {
   /**

@@ -6,7 +6,8 @@ import type { WaitOptions } from "../../base/deadline.js";
 import { checkWait } from "../../base/wait-checks.js";
 import { DeviceArray } from "../../gpu/arrays/device-array.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
-import type { Placement } from "./placement.js";
+import type { ReplicaOf } from "../../wire/descriptor.js";
+import type { OpenedFrom, Placement } from "./placement.js";
 import type { SharedHandle } from "./shared-object.js";
 
 export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
@@ -14,6 +15,8 @@ export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
   readonly kind = "array";
   /** The device on which the memory is used here, and how. */
   readonly placement: Placement;
+  /** The original, if this is a copy that a bridge fetched from another machine. */
+  readonly replicaOf: ReplicaOf | undefined;
   readonly #handle: SharedHandle;
 
   /** Made by `hub.create` and `hub.open`. */
@@ -21,10 +24,11 @@ export class SharedArray<D extends DType = DType> extends DeviceArray<D> {
     buffer: DeviceBuffer,
     layout: ArrayLayout & { readonly dtype: D },
     handle: SharedHandle,
-    placement: Placement = "own",
+    { placement = "own", replicaOf }: OpenedFrom = {},
   ) {
     super(buffer, layout, () => handle.close());
     this.placement = placement;
+    this.replicaOf = replicaOf;
     this.#handle = handle;
   }
 

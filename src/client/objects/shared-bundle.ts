@@ -4,8 +4,9 @@ import { CudaIpcError } from "../../base/errors.js";
 import { checkWait } from "../../base/wait-checks.js";
 import { DeviceArray } from "../../gpu/arrays/device-array.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
+import type { ReplicaOf } from "../../wire/descriptor.js";
 import type { BundleContent } from "./bundle-index.js";
-import type { Placement } from "./placement.js";
+import type { OpenedFrom, Placement } from "./placement.js";
 import type { SharedHandle } from "./shared-object.js";
 
 export class SharedBundle {
@@ -16,6 +17,8 @@ export class SharedBundle {
   readonly kind = "bundle";
   /** The device on which the memory is used here, and how. */
   readonly placement: Placement;
+  /** The original, if this is a copy that a bridge fetched from another machine. */
+  readonly replicaOf: ReplicaOf | undefined;
   readonly #content: BundleContent;
   readonly #handle: SharedHandle;
 
@@ -24,10 +27,11 @@ export class SharedBundle {
     buffer: DeviceBuffer,
     content: BundleContent,
     handle: SharedHandle,
-    placement: Placement = "own",
+    { placement = "own", replicaOf }: OpenedFrom = {},
   ) {
     this.buffer = buffer;
     this.placement = placement;
+    this.replicaOf = replicaOf;
     this.metadata = content.metadata;
     this.#content = content;
     this.#handle = handle;

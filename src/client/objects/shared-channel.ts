@@ -32,6 +32,7 @@ import type { HubObjects } from "./hub-objects.js";
 import { wrongDType } from "./open-arrays.js";
 import type { OpenedChannel } from "./opened-channel.js";
 import type { SharedHandle } from "./shared-object.js";
+import { whoReads } from "./who-reads.js";
 
 export interface CreateChannelOptions<D extends DType = DType>
   extends ChannelOptions<D>,
@@ -79,8 +80,8 @@ async function createOnce<D extends DType>(
     );
     const parts = scope.own(createParts(name, buffer, shape), (parts) => parts.close());
     let handle: SharedHandle | undefined;
-    const whoReads = () => objects.whoReads(name, handle?.object);
-    const writer = new ChannelWriter(parts, () => handle?.close(), whoReads);
+    const readers = () => whoReads(objects.link, name, handle?.object);
+    const writer = new ChannelWriter(parts, () => handle?.close(), readers);
     // The writer closes its parts itself, once they are not in use any more.
     scope.handOver();
     scope.own(writer, (writer) => writer.end());
@@ -141,8 +142,8 @@ export function resumeChannel(
       scope.own(parts, (parts) => parts.close());
       follow(parts);
       let handle: SharedHandle | undefined;
-      const whoReads = () => objects.whoReads(name, opened.object);
-      const writer = new ChannelWriter(parts, () => handle?.close(), whoReads);
+      const readers = () => whoReads(objects.link, name, opened.object);
+      const writer = new ChannelWriter(parts, () => handle?.close(), readers);
       handle = objects.track(opened, writer);
       parts.words.setState("open");
       return writer;

@@ -9,15 +9,24 @@ import {
   type DescriptorContent,
   descriptorContradiction,
   fdsOf,
+  type ReplicaOf,
 } from "../../wire/descriptor.js";
 import type { Device } from "../device.js";
 import { DeviceBuffer } from "./device-buffer.js";
 import { openMemory } from "./mechanisms.js";
 
-/** @throws UNSUPPORTED for memory that does not travel by file descriptor */
-export function describeBuffer(buffer: DeviceBuffer, content: DescriptorContent): Descriptor {
+/**
+ * @param replicaOf the original, for a copy of another machine's object
+ * @throws UNSUPPORTED for memory that does not travel by file descriptor
+ */
+export function describeBuffer(
+  buffer: DeviceBuffer,
+  content: DescriptorContent,
+  replicaOf?: ReplicaOf,
+): Descriptor {
   const { byteLength } = buffer;
-  return { version: DESCRIPTOR_VERSION, ...buffer.describe(), byteLength, content };
+  const origin = replicaOf === undefined ? {} : { replicaOf };
+  return { version: DESCRIPTOR_VERSION, ...buffer.describe(), byteLength, content, ...origin };
 }
 
 /**

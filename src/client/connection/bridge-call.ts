@@ -1,0 +1,84 @@
+/** Asks the bridge of this machine: to fetch a name, and what it knows of other machines. */
+import type { Deadline } from "../../base/deadline.js";
+import { CudaIpcError, SystemError } from "../../base/errors.js";
+import { PeerLink, refusedBy } from "../../peer/peer-link.js";
+import {
+  type BridgeStatus,
+  bridgeSocketPath,
+  type PullReply,
+  pullReplySchema,
+  statusReplySchema,
+} from "../../wire/bridge-messages.js";
+import { decodePeerMessage } from "../../wire/codec.js";
+
+export interface PullOptions {
+  readonly deadline: Deadline;
+  /** Whether the deadline counts for the fetch, too, and not only until it begins. */
+  readonly isLimited: boolean;
+  readonly wait: boolean;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((reply: PullReply & { readonly state: "fetching" }) => void) | undefined;
+}
+
+const VERSION = 1;
+
+/**
+ * Resolves when this machine's hub has the name.
+ * @throws BRIDGE_UNAVAILABLE; NOT_FOUND if `wait` is false; PEER_GONE if the other machine is gone;
+ * TIMEOUT, ABORTED
+ */
+export async function pullName(
+  hubSocketPath: string,
+  name: string,
+  { deadline, isLimited, wait, signal, onProgress }: PullOptions,
+): Promise<PullReply & { readonly state: "done" }> {
+  using link = connectToBridge(hubSocketPath);
+  const stop = () => link.close();
+  signal?.addEventListener("abort", stop, { once: true });
+  try {
+    signal?.throwIfAborted();
+    let limit = deadline;
+    let packet = await link.request({ v: VERSION, op: "pull", name, wait }, limit);
+    for (;;) {
+      const reply = decodePeerMessage("the bridge's answer", pullReplySchema, packet.bytes);
+      if (!reply.ok) throw refusedBy(reply);
+      if (reply.state === "done") return reply;
+      if (reply.state === "fetching") {
+        onProgress?.(reply);
+        if (!isLimited) limit = deadline.withoutTimeout();
+      }
+      packet = await link.request({ v: VERSION, op: "next" }, limit);
+    }
+  } finally {
+    signal?.removeEventListener("abort", stop);
+  }
+}
+
+/** @throws BRIDGE_UNAVAILABLE, TIMEOUT, ABORTED */
+export async function askBridge(hubSocketPath: string, deadline: Deadline): Promise<BridgeStatus> {
+  using link = connectToBridge(hubSocketPath);
+  const names: BridgeStatus["names"] = [];
+  let after: string | undefined;
+  for (;;) {
+    const page = after === undefined ? {} : { after };
+    const { bytes } = await link.request({ v: VERSION, op: "status", ...page }, deadline);
+    const reply = decodePeerMessage("the bridge's answer", statusReplySchema, bytes);
+    if (!reply.ok) throw refusedBy(reply);
+    names.push(...reply.names);
+    if (reply.next === null) return { ...reply, names };
+    after = reply.next;
+  }
+}
+
+function connectToBridge(hubSocketPath: string): PeerLink {
+  const path = bridgeSocketPath(hubSocketPath);
+  try {
+    return PeerLink.connect(path);
+  } catch (error) {
+    const isAbsent =
+      error instanceof SystemError && ["ENOENT", "ECONNREFUSED"].includes(error.errnoName);
+    if (!isAbsent) throw error;
+    const message = `Cannot ask other machines: no bridge listens at ${path}`;
+    throw new CudaIpcError("BRIDGE_UNAVAILABLE", message, { cause: error });
+  }
+}

@@ -1,0 +1,55 @@
+/** Publishes a copy of another machine's object, with the layout of the original. */
+import type { ArrayLayout } from "../../array/layout.js";
+import { Deadline } from "../../base/deadline.js";
+import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
+import type { ReplicaOf } from "../../wire/descriptor.js";
+import type { Sharing } from "../../wire/messages.js";
+import type { BundleContent } from "./bundle-index.js";
+import { createArray, createBundle } from "./create-arrays.js";
+import { type PublishingHub, publishNew } from "./publish-new.js";
+import type { SharedArray } from "./shared-array.js";
+import type { SharedBundle } from "./shared-bundle.js";
+
+export type ReplicaContent =
+  | { readonly kind: "array"; readonly layout: ArrayLayout }
+  | ({ readonly kind: "bundle" } & BundleContent);
+
+export interface ReplicaPlan {
+  readonly name: string;
+  readonly byteLength: number;
+  readonly content: ReplicaContent;
+  readonly replicaOf: ReplicaOf;
+  /** With whom the original is shared. */
+  readonly sharedWith: Sharing["with"];
+  readonly device: string;
+  /** Replace the copy of an earlier object, once the new one is filled. */
+  readonly replace: boolean;
+  readonly signal: AbortSignal;
+  fill(buffer: DeviceBuffer): Promise<void>;
+}
+
+/** @throws NAME_TAKEN, OUT_OF_MEMORY, LIMIT_EXCEEDED; what `fill` throws */
+export async function putReplica(
+  hub: PublishingHub,
+  plan: ReplicaPlan,
+): Promise<SharedArray | SharedBundle> {
+  const { name, byteLength, content, replicaOf, sharedWith, device, replace, signal, fill } = plan;
+  const deadline = new Deadline(`copy "${name}"`, { signal }, Number.POSITIVE_INFINITY);
+  return publishNew<SharedArray | SharedBundle>(
+    hub,
+    name,
+    {
+      byteLength,
+      create: (memory, given) => {
+        const options = { ...given, replicaOf };
+        if (content.kind === "array")
+          return createArray(hub.objects, name, content.layout, memory, options);
+        const { layouts, metadata } = content;
+        return createBundle(hub.objects, name, layouts, memory, { ...options, metadata });
+      },
+      fill,
+    },
+    { device, replace, lifetime: "pinned", sharing: { with: sharedWith, access: "read" } },
+    deadline,
+  );
+}

@@ -1,0 +1,24 @@
+/** Asks the hub who reads a channel. */
+import { Deadline } from "../../base/deadline.js";
+import { defaults } from "../../base/limits.js";
+import type { HubLink } from "../connection/hub-link.js";
+
+/** The processes that read a channel, by seat. Empty if the hub does not answer at once. */
+export async function whoReads(
+  link: HubLink,
+  name: string,
+  object: number | undefined,
+): Promise<ReadonlyMap<number, string>> {
+  const deadline = new Deadline(`ask who reads "${name}"`, {}, defaults.explanationMs);
+  try {
+    const found = await link.request("inspect", { name }, deadline);
+    // The name may be another channel's by now.
+    if (found.object.object !== object) return new Map();
+    return new Map(
+      found.holders.map(({ place = -1, pid, program }) => [place, `process ${pid}, ${program}`]),
+    );
+  } catch {
+    // The answer only completes an error message.
+    return new Map();
+  }
+}

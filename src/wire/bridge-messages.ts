@@ -1,0 +1,82 @@
+/**
+ * The messages between a process and the bridge of its machine, on the Unix socket beside the
+ * hub's. A connection has one purpose, `pull` or `status`, and one request under way.
+ */
+import * as v from "valibot";
+import { refusalSchema } from "./peer-messages.js";
+import { count, positive } from "./schemas.js";
+
+const head = { v: v.literal(1) };
+const word = v.pipe(v.string(), v.maxLength(255));
+
+/** The bridge listens beside the hub. */
+export function bridgeSocketPath(hubSocketPath: string): string {
+  return `${hubSocketPath}.bridge`;
+}
+
+export const bridgeRequestSchema = v.variant("op", [
+  /** Asks for a copy of another machine's object. Without `wait` an unknown name is NOT_FOUND. */
+  v.strictObject({ ...head, op: v.literal("pull"), name: word, wait: v.boolean() }),
+  /** After an answer to `pull` that is not `done`: answered when there is news. */
+  v.strictObject({ ...head, op: v.literal("next") }),
+  /** Asks for the machines and names that the bridge knows, a page at a time. */
+  v.strictObject({ ...head, op: v.literal("status"), after: v.optional(word) }),
+]);
+
+export type BridgeRequest = v.InferOutput<typeof bridgeRequestSchema>;
+
+const pulling = v.variant("state", [
+  /** No machine has announced the name yet, or the one that did is gone. */
+  v.strictObject({ ...head, ok: v.literal(true), state: v.literal("waiting") }),
+  v.strictObject({
+    ...head,
+    ok: v.literal(true),
+    state: v.literal("fetching"),
+    machine: word,
+    doneBytes: count,
+    totalBytes: count,
+  }),
+  /** The hub has it. `machine` is null if it is this machine's own. */
+  v.strictObject({
+    ...head,
+    ok: v.literal(true),
+    state: v.literal("done"),
+    machine: v.nullable(word),
+    byteLength: count,
+  }),
+]);
+
+export const pullReplySchema = v.union([pulling, refusalSchema]);
+export type PullReply = v.InferOutput<typeof pulling>;
+
+const knownName = v.strictObject({
+  name: word,
+  machine: word,
+  object: positive,
+  byteLength: count,
+});
+
+const statusReply = v.strictObject({
+  ...head,
+  ok: v.literal(true),
+  machine: word,
+  /** Null while NATS answers; otherwise for how long it has not. */
+  namesAwayMs: v.nullable(count),
+  ucx: word,
+  transports: v.array(word),
+  machines: v.array(v.strictObject({ machine: word, alive: v.boolean(), names: count })),
+  machinesLeftOut: count,
+  fetches: v.array(
+    v.strictObject({ name: word, machine: word, doneBytes: count, totalBytes: count }),
+  ),
+  /** Names of this machine that another machine has announced before. */
+  refused: v.array(v.strictObject({ name: word, machine: word })),
+  /** Sorted by name. Pass `next` as `after` to get the following page. */
+  names: v.array(knownName),
+  next: v.nullable(word),
+});
+
+export const statusReplySchema = v.union([statusReply, refusalSchema]);
+export type BridgeStatus = v.InferOutput<typeof statusReply>;
+
+export type BridgeMessage = BridgeRequest | PullReply | BridgeStatus;

@@ -1,0 +1,120 @@
+/**
+ * The messages between two bridges. They agree over NATS to make a link, with one request and one
+ * answer. Everything else goes over UCX, in sealed frames; see src/bridge/link/frame-seal.ts.
+ */
+import * as v from "valibot";
+import { CudaIpcError, messageOf } from "../base/errors.js";
+import { limits } from "../base/limits.js";
+import { checked } from "./codec.js";
+import { descriptorSchema } from "./descriptor.js";
+import { MACHINES_VERSION } from "./machine-records.js";
+import { refusalSchema } from "./peer-messages.js";
+import { count, positive } from "./schemas.js";
+
+const head = { v: v.literal(MACHINES_VERSION) };
+const word = v.pipe(v.string(), v.maxLength(512));
+const base64 = (bytesMax: number) =>
+  v.pipe(
+    v.string(),
+    v.maxLength(Math.ceil(bytesMax / 3) * 4),
+    v.regex(/^[A-Za-z0-9+/]+={0,2}$/, "not base64"),
+  );
+
+const meeting = {
+  ...head,
+  machine: word,
+  instance: v.pipe(v.string(), v.uuid()),
+  ucx: word,
+  /** Of the UCX worker that serves this link alone. */
+  address: base64(limits.ucxAddressBytesMax),
+  /** 32 random bytes. The keys of the link are made of those of both sides. */
+  secret: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]{43}=$/, "not 32 bytes in base64")),
+};
+
+export const linkRequestSchema = v.strictObject({ ...meeting, op: v.literal("link") });
+export const linkReplySchema = v.union([
+  v.strictObject({ ...meeting, ok: v.literal(true) }),
+  refusalSchema,
+]);
+
+export type LinkRequest = v.InferOutput<typeof linkRequestSchema>;
+export type LinkReply = v.InferOutput<typeof linkReplySchema>;
+
+const id = { id: positive };
+/** A tag of one message with the bytes of an array: 64 random bits. */
+const tag = v.pipe(v.string(), v.regex(/^[89a-f][0-9a-f]{15}$/, "not a tag"));
+const part = v.picklist(["data", "index"]);
+
+export type Part = v.InferOutput<typeof part>;
+
+export const frameSchema = v.union([
+  /** The first frame from the side that asked for the link. */
+  v.strictObject({ ...id, op: v.literal("hello") }),
+  /** Opens an object to be copied. It stays open until `end`, or until the link ends. */
+  v.strictObject({ ...id, op: v.literal("export"), name: word, object: positive }),
+  /** Sends these bytes of an exported object as a message with this tag, then answers. */
+  v.strictObject({
+    ...id,
+    op: v.literal("send"),
+    export: positive,
+    part,
+    byteOffset: count,
+    byteLength: v.pipe(positive, v.maxValue(limits.stagingBytes)),
+    tag,
+  }),
+  v.strictObject({ ...id, op: v.literal("end"), export: positive }),
+  v.strictObject({ ...id, ok: v.literal(true), result: v.unknown() }),
+  v.strictObject({
+    ...id,
+    ok: v.literal(false),
+    error: v.strictObject({
+      code: v.pipe(v.string(), v.maxLength(64)),
+      message: v.pipe(v.string(), v.maxLength(4 * 1024)),
+    }),
+  }),
+]);
+
+export type Frame = v.InferOutput<typeof frameSchema>;
+export type LinkCall = Extract<Frame, { readonly op: string }>;
+export type LinkAnswer = Extract<Frame, { readonly ok: boolean }>;
+
+export const callResults = {
+  hello: v.strictObject({}),
+  export: v.strictObject({
+    export: positive,
+    descriptor: descriptorSchema,
+    /** Bytes of the part `index`, which only a bundle has. */
+    indexByteLength: v.pipe(count, v.maxValue(limits.bundleIndexBytesMax)),
+  }),
+  /** The CRC-32 of the bytes, as they were before they were sent. */
+  send: v.strictObject({ crc: v.pipe(count, v.maxValue(0xffff_ffff)) }),
+  end: v.strictObject({}),
+} as const satisfies Record<LinkCall["op"], v.GenericSchema>;
+
+export type CallResult<Op extends LinkCall["op"]> = v.InferOutput<(typeof callResults)[Op]>;
+
+/** @throws INVALID_MESSAGE, PROTOCOL_MISMATCH */
+export function decodeLinkMessage<Schema extends v.GenericSchema>(
+  what: string,
+  schema: Schema,
+  bytes: Uint8Array,
+): v.InferOutput<Schema> {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (cause) {
+    throw new CudaIpcError("INVALID_MESSAGE", `Cannot read ${what}: ${messageOf(cause)}`);
+  }
+  const found = typeof value === "object" && value !== null && "v" in value ? value.v : undefined;
+  if (typeof found === "number" && found !== MACHINES_VERSION) {
+    throw new CudaIpcError(
+      "PROTOCOL_MISMATCH",
+      `Cannot read ${what}: it is of version ${found}, wanted ${MACHINES_VERSION}`,
+    );
+  }
+  return checked(what, schema, value);
+}
+
+export function encodeLinkMessage(message: LinkRequest | LinkReply | Frame): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(message));
+}
