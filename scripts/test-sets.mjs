@@ -21,6 +21,7 @@ const SLOW = [
   "process/hub/attacks",
   "process/hub/hostile",
   "process/hub/tenants",
+  "process/machines/deaths",
   "process/matrix",
   "process/python",
   "process/runtimes",

@@ -15,11 +15,10 @@ export function socketOption(): Option {
 }
 
 /** Where a command creates arrays. */
-export function deviceOption(): Option {
-  return new Option(
-    "-d, --device <device>",
-    "auto, host, or cuda:N or N for a GPU (default: CUDA_IPC_DEVICE, else auto)",
-  );
+export function deviceOption(
+  description = "auto, host, or cuda:N or N for a GPU (default: CUDA_IPC_DEVICE, else auto)",
+): Option {
+  return new Option("-d, --device <device>", description);
 }
 
 export function shareOption(verb: "open" | "read"): Option {

@@ -26,6 +26,11 @@ export function matchingNames(
   return names.filter((name) => found.has(name));
 }
 
+/** Whether a name matches one of the patterns. */
+export function matchesAny(name: string, patterns: readonly string[]): boolean {
+  return patterns.some((pattern) => expressionOf(pattern).test(name));
+}
+
 export function isPattern(text: string): boolean {
   return /[*?]/.test(text);
 }

@@ -6,6 +6,8 @@ import { packageVersion } from "../base/own-package.js";
 import { trustedUids } from "../client/connection/hub-trust.js";
 import { probeNativeCalls } from "../client/probe-system.js";
 import type { CommandContext } from "./command-context.js";
+import { addBridge } from "./commands/bridge.js";
+import { addBridgeStatus } from "./commands/bridge-status.js";
 import { addReceive } from "./commands/channel-receive.js";
 import { addSend } from "./commands/channel-send.js";
 import { addStat } from "./commands/channel-stat.js";
@@ -19,6 +21,7 @@ import { addHubStatus } from "./commands/hub-status.js";
 import { addHubStop } from "./commands/hub-stop.js";
 import { addInspect } from "./commands/inspect.js";
 import { addLs } from "./commands/ls.js";
+import { addPull } from "./commands/pull.js";
 import { addPut } from "./commands/put.js";
 import { addRm } from "./commands/rm.js";
 import { printErrors, UsageError } from "./terminal/error-report.js";
@@ -28,6 +31,7 @@ const ENVIRONMENT = `
 Environment:
   CUDA_IPC_SOCKET   the hub's socket (default: one in your runtime folder)
   CUDA_IPC_HUB_UID  the uid of another user whose hub you trust, besides yours and root's
+  CUDA_IPC_NATS     the NATS server of bridges, as --nats
   CUDA_IPC_DEVICE   the device if --device is not given: auto, host or cuda:N
 
 Examples:
@@ -84,6 +88,8 @@ function createProgram(context: CommandContext): Command {
   addInspect(program, context);
   addRm(program, context);
   addChannel(program, context);
+  addBridgeStatus(addBridge(program, context), context);
+  addPull(program, context);
   addHub(program, context);
   addHelp(program);
   return program;

@@ -42,6 +42,7 @@ describe("the documents", () => {
     "coming-from",
     "containers",
     "guide",
+    "machines",
     "mechanisms",
     "performance",
     "protocol",

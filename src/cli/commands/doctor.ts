@@ -7,6 +7,7 @@ import { checkDriver } from "../doctor/driver-check.js";
 import { visibilityChecks } from "../doctor/gpu-sharing-checks.js";
 import { isolationChecks } from "../doctor/isolation-checks.js";
 import { limitChecks } from "../doctor/limit-checks.js";
+import { machineChecks } from "../doctor/machine-checks.js";
 import { platformChecks } from "../doctor/platform-checks.js";
 import { type Surroundings, surroundingsOfProcess } from "../doctor/surroundings.js";
 import { checkSystem } from "../doctor/system-checks.js";
@@ -26,6 +27,8 @@ interface Findings {
    */
   readonly surroundings: readonly Check[];
   readonly driver: Check;
+  /** The engines of a bridge. They do not affect `ok`. */
+  readonly machines: readonly Check[];
   readonly devices: readonly (DeviceReport & { readonly works: boolean })[];
 }
 
@@ -63,11 +66,13 @@ async function examine(wanted: string | undefined, context: CommandContext): Pro
       : checkDevice(name, around, context.signal));
     devices.push({ ...report, works: allWork(report.checks) });
   }
+  const machines = await machineChecks(process.env.CUDA_IPC_NATS, context.signal);
   return {
     ok: allWork(system) && (devices[0]?.works ?? false),
     system,
     surroundings,
     driver,
+    machines,
     devices,
   };
 }
@@ -92,11 +97,12 @@ function withoutDriver(name: string): DeviceReport {
 
 function print(
   terminal: Terminal,
-  { system, surroundings, driver, devices }: Findings,
+  { system, surroundings, driver, machines, devices }: Findings,
   wanted: string | undefined,
 ): void {
   printChecks(terminal, "System", [...system, driver]);
   printChecks(terminal, "Surroundings", surroundings);
+  printChecks(terminal, "Several machines", machines);
   for (const { name, model, checks } of devices) {
     printChecks(
       terminal,

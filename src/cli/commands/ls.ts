@@ -116,19 +116,24 @@ function sharingCells({ ownerUid, sharing }: ObjectSummary): string[] {
   return [userWords(ownerUid), sharingWords(sharing)];
 }
 
+function lifetimeCell({ lifetime, published, descriptor: { replicaOf } }: ObjectSummary): string {
+  const state = published ? lifetime : `${lifetime}, unpublished`;
+  return replicaOf === undefined ? state : `${state}, replica of ${replicaOf.machine}`;
+}
+
 function row(
   object: ObjectSummary,
   readers: number | undefined,
   nowMs: number,
   nameWidthMax: number,
 ): string[] {
-  const { name, descriptor, lifetime, published, leases, ownerPid, createdAtMs } = object;
+  const { name, descriptor, leases, ownerPid, createdAtMs } = object;
   return [
     shortened(name, nameWidthMax),
     `${contentWords(descriptor)}${readers === undefined ? "" : `, ${plural(readers, "reader")}`}`,
     sizeWords(descriptor.byteLength),
     deviceWords(descriptor),
-    published ? lifetime : `${lifetime}, unpublished`,
+    lifetimeCell(object),
     String(leases),
     ownerPid === null ? "-" : String(ownerPid),
     ageWords(nowMs - createdAtMs),

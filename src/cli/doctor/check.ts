@@ -26,6 +26,7 @@ const ABSENT: readonly ErrorCode[] = [
   "UNSUPPORTED",
   "PEER_ACCESS_UNSUPPORTED",
   "NVRTC_NOT_FOUND",
+  "ENGINE_NOT_FOUND",
 ];
 
 /** A fact that was read, not tried. It never counts as a failure. */

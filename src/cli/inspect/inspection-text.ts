@@ -140,6 +140,13 @@ function memoryRows(descriptor: Descriptor, { device, metadata }: OpenedFacts): 
       `${device.name} (${device.model}): ${device.reason}; ${placementWords[device.placement]}`,
     ]);
   }
+  if (descriptor.replicaOf !== undefined) {
+    const { machine, object } = descriptor.replicaOf;
+    rows.push([
+      "replica of",
+      `object ${object} of machine ${machine}, copied by this one's bridge`,
+    ]);
+  }
   if (content.kind === "array") rows.push(...layoutRows(content.array));
   for (const [key, text] of Object.entries(metadata ?? {}))
     rows.push(["metadata", `${key}: ${text}`]);

@@ -1,0 +1,244 @@
+/**
+ * The bridge of one machine: an ordinary client of the local hub that tells other machines, over
+ * NATS, what this one has, and copies what they have, over UCX.
+ */
+import { randomUUID } from "node:crypto";
+import { Deadline } from "../base/deadline.js";
+import { CudaIpcError, messageOf } from "../base/errors.js";
+import type { Hub } from "../client/hub.js";
+import { ownIdentity } from "../os/process-identity.js";
+import { UcxContext } from "../ucx/ucx-context.js";
+import { type BridgeStatus, bridgeSocketPath } from "../wire/bridge-messages.js";
+import { MACHINES_VERSION, type MachineRecord } from "../wire/machine-records.js";
+import { statusOf } from "./bridge-status.js";
+import { LinkTable } from "./link/link-table.js";
+import { BridgeClaim, LocalServer } from "./local/local-server.js";
+import { announcedOf, Looking } from "./local-names.js";
+import { Announcer } from "./names/announcer.js";
+import { Directory } from "./names/directory.js";
+import type { NameStore } from "./names/name-store.js";
+import type { NatsOptions } from "./names/nats-options.js";
+import { NatsStore } from "./names/nats-store.js";
+import { Presence } from "./names/presence.js";
+import { Replicas } from "./replicas.js";
+import { ExportServer } from "./transfer/export-server.js";
+import { FetchTable } from "./transfer/fetch-table.js";
+
+export interface BridgeOptions {
+  readonly hub: Hub;
+  readonly nats: NatsOptions;
+  /** The name of this machine among the others. */
+  readonly machine: string;
+  /** Where copies of other machines' objects are made: `host` or `cuda:N`. */
+  readonly device: string;
+  readonly isAnnounced: (name: string) => boolean;
+  readonly isPulled: (name: string) => boolean;
+  readonly keepReplicas: boolean;
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** How long the end waits for NATS to take the names back. */
+const GOODBYE_MS = 2000;
+
+interface Parts {
+  readonly options: BridgeOptions;
+  readonly claim: BridgeClaim;
+  readonly store: NatsStore;
+  readonly context: UcxContext;
+  readonly directory: Directory;
+}
+
+export class Bridge {
+  /** Resolves with the reason if the bridge cannot go on. */
+  readonly failed: Promise<CudaIpcError>;
+  readonly #parts: Parts;
+  readonly #instance = randomUUID();
+  readonly #announcer: Announcer;
+  readonly #links: LinkTable;
+  readonly #fetches: FetchTable;
+  readonly #replicas: Replicas;
+  readonly #looking: Looking;
+  readonly #local: LocalServer;
+  #fail: (reason: CudaIpcError) => void = () => {};
+  #presence: Presence | undefined;
+  #open = true;
+
+  private constructor(given: Parts) {
+    const { options, claim, store, context, directory } = given;
+    const { hub, machine, device, isPulled, keepReplicas: keep, log } = options;
+    this.#parts = given;
+    this.failed = new Promise((resolve) => {
+      this.#fail = resolve;
+    });
+    this.#announcer = new Announcer(machine, store, directory, log);
+    this.#links = new LinkTable({
+      machine,
+      instance: this.#instance,
+      context,
+      store,
+      log,
+      serve: (link) => new ExportServer(hub, link, (name) => this.#ownRecord(name)).answer,
+    });
+    const parts = { hub, links: this.#links, directory, device };
+    this.#fetches = new FetchTable(machine, parts, () => awayWords(store), log);
+    const fetches = this.#fetches;
+    this.#replicas = new Replicas({ hub, machine, directory, fetches, keep, isPulled, log });
+    this.#looking = new Looking(() => this.#look());
+    this.#local = new LocalServer(claim, {
+      fetches,
+      status: (after) => this.status(after),
+    });
+    hub.onEnd((reason) => this.#fail(reason));
+  }
+
+  /**
+   * Starts the bridge. Resolves when other machines see the names of this one.
+   * @throws BRIDGE_RUNNING, ENGINE_NOT_FOUND, NATS_UNAVAILABLE, UNSUPPORTED, ABORTED
+   */
+  static async start(options: BridgeOptions): Promise<Bridge> {
+    const { hub, nats, machine, log, signal } = options;
+    const deadline = new Deadline("start the bridge", { signal }, Number.POSITIVE_INFINITY);
+    const claim = BridgeClaim.make(bridgeSocketPath(hub.socketPath));
+    let context: UcxContext | undefined;
+    let store: NatsStore | undefined;
+    let bridge: Bridge | undefined;
+    try {
+      context = UcxContext.open();
+      store = await NatsStore.connect(nats, `cuda-ipc bridge of ${machine}`, deadline, log);
+      const directory = new Directory(log);
+      bridge = new Bridge({ options, claim, store, context, directory });
+      await bridge.#begin(deadline);
+      return bridge;
+    } catch (error) {
+      if (bridge !== undefined) await bridge.close();
+      else {
+        await store?.close();
+        context?.close();
+        claim.release();
+      }
+      throw error;
+    }
+  }
+
+  get ucx(): Pick<UcxContext, "path" | "version" | "transports"> {
+    return this.#parts.context;
+  }
+
+  get natsVersion(): string {
+    return this.#parts.store.serverVersion;
+  }
+
+  /** What the bridge knows, a page of names at a time. */
+  status(after?: string): BridgeStatus {
+    const { options, store, context, directory } = this.#parts;
+    const { awaySinceMs } = store;
+    return statusOf(
+      {
+        machine: options.machine,
+        namesAwayMs: awaySinceMs === undefined ? null : Math.round(performance.now() - awaySinceMs),
+        ucx: context.version,
+        transports: context.transports(),
+        fetches: this.#fetches.fetches,
+        refused: this.#announcer.refused,
+      },
+      directory,
+      after,
+    );
+  }
+
+  /** Takes the names of this machine back. Copies stay, and the next bridge goes on with them. */
+  async close(): Promise<void> {
+    if (!this.#open) return;
+    this.#open = false;
+    const { store, context, claim, options } = this.#parts;
+    const reason = new CudaIpcError("CLOSED", "Cannot copy: the bridge is ending");
+    this.#fetches.close(reason);
+    this.#local.close();
+    this.#links.close();
+    const goodbye = this.#sayGoodbye();
+    const limit = { timeoutMs: GOODBYE_MS };
+    await new Deadline("take names back", limit, GOODBYE_MS)
+      .race(goodbye, () => {})
+      .catch((error) => options.log(messageOf(error)));
+    await store.close();
+    context.close();
+    claim.release();
+  }
+
+  async #begin(deadline: Deadline): Promise<void> {
+    const { options, store, directory } = this.#parts;
+    const { machine, log, hub } = options;
+    await store.watch(directory);
+    const record: MachineRecord = {
+      v: MACHINES_VERSION,
+      machine,
+      instance: this.#instance,
+      place: `${ownIdentity().bootId} ${hub.socketPath}`,
+      ucx: this.#parts.context.version,
+      ready: false,
+    };
+    this.#presence = await Presence.claim(store, record, deadline, log, {
+      onRestored: () => this.#looking.now(),
+      onLost: (reason) => this.#fail(reason),
+    });
+    await this.#untilAnnounced(deadline);
+  }
+
+  /** The first look, and all that follow from it. */
+  async #untilAnnounced(deadline: Deadline): Promise<void> {
+    const { directory } = this.#parts;
+    const announced = new Promise<void>((resolve) => {
+      const stop = directory.onChange(() => {
+        if (!this.#isReady) return;
+        stop();
+        resolve();
+      });
+    });
+    this.#looking.now();
+    await deadline.race(announced, () => {});
+  }
+
+  get #isReady(): boolean {
+    const found = this.#parts.directory.machine(this.#parts.options.machine)?.record;
+    return found?.instance === this.#instance && found.ready;
+  }
+
+  /** Compares hub and NATS, and acts. What fails is tried again at the next look. */
+  async #look(): Promise<void> {
+    const { options, store, directory } = this.#parts;
+    const { hub, machine, isAnnounced, log, signal } = options;
+    if (!this.#open) return;
+    try {
+      const objects = await hub.list({ signal });
+      await this.#replicas.keepInStep(objects);
+      if (!directory.isCurrent || store.awaySinceMs !== undefined) return;
+      const wanted = announcedOf(objects, machine, isAnnounced);
+      if (await this.#announcer.announce(wanted)) await this.#presence?.setReady(true);
+    } catch (error) {
+      if (this.#open && !signal.aborted) log(messageOf(error));
+    }
+  }
+
+  /** First the machine, then its names: nobody must take a bridge's end for the end of objects. */
+  async #sayGoodbye(): Promise<void> {
+    await this.#looking.close();
+    await this.#presence?.close();
+    const { store, directory } = this.#parts;
+    if (store.awaySinceMs === undefined && directory.isCurrent && this.#presence !== undefined)
+      await this.#announcer.announce(new Map());
+  }
+
+  /** What this machine has announced under a name. */
+  #ownRecord(name: string) {
+    const record = this.#parts.directory.entry(name)?.record;
+    return record?.machine === this.#parts.options.machine ? record : undefined;
+  }
+}
+
+/** As the end of a sentence. */
+function awayWords({ awaySinceMs }: Pick<NameStore, "awaySinceMs">): string {
+  if (awaySinceMs === undefined) return "";
+  const seconds = Math.round((performance.now() - awaySinceMs) / 1000);
+  return `, and NATS has not answered for ${seconds} s`;
+}

@@ -1,0 +1,174 @@
+/**
+ * The links of a bridge: one to each machine that it fetches from, and those that others asked for.
+ * Both sides agree over NATS, which hands out the addresses and secrets.
+ */
+import { randomBytes } from "node:crypto";
+import { Deadline } from "../../base/deadline.js";
+import { CudaIpcError, messageOf } from "../../base/errors.js";
+import { defaults, limits } from "../../base/limits.js";
+import { acquireIn } from "../../base/scope.js";
+import { refusedBy } from "../../peer/peer-link.js";
+import type { UcxContext } from "../../ucx/ucx-context.js";
+import { UcxWorker } from "../../ucx/ucx-worker.js";
+import {
+  decodeLinkMessage,
+  encodeLinkMessage,
+  type LinkReply,
+  type LinkRequest,
+  linkReplySchema,
+  linkRequestSchema,
+} from "../../wire/link-messages.js";
+import { MACHINES_VERSION } from "../../wire/machine-records.js";
+import type { NameStore } from "../names/name-store.js";
+import { FrameSeal, type LinkSide } from "./frame-seal.js";
+import { type AnswerCall, MachineLink, peerGone } from "./machine-link.js";
+
+export interface LinkTableParts {
+  readonly machine: string;
+  readonly instance: string;
+  readonly context: UcxContext;
+  readonly store: NameStore;
+  readonly log: (line: string) => void;
+  /** Answers the calls on one link, until it ends. */
+  serve(link: () => MachineLink): AnswerCall;
+}
+
+type Meeting = Omit<LinkRequest, "op">;
+
+export class LinkTable {
+  readonly #parts: LinkTableParts;
+  readonly #outgoing = new Map<string, Promise<MachineLink>>();
+  readonly #incoming = new Set<MachineLink>();
+  #open = true;
+
+  constructor(parts: LinkTableParts) {
+    this.#parts = parts;
+    parts.store.serve(`link.${parts.instance}`, (bytes) => this.#accept(bytes));
+  }
+
+  /**
+   * The link to a bridge. Many callers share one.
+   * @throws PEER_GONE if it does not answer, UNSUPPORTED if no transport of UCX reaches it,
+   * PROTOCOL_MISMATCH, NATS_UNAVAILABLE, ABORTED
+   */
+  async to(machine: string, instance: string, deadline: Deadline): Promise<MachineLink> {
+    const found = this.#outgoing.get(instance) ?? this.#ask(machine, instance);
+    this.#outgoing.set(instance, found);
+    // A waiter that gives up leaves the link to the others.
+    return deadline.race(found, () => {});
+  }
+
+  close(): void {
+    this.#open = false;
+    for (const link of this.#incoming) link.close();
+    for (const asked of this.#outgoing.values()) {
+      asked.then(
+        (link) => link.close(),
+        () => {},
+      );
+    }
+  }
+
+  async #ask(machine: string, instance: string): Promise<MachineLink> {
+    const { context, store } = this.#parts;
+    const deadline = new Deadline(
+      `link with machine "${machine}"`,
+      { timeoutMs: defaults.linkTimeoutMs },
+      defaults.linkTimeoutMs,
+    );
+    const worker = UcxWorker.create(context);
+    let link: MachineLink | undefined;
+    try {
+      const meeting = this.#meeting(worker);
+      const request = encodeLinkMessage({ ...meeting, op: "link" });
+      const bytes = await store.ask(`link.${instance}`, request, deadline);
+      const reply = decodeLinkMessage(`the answer of "${machine}"`, linkReplySchema, bytes);
+      if (!reply.ok) throw refusedBy(reply);
+      link = this.#join(worker, reply, [meeting.secret, reply.secret], "asked");
+      await link.call({ op: "hello" }, deadline);
+      const made = link;
+      made.onEnd(() => this.#outgoing.delete(instance));
+      if (!this.#open) made.close();
+      return made;
+    } catch (error) {
+      this.#outgoing.delete(instance);
+      link?.close();
+      worker.close();
+      throw this.#explained(machine, error, link !== undefined);
+    }
+  }
+
+  /** Answers another bridge that asks for a link. */
+  async #accept(bytes: Uint8Array): Promise<Uint8Array> {
+    let asked = "another machine";
+    try {
+      const request = decodeLinkMessage("a request for a link", linkRequestSchema, bytes);
+      asked = `"${request.machine}"`;
+      return encodeLinkMessage(this.#answer(request));
+    } catch (error) {
+      const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
+      this.#parts.log(`no link with ${asked}: ${messageOf(error)}`);
+      const message = messageOf(error).slice(0, 1024);
+      return encodeLinkMessage({ v: MACHINES_VERSION, ok: false, error: { code, message } });
+    }
+  }
+
+  #answer(request: LinkRequest): LinkReply {
+    if (!this.#open) throw new CudaIpcError("CLOSED", "Cannot link: the bridge is ending");
+    if (this.#incoming.size >= limits.machineLinksMax) {
+      const found = `${this.#incoming.size} are open, the limit (machineLinksMax)`;
+      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot accept another link: ${found}`);
+    }
+    return acquireIn((scope) => {
+      const worker = scope.own(UcxWorker.create(this.#parts.context), (it) => it.close());
+      const meeting = this.#meeting(worker);
+      const link = this.#join(worker, request, [request.secret, meeting.secret], "answered");
+      this.#incoming.add(link);
+      link.onEnd(() => this.#incoming.delete(link));
+      return { ...meeting, ok: true };
+    });
+  }
+
+  /** What this side brings to a link. */
+  #meeting(worker: UcxWorker): Meeting {
+    const { machine, instance, context } = this.#parts;
+    return {
+      v: MACHINES_VERSION,
+      machine,
+      instance,
+      ucx: context.version,
+      address: Buffer.from(worker.address).toString("base64"),
+      secret: randomBytes(32).toString("base64"),
+    };
+  }
+
+  #join(
+    worker: UcxWorker,
+    other: Meeting,
+    secrets: readonly [string, string],
+    side: LinkSide,
+  ): MachineLink {
+    const [first, second] = secrets.map((it) => Buffer.from(it, "base64"));
+    const seal = new FrameSeal([first ?? Buffer.of(), second ?? Buffer.of()], side);
+    let link: MachineLink | undefined;
+    worker.connect(Buffer.from(other.address, "base64"), (failure) => link?.fail(failure));
+    const serve = this.#parts.serve(() => {
+      if (link === undefined) throw new TypeError("a call before the link is there");
+      return link;
+    });
+    link = new MachineLink(other.machine, worker, seal, serve);
+    return link;
+  }
+
+  /** Says which engine did not get through. */
+  #explained(machine: string, error: unknown, hasMet: boolean): unknown {
+    const isLate = error instanceof CudaIpcError && error.code === "TIMEOUT";
+    if (!isLate) return error;
+    const { context } = this.#parts;
+    const found = hasMet
+      ? `it answers over NATS, but not over UCX ${context.version} ` +
+        `(${context.transports().join(", ")})`
+      : "it does not answer over NATS";
+    return peerGone(machine, found, error);
+  }
+}

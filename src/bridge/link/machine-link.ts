@@ -1,0 +1,238 @@
+/**
+ * A link to the bridge of another machine: calls and answers in sealed frames, and bytes of arrays
+ * as messages with random tags. It ends once, with a reason: the other side is gone, silent for too
+ * long, or not what it claims. Then UCX uses none of its memory any more.
+ */
+import { randomBytes } from "node:crypto";
+import type { Deadline } from "../../base/deadline.js";
+import { isErrorCode } from "../../base/error-codes.js";
+import { CudaIpcError, messageOf } from "../../base/errors.js";
+import { defaults } from "../../base/limits.js";
+import type { PostedReceive, UcxWorker } from "../../ucx/ucx-worker.js";
+import { checked } from "../../wire/codec.js";
+import {
+  type CallResult,
+  callResults,
+  decodeLinkMessage,
+  encodeLinkMessage,
+  type Frame,
+  frameSchema,
+  type LinkAnswer,
+  type LinkCall,
+} from "../../wire/link-messages.js";
+import { FRAME_BYTES_MAX, type FrameSeal } from "./frame-seal.js";
+
+/** The tag of all frames. Tags of bytes begin with a one. */
+const FRAME_TAG = 1n;
+/** Frames that may come in while earlier ones are handled. UCX keeps further ones itself. */
+const FRAMES_POSTED = 8;
+const LOOK_MS = 1000;
+
+/** A call without its id, which the link gives. */
+type Asked<Op extends LinkCall["op"]> = Omit<Extract<LinkCall, { readonly op: Op }>, "id">;
+
+/** Answers the calls of the other side. What it throws is sent as the answer. */
+export type AnswerCall = (call: LinkCall) => Promise<unknown>;
+
+interface PendingCall {
+  resolve(result: unknown): void;
+  reject(reason: unknown): void;
+}
+
+export class MachineLink {
+  readonly machine: string;
+  readonly #worker: UcxWorker;
+  readonly #seal: FrameSeal;
+  readonly #answer: AnswerCall;
+  readonly #calls = new Map<number, PendingCall>();
+  readonly #onEnd = new Set<(reason: CudaIpcError) => void>();
+  readonly #look: NodeJS.Timeout;
+  #lastId = 0;
+  #heardMs = performance.now();
+  #ended: CudaIpcError | undefined;
+
+  /** Takes over the worker, which must be connected. */
+  constructor(machine: string, worker: UcxWorker, seal: FrameSeal, answer: AnswerCall) {
+    this.machine = machine;
+    this.#worker = worker;
+    this.#seal = seal;
+    this.#answer = answer;
+    this.#look = setInterval(() => this.#checkHeard(), LOOK_MS);
+    this.#look.unref();
+    void this.#receiveFrames();
+  }
+
+  get open(): boolean {
+    return this.#ended === undefined;
+  }
+
+  /** Calls the listener once, also if the link has ended. */
+  onEnd(listener: (reason: CudaIpcError) => void): void {
+    if (this.#ended === undefined) this.#onEnd.add(listener);
+    else listener(this.#ended);
+  }
+
+  /**
+   * Calls the other side.
+   * @throws what it answered; PEER_GONE, UNTRUSTED_PEER after the end; TIMEOUT, ABORTED
+   */
+  async call<Op extends LinkCall["op"]>(
+    asked: Asked<Op> & { readonly op: Op },
+    deadline: Deadline,
+  ): Promise<CallResult<Op>> {
+    deadline.check();
+    this.#checkOpen();
+    this.#lastId += 1;
+    const id = this.#lastId;
+    const answered = new Promise<unknown>((resolve, reject) => {
+      this.#calls.set(id, { resolve, reject });
+    });
+    try {
+      this.#send({ ...asked, id } as unknown as LinkCall);
+      const result = await deadline.race(answered, () => {});
+      const what = `the answer of machine "${this.machine}" to "${asked.op}"`;
+      return checked(what, callResults[asked.op], result) as CallResult<Op>;
+    } finally {
+      this.#calls.delete(id);
+    }
+  }
+
+  /**
+   * Prepares to receive bytes of an array. The tag goes to the other side in a call.
+   * SAFETY: the memory is UCX's until `byteLength` settles; see `UcxWorker.receive`.
+   */
+  receiveBytes(target: Uint8Array): PostedReceive & { readonly tag: string } {
+    this.#checkOpen();
+    const bits = randomBytes(8);
+    bits[0] = (bits[0] ?? 0) | 0x80;
+    const posted = this.#worker.receive(target, bits.readBigUInt64BE());
+    const byteLength = posted.byteLength.then(
+      (received) => {
+        this.#heard();
+        return received;
+      },
+      (error) => {
+        throw this.#ended ?? error;
+      },
+    );
+    return { byteLength, cancel: () => posted.cancel(), tag: bits.toString("hex") };
+  }
+
+  /** Resolves when UCX needs the bytes no more. @throws PEER_GONE */
+  async sendBytes(bytes: Uint8Array, tag: string): Promise<void> {
+    this.#checkOpen();
+    try {
+      await this.#worker.send(bytes, BigInt(`0x${tag}`));
+      this.#heard();
+    } catch (error) {
+      throw this.#ended ?? error;
+    }
+  }
+
+  /** Ends the link. Everything that waits gets the reason. */
+  end(reason: CudaIpcError): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = reason;
+    clearInterval(this.#look);
+    try {
+      this.#worker.close();
+    } finally {
+      for (const { reject } of this.#calls.values()) reject(reason);
+      for (const listener of this.#onEnd) listener(reason);
+      this.#onEnd.clear();
+    }
+  }
+
+  close(): void {
+    const message = `Cannot use the link to machine "${this.machine}": it was closed`;
+    this.end(new CudaIpcError("CLOSED", message));
+  }
+
+  /** The other side is gone: the handler that was given to `UcxWorker.connect`. */
+  fail(cause: CudaIpcError): void {
+    this.end(peerGone(this.machine, cause.message, cause));
+  }
+
+  async #receiveFrames(): Promise<void> {
+    const post = () => {
+      const memory = new Uint8Array(new ArrayBuffer(FRAME_BYTES_MAX));
+      const posted = this.#worker.receive(memory, FRAME_TAG);
+      // Handled when its turn comes.
+      posted.byteLength.catch(() => {});
+      return { memory, posted };
+    };
+    try {
+      const receives = Array.from({ length: FRAMES_POSTED }, post);
+      for (;;) {
+        // In the order of posting, which is the order of sending.
+        const next = receives.shift();
+        if (next === undefined) return;
+        const byteLength = await next.posted.byteLength;
+        this.#heard();
+        const json = this.#seal.open(next.memory.subarray(0, byteLength));
+        receives.push(post());
+        this.#handle(decodeLinkMessage(`a frame of "${this.machine}"`, frameSchema, json));
+      }
+    } catch (error) {
+      const reason =
+        error instanceof CudaIpcError
+          ? error
+          : new CudaIpcError("SYSTEM_ERROR", messageOf(error), { cause: error });
+      this.end(reason);
+    }
+  }
+
+  #handle(frame: Frame): void {
+    if ("ok" in frame) this.#settle(frame);
+    else void this.#reply(frame);
+  }
+
+  #settle(answer: LinkAnswer): void {
+    const call = this.#calls.get(answer.id);
+    if (answer.ok) call?.resolve(answer.result);
+    else call?.reject(this.#errorOf(answer.error));
+  }
+
+  #errorOf({ code, message }: { readonly code: string; readonly message: string }): CudaIpcError {
+    const found = `${message} (on machine "${this.machine}")`;
+    return new CudaIpcError(isErrorCode(code) ? code : "SYSTEM_ERROR", found);
+  }
+
+  async #reply(call: LinkCall): Promise<void> {
+    const { id } = call;
+    let frame: LinkAnswer;
+    try {
+      frame = { id, ok: true, result: await this.#answer(call) };
+    } catch (error) {
+      const code = error instanceof CudaIpcError ? error.code : "SYSTEM_ERROR";
+      frame = { id, ok: false, error: { code, message: messageOf(error).slice(0, 1024) } };
+    }
+    if (this.#ended === undefined) this.#send(frame);
+  }
+
+  #send(frame: Frame): void {
+    const bytes = this.#seal.seal(encodeLinkMessage(frame));
+    this.#worker.send(bytes, FRAME_TAG).catch((error) => {
+      if (error instanceof CudaIpcError) this.fail(error);
+    });
+  }
+
+  #heard(): void {
+    this.#heardMs = performance.now();
+  }
+
+  #checkHeard(): void {
+    if (performance.now() - this.#heardMs < defaults.machineSilenceMs) return;
+    const found = `nothing came from it for ${defaults.machineSilenceMs / 1000} s`;
+    this.end(peerGone(this.machine, found));
+  }
+
+  #checkOpen(): void {
+    if (this.#ended !== undefined) throw this.#ended;
+  }
+}
+
+export function peerGone(machine: string, found: string, cause?: unknown): CudaIpcError {
+  const message = `Cannot reach machine "${machine}": ${found}`;
+  return new CudaIpcError("PEER_GONE", message, { cause });
+}

@@ -1,0 +1,89 @@
+/** Serves the processes of this machine: pulls of names, and the status of the bridge. */
+import { CudaIpcError } from "../../base/errors.js";
+import { acquireIn, releaseAll } from "../../base/scope.js";
+import { SocketClaim } from "../../os/socket-file.js";
+import { type PeerClient, PeerListener } from "../../peer/peer-listener.js";
+import {
+  type BridgeRequest,
+  type BridgeStatus,
+  bridgeRequestSchema,
+} from "../../wire/bridge-messages.js";
+import { decodePeerMessage } from "../../wire/codec.js";
+import type { FetchTable } from "../transfer/fetch-table.js";
+import { PullSession } from "./pull-session.js";
+
+export interface LocalAnswers {
+  readonly fetches: FetchTable;
+  status(after: string | undefined): BridgeStatus;
+}
+
+/** The right to be the bridge of a hub. The kernel gives it up with the process. */
+export class BridgeClaim {
+  readonly path: string;
+  readonly #claim: SocketClaim;
+
+  private constructor(path: string, claim: SocketClaim) {
+    this.path = path;
+    this.#claim = claim;
+  }
+
+  /** @throws BRIDGE_RUNNING if another process has it */
+  static make(path: string): BridgeClaim {
+    const claim = SocketClaim.tryMake(path);
+    if (claim !== undefined) return new BridgeClaim(path, claim);
+    const message = `Cannot serve this hub: another bridge listens at ${path}`;
+    throw new CudaIpcError("BRIDGE_RUNNING", message);
+  }
+
+  release(): void {
+    this.#claim.release();
+  }
+}
+
+export class LocalServer {
+  readonly #listener: PeerListener;
+  readonly #answers: LocalAnswers;
+  readonly #pulls = new Map<PeerClient, PullSession>();
+
+  /** The caller keeps the claim, and releases it after this. */
+  constructor({ path }: BridgeClaim, answers: LocalAnswers) {
+    this.#answers = answers;
+    this.#listener = acquireIn(() =>
+      PeerListener.listen(path, {
+        referenced: true,
+        onRequest: (client, bytes) => this.#onRequest(client, bytes),
+        onEnd: (client) => this.#onEnd(client),
+      }),
+    );
+  }
+
+  close(): void {
+    const reason = new CudaIpcError("BRIDGE_UNAVAILABLE", "Cannot wait: the bridge is ending");
+    releaseAll([
+      () => {
+        for (const pull of this.#pulls.values()) pull.end();
+      },
+      () => this.#listener.close(reason),
+    ]);
+  }
+
+  #onRequest(client: PeerClient, bytes: Uint8Array): void {
+    const request: BridgeRequest = decodePeerMessage("a request", bridgeRequestSchema, bytes);
+    const pull = this.#pulls.get(client);
+    if (request.op === "status") client.send(this.#answers.status(request.after));
+    else if (request.op === "pull") {
+      if (pull !== undefined) throw misplaced("pull", "another pull is under way");
+      this.#pulls.set(client, new PullSession(client, this.#answers.fetches, request));
+    } else if (pull === undefined) throw misplaced("next", "no pull is under way");
+    else pull.next();
+  }
+
+  #onEnd(client: PeerClient): void {
+    this.#pulls.get(client)?.end();
+    this.#pulls.delete(client);
+  }
+}
+
+function misplaced(op: string, found: string): CudaIpcError {
+  return new CudaIpcError("INVALID_MESSAGE", `Cannot answer "${op}": ${found}`);
+}

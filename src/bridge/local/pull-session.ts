@@ -1,0 +1,72 @@
+/**
+ * A process that waits for a name. It asks for news again and again, so a slow one gets the latest
+ * news and no queue.
+ */
+import { CudaIpcError } from "../../base/errors.js";
+import type { PeerClient } from "../../peer/peer-listener.js";
+import type { BridgeRequest } from "../../wire/bridge-messages.js";
+import type { FetchTable, PullState } from "../transfer/fetch-table.js";
+
+/** At most ten answers a second about a fetch. */
+const NEWS_MS = 100;
+
+export class PullSession {
+  readonly #client: PeerClient;
+  readonly #stop = new AbortController();
+  #news: PullState | undefined;
+  #lastState: PullState["state"] | undefined;
+  #isAsked = true;
+  #sentMs = Number.NEGATIVE_INFINITY;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    client: PeerClient,
+    fetches: FetchTable,
+    { name, wait }: BridgeRequest & { readonly op: "pull" },
+  ) {
+    this.#client = client;
+    const onState = (state: PullState) => this.#tell(state);
+    fetches.pull(name, { wait, signal: this.#stop.signal, onState }).then(
+      (done) => this.#tell(done),
+      (error) => {
+        clearTimeout(this.#timer);
+        if (!this.#stop.signal.aborted) client.refuse(error);
+      },
+    );
+  }
+
+  /** The process wants to know more. */
+  next(): void {
+    this.#isAsked = true;
+    this.#flush();
+  }
+
+  /** The process waits no longer. */
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#stop.abort(new CudaIpcError("ABORTED", "Cannot fetch: the process waits no longer"));
+  }
+
+  #tell(state: PullState): void {
+    // A wait goes on until something else happens.
+    if (state.state === "waiting" && this.#lastState === "waiting") return;
+    this.#lastState = state.state;
+    this.#news = state;
+    this.#flush();
+  }
+
+  #flush(): void {
+    if (!this.#isAsked || this.#news === undefined) return;
+    clearTimeout(this.#timer);
+    const pauseMs = this.#news.state === "done" ? 0 : this.#sentMs + NEWS_MS - performance.now();
+    if (pauseMs > 0) {
+      this.#timer = setTimeout(() => this.#flush(), pauseMs);
+      return;
+    }
+    const news = this.#news;
+    this.#news = undefined;
+    this.#isAsked = false;
+    this.#sentMs = performance.now();
+    this.#client.send({ v: 1, ok: true, ...news });
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * Writes this machine's names to NATS, and removes those that have ended. Create-if-absent decides
+ * if two machines have the same name: the later one is told, and tries again when the name is free.
+ */
+import { encodeRecord, type NameRecord, nameKey } from "../../wire/machine-records.js";
+import type { Directory } from "./directory.js";
+import type { NameStore } from "./name-store.js";
+
+/** Writes under way at a time. */
+const PARALLEL = 32;
+
+export interface RefusedName {
+  readonly name: string;
+  readonly machine: string;
+}
+
+export class Announcer {
+  readonly #machine: string;
+  readonly #store: NameStore;
+  readonly #directory: Directory;
+  readonly #log: (line: string) => void;
+  #refused = new Map<string, string>();
+
+  constructor(
+    machine: string,
+    store: NameStore,
+    directory: Directory,
+    log: (line: string) => void,
+  ) {
+    this.#machine = machine;
+    this.#store = store;
+    this.#directory = directory;
+    this.#log = log;
+  }
+
+  /** Names of this machine that another one announced before. */
+  get refused(): readonly RefusedName[] {
+    return [...this.#refused].map(([name, machine]) => ({ name, machine }));
+  }
+
+  /**
+   * Makes NATS say exactly this of this machine. The directory must be current.
+   * @returns whether all is written; otherwise something changed meanwhile, so call it again
+   */
+  async announce(wanted: ReadonlyMap<string, NameRecord>): Promise<boolean> {
+    const refused = new Map<string, string>();
+    const ended = this.#directory
+      .entries()
+      .filter(({ record }) => record.machine === this.#machine && !wanted.has(record.name));
+    const writes = [
+      ...ended.map(
+        ({ record, revision }) =>
+          () =>
+            this.#remove(record.name, revision),
+      ),
+      ...[...wanted.values()].map((record) => () => this.#write(record, refused)),
+    ];
+    const outcomes = await inParallel(writes);
+    this.#refused = refused;
+    return outcomes.every(Boolean);
+  }
+
+  async #remove(name: string, revision: number): Promise<boolean> {
+    const isRemoved = await this.#store.remove(nameKey(name), revision);
+    if (isRemoved) this.#log(`no longer announced: "${name}"`);
+    return isRemoved;
+  }
+
+  async #write(record: NameRecord, refused: Map<string, string>): Promise<boolean> {
+    const { name } = record;
+    const found = this.#directory.entry(name);
+    if (found?.record.machine === this.#machine && found.record.object === record.object)
+      return true;
+    const owner = found?.record.machine ?? this.#machine;
+    // A machine that is gone has lost its names to the first that wants them.
+    if (owner !== this.#machine && this.#directory.machine(owner) !== undefined) {
+      if (this.#refused.get(name) !== owner)
+        this.#log(`not announced: "${name}", because machine "${owner}" announced it before`);
+      refused.set(name, owner);
+      return true;
+    }
+    const key = nameKey(name);
+    const value = encodeRecord(record);
+    const revision =
+      found === undefined
+        ? await this.#store.create(key, value)
+        : await this.#store.update(key, value, found.revision);
+    if (revision !== undefined) this.#log(`announced: "${name}"`);
+    return revision !== undefined;
+  }
+}
+
+async function inParallel(works: readonly (() => Promise<boolean>)[]): Promise<boolean[]> {
+  const outcomes: boolean[] = [];
+  let next = 0;
+  const lane = async (): Promise<void> => {
+    for (let work = works[next++]; work !== undefined; work = works[next++])
+      outcomes.push(await work());
+  };
+  await Promise.all(Array.from({ length: Math.min(PARALLEL, works.length) }, lane));
+  return outcomes;
+}

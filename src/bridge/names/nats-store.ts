@@ -1,0 +1,285 @@
+/** Names in NATS: one bucket of JetStream's key-value store, and one subject for each bridge. */
+import type { Deadline } from "../../base/deadline.js";
+import { CudaIpcError, messageOf } from "../../base/errors.js";
+import { loadNats, type NatsClient } from "./load-nats.js";
+import type { NameEntry, NameStore, NameWatcher, WriteOptions } from "./name-store.js";
+import { connectionOptions, type NatsOptions, natsError } from "./nats-options.js";
+
+type Connection = Awaited<ReturnType<NatsClient["transport"]["connect"]>>;
+type Bucket = Awaited<ReturnType<InstanceType<NatsClient["kv"]["Kvm"]>["create"]>>;
+type Watch = Awaited<ReturnType<Bucket["watch"]>>;
+
+const MAJOR_MIN = 2;
+const MINOR_MIN = 11;
+const REQUEST_MS = 5000;
+/** How long NATS tells of a removed key. Watchers that were away longer look at all keys anyway. */
+const MARKER_MS = 60_000;
+const REWATCH_PAUSE_MS = 500;
+/** JetStream's error for a write that expected another revision. */
+const WRONG_LAST_SEQUENCE = 10_071;
+
+export class NatsStore implements NameStore {
+  readonly #client: NatsClient;
+  readonly #options: NatsOptions;
+  readonly #connection: Connection;
+  readonly #log: (line: string) => void;
+  #bucket: Bucket;
+  #watcher: NameWatcher | undefined;
+  #watch: Watch | undefined;
+  #awaySinceMs: number | undefined;
+  #open = true;
+
+  private constructor(
+    client: NatsClient,
+    options: NatsOptions,
+    connection: Connection,
+    bucket: Bucket,
+    log: (line: string) => void,
+  ) {
+    this.#client = client;
+    this.#options = options;
+    this.#connection = connection;
+    this.#bucket = bucket;
+    this.#log = log;
+    void this.#followStatus();
+  }
+
+  /** @throws ENGINE_NOT_FOUND; NATS_UNAVAILABLE; ABORTED */
+  static async connect(
+    options: NatsOptions,
+    name: string,
+    deadline: Deadline,
+    log: (line: string) => void,
+  ): Promise<NatsStore> {
+    const client = await loadNats();
+    const given = connectionOptions(client.transport, options, name);
+    const connecting = client.transport.connect(given);
+    let connection: Connection;
+    try {
+      connection = await deadline.race(connecting, () => {
+        connecting.then(
+          (late) => late.close(),
+          () => {},
+        );
+      });
+    } catch (error) {
+      throw error instanceof CudaIpcError ? error : natsError("connect", options.url, error);
+    }
+    try {
+      checkServer(connection, options.url);
+      const bucket = await openBucket(client, connection, options);
+      return new NatsStore(client, options, connection, bucket, log);
+    } catch (error) {
+      await connection.close();
+      throw error;
+    }
+  }
+
+  get serverVersion(): string {
+    return this.#connection.info?.version ?? "unknown";
+  }
+
+  get awaySinceMs(): number | undefined {
+    return this.#awaySinceMs;
+  }
+
+  async create(
+    key: string,
+    value: Uint8Array,
+    options: WriteOptions = {},
+  ): Promise<number | undefined> {
+    const first = await this.#write(key, value, 0, options);
+    if (first !== undefined) return first;
+    // A removed key still has a revision for a while.
+    const entry = await this.read(key);
+    if (entry === undefined) return this.#write(key, value, 0, options);
+    return entry.value === undefined ? this.#write(key, value, entry.revision, options) : undefined;
+  }
+
+  update(
+    key: string,
+    value: Uint8Array,
+    revision: number,
+    options: WriteOptions = {},
+  ): Promise<number | undefined> {
+    return this.#write(key, value, revision, options);
+  }
+
+  async remove(key: string, revision: number): Promise<boolean> {
+    return (await this.#write(key, new Uint8Array(0), revision, { removes: true })) !== undefined;
+  }
+
+  async read(key: string): Promise<NameEntry | undefined> {
+    try {
+      const entry = await this.#bucket.get(key);
+      return entry === null ? undefined : entryOf(entry);
+    } catch (error) {
+      throw natsError(`read ${key}`, this.#options.url, error);
+    }
+  }
+
+  async watch(watcher: NameWatcher): Promise<void> {
+    this.#watcher = watcher;
+    await this.#restartWatch();
+  }
+
+  async ask(subject: string, bytes: Uint8Array, deadline: Deadline): Promise<Uint8Array> {
+    deadline.check();
+    const timeout = Math.max(1, Math.min(REQUEST_MS, deadline.remainingMs));
+    const { errors } = this.#client.transport;
+    const full = `${this.#prefix}.${subject}`;
+    try {
+      const asked = this.#connection.request(full, bytes, { timeout });
+      const message = await deadline.race(asked, () => {});
+      return message.data;
+    } catch (error) {
+      if (error instanceof CudaIpcError) throw error;
+      if (error instanceof errors.RequestError && error.isNoResponders())
+        throw new CudaIpcError("PEER_GONE", `Cannot ask ${subject}: no bridge serves it`, {
+          cause: error,
+        });
+      if (error instanceof errors.TimeoutError)
+        throw new CudaIpcError("PEER_GONE", `Cannot ask ${subject}: no answer in ${timeout} ms`, {
+          cause: error,
+        });
+      throw natsError(`ask ${subject}`, this.#options.url, error);
+    }
+  }
+
+  serve(subject: string, answer: (bytes: Uint8Array) => Promise<Uint8Array>): void {
+    this.#connection.subscribe(`${this.#prefix}.${subject}`, {
+      callback: (error, message) => {
+        if (error !== null) return this.#log(`NATS: ${error.message}`);
+        answer(message.data).then(
+          (bytes) => message.respond(bytes),
+          (failure) => this.#log(`NATS: ${messageOf(failure)}`),
+        );
+      },
+    });
+  }
+
+  async close(): Promise<void> {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#watch?.stop();
+    await this.#connection.close();
+  }
+
+  get #prefix(): string {
+    return `cuda-ipc.${this.#options.bucket}`;
+  }
+
+  /** The JavaScript client cannot give a put a lifetime, so this is the message that it sends. */
+  async #write(
+    key: string,
+    value: Uint8Array,
+    revision: number,
+    { ttlMs, removes = false }: WriteOptions & { readonly removes?: boolean },
+  ): Promise<number | undefined> {
+    const headers = this.#client.transport.headers();
+    headers.set("Nats-Expected-Last-Subject-Sequence", String(revision));
+    if (ttlMs !== undefined) headers.set("Nats-TTL", `${Math.ceil(ttlMs / 1000)}s`);
+    if (removes) headers.set("KV-Operation", "DEL");
+    const subject = `$KV.${this.#options.bucket}.${key}`;
+    let reply: unknown;
+    try {
+      const timeout = REQUEST_MS;
+      reply = (await this.#connection.request(subject, value, { headers, timeout })).json();
+    } catch (error) {
+      throw natsError(`write ${key}`, this.#options.url, error);
+    }
+    const { seq, error } = reply as {
+      readonly seq?: unknown;
+      readonly error?: { readonly err_code?: unknown; readonly description?: unknown };
+    };
+    if (error?.err_code === WRONG_LAST_SEQUENCE) return undefined;
+    if (error === undefined && typeof seq === "number" && Number.isSafeInteger(seq)) return seq;
+    throw natsError(`write ${key}`, this.#options.url, String(error?.description ?? "no answer"));
+  }
+
+  async #followStatus(): Promise<void> {
+    for await (const { type } of this.#connection.status()) {
+      if (type === "disconnect" && this.#awaySinceMs === undefined) {
+        this.#awaySinceMs = performance.now();
+        this.#log("NATS does not answer: what is here goes on, nothing new is found");
+      }
+      if (type !== "reconnect") continue;
+      this.#awaySinceMs = undefined;
+      this.#log("NATS answers again");
+      this.#restartWatch().catch((error) => this.#log(messageOf(error)));
+    }
+  }
+
+  /** The server may have lost the bucket, or have changed it while this bridge was away. */
+  async #restartWatch(): Promise<void> {
+    const watcher = this.#watcher;
+    if (watcher === undefined || !this.#open) return;
+    const earlier = this.#watch;
+    this.#watch = undefined;
+    earlier?.stop();
+    this.#bucket = await openBucket(this.#client, this.#connection, this.#options);
+    try {
+      const { state } = (await this.#bucket.status()).streamInfo;
+      const watch = await this.#bucket.watch();
+      this.#watch = watch;
+      watcher.onRestart();
+      if (state.messages === 0) watcher.onCurrent();
+      void this.#follow(watch, watcher, state.messages === 0 ? 0 : state.last_seq);
+    } catch (error) {
+      throw natsError("watch names", this.#options.url, error);
+    }
+  }
+
+  /** @param currentFrom the revision at which the watcher knows what was there at the start */
+  async #follow(watch: Watch, watcher: NameWatcher, currentFrom: number): Promise<void> {
+    let isCurrent = currentFrom === 0;
+    try {
+      for await (const entry of watch) {
+        if (this.#watch !== watch) return;
+        watcher.onEntry(entryOf(entry));
+        if (isCurrent || entry.revision < currentFrom) continue;
+        isCurrent = true;
+        watcher.onCurrent();
+      }
+    } catch (error) {
+      this.#log(`NATS: ${messageOf(error)}`);
+    }
+    if (this.#watch !== watch || !this.#open) return;
+    // The bucket was removed under the watch.
+    setTimeout(() => {
+      this.#restartWatch().catch((error) => this.#log(messageOf(error)));
+    }, REWATCH_PAUSE_MS).unref();
+  }
+}
+
+function entryOf(entry: {
+  readonly key: string;
+  readonly revision: number;
+  readonly operation: string;
+  readonly value: Uint8Array;
+}): NameEntry {
+  const { key, revision, operation, value } = entry;
+  return { key, revision, value: operation === "PUT" ? value : undefined };
+}
+
+async function openBucket(
+  { kv }: NatsClient,
+  connection: Connection,
+  { bucket, url }: NatsOptions,
+): Promise<Bucket> {
+  try {
+    // WHY in memory: every record is of a bridge that runs, which writes it again.
+    const options = { history: 1, markerTTL: MARKER_MS, storage: "memory" } as const;
+    return await new kv.Kvm(connection).create(bucket, options);
+  } catch (error) {
+    throw natsError(`open the bucket "${bucket}"`, url, error);
+  }
+}
+
+/** @throws NATS_UNAVAILABLE */
+function checkServer({ info }: Connection, url: string): void {
+  const [major = 0, minor = 0] = (info?.version ?? "").split(".").map(Number);
+  if (major > MAJOR_MIN || (major === MAJOR_MIN && minor >= MINOR_MIN)) return;
+  const wanted = `wanted ${MAJOR_MIN}.${MINOR_MIN} or newer`;
+  throw natsError("use NATS", url, `the server is of version ${info?.version}, ${wanted}`);
+}

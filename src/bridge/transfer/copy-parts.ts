@@ -1,0 +1,125 @@
+/** Copies bytes of an exported object over a link, in pieces. Each is checked by its checksum. */
+import { crc32 } from "node:zlib";
+import type { Deadline } from "../../base/deadline.js";
+import { CudaIpcError } from "../../base/errors.js";
+import { limits } from "../../base/limits.js";
+import type { Part } from "../../wire/link-messages.js";
+import type { MachineLink } from "../link/machine-link.js";
+import type { ByteRange, ByteRanges } from "./byte-ranges.js";
+import { PieceSize } from "./byte-ranges.js";
+
+/** Pieces under way at a time: one is checked while others travel. Measured with UCX over TCP. */
+const PIECES_AT_A_TIME = 4;
+/** Attempts for one piece. Only bytes that change meanwhile arrive different each time. */
+const ATTEMPTS = 5;
+
+export interface CopySource {
+  readonly name: string;
+  readonly link: MachineLink;
+  readonly export: number;
+  readonly part: Part;
+}
+
+/** Lets `write` fill the memory of a range. The bytes stay valid until it settles. */
+export type FillRange = (
+  range: ByteRange,
+  write: (target: Uint8Array) => Promise<void>,
+) => Promise<void>;
+
+/**
+ * Copies what is left of `ranges`. If it fails, `ranges` still has what was not copied.
+ * @throws PEER_GONE, VERIFICATION_FAILED, ABORTED; what `fill` throws
+ */
+export async function copyParts(
+  source: CopySource,
+  ranges: ByteRanges,
+  fill: FillRange,
+  deadline: Deadline,
+  onProgress: () => void,
+): Promise<void> {
+  const size = new PieceSize(limits.stagingBytes);
+  let failed = false;
+  const lane = async (): Promise<void> => {
+    try {
+      for (;;) {
+        deadline.check();
+        const range = failed ? undefined : ranges.take(size.bytes);
+        if (range === undefined) return;
+        const startMs = performance.now();
+        await copyRange(source, ranges, range, fill, deadline);
+        size.took(performance.now() - startMs);
+        onProgress();
+      }
+    } catch (error) {
+      failed = true;
+      throw error;
+    }
+  };
+  // All are awaited before an error is thrown, because the caller then frees the memory.
+  const outcomes = await Promise.allSettled(Array.from({ length: PIECES_AT_A_TIME }, lane));
+  for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+}
+
+async function copyRange(
+  source: CopySource,
+  ranges: ByteRanges,
+  range: ByteRange,
+  fill: FillRange,
+  deadline: Deadline,
+): Promise<void> {
+  try {
+    let isGood = false;
+    for (let attempt = 0; !isGood && attempt < ATTEMPTS; attempt += 1) {
+      await fill(range, async (target) => {
+        isGood = await receive(source, range, target, deadline);
+      });
+    }
+    if (!isGood) throw changing(source, range);
+    ranges.done(range);
+  } catch (error) {
+    ranges.giveBack(range);
+    throw error;
+  }
+}
+
+/** @returns whether the bytes are those that the other machine had when it sent them */
+async function receive(
+  { link, part, export: from }: CopySource,
+  { byteOffset, byteLength }: ByteRange,
+  target: Uint8Array,
+  deadline: Deadline,
+): Promise<boolean> {
+  const posted = link.receiveBytes(target);
+  // Also handled if the call fails first.
+  const arrived = posted.byteLength.then(
+    (received) => ({ received, failure: undefined }),
+    (failure: unknown) => ({ received: 0, failure }),
+  );
+  const { tag } = posted;
+  let crc: number;
+  try {
+    const call = { op: "send", export: from, part, byteOffset, byteLength, tag } as const;
+    ({ crc } = await link.call(call, deadline));
+  } catch (error) {
+    posted.cancel();
+    // SAFETY: the memory is UCX's until this settles. The end of a silent link settles it.
+    await arrived;
+    throw error;
+  }
+  const { received, failure } = await arrived;
+  if (failure !== undefined) throw failure;
+  if (received !== byteLength) {
+    const found = `${received} bytes came, wanted ${byteLength}`;
+    throw new CudaIpcError("INVALID_MESSAGE", `Cannot copy from "${link.machine}": ${found}`);
+  }
+  return crc32(target) === crc;
+}
+
+function changing({ name, link }: CopySource, { byteOffset }: ByteRange): CudaIpcError {
+  return new CudaIpcError(
+    "VERIFICATION_FAILED",
+    `Cannot copy "${name}" from machine "${link.machine}": the bytes from ${byteOffset} on came ` +
+      `different ${ATTEMPTS} times`,
+    { remedy: "Let no process write to the array once it is published." },
+  );
+}

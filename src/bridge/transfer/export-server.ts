@@ -1,0 +1,155 @@
+/**
+ * Serves the objects of this machine to the bridge of another one, over one link. An object stays
+ * open while it is copied, so it does not end meanwhile.
+ */
+import { crc32 } from "node:zlib";
+import { CudaIpcError } from "../../base/errors.js";
+import { limits } from "../../base/limits.js";
+import { releaseAll } from "../../base/scope.js";
+import type { Hub } from "../../client/hub.js";
+import { encodeBundleIndex } from "../../client/objects/bundle-index.js";
+import type { SharedArray } from "../../client/objects/shared-array.js";
+import { SharedBundle } from "../../client/objects/shared-bundle.js";
+import { takePiece } from "../../gpu/transfer/piece-transfer.js";
+import type { CallResult, LinkCall } from "../../wire/link-messages.js";
+import type { NameRecord } from "../../wire/machine-records.js";
+import type { MachineLink } from "../link/machine-link.js";
+
+interface Export {
+  readonly shared: SharedArray | SharedBundle;
+  readonly index: Uint8Array;
+}
+
+type CallOf<Op extends LinkCall["op"]> = Extract<LinkCall, { readonly op: Op }>;
+
+export class ExportServer {
+  readonly #hub: Hub;
+  readonly #link: () => MachineLink;
+  readonly #announced: (name: string) => NameRecord | undefined;
+  readonly #exports = new Map<number, Export>();
+  #opening = 0;
+  #lastId = 0;
+  #isTied = false;
+
+  /** @param announced what this machine has announced under a name; nothing else is served */
+  constructor(
+    hub: Hub,
+    link: () => MachineLink,
+    announced: (name: string) => NameRecord | undefined,
+  ) {
+    this.#hub = hub;
+    this.#link = link;
+    this.#announced = announced;
+  }
+
+  answer = async (call: LinkCall): Promise<unknown> => {
+    switch (call.op) {
+      case "hello":
+        return {} satisfies CallResult<"hello">;
+      case "export":
+        return this.#open(call);
+      case "send":
+        return this.#send(call);
+      case "end":
+        return this.#end(call);
+    }
+  };
+
+  async #open({ name, object }: CallOf<"export">): Promise<CallResult<"export">> {
+    const attempt = `copy "${name}" to another machine`;
+    const record = this.#announced(name);
+    if (record === undefined)
+      throw new CudaIpcError("NOT_FOUND", `Cannot ${attempt}: it is not announced`);
+    if (this.#exports.size + this.#opening >= limits.exportsPerLinkMax) {
+      const found = `${limits.exportsPerLinkMax} are copied already (exportsPerLinkMax)`;
+      throw new CudaIpcError("LIMIT_EXCEEDED", `Cannot ${attempt}: ${found}`);
+    }
+    this.#opening += 1;
+    try {
+      const shared = await this.#hub.openAny(name, { wait: false });
+      return this.#add(attempt, record, object, shared);
+    } finally {
+      this.#opening -= 1;
+    }
+  }
+
+  #add(
+    attempt: string,
+    record: NameRecord,
+    object: number,
+    shared: SharedArray | SharedBundle,
+  ): CallResult<"export"> {
+    try {
+      if (shared.object !== object || record.object !== object) {
+        const found = `object ${object} has been replaced by ${shared.object}`;
+        throw new CudaIpcError("STALE_HANDLE", `Cannot ${attempt}: ${found}`);
+      }
+      const index = indexOf(shared);
+      const link = this.#link();
+      this.#tie(link);
+      if (!link.open) throw new CudaIpcError("CLOSED", `Cannot ${attempt}: the link has ended`);
+      this.#lastId += 1;
+      this.#exports.set(this.#lastId, { shared, index });
+      const { descriptor } = record;
+      return { export: this.#lastId, descriptor, indexByteLength: index.byteLength };
+    } catch (error) {
+      shared.close();
+      throw error;
+    }
+  }
+
+  async #send(call: CallOf<"send">): Promise<CallResult<"send">> {
+    const { part, byteOffset, byteLength, tag } = call;
+    const { shared, index } = this.#exported(call.export);
+    let crc = 0;
+    const send = async (bytes: Uint8Array) => {
+      crc = crc32(bytes);
+      await this.#link().sendBytes(bytes, tag);
+    };
+    if (part === "data") await takePiece(shared.buffer, byteOffset, byteLength, send);
+    else if (byteOffset + byteLength <= index.byteLength)
+      await send(index.subarray(byteOffset, byteOffset + byteLength));
+    else throw new RangeError(`byte ${byteOffset + byteLength} is beyond the index`);
+    return { crc };
+  }
+
+  #end(call: CallOf<"end">): CallResult<"end"> {
+    const exported = this.#exported(call.export);
+    this.#exports.delete(call.export);
+    exported.shared.close();
+    return {};
+  }
+
+  #exported(id: number): Export {
+    const found = this.#exports.get(id);
+    if (found !== undefined) return found;
+    throw new CudaIpcError("NOT_FOUND", `Cannot use export ${id}: it has ended`);
+  }
+
+  /** Closes everything with the link. */
+  #tie(link: MachineLink): void {
+    if (this.#isTied) return;
+    this.#isTied = true;
+    link.onEnd(() => {
+      const open = [...this.#exports.values()];
+      this.#exports.clear();
+      releaseAll(
+        open.map(
+          ({ shared }) =>
+            () =>
+              shared.close(),
+        ),
+      );
+    });
+  }
+}
+
+/** Outside of V8's heap, as UCX needs it. Empty for an array. */
+function indexOf(shared: SharedArray | SharedBundle): Uint8Array {
+  if (!(shared instanceof SharedBundle)) return new Uint8Array(new ArrayBuffer(0));
+  const layouts = new Map([...shared].map(([name, { layout }]) => [name, layout]));
+  const json = encodeBundleIndex({ layouts, metadata: shared.metadata });
+  const bytes = new Uint8Array(new ArrayBuffer(json.byteLength));
+  bytes.set(json);
+  return bytes;
+}

@@ -1,0 +1,216 @@
+/**
+ * The fetches of a bridge, one for each name at a time, and the waits of those who asked. A fetch
+ * that nobody waits for any more is given up.
+ */
+import { Deadline } from "../../base/deadline.js";
+import { CudaIpcError, hasCode, messageOf } from "../../base/errors.js";
+import type { Hub } from "../../client/hub.js";
+import type { NameRecord } from "../../wire/machine-records.js";
+import type { ObjectSummary } from "../../wire/messages.js";
+import { peerGone } from "../link/machine-link.js";
+import type { Directory } from "../names/directory.js";
+import { Fetch, type FetchParts } from "./fetch.js";
+
+/** What a wait for a name has come to. */
+export type PullState =
+  | { readonly state: "waiting" }
+  | {
+      readonly state: "fetching";
+      readonly machine: string;
+      readonly doneBytes: number;
+      readonly totalBytes: number;
+    }
+  | { readonly state: "done"; readonly machine: string | null; readonly byteLength: number };
+
+export interface PullOptions {
+  readonly wait: boolean;
+  readonly signal: AbortSignal;
+  onState(state: PullState): void;
+}
+
+/** How often a waiting pull looks at the hub, where another process may publish the name. */
+const LOOK_MS = 500;
+/** Fetches of one pull, if the object is replaced each time before it is copied. */
+const ATTEMPTS = 5;
+
+interface Shared {
+  readonly fetch: Fetch;
+  waiters: number;
+}
+
+export class FetchTable {
+  readonly #machine: string;
+  readonly #parts: FetchParts;
+  readonly #absence: () => string;
+  readonly #log: (line: string) => void;
+  readonly #fetches = new Map<string, Shared>();
+
+  /** @param absence says why a name may be missing, as the end of a sentence; or nothing */
+  constructor(
+    machine: string,
+    parts: FetchParts,
+    absence: () => string,
+    log: (line: string) => void,
+  ) {
+    this.#machine = machine;
+    this.#parts = parts;
+    this.#absence = absence;
+    this.#log = log;
+  }
+
+  get fetches(): readonly Fetch[] {
+    return [...this.#fetches.values()].map(({ fetch }) => fetch);
+  }
+
+  /**
+   * Resolves when this machine's hub has the name.
+   * @throws NOT_FOUND, PEER_GONE if `wait` is false; ABORTED; what the fetch throws
+   */
+  async pull(name: string, options: PullOptions): Promise<PullState & { state: "done" }> {
+    const { wait, signal, onState } = options;
+    for (let attempt = 1; ; ) {
+      signal.throwIfAborted();
+      const local = await localObject(this.#parts.hub, name);
+      const record = this.#parts.directory.find(name);
+      if (local !== undefined && isGood(local, record)) {
+        const machine = local.descriptor.replicaOf?.machine ?? null;
+        return { state: "done", machine, byteLength: local.descriptor.byteLength };
+      }
+      if (record !== undefined && this.#mayFetch(local, record)) {
+        try {
+          await this.#join(record, local !== undefined, options);
+        } catch (error) {
+          if (!hasCode(error, "STALE_HANDLE") || attempt >= ATTEMPTS) throw error;
+          attempt += 1;
+          await pauseUntilChange(this.#parts.directory, name, signal);
+        }
+        continue;
+      }
+      if (!wait) throw this.#missing(name);
+      onState({ state: "waiting" });
+      await pauseUntilChange(this.#parts.directory, name, signal);
+    }
+  }
+
+  /** Fetches an object for nobody in particular. Undefined if its name is being fetched. */
+  refresh(record: NameRecord): Promise<void> | undefined {
+    if (this.#fetches.has(record.name)) return undefined;
+    const { signal } = new AbortController();
+    return this.#refresh(record, { wait: false, signal, onState: () => {} });
+  }
+
+  close(reason: CudaIpcError): void {
+    for (const { fetch } of this.#fetches.values()) fetch.abort(reason);
+  }
+
+  async #refresh(record: NameRecord, options: PullOptions): Promise<void> {
+    const local = await localObject(this.#parts.hub, record.name);
+    if (this.#mayFetch(local, record)) await this.#join(record, local !== undefined, options);
+  }
+
+  /** An object of this machine's own is never replaced by a copy. */
+  #mayFetch(local: ObjectSummary | undefined, record: NameRecord): boolean {
+    const isOwn = local !== undefined && local.descriptor.replicaOf === undefined;
+    return !isOwn && record.machine !== this.#machine;
+  }
+
+  async #join(record: NameRecord, replace: boolean, options: PullOptions): Promise<void> {
+    const shared = this.#shared(record, replace);
+    const { fetch } = shared;
+    const { machine } = fetch.record;
+    const report = () => {
+      const { doneBytes, totalBytes } = fetch;
+      options.onState({ state: "fetching", machine, doneBytes, totalBytes });
+    };
+    shared.waiters += 1;
+    const stop = fetch.onProgress(report);
+    try {
+      report();
+      const deadline = new Deadline(`copy "${record.name}"`, options, Number.POSITIVE_INFINITY);
+      await deadline.race(fetch.done, () => {});
+    } finally {
+      stop();
+      shared.waiters -= 1;
+      if (shared.waiters === 0)
+        fetch.abort(
+          new CudaIpcError("ABORTED", `Cannot copy "${record.name}": nobody waits for it`),
+        );
+    }
+  }
+
+  #shared(record: NameRecord, replace: boolean): Shared {
+    const { name } = record;
+    const found = this.#fetches.get(name);
+    if (found !== undefined) return found;
+    const fetch = new Fetch(this.#parts, record, replace);
+    const shared = { fetch, waiters: 0 };
+    this.#fetches.set(name, shared);
+    const { machine } = record;
+    fetch.done.then(
+      () => {
+        this.#fetches.delete(name);
+        this.#log(`copied: "${name}" from machine "${machine}"`);
+      },
+      (error) => {
+        this.#fetches.delete(name);
+        this.#log(`not copied: "${name}" from machine "${machine}": ${messageOf(error)}`);
+      },
+    );
+    return shared;
+  }
+
+  #missing(name: string): CudaIpcError {
+    const machine = this.#parts.directory.entry(name)?.record.machine;
+    if (machine !== undefined && machine !== this.#machine)
+      return peerGone(machine, `its bridge, which announced "${name}", is gone`);
+    const found = `no machine has announced it${this.#absence()}`;
+    return new CudaIpcError("NOT_FOUND", `Cannot fetch "${name}": ${found}`);
+  }
+}
+
+async function localObject(hub: Hub, name: string): Promise<ObjectSummary | undefined> {
+  try {
+    return (await hub.inspect(name)).object;
+  } catch (error) {
+    if (hasCode(error, "NOT_FOUND")) return undefined;
+    throw error;
+  }
+}
+
+/** Whether a local object is what a pull wants: this machine's own, or the latest copy. */
+function isGood({ published, descriptor }: ObjectSummary, record: NameRecord | undefined): boolean {
+  if (!published) return false;
+  const { replicaOf } = descriptor;
+  if (replicaOf === undefined || record === undefined) return true;
+  return isCopyOf(replicaOf, record);
+}
+
+export function isCopyOf(
+  replica: { readonly machine: string; readonly object: number },
+  { machine, object }: NameRecord,
+): boolean {
+  return replica.machine === machine && replica.object === object;
+}
+
+/** Until the name is announced anew, or some time has passed. @throws the reason of the signal */
+async function pauseUntilChange(
+  directory: Directory,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const before = directory.find(name);
+  await new Promise<void>((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      stop();
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const timer = setTimeout(end, LOOK_MS);
+    const stop = directory.onChange(() => {
+      if (directory.find(name) !== before) end();
+    });
+    signal.addEventListener("abort", end, { once: true });
+  });
+  signal.throwIfAborted();
+}

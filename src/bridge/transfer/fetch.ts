@@ -1,0 +1,176 @@
+/**
+ * One copy of another machine's object to this one. Everybody here who wants the object waits for
+ * the same fetch. The copy is published when the last byte has been checked, or not at all.
+ */
+import { parseDType } from "../../array/dtype.js";
+import { checkLayout } from "../../array/layout.js";
+import { Deadline } from "../../base/deadline.js";
+import { CudaIpcError } from "../../base/errors.js";
+import type { Hub } from "../../client/hub.js";
+import { decodeBundleIndex } from "../../client/objects/bundle-index.js";
+import type { ReplicaContent } from "../../client/objects/put-replica.js";
+import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
+import { fillPiece } from "../../gpu/transfer/piece-transfer.js";
+import { type Descriptor, descriptorContradiction } from "../../wire/descriptor.js";
+import type { Part } from "../../wire/link-messages.js";
+import type { NameRecord } from "../../wire/machine-records.js";
+import type { LinkTable } from "../link/link-table.js";
+import type { Directory } from "../names/directory.js";
+import { ByteRanges } from "./byte-ranges.js";
+import { copyParts, type FillRange } from "./copy-parts.js";
+import { type OpenedRemote, RemoteObject } from "./remote-object.js";
+
+export interface FetchParts {
+  readonly hub: Hub;
+  readonly links: LinkTable;
+  readonly directory: Directory;
+  /** Where copies are made. */
+  readonly device: string;
+}
+
+export class Fetch {
+  readonly record: NameRecord;
+  /** Settles when the copy is published, or cannot be. */
+  readonly done: Promise<void>;
+  readonly #parts: FetchParts;
+  readonly #remote: RemoteObject;
+  readonly #stop = new AbortController();
+  readonly #onProgress = new Set<() => void>();
+  #doneBytes = 0;
+
+  /** @param replace the copy of an earlier object that is to be replaced */
+  constructor(parts: FetchParts, record: NameRecord, replace: boolean) {
+    this.record = record;
+    this.#parts = parts;
+    this.#remote = new RemoteObject(record, parts.links, parts.directory, this.#stop.signal);
+    this.done = this.#run(replace);
+    // Each waiter handles the failure itself, and there may be none.
+    this.done.catch(() => {});
+  }
+
+  get doneBytes(): number {
+    return this.#doneBytes;
+  }
+
+  get totalBytes(): number {
+    return this.record.descriptor.byteLength;
+  }
+
+  /** Calls the listener after each piece. Returns a function that ends the calls. */
+  onProgress(listener: () => void): () => void {
+    this.#onProgress.add(listener);
+    return () => this.#onProgress.delete(listener);
+  }
+
+  abort(reason: CudaIpcError): void {
+    this.#stop.abort(reason);
+  }
+
+  async #run(replace: boolean): Promise<void> {
+    const { name, machine, object, sharedWith } = this.record;
+    const { signal } = this.#stop;
+    try {
+      const { content, byteLength } = await this.#describe();
+      using _copy = await this.#parts.hub.putReplica({
+        name,
+        content,
+        byteLength,
+        replicaOf: { machine, object },
+        sharedWith,
+        device: this.#parts.device,
+        replace,
+        signal,
+        fill: (buffer) => this.#fill(buffer, byteLength),
+      });
+    } finally {
+      this.#remote.end();
+    }
+  }
+
+  /** What the object holds, checked. */
+  async #describe(): Promise<{
+    readonly content: ReplicaContent;
+    readonly byteLength: number;
+  }> {
+    for (;;) {
+      try {
+        const opened = await this.#remote.open();
+        const { descriptor } = opened;
+        this.#check(descriptor);
+        const { content, byteLength } = descriptor;
+        if (content.kind === "array") {
+          const layout = { ...content.array, dtype: parseDType(content.array.dtype) };
+          checkLayout(layout, byteLength);
+          return { content: { kind: "array", layout }, byteLength };
+        }
+        if (content.kind !== "bundle") throw this.#wrongKind(content.kind);
+        const index = await this.#index(opened);
+        const { name } = this.record;
+        const bundle = decodeBundleIndex(name, index, content.arrayCount, byteLength);
+        return { content: { kind: "bundle", ...bundle }, byteLength };
+      } catch (error) {
+        await this.#remote.recover(error);
+      }
+    }
+  }
+
+  async #fill(buffer: DeviceBuffer, byteLength: number): Promise<void> {
+    const ranges = new ByteRanges(byteLength);
+    const fill: FillRange = (range, write) =>
+      fillPiece(buffer, range.byteOffset, range.byteLength, write);
+    const onProgress = () => {
+      this.#doneBytes = ranges.doneBytes;
+      this.#remote.progressed();
+      for (const listener of [...this.#onProgress]) listener();
+    };
+    for (;;) {
+      try {
+        await this.#copy(await this.#remote.open(), "data", ranges, fill, onProgress);
+        return;
+      } catch (error) {
+        await this.#remote.recover(error);
+      }
+    }
+  }
+
+  async #index(opened: OpenedRemote): Promise<Uint8Array> {
+    const index = new Uint8Array(new ArrayBuffer(opened.indexByteLength));
+    const fill: FillRange = ({ byteOffset, byteLength }, write) =>
+      write(index.subarray(byteOffset, byteOffset + byteLength));
+    const ranges = new ByteRanges(index.byteLength);
+    await this.#copy(opened, "index", ranges, fill, () => this.#remote.progressed());
+    return index;
+  }
+
+  async #copy(
+    { link, export: from }: OpenedRemote,
+    part: Part,
+    ranges: ByteRanges,
+    fill: FillRange,
+    onProgress: () => void,
+  ): Promise<void> {
+    const { name } = this.record;
+    const { signal } = this.#stop;
+    const deadline = new Deadline(`copy "${name}"`, { signal }, Number.POSITIVE_INFINITY);
+    await copyParts({ name, link, export: from, part }, ranges, fill, deadline, onProgress);
+  }
+
+  /** The other bridge may have answered with another descriptor than it had announced. */
+  #check(descriptor: Descriptor): void {
+    const { name, machine, descriptor: announced } = this.record;
+    const found = descriptorContradiction(descriptor);
+    const isOther = descriptor.byteLength !== announced.byteLength;
+    if (found === undefined && !isOther) return;
+    const why = found ?? `${descriptor.byteLength} bytes, ${announced.byteLength} were announced`;
+    throw new CudaIpcError(
+      "INVALID_DESCRIPTOR",
+      `Cannot copy "${name}" from machine "${machine}": it claims ${why}`,
+    );
+  }
+
+  #wrongKind(kind: string): CudaIpcError {
+    const { name, machine } = this.record;
+    const message = `Cannot copy "${name}" from machine "${machine}": it is a ${kind}`;
+    return new CudaIpcError("WRONG_KIND", message);
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * An object of another machine while it is copied. If the link ends, it is opened again over the
+ * next one, as long as the machine comes back in time and still has that object.
+ */
+import { Deadline } from "../../base/deadline.js";
+import { CudaIpcError, hasCode } from "../../base/errors.js";
+import { defaults } from "../../base/limits.js";
+import type { CallResult } from "../../wire/link-messages.js";
+import type { NameRecord } from "../../wire/machine-records.js";
+import type { LinkTable } from "../link/link-table.js";
+import { type MachineLink, peerGone } from "../link/machine-link.js";
+import type { Directory } from "../names/directory.js";
+
+/** The first pause before a link is asked for again. */
+const PAUSE_MS = 250;
+
+export interface OpenedRemote extends CallResult<"export"> {
+  readonly link: MachineLink;
+}
+
+export class RemoteObject {
+  readonly #record: NameRecord;
+  readonly #links: LinkTable;
+  readonly #directory: Directory;
+  readonly #signal: AbortSignal;
+  #opened: OpenedRemote | undefined;
+  /** Since when nothing has been copied. */
+  #stuckSinceMs = performance.now();
+
+  constructor(record: NameRecord, links: LinkTable, directory: Directory, signal: AbortSignal) {
+    this.#record = record;
+    this.#links = links;
+    this.#directory = directory;
+    this.#signal = signal;
+  }
+
+  /** Opens the object, or returns it if it is open. @throws as `LinkTable.to`; STALE_HANDLE */
+  async open(): Promise<OpenedRemote> {
+    if (this.#opened?.link.open) return this.#opened;
+    const { name, machine, object } = this.#record;
+    const deadline = new Deadline(
+      `copy "${name}" from machine "${machine}"`,
+      { signal: this.#signal, timeoutMs: defaults.machineReturnMs },
+      defaults.machineReturnMs,
+    );
+    const { instance } = this.#machineRecord();
+    const link = await this.#links.to(machine, instance, deadline);
+    const result = await link.call({ op: "export", name, object }, deadline);
+    this.#opened = { ...result, link };
+    return this.#opened;
+  }
+
+  /** Tells that bytes have arrived. */
+  progressed(): void {
+    this.#stuckSinceMs = performance.now();
+  }
+
+  /**
+   * Waits a moment after a failure, for the next attempt.
+   * @throws the failure if another attempt cannot help, or the machine was away for too long
+   */
+  async recover(failure: unknown): Promise<void> {
+    const mayPass = hasCode(failure, "PEER_GONE") || hasCode(failure, "NATS_UNAVAILABLE");
+    if (!mayPass || performance.now() - this.#stuckSinceMs > defaults.machineReturnMs)
+      throw failure;
+    let timer: NodeJS.Timeout | undefined;
+    const pause = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, PAUSE_MS);
+    });
+    const what = `copy "${this.#record.name}"`;
+    const deadline = new Deadline(what, { signal: this.#signal }, Number.POSITIVE_INFINITY);
+    await deadline.race(pause, () => clearTimeout(timer));
+  }
+
+  /** Lets the other machine close the object. */
+  end(): void {
+    const opened = this.#opened;
+    this.#opened = undefined;
+    if (opened === undefined || !opened.link.open) return;
+    const deadline = new Deadline("end a copy", {}, defaults.linkTimeoutMs);
+    // Without effect on the copy. The end of the link closes the object, too.
+    opened.link.call({ op: "end", export: opened.export }, deadline).catch(() => {});
+  }
+
+  #machineRecord(): { readonly instance: string } {
+    const { machine, name, object } = this.#record;
+    const found = this.#directory.machine(machine)?.record;
+    if (found === undefined) throw peerGone(machine, "its bridge is gone");
+    const now = this.#directory.entry(name)?.record;
+    if (found.ready && now !== undefined && (now.object !== object || now.machine !== machine)) {
+      const what = `object ${now.object} of machine "${now.machine}" has replaced it`;
+      throw new CudaIpcError("STALE_HANDLE", `Cannot copy "${name}" of "${machine}": ${what}`);
+    }
+    return found;
+  }
+}

@@ -1,0 +1,66 @@
+/** `cuda-ipc bridge status`: what the bridge of this machine knows of the others. */
+import type { Command } from "commander";
+import { Deadline } from "../../base/deadline.js";
+import { defaults } from "../../base/limits.js";
+import { hubSocketPath } from "../../client/connect.js";
+import { askBridge } from "../../client/connection/bridge-call.js";
+import type { BridgeStatus } from "../../wire/bridge-messages.js";
+import { socketOption } from "../arguments.js";
+import type { CommandContext } from "../command-context.js";
+import { formatTable } from "../terminal/table.js";
+import type { Terminal } from "../terminal/terminal.js";
+import { ageWords, plural, sizeWords } from "../terminal/words.js";
+
+interface StatusOptions {
+  readonly socket?: string;
+  readonly json?: boolean;
+}
+
+export function addBridgeStatus(bridge: Command, context: CommandContext): void {
+  bridge
+    .command("status")
+    .description("show the machines and names that the bridge knows")
+    .addOption(socketOption())
+    .option("--json", "print JSON")
+    .addHelpText("after", "\nExample:\n  $ cuda-ipc bridge status")
+    .action((options: StatusOptions) => status(options, context));
+}
+
+async function status({ socket, json }: StatusOptions, context: CommandContext): Promise<void> {
+  const { terminal, signal } = context;
+  const deadline = new Deadline("ask the bridge", { signal }, defaults.requestTimeoutMs);
+  const found = await askBridge(hubSocketPath(socket), deadline);
+  if (json) terminal.json(found);
+  else print(terminal, found);
+}
+
+function print(terminal: Terminal, found: BridgeStatus): void {
+  const { machine, namesAwayMs, ucx, transports, machines, fetches, refused, names } = found;
+  const nats =
+    namesAwayMs === null ? "NATS answers" : `NATS has not answered for ${ageWords(namesAwayMs)}`;
+  terminal.line(`Machine "${machine}": ${nats}; UCX ${ucx} with ${transports.join(", ")}.`);
+  for (const { machine: other, alive, names: count } of machines) {
+    if (other === machine) continue;
+    const state = alive ? "" : ", whose bridge is gone";
+    terminal.line(`Machine "${other}"${state}: ${plural(count, "name")}.`);
+  }
+  if (found.machinesLeftOut > 0)
+    terminal.line(`And ${plural(found.machinesLeftOut, "more machine")}.`);
+  for (const { name, machine: other } of refused)
+    terminal.line(`"${name}" is not announced: machine "${other}" announced it before.`);
+  for (const { name, machine: other, doneBytes, totalBytes } of fetches) {
+    const share = totalBytes === 0 ? 100 : Math.floor((doneBytes / totalBytes) * 100);
+    terminal.line(`Copying "${name}" from "${other}": ${share} % of ${sizeWords(totalBytes)}.`);
+  }
+  if (names.length === 0) return;
+  const rows = names.map((it) => [it.name, sizeWords(it.byteLength), it.machine]);
+  const columns = [
+    { title: "NAME" },
+    { title: "SIZE", align: "right" },
+    { title: "MACHINE" },
+  ] as const;
+  const [titles = "", ...lines] = formatTable(columns, rows);
+  terminal.line();
+  terminal.line(terminal.style("bold", titles));
+  for (const line of lines) terminal.line(line);
+}

@@ -1,0 +1,220 @@
+/** Each part of two linked machines ends while an array is copied, or before. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Hub } from "../../../src/client/hub.js";
+import { skipWithoutEngines } from "../../support/machines/engines.js";
+import { TestMachine } from "../../support/machines/test-machine.js";
+import { TestNats } from "../../support/machines/test-nats.js";
+import { soon, until } from "../../support/until.js";
+
+const isSkipped = skipWithoutEngines;
+
+/** Large enough that a signal reaches a bridge while it is copied. */
+const BYTES = 256 * 1024 * 1024;
+
+interface Site extends AsyncDisposable {
+  readonly nats: TestNats;
+  readonly one: TestMachine;
+  readonly other: TestMachine;
+  readonly hubOfOne: Hub;
+  readonly hubOfOther: Hub;
+}
+
+async function linkedMachines(): Promise<Site> {
+  const nats = await TestNats.start();
+  const one = await TestMachine.start("one", nats, { args: ["--announce", "*"] });
+  const other = await TestMachine.start("other", nats);
+  const hubOfOne = await one.connect();
+  const hubOfOther = await other.connect();
+  return {
+    nats,
+    one,
+    other,
+    hubOfOne,
+    hubOfOther,
+    async [Symbol.asyncDispose]() {
+      await hubOfOne.close();
+      await hubOfOther.close();
+      await other[Symbol.asyncDispose]();
+      await one[Symbol.asyncDispose]();
+      await nats[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** Puts a large array on one machine, and begins to copy it to the other. */
+async function beginCopy({ one, other, hubOfOne, hubOfOther }: Site) {
+  const values = new Uint8Array(BYTES).fill(1);
+  values[BYTES - 1] = 77;
+  (await hubOfOne.put("large", values, { lifetime: "pinned" })).close();
+  await one.says('announced: "large"');
+  const opening = hubOfOther.open("large", { from: "any", dtype: "uint8" });
+  opening.catch(() => {});
+  await until("a part of it is copied", async () => {
+    const { out } = await other.run("bridge", "status", "--json");
+    const [fetch] = JSON.parse(out).fetches;
+    return fetch !== undefined && fetch.doneBytes > 0;
+  });
+  return { opening };
+}
+
+async function isWhole(hub: Hub): Promise<void> {
+  using copy = await hub.open("large", { dtype: "uint8", wait: false });
+  const bytes = await copy.read();
+  assert.equal(bytes[BYTES - 1], 77);
+  assert.equal(Buffer.from(bytes.buffer).indexOf(0), -1);
+}
+
+async function isAbsent(hub: Hub): Promise<void> {
+  await until("nothing of it is left", async () => (await hub.list()).length === 0);
+}
+
+describe("while an array is copied", { skip: isSkipped }, () => {
+  it("the bridge that sends it is killed: PEER_GONE, and nothing is left", async () => {
+    await using site = await linkedMachines();
+    const { opening } = await beginCopy(site);
+    await site.one.killBridge();
+    await assert.rejects(soon("the open ends", opening), (error: Error & { code?: string }) => {
+      assert.equal(error.code, "PEER_GONE");
+      assert.match(error.message, /machine "one"/);
+      return true;
+    });
+    await isAbsent(site.hubOfOther);
+  });
+
+  it("the next bridge of that machine goes on with it", async () => {
+    await using site = await linkedMachines();
+    const { opening } = await beginCopy(site);
+    await site.one.killBridge();
+    site.one.startBridge();
+    using copy = await soon("the copy is there", opening);
+    assert.equal(copy.byteLength, BYTES);
+    await isWhole(site.hubOfOther);
+  });
+
+  it("the bridge that receives it is killed: PEER_GONE, and the next one begins anew", async () => {
+    await using site = await linkedMachines();
+    const { opening } = await beginCopy(site);
+    const before = site.one.bridgeFds();
+    await site.other.killBridge();
+    await assert.rejects(soon("the open ends", opening), { code: "PEER_GONE" });
+    await isAbsent(site.hubOfOther);
+    // The next bridge of the machine begins anew.
+    site.other.startBridge();
+    await site.other.bridged();
+    const again = site.hubOfOther.open("large", { from: "any", dtype: "uint8" });
+    using _copy = await soon("the copy is there", again);
+    await isWhole(site.hubOfOther);
+    await until("the sender has closed the first link", () => site.one.bridgeFds() <= before);
+  });
+
+  it("NATS is killed: the copy goes on, and new names are found after its return", async () => {
+    await using site = await linkedMachines();
+    const { opening } = await beginCopy(site);
+    await site.nats.kill();
+    using _copy = await soon("the copy is there", opening);
+    await isWhole(site.hubOfOther);
+    await site.other.says("NATS does not answer");
+    const open = () => site.hubOfOther.open("new", { from: "any", wait: false });
+    await assert.rejects(open(), /NATS has not answered for \d+ s/);
+    await site.nats.resume();
+    using _original = await site.hubOfOne.put("new", Uint8Array.of(1));
+    const later = site.hubOfOther.open("new", { from: "any", timeoutMs: 25_000 });
+    using _late = await soon("it is found", later);
+    // NATS lost all records, and nobody took that for the end of the original.
+    await isWhole(site.hubOfOther);
+  });
+
+  it("the original is removed: the copy is finished and then removed", async () => {
+    await using site = await linkedMachines();
+    const { opening } = await beginCopy(site);
+    await site.hubOfOne.remove("large");
+    using copy = await soon("the copy is there", opening);
+    assert.equal((await copy.read())[BYTES - 1], 77);
+    await isAbsentName(site.hubOfOther, "large");
+  });
+
+  it("nobody waits for it any more: it is given up", async () => {
+    await using site = await linkedMachines();
+    const { opening } = await beginCopy(site);
+    const stop = new AbortController();
+    const second = site.hubOfOther.open("large", { from: "any", signal: stop.signal });
+    stop.abort();
+    await assert.rejects(second, { code: "ABORTED" });
+    using _copy = await soon("the other open goes on", opening);
+    await site.hubOfOther.remove("large");
+    const alone = new AbortController();
+    const third = site.hubOfOther.open("large", { from: "any", signal: alone.signal });
+    third.catch(() => {});
+    await until("it is fetched again", async () => (await site.hubOfOther.list()).length > 0);
+    alone.abort();
+    await assert.rejects(third, { code: "ABORTED" });
+    await isAbsent(site.hubOfOther);
+    await site.other.says("not copied");
+  });
+
+  it("the hub that sends it ends: its bridge ends, too, and says why", async () => {
+    await using site = await linkedMachines();
+    const { opening } = await beginCopy(site);
+    await site.hubOfOne.stop({ force: true });
+    assert.equal(await site.one.bridgeEnded(), 1);
+    assert.match(site.one.log, /error\[HUB_GONE\]/);
+    await opening.then((copy) => copy.close()).catch(() => {});
+  });
+});
+
+describe("a bridge", { skip: isSkipped }, () => {
+  it("that is killed leaves its copies, and the next one keeps them in step", async () => {
+    await using site = await linkedMachines();
+    const { hubOfOne, hubOfOther, other } = site;
+    (await hubOfOne.put("kept", Uint8Array.of(1), { lifetime: "pinned" })).close();
+    (await hubOfOther.open("kept", { from: "any" })).close();
+    await other.killBridge();
+    (await hubOfOther.open("kept", { wait: false })).close();
+    await hubOfOne.remove("kept");
+    other.startBridge();
+    await isAbsentName(hubOfOther, "kept");
+  });
+
+  it("whose machine is gone has removed nothing: copies stay", async () => {
+    await using site = await linkedMachines();
+    const { hubOfOne, hubOfOther, one, other } = site;
+    (await hubOfOne.put("kept", Uint8Array.of(1), { lifetime: "pinned" })).close();
+    (await hubOfOther.open("kept", { from: "any" })).close();
+    await one.killBridge();
+    await until("the machine is gone", async () => {
+      const { machines } = JSON.parse((await other.run("bridge", "status", "--json")).out);
+      return machines.every((it: { machine: string; alive: boolean }) =>
+        it.machine === "one" ? !it.alive : true,
+      );
+    });
+    await new Promise((resolve) => setTimeout(resolve, 2500));
+    (await hubOfOther.open("kept", { wait: false })).close();
+    const again = hubOfOther.open("unknown", { from: "any", wait: false });
+    await assert.rejects(again, { code: "NOT_FOUND" });
+    await hubOfOther.remove("kept");
+    await assert.rejects(hubOfOther.open("kept", { from: "any", wait: false }), {
+      code: "PEER_GONE",
+    });
+  });
+
+  it("that is interrupted takes its names back at once", async () => {
+    await using site = await linkedMachines();
+    const { hubOfOne, hubOfOther, one } = site;
+    (await hubOfOne.put("kept", Uint8Array.of(1), { lifetime: "pinned" })).close();
+    (await hubOfOther.open("kept", { from: "any" })).close();
+    one.signalBridge("SIGTERM");
+    assert.equal(await one.bridgeEnded(), 0);
+    (await hubOfOther.open("kept", { wait: false })).close();
+    await hubOfOther.remove("kept");
+    await assert.rejects(hubOfOther.open("kept", { from: "any", wait: false }), {
+      code: "NOT_FOUND",
+    });
+  });
+});
+
+async function isAbsentName(hub: Hub, name: string): Promise<void> {
+  await until(`"${name}" is removed`, async () =>
+    (await hub.list()).every((it) => it.name !== name),
+  );
+}

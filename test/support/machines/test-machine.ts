@@ -1,0 +1,150 @@
+/** A "machine": a hub in its own folder, and a bridge as the command line starts it. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync } from "node:fs";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import type { ConnectOptions } from "../../../src/client/connect.js";
+import type { Hub } from "../../../src/client/hub.js";
+import { TestHub, type TestHubOptions } from "../test-hub.js";
+import { soon, until } from "../until.js";
+import type { TestNats } from "./test-nats.js";
+
+const PROGRAM = fileURLToPath(new URL("../../../src/cli/launch.cjs", import.meta.url));
+
+export interface TestMachineOptions {
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly hub?: TestHubOptions;
+  /** A command that runs the bridge, such as `ip netns exec`. */
+  readonly within?: readonly string[];
+}
+
+export class TestMachine {
+  readonly name: string;
+  readonly hub: TestHub;
+  readonly #nats: Pick<TestNats, "url">;
+  readonly #options: TestMachineOptions;
+  #bridge: ChildProcess | undefined;
+  #log = "";
+
+  private constructor(
+    name: string,
+    hub: TestHub,
+    nats: Pick<TestNats, "url">,
+    options: TestMachineOptions,
+  ) {
+    this.name = name;
+    this.hub = hub;
+    this.#nats = nats;
+    this.#options = options;
+  }
+
+  /** Resolves once the bridge is seen by others. */
+  static async start(
+    name: string,
+    nats: Pick<TestNats, "url">,
+    options: TestMachineOptions = {},
+  ): Promise<TestMachine> {
+    const machine = new TestMachine(name, await TestHub.start(options.hub), nats, options);
+    try {
+      machine.startBridge();
+      await machine.bridged();
+      return machine;
+    } catch (error) {
+      await machine[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** What the bridge has printed so far. */
+  get log(): string {
+    return this.#log;
+  }
+
+  get bridgePid(): number {
+    return this.#bridge?.pid ?? 0;
+  }
+
+  startBridge(more: readonly string[] = []): void {
+    const { args = [], env = {}, within = [] } = this.#options;
+    const bridge = ["bridge", "--machine", this.name, "--nats", this.#nats.url, ...args, ...more];
+    const words = [...within, process.execPath, PROGRAM, ...bridge, "--socket", this.hub.socket];
+    // WHY tcp: machines share no memory.
+    const environment: NodeJS.ProcessEnv = { ...process.env, UCX_TLS: "tcp", ...env };
+    delete environment.NODE_TEST_CONTEXT;
+    const child = spawn(words[0] as string, words.slice(1), {
+      env: environment,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#bridge = child;
+    this.#log = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding("utf8").on("data", (text: string) => {
+        this.#log += text;
+      });
+  }
+
+  /** Until the log has this text. Fails if the bridge ends before. */
+  async says(text: string): Promise<void> {
+    await until(`the bridge of ${this.name} says "${text}"`, () => {
+      if (this.#log.includes(text)) return true;
+      const child = this.#bridge;
+      if (child?.exitCode !== null || child.signalCode !== null)
+        throw new Error(`The bridge of ${this.name} has ended: ${this.#log}`);
+      return false;
+    });
+  }
+
+  async bridged(): Promise<void> {
+    await this.says("is bridged by");
+  }
+
+  /** Runs a command of the command line on this machine. */
+  async run(...args: readonly string[]): Promise<{ code: number; out: string; error: string }> {
+    const env = { ...process.env, CUDA_IPC_SOCKET: this.hub.socket };
+    const child = spawn(process.execPath, [PROGRAM, ...args], { env });
+    const [out, error] = [textOf(child.stdout), textOf(child.stderr)];
+    const [code] = (await soon(`"${args.join(" ")}" ends`, once(child, "close"))) as [number];
+    return { code, out: await out, error: await error };
+  }
+
+  connect(options: ConnectOptions = {}): Promise<Hub> {
+    return this.hub.connect(options);
+  }
+
+  signalBridge(signal: NodeJS.Signals): void {
+    this.#bridge?.kill(signal);
+  }
+
+  /** @returns the exit code, or the name of the signal */
+  async bridgeEnded(): Promise<number | NodeJS.Signals | null> {
+    const child = this.#bridge;
+    if (child === undefined) return null;
+    if (child.exitCode === null && child.signalCode === null)
+      await soon("the bridge ends", once(child, "exit"));
+    return child.signalCode ?? child.exitCode;
+  }
+
+  async killBridge(): Promise<void> {
+    this.signalBridge("SIGKILL");
+    await this.bridgeEnded();
+  }
+
+  /** Descriptors that the bridge has open. */
+  bridgeFds(): number {
+    return readdirSync(`/proc/${this.bridgePid}/fd`).length;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.signalBridge("SIGCONT");
+    await this.killBridge();
+    await this.hub[Symbol.asyncDispose]();
+  }
+}
+
+async function textOf(stream: Readable): Promise<string> {
+  let text = "";
+  for await (const part of stream.setEncoding("utf8")) text += part;
+  return text;
+}

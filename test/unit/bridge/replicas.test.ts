@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { stepFor } from "../../../src/bridge/replicas.js";
+import type { NameRecord } from "../../../src/wire/machine-records.js";
+import { hostArray } from "../../support/messages.js";
+
+const replica = { name: "weights", machine: "one", object: 5 };
+const record: NameRecord = {
+  v: 1,
+  ...replica,
+  sharedWith: "private",
+  createdAtMs: 1,
+  descriptor: hostArray,
+};
+
+function directory(entry: NameRecord | undefined, isReady: boolean, isCurrent = true) {
+  return {
+    isCurrent,
+    isReady: () => isReady,
+    entry: () => (entry === undefined ? undefined : { record: entry, revision: 1 }),
+    find: () => (isReady ? entry : undefined),
+  };
+}
+
+describe("stepFor", () => {
+  it("keeps a copy of the object that is announced", () => {
+    assert.deepEqual(stepFor(replica, directory(record, true), false), { do: "nothing" });
+  });
+
+  it("fetches a later object, also of another machine", () => {
+    for (const change of [{ object: 6 }, { machine: "other" }]) {
+      const later = { ...record, ...change };
+      const step = stepFor(replica, directory(later, true), false);
+      assert.deepEqual(step, { do: "fetch", record: later });
+    }
+  });
+
+  it("removes a copy only if the machine is ready and announces the name no more", () => {
+    assert.deepEqual(stepFor(replica, directory(undefined, true), false), { do: "remove" });
+    assert.deepEqual(stepFor(replica, directory(undefined, true), true), { do: "nothing" });
+    assert.deepEqual(stepFor(replica, directory(undefined, false), false), { do: "nothing" });
+    assert.deepEqual(stepFor(replica, directory(record, false), false), { do: "nothing" });
+    const notYet = directory(undefined, true, false);
+    assert.deepEqual(stepFor(replica, notYet, false), { do: "nothing" });
+  });
+});
