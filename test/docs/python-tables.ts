@@ -54,7 +54,7 @@ function errorsText(): string {
     `    "${code}": ErrorFacts(`,
     `        ${JSON.stringify(spelled(meaning))},`,
     `        ${JSON.stringify(spelled(remedy))},`,
-    `        ${retryable ? "True" : "False"},`,
+    ...(retryable ? ["        True,"] : []),
     "    ),",
   ]);
   return [
@@ -66,7 +66,7 @@ function errorsText(): string {
     "class ErrorFacts(NamedTuple):",
     "    meaning: str",
     "    remedy: str",
-    "    retryable: bool",
+    "    retryable: bool = False",
     "",
     "",
     "ERROR_CODES: Final[dict[str, ErrorFacts]] = {",

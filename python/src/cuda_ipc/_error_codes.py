@@ -6,19 +6,17 @@ from typing import Final, NamedTuple
 class ErrorFacts(NamedTuple):
     meaning: str
     remedy: str
-    retryable: bool
+    retryable: bool = False
 
 
 ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "CLOSED": ErrorFacts(
         "The object was closed before this call.",
         "Keep it open while you use it.",
-        False,
     ),
     "ABORTED": ErrorFacts(
         "The AbortSignal given to the call was aborted.",
         "Nothing: the signal asked for this.",
-        False,
     ),
     "TIMEOUT": ErrorFacts(
         "The time limit given to the call ran out.",
@@ -28,17 +26,14 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "READ_ONLY": ErrorFacts(
         "A write to memory that this process may only read.",
         "Open it with access=\"read-write\", unless the message says that it was shared read-only.",
-        False,
     ),
     "INVALID_NAME": ErrorFacts(
         "The name is invalid.",
         "Use 1 to 255 letters, digits, '.', '_', '-' or ':', the first a letter, digit or '_'.",
-        False,
     ),
     "NAME_TAKEN": ErrorFacts(
         "Another object has this name.",
         "Remove it first (cuda-ipc rm NAME) or choose another name.",
-        False,
     ),
     "NOT_FOUND": ErrorFacts(
         "No object of this name is shared.",
@@ -48,12 +43,10 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "WRONG_KIND": ErrorFacts(
         "The object is of another kind than requested.",
         "See its kind with: cuda-ipc inspect NAME",
-        False,
     ),
     "NOT_OWNER": ErrorFacts(
         "Only the client that created the object may do this.",
         "Do it from the process that created it.",
-        False,
     ),
     "PEER_GONE": ErrorFacts(
         "The process on the other side has ended.",
@@ -73,17 +66,14 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "CHANNEL_CORRUPT": ErrorFacts(
         "The other side wrote invalid words into the channel's memory.",
         "Find out which process wrote them. The writer has to create the channel again.",
-        False,
     ),
     "READER_EXPELLED": ErrorFacts(
         "The writer expelled this reader, because its page held invalid words.",
         "Open the channel again. If it recurs, code in the reader's process writes to wrong memory.",
-        False,
     ),
     "REQUEST_FAILED": ErrorFacts(
         "The worker's handler threw an error. The message quotes it.",
         "Look at the worker. The same request is likely to fail again.",
-        False,
     ),
     "HUB_UNAVAILABLE": ErrorFacts(
         "No hub answers and none could be started.",
@@ -98,37 +88,30 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "HUB_RUNNING": ErrorFacts(
         "A hub already runs on this socket.",
         "Use it, or end it with: cuda-ipc hub stop",
-        False,
     ),
     "HUB_IN_USE": ErrorFacts(
         "The hub still keeps objects or serves clients.",
         "Pass --force to end it. Mapped memory stays usable.",
-        False,
     ),
     "NO_KEEPER": ErrorFacts(
         "The hub has no keeper and no service manager to start the next hub.",
         "End it with `cuda-ipc hub stop`. connect() and `cuda-ipc hub serve` start hubs with a keeper.",
-        False,
     ),
     "PROTOCOL_MISMATCH": ErrorFacts(
         "The two sides speak different versions.",
         "Install the same version of cuda-ipc on both.",
-        False,
     ),
     "INVALID_MESSAGE": ErrorFacts(
         "A message violates the protocol.",
         "Check the client against docs/protocol.md.",
-        False,
     ),
     "MESSAGE_TOO_LARGE": ErrorFacts(
         "A message exceeds the protocol's limit.",
         "Send less at once. See docs/protocol.md.",
-        False,
     ),
     "INVALID_DESCRIPTOR": ErrorFacts(
         "A descriptor contradicts itself or its memory.",
         "Check the process that made it. Nothing was mapped.",
-        False,
     ),
     "LIMIT_EXCEEDED": ErrorFacts(
         "The call would exceed a limit.",
@@ -138,17 +121,14 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "UNTRUSTED_PEER": ErrorFacts(
         "The process on the other side runs as another user.",
         "Run both sides as the same user, or use a hub that serves several (docs/guide.md).",
-        False,
     ),
     "UNSAFE_RUNTIME_DIR": ErrorFacts(
         "Other users could change the folder of the hub's socket.",
         "Make the folder private (chown, chmod 700), or set CUDA_IPC_SOCKET to a path in a private one. For a hub of another user, set CUDA_IPC_HUB_UID to its uid.",
-        False,
     ),
     "SOCKET_PATH_TOO_LONG": ErrorFacts(
         "The socket path is longer than the system's 107 bytes.",
         "Set CUDA_IPC_SOCKET to a shorter path.",
-        False,
     ),
     "BRIDGE_UNAVAILABLE": ErrorFacts(
         "No bridge of this user runs beside the hub, so other machines cannot be asked.",
@@ -158,7 +138,6 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "BRIDGE_RUNNING": ErrorFacts(
         "Another bridge serves this hub, or uses this machine's name.",
         "Use that one, or choose another name with --machine.",
-        False,
     ),
     "NATS_UNAVAILABLE": ErrorFacts(
         "The NATS server does not answer, refuses the bridge, or lacks JetStream.",
@@ -168,27 +147,22 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "ENGINE_NOT_FOUND": ErrorFacts(
         "A library that connects machines is missing: UCX, or the client of NATS.",
         "Install what the message names. See docs/machines.md.",
-        False,
     ),
     "INVALID_HANDLE": ErrorFacts(
         "The driver does not know this handle: it is damaged, freed, or of a process that has ended.",
         "Export it again from a process that runs and holds the memory.",
-        False,
     ),
     "OWN_HANDLE": ErrorFacts(
         "A handle was opened in the process that exported it.",
         "Use the object itself there. A handle is for other processes.",
-        False,
     ),
     "OTHER_PID_NAMESPACE": ErrorFacts(
         "The handle names a process in another PID namespace, such as another container.",
         "Share by the hub or by share(), which send descriptors. See docs/containers.md.",
-        False,
     ),
     "STALE_HANDLE": ErrorFacts(
         "The handle's memory was freed, its process has ended, or it is of another machine or boot.",
         "Export it again. The old handle never becomes valid.",
-        False,
     ),
     "IN_USE": ErrorFacts(
         "Something is still in use: imports of memory to be freed, old memory under the same handle, a lent slot, a wait under way, or a channel that has a writer.",
@@ -203,92 +177,74 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "BARRIER_BROKEN": ErrorFacts(
         "Another member gave up on the barrier, so it can never complete.",
         "Join a new group.",
-        False,
     ),
     "NO_RANK": ErrorFacts(
         "No launcher has given this process a rank.",
         "Start it with srun or mpirun, or pass rank and size yourself.",
-        False,
     ),
     "INVALID_RANK": ErrorFacts(
         "The variables of a launcher do not give this process a usable rank.",
         "The message names the variable. Unset it, or pass rank and size yourself.",
-        False,
     ),
     "PEER_ACCESS_UNSUPPORTED": ErrorFacts(
         "One GPU cannot use the memory of another.",
         "See `nvidia-smi topo -p2p r`. Copy between the devices instead.",
-        False,
     ),
     "INVALID_MODULE": ErrorFacts(
         "The driver does not load this PTX or cubin.",
         "The driver's log in the message says where.",
-        False,
     ),
     "KERNEL_NOT_FOUND": ErrorFacts(
         "The module has no kernel of this name.",
         "Declare it extern \"C\" and check the spelling.",
-        False,
     ),
     "KERNEL_ARGUMENTS": ErrorFacts(
         "The arguments of a launch are not those of the kernel.",
         "Compare their number and types with the kernel's declaration.",
-        False,
     ),
     "COMPILE_FAILED": ErrorFacts(
         "The source does not compile.",
         "The compiler's log in the message has the line numbers.",
-        False,
     ),
     "NVRTC_NOT_FOUND": ErrorFacts(
         "The run-time compiler's library could not be opened.",
         "Install it (CUDA toolkit, or pip install nvidia-cuda-nvrtc) and set CUDA_IPC_NVRTC, or load PTX.",
-        False,
     ),
     "INVALID_FILE": ErrorFacts(
         "A file is missing, unreadable, or violates its format.",
         "Check the path. Write a damaged file again with a current numpy or safetensors.",
-        False,
     ),
     "FILE_EXISTS": ErrorFacts(
         "The file to be written already exists.",
         "Choose another name, or replace it with force=True or --force.",
-        False,
     ),
     "UNSUPPORTED_DTYPE": ErrorFacts(
         "The element type is not supported here.",
         "See the table of dtypes in docs/reference.md.",
-        False,
     ),
     "VERIFICATION_FAILED": ErrorFacts(
         "The data read back differs from what was written.",
         "Report it with the output of `cuda-ipc doctor`.",
-        False,
     ),
     "INVALID_DEVICE": ErrorFacts(
         "The device name is not \"host\", \"auto\", \"cuda:N\" or \"N\".",
         "Correct --device or CUDA_IPC_DEVICE.",
-        False,
     ),
     "DEVICE_NOT_FOUND": ErrorFacts(
         "This process sees no such device.",
         "See `cuda-ipc doctor` and CUDA_VISIBLE_DEVICES.",
-        False,
     ),
     "DRIVER_NOT_FOUND": ErrorFacts(
         "The CUDA driver's library could not be opened.",
         "Install the NVIDIA driver, or use device \"host\".",
-        False,
     ),
     "DRIVER_TOO_OLD": ErrorFacts(
         "The CUDA driver lacks a required function.",
         "Install NVIDIA driver 525 or newer.",
-        False,
     ),
     "UNSUPPORTED": ErrorFacts(
         "This device or system does not support the call.",
         "`cuda-ipc doctor` shows what it supports and why.",
-        False,
     ),
     "OUT_OF_MEMORY": ErrorFacts(
         "The device or the machine has too little free memory.",
@@ -298,7 +254,6 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "DEVICE_LOST": ErrorFacts(
         "A fault on the GPU ended this process's context.",
         "Restart this process. Memory shared with others is unharmed.",
-        False,
     ),
     "MPS_UNAVAILABLE": ErrorFacts(
         "The MPS server takes no client: it does not answer, recovers from a fault, or is full.",
@@ -308,7 +263,6 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "CUDA_ERROR": ErrorFacts(
         "The CUDA driver refused a call.",
         "The message has the driver's own name of the error.",
-        False,
     ),
     "TOO_MANY_FDS": ErrorFacts(
         "The table of open files is full.",
@@ -323,11 +277,9 @@ ERROR_CODES: Final[dict[str, ErrorFacts]] = {
     "PERMISSION_DENIED": ErrorFacts(
         "The operating system or the hub does not allow this user to do it.",
         "Check the owner, mode and sharing of the object in the message.",
-        False,
     ),
     "SYSTEM_ERROR": ErrorFacts(
         "A system call failed.",
         "The message has the system's own name of the error.",
-        False,
     ),
 }
