@@ -2,7 +2,7 @@
 import { Deadline } from "../base/deadline.js";
 import { CudaIpcError } from "../base/errors.js";
 import { UcxContext } from "./ucx-context.js";
-import { UcxWorker } from "./ucx-worker.js";
+import { memoryOf, UcxWorker } from "./ucx-worker.js";
 
 export interface UcxFindings {
   readonly path: string;
@@ -24,9 +24,9 @@ export async function probeUcx(): Promise<UcxFindings> {
   const sent = new Uint8Array(new ArrayBuffer(1024)).fill(0x5a);
   const received = new Uint8Array(new ArrayBuffer(1024));
   const deadline = new Deadline("send a message by UCX", { timeoutMs: LIMIT_MS }, LIMIT_MS);
-  const posted = other.receive(received, TAG);
+  const posted = other.receive(memoryOf(received), TAG);
   posted.byteLength.catch(() => {});
-  await deadline.race(one.send(sent, TAG), () => {});
+  await deadline.race(one.send(memoryOf(sent), TAG), () => {});
   const byteLength = await deadline.race(posted.byteLength, () => {});
   if (byteLength !== sent.byteLength || Buffer.compare(sent, received) !== 0)
     throw new CudaIpcError("VERIFICATION_FAILED", "Cannot trust UCX: other bytes came than went");

@@ -9,7 +9,7 @@ import { ucsStatus, ucxError } from "./ucx-status.js";
 interface PendingRequest {
   readonly verb: string;
   /** WHY held: the memory must not be collected while UCX uses it. */
-  readonly bytes: Uint8Array;
+  readonly memory: { readonly byteLength: number; readonly owner?: Uint8Array };
   resolve(byteLength: number): void;
   reject(reason: CudaIpcError): void;
 }
@@ -31,9 +31,9 @@ export class PendingRequests {
   }
 
   /** @returns the bytes that were sent or received */
-  add(request: bigint, verb: string, bytes: Uint8Array): Promise<number> {
+  add(request: bigint, verb: string, memory: PendingRequest["memory"]): Promise<number> {
     return new Promise((resolve, reject) => {
-      this.#pending.set(request, { verb, bytes, resolve, reject });
+      this.#pending.set(request, { verb, memory, resolve, reject });
     });
   }
 
@@ -59,7 +59,7 @@ export class PendingRequests {
       if (status !== ucsStatus.UCS_OK)
         pending.reject(ucxError(`${pending.verb} a message`, status));
       else if (pending.verb === "receive") pending.resolve(Number(this.#info[1] ?? 0n));
-      else pending.resolve(pending.bytes.byteLength);
+      else pending.resolve(pending.memory.byteLength);
     }
   }
 

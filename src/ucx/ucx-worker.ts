@@ -26,6 +26,19 @@ const TURN_MS = 1;
 /** Calls of progress at the end, so that UCX can finish what it can. */
 const LAST_CALLS = 1000;
 
+/** Memory that UCX reads or writes. */
+export interface UcxMemory {
+  readonly address: bigint;
+  readonly byteLength: number;
+  /** JavaScript's memory at that address, to keep it from being collected. */
+  readonly owner?: Uint8Array;
+}
+
+/** SAFETY: the bytes must not be in V8's heap, as those of a `new ArrayBuffer` are not. */
+export function memoryOf(bytes: Uint8Array): UcxMemory {
+  return { address: addressOf(bytes), byteLength: bytes.byteLength, owner: bytes };
+}
+
 /** A receive that has been posted. */
 export interface PostedReceive {
   /** The bytes that came. Rejects with ABORTED after `cancel`. */
@@ -102,33 +115,33 @@ export class UcxWorker {
 
   /**
    * Sends a message. Resolves when UCX needs the bytes no more, which the other side may not have
-   * received by then. SAFETY: the bytes are not in V8's heap, and stay mapped until this settles.
+   * received by then. SAFETY: the memory stays mapped until this settles.
    */
-  send(bytes: Uint8Array, tag: bigint): Promise<void> {
+  send(memory: UcxMemory, tag: bigint): Promise<void> {
     this.#checkOpen();
     if (this.#endpoint === undefined) throw new TypeError("this worker is not connected");
     const pointer = this.#functions.ucp_tag_send_nbx(
       this.#endpoint.handle,
-      addressOf(bytes),
-      bytes.byteLength,
+      memory.address,
+      memory.byteLength,
       tag,
       sendParams,
     );
-    return this.#settled("send", pointer, bytes).then(() => undefined);
+    return this.#settled("send", pointer, memory).then(() => undefined);
   }
 
   /** Receives one message with this tag. SAFETY: as for `send`. */
-  receive(bytes: Uint8Array, tag: bigint): PostedReceive {
+  receive(memory: UcxMemory, tag: bigint): PostedReceive {
     this.#checkOpen();
     const pointer = this.#functions.ucp_tag_recv_nbx(
       this.#handle,
-      addressOf(bytes),
-      bytes.byteLength,
+      memory.address,
+      memory.byteLength,
       tag,
       ALL_BITS,
       receiveParams,
     );
-    const byteLength = this.#settled("receive", pointer, bytes);
+    const byteLength = this.#settled("receive", pointer, memory);
     const started = startedBy(pointer);
     const cancel = () => {
       if (started.state !== "pending" || !this.#requests.cancel(started.request)) return;
@@ -159,13 +172,13 @@ export class UcxWorker {
     this.close();
   }
 
-  #settled(verb: string, pointer: RequestPointer, bytes: Uint8Array): Promise<number> {
+  #settled(verb: string, pointer: RequestPointer, memory: UcxMemory): Promise<number> {
     this.#schedule();
     const started = startedBy(pointer);
-    if (started.state === "done") return Promise.resolve(bytes.byteLength);
+    if (started.state === "done") return Promise.resolve(memory.byteLength);
     if (started.state === "failed")
       return Promise.reject(ucxError(`${verb} a message`, started.status));
-    return this.#requests.add(started.request, verb, bytes);
+    return this.#requests.add(started.request, verb, memory);
   }
 
   #schedule(): void {

@@ -8,7 +8,12 @@ import type { Deadline } from "../../base/deadline.js";
 import { isErrorCode } from "../../base/error-codes.js";
 import { CudaIpcError, messageOf } from "../../base/errors.js";
 import { defaults } from "../../base/limits.js";
-import type { PostedReceive, UcxWorker } from "../../ucx/ucx-worker.js";
+import {
+  memoryOf,
+  type PostedReceive,
+  type UcxMemory,
+  type UcxWorker,
+} from "../../ucx/ucx-worker.js";
 import { checked } from "../../wire/codec.js";
 import {
   type CallResult,
@@ -101,7 +106,7 @@ export class MachineLink {
    * Prepares to receive bytes of an array. The tag goes to the other side in a call.
    * SAFETY: the memory is UCX's until `byteLength` settles; see `UcxWorker.receive`.
    */
-  receiveBytes(target: Uint8Array): PostedReceive & { readonly tag: string } {
+  receiveBytes(target: UcxMemory): PostedReceive & { readonly tag: string } {
     this.#checkOpen();
     const bits = randomBytes(8);
     bits[0] = (bits[0] ?? 0) | 0x80;
@@ -119,7 +124,7 @@ export class MachineLink {
   }
 
   /** Resolves when UCX needs the bytes no more. @throws PEER_GONE */
-  async sendBytes(bytes: Uint8Array, tag: string): Promise<void> {
+  async sendBytes(bytes: UcxMemory, tag: string): Promise<void> {
     this.#checkOpen();
     try {
       await this.#worker.send(bytes, BigInt(`0x${tag}`));
@@ -154,15 +159,16 @@ export class MachineLink {
   }
 
   async #receiveFrames(): Promise<void> {
-    const post = () => {
-      const memory = new Uint8Array(new ArrayBuffer(FRAME_BYTES_MAX));
-      const posted = this.#worker.receive(memory, FRAME_TAG);
+    const post = (memory: Uint8Array) => {
+      const posted = this.#worker.receive(memoryOf(memory), FRAME_TAG);
       // Handled when its turn comes.
       posted.byteLength.catch(() => {});
       return { memory, posted };
     };
     try {
-      const receives = Array.from({ length: FRAMES_POSTED }, post);
+      const receives = Array.from({ length: FRAMES_POSTED }, () =>
+        post(new Uint8Array(new ArrayBuffer(FRAME_BYTES_MAX))),
+      );
       for (;;) {
         // In the order of posting, which is the order of sending.
         const next = receives.shift();
@@ -170,7 +176,7 @@ export class MachineLink {
         const byteLength = await next.posted.byteLength;
         this.#heard();
         const json = this.#seal.open(next.memory.subarray(0, byteLength));
-        receives.push(post());
+        receives.push(post(next.memory));
         this.#handle(decodeLinkMessage(`a frame of "${this.machine}"`, frameSchema, json));
       }
     } catch (error) {
@@ -212,7 +218,7 @@ export class MachineLink {
 
   #send(frame: Frame): void {
     const bytes = this.#seal.seal(encodeLinkMessage(frame));
-    this.#worker.send(bytes, FRAME_TAG).catch((error) => {
+    this.#worker.send(memoryOf(bytes), FRAME_TAG).catch((error) => {
       if (error instanceof CudaIpcError) this.fail(error);
     });
   }

@@ -1,8 +1,8 @@
 /** Copies bytes of an exported object over a link, in pieces. Each is checked by its checksum. */
-import { crc32 } from "node:zlib";
 import type { Deadline } from "../../base/deadline.js";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
+import { crc32At } from "../../os/host-memory.js";
 import type { Part } from "../../wire/link-messages.js";
 import type { MachineLink } from "../link/machine-link.js";
 import type { ByteRange, ByteRanges } from "./byte-ranges.js";
@@ -20,10 +20,10 @@ export interface CopySource {
   readonly part: Part;
 }
 
-/** Lets `write` fill the memory of a range. The bytes stay valid until it settles. */
+/** Lets `write` fill the memory of a range at an address, which is valid until it settles. */
 export type FillRange = (
   range: ByteRange,
-  write: (target: Uint8Array) => Promise<void>,
+  write: (target: bigint) => Promise<void>,
 ) => Promise<void>;
 
 /**
@@ -70,8 +70,8 @@ async function copyRange(
   try {
     let isGood = false;
     for (let attempt = 0; !isGood && attempt < ATTEMPTS; attempt += 1) {
-      await fill(range, async (target) => {
-        isGood = await receive(source, range, target, deadline);
+      await fill(range, async (address) => {
+        isGood = await receive(source, range, address, deadline);
       });
     }
     if (!isGood) throw changing(source, range);
@@ -86,10 +86,10 @@ async function copyRange(
 async function receive(
   { link, part, export: from }: CopySource,
   { byteOffset, byteLength }: ByteRange,
-  target: Uint8Array,
+  address: bigint,
   deadline: Deadline,
 ): Promise<boolean> {
-  const posted = link.receiveBytes(target);
+  const posted = link.receiveBytes({ address, byteLength });
   // Also handled if the call fails first.
   const arrived = posted.byteLength.then(
     (received) => ({ received, failure: undefined }),
@@ -112,7 +112,7 @@ async function receive(
     const found = `${received} bytes came, wanted ${byteLength}`;
     throw new CudaIpcError("INVALID_MESSAGE", `Cannot copy from "${link.machine}": ${found}`);
   }
-  return crc32(target) === crc;
+  return (await crc32At(address, byteLength)) === crc;
 }
 
 function changing({ name, link }: CopySource, { byteOffset }: ByteRange): CudaIpcError {

@@ -2,7 +2,6 @@
  * Serves the objects of this machine to the bridge of another one, over one link. An object stays
  * open while it is copied, so it does not end meanwhile.
  */
-import { crc32 } from "node:zlib";
 import { CudaIpcError } from "../../base/errors.js";
 import { limits } from "../../base/limits.js";
 import { releaseAll } from "../../base/scope.js";
@@ -11,6 +10,7 @@ import { encodeBundleIndex } from "../../client/objects/bundle-index.js";
 import type { SharedArray } from "../../client/objects/shared-array.js";
 import { SharedBundle } from "../../client/objects/shared-bundle.js";
 import { takePiece } from "../../gpu/transfer/piece-transfer.js";
+import { addressOf, crc32At } from "../../os/host-memory.js";
 import type { CallResult, LinkCall } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
 import type { MachineLink } from "../link/machine-link.js";
@@ -102,13 +102,13 @@ export class ExportServer {
     const { part, byteOffset, byteLength, tag } = call;
     const { shared, index } = this.#exported(call.export);
     let crc = 0;
-    const send = async (bytes: Uint8Array) => {
-      crc = crc32(bytes);
-      await this.#link().sendBytes(bytes, tag);
+    const send = async (address: bigint) => {
+      crc = await crc32At(address, byteLength);
+      await this.#link().sendBytes({ address, byteLength, owner: index }, tag);
     };
     if (part === "data") await takePiece(shared.buffer, byteOffset, byteLength, send);
     else if (byteOffset + byteLength <= index.byteLength)
-      await send(index.subarray(byteOffset, byteOffset + byteLength));
+      await send(addressOf(index) + BigInt(byteOffset));
     else throw new RangeError(`byte ${byteOffset + byteLength} is beyond the index`);
     return { crc };
   }

@@ -11,6 +11,7 @@ import { decodeBundleIndex } from "../../client/objects/bundle-index.js";
 import type { ReplicaContent } from "../../client/objects/put-replica.js";
 import type { DeviceBuffer } from "../../gpu/memory/device-buffer.js";
 import { fillPiece } from "../../gpu/transfer/piece-transfer.js";
+import { addressOf } from "../../os/host-memory.js";
 import { type Descriptor, descriptorContradiction } from "../../wire/descriptor.js";
 import type { Part } from "../../wire/link-messages.js";
 import type { NameRecord } from "../../wire/machine-records.js";
@@ -135,10 +136,11 @@ export class Fetch {
 
   async #index(opened: OpenedRemote): Promise<Uint8Array> {
     const index = new Uint8Array(new ArrayBuffer(opened.indexByteLength));
-    const fill: FillRange = ({ byteOffset, byteLength }, write) =>
-      write(index.subarray(byteOffset, byteOffset + byteLength));
+    const start = addressOf(index);
+    const fill: FillRange = ({ byteOffset }, write) => write(start + BigInt(byteOffset));
     const ranges = new ByteRanges(index.byteLength);
     await this.#copy(opened, "index", ranges, fill, () => this.#remote.progressed());
+    // Used here, so it was not collected while UCX wrote to it.
     return index;
   }
 

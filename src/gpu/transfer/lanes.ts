@@ -33,6 +33,18 @@ export interface Lane {
     byteLength: number,
     take: (staging: Uint8Array) => Promise<void>,
   ): Promise<void>;
+  /** As `uploadFrom`, without a view: views of much memory keep the garbage collector busy. */
+  uploadAt(
+    to: DevicePointer,
+    byteLength: number,
+    fill: (staging: bigint) => Promise<void>,
+  ): Promise<void>;
+  /** As `downloadTo`, without a view. */
+  downloadAt(
+    from: DevicePointer,
+    byteLength: number,
+    take: (staging: bigint) => Promise<void>,
+  ): Promise<void>;
   close(): void;
 }
 
@@ -173,6 +185,22 @@ class DirectLane implements Lane {
     await take(viewAt(this.#address(from), byteLength));
   }
 
+  async uploadAt(
+    to: DevicePointer,
+    _byteLength: number,
+    fill: (staging: bigint) => Promise<void>,
+  ): Promise<void> {
+    await fill(this.#address(to));
+  }
+
+  async downloadAt(
+    from: DevicePointer,
+    _byteLength: number,
+    take: (staging: bigint) => Promise<void>,
+  ): Promise<void> {
+    await take(this.#address(from));
+  }
+
   close(): void {
     // Nothing to free: the buffer owns the memory.
   }
@@ -236,6 +264,22 @@ class StagedLane implements Lane {
     this.#driver.copyToHost(this.#stream, this.#staging.address, from, byteLength);
     await this.#finish();
     await take(this.#staging.bytes.subarray(0, byteLength));
+  }
+
+  async uploadAt(
+    to: DevicePointer,
+    byteLength: number,
+    fill: (staging: bigint) => Promise<void>,
+  ): Promise<void> {
+    await this.uploadFrom(to, byteLength, () => fill(addressOf(this.#staging.bytes)));
+  }
+
+  async downloadAt(
+    from: DevicePointer,
+    byteLength: number,
+    take: (staging: bigint) => Promise<void>,
+  ): Promise<void> {
+    await this.downloadTo(from, byteLength, () => take(addressOf(this.#staging.bytes)));
   }
 
   close(): void {

@@ -7,34 +7,34 @@ import type { WaitOptions } from "../../base/deadline.js";
 import { limits } from "../../base/limits.js";
 import type { DeviceBuffer } from "../memory/device-buffer.js";
 
-/** Lets `take` read a piece. The bytes stay valid until it settles. */
+/** Lets `take` read a piece at an address, which is valid until it settles. */
 export async function takePiece(
   buffer: DeviceBuffer,
   byteOffset: number,
   byteLength: number,
-  take: (bytes: Uint8Array) => Promise<void>,
+  take: (address: bigint) => Promise<void>,
   options: WaitOptions = {},
 ): Promise<void> {
   checkPiece(buffer, byteOffset, byteLength);
   await buffer.use("read", options, (memory, deadline) =>
     memory.device.lanes.forEachPiece(byteLength, deadline, (lane, piece) =>
-      lane.downloadTo(memory.pointerAt(byteOffset), piece.byteLength, take),
+      lane.downloadAt(memory.pointerAt(byteOffset), piece.byteLength, take),
     ),
   );
 }
 
-/** Lets `fill` write a piece. The bytes stay valid until it settles. */
+/** Lets `fill` write a piece at an address, which is valid until it settles. */
 export async function fillPiece(
   buffer: DeviceBuffer,
   byteOffset: number,
   byteLength: number,
-  fill: (bytes: Uint8Array) => Promise<void>,
+  fill: (address: bigint) => Promise<void>,
   options: WaitOptions = {},
 ): Promise<void> {
   checkPiece(buffer, byteOffset, byteLength);
   await buffer.use("write", options, (memory, deadline) =>
     memory.device.lanes.forEachPiece(byteLength, deadline, (lane, piece) =>
-      lane.uploadFrom(memory.pointerAt(byteOffset), piece.byteLength, fill),
+      lane.uploadAt(memory.pointerAt(byteOffset), piece.byteLength, fill),
     ),
   );
 }

@@ -4,7 +4,7 @@ import { after, before, describe, it } from "node:test";
 import { probeUcx } from "../../../src/ucx/probe-ucx.js";
 import { transportsIn, UcxContext } from "../../../src/ucx/ucx-context.js";
 import { startedBy, ucxError } from "../../../src/ucx/ucx-status.js";
-import { UcxWorker } from "../../../src/ucx/ucx-worker.js";
+import { memoryOf, UcxWorker } from "../../../src/ucx/ucx-worker.js";
 import { skipWithoutUcx } from "../../support/machines/engines.js";
 import { until } from "../../support/until.js";
 
@@ -33,13 +33,13 @@ describe("a worker of UCX", { skip: skipWithoutUcx() }, () => {
     for (const byteLength of [0, 1, 8000, 300_000, 5_000_000]) {
       const sent = outside(byteLength).map((_, i) => i % 251);
       const early = outside(byteLength);
-      const receive = other.receive(early, 5n);
-      await one.send(sent, 5n);
+      const receive = other.receive(memoryOf(early), 5n);
+      await one.send(memoryOf(sent), 5n);
       assert.equal(await receive.byteLength, byteLength);
       assert.ok(Buffer.from(early).equals(Buffer.from(sent)));
-      const sending = one.send(sent, 6n);
+      const sending = one.send(memoryOf(sent), 6n);
       const late = outside(byteLength + 10);
-      assert.equal(await other.receive(late, 6n).byteLength, byteLength);
+      assert.equal(await other.receive(memoryOf(late), 6n).byteLength, byteLength);
       await sending;
     }
     one.close();
@@ -48,46 +48,48 @@ describe("a worker of UCX", { skip: skipWithoutUcx() }, () => {
 
   it("keeps messages with other tags apart, and refuses one that is too long", async () => {
     const { one, other } = connected();
-    await one.send(outside(3).fill(1), 1n);
-    await one.send(outside(3).fill(2), 0xffff_ffff_ffff_fff2n);
+    await one.send(memoryOf(outside(3).fill(1)), 1n);
+    await one.send(memoryOf(outside(3).fill(2)), 0xffff_ffff_ffff_fff2n);
     const second = outside(3);
-    await other.receive(second, 0xffff_ffff_ffff_fff2n).byteLength;
+    await other.receive(memoryOf(second), 0xffff_ffff_ffff_fff2n).byteLength;
     assert.deepEqual([...second], [2, 2, 2]);
-    await assert.rejects(other.receive(outside(2), 1n).byteLength, { code: "INVALID_MESSAGE" });
+    await assert.rejects(other.receive(memoryOf(outside(2)), 1n).byteLength, {
+      code: "INVALID_MESSAGE",
+    });
     one.close();
     other.close();
   });
 
   it("ends a receive that is cancelled, or whose worker is closed", async () => {
     const { one, other } = connected();
-    const cancelled = other.receive(outside(3), 1n);
+    const cancelled = other.receive(memoryOf(outside(3)), 1n);
     cancelled.cancel();
     await assert.rejects(cancelled.byteLength, { code: "ABORTED" });
     cancelled.cancel();
-    const left = other.receive(outside(3), 2n);
+    const left = other.receive(memoryOf(outside(3)), 2n);
     other.close();
     other.close();
     await assert.rejects(left.byteLength, { code: /ABORTED|CLOSED/ });
-    assert.throws(() => other.receive(outside(3), 3n), { code: "CLOSED" });
+    assert.throws(() => other.receive(memoryOf(outside(3)), 3n), { code: "CLOSED" });
     one.close();
   });
 
   it("says that the other side is gone", async () => {
     const { one, other, failures } = connected();
-    const receive = other.receive(outside(1), 1n);
-    await one.send(outside(1), 1n);
+    const receive = other.receive(memoryOf(outside(1)), 1n);
+    await one.send(memoryOf(outside(1)), 1n);
     await receive.byteLength;
     one.close();
     await until("the failure is told", () => failures.length > 0);
     assert.deepEqual(failures, ["PEER_GONE"]);
-    await assert.rejects(other.send(outside(5_000_000), 2n), { code: "PEER_GONE" });
+    await assert.rejects(other.send(memoryOf(outside(5_000_000)), 2n), { code: "PEER_GONE" });
     other.close();
   });
 
   it("sleeps while nothing happens", async () => {
     const { one, other } = connected();
-    const receive = other.receive(outside(1), 1n);
-    await one.send(outside(1), 1n);
+    const receive = other.receive(memoryOf(outside(1)), 1n);
+    await one.send(memoryOf(outside(1)), 1n);
     await receive.byteLength;
     await new Promise((resolve) => setTimeout(resolve, 300));
     const before = process.cpuUsage();
