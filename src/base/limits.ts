@@ -46,6 +46,10 @@ export const limits = {
   hubLeasesMax: 100_000,
   /** Opens of all clients of one hub that wait for a name to be published. */
   hubWaitingOpensMax: 32_768,
+  /** The latest changes of objects that a hub remembers for watchers. */
+  hubChangesKeptMax: 16_384,
+  /** Remembered changes that one answer goes through. */
+  changesPerPageMax: 4096,
   /** Unread replies of all clients of one hub. */
   hubUnreadBytesMax: 64 * MiB,
   /** Lost objects that the hub still lists. */
