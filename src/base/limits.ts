@@ -124,6 +124,8 @@ export const limits = {
   channelSlotsMax: 65_536,
   /** Readers of a channel at a time. All its descriptors fit into one message. */
   channelReadersMax: 64,
+  /** Channels whose words a watcher maps. */
+  watchedChannelsMax: 4096,
   /** The meta of one message of a channel. */
   channelMetaBytesMax: 64 * KiB,
   /** The control file of a channel, with the headers and meta of all slots. */
