@@ -54,6 +54,11 @@ export { hubSocketPath } from "../os/runtime-folder.js";
  * await using hub = await connect();
  */
 export async function connect(options: ConnectOptions = {}): Promise<Hub> {
+  return new Hub(await joinHub(options), options.device);
+}
+
+/** As `connect`, for code that asks the hub itself. */
+export async function joinHub(options: ConnectOptions): Promise<HubLink> {
   checks.connect(options);
   const {
     hubIdleMs,
@@ -75,7 +80,7 @@ export async function connect(options: ConnectOptions = {}): Promise<Hub> {
   const connection = await reachOrSayWhy(place, deadline, () => {
     absences += 1;
   });
-  return new Hub(new HubLink(connection, place, { reconnect, reconnectTimeoutMs }), options.device);
+  return new HubLink(connection, place, { reconnect, reconnectTimeoutMs });
 }
 
 /** Looks at the lock, too: a hub that holds it without a socket needs more than a bare TIMEOUT. */

@@ -1,6 +1,7 @@
 /** Schemas that several messages and descriptors share. */
 import * as v from "valibot";
 import type { DeviceKind, DeviceReference } from "../base/device-reference.js";
+import { isValidName } from "./names.js";
 
 /** From 0. */
 export const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
@@ -30,3 +31,9 @@ const factsByKind: Readonly<Record<DeviceKind, KindFacts>> = {
 export function factsOf(device: DeviceReference): KindFacts {
   return factsByKind[device.kind];
 }
+
+/** Free text: a program, a version. */
+export const word = v.pipe(v.string(), v.maxLength(128));
+
+/** The name of a shared object. */
+export const goodName = v.pipe(v.string(), v.check(isValidName, "not a valid name"));

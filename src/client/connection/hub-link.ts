@@ -80,6 +80,11 @@ export class HubLink {
     this.#begin(connection);
   }
 
+  /** The number of this client's session. */
+  get session(): number {
+    return this.#session;
+  }
+
   /**
    * Calls the listener once if the link ends other than by `close`: no hub is looked for any more.
    */

@@ -166,6 +166,30 @@ export function observeChannel(
   });
 }
 
+/** An observer that holds no lease. */
+export interface WatchedChannel {
+  readonly object: number;
+  readonly observer: ChannelObserver;
+  close(): void;
+}
+
+/**
+ * As `observeChannel`, but gives the lease back at once. The words stay mapped until `close`, also
+ * after the channel has ended. The memory of its slots is not kept.
+ */
+export function watchChannel(
+  objects: HubObjects,
+  name: string,
+  options: Pick<OpenChannelOptions, "wait" | "timeoutMs" | "signal">,
+): Promise<WatchedChannel> {
+  return objects.openChannel(name, "observer", options, (opened: OpenedChannel) => {
+    const { object, content, fds } = opened;
+    const observer = new ChannelObserver(name, shapeOf(content), fds, () => {});
+    objects.track(opened, () => {}).close();
+    return { object, observer, close: () => observer.close() };
+  });
+}
+
 /**
  * Takes over the words: unfinished messages of the last writer are lost, and a new timeline begins.
  */

@@ -21,7 +21,7 @@ import type { HubState, StoredRecord } from "../restart/hub-records.js";
 import type { Inheritance } from "../restart/inheritance.js";
 import { checkMayRule, mayRule } from "./access.js";
 import { errorReply } from "./error-reply.js";
-import { hubStatus } from "./hub-report.js";
+import { clientsPage, hubStatus } from "./hub-report.js";
 import { inheritState } from "./inherit-state.js";
 import { ObjectRequests } from "./object-requests.js";
 import { OpenRequests } from "./open-requests.js";
@@ -248,6 +248,10 @@ export class HubCore<Fd> {
         return this.#requests.remove(session, request);
       case "list":
         return this.#requests.list(session, request);
+      case "changes":
+        return this.#requests.changes(session, request);
+      case "clients":
+        return clientsPage(this.#sessions.visibleTo(peer), request.after);
       case "inspect":
         return this.#requests.inspect(session, request);
       case "status":

@@ -12,7 +12,7 @@ import { checkMemory, checkSameMemory, checkUse } from "../descriptors/check-des
 import type { ObjectTable } from "../objects/object-table.js";
 import type { Lease, ObjectMemory, SharedObject } from "../objects/shared-object.js";
 import { checkMayManage, checkMaySee } from "./access.js";
-import { inspection, listPage } from "./hub-report.js";
+import { changesPage, inspection, listPage } from "./object-report.js";
 import type { OpenRequests } from "./open-requests.js";
 import type { ConnectionId, HubPorts } from "./ports.js";
 import type { Session } from "./sessions.js";
@@ -122,7 +122,12 @@ export class ObjectRequests<Fd> {
   }
 
   list(session: Session<Fd>, request: RequestOf<"list">): ResultOf<"list"> {
-    return listPage(this.#objects.index.visibleAfter(session.peer, request.after));
+    const { after, holders = false } = request;
+    return listPage(this.#objects.index.visibleAfter(session.peer, after), holders);
+  }
+
+  changes(session: Session<Fd>, { since }: RequestOf<"changes">): ResultOf<"changes"> {
+    return changesPage(this.#objects.index, session.peer, since);
   }
 
   inspect(session: Session<Fd>, request: RequestOf<"inspect">): ResultOf<"inspect"> {

@@ -88,12 +88,14 @@ export class ObjectTable<Fd> {
       leases: new ObjectLeases(),
       published: false,
       named: true,
+      changedAt: 0,
     };
     const lease: Lease<Fd> = {
       id: this.#nextId(),
       kind: "owner",
       role: isChannel(object) ? "writer" : undefined,
       seat: undefined,
+      sinceMs: fields.createdAtMs,
       session,
       object,
     };
@@ -116,12 +118,14 @@ export class ObjectTable<Fd> {
     if (object.published) return;
     this.#ports.record([{ t: "published", object: object.id }]);
     object.published = true;
+    this.index.changes.changed(object);
   }
 
   /** @throws LIMIT_EXCEEDED */
   lease(object: SharedObject<Fd>, session: Session<Fd>, grant: Grant): Lease<Fd> {
     session.account.charge(`open "${object.name}"`, { leases: 1 });
-    const lease: Lease<Fd> = { id: this.#nextId(), ...grant, session, object };
+    const sinceMs = this.#ports.now();
+    const lease: Lease<Fd> = { id: this.#nextId(), ...grant, session, object, sinceMs };
     try {
       this.#record(session, [leaseRecord(lease)]);
     } catch (error) {
@@ -174,7 +178,7 @@ export class ObjectTable<Fd> {
   /** Takes over memory that a holder brought back, and closes the memory that was there. */
   supply(object: SharedObject<Fd>, memory: ObjectMemory<Fd>): void {
     const earlier = object.memory;
-    if (earlier === undefined) this.index.memoryFound();
+    if (earlier === undefined) this.index.memoryFound(object);
     object.memory = memory;
     this.#ports.memoryArrived(object.id, memory.fds);
     releaseAll([
@@ -198,13 +202,14 @@ export class ObjectTable<Fd> {
   }
 
   restoreLease(
-    { id, kind, role, place }: LeaseRecord,
+    { id, kind, role, place, sinceMs }: LeaseRecord,
     object: SharedObject<Fd>,
     session: Session<Fd>,
   ): void {
     session.account.take({ leases: 1 });
     if (kind === "owner") session.account.takeHere(costOf(object.descriptor));
-    this.index.addLease({ id, kind, role, seat: place ?? undefined, session, object });
+    const seat = place ?? undefined;
+    this.index.addLease({ id, kind, role, seat, session, object, sinceMs });
   }
 
   /** Ends the objects that nobody can hold any more. Call it after everything is restored. */

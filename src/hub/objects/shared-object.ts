@@ -16,6 +16,8 @@ export interface Lease<Fd> {
   readonly role: ChannelRole | undefined;
   /** The number of a channel reader's page. Undefined for everybody else. */
   readonly seat: number | undefined;
+  /** When it was granted, in Unix milliseconds. */
+  readonly sinceMs: number;
   /** Descriptors that a reader brought of a channel whose memory was lost with an earlier hub. */
   parts?: readonly Fd[] | undefined;
 }
@@ -47,11 +49,13 @@ export interface SharedObject<Fd> {
   published: boolean;
   /** False after `remove`: from then on only its leases keep it. */
   named: boolean;
+  /** The position of its latest change (object-changes.ts). */
+  changedAt: number;
 }
 
 export type NewObject<Fd> = Omit<
   SharedObject<Fd>,
-  "id" | "leases" | "published" | "named" | "owner" | "account"
+  "id" | "leases" | "published" | "named" | "owner" | "account" | "changedAt"
 > & {
   readonly memory: ObjectMemory<Fd>;
 };

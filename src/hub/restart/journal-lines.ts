@@ -1,7 +1,7 @@
 /**
  * The lines of a journal, from records to bytes and back.
  *
- *   {"t":"journal","version":2,"boot":"..."}      the head: for people, and for other versions
+ *   {"t":"journal","version":3,"boot":"..."}      the head: for people, and for other versions
  *   3610a686 17 {"t":"released","lease":3}        checksum, number of the line, record
  *
  * The checksum covers the number, the record, the version and the boot. So each line proves by
@@ -12,7 +12,7 @@ import { crc32 } from "node:zlib";
 import { CudaIpcError } from "../../base/errors.js";
 import type { StoredRecord } from "./hub-records.js";
 
-const JOURNAL_VERSION = 2;
+const JOURNAL_VERSION = 3;
 
 const NEWLINE = 0x0a;
 const SPACE = 0x20;

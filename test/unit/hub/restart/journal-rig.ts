@@ -28,7 +28,14 @@ export const session: SessionRecord = {
   groups: [],
   program: "p",
 };
-export const lease: LeaseRecord = { t: "lease", id: 3, object: 2, session: 1, kind: "owner" };
+export const lease: LeaseRecord = {
+  t: "lease",
+  id: 3,
+  object: 2,
+  session: 1,
+  kind: "owner",
+  sinceMs: 1,
+};
 export const object: ObjectRecord = {
   t: "object",
   id: 2,
