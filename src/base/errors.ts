@@ -16,11 +16,12 @@ export class CudaIpcError extends Error {
     code: ErrorCode,
     message: string,
     {
+      cause,
       remedy = errorCodes[code].remedy,
-      ...options
     }: { readonly cause?: unknown; readonly remedy?: string | undefined } = {},
   ) {
-    super(message, options);
+    // Not `{ cause: undefined }`: Node would print it.
+    super(message, cause === undefined ? undefined : { cause });
     this.code = code;
     this.remedy = remedy;
   }

@@ -28,7 +28,7 @@ export async function openArray<D extends DType>(
     throw wrongDType(name, dtype ?? opened.dtype, `an array of ${opened.dtype}`);
   throw new CudaIpcError(
     "WRONG_KIND",
-    `Cannot open "${name}" as an array: it is a bundle of ${opened.size} arrays`,
+    `Cannot open "${name}" as an array: it is a bundle; use openBundle`,
   );
 }
 

@@ -27,6 +27,7 @@ import type { OwnedFd } from "../../os/owned-fd.js";
 import { memorySlots } from "../../ring/channel-layout.js";
 import { succeed } from "../../ring/ring-succession.js";
 import type { ChannelContent } from "../../wire/channel-content.js";
+import { checkName } from "../../wire/names.js";
 import type { CreateOptions } from "../hub-options.js";
 import type { HubObjects } from "./hub-objects.js";
 import { wrongDType } from "./open-arrays.js";
@@ -57,6 +58,7 @@ export async function createChannel<D extends DType>(
   device: Device,
   options: CreateChannelOptions<D>,
 ): Promise<ChannelWriter<D>> {
+  checkName(name);
   const shape = channelShape(options, device.facts.alignmentBytes);
   for (;;) {
     const writer = await createOnce(objects, name, device, shape, options);

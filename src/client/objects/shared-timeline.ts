@@ -5,6 +5,7 @@ import { limits } from "../../base/limits.js";
 import type { Device } from "../../gpu/device.js";
 import type { ImportedTimeline, Timeline } from "../../gpu/order/timeline.js";
 import { DESCRIPTOR_VERSION, type Descriptor } from "../../wire/descriptor.js";
+import { checkName } from "../../wire/names.js";
 import type { SharingOptions } from "../hub-options.js";
 import type { HubObjects } from "./hub-objects.js";
 import type { SharedHandle } from "./shared-object.js";
@@ -30,6 +31,7 @@ export async function createTimeline(
   device: Device,
   options: CreateTimelineOptions,
 ): Promise<Timeline> {
+  checkName(name);
   for (;;) {
     const timeline = await createOnce(objects, name, device, options);
     if (!timeline.ended) return timeline;

@@ -18,6 +18,7 @@ import {
   IPC_DOCUMENT_VERSION,
   parseEventDescriptor,
 } from "../../wire/ipc-documents.js";
+import { checkDevice } from "../check-arguments.js";
 import type { Device } from "../device.js";
 import type { ExportMark } from "../memory/export-marks.js";
 import { checkDeviceKind, exporterKey, refuseOwnProcess } from "../memory/exporters.js";
@@ -73,6 +74,7 @@ export class Event {
     descriptor: unknown,
     options: { readonly label?: string | undefined } = {},
   ): Event {
+    checkDevice(device);
     checkLabel(options);
     const { label = "imported event" } = options;
     const what = `event "${label}"`;

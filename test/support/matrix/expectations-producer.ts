@@ -6,8 +6,7 @@ const REFUSED = "refused; nothing is left of it, and it works once there is room
 export const producerExpectations: RoleExpectations = {
   SIGKILL: {
     create: "its array is gone, the name is free; opens that wait for it go on waiting",
-    publish:
-      "published or not, never half; if not, it is gone, and opens that wait go on waiting",
+    publish: "published or not, never half; if not, it is gone, and opens that wait go on waiting",
     open: [
       "the open gets all of it, or waits for the next producer until its own time limit",
       ["ok", "TIMEOUT"],
