@@ -53,12 +53,12 @@ export function probeRuntimeFolder(socketPath: string): string {
 
 /** For a missing folder: the one that it would be created in. */
 function checkWritable(folder: string): void {
-  let place = folder;
-  while (!existsSync(place)) place = dirname(place);
+  let found = folder;
+  while (!existsSync(found)) found = dirname(found);
   try {
-    accessSync(place, constants.W_OK);
+    accessSync(found, constants.W_OK);
   } catch (error) {
-    throw fromNodeError(`write to the folder ${place}`, error);
+    throw fromNodeError(`write to the folder ${found}`, error);
   }
 }
 

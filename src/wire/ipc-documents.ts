@@ -83,7 +83,7 @@ export const eventSchema = v.strictObject({
   recorded: count,
 });
 
-export type MarkPlace = v.InferOutput<typeof mark>;
+export type MarkLocation = v.InferOutput<typeof mark>;
 export type ArrayHandleDocument = v.InferOutput<typeof arrayHandleSchema>;
 export type RawHandleDocument = v.InferOutput<typeof rawHandleSchema>;
 export type EventDescriptor = v.InferOutput<typeof eventSchema>;

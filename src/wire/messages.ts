@@ -4,7 +4,7 @@
  * same id. docs/protocol.md explains them. These schemas are what is enforced.
  */
 import * as v from "valibot";
-import { channelRoleSchema, placeSchema } from "./channel-content.js";
+import { channelRoleSchema, seatSchema } from "./channel-content.js";
 import { descriptorSchema } from "./descriptor.js";
 import { isValidName } from "./names.js";
 import { count, positive } from "./schemas.js";
@@ -133,7 +133,7 @@ const holder = v.strictObject({
   access: v.picklist(["owner", "read", "read-write"]),
   /** For a channel; `place` is the seat of a reader. */
   role: v.optional(channelRoleSchema),
-  place: v.optional(placeSchema),
+  place: v.optional(seatSchema),
 });
 
 export type Holder = v.InferOutput<typeof holder>;
@@ -229,7 +229,7 @@ export const resultSchemas = {
     object: positive,
     lease: positive,
     descriptor: descriptorSchema,
-    place: v.optional(placeSchema),
+    place: v.optional(seatSchema),
   }),
   /**
    * `found` says what kept the open waiting. It is missing if the open waited no more or nobody

@@ -72,7 +72,7 @@ class ChannelWriter:
     @property
     def readers(self) -> int:
         """How many readers are attached now."""
-        return 0 if self._closed else len(self._ring.live_places())
+        return 0 if self._closed else len(self._ring.live_seats())
 
     @property
     def committed(self) -> int:
@@ -288,7 +288,7 @@ class ChannelWriter:
             raise CudaIpcError(
                 "HUB_GONE",
                 f"Cannot {attempt}: the hub has lost this writer, and nobody else frees the "
-                "places of dead readers",
+                "seats of dead readers",
             )
 
     def _check_open(self, verb: str) -> None:

@@ -16,7 +16,7 @@ import type { OwnedFd } from "../../os/owned-fd.js";
 import type { Request, ResultOf } from "../../wire/messages.js";
 import { type HeldLease, HeldLeases } from "./held-leases.js";
 import type { Answer, Fields, HubConnection } from "./hub-connection.js";
-import { type HubPlace, tryConnect } from "./reach-hub.js";
+import { type HubTarget, tryConnect } from "./reach-hub.js";
 import { isFinal, Reconnection } from "./reconnection.js";
 import { Waiters } from "./waiters.js";
 
@@ -51,7 +51,7 @@ const LIVED_MS = 1000;
 
 export class HubLink {
   readonly socketPath: string;
-  readonly #place: HubPlace;
+  readonly #target: HubTarget;
   readonly #options: HubLinkOptions;
   readonly #leases = new HeldLeases();
   readonly #reconnection: Reconnection;
@@ -70,11 +70,11 @@ export class HubLink {
   #referenced = true;
   #returning: Promise<void> = Promise.resolve();
 
-  constructor(connection: HubConnection, place: HubPlace, options: HubLinkOptions) {
-    this.socketPath = place.socketPath;
-    this.#place = place;
+  constructor(connection: HubConnection, target: HubTarget, options: HubLinkOptions) {
+    this.socketPath = target.socketPath;
+    this.#target = target;
     this.#options = options;
-    this.#reconnection = new Reconnection(place, options.reconnectTimeoutMs);
+    this.#reconnection = new Reconnection(target, options.reconnectTimeoutMs);
     this.#connection = connection;
     this.#session = connection.session;
     this.#begin(connection);
@@ -288,7 +288,7 @@ export class HubLink {
     const deadline = new Deadline("say goodbye to the hub", { timeoutMs }, timeoutMs);
     try {
       await deadline.race(this.#returning, () => {});
-      const connection = await tryConnect(this.#place, { deadline, session: this.#session });
+      const connection = await tryConnect(this.#target, { deadline, session: this.#session });
       await connection?.close(deadline);
     } catch {
       // Without contact the hub frees the leases when this process ends.

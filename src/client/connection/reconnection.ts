@@ -10,7 +10,7 @@ import { GrowingPause } from "../../base/pause.js";
 import { folderOwner, ownUid } from "../../os/runtime-folder.js";
 import type { HubConnection } from "./hub-connection.js";
 import { Farewell } from "./hub-reply.js";
-import { type HubPlace, START_PATIENCE_MS, tryConnect, tryStart } from "./reach-hub.js";
+import { type HubTarget, START_PATIENCE_MS, tryConnect, tryStart } from "./reach-hub.js";
 
 /** Errors that another attempt would not change. */
 const FINAL: ReadonlySet<ErrorCode> = new Set([
@@ -29,7 +29,7 @@ export function isFinal(reason: unknown): boolean {
 }
 
 export class Reconnection {
-  readonly #place: HubPlace;
+  readonly #target: HubTarget;
   readonly #timeoutMs: number;
   readonly #pause = new GrowingPause();
   /** When the search began; undefined between searches. */
@@ -43,8 +43,8 @@ export class Reconnection {
   #timers = new Set<NodeJS.Timeout>();
   #wake: () => void = () => {};
 
-  constructor(place: HubPlace, timeoutMs: number) {
-    this.#place = place;
+  constructor(target: HubTarget, timeoutMs: number) {
+    this.#target = target;
     this.#timeoutMs = timeoutMs;
   }
 
@@ -112,22 +112,22 @@ export class Reconnection {
   }
 
   async #attempt(session: number): Promise<HubConnection | undefined> {
-    const place = this.#place;
+    const target = this.#target;
     const controller = new AbortController();
     this.#controller = controller;
     // Not the deadline's own time limit: its timer would keep the process alive.
     const timer = this.#setTimer(() => controller.abort(), this.#remainingMs);
-    const attempt = `reconnect to the hub at ${place.socketPath}`;
+    const attempt = `reconnect to the hub at ${target.socketPath}`;
     const deadline = new Deadline(attempt, { signal: controller.signal }, Number.POSITIVE_INFINITY);
     const greeting = { deadline, session, referenced: this.#referenced };
     try {
-      const found = await tryConnect(place, greeting);
+      const found = await tryConnect(target, greeting);
       // Not if the folder is gone or another user's: whoever removed it wants no hub there, or
       // starts it.
-      if (found !== undefined || !place.start || folderOwner(place.socketPath) !== ownUid())
+      if (found !== undefined || !target.start || folderOwner(target.socketPath) !== ownUid())
         return found;
       const impatient = performance.now() - this.#sinceOrNowMs > START_PATIENCE_MS;
-      return await tryStart(place, greeting, impatient);
+      return await tryStart(target, greeting, impatient);
     } finally {
       this.#clearTimer(timer);
     }
@@ -157,7 +157,7 @@ export class Reconnection {
   }
 
   #gaveUp(): CudaIpcError {
-    const { socketPath } = this.#place;
+    const { socketPath } = this.#target;
     const attempt = `reconnect to the hub at ${socketPath} within ${this.#timeoutMs} ms`;
     return new CudaIpcError("HUB_GONE", `Cannot ${attempt}: ${this.found}`, {
       cause: this.#failure,

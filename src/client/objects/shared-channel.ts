@@ -108,7 +108,7 @@ export async function openChannel<D extends DType>(
   const { dtype } = options;
   if (dtype !== undefined) dtypeFacts(dtype);
   return objects.openChannel(name, "reader", options, async (opened) => {
-    const { place, lease, content, fds } = opened;
+    const { seat, lease, content, fds } = opened;
     if (dtype !== undefined && content.dtype !== dtype) {
       throw wrongDType(name, dtype, `a channel of ${content.dtype}`);
     }
@@ -117,7 +117,7 @@ export async function openChannel<D extends DType>(
       scope.own(buffer, (buffer) => buffer.close());
       const parts = openReaderParts(name, buffer, shapeOf(content) as ChannelShape<D>, {
         fds,
-        seat: place ?? 0,
+        seat: seat ?? 0,
         lease,
       });
       scope.own(parts, (parts) => parts.close());

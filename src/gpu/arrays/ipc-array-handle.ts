@@ -70,7 +70,7 @@ export class IpcArrayHandle<Document extends HandleDocument = ArrayHandleDocumen
       device: array.device.reference,
       handle: encodeHandle(handle),
       generation: mark.generation,
-      mark: mark.place,
+      mark: mark.location,
       blockByteLength,
       array: {
         dtype,

@@ -179,7 +179,7 @@ export class Event {
   export(): EventDescriptor {
     const handle = this.device.driver.exportEvent(this.#usable("export"));
     this.#mark ??= this.device.exportMarks.add();
-    const { generation, place } = this.#mark;
+    const { generation, location } = this.#mark;
     return {
       format: "cuda-ipc",
       version: IPC_DOCUMENT_VERSION,
@@ -188,7 +188,7 @@ export class Event {
       device: this.device.reference,
       handle: encodeHandle(handle),
       generation,
-      mark: place,
+      mark: location,
       recorded: this.#recorded,
     };
   }
