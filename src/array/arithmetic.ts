@@ -138,7 +138,7 @@ export function storeComputed(
   }
 }
 
-/** Bytes of the type in which the dtype is computed. */
+/** Size of the type in which the dtype is computed. */
 export function computeByteLength(dtype: ArithmeticDType): 4 | 8 {
   return computeTypes[dtype].endsWith("32") ? 4 : 8;
 }

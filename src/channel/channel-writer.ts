@@ -121,7 +121,7 @@ export class ChannelWriter<D extends DType = DType> {
   /**
    * Loans a slot. If none is free, `whenFull` decides: "wait" waits, "drop-oldest" waits only if
    * readers hold every slot, "error" throws, and "drop-newest" loans memory that no reader sees.
-   * Which slots are free is as with `tryLoan`.
+   * The same slots count as free as for `tryLoan`.
    * @throws CLOSED, TIMEOUT, ABORTED, CHANNEL_FULL; IN_USE if another slot is loaned or waited for;
    * DEVICE_LOST if the device is lost meanwhile
    */

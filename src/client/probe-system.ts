@@ -41,7 +41,7 @@ export function probeNativeCalls(): void {
  */
 export function probeRuntimeFolder(socketPath: string): string {
   const owner = folderOwner(socketPath);
-  // Without a socket a hub would have to be started, which takes a folder of one's own.
+  // Without a socket a hub must be started, and that needs a folder of this user.
   if (owner === undefined || (owner === ownUid() && !existsSync(socketPath))) {
     const isThere = checkRuntimeFolder(socketPath);
     checkWritable(dirname(socketPath));

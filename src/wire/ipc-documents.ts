@@ -127,7 +127,7 @@ const SEGMENT_HEADER_BYTES = 24;
 const SEGMENT_PART_BYTES = 4;
 
 /**
- * The 64 bytes of a handle that PyTorch sends. What is no such handle is returned as it is.
+ * Returns the 64 bytes of a handle that PyTorch sends. Returns other bytes unchanged.
  * @throws UNSUPPORTED for memory of an expandable segment, which has no handle of 64 bytes
  */
 export function withoutTorchPrefix(handle: Uint8Array): Uint8Array {

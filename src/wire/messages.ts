@@ -232,8 +232,8 @@ export const resultSchemas = {
     place: v.optional(seatSchema),
   }),
   /**
-   * `found` says what kept the open waiting. It is missing if the open waited no more or nobody
-   * asked.
+   * `found` says what kept the open waiting. It is missing if the open no longer waited, or if the
+   * request did not ask for it.
    */
   cancel: v.strictObject({ found: v.optional(v.pipe(v.string(), v.maxLength(1024))) }),
   release: none,

@@ -41,7 +41,7 @@ export async function runExample(
 ): Promise<string | undefined> {
   return withTemporarySocket("cuda-ipc-demo-", async (socket) => {
     const folder = dirname(socket);
-    // With all three, every file of the example and the package is in the folder, which is removed.
+    // With all three, the example and the package write only into the folder, which is removed.
     const env = {
       ...process.env,
       TMPDIR: folder,

@@ -81,13 +81,13 @@ export class HubLink {
   }
 
   /**
-   * Calls the listener once if the link ends other than by `close`: no hub is looked for any more.
+   * Calls the listener once if the link ends other than by `close`. No reconnection follows.
    */
   onEnd(listener: (reason: CudaIpcError) => void): () => void {
     return this.#onEnd.add(listener);
   }
 
-  /** Calls the listener after each return to a hub. */
+  /** Calls the listener after each reconnection. */
   onReconnect(listener: (event: Reconnected) => void): () => void {
     return this.#onReconnect.add(listener);
   }
@@ -166,8 +166,8 @@ export class HubLink {
   }
 
   /**
-   * Says goodbye, so that the hub frees everything at once. Does not wait long for a hub that is
-   * away or silent. Such a hub keeps the leases of this client until the process ends.
+   * Says goodbye, so the hub frees everything at once. Does not wait long for a hub that is gone or
+   * silent, which then keeps the leases of this client until the process ends.
    */
   async close({ goodbye = true }: { readonly goodbye?: boolean } = {}): Promise<void> {
     if (this.#ended !== undefined) return;
@@ -178,7 +178,7 @@ export class HubLink {
     );
     try {
       if (goodbye && isReady && (await this.#leave())) return;
-      // Also if nothing is owed: the connection may be in the middle of registering what is held.
+      // Also if nothing is owed: the connection may be in the middle of registering leases.
       this.#connection.abandon();
       if (goodbye && this.#owes && this.#options.reconnect)
         await this.#sayGoodbye(defaults.goodbyeTimeoutMs);
@@ -203,7 +203,7 @@ export class HubLink {
     this.#answered = false;
     this.#readySinceMs = performance.now();
     connection.onEnd((reason) => this.#onConnectionEnd(reason));
-    // The connection may have ended right after its greeting, before anybody listened for that.
+    // The connection may have ended right after its greeting, before `onEnd` had a listener.
     if (connection.endReason !== undefined) this.#onConnectionEnd(connection.endReason);
   }
 

@@ -1,7 +1,6 @@
 /**
  * Looks for the next hub after a connection has ended: attempts with growing pauses, until a hub
- * answers or the time is up. The time continues over connections that end again before they were of
- * use.
+ * answers or the time is up. A connection that ends before it was useful does not restart the time.
  */
 import { Deadline } from "../../base/deadline.js";
 import type { ErrorCode } from "../../base/error-codes.js";
@@ -23,7 +22,7 @@ const FINAL: ReadonlySet<ErrorCode> = new Set([
 /** setTimeout fires at once for larger values. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** True if no hub is to be looked for after this. */
+/** True if the client must not look for another hub after this error. */
 export function isFinal(reason: unknown): boolean {
   return reason instanceof Farewell || (reason instanceof CudaIpcError && FINAL.has(reason.code));
 }
@@ -122,8 +121,8 @@ export class Reconnection {
     const greeting = { deadline, session, referenced: this.#referenced };
     try {
       const found = await tryConnect(target, greeting);
-      // Not if the folder is gone or another user's: whoever removed it wants no hub there, or
-      // starts it.
+      // Does not start a hub if the folder is gone, because somebody removed it, or if it belongs
+      // to another user, who starts the hub there.
       if (found !== undefined || !target.start || folderOwner(target.socketPath) !== ownUid())
         return found;
       const impatient = performance.now() - this.#sinceOrNowMs > START_PATIENCE_MS;

@@ -70,7 +70,8 @@ function unfit(kind: Kind, fd: OwnedFd, content: ChannelContent): string | undef
   const wanted = kind === "page" ? PAGE_BYTES : controlByteLength(content);
   const { byteLength, sizeSealed, flaw } = inspectMemoryFile(fd);
   if (flaw !== undefined) return `cannot be its ${kind}: ${flaw}`;
-  // Without the seal, another process could shrink the file under the mapping, which kills.
+  // Without the seal, another process could shrink the file under the mapping. An access would then
+  // end this process.
   if (byteLength === wanted && sizeSealed) return undefined;
   const found = `a ${kind === "page" ? "page" : "control file"} of ${byteLength} bytes`;
   return `is ${found}${sizeSealed ? "" : ", not sealed"}, wanted ${wanted}`;
